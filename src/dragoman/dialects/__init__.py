@@ -1,0 +1,1 @@
+"""The APIs' languages. Each folder speaks one, in the same files; none knows another."""

@@ -1,0 +1,122 @@
+"""What a dialect must offer: the same few functions and two small machines, for every API.
+
+Requests go `read_request` → hub → `write_request`. Replies go `stream_reader` → hub events →
+`stream_writer`; a whole reply takes the same way, by `explode` (one body into the frames of the stream
+that would have said the same) and `collect` (the frames of a stream into the body a client would have
+accumulated), so that streamed and whole replies are equal by construction.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from dragoman.hub.errors import Failure
+from dragoman.hub.events import ReplyEvent
+from dragoman.hub.ids import Ids
+from dragoman.hub.loss import Losses
+from dragoman.hub.request import Request
+from dragoman.providers.profile import Target
+
+Json = dict[str, object]
+
+
+class Source(msgspec.Struct, frozen=True, kw_only=True):
+    """What a stream reader knows of the upstream it listens to."""
+
+    #: Whose seals these are.
+    issuer: str
+    model: str = ""
+    #: For calls that come without an id.
+    ids: Ids = msgspec.field(default_factory=Ids)
+    losses: Losses = msgspec.field(default_factory=Losses)
+    #: The request that the upstream is answering, as the client sent it, if known.
+    request: Request | None = None
+
+
+class Audience(msgspec.Struct, frozen=True, kw_only=True):
+    """What a stream writer knows of the client it speaks to."""
+
+    #: The client's own request, if known: it decides what the client asked to see.
+    request: Request | None = None
+    #: The client's request body, for dialects that echo it.
+    body: Json = {}
+    #: The name the client asked for; replies carry it instead of the upstream's.
+    model: str = ""
+    ids: Ids = msgspec.field(default_factory=Ids)
+    #: Seconds since the epoch, for dialects that tell the time; 0: the upstream's, if it told.
+    created: int = 0
+    #: A guess at the prompt's tokens, for dialects that must say a number before the upstream does.
+    input_estimate: int = 0
+    losses: Losses = msgspec.field(default_factory=Losses)
+
+
+class StreamReader(Protocol):
+    """Bytes of a reply in, events out. Grammatical whatever comes; raises nothing but the error tree."""
+
+    def feed(self, data: bytes) -> list[ReplyEvent]: ...
+
+    def close(self) -> list[ReplyEvent]:
+        """The upstream is done: whatever was open ends now, truthfully. Idempotent."""
+        ...
+
+
+class StreamWriter(Protocol):
+    """Grammatical events in, bytes out. Has no way to say anything illegal."""
+
+    def write(self, event: ReplyEvent) -> bytes: ...
+
+
+class Violation(NamedTuple):
+    """Where a stream breaks its dialect's grammar: the frame's number (from 1) and what is wrong."""
+
+    frame: int
+    message: str
+
+
+class Dialect(Protocol):
+    """One API's language. Implementations are modules' worth of functions behind one object."""
+
+    name: str
+    #: Blocks must come one after another (a `Sequencer` runs before the writer).
+    sequential: bool
+    #: Tool arguments are JSON objects, not texts.
+    object_arguments: bool
+    #: A seal can stand on a tool call; otherwise it travels in a reasoning block before the call.
+    seals_on_calls: bool
+
+    def read_request(self, body: Json, losses: Losses, *, model: str = "", stream: bool = False) -> Request:
+        """Read a client's body; takes it apart. `model` and `stream`: where the URL says them (Gemini)."""
+        ...
+
+    def write_request(self, request: Request, target: Target, losses: Losses) -> Json:
+        """A body for the upstream, from a request that fits the target."""
+        ...
+
+    def stream_reader(self, source: Source) -> StreamReader: ...
+
+    def stream_writer(self, audience: Audience) -> StreamWriter: ...
+
+    def explode(self, body: Json) -> bytes:
+        """The stream that says the same as this whole reply."""
+        ...
+
+    def collect(self, stream: bytes) -> Json:
+        """The whole reply that a client would accumulate from this stream; an error body if it failed."""
+        ...
+
+    def read_error(self, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
+        """What an upstream's HTTP error means. Header names are lower case."""
+        ...
+
+    def write_error(self, failure: Failure) -> Json: ...
+
+    def error_status(self, failure: Failure) -> int:
+        """The HTTP status that a client of this dialect expects."""
+        ...
+
+    def error_headers(self, failure: Failure) -> dict[str, str]: ...
+
+    def check_stream(self, stream: bytes) -> list[Violation]:
+        """Judge a stream against this dialect's grammar, independently of our reader and writer."""
+        ...

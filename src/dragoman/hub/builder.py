@@ -1,0 +1,157 @@
+"""Builds a reply's events so that they are grammatical whatever the upstream does.
+
+Readers say what they saw; the builder decides what that may become: it starts the reply once, opens
+blocks before their deltas, never repeats a close, makes the stop cause agree with the content, and lets
+nothing follow the end. It also bounds a reply's size and its number of blocks.
+"""
+
+import msgspec
+
+from dragoman.hub.content import AnyBlock, Citation, Extras, Reasoning, Refusal, Text, ToolCall
+from dragoman.hub.errors import Failure, UpstreamProtocolError
+from dragoman.hub.events import (
+    ArgumentsDelta,
+    BlockClosed,
+    BlockOpened,
+    CitationAdded,
+    FailedEnding,
+    ReasoningDelta,
+    ReplyEvent,
+    ReplyFailed,
+    ReplyFinished,
+    ReplyStarted,
+    SealAttached,
+    StopCause,
+    TextDelta,
+    UsageReported,
+)
+from dragoman.hub.seal import Seal
+from dragoman.hub.usage import Usage
+
+#: What an open block of each kind makes of a piece of text.
+_DELTA_OF_BLOCK: dict[type, type[TextDelta] | type[ReasoningDelta] | type[ArgumentsDelta]] = {
+    Text: TextDelta,
+    Refusal: TextDelta,
+    Reasoning: ReasoningDelta,
+    ToolCall: ArgumentsDelta,
+}
+
+_SEALABLE = (Text, Reasoning, ToolCall)
+
+
+class ReplyBuilder:
+    """Collects the events of one reply; `take()` hands over what has gathered."""
+
+    MAX_CHARACTERS = 256 * 1024 * 1024
+    MAX_BLOCKS = 10_000
+
+    def __init__(self) -> None:
+        self._events: list[ReplyEvent] = []
+        self._open: dict[int, AnyBlock] = {}
+        self._next = 0
+        self._calls = 0
+        self._characters = 0
+        self.started = False
+        self.ended = False
+
+    def take(self) -> list[ReplyEvent]:
+        events = self._events
+        self._events = []
+        return events
+
+    def start(self, started: ReplyStarted | None = None) -> None:
+        """Start the reply, once; later calls say nothing new."""
+        if not self.started and not self.ended:
+            self.started = True
+            self._events.append(started or ReplyStarted())
+
+    def open(self, block: AnyBlock) -> int:
+        """Open a block; its number is what deltas and the close refer to."""
+        if self.ended:
+            return -1
+        self.start()
+        if self._next >= self.MAX_BLOCKS:
+            raise UpstreamProtocolError(f"more than {self.MAX_BLOCKS} blocks in one reply")
+        index = self._next
+        self._next += 1
+        self._open[index] = block
+        self._calls += isinstance(block, ToolCall)
+        self._events.append(BlockOpened(index, block))
+        return index
+
+    def is_open(self, index: int) -> bool:
+        return index in self._open
+
+    def append(self, index: int, text: str, part: int = 0) -> None:
+        """More text, thought or arguments for an open block. Empty pieces and closed blocks are ignored."""
+        block = self._open.get(index)
+        if block is None or not text:
+            return
+        self._characters += len(text)
+        if self._characters > self.MAX_CHARACTERS:
+            raise UpstreamProtocolError(f"more than {self.MAX_CHARACTERS} characters in one reply")
+        delta = _DELTA_OF_BLOCK.get(type(block))
+        if delta is ReasoningDelta:
+            self._events.append(ReasoningDelta(index, text, part))
+        elif delta is not None:
+            self._events.append(delta(index, text))
+
+    def seal(self, index: int, seal: Seal) -> None:
+        if isinstance(self._open.get(index), _SEALABLE):
+            self._events.append(SealAttached(index, seal))
+
+    def cite(self, index: int, citation: Citation) -> None:
+        if isinstance(self._open.get(index), Text):
+            self._events.append(CitationAdded(index, citation))
+
+    def close(self, index: int, extras: Extras | None = None) -> None:
+        if self._open.pop(index, None) is not None:
+            self._events.append(BlockClosed(index, extras or {}))
+
+    def close_all(self) -> None:
+        for index in sorted(self._open):
+            self.close(index)
+
+    def whole(self, block: AnyBlock) -> None:
+        """A block that arrives complete: opened and closed at once."""
+        self.close(self.open(block))
+
+    def usage(self, usage: Usage) -> None:
+        if not self.ended:
+            self.start()
+            self._events.append(UsageReported(usage))
+
+    def finish(self, finished: ReplyFinished) -> None:
+        """End well. A cause that contradicts the content gives way to the content."""
+        if self.ended:
+            return
+        self.start()
+        self.close_all()
+        self.ended = True
+        cause = settled_cause(finished.cause, has_calls=self._calls > 0)
+        if cause != finished.cause:
+            finished = msgspec.structs.replace(finished, cause=cause)
+        self._events.append(finished)
+
+    def fail(self, failure: Failure, ending: FailedEnding = "failed") -> None:
+        """End badly, leaving open what was open: nothing half-written is called whole."""
+        if not self.ended:
+            self.ended = True
+            self._open.clear()
+            self._events.append(ReplyFailed(ending, failure))
+
+    def cut_off(self) -> None:
+        """The upstream stopped in the middle without a word."""
+        self.fail(Failure(kind="overloaded", message=CUT_OFF_MESSAGE, status=502), "truncated")
+
+
+CUT_OFF_MESSAGE = "the upstream closed the stream before the reply was complete"
+
+
+def settled_cause(cause: StopCause, *, has_calls: bool) -> StopCause:
+    """The cause that agrees with the content: calls mean `tool_calls`, no calls mean it was not that."""
+    if has_calls and cause in ("end", "other", "stop_sequence"):
+        return "tool_calls"
+    if not has_calls and cause == "tool_calls":
+        return "end"
+    return cause

@@ -1,0 +1,195 @@
+"""One tree of errors, split by who is to blame.
+
+    DragomanError
+    ├── ClientProtocolError     400   the client sent something that is not its dialect
+    │   ├── RequestTooLarge     413   a body, line or nesting beyond the limit
+    │   └── LossRefused         400   strict translation would have lost something
+    ├── PolicyDenied            403   a rule of this gateway forbids it
+    ├── UpstreamProtocolError   502   the upstream sent something that is not its dialect
+    ├── UpstreamFailed          …     the upstream said no, with a status of its own
+    └── ConfigError             500   the configuration cannot work
+
+Each carries a `Failure`, the value that travels in replies and that every dialect can spell.
+Messages name a place and a type, never a value: the value may be a prompt or a secret.
+"""
+
+from collections.abc import Callable
+from typing import ClassVar, Literal
+
+import msgspec
+
+FailureKind = Literal[
+    "invalid_request",
+    "context_overflow",
+    "authentication",
+    "billing",
+    "permission",
+    "not_found",
+    "conflict",
+    "too_large",
+    "rate_limit",
+    "quota",
+    "server",
+    "overloaded",
+    "timeout",
+    "cancelled",
+]
+
+#: The usual HTTP status of each kind; a failure may carry its own.
+STATUS_OF_KIND: dict[FailureKind, int] = {
+    "invalid_request": 400,
+    "context_overflow": 400,
+    "authentication": 401,
+    "billing": 402,
+    "permission": 403,
+    "not_found": 404,
+    "conflict": 409,
+    "too_large": 413,
+    "rate_limit": 429,
+    "quota": 429,
+    "server": 500,
+    "overloaded": 503,
+    "timeout": 504,
+    "cancelled": 499,
+}
+
+#: The kind that an HTTP status means when nothing else says more.
+KIND_OF_STATUS: dict[int, FailureKind] = {
+    400: "invalid_request",
+    401: "authentication",
+    402: "billing",
+    403: "permission",
+    404: "not_found",
+    405: "invalid_request",
+    408: "timeout",
+    409: "conflict",
+    413: "too_large",
+    422: "invalid_request",
+    429: "rate_limit",
+    499: "cancelled",
+    500: "server",
+    502: "server",
+    503: "overloaded",
+    504: "timeout",
+    529: "overloaded",
+}
+
+
+def kind_of_status(status: int) -> FailureKind:
+    """The kind of any status, known or not."""
+    known = KIND_OF_STATUS.get(status)
+    if known is not None:
+        return known
+    return "invalid_request" if 400 <= status < 500 else "server"
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True):
+    """What went wrong, in no dialect's words; `raw_type` and `code` keep the upstream's own beside ours."""
+
+    kind: FailureKind
+    message: str
+    status: int = 0
+    raw_type: str = ""
+    code: str = ""
+    param: str = ""
+    retry_after: float | None = None
+    request_id: str = ""
+
+    @property
+    def http_status(self) -> int:
+        return self.status or STATUS_OF_KIND[self.kind]
+
+
+class DragomanError(Exception):
+    """The root. `status` is what a client sees; `body(dialect)` is the error in that client's own shape."""
+
+    kind: ClassVar[FailureKind] = "server"
+    default_status: ClassVar[int] = 500
+    default_code: ClassVar[str] = ""
+    #: Filled by the dialect registry, because only dialects know how errors are spelled.
+    renderers: ClassVar[dict[str, Callable[[Failure], dict[str, object]]]] = {}
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        path: str = "",
+        hint: str = "",
+        failure: Failure | None = None,
+        code: str = "",
+    ) -> None:
+        text = f"{path}: {message}" if path else message
+        super().__init__(text)
+        self.message = text
+        self.path = path
+        self.hint = hint
+        self.failure = failure or Failure(
+            kind=self.kind,
+            message=f"{text} ({hint})" if hint else text,
+            status=self.default_status,
+            code=code or self.default_code,
+            param=path,
+        )
+
+    @property
+    def status(self) -> int:
+        return self.failure.http_status
+
+    @property
+    def type(self) -> str:
+        return self.failure.raw_type or self.failure.kind
+
+    @property
+    def code(self) -> str:
+        return self.failure.code
+
+    @property
+    def param(self) -> str:
+        return self.failure.param
+
+    @property
+    def retry_after(self) -> float | None:
+        return self.failure.retry_after
+
+    def body(self, dialect: str) -> dict[str, object]:
+        """This error as the JSON body that a client of `dialect` expects."""
+        try:
+            render = self.renderers[dialect]
+        except KeyError:
+            known = ", ".join(sorted(self.renderers))
+            raise ConfigError(f"unknown dialect {dialect!r}", hint=f"known dialects: {known}") from None
+        return render(self.failure)
+
+
+class ClientProtocolError(DragomanError):
+    kind: ClassVar[FailureKind] = "invalid_request"
+    default_status = 400
+
+
+class RequestTooLarge(ClientProtocolError):
+    kind = "too_large"
+    default_status = 413
+
+
+class LossRefused(ClientProtocolError):
+    default_code = "lossy_translation"
+
+
+class PolicyDenied(DragomanError):
+    kind = "permission"
+    default_status = 403
+
+
+class UpstreamProtocolError(DragomanError):
+    default_status = 502
+
+
+class UpstreamFailed(DragomanError):
+    """The upstream refused or broke; the failure says how, with its own status and retry-after."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message, failure=failure)
+
+
+class ConfigError(DragomanError):
+    default_status = 500

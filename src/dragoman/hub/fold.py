@@ -1,0 +1,165 @@
+"""A whole reply is the fold of its events; unfolding one gives events that fold back to it."""
+
+from collections.abc import Iterable, Iterator
+from io import StringIO
+
+import msgspec
+
+from dragoman.hub.content import AnyBlock, Citation, Extras, Reasoning, Refusal, Text, ToolCall
+from dragoman.hub.errors import UpstreamProtocolError
+from dragoman.hub.events import (
+    ArgumentsDelta,
+    BlockClosed,
+    BlockOpened,
+    CitationAdded,
+    ReasoningDelta,
+    ReplyEvent,
+    ReplyFailed,
+    ReplyFinished,
+    ReplyStarted,
+    SealAttached,
+    TextDelta,
+    UsageReported,
+)
+from dragoman.hub.seal import Seal
+from dragoman.hub.usage import Usage
+
+
+class Reply(msgspec.Struct, frozen=True, kw_only=True):
+    """A whole reply. `ending` is None only while the reply is still under way."""
+
+    started: ReplyStarted | None = None
+    blocks: tuple[AnyBlock, ...] = ()
+    usage: Usage | None = None
+    ending: ReplyFinished | ReplyFailed | None = None
+
+
+class _OpenBlock:
+    """A block that is still growing."""
+
+    __slots__ = ("block", "citations", "parts", "seal", "texts")
+
+    def __init__(self, block: AnyBlock) -> None:
+        self.block = block
+        self.texts = StringIO()
+        self.parts: dict[int, StringIO] = {}
+        self.citations: list[Citation] = []
+        self.seal: Seal | None = None
+
+    def grown(self, extras: Extras) -> AnyBlock:
+        block = self.block
+        if extras:
+            block = msgspec.structs.replace(block, extras={**block.extras, **extras})
+        match block:
+            case Text():
+                return msgspec.structs.replace(
+                    block,
+                    text=block.text + self.texts.getvalue(),
+                    citations=(*block.citations, *self.citations),
+                    seal=self.seal or block.seal,
+                )
+            case Refusal():
+                return msgspec.structs.replace(block, text=block.text + self.texts.getvalue())
+            case Reasoning():
+                parts = tuple(self.parts[number].getvalue() for number in sorted(self.parts))
+                return msgspec.structs.replace(block, parts=block.parts + parts, seal=self.seal or block.seal)
+            case ToolCall():
+                return msgspec.structs.replace(
+                    block, arguments=block.arguments + self.texts.getvalue(), seal=self.seal or block.seal
+                )
+            case _:
+                return block
+
+
+class Folder:
+    """Folds events one by one; `reply()` is what has come so far, open blocks included."""
+
+    def __init__(self) -> None:
+        self._started: ReplyStarted | None = None
+        self._blocks: dict[int, AnyBlock | _OpenBlock] = {}
+        self._usage: Usage | None = None
+        self._ending: ReplyFinished | ReplyFailed | None = None
+
+    def feed(self, event: ReplyEvent) -> None:
+        match event:
+            case TextDelta() | ArgumentsDelta():
+                self._growing(event.index).texts.write(event.text)
+            case ReasoningDelta():
+                self._growing(event.index).parts.setdefault(event.part, StringIO()).write(event.text)
+            case BlockOpened():
+                self._blocks[event.index] = _OpenBlock(event.block)
+            case BlockClosed():
+                self._blocks[event.index] = self._growing(event.index).grown(event.extras)
+            case SealAttached():
+                self._growing(event.index).seal = event.seal
+            case CitationAdded():
+                self._growing(event.index).citations.append(event.citation)
+            case UsageReported():
+                self._usage = self._usage.updated_by(event.usage) if self._usage else event.usage
+            case ReplyStarted():
+                self._started = event
+            case ReplyFinished() | ReplyFailed():
+                self._ending = event
+
+    def _growing(self, index: int) -> _OpenBlock:
+        block = self._blocks.get(index)
+        if not isinstance(block, _OpenBlock):
+            raise UpstreamProtocolError(f"block {index} is not open")
+        return block
+
+    def reply(self) -> Reply:
+        blocks = (self._blocks[index] for index in sorted(self._blocks))
+        return Reply(
+            started=self._started,
+            blocks=tuple(b.grown({}) if isinstance(b, _OpenBlock) else b for b in blocks),
+            usage=self._usage,
+            ending=self._ending,
+        )
+
+
+def fold(events: Iterable[ReplyEvent]) -> Reply:
+    folder = Folder()
+    for event in events:
+        folder.feed(event)
+    return folder.reply()
+
+
+def unfold(reply: Reply) -> Iterator[ReplyEvent]:
+    """Events that fold to this reply: each block opens empty and gets its content in one delta."""
+    if reply.started:
+        yield reply.started
+    for index, block in enumerate(reply.blocks):
+        yield from _unfold_block(index, block)
+        yield BlockClosed(index)
+    if reply.usage:
+        yield UsageReported(reply.usage)
+    if reply.ending:
+        yield reply.ending
+
+
+def _unfold_block(index: int, block: AnyBlock) -> Iterator[ReplyEvent]:
+    replace = msgspec.structs.replace
+    match block:
+        case Text():
+            yield BlockOpened(index, replace(block, text="", citations=(), seal=None))
+            if block.text:
+                yield TextDelta(index, block.text)
+            for citation in block.citations:
+                yield CitationAdded(index, citation)
+        case Refusal():
+            yield BlockOpened(index, replace(block, text=""))
+            if block.text:
+                yield TextDelta(index, block.text)
+        case Reasoning():
+            yield BlockOpened(index, replace(block, parts=(), seal=None))
+            for part, text in enumerate(block.parts):
+                yield ReasoningDelta(index, text, part)
+        case ToolCall():
+            yield BlockOpened(index, replace(block, arguments="", seal=None))
+            if block.arguments:
+                yield ArgumentsDelta(index, block.arguments)
+        case _:
+            yield BlockOpened(index, block)
+    seal = getattr(block, "seal", None)
+    if isinstance(seal, Seal):
+        yield SealAttached(index, seal)

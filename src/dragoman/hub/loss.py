@@ -1,0 +1,52 @@
+"""What could not travel, told instead of dropped in silence."""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from dragoman.hub.errors import LossRefused
+
+
+class Loss(msgspec.Struct, frozen=True):
+    """One thing that did not arrive as it was sent: where it stood, and why it could not go on."""
+
+    path: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}" if self.path else self.reason
+
+
+class Losses:
+    """The losses of one translation, in the order they happened, each told once.
+
+    A stream can repeat the same loss with every event, so the record is bounded.
+    """
+
+    LIMIT = 1000
+
+    def __init__(self) -> None:
+        self._seen: dict[Loss, None] = {}
+
+    def add(self, path: str, reason: str) -> None:
+        if len(self._seen) < self.LIMIT:
+            self._seen[Loss(path, reason)] = None
+
+    def __iter__(self) -> Iterator[Loss]:
+        return iter(self._seen)
+
+    def __len__(self) -> int:
+        return len(self._seen)
+
+    def as_tuple(self) -> tuple[Loss, ...]:
+        return tuple(self._seen)
+
+    def refuse_if_any(self) -> None:
+        """Strict translation: the first loss becomes the error, the others are counted."""
+        if not self._seen:
+            return
+        first, *others = self._seen
+        more = f" (and {len(others)} more)" if others else ""
+        raise LossRefused(
+            f"{first.reason}{more}", path=first.path, hint="turn strict off to translate without it"
+        )

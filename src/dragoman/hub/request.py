@@ -1,0 +1,131 @@
+"""A client's request as a frozen value: the conversation, the tools, and what was asked of the model.
+
+None (or an empty text or tuple) means that the client did not say. `paths` knows where a field
+stood in the client's JSON when it had another name there, so that losses and errors can point at it.
+"""
+
+from collections.abc import Iterator
+from typing import Literal
+
+import msgspec
+
+from dragoman.hub.content import AnyBlock, CacheMark, Extras, Tool, ToolDeclarations, ToolResult
+
+Role = Literal["system", "developer", "user", "assistant", "tool"]
+
+#: From least to most; `none` is a wish of its own and means "do not think".
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+EFFORTS: tuple[Effort, ...] = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+
+
+class Turn(msgspec.Struct, frozen=True, kw_only=True):
+    """One message or item. Results stand in `tool` or `user` turns, as the client sent them."""
+
+    role: Role
+    blocks: tuple[AnyBlock, ...] = ()
+    at: str = ""
+    form: str = ""
+    extras: Extras = {}
+
+
+class ToolChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """`named` forces one tool; `allowed` restricts to a list, with `allowed_mode` auto or required.
+
+    `kind` is the kind of the named tool where the dialect says it.
+    """
+
+    mode: Literal["auto", "required", "none", "named", "allowed"]
+    name: str = ""
+    kind: str = "function"
+    namespace: str = ""
+    allowed: tuple[str, ...] = ()
+    allowed_mode: Literal["auto", "required"] = "auto"
+    form: str = ""
+    extras: Extras = {}
+
+
+class ReasoningWish(msgspec.Struct, frozen=True, kw_only=True):
+    """How much the model should think, in whatever terms the client used; more than one may be set.
+
+    `mode`: `off`, `on`, or `adaptive` (the model decides). `show`: the client wants to see thoughts.
+    """
+
+    mode: Literal["off", "on", "adaptive"] | None = None
+    effort: Effort | None = None
+    budget: int | None = None
+    show: bool | None = None
+    #: The wording of `show` in the source dialect: a summary style or a display mode.
+    style: str = ""
+    extras: Extras = {}
+
+
+class OutputFormat(msgspec.Struct, frozen=True, kw_only=True):
+    kind: Literal["text", "json_object", "json_schema"]
+    schema: dict[str, object] | None = None
+    name: str = ""
+    description: str = ""
+    strict: bool | None = None
+    form: str = ""
+    extras: Extras = {}
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """`dialect` is the client's, and the only one in which `form` and `extras` may be written again."""
+
+    dialect: str
+    model: str
+    turns: tuple[Turn, ...] = ()
+    tools: tuple[Tool, ...] = ()
+    tool_choice: ToolChoice | None = None
+    parallel_calls: bool | None = None
+    stream: bool = False
+    #: Chat only: the client wants a usage chunk at the end of the stream.
+    include_usage: bool = False
+    max_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    seed: int | None = None
+    #: How many alternative answers (Chat `n`, Gemini `candidateCount`).
+    candidates: int | None = None
+    logprobs: bool | None = None
+    top_logprobs: int | None = None
+    logit_bias: dict[str, object] | None = None
+    reasoning: ReasoningWish | None = None
+    output: OutputFormat | None = None
+    verbosity: str = ""
+    service_tier: str = ""
+    #: Names requests that share a prompt prefix.
+    cache_key: str = ""
+    #: A request-wide wish to cache (Anthropic's top-level `cache_control`).
+    cache: CacheMark | None = None
+    #: The end user, opaque.
+    user: str = ""
+    metadata: dict[str, object] | None = None
+    #: Responses only: what the reply should carry, and the state it refers to.
+    include: tuple[str, ...] = ()
+    store: bool | None = None
+    previous_response_id: str = ""
+    paths: dict[str, str] = {}
+    form: str = ""
+    extras: Extras = {}
+
+    def path_of(self, field: str) -> str:
+        """Where the client wrote this field."""
+        return self.paths.get(field, field)
+
+
+def declared_tools(request: Request) -> Iterator[Tool]:
+    """Every tool the client declared, at the top and inside the conversation, in order."""
+    yield from request.tools
+    for turn in request.turns:
+        for block in turn.blocks:
+            if isinstance(block, ToolDeclarations):
+                yield from block.tools
+            elif isinstance(block, ToolResult):
+                for inner in block.content:
+                    if isinstance(inner, ToolDeclarations):
+                        yield from inner.tools

@@ -1,0 +1,54 @@
+"""Puts interleaved blocks one after another, for dialects that know one open block at a time.
+
+The first open block streams live; the others wait their turn, in the order they opened. Nothing is
+re-ordered inside a block. When a reply fails, what still waited was never promised and stays unsent.
+"""
+
+from dragoman.hub.events import (
+    ArgumentsDelta,
+    BlockClosed,
+    BlockOpened,
+    CitationAdded,
+    ReasoningDelta,
+    ReplyEvent,
+    SealAttached,
+    TextDelta,
+)
+
+_INDEXED = (TextDelta, ArgumentsDelta, ReasoningDelta, SealAttached, CitationAdded, BlockClosed)
+
+
+class Sequencer:
+    """`feed` gives the events that may go out now."""
+
+    __slots__ = ("_live", "_waiting")
+
+    def __init__(self) -> None:
+        self._live: int | None = None
+        self._waiting: dict[int, list[ReplyEvent]] = {}
+
+    def feed(self, event: ReplyEvent) -> list[ReplyEvent]:
+        if isinstance(event, _INDEXED):
+            if event.index == self._live:
+                return [event] if type(event) is not BlockClosed else [event, *self._next_block()]
+            self._waiting[event.index].append(event)
+            return []
+        if isinstance(event, BlockOpened):
+            if self._live is None:
+                self._live = event.index
+                return [event]
+            self._waiting[event.index] = [event]
+            return []
+        return [event]
+
+    def _next_block(self) -> list[ReplyEvent]:
+        """After the live block: every waiting block that is whole, then the first that is not goes live."""
+        self._live = None
+        released: list[ReplyEvent] = []
+        while self._waiting and self._live is None:
+            index = next(iter(self._waiting))
+            events = self._waiting.pop(index)
+            released += events
+            if type(events[-1]) is not BlockClosed:
+                self._live = index
+        return released

@@ -1,0 +1,41 @@
+"""Token counts of a reply, in one meaning for all dialects.
+
+`input` is the whole prompt, cached parts included; `output` is all that was generated, reasoning
+included. None means "not told", which is not the same as zero. Reports are cumulative: a later
+one replaces what it names and leaves the rest.
+"""
+
+import msgspec
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True):
+    input: int | None = None
+    output: int | None = None
+    cache_read: int | None = None
+    cache_write: int | None = None
+    #: The part of `cache_write` that was written with a life of one hour.
+    cache_write_long: int | None = None
+    reasoning: int | None = None
+    #: Prompt tokens that server-side tools added (Gemini counts them apart).
+    tool_input: int | None = None
+    audio_input: int | None = None
+    audio_output: int | None = None
+    web_searches: int | None = None
+    #: Fields of the source dialect that have no name here; written back to that dialect only.
+    extras: dict[str, object] = {}
+
+    @property
+    def total(self) -> int:
+        return (self.input or 0) + (self.output or 0)
+
+    def updated_by(self, later: "Usage") -> "Usage":
+        """This report, with everything that the later one names replaced."""
+        changes: dict[str, object] = {
+            name: value for name in _COUNTS if (value := getattr(later, name)) is not None
+        }
+        if later.extras:
+            changes["extras"] = {**self.extras, **later.extras}
+        return msgspec.structs.replace(self, **changes) if changes else self
+
+
+_COUNTS = tuple(name for name in Usage.__struct_fields__ if name != "extras")

@@ -1,0 +1,1 @@
+"""Who we can call: facts, not behaviour."""
