@@ -40,7 +40,7 @@ $(STAMP): $(LOCK) pyproject.toml
 	@$(PYTHON) -m pip install -qq --disable-pip-version-check --no-build-isolation --no-deps -e .
 	@touch $(STAMP)
 
-run: setup ## Say what can be run today
+run: setup ## Show what can be run today
 	@echo "The gateway arrives with the next milestone. What works today is the translator:"
 	@echo
 	@$(BIN)/dragoman translate --help

@@ -13,7 +13,16 @@ import dragoman
 from tools.check_sizes import FILE_LINES, FUNCTION_LINES, main, oversized
 
 ROOT = Path(__file__).resolve().parent.parent
-UNTRACKED_FOLDERS = {".git", ".venv", "__pycache__", "build", "dist", "htmlcov", "node_modules"}
+UNTRACKED_FOLDERS = {
+    ".git",
+    ".hypothesis",
+    ".venv",
+    "__pycache__",
+    "build",
+    "dist",
+    "htmlcov",
+    "node_modules",
+}
 
 # Written so that this file does not match itself. Recorded conversations speak of a made-up user's home.
 MACHINE_PATH = re.compile(r"(?<![\w.:/~-])/(?:root|work|home|tmp|Users)/(?!user\b)[\w.]")
