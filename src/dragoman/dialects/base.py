@@ -37,6 +37,8 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
 class Audience(msgspec.Struct, frozen=True, kw_only=True):
     """What a stream writer knows of the client it speaks to."""
 
+    #: The dialect the events came from: only its own extras and forms may be written again.
+    upstream: str = ""
     #: The client's own request, if known: it decides what the client asked to see.
     request: Request | None = None
     #: The client's request body, for dialects that echo it.

@@ -1,0 +1,97 @@
+"""The part of reading a stream that all dialects share: framing, decoding, and ends that tell the truth.
+
+A dialect's reader says what a payload means (`_read`) and whether the upstream had finished its
+sentence (`_end`). Whatever breaks on the way becomes a failed ending, never an exception: the bytes
+already sent to the client cannot be recalled, so the ending must say what happened.
+"""
+
+import msgspec
+
+from dragoman.dialects.base import Json, Source
+from dragoman.hub.builder import ReplyBuilder
+from dragoman.hub.errors import DragomanError, Failure
+from dragoman.hub.events import ReplyEvent
+from dragoman.wire.fields import decode
+from dragoman.wire.sse import Frame, SseReader
+
+_decode = msgspec.json.Decoder().decode
+
+
+class FrameReader:
+    """Feeds each JSON payload of a stream to `_read`; `_end` speaks the last word when the bytes end."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.builder = ReplyBuilder()
+        self._sse = self._framing()
+
+    def _framing(self) -> SseReader:
+        return SseReader()
+
+    def feed(self, data: bytes) -> list[ReplyEvent]:
+        if self.builder.ended:
+            return []
+        try:
+            for frame in self._sse.feed(data):
+                self._frame(frame)
+        except DragomanError as error:
+            self.builder.fail(error.failure)
+        return self.builder.take()
+
+    def close(self) -> list[ReplyEvent]:
+        if self.builder.ended:
+            return []
+        try:
+            for frame in self._sse.close():
+                self._frame(frame)
+            if not self.builder.ended and not self._sse.saw_event and self._sse.stray:
+                self._read_stray(self._sse.stray)
+            if not self.builder.ended:
+                self._end()
+        except DragomanError as error:
+            self.builder.fail(error.failure)
+        if not self.builder.ended:
+            self.builder.cut_off()
+        return self.builder.take()
+
+    def _frame(self, frame: Frame) -> None:
+        try:
+            payload = _decode(frame.data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            self._read_text(frame)
+            return
+        if isinstance(payload, dict):
+            self._read(payload, frame.event)
+        else:
+            self.source.losses.add("", "a stream payload that is no JSON object was skipped")
+
+    def _read_text(self, frame: Frame) -> None:
+        """A payload that is not JSON. Dialects with a closing word such as `[DONE]` look for it here."""
+        self.source.losses.add("", "a stream payload that is not JSON was skipped")
+
+    def _read_stray(self, stray: bytes) -> None:
+        """The upstream sent no event stream at all: perhaps a whole reply, perhaps an error page."""
+        try:
+            body = decode(stray)
+        except DragomanError:
+            body = None
+        if isinstance(body, dict):
+            self._read_whole(body)
+            return
+        kind = "an HTML page" if stray.lstrip()[:1] == b"<" else "something else"
+        self.builder.fail(
+            Failure(
+                kind="server", status=502, message=f"expected an event stream from the upstream, got {kind}"
+            )
+        )
+
+    def _read(self, payload: Json, event: str) -> None:
+        raise NotImplementedError
+
+    def _read_whole(self, body: Json) -> None:
+        """A whole body came where a stream was asked for."""
+        raise NotImplementedError
+
+    def _end(self) -> None:
+        """The bytes ended. Finish the reply if the upstream had said all; otherwise leave it to be cut off."""
+        raise NotImplementedError
