@@ -93,5 +93,5 @@ class FrameReader:
         raise NotImplementedError
 
     def _end(self) -> None:
-        """The bytes ended. Finish the reply if the upstream had said all; otherwise leave it to be cut off."""
+        """The bytes ended: finish if the upstream had said all, otherwise leave the reply to be cut off."""
         raise NotImplementedError
