@@ -39,7 +39,6 @@ class JsonArrayReader:
         "_depth",
         "_escaped",
         "_held",
-        "_held_size",
         "_limit",
         "_mode",
         "_opened",
@@ -61,8 +60,7 @@ class JsonArrayReader:
         self._escaped = False
         #: Where the open element begins in the window being read, and what earlier windows held of it.
         self._start = 0
-        self._held: list[bytes] = []
-        self._held_size = 0
+        self._held = bytearray()
         self._ready: list[Frame] = []
 
     def feed(self, data: bytes) -> list[Frame]:
@@ -96,9 +94,8 @@ class JsonArrayReader:
             self._hold(data[self._start :])
 
     def _hold(self, piece: bytes) -> None:
-        self._held.append(piece)
-        self._held_size += len(piece)
-        if self._held_size > self._limit:
+        self._held += piece
+        if len(self._held) > self._limit:
             self._overflow()
 
     def _overflow(self) -> None:
@@ -112,9 +109,8 @@ class JsonArrayReader:
         self._hold(data[self._start : end])
         if self._overflown:
             return
-        element = b"".join(self._held)
+        element = bytes(self._held)
         self._held.clear()
-        self._held_size = 0
         if self._mode is SCALAR_ELEMENT and not SCALAR.fullmatch(element):
             self._lose(element)
             return

@@ -76,9 +76,7 @@ class SseReader:
     __slots__ = (
         "_after_return",
         "_begun",
-        "_ends_line",
         "_held",
-        "_held_size",
         "_limit",
         "_overflown",
         "comments",
@@ -94,10 +92,8 @@ class SseReader:
         self._begun = False
         self._overflown = False
         self._after_return = False
-        #: The event that has not ended yet, as pieces: joining them at each read would be quadratic.
-        self._held: list[bytes] = []
-        self._held_size = 0
-        self._ends_line = False
+        #: The beginning of an event that has not ended; it grows in place, so that small reads cost little.
+        self._held = bytearray()
 
     def feed(self, data: bytes) -> list[Frame]:
         """The frames that these bytes complete."""
@@ -107,12 +103,11 @@ class SseReader:
             data = self._with_plain_line_ends(data)
         held = self._held
         if held:
-            if data.find(b"\n\n") < 0 and not (self._ends_line and data.startswith(b"\n")):
+            if data.find(b"\n\n") < 0 and not (data.startswith(b"\n") and held.endswith(b"\n")):
                 return self._hold(data, [])
-            held.append(data)
-            data = b"".join(held)
+            held += data
+            data = bytes(held)
             held.clear()
-            self._held_size = 0
         if not self._begun:
             data = self._begin(data)
         end = data.rfind(b"\n\n") + 2
@@ -126,9 +121,8 @@ class SseReader:
         """The frame of a last event that lacks its blank line, or even its line end."""
         if self._overflown:
             raise self._too_long()
-        part = b"".join(self._held)
+        part = bytes(self._held)
         self._held.clear()
-        self._held_size = 0
         self._after_return = False
         return self._frames_by_lines([part if self._begun else part.removeprefix(BYTE_ORDER_MARK)])
 
@@ -193,14 +187,11 @@ class SseReader:
 
     def _hold(self, data: bytes, frames: list[Frame]) -> list[Frame]:
         """Keep the beginning of an event; `frames` are those that were whole before it."""
-        if not self._held:
-            data = data.lstrip(b"\n")
-        if data and not self._overflown:
-            self._held.append(data)
-            self._held_size += len(data)
-            self._ends_line = data.endswith(b"\n")
+        held = self._held
+        if not self._overflown:
+            held += data if held else data.lstrip(b"\n")
             # The line end may turn out to belong to the blank line that ends the event.
-            if self._held_size - self._ends_line > self._limit:
+            if len(held) - held.endswith(b"\n") > self._limit:
                 self._overflow(frames)
         return frames
 
