@@ -1,6 +1,6 @@
 """What could not travel, told instead of dropped in silence."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -25,8 +25,8 @@ class Losses:
 
     LIMIT = 1000
 
-    def __init__(self) -> None:
-        self._seen: dict[Loss, None] = {}
+    def __init__(self, losses: Iterable[Loss] = ()) -> None:
+        self._seen: dict[Loss, None] = dict.fromkeys(losses)
 
     def add(self, path: str, reason: str) -> None:
         if len(self._seen) < self.LIMIT:

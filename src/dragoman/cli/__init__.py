@@ -1,0 +1,1 @@
+"""The `dragoman` command: one file per subcommand."""

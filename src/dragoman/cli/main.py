@@ -1,0 +1,63 @@
+"""The root of the command line. Subcommands load when they are called, so that `--help` is quick."""
+
+import sys
+from importlib import import_module
+
+import click
+
+from dragoman import __version__
+from dragoman.hub.errors import DragomanError
+
+#: Each command, where it lives, and the line that `dragoman --help` shows for it.
+COMMANDS: dict[str, tuple[str, str]] = {
+    "translate": ("dragoman.cli.translate:translate", "Translate a request, a reply or a stream."),
+    "check": ("dragoman.cli.check:check", "Judge a stream against its dialect's grammar."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported one at a time."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        home = COMMANDS.get(cmd_name)
+        if home is None:
+            return None
+        module, _, name = home[0].partition(":")
+        command = getattr(import_module(module), name)
+        return command if isinstance(command, click.Command) else None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="dragoman")
+def root() -> None:
+    """dragoman lets any coding agent work with any model, tools included.
+
+    It translates between four dialects: anthropic (Messages), openai_chat (Chat Completions),
+    openai_responses (Responses) and gemini (generateContent).
+
+    \b
+    What would my Claude Code request look like for an OpenAI-compatible server?
+      dragoman translate request --from anthropic --to openai_chat request.json
+    What does the client see of the server's stream?
+      dragoman translate stream --from openai_chat --to anthropic --request request.json stream.sse
+    Is this stream legal?
+      dragoman check stream --dialect anthropic stream.sse
+    """
+
+
+def main() -> None:
+    """Run the command; errors of our own tree become two lines and exit code 2."""
+    try:
+        root(prog_name="dragoman")
+    except DragomanError as error:
+        click.echo(f"error: {error.message}", err=True)
+        if error.hint:
+            click.echo(f"hint: {error.hint}", err=True)
+        sys.exit(2)

@@ -1,0 +1,22 @@
+"""All dialects by name; importing this also teaches the error tree how each of them spells errors."""
+
+from dragoman.dialects.anthropic import DIALECT as ANTHROPIC
+from dragoman.dialects.base import Dialect
+from dragoman.dialects.gemini import DIALECT as GEMINI
+from dragoman.dialects.openai_chat import DIALECT as OPENAI_CHAT
+from dragoman.dialects.openai_responses import DIALECT as OPENAI_RESPONSES
+from dragoman.hub.errors import ConfigError, DragomanError
+
+DIALECTS: dict[str, Dialect] = {
+    dialect.name: dialect for dialect in (ANTHROPIC, OPENAI_CHAT, OPENAI_RESPONSES, GEMINI)
+}
+
+DragomanError.renderers.update({name: dialect.write_error for name, dialect in DIALECTS.items()})
+
+
+def dialect_named(name: str) -> Dialect:
+    try:
+        return DIALECTS[name]
+    except KeyError:
+        known = ", ".join(DIALECTS)
+        raise ConfigError(f"unknown dialect {name!r}", hint=f"known dialects: {known}") from None

@@ -1,0 +1,81 @@
+"""A client's request, made into the request that an upstream of another dialect understands."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from dragoman.dialects.base import Json
+from dragoman.dialects.registry import dialect_named
+from dragoman.fit import fit
+from dragoman.hub.errors import ClientProtocolError, ConfigError
+from dragoman.hub.loss import Loss, Losses
+from dragoman.hub.request import Request
+from dragoman.providers.profile import Profile, Target, target_of
+from dragoman.wire.fields import decode, encode
+
+Body = Mapping[str, object] | bytes | str
+
+#: Vendors stop at 32 MB; requests with many images come near it.
+MAX_BODY = 64 * 1024 * 1024
+
+
+class Translation(msgspec.Struct, frozen=True):
+    """A translated body and what it could not carry.
+
+    `model` and `stream` are told beside the body because Gemini says them in the URL.
+    """
+
+    body: Json
+    losses: tuple[Loss, ...] = ()
+    model: str = ""
+    stream: bool = False
+
+
+def translate_request(
+    body: Body,
+    *,
+    source: str,
+    target: str,
+    profile: Profile | None = None,
+    strict: bool = False,
+    model: str = "",
+    stream: bool = False,
+) -> Translation:
+    """Translate a request body from the client's dialect `source` to the upstream's dialect `target`.
+
+    `model` and `stream` are what the URL said, for clients of Gemini. `strict` refuses (`LossRefused`)
+    instead of recording losses.
+    """
+    losses = Losses()
+    client_request = read_client_request(body, source, losses, model=model, stream=stream)
+    facts = facts_of(profile, target, source)
+    fitted = fit(client_request, facts, losses)
+    translated = dialect_named(target).write_request(fitted, facts, losses)
+    if strict:
+        losses.refuse_if_any()
+    return Translation(translated, losses.as_tuple(), fitted.model, fitted.stream)
+
+
+def read_client_request(
+    body: Body, dialect: str, losses: Losses, *, model: str = "", stream: bool = False
+) -> Request:
+    """The body as a hub request. The caller's own object stays untouched."""
+    return dialect_named(dialect).read_request(fresh_object(body), losses, model=model, stream=stream)
+
+
+def fresh_object(body: Body) -> Json:
+    """A decoded copy that readers may take apart."""
+    data = body if isinstance(body, bytes | str) else encode(body)
+    value = decode(data, limit=MAX_BODY)
+    if not isinstance(value, dict):
+        raise ClientProtocolError("expected a JSON object as the request body")
+    return value
+
+
+def facts_of(profile: Profile | None, upstream: str, client: str) -> Target:
+    """The facts of the upstream, as a client of this dialect meets them."""
+    if profile is None:
+        profile = Profile(dialect=upstream)
+    elif profile.dialect != upstream:
+        raise ConfigError(f"the profile is for dialect {profile.dialect!r}, not {upstream!r}")
+    return target_of(profile, client)
