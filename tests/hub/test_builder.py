@@ -1,5 +1,7 @@
 """Whatever a reader says, the builder's events are grammatical."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,10 +9,20 @@ from hypothesis import strategies as st
 from dragoman.hub.builder import ReplyBuilder, settled_cause
 from dragoman.hub.content import Citation, HostedCall, Reasoning, Refusal, Text, ToolCall
 from dragoman.hub.errors import Failure, UpstreamProtocolError
-from dragoman.hub.events import BlockClosed, BlockOpened, ReplyFailed, ReplyFinished, ReplyStarted, TextDelta
+from dragoman.hub.events import (
+    BlockClosed,
+    BlockOpened,
+    ReplyFailed,
+    ReplyFinished,
+    ReplyStarted,
+    StopCause,
+    TextDelta,
+)
 from dragoman.hub.grammar import GrammarChecker
 from dragoman.hub.seal import Seal
 from dragoman.hub.usage import Usage
+
+Step = tuple[Any, ...]
 
 BLOCKS = [
     Text(text=""),
@@ -33,7 +45,7 @@ steps = st.one_of(
 )
 
 
-def drive(builder: ReplyBuilder, step: tuple) -> None:  # type: ignore[type-arg]
+def drive(builder: ReplyBuilder, step: Step) -> None:
     match step:
         case ("open", block):
             builder.open(block)
@@ -56,7 +68,7 @@ def drive(builder: ReplyBuilder, step: tuple) -> None:  # type: ignore[type-arg]
 
 
 @given(st.lists(steps, max_size=40))
-def test_any_order_of_reports_becomes_a_grammatical_reply(script: list[tuple]) -> None:  # type: ignore[type-arg]
+def test_any_order_of_reports_becomes_a_grammatical_reply(script: list[Step]) -> None:
     builder, checker = ReplyBuilder(), GrammarChecker()
     for step in script:
         drive(builder, step)
@@ -79,10 +91,10 @@ def test_an_empty_piece_of_text_is_no_delta() -> None:
 
 @pytest.mark.rule("P5", "P6", "P21", "R55")
 @pytest.mark.parametrize("cause", ["end", "other", "stop_sequence", "tool_calls"])
-def test_a_reply_with_calls_always_says_that_it_ended_for_them(cause: str) -> None:
+def test_a_reply_with_calls_always_says_that_it_ended_for_them(cause: StopCause) -> None:
     builder = ReplyBuilder()
     builder.whole(ToolCall(id="c", name="Read", arguments="{}"))
-    builder.finish(ReplyFinished(cause=cause))  # type: ignore[arg-type]
+    builder.finish(ReplyFinished(cause=cause))
     last = builder.take()[-1]
     assert isinstance(last, ReplyFinished)
     assert last.cause == "tool_calls"

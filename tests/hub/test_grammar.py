@@ -54,16 +54,10 @@ def test_the_checker_stops_at(name: str) -> None:
 def test_interleaved_calls_are_legal() -> None:
     checker = GrammarChecker()
     second = BlockOpened(1, ToolCall(id="d", name="Edit"))
-    for event in [
-        START,
-        CALL,
-        second,
-        ArgumentsDelta(0, "{"),
-        ArgumentsDelta(1, "{"),
-        ArgumentsDelta(0, "}"),
-    ]:
-        checker.check(event)
-    for event in [BlockClosed(1), BlockClosed(0), ReplyFinished(cause="tool_calls")]:
+    deltas = [ArgumentsDelta(0, "{"), ArgumentsDelta(1, "{"), ArgumentsDelta(0, "}")]
+    closes = [BlockClosed(1), BlockClosed(0)]
+    events: list[ReplyEvent] = [START, CALL, second, *deltas, *closes, ReplyFinished(cause="tool_calls")]
+    for event in events:
         checker.check(event)
     assert checker.ended
 
@@ -73,6 +67,7 @@ def test_a_failure_may_come_before_the_start_and_may_leave_blocks_open() -> None
     checker.check(FAILED)
     assert checker.ended
     checker = GrammarChecker()
-    for event in [START, TEXT, FAILED]:
+    events: list[ReplyEvent] = [START, TEXT, FAILED]
+    for event in events:
         checker.check(event)
     assert checker.ended
