@@ -1,0 +1,291 @@
+"""Reads untrusted JSON: decodes it within limits, then takes fields out of its objects one by one.
+
+What a reader does not take stays behind and can be kept (`Fields.rest`), so nothing is lost by being
+unknown. Errors name the place, the expected type and the JSON type that came, never the value.
+"""
+
+import re
+from typing import NoReturn, TypeAlias
+
+import msgspec
+
+from dragoman.hub.errors import ClientProtocolError, DragomanError, RequestTooLarge
+
+#: Any decoded JSON value. A name of its own because `Fields.object` hides the builtin.
+Json: TypeAlias = object
+
+LIMIT = 32 * 1024 * 1024
+DEPTH = 200
+
+#: Integers beyond this may have been rounded on their way through a float.
+EXACT_FLOAT = 2**53
+
+JSON_TYPES: dict[type, str] = {
+    msgspec.UnsetType: "nothing",
+    type(None): "null",
+    bool: "a boolean",
+    int: "a number",
+    float: "a number",
+    str: "a string",
+    list: "an array",
+    dict: "an object",
+}
+
+PLAIN_NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]{0,63}")
+#: What msgspec says of a malformed text: a fixed reason and an offset, nothing of the text itself.
+MALFORMED = re.compile(r"JSON is malformed: (.*)")
+
+_decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
+
+
+def json_type(value: Json) -> str:
+    """The JSON type of a decoded value, in words."""
+    return JSON_TYPES.get(type(value), "something that is not JSON")
+
+
+def decode(
+    data: bytes | str,
+    *,
+    limit: int = LIMIT,
+    depth: int = DEPTH,
+    blame: type[DragomanError] = ClientProtocolError,
+) -> Json:
+    """The value of a JSON text, or an error of the class `blame` that says where the text is wrong."""
+    if isinstance(data, str):
+        try:
+            data = data.encode()
+        except UnicodeEncodeError as error:
+            raise blame(f"invalid JSON: lone surrogate (character {error.start})") from None
+    if len(data) > limit:
+        raise _too_large(blame)(f"JSON is longer than {limit} bytes")
+    try:
+        value = _decode(data)
+    except RecursionError:
+        raise _too_large(blame)(f"JSON is nested deeper than {depth} levels") from None
+    except ValueError as error:
+        raise blame(f"invalid JSON: {_flaw(data, error)}") from None
+    # Each level needs two brackets, so that a short text cannot be too deep.
+    if len(data) > 2 * depth and deeper_than(depth, value):
+        raise _too_large(blame)(f"JSON is nested deeper than {depth} levels")
+    return value
+
+
+def _too_large(blame: type[DragomanError]) -> type[DragomanError]:
+    """Clients have an error of their own for this."""
+    return RequestTooLarge if blame is ClientProtocolError else blame
+
+
+def encode(value: Json, *, blame: type[DragomanError] = DragomanError) -> bytes:
+    """A value as JSON text."""
+    try:
+        return _encode(value)
+    except RecursionError:
+        raise blame("cannot be written as JSON: nested too deeply") from None
+    except (TypeError, ValueError, OverflowError) as error:
+        raise blame(f"cannot be written as JSON: {type(error).__name__}") from None
+
+
+def deeper_than(depth: int, value: Json) -> bool:
+    """Whether arrays and objects nest beyond `depth` levels. Goes level by level, so it needs no stack."""
+    level = [value] if isinstance(value, dict | list) else []
+    for _ in range(depth):
+        if not level:
+            return False
+        level = [
+            child
+            for node in level
+            for child in (node.values() if type(node) is dict else node)
+            if (kind := type(child)) is dict or kind is list
+        ]
+    return bool(level)
+
+
+def _flaw(data: bytes, error: ValueError) -> str:
+    """What is wrong with a text that did not decode, and where, without quoting any of it."""
+    if isinstance(error, UnicodeDecodeError):
+        # The error counts from the start of one string; what helps is the offset in the whole text.
+        try:
+            data.decode()
+        except UnicodeDecodeError as whole:
+            return f"invalid UTF-8 (byte {whole.start})"
+    if isinstance(error, msgspec.ValidationError):
+        return "a number is out of range"
+    found = MALFORMED.fullmatch(str(error))
+    return found[1] if found else f"cut short (byte {len(data)})"
+
+
+#: Where an object stands: in which other object, under which name, and its index there or -1.
+Place: TypeAlias = "tuple[Fields, str, int]"
+
+
+class Fields:
+    """One JSON object, from which a reader takes what it knows.
+
+    Owns its dict and empties it: whoever needs the original passes a copy. Every taking method accepts
+    further spellings of the name, tried in order; the first that holds a value is the one taken.
+    A field that is null counts as absent for the `maybe_` and `_or` methods and stays in `rest`,
+    so that writing back what was read gives the null again.
+    """
+
+    __slots__ = ("_blame", "_place", "_values")
+
+    def __init__(
+        self,
+        value: Json,
+        path: "str | Place" = "",
+        blame: type[DragomanError] = ClientProtocolError,
+    ) -> None:
+        # A place becomes a path only when an error needs it: most objects are never complained about.
+        self._place = path
+        self._blame = blame
+        if type(value) is not dict:
+            self._mistyped(None, "an object", value)
+        self._values: dict[str, Json] = value
+
+    @property
+    def path(self) -> str:
+        """Where this object stands, such as `messages[3].content[1]`; empty for a whole body."""
+        place = self._place
+        if isinstance(place, str):
+            return place
+        parent, name, index = place
+        return parent.at(name) if index < 0 else parent.at(name, index)
+
+    def at(self, *keys: str | int) -> str:
+        """The path of something below this object, by names and indexes."""
+        path = self.path
+        for key in keys:
+            if isinstance(key, int):
+                path += f"[{key}]"
+            else:
+                # A name that a client made up is as private as a value.
+                name = key if PLAIN_NAME.fullmatch(key) else "*"
+                path = f"{path}.{name}" if path else name
+        return path
+
+    def error(self, message: str, *keys: str | int) -> DragomanError:
+        """An error about this object, or about what the keys lead to, blaming whoever sent it."""
+        return self._blame(message, path=self.at(*keys))
+
+    def has(self, name: str, *others: str) -> bool:
+        """Whether the field is there and not yet taken, null or not."""
+        return name in self._values or any(other in self._values for other in others)
+
+    def rest(self) -> dict[str, Json]:
+        """What was not taken: the dict itself, not a copy."""
+        return self._values
+
+    def raw(self, name: str, default: Json = None, *others: str) -> Json:
+        """Any value at all, null included."""
+        if others and name not in self._values:
+            return self.raw(others[0], default, *others[1:])
+        return self._values.pop(name, default)
+
+    def text(self, name: str, *others: str) -> str:
+        # The commonest call by far, hence its own short way.
+        value = self._values.pop(name, msgspec.UNSET)
+        if type(value) is str:
+            return value
+        missing = value is None or value is msgspec.UNSET
+        found = self.maybe_text(*others) if others and missing else None
+        return self._mistyped(name, "a string", value) if found is None else found
+
+    def text_or(self, name: str, default: str, *others: str) -> str:
+        value = self.maybe_text(name, *others)
+        return default if value is None else value
+
+    def maybe_text(self, name: str, *others: str) -> str | None:
+        value = self._values.get(name)
+        if value is None:
+            return self.maybe_text(*others) if others else None
+        if type(value) is not str:
+            self._mistyped(name, "a string", value)
+        del self._values[name]
+        return value
+
+    def integer(self, name: str, *others: str) -> int:
+        value = self.maybe_integer(name, *others)
+        return self._absent(name, "an integer") if value is None else value
+
+    def maybe_integer(self, name: str, *others: str) -> int | None:
+        """Also takes a float without a fraction: some servers have no other numbers."""
+        value = self._values.get(name)
+        if value is None:
+            return self.maybe_integer(*others) if others else None
+        if type(value) is not int:
+            if not isinstance(value, float) or not value.is_integer() or abs(value) > EXACT_FLOAT:
+                self._mistyped(name, "an integer", value)
+            value = int(value)
+        del self._values[name]
+        return value
+
+    def maybe_number(self, name: str, *others: str) -> int | float | None:
+        value = self._values.get(name)
+        if value is None:
+            return self.maybe_number(*others) if others else None
+        if type(value) is not int and type(value) is not float:
+            self._mistyped(name, "a number", value)
+        del self._values[name]
+        return value
+
+    def maybe_flag(self, name: str, *others: str) -> bool | None:
+        value = self._values.get(name)
+        if value is None:
+            return self.maybe_flag(*others) if others else None
+        if type(value) is not bool:
+            self._mistyped(name, "a boolean", value)
+        del self._values[name]
+        return value
+
+    def items(self, name: str, *others: str) -> list[Json]:
+        value = self.maybe_list(name, *others)
+        return self._absent(name, "an array") if value is None else value
+
+    def maybe_list(self, name: str, *others: str) -> list[Json] | None:
+        value = self._values.get(name)
+        if value is None:
+            return self.maybe_list(*others) if others else None
+        if not isinstance(value, list):
+            self._mistyped(name, "an array", value)
+        del self._values[name]
+        return value
+
+    def object(self, name: str, *others: str) -> "Fields":
+        value = self.maybe_object(name, *others)
+        return self._absent(name, "an object") if value is None else value
+
+    def maybe_object(self, name: str, *others: str) -> "Fields | None":
+        value = self._values.get(name)
+        if value is None:
+            return self.maybe_object(*others) if others else None
+        fields = Fields(value, (self, name, -1), self._blame)
+        del self._values[name]
+        return fields
+
+    def objects(self, name: str, *others: str) -> "list[Fields]":
+        """A required array whose items are all objects."""
+        value = self.maybe_objects(name, *others)
+        return self._absent(name, "an array") if value is None else value
+
+    def maybe_objects(self, name: str, *others: str) -> "list[Fields] | None":
+        value = self._values.get(name)
+        if value is None:
+            return self.maybe_objects(*others) if others else None
+        if not isinstance(value, list):
+            self._mistyped(name, "an array", value)
+        blame = self._blame
+        fields = [Fields(item, (self, name, index), blame) for index, item in enumerate(value)]
+        del self._values[name]
+        return fields
+
+    def child(self, value: Json, name: str, index: int = -1) -> "Fields":
+        """An object that was reached through `raw` or a list, at its place below this one."""
+        return Fields(value, (self, name, index), self._blame)
+
+    def _mistyped(self, name: str | None, expected: str, value: Json) -> NoReturn:
+        path = self.path if name is None else self.at(name)
+        raise self._blame(f"expected {expected}, got {json_type(value)}", path=path)
+
+    def _absent(self, name: str, expected: str) -> NoReturn:
+        self._mistyped(name, expected, self._values.get(name, msgspec.UNSET))
