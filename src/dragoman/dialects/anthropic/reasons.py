@@ -1,0 +1,115 @@
+"""Why replies end and what they cost, in Anthropic's words and in ours.
+
+Anthropic counts cached prompt tokens apart from `input_tokens`; the hub's `input` is the whole prompt.
+"""
+
+from dragoman.dialects.anthropic.spelling import object_of
+from dragoman.dialects.base import Json
+from dragoman.hub.events import ReplyFinished, StopCause
+from dragoman.hub.usage import Usage
+
+CAUSES: dict[str, StopCause] = {
+    "end_turn": "end",
+    "max_tokens": "length",
+    "stop_sequence": "stop_sequence",
+    "tool_use": "tool_calls",
+    "pause_turn": "pause",
+    "refusal": "refusal",
+    "model_context_window_exceeded": "context_window",
+    "compaction": "compaction",
+}
+
+REASONS: dict[StopCause, str] = {
+    "end": "end_turn",
+    "tool_calls": "tool_use",
+    "length": "max_tokens",
+    "stop_sequence": "stop_sequence",
+    "refusal": "refusal",
+    "content_filter": "refusal",
+    "context_window": "model_context_window_exceeded",
+    "pause": "pause_turn",
+    "malformed_call": "end_turn",
+    "compaction": "compaction",
+    "other": "end_turn",
+}
+
+
+def cause_of(reason: object) -> StopCause:
+    """What a `stop_reason` means. None, which some servers send at the end, means that the model was done."""
+    if reason is None:
+        return "end"
+    return CAUSES.get(reason, "other") if isinstance(reason, str) else "other"
+
+
+def reason_of(finished: ReplyFinished, *, own: bool, has_calls: bool) -> str:
+    """The `stop_reason` to tell: the upstream's own word where it still holds.
+
+    Agents look for calls only in a reply that stopped for them, so no reply with calls is a mere answer.
+    """
+    reason = REASONS[finished.cause]
+    if own and finished.raw_cause and cause_of(finished.raw_cause) == finished.cause:
+        reason = finished.raw_cause
+    return "tool_use" if has_calls and reason == "end_turn" else reason
+
+
+_COUNTS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+
+
+def count_of(value: object) -> int | None:
+    """A token count, if the value is one."""
+    if type(value) is int and value >= 0:
+        return value
+    if type(value) is float and value.is_integer() and 0 <= value < 2**53:
+        return int(value)
+    return None
+
+
+class UsageReader:
+    """Adds up the reports of one reply: a later one replaces what it names."""
+
+    __slots__ = ("_counts",)
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}
+
+    def report(self, told: Json) -> Usage:
+        extras: Json = {}
+        for name, value in told.items():
+            count = count_of(value) if name in _COUNTS else None
+            if count is None:
+                extras[name] = value
+            else:
+                self._counts[name] = count
+        counts = self._counts
+        fresh = counts.get("input_tokens")
+        read = counts.get("cache_read_input_tokens")
+        write = counts.get("cache_creation_input_tokens")
+        return Usage(
+            input=None if fresh is None else fresh + (read or 0) + (write or 0),
+            output=counts.get("output_tokens"),
+            cache_read=read,
+            cache_write=write,
+            cache_write_long=count_of(object_of(told.get("cache_creation")).get("ephemeral_1h_input_tokens")),
+            reasoning=count_of(object_of(told.get("output_tokens_details")).get("thinking_tokens")),
+            web_searches=count_of(object_of(told.get("server_tool_use")).get("web_search_requests")),
+            extras=extras,
+        )
+
+
+def write_usage(usage: Usage, *, own: bool) -> Json:
+    """The `usage` of a whole reply or of its `message_delta`."""
+    cached = (usage.cache_read or 0) + (usage.cache_write or 0)
+    written: Json = {"input_tokens": max(0, (usage.input or 0) - cached)}
+    if usage.cache_write is not None:
+        written["cache_creation_input_tokens"] = usage.cache_write
+    if usage.cache_read is not None:
+        written["cache_read_input_tokens"] = usage.cache_read
+    written["output_tokens"] = usage.output or 0
+    extras = usage.extras if own else {}
+    if usage.reasoning is not None and "output_tokens_details" not in extras:
+        written["output_tokens_details"] = {"thinking_tokens": usage.reasoning}
+    if usage.web_searches is not None and "server_tool_use" not in extras:
+        written["server_tool_use"] = {"web_search_requests": usage.web_searches, "web_fetch_requests": 0}
+    for name, value in extras.items():
+        written.setdefault(name, value)
+    return written

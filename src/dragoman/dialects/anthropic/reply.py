@@ -1,0 +1,221 @@
+"""Whole replies as streams and streams as whole replies, so that both take the same way through the hub.
+
+`collect` gives what the vendor's own client would accumulate: starts are copied, deltas grow them, and the
+counts of `message_delta` replace those of `message_start`.
+"""
+
+from collections.abc import Callable, Iterator
+
+from dragoman.dialects.anthropic.calls import input_of
+from dragoman.dialects.anthropic.errors import write_error
+from dragoman.dialects.anthropic.spelling import list_of, object_of, text_of
+from dragoman.dialects.base import Json
+from dragoman.hub.builder import CUT_OFF_MESSAGE
+from dragoman.hub.errors import DragomanError, Failure
+from dragoman.wire.fields import decode, encode
+from dragoman.wire.sse import SseReader, write_frame
+
+#: Fields of a whole reply that a stream tells at its end: beside the stop reason, or beside the usage.
+_TOLD_IN_DELTA = ("stop_reason", "stop_sequence", "stop_details", "container")
+_TOLD_BESIDE_DELTA = ("context_management", "input_transformations")
+
+_COUNTS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
+
+
+def frame(payload: Json) -> bytes:
+    """One event; its name repeats the payload's type."""
+    return write_frame(encode(payload), text_of(payload.get("type")))
+
+
+def explode(body: Json) -> bytes:
+    """The stream that says the same as this whole reply."""
+    return b"".join(frame(payload) for payload in payloads(body))
+
+
+def payloads(body: Json) -> Iterator[Json]:
+    """The events of the stream that says the same as this whole reply."""
+    if body.get("type") == "error" or ("error" in body and "content" not in body):
+        yield {**body, "type": "error"}
+        return
+    yield {"type": "message_start", "message": _start(body)}
+    blocks = [block for block in list_of(body.get("content")) if isinstance(block, dict)]
+    for index, block in enumerate(blocks):
+        yield from _block_payloads(index, block)
+    delta: Json = {name: body.get(name) for name in ("stop_reason", "stop_sequence")}
+    delta |= {name: body[name] for name in _TOLD_IN_DELTA if body.get(name) is not None}
+    ending: Json = {"type": "message_delta", "delta": delta}
+    usage = object_of(body.get("usage"))
+    ending["usage"] = {name: usage[name] for name in _COUNTS if name in usage}
+    ending |= {name: body[name] for name in _TOLD_BESIDE_DELTA if body.get(name) is not None}
+    yield ending
+    yield {"type": "message_stop"}
+
+
+def _start(body: Json) -> Json:
+    """The reply as it stands before the first block: what is told later is null or absent."""
+    start: Json = {}
+    for name, value in body.items():
+        if name == "content":
+            start[name] = []
+        elif name in ("stop_reason", "stop_sequence", "stop_details"):
+            start[name] = None
+        elif value is None or name not in (*_TOLD_IN_DELTA, *_TOLD_BESIDE_DELTA):
+            start[name] = value
+    return start
+
+
+def block_frames(index: int, block: Json) -> bytes:
+    """The part of a stream that tells this block."""
+    return b"".join(frame(payload) for payload in _block_payloads(index, block))
+
+
+def _block_payloads(index: int, block: Json) -> Iterator[Json]:
+    start = dict(block)
+    deltas = list(_EXPLODERS.get(text_of(block.get("type")), _of_whole)(start))
+    yield {"type": "content_block_start", "index": index, "content_block": start}
+    for delta in deltas:
+        yield {"type": "content_block_delta", "index": index, "delta": delta}
+    yield {"type": "content_block_stop", "index": index}
+
+
+def _of_whole(start: Json) -> Iterator[Json]:
+    yield from ()
+
+
+def _of_text(start: Json) -> Iterator[Json]:
+    text, citations = start.get("text"), start.get("citations")
+    start["text"] = ""
+    if isinstance(citations, list):
+        start["citations"] = []
+        yield from ({"type": "citations_delta", "citation": citation} for citation in citations)
+    if text:
+        yield {"type": "text_delta", "text": text}
+
+
+def _of_thinking(start: Json) -> Iterator[Json]:
+    thinking, signature = start.get("thinking"), start.get("signature")
+    start |= {"thinking": "", "signature": ""}
+    if thinking:
+        yield {"type": "thinking_delta", "thinking": thinking}
+    if signature:
+        yield {"type": "signature_delta", "signature": signature}
+
+
+def _of_call(start: Json) -> Iterator[Json]:
+    given = start.get("input")
+    start["input"] = {}
+    yield {"type": "input_json_delta", "partial_json": ""}
+    if given:
+        text = given if isinstance(given, str) else encode(given).decode()
+        yield {"type": "input_json_delta", "partial_json": text}
+
+
+def _of_compaction(start: Json) -> Iterator[Json]:
+    told: Json = {name: start[name] for name in ("content", "encrypted_content") if name in start}
+    start |= dict.fromkeys(told)
+    yield {"type": "compaction_delta", **told}
+
+
+_EXPLODERS: dict[str, Callable[[Json], Iterator[Json]]] = {
+    "text": _of_text,
+    "thinking": _of_thinking,
+    "tool_use": _of_call,
+    "server_tool_use": _of_call,
+    "mcp_tool_use": _of_call,
+    "compaction": _of_compaction,
+}
+
+
+def collect(stream: bytes) -> Json:
+    """The whole reply that a client would accumulate from this stream; an error body if it failed."""
+    reader = SseReader()
+    collector = _Collector()
+    for received in [*reader.feed(stream), *reader.close()]:
+        try:
+            payload = decode(received.data)
+        except DragomanError:
+            continue
+        if isinstance(payload, dict):
+            collector.feed(payload)
+    return collector.body()
+
+
+#: What each kind of delta tells a piece of, and the block's field that it makes longer.
+_GROWING: dict[str, tuple[str, str]] = {
+    "text_delta": ("text", "text"),
+    "thinking_delta": ("thinking", "thinking"),
+    "input_json_delta": ("partial_json", "input"),
+}
+
+
+class _Collector:
+    """Folds the payloads of one stream."""
+
+    def __init__(self) -> None:
+        self._message: Json = {}
+        self._content: list[Json] = []
+        #: The pieces of each growing field, joined at the end: joining them at once would be quadratic.
+        self._pieces: dict[tuple[int, str], list[str]] = {}
+        self._error: Json | None = None
+        self._stopped = False
+
+    def feed(self, payload: Json) -> None:
+        handler = _COLLECTORS.get(text_of(payload.get("type")))
+        if handler is not None and self._error is None:
+            handler(self, payload)
+
+    def body(self) -> Json:
+        if self._error is not None:
+            return self._error
+        if not self._stopped:
+            return write_error(Failure(kind="overloaded", message=CUT_OFF_MESSAGE))
+        for (index, name), pieces in self._pieces.items():
+            block, text = self._content[index], "".join(pieces)
+            if name != "input":
+                block[name] = text_of(block.get(name)) + text
+            elif text:
+                block[name] = input_of(text)
+        return {**self._message, "content": self._content}
+
+    def _start(self, payload: Json) -> None:
+        self._message = object_of(payload.get("message"))
+
+    def _open(self, payload: Json) -> None:
+        self._content.append(object_of(payload.get("content_block")))
+
+    def _grow(self, payload: Json) -> None:
+        index, delta = payload.get("index"), object_of(payload.get("delta"))
+        if type(index) is not int or not 0 <= index < len(self._content):
+            return
+        kind = text_of(delta.pop("type", None))
+        if kind in _GROWING:
+            told, grown = _GROWING[kind]
+            self._pieces.setdefault((index, grown), []).append(text_of(delta.get(told)))
+        elif kind == "citations_delta":
+            block = self._content[index]
+            block["citations"] = citations = list_of(block.get("citations"))
+            citations.append(delta.get("citation"))
+        else:
+            self._content[index] |= delta
+
+    def _end(self, payload: Json) -> None:
+        usage = {**object_of(self._message.get("usage")), **object_of(payload.get("usage"))}
+        self._message |= object_of(payload.get("delta"))
+        self._message["usage"] = usage
+        self._message |= {name: payload[name] for name in _TOLD_BESIDE_DELTA if name in payload}
+
+    def _stop(self, payload: Json) -> None:
+        self._stopped = True
+
+    def _fail(self, payload: Json) -> None:
+        self._error = payload
+
+
+_COLLECTORS: dict[str, Callable[[_Collector, Json], None]] = {
+    "message_start": _Collector._start,
+    "content_block_start": _Collector._open,
+    "content_block_delta": _Collector._grow,
+    "message_delta": _Collector._end,
+    "message_stop": _Collector._stop,
+    "error": _Collector._fail,
+}

@@ -1,0 +1,312 @@
+"""Reads a reply that streams in Anthropic's events, from Anthropic or from anyone who says so.
+
+Blocks that open complete in the hub (server tools, results, unknown kinds) are held until they stop. The
+reply is finished when the upstream said why it stopped; an end of bytes before that is a cut.
+"""
+
+from collections.abc import Callable
+
+from dragoman.dialects.anthropic.calls import arguments_of
+from dragoman.dialects.anthropic.citations import read_citation
+from dragoman.dialects.anthropic.errors import failure_of
+from dragoman.dialects.anthropic.hosted import CALLS, is_result, read_call, read_opaque, read_result
+from dragoman.dialects.anthropic.reasons import UsageReader, cause_of
+from dragoman.dialects.anthropic.reply import payloads
+from dragoman.dialects.anthropic.spelling import empty_note, list_of, object_of, take_text, text_of
+from dragoman.dialects.base import Json, Source
+from dragoman.dialects.frames import FrameReader
+from dragoman.hub.builder import ReplyBuilder
+from dragoman.hub.content import AnyBlock, Reasoning, Text, ToolCall
+from dragoman.hub.errors import UpstreamProtocolError
+from dragoman.hub.events import ReplyFinished, ReplyStarted
+from dragoman.hub.seal import Seal
+
+
+class _Open:
+    """A block that has begun: its kind, its number in the hub (-1 while held), and what is held of it."""
+
+    __slots__ = ("held", "kind", "number", "pieces", "start_input")
+
+    def __init__(self, kind: str, number: int, held: Json | None = None, start_input: str = "") -> None:
+        self.kind = kind
+        self.number = number
+        self.held = held
+        #: Some servers tell a call's input with its start and send no deltas; deltas, if any, replace it.
+        self.start_input = start_input
+        self.pieces: list[str] = []
+
+
+class AnthropicStreamReader(FrameReader):
+    def __init__(self, source: Source) -> None:
+        super().__init__(source)
+        self._blocks: dict[int, _Open] = {}
+        self._last = 0
+        self._held_index = -1
+        self._held_size = 0
+        self._usage = UsageReader()
+        self._model = source.model
+        self._saw_start = False
+        self._stop_told = False
+        self._delta: Json = {}
+        self._beside: Json = {}
+
+    def _read(self, payload: Json, event: str) -> None:
+        kind = payload.get("type")
+        handler = _EVENTS.get(kind if type(kind) is str else event)
+        if handler is None:
+            self.source.losses.add("", "a stream event of an unknown type was skipped")
+        else:
+            handler(self, payload)
+
+    def _read_whole(self, body: Json) -> None:
+        for payload in payloads(body):
+            self._read(payload, "")
+
+    def _end(self) -> None:
+        if self._stop_told:
+            self._finish({})
+
+    def _ping(self, payload: Json) -> None:
+        """Nothing: it only keeps the line open."""
+
+    def _start(self, payload: Json) -> None:
+        if self._saw_start:
+            self.source.losses.add("", "a second message_start was skipped")
+            return
+        self._saw_start = True
+        message = object_of(payload.get("message"))
+        usage = object_of(message.get("usage"))
+        content = list_of(message.get("content"))
+        model = take_text(message, "model")
+        self._model = self.source.model or model
+        identity = take_text(message, "id")
+        for name in ("id", "type", "role", "model", "content", "stop_reason", "stop_sequence"):
+            message.pop(name, None)
+        self.builder.start(ReplyStarted(id=identity, model=model, extras=message))
+        if usage:
+            self.builder.usage(self._usage.report(usage))
+        for block in content:
+            self._open({"content_block": block})
+            self._close({})
+
+    def _open(self, payload: Json) -> None:
+        block = payload.get("content_block")
+        if not isinstance(block, dict):
+            self.source.losses.add("", "a content block that is no object was skipped")
+            return
+        index = self._index(payload, default=self._last + 1 if self._blocks else self._last)
+        self._close({"index": index})
+        # At most one block is held: more would be room for a hostile stream to fill.
+        self._close({"index": self._held_index})
+        kind = text_of(block.get("type"))
+        opener = _OPENERS.get(kind)
+        self._last = index
+        if opener is None:
+            self._held_index = index
+            self._blocks[index] = _Open(kind, -1, held=block)
+        else:
+            self._held_index = -1
+            self._blocks[index] = opener(self, block)
+
+    def _index(self, payload: Json, default: int) -> int:
+        index = payload.get("index")
+        return index if type(index) is int else default
+
+    def _open_text(self, block: Json) -> _Open:
+        block.pop("type")
+        text = take_text(block, "text")
+        block.pop("text", None)
+        citations = block.get("citations")
+        form = ""
+        if isinstance(citations, list):
+            del block["citations"]
+            form = empty_note("citations", [])
+        number = self.builder.open(Text(text="", form=form, extras=block))
+        for citation in list_of(citations):
+            self._cite(number, citation)
+        self.builder.append(number, text)
+        return _Open("text", number)
+
+    def _open_thinking(self, block: Json) -> _Open:
+        block.pop("type")
+        thinking, signature = take_text(block, "thinking"), take_text(block, "signature")
+        block.pop("thinking", None)
+        block.pop("signature", None)
+        number = self.builder.open(Reasoning(extras=block))
+        self.builder.append(number, thinking)
+        self._seal(number, signature)
+        return _Open("thinking", number)
+
+    def _open_redacted(self, block: Json) -> _Open:
+        block.pop("type")
+        data = take_text(block, "data")
+        seal = Seal(self.source.issuer, self._model, data) if data else None
+        return _Open(
+            "redacted_thinking", self.builder.open(Reasoning(redacted=True, seal=seal, extras=block))
+        )
+
+    def _open_call(self, block: Json) -> _Open:
+        block.pop("type")
+        given = block.pop("input", None)
+        start_input = arguments_of(given) if given else ""
+        identity = take_text(block, "id") or self.source.ids.make("toolu_")
+        call = ToolCall(id=identity, name=take_text(block, "name"), extras=block)
+        return _Open("tool_use", self.builder.open(call), start_input=start_input)
+
+    def _grow(self, payload: Json) -> None:
+        delta = payload.get("delta")
+        if type(delta) is not dict:
+            return
+        kind = delta.get("type")
+        index = payload.get("index")
+        if type(index) is not int:
+            index = self._last
+        block = self._blocks.get(index)
+        if kind == "text_delta":
+            text = delta.get("text")
+            if type(text) is str:
+                if block is None or block.kind != "text":
+                    block = self._begin(index, "text", text)
+                self.builder.append(block.number, text)
+        elif kind == "input_json_delta":
+            self._grow_input(block, delta.get("partial_json"))
+        else:
+            grower = _GROWERS.get(kind) if type(kind) is str else None
+            if grower is not None:
+                grower(self, index, block, delta)
+            elif block is not None and block.held is not None:
+                self._hold(block, delta)
+            else:
+                self.source.losses.add("", "a stream delta of an unknown type was skipped")
+
+    def _begin(self, index: int, kind: str, text: str) -> _Open:
+        """A delta for a block that was never started, or was started as something else."""
+        if not text:
+            return _Open(kind, -1)
+        self._open({"index": index, "content_block": {"type": kind}})
+        return self._blocks[index]
+
+    def _grow_input(self, block: _Open | None, text: object) -> None:
+        if not isinstance(text, str) or not text:
+            return
+        if block is not None and block.kind == "tool_use":
+            block.start_input = ""
+            self.builder.append(block.number, text)
+        elif block is not None and block.held is not None:
+            self._count(len(text))
+            block.pieces.append(text)
+        else:
+            self.source.losses.add("", "arguments for a call that was never started were skipped")
+
+    def _grow_thinking(self, index: int, block: _Open | None, delta: Json) -> None:
+        text = text_of(delta.get("thinking"))
+        if block is None or block.kind != "thinking":
+            block = self._begin(index, "thinking", text)
+        self.builder.append(block.number, text)
+
+    def _grow_signature(self, index: int, block: _Open | None, delta: Json) -> None:
+        signature = text_of(delta.get("signature"))
+        if block is None or block.kind != "thinking":
+            block = self._begin(index, "thinking", signature)
+        self._seal(block.number, signature)
+
+    def _grow_citations(self, index: int, block: _Open | None, delta: Json) -> None:
+        if block is not None:
+            self._cite(block.number, delta.get("citation"))
+
+    def _hold(self, block: _Open, delta: Json) -> None:
+        """More of a block that is held: its fields are assigned, as the vendor's own client does."""
+        delta.pop("type", None)
+        self._count(sum(len(value) for value in delta.values() if isinstance(value, str)) + len(delta))
+        if block.held is not None:
+            block.held |= delta
+
+    def _count(self, size: int) -> None:
+        self._held_size += size
+        if self._held_size > ReplyBuilder.MAX_CHARACTERS:
+            raise UpstreamProtocolError(f"more than {ReplyBuilder.MAX_CHARACTERS} characters in one reply")
+
+    def _seal(self, number: int, value: str) -> None:
+        if value:
+            self.builder.seal(number, Seal(self.source.issuer, self._model, value))
+
+    def _cite(self, number: int, citation: object) -> None:
+        if isinstance(citation, dict):
+            self.builder.cite(number, read_citation(citation))
+
+    def _close(self, payload: Json) -> None:
+        block = self._blocks.pop(self._index(payload, default=self._last), None)
+        if block is None:
+            return
+        if block.held is not None:
+            self.builder.whole(_whole(block.kind, block.held, "".join(block.pieces)))
+        else:
+            if block.start_input:
+                self.builder.append(block.number, block.start_input)
+            self.builder.close(block.number)
+
+    def _stop_reason(self, payload: Json) -> None:
+        delta = object_of(payload.get("delta"))
+        self._stop_told = self._stop_told or delta.get("stop_reason") is not None
+        self._delta |= delta
+        usage = object_of(payload.get("usage"))
+        if usage:
+            self.builder.usage(self._usage.report(usage))
+        for name, value in payload.items():
+            if name not in ("type", "delta", "usage"):
+                self._beside[name] = value
+
+    def _finish(self, payload: Json) -> None:
+        for index in sorted(self._blocks):
+            self._close({"index": index})
+        delta = self._delta
+        reason = delta.pop("stop_reason", None)
+        stop_sequence = delta.pop("stop_sequence", None)
+        extras: Json = dict(self._beside)
+        if delta:
+            extras["delta"] = delta
+        self.builder.finish(
+            ReplyFinished(
+                cause=cause_of(reason),
+                raw_cause=text_of(reason),
+                stop_sequence=stop_sequence if isinstance(stop_sequence, str) else None,
+                explanation=text_of(object_of(delta.get("stop_details")).get("explanation")),
+                extras=extras,
+            )
+        )
+
+    def _fail(self, payload: Json) -> None:
+        self.builder.fail(failure_of(payload))
+
+
+def _whole(kind: str, held: Json, arguments: str) -> AnyBlock:
+    if kind in CALLS:
+        return read_call(held, arguments=arguments or None)
+    if is_result(kind):
+        return read_result(held)
+    return read_opaque(kind, held)
+
+
+_EVENTS: dict[str, Callable[[AnthropicStreamReader, Json], None]] = {
+    "content_block_delta": AnthropicStreamReader._grow,
+    "content_block_start": AnthropicStreamReader._open,
+    "content_block_stop": AnthropicStreamReader._close,
+    "message_start": AnthropicStreamReader._start,
+    "message_delta": AnthropicStreamReader._stop_reason,
+    "message_stop": AnthropicStreamReader._finish,
+    "ping": AnthropicStreamReader._ping,
+    "error": AnthropicStreamReader._fail,
+}
+
+_OPENERS: dict[str, Callable[[AnthropicStreamReader, Json], _Open]] = {
+    "text": AnthropicStreamReader._open_text,
+    "thinking": AnthropicStreamReader._open_thinking,
+    "redacted_thinking": AnthropicStreamReader._open_redacted,
+    "tool_use": AnthropicStreamReader._open_call,
+}
+
+_GROWERS: dict[str, Callable[[AnthropicStreamReader, int, _Open | None, Json], None]] = {
+    "thinking_delta": AnthropicStreamReader._grow_thinking,
+    "signature_delta": AnthropicStreamReader._grow_signature,
+    "citations_delta": AnthropicStreamReader._grow_citations,
+}

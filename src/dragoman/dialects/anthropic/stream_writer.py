@@ -1,0 +1,273 @@
+"""Says a reply in Anthropic's events.
+
+The order of words is fixed by construction: one `message_start`, blocks one after another with gapless
+indexes, then one `message_delta` and `message_stop`, or one `error` and nothing more.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from dragoman.dialects.anthropic.errors import write_error
+from dragoman.dialects.anthropic.hosted import write_call, write_result
+from dragoman.dialects.anthropic.reasons import reason_of, write_usage
+from dragoman.dialects.anthropic.reply import block_frames, frame
+from dragoman.dialects.anthropic.spelling import NAME, object_of
+from dragoman.dialects.anthropic.stream_blocks import (
+    CallBlock,
+    FreeTextCallBlock,
+    OpenBlock,
+    SilentBlock,
+    TextBlock,
+    ThinkingBlock,
+    whole_frames,
+)
+from dragoman.dialects.base import Audience, Json
+from dragoman.hub.content import (
+    HostedCall,
+    HostedResult,
+    Media,
+    Opaque,
+    Reasoning,
+    Refusal,
+    Text,
+    ToolCall,
+)
+from dragoman.hub.events import (
+    ArgumentsDelta,
+    BlockClosed,
+    BlockOpened,
+    CitationAdded,
+    ReasoningDelta,
+    ReplyEvent,
+    ReplyFailed,
+    ReplyFinished,
+    ReplyStarted,
+    SealAttached,
+    TextDelta,
+    UsageReported,
+)
+from dragoman.hub.seal import Carried, Seal, is_wrapped, wrap
+from dragoman.hub.usage import Usage
+
+#: For replies of upstreams that count nothing: text and code come to about four characters a token.
+CHARACTERS_PER_TOKEN = 4
+
+_SILENT = SilentBlock()
+_STOP = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
+
+
+class AnthropicStreamWriter:
+    def __init__(self, audience: Audience) -> None:
+        self._audience = audience
+        self._own = audience.upstream == NAME
+        self._block: OpenBlock = _SILENT
+        self._next = 0
+        self._has_calls = False
+        self._characters = 0
+        self._usage: Usage | None = None
+        self._told_usage: Json = {}
+        #: The seal of a text, which travels in a block of its own as soon as another block follows.
+        self._waiting: str = ""
+        self._handlers: dict[type, Callable[[Any], bytes]] = {
+            TextDelta: self._grow,
+            ArgumentsDelta: self._grow,
+            ReasoningDelta: self._think,
+            BlockOpened: self._open,
+            BlockClosed: self._close,
+            SealAttached: self._seal,
+            CitationAdded: self._cite,
+            UsageReported: self._report,
+            ReplyStarted: self._start,
+            ReplyFinished: self._finish,
+            ReplyFailed: self._fail,
+        }
+
+    def write(self, event: ReplyEvent) -> bytes:
+        return self._handlers[type(event)](event)
+
+    def _start(self, event: ReplyStarted) -> bytes:
+        audience = self._audience
+        self._told_usage = {"input_tokens": audience.input_estimate, "output_tokens": 0}
+        message: Json = {
+            "id": event.id if self._own and event.id else audience.ids.adopt("msg_", event.id),
+            "type": "message",
+            "role": "assistant",
+            "model": audience.model or event.model,
+            "content": [],
+            "stop_reason": None,
+            "stop_sequence": None,
+            "usage": self._told_usage,
+        }
+        if self._own:
+            self._told_usage = {**self._told_usage, **object_of(event.extras.get("usage"))}
+            message |= event.extras
+            message["usage"] = self._told_usage
+        return frame({"type": "message_start", "message": message})
+
+    def _grow(self, event: TextDelta | ArgumentsDelta) -> bytes:
+        self._characters += len(event.text)
+        return self._block.grow(event.text)
+
+    def _think(self, event: ReasoningDelta) -> bytes:
+        self._characters += len(event.text)
+        return self._block.grow(event.text, event.part)
+
+    def _cite(self, event: CitationAdded) -> bytes:
+        return self._block.cite(event.citation)
+
+    def _seal(self, event: SealAttached) -> bytes:
+        self._block.seal(event.seal)
+        return b""
+
+    def _report(self, event: UsageReported) -> bytes:
+        self._usage = self._usage.updated_by(event.usage) if self._usage else event.usage
+        return b""
+
+    def _open(self, event: BlockOpened) -> bytes:
+        return _OPENERS[type(event.block)](self, event.block)
+
+    def _open_text(self, block: Text) -> bytes:
+        before = self._release()
+        extras, form = (block.extras, block.form) if self._own else ({}, "")
+        opened = TextBlock(self._next, extras, form, own=self._own)
+        self._block = opened
+        if block.seal is not None:
+            opened.seal(block.seal)
+        self._characters += len(block.text)
+        return before + opened.grow(block.text) + b"".join(opened.cite(c) for c in block.citations)
+
+    def _open_refusal(self, block: Refusal) -> bytes:
+        before = self._release()
+        self._block = TextBlock(self._next, {})
+        self._characters += len(block.text)
+        return before + self._block.grow(block.text)
+
+    def _open_reasoning(self, block: Reasoning) -> bytes:
+        before = self._release()
+        self._block = opened = ThinkingBlock(self._next, block, own=self._own)
+        return before + b"".join(opened.grow(text, part) for part, text in enumerate(block.parts))
+
+    def _open_call(self, block: ToolCall) -> bytes:
+        before = self._release()
+        if block.seal is not None:
+            before += self._carry(_call_envelope(block.id, block.seal))
+        self._has_calls = True
+        kind = FreeTextCallBlock if block.kind == "custom" else CallBlock
+        self._block = opened = kind(self._next, block)
+        self._characters += len(block.arguments)
+        return before + opened.open(block, own=self._own) + opened.grow(block.arguments)
+
+    def _open_hosted_call(self, block: HostedCall) -> bytes:
+        return self._whole(write_call(block)) if self._own else self._lose("a call of a vendor's own tool")
+
+    def _open_hosted_result(self, block: HostedResult) -> bytes:
+        return (
+            self._whole(write_result(block)) if self._own else self._lose("the result of a vendor's own tool")
+        )
+
+    def _open_opaque(self, block: Opaque) -> bytes:
+        if self._own:
+            return self._whole(block.value)
+        lost = self._lose(f"a block of kind {block.kind!r}")
+        return self._open_refusal(Refusal(text=block.text)) if block.text else lost
+
+    def _open_media(self, block: Media) -> bytes:
+        return self._lose(f"generated media of kind {block.kind!r}")
+
+    def _lose(self, what: str) -> bytes:
+        self._block = _SILENT
+        self._audience.losses.add("", f"{what} cannot be told to a client of this dialect")
+        return b""
+
+    def _whole(self, block: Json) -> bytes:
+        """A block that opens complete: said at once, so that its close has nothing to add."""
+        before = self._release()
+        self._block = _SILENT
+        written = block_frames(self._next, block)
+        self._next += 1
+        return before + written
+
+    def _carry(self, envelope: str) -> bytes:
+        """A block whose only purpose is that the client sends it back."""
+        written = whole_frames(self._next, {"type": "redacted_thinking", "data": envelope})
+        self._next += 1
+        return written
+
+    def _release(self) -> bytes:
+        envelope, self._waiting = self._waiting, ""
+        return self._carry(envelope) if envelope else b""
+
+    def _close(self, event: BlockClosed) -> bytes:
+        block, self._block = self._block, _SILENT
+        written = block.close()
+        self._next += block.started
+        if isinstance(block, CallBlock) and block.sealed is not None:
+            written += self._carry(_call_envelope(block.call_id, block.sealed))
+        elif isinstance(block, TextBlock):
+            self._settle_text(block)
+        return written
+
+    def _settle_text(self, block: TextBlock) -> None:
+        if block.sealed is not None and block.started:
+            self._waiting = wrap([Carried(kind="text", seal=block.sealed)])
+        if block.uncited:
+            self._audience.losses.add("", "a citation that names no page cannot be told in this dialect")
+
+    def _finish(self, event: ReplyFinished) -> bytes:
+        if self._waiting:
+            # As the last block it would hide the answer from clients that look there for it.
+            self._audience.losses.add("", "the seal of the last text has no place in this dialect")
+        reason = reason_of(event, own=self._own, has_calls=self._has_calls)
+        matched = event.stop_sequence if reason == "stop_sequence" else None
+        delta: Json = {"stop_reason": reason, "stop_sequence": matched}
+        ending: Json = {"type": "message_delta", "delta": delta, "usage": self._final_usage()}
+        if self._own:
+            delta |= object_of(event.extras.get("delta"))
+            ending |= {name: value for name, value in event.extras.items() if name != "delta"}
+        if reason == "refusal" and event.explanation and "stop_details" not in delta:
+            delta["stop_details"] = {"type": "refusal", "category": None, "explanation": event.explanation}
+        return frame(ending) + _STOP
+
+    def _final_usage(self) -> Json:
+        """The true counts; what the first event already told, and still holds, is not repeated."""
+        audience, usage = self._audience, self._usage or Usage()
+        if usage.input is None or usage.output is None:
+            audience.losses.add("usage", "the upstream did not count all tokens: some counts are estimates")
+            guess = Usage(
+                input=audience.input_estimate if usage.input is None else usage.input,
+                output=self._characters // CHARACTERS_PER_TOKEN if usage.output is None else usage.output,
+            )
+            usage = usage.updated_by(guess)
+        written = write_usage(usage, own=self._own)
+        told = self._told_usage
+        return {
+            name: value
+            for name, value in written.items()
+            if name.endswith("_tokens") or name not in told or told[name] != value
+        }
+
+    def _fail(self, event: ReplyFailed) -> bytes:
+        written = self._block.cut()
+        body = write_error(event.failure)
+        if event.ending != "failed":
+            # Of all errors this is the one that every client answers by trying again.
+            object_of(body["error"])["type"] = "overloaded_error"
+        return written + frame(body)
+
+
+def _call_envelope(call_id: str, seal: Seal) -> str:
+    if is_wrapped(seal.value):
+        return seal.value
+    return wrap([Carried(kind="call", seal=seal, call_id=call_id)])
+
+
+_OPENERS: dict[type, Callable[[AnthropicStreamWriter, Any], bytes]] = {
+    Text: AnthropicStreamWriter._open_text,
+    Refusal: AnthropicStreamWriter._open_refusal,
+    Reasoning: AnthropicStreamWriter._open_reasoning,
+    ToolCall: AnthropicStreamWriter._open_call,
+    HostedCall: AnthropicStreamWriter._open_hosted_call,
+    HostedResult: AnthropicStreamWriter._open_hosted_result,
+    Opaque: AnthropicStreamWriter._open_opaque,
+    Media: AnthropicStreamWriter._open_media,
+}
