@@ -1,0 +1,172 @@
+"""Calls that the client runs, and their outputs, as items of this dialect; both ways.
+
+In the hub a call's arguments are JSON text. Items that keep them as an object give that object's text.
+"""
+
+import msgspec
+
+from dragoman.dialects.openai_responses.parts import read_content, spell_part
+from dragoman.dialects.openai_responses.tools import read_tools, spell_tools
+from dragoman.dialects.openai_responses.vocabulary import CALL_OF_KIND, CallItem
+from dragoman.hub.content import AnyBlock, Extras, Text, ToolCall, ToolDeclarations, ToolResult
+from dragoman.hub.loss import Losses
+from dragoman.wire.fields import Fields, encode
+
+#: An item without `call_id` is known by its own id.
+BY_ID = "id"
+STRING = "string"
+
+
+def arguments_text(value: object) -> str:
+    """The arguments as the hub keeps them."""
+    if isinstance(value, str):
+        return value
+    return "" if value is None else encode(value).decode()
+
+
+def arguments_value(text: str, call: CallItem) -> object:
+    """The arguments as the item wants them. What is no object is shown, not guessed at."""
+    if call.text:
+        return text
+    if not text.strip():
+        return dict(call.defaults)
+    try:
+        value = msgspec.json.decode(text)
+    except (ValueError, RecursionError):
+        return {**call.defaults, "text": text}
+    return {**call.defaults, **value} if isinstance(value, dict) else {**call.defaults, "text": text}
+
+
+def _call_id(fields: Fields) -> tuple[str, str]:
+    """The id that a call and its output share, and the form it came in."""
+    call_id = fields.maybe_text("call_id")
+    if call_id is not None:
+        return call_id, ""
+    item_id = fields.maybe_text("id")
+    return (fields.text("call_id"), "") if item_id is None else (item_id, BY_ID)
+
+
+def read_call(fields: Fields, call: CallItem) -> ToolCall:
+    call_id, form = _call_id(fields)
+    if call.text:
+        arguments = fields.text_or(call.field, "")
+    else:
+        value = fields.raw(call.field)
+        arguments = arguments_text(value)
+        form = f"{form} {STRING}".strip() if isinstance(value, str) else form
+    return ToolCall(
+        id=call_id,
+        name=call.name or fields.text("name"),
+        arguments=arguments,
+        kind=call.kind,
+        namespace=fields.maybe_text("namespace") or "",
+        form=form,
+        at=fields.path,
+        extras=fields.rest(),
+    )
+
+
+def spell_call(block: ToolCall, *, own: bool) -> Extras:
+    call = CALL_OF_KIND[block.kind]
+    forms = block.form.split() if own else []
+    value = block.arguments if STRING in forms else _spelled_arguments(block, call, own=own)
+    item: Extras = {"type": call.item, BY_ID if BY_ID in forms else "call_id": block.id, call.field: value}
+    if not call.name:
+        item["name"] = block.name
+    if block.namespace:
+        item["namespace"] = block.namespace
+    if own:
+        return {**item, **block.extras}
+    if not call.text:
+        item["status"] = "completed"
+    return {**item, **call.extras}
+
+
+def _spelled_arguments(block: ToolCall, call: CallItem, *, own: bool) -> object:
+    if own and not call.text:
+        try:
+            return msgspec.json.decode(block.arguments) if block.arguments else None
+        except (ValueError, RecursionError):
+            pass
+    # No arguments at all is not JSON, and upstreams refuse it.
+    text = block.arguments or ("{}" if call.kind == "function" and not own else "")
+    return arguments_value(text, call)
+
+
+def read_output(fields: Fields, call: CallItem) -> ToolResult:
+    call_id, form = _call_id(fields)
+    content: tuple[AnyBlock, ...]
+    is_error = False
+    if call.kind == "tool_search":
+        at = fields.at("tools")
+        content = (ToolDeclarations(tools=read_tools(fields, "tools"), at=at),)
+    elif call.kind == "shell":
+        content = _shell_output(fields)
+    elif call.kind == "apply_patch":
+        output = fields.maybe_text("output")
+        content = () if output is None else (Text(text=output, at=fields.at("output")),)
+        is_error = fields.rest().get("status") == "failed"
+    else:
+        content, spelling = read_content(fields, "output", "tool")
+        form = f"{form} {spelling}".strip()
+    return ToolResult(
+        call_id=call_id,
+        content=content,
+        is_error=is_error,
+        kind=call.kind,
+        form=form,
+        at=fields.path,
+        extras=fields.rest(),
+    )
+
+
+def _shell_output(fields: Fields) -> tuple[AnyBlock, ...]:
+    """What the commands printed, readable; the structure stays with the extras."""
+    output = fields.maybe_list("output") or []
+    fields.rest()["output"] = output
+    lines: list[str] = []
+    for entry in output:
+        if not isinstance(entry, dict):
+            continue
+        lines += [text for name in ("stdout", "stderr") if isinstance(text := entry.get(name), str) and text]
+        outcome = entry.get("outcome")
+        if isinstance(outcome, dict) and "exit_code" in outcome:
+            lines.append(f"[exit code {outcome['exit_code']}]")
+        elif isinstance(outcome, dict):
+            lines.append(f"[{outcome.get('type')}]")
+    return (Text(text="\n".join(lines), at=fields.at("output")),)
+
+
+def spell_output(block: ToolResult, losses: Losses, *, own: bool) -> Extras:
+    call = CALL_OF_KIND[block.kind]
+    forms = block.form.split() if own else []
+    item: Extras = {"type": call.output, BY_ID if BY_ID in forms else "call_id": block.call_id}
+    if call.kind == "tool_search":
+        declared = [inner for inner in block.content if isinstance(inner, ToolDeclarations)]
+        tools = tuple(tool for inner in declared for tool in inner.tools)
+        item["tools"] = spell_tools(tools, losses, own=own)
+        return {**item, **block.extras} if own else {**item, **call.extras, "status": "completed"}
+    if own and "output" in block.extras:
+        return {**item, **block.extras}
+    if call.kind == "shell":
+        outcome = {"type": "exit", "exit_code": int(block.is_error)}
+        item["output"] = [{"stdout": _joined(block.content), "stderr": "", "outcome": outcome}]
+    elif call.kind == "apply_patch":
+        item["status"] = "failed" if block.is_error else "completed"
+        if block.content:
+            item["output"] = _joined(block.content)
+    else:
+        item["output"] = _spelled_output(block, losses, own=own, as_string=STRING in forms)
+    return {**item, **block.extras} if own else item
+
+
+def _joined(content: tuple[AnyBlock, ...]) -> str:
+    return "\n".join(block.text for block in content if isinstance(block, Text))
+
+
+def _spelled_output(block: ToolResult, losses: Losses, *, own: bool, as_string: bool) -> object:
+    is_text = all(isinstance(inner, Text) for inner in block.content)
+    if (as_string or not own) and is_text:
+        return _joined(block.content)
+    parts = (spell_part(inner, "tool", losses, own=own) for inner in block.content)
+    return [part for part in parts if part is not None]

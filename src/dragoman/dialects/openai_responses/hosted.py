@@ -1,0 +1,141 @@
+"""Items of tools that the vendor ran, and items that only this dialect knows, as hub blocks.
+
+A hosted item becomes one or two blocks that others can read. The first keeps the whole item, from which
+this dialect writes it again; the second (`form` is `FOLLOWS`) is then already said.
+"""
+
+from collections.abc import Callable
+
+import msgspec
+
+from dragoman.hub.content import AnyBlock, Extras, HostedCall, HostedResult, Media, Opaque
+from dragoman.wire.fields import encode
+
+FOLLOWS = "follows"
+ITEM = "item"
+
+#: The family of each hosted item. MCP's own items are told apart by their fields.
+FAMILIES = {
+    "web_search_call": "web_search",
+    "file_search_call": "file_search",
+    "code_interpreter_call": "code_execution",
+    "image_generation_call": "image_generation",
+    "mcp_call": "mcp",
+}
+
+#: The events between `added` and `done`, by item type; the last word depends on how it went.
+STEPS: dict[str, tuple[str, ...]] = {
+    "web_search_call": ("in_progress", "searching", "completed"),
+    "file_search_call": ("in_progress", "searching", "completed"),
+    "code_interpreter_call": ("in_progress", "interpreting", "completed"),
+    "image_generation_call": ("in_progress", "generating", "completed"),
+    "mcp_call": ("in_progress", "completed"),
+    "mcp_list_tools": ("in_progress", "completed"),
+    "compaction": ("compacting",),
+}
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _listed(value: object) -> list[Extras]:
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
+
+
+def read_hosted(item: Extras, at: str = "") -> list[AnyBlock]:
+    """The blocks of an item that is neither a message, nor thought, nor the client's to run."""
+    item_type = _text(item.get("type"))
+    reader = READERS.get(item_type)
+    if reader is None:
+        return [Opaque(kind=item_type, value=item, at=at)]
+    arguments, result, is_error = reader(item)
+    item_id = _text(item.get("id"))
+    if item_type == "image_generation_call" and result:
+        media_type = "image/" + (_text(item.get("output_format")) or "png")
+        rest = {name: value for name, value in item.items() if name != "result"}
+        return [Media(kind="image", media_type=media_type, data=result, at=at, extras={ITEM: rest})]
+    family = FAMILIES[item_type]
+    blocks: list[AnyBlock] = [
+        HostedCall(id=item_id, tool=family, arguments=arguments, at=at, extras={ITEM: item})
+    ]
+    if result or is_error:
+        blocks.append(
+            HostedResult(call_id=item_id, tool=family, text=result, is_error=is_error, form=FOLLOWS, at=at)
+        )
+    return blocks
+
+
+def spell_hosted(block: AnyBlock) -> Extras | None:
+    """The item that the block was read from; None if it was not read from an item, or is already said."""
+    if isinstance(block, Opaque):
+        return dict(block.value) if block.form != "part" else None
+    item = block.extras.get(ITEM)
+    if not isinstance(item, dict):
+        return None
+    return {**item, "result": block.data} if isinstance(block, Media) else dict(item)
+
+
+def web_search_action(arguments: str) -> Extras:
+    """What another vendor's search did, in this dialect's words."""
+    try:
+        value = msgspec.json.decode(arguments or "{}")
+    except (ValueError, RecursionError):
+        value = {}
+    fields: Extras = value if isinstance(value, dict) else {}
+    query, url = _text(fields.get("query")), _text(fields.get("url"))
+    if url and not query:
+        return {"type": "open_page", "url": url}
+    return {"type": "search", "query": query, "queries": [query] if query else []}
+
+
+#: The arguments as JSON text, the result as readable text, and whether it is an error.
+Hosted = tuple[str, str, bool]
+
+
+def _web_search(item: Extras) -> Hosted:
+    action = item.get("action")
+    fields: Extras = action if isinstance(action, dict) else {}
+    pages = [_text(source.get("url")) for source in _listed(fields.get("sources"))]
+    asked = {name: value for name, value in fields.items() if name != "sources"}
+    return encode(asked).decode(), "\n".join(filter(None, pages)), item.get("status") == "failed"
+
+
+def _file_search(item: Extras) -> Hosted:
+    found = [
+        "\n".join(filter(None, (_text(result.get("filename")), _text(result.get("text")))))
+        for result in _listed(item.get("results"))
+    ]
+    arguments = encode({"queries": item.get("queries")}).decode()
+    return arguments, "\n\n".join(filter(None, found)), item.get("status") == "failed"
+
+
+def _code(item: Extras) -> Hosted:
+    outputs = [
+        _text(output.get("logs")) or _text(output.get("url")) for output in _listed(item.get("outputs"))
+    ]
+    arguments = encode({"code": item.get("code")}).decode()
+    return arguments, "\n".join(filter(None, outputs)), item.get("status") == "failed"
+
+
+def _image(item: Extras) -> Hosted:
+    arguments = encode({"prompt": item.get("revised_prompt")}).decode()
+    return arguments, _text(item.get("result")), item.get("status") == "failed"
+
+
+def _mcp(item: Extras) -> Hosted:
+    error = item.get("error")
+    if isinstance(error, dict):
+        error = error.get("message")
+    asked = {"server": item.get("server_label"), "name": item.get("name"), "arguments": item.get("arguments")}
+    failed = bool(error) or item.get("status") == "failed"
+    return encode(asked).decode(), _text(item.get("output")) or _text(error), failed
+
+
+READERS: dict[str, Callable[[Extras], Hosted]] = {
+    "web_search_call": _web_search,
+    "file_search_call": _file_search,
+    "code_interpreter_call": _code,
+    "image_generation_call": _image,
+    "mcp_call": _mcp,
+}

@@ -1,0 +1,211 @@
+"""A client's request body as a hub request. Takes the body apart; what nobody knows stays in the extras.
+
+A field that says nothing (null, an empty list) stays in the extras too, under its own name, so that this
+dialect writes it again as it came.
+"""
+
+from typing import Literal, cast
+
+import msgspec
+
+from dragoman.dialects.base import Json
+from dragoman.dialects.openai_responses.choice import read_choice
+from dragoman.dialects.openai_responses.items import ItemReader
+from dragoman.dialects.openai_responses.tools import read_tools
+from dragoman.dialects.openai_responses.vocabulary import LOGPROBS, NAME
+from dragoman.hub.content import Extras, Opaque, Text
+from dragoman.hub.loss import Losses
+from dragoman.hub.request import EFFORTS, Effort, OutputFormat, ReasoningWish, Request, Turn
+from dragoman.wire.fields import Fields
+
+#: Forms of a request: an input that is a text, and no `reasoning` although the input asks for some.
+STRING_INPUT = "string"
+NO_INPUT = "no-input"
+REASONING_FROM_INPUT = "reasoning-from-input"
+
+#: The form of the turn that was `instructions`.
+TOP = "top"
+
+#: Among a wish's extras: the effort that the body asked for, before an item of the input changed it.
+FIRST_EFFORT = "@effort"
+
+PATHS = {
+    "turns": "input",
+    "max_tokens": "max_output_tokens",
+    "parallel_calls": "parallel_tool_calls",
+    "output": "text.format",
+    "verbosity": "text.verbosity",
+    "cache_key": "prompt_cache_key",
+    "logprobs": "include",
+}
+
+FORMATS: tuple[Literal["text", "json_object", "json_schema"], ...] = ("text", "json_object", "json_schema")
+
+
+def read_request(body: Json, losses: Losses, *, model: str = "", stream: bool = False) -> Request:
+    fields = Fields(body)
+    turns, forms = _read_turns(fields, losses)
+    wish = _read_reasoning(fields)
+    updated = _updated_reasoning(wish, turns)
+    if wish is None and updated is not None:
+        forms.append(REASONING_FROM_INPUT)
+    output, verbosity = _read_text(fields)
+    include = _read_include(fields)
+    user, user_field = _read_user(fields)
+    return Request(
+        dialect=NAME,
+        model=fields.text_or("model", model),
+        turns=turns,
+        tools=read_tools(fields, "tools"),
+        tool_choice=read_choice(fields),
+        parallel_calls=fields.maybe_flag("parallel_tool_calls"),
+        stream=_read_stream(fields) or stream,
+        max_tokens=fields.maybe_integer("max_output_tokens"),
+        temperature=fields.maybe_number("temperature"),
+        top_p=fields.maybe_number("top_p"),
+        presence_penalty=fields.maybe_number("presence_penalty"),
+        frequency_penalty=fields.maybe_number("frequency_penalty"),
+        logprobs=True if LOGPROBS in include else None,
+        top_logprobs=fields.maybe_integer("top_logprobs"),
+        reasoning=updated,
+        output=output,
+        verbosity=verbosity,
+        service_tier=_said(fields, "service_tier"),
+        cache_key=_said(fields, "prompt_cache_key"),
+        user=user,
+        metadata=_read_metadata(fields),
+        include=include,
+        store=fields.maybe_flag("store"),
+        previous_response_id=_said(fields, "previous_response_id"),
+        paths={**PATHS, "user": user_field},
+        form=" ".join(forms),
+        extras=fields.rest(),
+    )
+
+
+def _said(fields: Fields, name: str) -> str:
+    """A text that is not empty; an empty one is left where it is."""
+    text = fields.maybe_text(name)
+    if text == "":
+        fields.rest()[name] = ""
+    return text or ""
+
+
+def _read_turns(fields: Fields, losses: Losses) -> tuple[tuple[Turn, ...], list[str]]:
+    top: list[Turn] = []
+    instructions = _said(fields, "instructions")
+    if instructions:
+        text = Text(text=instructions, at="instructions")
+        top.append(Turn(role="system", blocks=(text,), at="instructions", form=TOP))
+    value = fields.rest().get("input")
+    if isinstance(value, str):
+        fields.raw("input")
+        turn = Turn(role="user", blocks=(Text(text=value, at="input"),), at="input")
+        return (*top, turn), [STRING_INPUT]
+    if value is None:
+        return tuple(top), [NO_INPUT]
+    if not isinstance(value, list):
+        raise fields.error("expected a string or an array", "input")
+    reader = ItemReader(losses)
+    for item in fields.objects("input"):
+        reader.read(item)
+    return (*top, *reader.turns()), []
+
+
+def _read_stream(fields: Fields) -> bool:
+    stream = fields.maybe_flag("stream")
+    if stream is False:
+        fields.rest()["stream"] = False
+    return bool(stream)
+
+
+def _read_include(fields: Fields) -> tuple[str, ...]:
+    include = fields.maybe_list("include")
+    if include == []:
+        fields.rest()["include"] = []
+    for index, entry in enumerate(include or ()):
+        if not isinstance(entry, str):
+            raise fields.error("expected a string", "include", index)
+    return tuple(str(entry) for entry in include or ())
+
+
+def _read_user(fields: Fields) -> tuple[str, str]:
+    """The end user's id and the field that it stood in; of two, the newer field counts."""
+    identifier = _said(fields, "safety_identifier")
+    if identifier:
+        return identifier, "safety_identifier"
+    user = _said(fields, "user")
+    return user, "user" if user else "safety_identifier"
+
+
+def _read_metadata(fields: Fields) -> Extras | None:
+    metadata = fields.maybe_object("metadata")
+    return None if metadata is None else metadata.rest()
+
+
+def _read_reasoning(fields: Fields) -> ReasoningWish | None:
+    reasoning = fields.maybe_object("reasoning")
+    if reasoning is None:
+        return None
+    effort = _effort(reasoning)
+    style = _said(reasoning, "summary")
+    return ReasoningWish(effort=effort, show=True if style else None, style=style, extras=reasoning.rest())
+
+
+def _effort(reasoning: Fields) -> Effort | None:
+    """An effort that the hub knows; one that it does not know is left for who does."""
+    effort = reasoning.maybe_text("effort")
+    if effort is not None and effort not in EFFORTS:
+        reasoning.rest()["effort"] = effort
+        return None
+    return effort
+
+
+def _updated_reasoning(wish: ReasoningWish | None, turns: tuple[Turn, ...]) -> ReasoningWish | None:
+    """The effort that holds now: an item in the conversation may have changed it.
+
+    The first one is kept with the extras, for this dialect.
+    """
+    effort: Effort | None = None
+    for turn in turns:
+        for block in turn.blocks:
+            if isinstance(block, Opaque) and block.kind == "configuration_update":
+                reasoning = block.value.get("reasoning")
+                asked = reasoning.get("effort") if isinstance(reasoning, dict) else None
+                effort = cast("Effort", asked) if asked in EFFORTS else effort
+    if effort is None:
+        return wish
+    if wish is None:
+        return ReasoningWish(effort=effort)
+    return msgspec.structs.replace(wish, effort=effort, extras={**wish.extras, FIRST_EFFORT: wish.effort})
+
+
+def _read_text(fields: Fields) -> tuple[OutputFormat | None, str]:
+    """`text` holds two wishes; what else it holds stays in the extras, even if that is nothing."""
+    text = fields.maybe_object("text")
+    if text is None:
+        return None, ""
+    output = _read_format(text)
+    verbosity = _said(text, "verbosity")
+    if text.rest() or (output is None and not verbosity):
+        fields.rest()["text"] = text.rest()
+    return output, verbosity
+
+
+def _read_format(text: Fields) -> OutputFormat | None:
+    layout = text.maybe_object("format")
+    if layout is None:
+        return None
+    kind = layout.text("type")
+    for known in FORMATS:
+        if kind == known:
+            schema = layout.maybe_object("schema")
+            return OutputFormat(
+                kind=known,
+                schema=None if schema is None else schema.rest(),
+                name=layout.maybe_text("name") or "",
+                description=_said(layout, "description"),
+                strict=layout.maybe_flag("strict"),
+                extras=layout.rest(),
+            )
+    raise layout.error("expected text, json_object or json_schema", "type")

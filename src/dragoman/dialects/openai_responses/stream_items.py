@@ -1,0 +1,299 @@
+"""Output items while they stream: each knows what of it has been told, and tells the rest when it is done.
+
+Text may come in deltas, in a closing event, or only with the finished item; each kind of item takes the
+first that comes and never says anything twice.
+"""
+
+from typing import ClassVar
+
+import msgspec
+
+from dragoman.dialects.base import Json, Source
+from dragoman.dialects.openai_responses.calls import arguments_text
+from dragoman.dialects.openai_responses.citations import read_citation
+from dragoman.dialects.openai_responses.hosted import ITEM, read_hosted
+from dragoman.dialects.openai_responses.reasoning import PART_TYPE, settle_parts, texts_of
+from dragoman.dialects.openai_responses.vocabulary import CALL_OF_ITEM, CallItem, is_for_client
+from dragoman.hub.builder import ReplyBuilder
+from dragoman.hub.content import AnyBlock, Extras, Opaque, Reasoning, Refusal, Text, ToolCall
+from dragoman.hub.errors import UpstreamProtocolError
+from dragoman.hub.seal import Seal
+
+
+def text_in(value: Json, name: str) -> str:
+    """A text member; empty for anything else."""
+    text = value.get(name)
+    return text if isinstance(text, str) else ""
+
+
+def index_in(value: Json, name: str) -> int:
+    index = value.get(name)
+    return index if type(index) is int and index >= 0 else 0
+
+
+class Scene(msgspec.Struct):
+    """What all items of one reply share."""
+
+    builder: ReplyBuilder
+    source: Source
+    model: str = ""
+    #: Characters of calls that nobody has named yet.
+    held: int = 0
+    refused: bool = False
+
+    def hold(self, text: str) -> None:
+        self.held += len(text)
+        if self.held > ReplyBuilder.MAX_CHARACTERS:
+            raise UpstreamProtocolError(f"more than {ReplyBuilder.MAX_CHARACTERS} characters in one reply")
+
+
+class StreamItem:
+    """What all items can do; kinds that a message does not fit ignore it."""
+
+    kind: ClassVar[str] = ""
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene = scene
+        self.added: Json = {}
+        self.is_done = False
+
+    def adopt(self, item: Json) -> None:
+        """The item as it was announced."""
+        self.added = item
+
+    def finish(self, item: Json) -> None:
+        """The item as it became; empty when the reply ended without saying."""
+        if not self.is_done:
+            self.is_done = True
+            self._finish(item or self.added)
+
+    def _finish(self, item: Json) -> None:
+        raise NotImplementedError
+
+
+class MessageItem(StreamItem):
+    """Each content part is a block. A block stays open until the next part, or until the item is done."""
+
+    kind = "message"
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self._blocks: dict[int, int] = {}
+        self._said: set[int] = set()
+        self._cited: dict[int, int] = {}
+        self._ends: dict[int, Extras] = {}
+        self._last = -1
+
+    def begin(self, index: int, part: Json) -> int:
+        """The block of this part, opened at its first mention."""
+        block = self._blocks.get(index)
+        if block is not None:
+            return block
+        self._close_last({})
+        head = {name: value for name, value in self.added.items() if name not in ("type", "content")}
+        extras: Extras = {ITEM: head} if head else {}
+        opened: AnyBlock = Text(text="", extras=extras)
+        part_type = part.get("type")
+        if part_type == "refusal":
+            self.scene.refused = True
+            opened = Refusal(text="", extras=extras)
+        elif part_type not in ("output_text", "text", None):
+            opened = Opaque(kind=text_in(part, "type"), value=part, form="part", extras=extras)
+        block = self.scene.builder.open(opened)
+        self._blocks[index] = block
+        self._last = index
+        return block
+
+    def append(self, index: int, text: str, part_type: str) -> int:
+        block = self.begin(index, {"type": part_type})
+        self._said.add(index)
+        self.scene.builder.append(block, text)
+        return block
+
+    def cite(self, index: int, annotation: Json) -> None:
+        block = self.begin(index, {})
+        self._cited[index] = self._cited.get(index, 0) + 1
+        self.scene.builder.cite(block, read_citation(annotation))
+
+    def complete(self, index: int, text: str, part_type: str) -> None:
+        """The whole text of a part; news only if no delta came."""
+        if index not in self._said:
+            self.append(index, text, part_type)
+
+    def complete_part(self, index: int, part: Json) -> None:
+        part_type = text_in(part, "type")
+        is_known = part_type in ("output_text", "text", "refusal")
+        if not is_known:
+            if index not in self._blocks:
+                self.begin(index, part)
+            return
+        self.begin(index, part)
+        self.complete(index, text_in(part, "refusal" if part_type == "refusal" else "text"), part_type)
+        annotations = part.get("annotations")
+        if isinstance(annotations, list):
+            for annotation in annotations[self._cited.get(index, 0) :]:
+                if isinstance(annotation, dict):
+                    self.cite(index, annotation)
+        known = ("type", "text", "refusal", "annotations")
+        self._ends[index] = {name: value for name, value in part.items() if name not in known}
+
+    def _close_last(self, extras: Extras) -> None:
+        if self._last >= 0:
+            self.scene.builder.close(self._blocks[self._last], {**self._ends.get(self._last, {}), **extras})
+            self._last = -1
+
+    def _finish(self, item: Json) -> None:
+        content = item.get("content")
+        if isinstance(content, list):
+            for index, part in enumerate(content):
+                if isinstance(part, dict):
+                    self.complete_part(index, part)
+        rest = {name: value for name, value in item.items() if name not in ("type", "content")}
+        self._close_last({ITEM: rest} if rest else {})
+
+
+class ReasoningItem(StreamItem):
+    """Summaries or thought itself: whichever speaks first is the block; the other stays with the extras."""
+
+    kind = "reasoning"
+
+    def __init__(self, scene: Scene) -> None:
+        super().__init__(scene)
+        self._block = -1
+        self._field = ""
+        self._said: set[int] = set()
+
+    def begin(self, field: str, *, redacted: bool = False) -> int:
+        if self._block < 0:
+            self._field = field
+            known = ("type", "summary", "content", "encrypted_content")
+            head = {name: value for name, value in self.added.items() if name not in known}
+            block = Reasoning(raw=field == "content", redacted=redacted, extras=head)
+            self._block = self.scene.builder.open(block)
+        return self._block
+
+    def append(self, field: str, index: int, text: str) -> int:
+        block = self.begin(field)
+        if self._field != field:
+            return -1
+        self._said.add(index)
+        self.scene.builder.append(block, text, index)
+        return block
+
+    def complete(self, field: str, index: int, text: str) -> None:
+        if index not in self._said:
+            self.append(field, index, text)
+
+    def _finish(self, item: Json) -> None:
+        seal = text_in(item, "encrypted_content")
+        rest = {name: value for name, value in item.items() if name != "type"}
+        if seal:
+            del rest["encrypted_content"]
+        if self._block < 0:
+            parts, raw = settle_parts(rest)
+            self.begin("content" if raw else "summary", redacted=bool(seal) and not parts)
+            for index, text in enumerate(parts):
+                self.append(self._field, index, text)
+        else:
+            for index, text in enumerate(texts_of(rest.get(self._field), PART_TYPE[self._field])):
+                self.complete(self._field, index, text)
+            rest.pop(self._field, None)
+        if seal:
+            source = self.scene.source
+            self.scene.builder.seal(self._block, Seal(source.issuer, source.model or self.scene.model, seal))
+        self.scene.builder.close(self._block, rest)
+
+
+class CallStreamItem(StreamItem):
+    """A call for the client. It opens once its name is known; what came before waits."""
+
+    kind = "call"
+
+    def __init__(self, scene: Scene, call: CallItem) -> None:
+        super().__init__(scene)
+        self._call = call
+        self._block = -1
+        self._said = False
+        self._pieces: list[str] = []
+        self._whole = ""
+
+    def adopt(self, item: Json) -> None:
+        super().adopt(item)
+        if self._call.text:
+            self._open(item)
+
+    def append(self, text: str) -> int:
+        if text:
+            self._said = True
+        if self._block < 0:
+            self.scene.hold(text)
+            self._pieces.append(text)
+        else:
+            self.scene.builder.append(self._block, text)
+        return self._block
+
+    def complete(self, text: str) -> None:
+        self._whole = text
+
+    def _open(self, item: Json) -> None:
+        name = self._call.name or text_in(item, "name")
+        if self._block >= 0 or not name:
+            return
+        call_id = text_in(item, "call_id") or self.scene.source.ids.make("call_")
+        known = ("type", "call_id", "name", "namespace", self._call.field)
+        block = ToolCall(
+            id=call_id,
+            name=name,
+            kind=self._call.kind,
+            namespace=text_in(item, "namespace"),
+            extras={name: value for name, value in item.items() if name not in known},
+        )
+        self._block = self.scene.builder.open(block)
+        for piece in self._pieces:
+            self.scene.builder.append(self._block, piece)
+        self._pieces.clear()
+
+    def _finish(self, item: Json) -> None:
+        self._open(item)
+        if self._block < 0:
+            self.scene.source.losses.add("", "a tool call without a name was skipped")
+            return
+        if not self._said:
+            field = self._call.field
+            whole = arguments_text(item.get(field)) or self._whole or arguments_text(self.added.get(field))
+            self.scene.builder.append(self._block, whole)
+        known = ["type", "name", self._call.field]
+        # Ids may change under way; the first told is the one that the client knows.
+        known += [key for key in ("call_id", "namespace") if isinstance(item.get(key), str)]
+        rest = {name: value for name, value in item.items() if name not in known}
+        self.scene.builder.close(self._block, rest)
+
+
+class WholeItem(StreamItem):
+    """An item of the vendor's own, told when it is done."""
+
+    kind = "whole"
+
+    def _finish(self, item: Json) -> None:
+        for block in read_hosted(item):
+            self.scene.builder.whole(block)
+
+
+def kind_for(item: Json) -> str:
+    """The kind of keeper that an item needs, by its type."""
+    item_type = text_in(item, "type")
+    if item_type in ("message", "reasoning"):
+        return item_type
+    return "call" if item_type in CALL_OF_ITEM and is_for_client(item_type, item) else "whole"
+
+
+def item_for(item: Json, scene: Scene) -> StreamItem:
+    match kind_for(item):
+        case "message":
+            return MessageItem(scene)
+        case "reasoning":
+            return ReasoningItem(scene)
+        case "call":
+            return CallStreamItem(scene, CALL_OF_ITEM[text_in(item, "type")])
+        case _:
+            return WholeItem(scene)
