@@ -109,12 +109,7 @@ async def execute(
 
 def own_texts(run: Run) -> list[str]:
     texts = [FIRST_PROMPT, SECOND_PROMPT, NOTES, NOTE_TEXT, SYSTEM, "hi the file is missing an image"]
-    for step in run.script:
-        texts += [
-            step.text,
-            step.reasoning,
-            *(word for call in step.calls for word in (call.name, call.input)),
-        ]
+    texts += [msgspec.json.encode(step).decode() for step in run.script]
     if run.is_ours:
         texts += [path.read_text() for path in HERE.glob("sdk_*.py")]
     return texts

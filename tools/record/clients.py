@@ -54,6 +54,11 @@ CLAUDE_ENVIRONMENT = {
 NOTES_CONFIG = '{"mcpServers": {"notes": {"command": "{python}", "args": ["{tools}/notes_server.py"]}}}'
 CLAUDE_LOOP = loop("Read", "Bash", "file_path", "command", "{project}")
 TOOL_SEARCH = Step(calls=(Call("ToolSearch", {"query": "select:mcp__notes__lookup,WebFetch"}),))
+HELPER = Call(
+    "Agent",
+    {"description": "Read notes", "prompt": "Read the notes.", "subagent_type": "general-purpose"}
+    | {"run_in_background": False},
+)
 WEB_SEARCH = Step(calls=(Call("WebSearch", {"query": "the notes"}),))
 ANSWER_SCHEMA = '{"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"]}'
 
@@ -98,6 +103,25 @@ CLAUDE_RUNS = (
         (Keep("tool-loop", "Experimental betas and thinking are switched off."),),
         CLAUDE_ENVIRONMENT
         | {"CLAUDE_CODE_DISABLE_EXPERIMENTAL_BETAS": "1", "CLAUDE_CODE_DISABLE_THINKING": "1"},
+    ),
+    Run(
+        "claude-code",
+        CLAUDE_NAME,
+        (Step(text="I will ask a helper.", calls=(HELPER,)), *CLAUDE_LOOP[3:]),
+        ((*CLAUDE, FIRST_PROMPT),),
+        (
+            Keep("subagent", "A request of a sub-agent, in the middle of its parent's turn.", 1),
+            Keep("subagent-result", "The parent's next request, with the sub-agent's report."),
+        ),
+        CLAUDE_ENVIRONMENT,
+    ),
+    Run(
+        "claude-code",
+        CLAUDE_NAME,
+        (Step(calls=(Call("StructuredOutput", {"answer": "hello"}),)), *CLAUDE_LOOP[3:]),
+        ((*CLAUDE, f"--json-schema={ANSWER_SCHEMA}", FIRST_PROMPT),),
+        (Keep("json-schema", "The answer must follow a schema: asked for by a tool, not by a field."),),
+        CLAUDE_ENVIRONMENT,
     ),
     Run(
         "claude-agent-sdk",

@@ -11,54 +11,27 @@ from typing import Any
 
 import msgspec
 
+from tools.record.keys import (
+    ARGUMENT_KEYS,
+    CLOCK_KEYS,
+    KEPT_HEADERS,
+    LABEL_OF_KEY,
+    LABEL_OF_ROLE,
+    LITERAL_KEYS,
+    NAMED_SCHEMA_KEYS,
+    NESTED_JSON_KEYS,
+    PROSE_KEYS,
+    RESULT_TYPES,
+    SCHEMA_KEYS,
+    TEXT_KEYS,
+    VALUE_KEYS,
+)
+
 TINY_PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR42mMwTpsJAAICATNoejH4AAAAAElFTkSuQmCC"
 GRAMMARS = {"lark": "start: /(.|\\n)+/", "regex": "(.|\\n)+"}
 
-SCHEMA_KEYS = {
-    "input_schema",
-    "parameters",
-    "parametersJsonSchema",
-    "schema",
-    "output_schema",
-    "responseSchema",
-}
-SCHEMA_KEYS |= {"responseJsonSchema", "response_schema", "response_json_schema", "parameters_json_schema"}
-ARGUMENT_KEYS = {"arguments", "args", "input", "parsed_arguments"}
-NESTED_JSON_KEYS = {"user_id", "x-codex-turn-metadata"}
-RESULT_TYPES = {"tool_result", "function_call_output", "custom_tool_call_output", "tool_search_output"}
-LABEL_OF_ROLE = {"system": "System text", "developer": "Developer text", "user": "User text"}
-LABEL_OF_ROLE |= {"assistant": "Assistant text", "model": "Assistant text", "tool": "Result text"}
-LABEL_OF_KEY = {"system": "System text", "systemInstruction": "System text", "instructions": "System text"}
-LABEL_OF_KEY |= {"functionResponse": "Result text"}
-CLOCK_KEYS = {"turn_started_at_unix_ms"}
-
-KEPT_HEADERS = {
-    "accept",
-    "anthropic-beta",
-    "anthropic-version",
-    "authorization",
-    "content-type",
-    "openai-beta",
-}
-KEPT_HEADERS |= {
-    "originator",
-    "session-id",
-    "thread-id",
-    "user-agent",
-    "x-api-key",
-    "x-app",
-    "x-client-request-id",
-}
-KEPT_HEADERS |= {
-    "x-claude-code-session-id",
-    "x-codex-beta-features",
-    "x-codex-turn-metadata",
-    "x-codex-window-id",
-}
-KEPT_HEADERS |= {"x-goog-api-client", "x-goog-api-key", "x-openai-internal-codex-responses-lite"}
-KEPT_HEADERS |= {"x-session-affinity", "x-session-id", "x-stainless-helper-method", "x-stainless-lang"}
-
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+AGENT = re.compile(r"\ba[0-9a-f]{16}\b")
 SESSION = re.compile(r"\b(ses|prt|msg)_[0-9a-f]{12}[0-9A-Za-z]{8,}")
 DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
 RUNTIME = re.compile(r"(gl-\w+/v?\d+)\.[\d.]+")
@@ -126,10 +99,8 @@ class Scrubber:
             if key in SCHEMA_KEYS and isinstance(value, dict):
                 scrubbed[key] = self._schema(value, "the value")
             elif key == "description" and value:
-                scrubbed[key] = (
-                    " ".join(("Describes the", tool.get("type") or "tool", tool.get("name", ""))).strip()
-                    + "."
-                )
+                what = (tool.get("type") or "tool", tool.get("name", ""))
+                scrubbed[key] = f"Describes the {' '.join(what).strip()}."
             elif key in ("function", "custom"):
                 scrubbed[key] = self._tool(value)
             elif key in ("tools", "functionDeclarations"):
@@ -148,18 +119,13 @@ class Scrubber:
             return schema
         scrubbed: dict[str, Any] = {}
         for key, value in schema.items():
-            if key in ("properties", "$defs", "definitions", "patternProperties") and isinstance(value, dict):
+            if key in NAMED_SCHEMA_KEYS and isinstance(value, dict):
                 scrubbed[key] = {inner: self._schema(item, inner) for inner, item in value.items()}
-            elif key in ("description", "title", "$comment") and isinstance(value, str):
+            elif key in PROSE_KEYS and isinstance(value, str):
                 scrubbed[key] = f"Describes {name}."
-            elif key in ("default", "examples", "example"):
+            elif key in VALUE_KEYS:
                 scrubbed[key] = self._value(key, value, "Text")
-            elif isinstance(value, dict | list) and key not in (
-                "enum",
-                "required",
-                "type",
-                "propertyOrdering",
-            ):
+            elif key not in LITERAL_KEYS:
                 scrubbed[key] = self._schema(value, name)
             else:
                 scrubbed[key] = value
@@ -177,7 +143,7 @@ class Scrubber:
             return text
         if text.startswith("x-anthropic-billing-header:"):
             return BILLING.sub(r"\1.abc", text)
-        if key != "text" and key != "content" and not re.search(r"\s", text) and len(text) <= 200:
+        if key not in TEXT_KEYS and not re.search(r"\s", text) and len(text) <= 200:
             return text
         return self._replacement(text, label)
 
@@ -201,6 +167,7 @@ class Scrubber:
             text = text.replace(path, replacement)
         text = UUID.sub(lambda found: self._name(found[0], "00000000-0000-4000-8000-{:012d}"), text)
         text = SESSION.sub(lambda found: self._name(found[0], found[1] + "_recording{:012d}"), text)
+        text = AGENT.sub(lambda found: self._name(found[0], "a{:016d}"), text)
         return DIGEST.sub("0" * 64, text)
 
     def _name(self, found: str, pattern: str) -> str:
