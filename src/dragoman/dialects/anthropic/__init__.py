@@ -1,1 +1,61 @@
 """Anthropic's Messages API, as Claude Code and Anthropic's SDKs speak it."""
+
+from collections.abc import Mapping
+
+from dragoman.dialects.anthropic import check, errors, reply, request_reader, request_writer
+from dragoman.dialects.anthropic.spelling import NAME
+from dragoman.dialects.anthropic.stream_reader import AnthropicStreamReader
+from dragoman.dialects.anthropic.stream_writer import AnthropicStreamWriter
+from dragoman.dialects.base import Audience, Json, Source, Violation
+from dragoman.hub.errors import Failure
+from dragoman.hub.loss import Losses
+from dragoman.hub.request import Request
+from dragoman.providers.profile import Target
+
+
+class AnthropicDialect:
+    """See `dragoman.dialects.base.Dialect`."""
+
+    name = NAME
+    sequential = True
+    object_arguments = True
+    seals_on_calls = False
+
+    def read_request(
+        self, body: Json, losses: Losses, *, model: str = "", stream: bool = False, counting: bool = False
+    ) -> Request:
+        """`counting`: the body asks for a token count, for which `max_tokens` is not required."""
+        return request_reader.read_request(body, losses, model=model, stream=stream, counting=counting)
+
+    def write_request(self, request: Request, target: Target, losses: Losses) -> Json:
+        return request_writer.write_request(request, target, losses)
+
+    def stream_reader(self, source: Source) -> AnthropicStreamReader:
+        return AnthropicStreamReader(source)
+
+    def stream_writer(self, audience: Audience) -> AnthropicStreamWriter:
+        return AnthropicStreamWriter(audience)
+
+    def explode(self, body: Json) -> bytes:
+        return reply.explode(body)
+
+    def collect(self, stream: bytes) -> Json:
+        return reply.collect(stream)
+
+    def read_error(self, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
+        return errors.read_error(status, headers, body)
+
+    def write_error(self, failure: Failure) -> Json:
+        return errors.write_error(failure)
+
+    def error_status(self, failure: Failure) -> int:
+        return errors.error_status(failure)
+
+    def error_headers(self, failure: Failure) -> dict[str, str]:
+        return errors.error_headers(failure)
+
+    def check_stream(self, stream: bytes) -> list[Violation]:
+        return check.check_stream(stream)
+
+
+DIALECT = AnthropicDialect()

@@ -1,0 +1,152 @@
+"""Reads the content of messages: a text, or a list of blocks of any kind.
+
+A block that no other dialect knows is kept whole. Errors name the block's place, never what it says.
+"""
+
+from collections.abc import Callable
+
+from dragoman.dialects.anthropic.calls import arguments_of
+from dragoman.dialects.anthropic.citations import read_citation
+from dragoman.dialects.anthropic.hosted import CALLS, is_result, read_call, read_opaque, read_result
+from dragoman.dialects.anthropic.media import KINDS, read_media
+from dragoman.dialects.anthropic.reasoning import SEAL_FIELDS, SealKeeper
+from dragoman.dialects.anthropic.spelling import empty_note, object_of, read_cache
+from dragoman.dialects.anthropic.tools import read_tool
+from dragoman.hub.content import (
+    AnyBlock,
+    Citation,
+    Text,
+    ToolCall,
+    ToolDeclarations,
+    ToolReference,
+    ToolResult,
+)
+from dragoman.wire.fields import Fields, json_type
+
+#: The form of content that is one bare text instead of a list of blocks.
+STRING = "string"
+
+
+class ContentReader:
+    """Reads the content of one conversation, in order: seals may be carried ahead of what they belong to."""
+
+    def __init__(self) -> None:
+        self._seals = SealKeeper()
+
+    def read(self, holder: Fields, name: str) -> tuple[tuple[AnyBlock, ...], str]:
+        """The blocks under a name, and their form."""
+        content = holder.raw(name)
+        if isinstance(content, str):
+            return (Text(text=content, at=holder.at(name)),), STRING
+        if not isinstance(content, list):
+            raise holder.error(f"expected a string or an array of blocks, got {json_type(content)}", name)
+        blocks: list[AnyBlock] = []
+        for index, value in enumerate(content):
+            fields = holder.child(value, name, index)
+            kind = fields.text("type")
+            if kind in SEAL_FIELDS:
+                self._seals.read(kind, fields, fields.path, blocks)
+            elif kind == "tool_result":
+                blocks.append(_read_tool_result(fields, fields.path))
+            else:
+                blocks.append(_read_block(kind, fields))
+        self._seals.return_to_calls(blocks)
+        return tuple(blocks), ""
+
+
+def _read_block(kind: str, fields: Fields) -> AnyBlock:
+    at = fields.path
+    reader = _READERS.get(kind)
+    if reader is not None:
+        return reader(fields, at)
+    if kind in KINDS:
+        return read_media(KINDS[kind], fields, at)
+    value = {"type": kind, **fields.rest()}
+    if kind in CALLS:
+        return read_call(value, at)
+    if is_result(kind):
+        return read_result(value, at)
+    return read_opaque(kind, value, at)
+
+
+def _read_text(fields: Fields, at: str) -> Text:
+    cache = read_cache(fields)
+    text = fields.text("text")
+    told = fields.maybe_list("citations")
+    citations: tuple[Citation, ...] = ()
+    if told:
+        items = (fields.child(value, "citations", index) for index, value in enumerate(told))
+        citations = tuple(read_citation(item.rest()) for item in items)
+    form = empty_note("citations", []) if told == [] else ""
+    return Text(text=text, at=at, form=form, cache=cache, citations=citations, extras=fields.rest())
+
+
+def _read_tool_use(fields: Fields, at: str) -> ToolCall:
+    cache = read_cache(fields)
+    given = fields.raw("input")
+    if given is not None and not isinstance(given, dict | str):
+        raise fields.error(f"expected an object, got {json_type(given)}", "input")
+    return ToolCall(
+        id=fields.text("id"),
+        name=fields.text("name"),
+        arguments=arguments_of(given),
+        at=at,
+        cache=cache,
+        extras=fields.rest(),
+    )
+
+
+def _read_tool_result(fields: Fields, at: str) -> ToolResult:
+    cache = read_cache(fields)
+    call_id = fields.text("tool_use_id")
+    words: list[str] = []
+    is_error = fields.maybe_flag("is_error")
+    if is_error is False:
+        words.append(empty_note("is_error", False))
+    content = fields.rest().get("content")
+    blocks: tuple[AnyBlock, ...] = ()
+    if content is not None:
+        del fields.rest()["content"]
+    if content == "" or content == []:
+        words.append(empty_note("content", content))
+    elif isinstance(content, str):
+        words.append(STRING)
+        blocks = (Text(text=content, at=f"{at}.content"),)
+    elif isinstance(content, list):
+        inner = [fields.child(value, "content", index) for index, value in enumerate(content)]
+        blocks = tuple(_read_block(item.text("type"), item) for item in inner)
+    elif content is not None:
+        raise fields.error(f"expected a string or an array of blocks, got {json_type(content)}", "content")
+    return ToolResult(
+        call_id=call_id,
+        content=blocks,
+        is_error=is_error is True,
+        at=at,
+        form=" ".join(words),
+        cache=cache,
+        extras=fields.rest(),
+    )
+
+
+def _read_tool_reference(fields: Fields, at: str) -> ToolReference:
+    return ToolReference(name=fields.text("tool_name"), at=at, cache=read_cache(fields), extras=fields.rest())
+
+
+def _read_tool_addition(fields: Fields, at: str) -> AnyBlock:
+    """A tool that is defined here and now; references to tools of the list are Anthropic's own affair."""
+    tool = object_of(fields.rest().get("tool"))
+    if tool.get("type") != "tool_definition" or not isinstance(tool.get("definition"), dict):
+        return read_opaque("tool_addition", {"type": "tool_addition", **fields.rest()}, at)
+    cache = read_cache(fields)
+    definition = fields.object("tool").object("definition")
+    return ToolDeclarations(
+        tools=(read_tool(definition, definition.path),), at=at, cache=cache, extras=fields.rest()
+    )
+
+
+_READERS: dict[str, Callable[[Fields, str], AnyBlock]] = {
+    "text": _read_text,
+    "tool_use": _read_tool_use,
+    "tool_reference": _read_tool_reference,
+    "tool_addition": _read_tool_addition,
+}

@@ -1,0 +1,127 @@
+"""Writes a hub request as a body of `POST /v1/messages`.
+
+System turns at the front become `system`; what stands there at the top of a client's own body stays there.
+In requests of other dialects results come first in their turn, as the API demands.
+"""
+
+from dragoman.dialects.anthropic.content_writer import ContentWriter
+from dragoman.dialects.anthropic.controls import write_controls
+from dragoman.dialects.anthropic.spelling import NAME, object_of, restore_empty, write_cache
+from dragoman.dialects.anthropic.tools import write_choice, write_tool
+from dragoman.dialects.base import Json
+from dragoman.hub.content import ToolResult
+from dragoman.hub.loss import Losses
+from dragoman.hub.request import Request, Turn
+from dragoman.providers.profile import Target
+
+ROLES = {
+    "user": "user",
+    "tool": "user",
+    "assistant": "assistant",
+    "system": "system",
+    "developer": "system",
+}
+
+#: Plain values that both sides call the same.
+_PLAIN = ("temperature", "top_p", "top_k")
+
+
+def write_request(request: Request, target: Target, losses: Losses) -> Json:
+    """A body for the upstream, from a request that fits the target."""
+    own = request.dialect == NAME
+    writer = ContentWriter(losses, frozenset({NAME, target.issuer}), own=own)
+    body: Json = {"model": target.model or request.model}
+    if request.max_tokens is not None:
+        body["max_tokens"] = request.max_tokens
+    leading = _leading_system(request.turns, own=own)
+    _write_system(leading, writer, losses, body, own=own)
+    body["messages"] = [
+        message
+        for turn in request.turns[len(leading) :]
+        if (message := _message(turn, writer, own=own)) is not None
+    ]
+    tools = [write_tool(tool, losses, own=own) for tool in request.tools]
+    if any(tools):
+        body["tools"] = [tool for tool in tools if tool is not None]
+    choice = write_choice(request, losses, own=own)
+    if choice is not None:
+        body["tool_choice"] = choice
+    write_controls(request, losses, body)
+    _write_settings(request, body, own=own)
+    if own:
+        _write_own(request, body)
+    return body
+
+
+def _leading_system(turns: tuple[Turn, ...], *, own: bool) -> tuple[Turn, ...]:
+    """The system turns at the front, up to the first that its client wrote inside the conversation."""
+    for position, turn in enumerate(turns):
+        if ROLES[turn.role] != "system" or (own and turn.form.startswith("inline")):
+            return turns[:position]
+    return turns
+
+
+def _write_system(
+    turns: tuple[Turn, ...], writer: ContentWriter, losses: Losses, body: Json, *, own: bool
+) -> None:
+    if not turns:
+        return
+    if own and len(turns) == 1:
+        body["system"] = writer.content(turns[0].blocks, turns[0].form)
+        return
+    written = []
+    for turn in turns:
+        for block in writer.blocks(turn.blocks):
+            if own or block["type"] == "text":
+                written.append(block)
+            else:
+                losses.add(turn.at, "Anthropic takes nothing but text in the system prompt")
+    if len(written) == 1 and written[0].keys() == {"type", "text"}:
+        body["system"] = written[0]["text"]
+    elif written:
+        body["system"] = written
+
+
+def _message(turn: Turn, writer: ContentWriter, *, own: bool) -> Json | None:
+    role = ROLES[turn.role]
+    if own:
+        return {"role": role, "content": writer.content(turn.blocks, turn.form), **turn.extras}
+    blocks = turn.blocks
+    if role == "user":
+        blocks = tuple(sorted(blocks, key=_comes_after_results))
+    content = writer.blocks(blocks)
+    return {"role": role, "content": content} if content else None
+
+
+def _comes_after_results(block: object) -> bool:
+    return not isinstance(block, ToolResult)
+
+
+def _write_settings(request: Request, body: Json, *, own: bool) -> None:
+    if request.stream:
+        body["stream"] = True
+    if request.stop:
+        body["stop_sequences"] = list(request.stop)
+    for name in _PLAIN:
+        value = getattr(request, name)
+        if value is not None:
+            body[name] = value
+    if request.service_tier:
+        body["service_tier"] = request.service_tier
+    if request.cache is not None:
+        body["cache_control"] = write_cache(request.cache, own=own)
+    metadata: Json = {"user_id": request.user} if request.user else {}
+    if own and request.metadata is not None:
+        body["metadata"] = {**metadata, **request.metadata}
+    elif metadata:
+        body["metadata"] = metadata
+
+
+def _write_own(request: Request, body: Json) -> None:
+    """What only Anthropic understood, where nothing was written in its place."""
+    for name, value in request.extras.items():
+        if name == "output_config" and name in body:
+            body[name] = {**object_of(body[name]), **object_of(value)}
+        else:
+            body.setdefault(name, value)
+    restore_empty(request.form, body)
