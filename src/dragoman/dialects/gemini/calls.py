@@ -1,0 +1,64 @@
+"""A function call on its way: whole in one part as a rule, in pieces when the client asked for that."""
+
+from collections.abc import Iterator
+
+from dragoman.dialects.base import Json
+from dragoman.dialects.gemini.partial_arguments import PartialArguments
+from dragoman.hub.content import Extras, ToolCall
+from dragoman.hub.errors import UpstreamProtocolError
+from dragoman.wire.fields import encode
+
+#: Words of a block's `form`: what the part left out.
+NO_ID = "no-id"
+NO_ARGUMENTS = "no-args"
+
+_KNOWN_IN_CALL = frozenset({"id", "name", "args", "partialArgs", "willContinue"})
+_KNOWN_IN_PART = frozenset({"functionCall", "thoughtSignature"})
+
+
+def call_extras(part: Json, call: Json) -> Extras:
+    """What a call's part says beyond our vocabulary; what stands inside `functionCall` stays in there."""
+    extras = {key: value for key, value in part.items() if key not in _KNOWN_IN_PART}
+    inside = {key: value for key, value in call.items() if key not in _KNOWN_IN_CALL}
+    if inside:
+        extras["functionCall"] = inside
+    return extras
+
+
+class ArrivingCall:
+    """One call of a reply. `index` is its block's number, once opened."""
+
+    __slots__ = ("_partial", "_text", "block", "index")
+
+    def __init__(self, call: Json, part: Json, call_id: str) -> None:
+        form = [] if call.get("id") == call_id else [NO_ID]
+        if "args" not in call and "partialArgs" not in call and call.get("willContinue") is not True:
+            form.append(NO_ARGUMENTS)
+        self.index = -1
+        self.block = ToolCall(
+            id=call_id, name=str(call["name"]), form=" ".join(form), extras=call_extras(part, call)
+        )
+        self._text = ""
+        self._partial: PartialArguments | None = None
+
+    def add(self, call: Json) -> Iterator[str]:
+        """Take in one part; yields what of it could not be used."""
+        arguments, pieces = call.get("args"), call.get("partialArgs")
+        if isinstance(arguments, str):
+            # Not an object, but what some servers send: perhaps it is JSON, and if not it can be mended.
+            self._text = arguments
+        elif arguments is not None:
+            self._text = encode(arguments, blame=UpstreamProtocolError).decode()
+        if call.get("willContinue") is True or isinstance(pieces, list):
+            if self._partial is None:
+                self._partial = PartialArguments(arguments)
+            for piece in pieces if isinstance(pieces, list) else []:
+                if not self._partial.add(piece):
+                    yield "a piece of arguments without a legal place was skipped"
+
+    def arguments(self, *, whole: bool) -> str:
+        """The JSON text; if the last piece never came, a text that does not pretend to be whole."""
+        if self._partial is not None:
+            text = encode(self._partial.value(), blame=UpstreamProtocolError).decode()
+            return text if whole else text[:-1]
+        return self._text or "{}"

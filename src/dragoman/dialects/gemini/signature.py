@@ -1,0 +1,57 @@
+"""What a `thoughtSignature` says: Gemini's own proof, an envelope of ours, or a documented excuse.
+
+The field must be base64, so an envelope goes in as the base64 of its text. Gemini CLI brings back only the
+signatures of function calls, which is why an envelope also holds the thoughts that came before the call.
+"""
+
+import base64
+import binascii
+from collections.abc import Sequence
+
+from dragoman.hub.seal import PREFIX, Carried, Seal, unwrap, wrap
+
+ISSUER = "gemini"
+
+#: Sent for calls that Gemini did not make; it then asks for no proof.
+SENTINEL = "skip_thought_signature_validator"
+
+_EXCUSES = (SENTINEL, "context_engineering_is_the_way_to_go")
+#: Clients whose field holds bytes encode the sentinel once more.
+SENTINELS = frozenset(_EXCUSES) | {base64.b64encode(text.encode()).decode() for text in _EXCUSES}
+
+#: The `form` of a part that is a signature and nothing else, not even an empty text.
+BARE = "bare"
+
+#: How the base64 of every envelope begins.
+_WRAPPED_PREFIX = base64.b64encode(PREFIX.encode()).decode()[:6]
+
+#: Marks thoughts that came without a proof: they travel only because the client would forget the text.
+UNSEALED = Seal("", "", "")
+
+
+def write_envelope(items: Sequence[Carried]) -> str:
+    return base64.b64encode(wrap(items).encode()).decode()
+
+
+def is_envelope(value: str) -> bool:
+    return value.startswith((PREFIX, _WRAPPED_PREFIX))
+
+
+def read_envelope(value: str) -> tuple[Carried, ...] | None:
+    """The items of an envelope of ours; None if it arrived damaged."""
+    if value.startswith(_WRAPPED_PREFIX):
+        text = value.rstrip("=")
+        try:
+            value = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode("ascii")
+        except (ValueError, binascii.Error):
+            return None
+    return unwrap(value)
+
+
+def native_seal(value: str, issuer: str = ISSUER, model: str = "") -> Seal | None:
+    """The seal that a signature is; a sentinel is none."""
+    return None if not value or value in SENTINELS else Seal(issuer, model, value)
+
+
+def seal_of(carried: Carried) -> Seal | None:
+    return carried.seal if carried.seal.value else None
