@@ -68,6 +68,8 @@ STREAMS = st.lists(st.tuples(LINES, ENDS), max_size=25).map(lambda rows: b"".joi
 @example(stream=b"data: a\r\n\r\ndata: b\r\n\r\n", cuts=[8, 9, 10, 11])
 @example(stream=b"data: a\n\n\n\ndata: b\n\n", cuts=[9])
 @example(stream=b"\n\ndata: a\n\n", cuts=[1])
+@example(stream=b"event:a\ndata: 1\n\n", cuts=[])
+@example(stream=b"event: a\nid: 1\n\n", cuts=[])
 def test_frames_do_not_depend_on_where_the_bytes_are_cut(stream: bytes, cuts: list[int]) -> None:
     expected = read_slowly(stream)
     assert read([stream]) == expected
@@ -85,6 +87,7 @@ def test_no_bytes_at_all_can_upset_the_reader(stream: bytes, cuts: list[int]) ->
 
 @pytest.mark.rule("R59")
 @given(stream=STREAMS, cuts=CUTS, limit=st.integers(0, 40))
+@example(stream=b"data: 1\n\ndata: too long\n\ndata: 2", cuts=[9], limit=10)
 def test_what_came_before_an_event_over_the_limit_does_not_depend_on_the_cuts(
     stream: bytes, cuts: list[int], limit: int
 ) -> None:
