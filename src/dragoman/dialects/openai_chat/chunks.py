@@ -1,0 +1,63 @@
+"""The bytes of chunks: what stands around every delta is encoded once, the delta alone each time."""
+
+import msgspec
+
+from dragoman.dialects.base import Json
+
+DONE = b"data: [DONE]\n\n"
+
+_encode = msgspec.json.Encoder().encode
+
+
+class ChunkFrames:
+    """Frames of one reply. `tells_usage`: every chunk names the usage, as null until the last."""
+
+    def __init__(self, identity: Json, extras: Json, *, tells_usage: bool) -> None:
+        self._envelope: Json = {**identity, "object": "chat.completion.chunk"}
+        self._tells_usage = tells_usage
+        self._lists: dict[str, int] = {}
+        self.learn(extras)
+
+    def learn(self, extras: Json) -> None:
+        """From now on chunks say these things too."""
+        self._envelope.update(extras)
+        self._head = b'data: %b,"choices":[{"index":0,"delta":' % _encode(self._envelope)[:-1]
+        usage = b',"usage":null' if self._tells_usage else b""
+        self._tail = b',"logprobs":null,"finish_reason":null}]%b}\n\n' % usage
+        self._content_head = self._head + b'{"content":'
+        self._content_tail = b"}" + self._tail
+        self._fragment_head = self._head + b'{"tool_calls":[{"index":'
+        self._fragment_tail = b"}}]}" + self._tail
+
+    def content(self, text: str) -> bytes:
+        return self._content_head + _encode(text) + self._content_tail
+
+    def arguments(self, number: int, text: str, *, custom: bool) -> bytes:
+        """A later fragment of a call."""
+        place = b',"custom":{"input":' if custom else b',"function":{"arguments":'
+        return self._fragment_head + b"%d" % number + place + _encode(text) + self._fragment_tail
+
+    def delta(self, delta: Json) -> bytes:
+        return self._head + _encode(delta) + self._tail
+
+    def entries(self, field: str, entries: list[Json]) -> bytes:
+        """Entries of a list that grows over the reply: clients put them together by index."""
+        first = self._lists.get(field, 0)
+        self._lists[field] = first + len(entries)
+        return self.delta({field: [{**entry, "index": first + n} for n, entry in enumerate(entries)]})
+
+    def choice(self, choice: Json) -> bytes:
+        return self._chunk([choice], None)
+
+    def usage(self, usage: Json) -> bytes:
+        return self._chunk([], usage) if self._tells_usage else b""
+
+    def _chunk(self, choices: list[Json], usage: Json | None) -> bytes:
+        chunk: Json = {**self._envelope, "choices": choices}
+        if self._tells_usage:
+            chunk["usage"] = usage
+        return b"data: " + _encode(chunk) + b"\n\n"
+
+
+def error_frame(body: Json) -> bytes:
+    return b"data: " + _encode(body) + b"\n\n"

@@ -1,0 +1,58 @@
+"""Citations as Chat annotations, whose offsets count from the start of the whole message."""
+
+import msgspec
+
+from dragoman.dialects.base import Json
+from dragoman.hub.content import Citation
+
+
+def read_annotation(value: Json, text_before: int) -> Citation:
+    """An annotation of text that `text_before` characters of earlier blocks precede.
+
+    A type that we do not know keeps its whole value and means something to this dialect alone.
+    """
+    told = value.get("url_citation")
+    if value.get("type") != "url_citation" or not isinstance(told, dict):
+        return Citation(extras={"annotation": value})
+    rest = dict(told)
+    offsets: dict[str, object] = {}
+    for name, key in (("start", "start_index"), ("end", "end_index")):
+        offset = rest.get(key)
+        if type(offset) is int and offset >= text_before:
+            offsets[name] = offset - text_before
+            del rest[key]
+    for name in ("url", "title"):
+        if isinstance(rest.get(name), str):
+            offsets[name] = rest.pop(name)
+    if isinstance(rest.get("content"), str):
+        offsets["quote"] = rest.pop("content")
+    outer = {name: inner for name, inner in value.items() if name not in ("type", "url_citation")}
+    extras = {**({"url_citation": rest} if rest else {}), **({"outer": outer} if outer else {})}
+    return msgspec.convert({**offsets, "extras": extras}, Citation)
+
+
+def write_annotation(citation: Citation, text_before: int, *, own: bool) -> Json | None:
+    """The annotation for a citation; None if it says nothing that this dialect can say."""
+    unknown = citation.extras.get("annotation")
+    if isinstance(unknown, dict):
+        return unknown if own else None
+    if not citation.url:
+        return None
+    told: Json = {}
+    if citation.start >= 0:
+        told["start_index"] = citation.start + text_before
+    if citation.end >= 0:
+        told["end_index"] = citation.end + text_before
+    told["title"] = citation.title
+    told["url"] = citation.url
+    written: Json = {"type": "url_citation", "url_citation": told}
+    if own:
+        if citation.quote:
+            told["content"] = citation.quote
+        told.update(_object(citation.extras.get("url_citation")))
+        written.update(_object(citation.extras.get("outer")))
+    return written
+
+
+def _object(value: object) -> Json:
+    return value if isinstance(value, dict) else {}

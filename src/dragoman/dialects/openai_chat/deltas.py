@@ -1,0 +1,181 @@
+"""What the deltas of a Chat reply say, one kind of thing after another: thought, text, refusal, calls.
+
+One block is being said at a time, the voice; a change of kind ends it and begins the next. Calls stand
+beside the voice and may go on while it speaks.
+"""
+
+from dragoman.dialects.base import Json, Source
+from dragoman.dialects.openai_chat.calls import CallAssembler, text_of
+from dragoman.dialects.openai_chat.citations import read_annotation
+from dragoman.dialects.openai_chat.media import read_reply_image
+from dragoman.dialects.openai_chat.reasoning import LIST_FIELDS, TEXT_FIELDS, Thought, read_entry
+from dragoman.hub.builder import ReplyBuilder
+from dragoman.hub.content import AnyBlock, Reasoning, Refusal, Text
+from dragoman.hub.seal import Seal
+
+#: Keys of a delta that are read here; anything else is kept for clients of this dialect.
+DELTA_FIELDS = frozenset(
+    (
+        "role",
+        "content",
+        "refusal",
+        "tool_calls",
+        "function_call",
+        "annotations",
+        "images",
+        *TEXT_FIELDS,
+        *LIST_FIELDS,
+    )
+)
+
+CALL_FIELDS = ("tool_calls", "function_call")
+
+
+class DeltaReader:
+    """Turns deltas into blocks. `visible` counts the characters of text said so far."""
+
+    def __init__(self, source: Source, builder: ReplyBuilder) -> None:
+        self._source = source
+        self._builder = builder
+        self.calls = CallAssembler(source, builder, self.hush)
+        self.voice = -1
+        self.kind: type[AnyBlock] | None = None
+        self.visible = 0
+        self.refused = False
+        #: Content was given as an empty string, which is not the same as null.
+        self.said_nothing = False
+        self._visible_before = 0
+
+    def read(self, delta: Json, choice: int) -> Json:
+        """Take in one delta; gives back what it holds beyond our vocabulary."""
+        self._read_reasoning(delta)
+        content = delta.get("content")
+        if isinstance(content, str):
+            self.said_nothing = True
+            self.say(Text, content)
+        elif isinstance(content, list):
+            for part in content:
+                self._read_part(part)
+        refusal = delta.get("refusal")
+        if isinstance(refusal, str):
+            self.say(Refusal, refusal)
+        calls = delta.get("tool_calls")
+        if isinstance(calls, list):
+            self.calls.feed(calls, choice)
+        legacy = delta.get("function_call")
+        if isinstance(legacy, dict):
+            self.calls.feed_legacy(legacy, choice)
+        rest = self._read_attachments(delta)
+        if not delta.keys() <= DELTA_FIELDS:
+            rest.update((name, value) for name, value in delta.items() if name not in DELTA_FIELDS)
+        return rest
+
+    def read_plain(self, delta: Json) -> bool:
+        """Take in a delta that only continues the voice or the calls. False leaves it to `read`."""
+        if self.kind is Text:
+            text = delta.get("content")
+            if type(text) is str:
+                self.visible += len(text)
+                self._builder.append(self.voice, text)
+                return True
+        calls = delta.get("tool_calls")
+        if type(calls) is list:
+            self.calls.feed(calls, 0)
+            return True
+        return False
+
+    def hush(self) -> None:
+        """End what is being said."""
+        if self.kind is not None:
+            self._builder.close(self.voice)
+            self.voice, self.kind = -1, None
+
+    def say(self, kind: type[Text] | type[Refusal], text: str) -> None:
+        if not text:
+            return
+        if self.kind is not kind:
+            self._begin(kind(text=""))
+            self._visible_before = self.visible
+        if kind is Text:
+            self.visible += len(text)
+        else:
+            self.refused = True
+        self._builder.append(self.voice, text)
+
+    def _begin(self, block: AnyBlock) -> None:
+        self.hush()
+        self.calls.settle()
+        self.voice, self.kind = self._builder.open(block), type(block)
+
+    def _think(self, text: str, form: str, *, raw: bool) -> None:
+        if not text:
+            return
+        if self.kind is not Reasoning:
+            self._begin(Reasoning(form=form, raw=raw))
+        self._builder.append(self.voice, text)
+
+    def _seal(self, thought: Thought) -> None:
+        """A seal ends the thought it stands on; what follows is another one."""
+        seal = Seal(self._source.issuer, self._source.model, thought.seal)
+        if self.kind is not Reasoning:
+            self._begin(Reasoning(redacted=thought.redacted))
+        self._builder.seal(self.voice, seal)
+        self.hush()
+
+    def _read_reasoning(self, delta: Json) -> None:
+        told = False
+        for field in TEXT_FIELDS:
+            text = delta.get(field)
+            if isinstance(text, str) and text:
+                self._think(text, field, raw=True)
+                told = True
+                break
+        for field in LIST_FIELDS:
+            entries = delta.get(field)
+            for entry in entries if isinstance(entries, list) else ():
+                thought = read_entry(entry)
+                if thought is None:
+                    self._source.losses.add("", f"an entry of {field} of an unknown type was skipped")
+                    continue
+                if not told:
+                    self._think(thought.text, field, raw=thought.raw)
+                if thought.seal:
+                    self._seal(thought)
+
+    def _read_part(self, part: object) -> None:
+        """Content in parts, as Mistral sends it while thinking."""
+        if isinstance(part, str):
+            self.say(Text, part)
+            return
+        kind = part.get("type") if isinstance(part, dict) else None
+        if not isinstance(part, dict) or kind not in ("text", "output_text", "thinking", "refusal"):
+            self._source.losses.add("", "a content part of an unknown type was skipped")
+        elif kind == "thinking":
+            thinking = part.get("thinking")
+            inner = thinking if isinstance(thinking, list) else [{"text": thinking}]
+            for piece in inner:
+                self._think(text_of(piece.get("text")) if isinstance(piece, dict) else "", "parts", raw=True)
+        elif kind == "refusal":
+            self.say(Refusal, text_of(part.get("refusal")))
+        else:
+            self.say(Text, text_of(part.get("text")))
+
+    def _read_attachments(self, delta: Json) -> Json:
+        """Citations and images. Citations that come after their text has ended are given back."""
+        late: list[object] = []
+        annotations = delta.get("annotations")
+        for value in annotations if isinstance(annotations, list) else ():
+            if not isinstance(value, dict):
+                continue
+            if self.kind is Text:
+                self._builder.cite(self.voice, read_annotation(value, self._visible_before))
+            else:
+                late.append(value)
+        images = delta.get("images")
+        for value in images if isinstance(images, list) else ():
+            image = read_reply_image(value)
+            if image is not None:
+                self.hush()
+                self.calls.settle()
+                self._builder.whole(image)
+        return {"annotations": late} if late else {}

@@ -1,0 +1,100 @@
+"""Whole replies as streams and back, so that both take the same way through the hub."""
+
+from collections.abc import Iterator
+
+from dragoman.dialects.base import Json
+from dragoman.dialects.openai_chat.accumulate import ChoiceFold
+from dragoman.dialects.openai_chat.chunks import DONE
+from dragoman.dialects.openai_chat.errors import failure_of, write_error
+from dragoman.hub.errors import DragomanError, Failure, UpstreamProtocolError
+from dragoman.wire.fields import decode, encode
+from dragoman.wire.sse import SseReader, write_frame
+
+#: Fields of a whole reply that its chunks spell in their own way.
+REPLY_FIELDS = frozenset(("object", "choices", "usage"))
+
+
+def explode(body: Json) -> bytes:
+    """The stream that says the same as a whole reply. A body without choices is an error of some kind."""
+    choices = body.get("choices")
+    if body.get("error") or not isinstance(choices, list) or not choices:
+        return _frame(_error_of(body))
+    head = {name: value for name, value in body.items() if name not in REPLY_FIELDS}
+    head["object"] = "chat.completion.chunk"
+    frames = [
+        _frame({**head, "choices": [piece]})
+        for position, choice in enumerate(choices)
+        if isinstance(choice, dict)
+        for piece in exploded_choice(choice, position)
+    ]
+    if isinstance(body.get("usage"), dict):
+        frames.append(_frame({**head, "choices": [], "usage": body["usage"]}))
+    return b"".join((*frames, DONE))
+
+
+def _frame(payload: Json) -> bytes:
+    return write_frame(encode(payload, blame=UpstreamProtocolError))
+
+
+def _error_of(body: Json) -> Json:
+    failure = failure_of(body)
+    if body.get("error") or failure.message:
+        return {"error": body.get("error") or body}
+    return write_error(Failure(kind="server", status=502, message="the upstream's reply has no choices"))
+
+
+def exploded_choice(choice: Json, position: int) -> Iterator[Json]:
+    """The entries of chunks that add up to a whole choice."""
+    index = choice.get("index", position)
+    message = choice.get("message")
+    fields = dict(message) if isinstance(message, dict) else {}
+    opening: Json = {"role": fields.pop("role", "assistant")}
+    for name in ("content", "refusal"):
+        if name in fields:
+            empty = isinstance(fields[name], str)
+            opening[name] = "" if empty else None
+    if "refusal" in fields and fields.get("annotations") == []:
+        del fields["annotations"]
+    calls = fields.get("tool_calls")
+    if isinstance(calls, list):
+        fields["tool_calls"] = [
+            {"index": number, **call} if isinstance(call, dict) else call for number, call in enumerate(calls)
+        ]
+    yield {"index": index, "delta": opening, "logprobs": None, "finish_reason": None}
+    delta = {name: value for name, value in fields.items() if value is not None}
+    if delta:
+        yield {"index": index, "delta": delta, "logprobs": None, "finish_reason": None}
+    rest = {name: value for name, value in choice.items() if name not in ("index", "message")}
+    yield {"index": index, "delta": {}, "finish_reason": "stop", **rest}
+
+
+def collect(stream: bytes) -> Json:
+    """The whole reply that a client would accumulate from a stream; the error body if it failed."""
+    reader = SseReader()
+    head: Json = {}
+    usage: object = None
+    folds: dict[int, ChoiceFold] = {}
+    for frame in (*reader.feed(stream), *reader.close()):
+        if frame.data.strip() == b"[DONE]":
+            break
+        chunk = decode(frame.data, blame=UpstreamProtocolError)
+        if not isinstance(chunk, dict):
+            continue
+        if chunk.get("error"):
+            return {"error": chunk["error"]}
+        head.update((name, value) for name, value in chunk.items() if name not in REPLY_FIELDS)
+        usage = chunk.get("usage") or usage
+        choices = chunk.get("choices")
+        for choice in choices if isinstance(choices, list) else ():
+            index = choice.get("index", 0) if isinstance(choice, dict) else None
+            if type(index) is int:
+                folds.setdefault(index, ChoiceFold(DragomanError)).feed(choice)
+    head.pop("obfuscation", None)
+    body: Json = {
+        "object": "chat.completion",
+        **head,
+        "choices": [folds[index].result() for index in sorted(folds)],
+    }
+    if usage is not None:
+        body["usage"] = usage
+    return body

@@ -1,0 +1,253 @@
+"""Reads the chunks of a Chat stream, of OpenAI or of any server that claims to be compatible.
+
+The reply ends at `[DONE]` or with the bytes, not at the finish reason: usage, and sometimes content, still
+follow it. Without a finish reason and without `[DONE]` the reply was cut off. What chunks say beyond
+our vocabulary is kept as `extras` of the start and the end, by where it stood: chunk, choice or delta.
+"""
+
+from dragoman.dialects.base import Json, Source
+from dragoman.dialects.frames import FrameReader
+from dragoman.dialects.openai_chat.accumulate import ChoiceFold
+from dragoman.dialects.openai_chat.calls import text_of
+from dragoman.dialects.openai_chat.deltas import CALL_FIELDS, DeltaReader
+from dragoman.dialects.openai_chat.errors import failure_of
+from dragoman.dialects.openai_chat.reasoning import TEXT_FIELDS
+from dragoman.dialects.openai_chat.reasons import FAILURE_OF_REASON, read_cause, read_usage
+from dragoman.dialects.openai_chat.reply import explode
+from dragoman.hub.content import Opaque
+from dragoman.hub.errors import Failure, UpstreamProtocolError
+from dragoman.hub.events import ReplyFinished, ReplyStarted, StopCause
+from dragoman.wire.sse import Frame
+
+#: What stands in chunks and choices and has a place of its own in the hub, or no meaning at all.
+CHUNK_FIELDS = frozenset(("id", "object", "created", "model", "choices", "usage", "obfuscation", "error"))
+CHOICE_FIELDS = frozenset(("index", "delta", "message", "finish_reason", "logprobs", "usage", "error"))
+
+#: Keys of a first delta that may announce the shape of the message by an empty value.
+SHAPE_FIELDS = frozenset(("content", "refusal", *TEXT_FIELDS))
+
+#: Where servers tell which stop string was met: vLLM and SGLang.
+STOP_STRING_FIELDS = ("stop_reason", "matched_stop")
+
+#: Further answers are kept whole in memory until the end.
+MOST_ALTERNATIVES = 128
+
+
+class ChatStreamReader(FrameReader):
+    """One answer becomes events as it comes; further answers (`n` > 1) become opaque blocks at the end."""
+
+    def __init__(self, source: Source) -> None:
+        super().__init__(source)
+        self._deltas = DeltaReader(source, self.builder)
+        self._alternatives: dict[int, ChoiceFold] = {}
+        self._reason = ""
+        self._stop_string: str | None = None
+        self._usage: object = None
+        self._shape: Json = {}
+        self._chunk: Json = {}
+        self._later_chunk: Json = {}
+        self._rest = ChoiceFold(UpstreamProtocolError)
+
+    def _read(self, payload: Json, event: str) -> None:
+        if self.builder.started and self._read_plain(payload):
+            return
+        if self._read_failure(payload, event):
+            return
+        choices = payload.get("choices")
+        if isinstance(choices, list):
+            if choices or payload.get("id"):
+                self._start(payload, choices)
+            for position, choice in enumerate(choices):
+                if isinstance(choice, dict) and not self.builder.ended:
+                    self._read_choice(choice, position)
+        elif "usage" not in payload:
+            self.source.losses.add("", "a stream payload without choices was skipped")
+        self._read_usage(payload)
+        self._note_chunk(payload)
+
+    def _read_plain(self, payload: Json) -> bool:
+        """The commonest chunks: nothing but more of what is being said. False leaves it to the long way."""
+        choices = payload.get("choices")
+        if type(choices) is not list or len(choices) != 1 or payload.get("usage") or payload.get("error"):
+            return False
+        choice = choices[0]
+        if type(choice) is not dict or choice.get("finish_reason") or choice.get("logprobs"):
+            return False
+        delta = choice.get("delta")
+        if type(delta) is not dict or len(delta) != 1 or choice.get("index"):
+            return False
+        return self._deltas.read_plain(delta)
+
+    def _read_text(self, frame: Frame) -> None:
+        if frame.data.strip() == b"[DONE]":
+            # Without a single chunk before it, nothing was answered.
+            if self.builder.started:
+                self._finish()
+        elif frame.event == "error":
+            self.builder.fail(failure_of(str(frame.data, "utf-8", "replace")))
+        else:
+            super()._read_text(frame)
+
+    def _read_whole(self, body: Json) -> None:
+        for frame in self._framing().feed(explode(body)):
+            self._frame(frame)
+
+    def _end(self) -> None:
+        if self._reason:
+            self._finish()
+
+    def _read_failure(self, payload: Json, event: str) -> bool:
+        """An error may come in any chunk of a stream that began well, in many shapes."""
+        groq = payload.get("x_groq")
+        if payload.get("error"):
+            self.builder.fail(failure_of(payload))
+        elif isinstance(groq, dict) and groq.get("error"):
+            self.builder.fail(failure_of(groq))
+        elif payload.get("choices"):
+            return False
+        elif event == "error" or payload.get("object") == "error" or payload.get("type") == "error":
+            self.builder.fail(failure_of(payload))
+        return self.builder.ended
+
+    def _start(self, payload: Json, choices: list[object]) -> None:
+        """The first chunk's own words, and how its delta announces the message: by empty values."""
+        if self.builder.started:
+            return
+        first = choices[0] if choices else None
+        delta = first.get("delta") if isinstance(first, dict) else None
+        extras: Json = {}
+        self._chunk = {name: value for name, value in payload.items() if name not in CHUNK_FIELDS}
+        if self._chunk:
+            extras["chunk"] = self._chunk
+        if isinstance(delta, dict):
+            self._shape = {
+                name: value for name, value in delta.items() if name in SHAPE_FIELDS and value in (None, "")
+            }
+            extras["delta"] = self._shape
+        created = payload.get("created")
+        self.builder.start(
+            ReplyStarted(
+                id=text_of(payload.get("id")),
+                model=text_of(payload.get("model")),
+                created=created if type(created) is int else 0,
+                extras=extras,
+            )
+        )
+
+    def _note_chunk(self, payload: Json) -> None:
+        for name, value in payload.items():
+            if name not in CHUNK_FIELDS and self._chunk.get(name) != value:
+                self._later_chunk[name] = value
+
+    def _read_choice(self, choice: Json, position: int) -> None:
+        index = choice.get("index")
+        index = index if type(index) is int else position
+        delta = choice.get("delta")
+        if not isinstance(delta, dict):
+            delta = choice.get("message")
+        delta = delta if isinstance(delta, dict) else {}
+        if index and self._is_alternative(index, delta):
+            self._alternatives[index].feed({**choice, "delta": delta})
+            return
+        rest = self._deltas.read(delta, index)
+        self._note_choice(choice, rest)
+        self._report(choice.get("usage"))
+        reason = choice.get("finish_reason")
+        if choice.get("error"):
+            self.builder.fail(failure_of(choice))
+        elif isinstance(reason, str) and reason:
+            self._read_reason(reason, choice)
+
+    def _read_reason(self, reason: str, choice: Json) -> None:
+        failure = FAILURE_OF_REASON.get(reason)
+        if failure is not None:
+            self.builder.fail(Failure(kind=failure, message=f"the upstream broke off: {reason}", status=502))
+            return
+        # Of several choices that make up one answer, the one that tells most has the say.
+        if not self._reason or read_cause(self._reason) == "end":
+            self._reason = reason
+        for field in STOP_STRING_FIELDS:
+            found = choice.get(field)
+            if isinstance(found, str) and found:
+                self._stop_string = found
+
+    def _note_choice(self, choice: Json, delta: Json) -> None:
+        """Keep what a choice says beyond our vocabulary, log probabilities included."""
+        rest: Json = {name: value for name, value in choice.items() if name not in CHOICE_FIELDS}
+        logprobs = choice.get("logprobs")
+        if isinstance(logprobs, dict):
+            rest["logprobs"] = logprobs
+        if delta:
+            rest["delta"] = delta
+        if rest:
+            self._rest.feed(rest)
+
+    def _is_alternative(self, index: int, delta: Json) -> bool:
+        """Whether a further choice is an answer of its own, or part of the first (Copilot splits them).
+
+        Known from the request. Without it: a choice that speaks is an answer, one that only calls is not.
+        """
+        request = self.source.request
+        known = self._alternatives.get(index)
+        has_calls = any(delta.get(field) for field in CALL_FIELDS)
+        if request is not None:
+            is_own = (request.candidates or 1) > 1
+        elif known is not None:
+            is_own = known.has_text or not has_calls
+        else:
+            is_own = not has_calls and ("role" in delta or bool(delta.get("content")))
+        if not is_own:
+            self._alternatives.pop(index, None)
+        elif known is None:
+            if len(self._alternatives) >= MOST_ALTERNATIVES:
+                raise UpstreamProtocolError(f"more than {MOST_ALTERNATIVES} choices in one reply")
+            self._alternatives[index] = ChoiceFold(UpstreamProtocolError)
+        return is_own
+
+    def _read_usage(self, payload: Json) -> None:
+        usage = payload.get("usage")
+        groq = payload.get("x_groq")
+        if not isinstance(usage, dict) and isinstance(groq, dict):
+            usage = groq.get("usage")
+        self._report(usage)
+
+    def _report(self, usage: object) -> None:
+        if isinstance(usage, dict) and usage and usage != self._usage:
+            self._usage = usage
+            self.builder.usage(read_usage(usage))
+
+    def _finish(self) -> None:
+        self._deltas.calls.finish()
+        self.builder.close_all()
+        for index in sorted(self._alternatives):
+            choice = self._alternatives[index].result()
+            self.builder.whole(Opaque(kind="choice", value=choice, at=f"choices[{index}]"))
+        cause: StopCause = read_cause(self._reason) if self._reason else "end"
+        if cause == "end" and self._stop_string is not None:
+            cause = "stop_sequence"
+        elif cause == "end" and self._deltas.refused:
+            cause = "refusal"
+        self.builder.finish(
+            ReplyFinished(
+                cause=cause,
+                raw_cause=self._reason,
+                stop_sequence=self._stop_string,
+                extras=self._last_extras(),
+            )
+        )
+
+    def _last_extras(self) -> Json:
+        """What only the end can tell: later words of the chunks, and the sum of unknown ones."""
+        rest = self._rest.result()
+        del rest["index"]
+        delta = rest.pop("message")
+        extras: Json = {}
+        if self._deltas.said_nothing and not self._deltas.visible and self._shape.get("content", 0) is None:
+            delta = {"content": "", **(delta if isinstance(delta, dict) else {})}
+        if delta:
+            extras["delta"] = delta
+        if rest:
+            extras["choice"] = rest
+        if self._later_chunk:
+            extras["chunk"] = self._later_chunk
+        return extras

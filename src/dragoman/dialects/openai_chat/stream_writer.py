@@ -1,0 +1,367 @@
+"""Says a reply in Chat chunks that the strictest client reads.
+
+The role comes once, in the first chunk; id, type and name of a call come once, in its first fragment; calls
+are numbered without gaps; one finish reason, then usage if the client asked for it, then `[DONE]`. A
+reply that failed ends in an error frame and nothing else. Clients add up strings and indexed lists, so
+nothing else is ever sent twice.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from dragoman.dialects.base import Audience, Json
+from dragoman.dialects.openai_chat.chunks import DONE, ChunkFrames, error_frame
+from dragoman.dialects.openai_chat.citations import write_annotation
+from dragoman.dialects.openai_chat.errors import write_error
+from dragoman.dialects.openai_chat.media import url_of
+from dragoman.dialects.openai_chat.reasoning import field_of
+from dragoman.dialects.openai_chat.reasons import FINISH_REASONS, read_cause, write_reason, write_usage
+from dragoman.dialects.openai_chat.reply import exploded_choice
+from dragoman.dialects.openai_chat.spelling import LEGACY_FUNCTIONS, NAME, has_flag
+from dragoman.dialects.openai_chat.voices import (
+    GOOGLE_ISSUERS,
+    OpenCall,
+    OpenText,
+    OpenThought,
+    google_content,
+    wrapped,
+)
+from dragoman.hub.content import (
+    AnyBlock,
+    Citation,
+    HostedCall,
+    HostedResult,
+    Media,
+    Opaque,
+    Reasoning,
+    Refusal,
+    Text,
+    ToolCall,
+)
+from dragoman.hub.events import (
+    ArgumentsDelta,
+    BlockClosed,
+    BlockOpened,
+    CitationAdded,
+    ReasoningDelta,
+    ReplyEvent,
+    ReplyFailed,
+    ReplyFinished,
+    ReplyStarted,
+    SealAttached,
+    TextDelta,
+    UsageReported,
+)
+from dragoman.hub.seal import Carried, Seal
+from dragoman.hub.usage import Usage
+
+#: For replies of upstreams that count nothing: text and code come to about four characters a token.
+CHARACTERS_PER_TOKEN = 4
+
+
+class ChatStreamWriter:
+    """Everything is said at once but citations, which wait for the end, and seals of thought."""
+
+    def __init__(self, audience: Audience) -> None:
+        self._audience = audience
+        self._own = audience.upstream == NAME
+        request = audience.request
+        # A client that did not ask for a stream gets its usage always, through the same chunks.
+        self._tells_usage = request is None or not request.stream or request.include_usage
+        self._legacy = has_flag(request, LEGACY_FUNCTIONS) if request is not None else None
+        self._frames = ChunkFrames({}, {}, tells_usage=False)
+        self._shape: Json | None = None
+        self._has_spoken = False
+        self._open: dict[int, OpenText | OpenThought | OpenCall] = {}
+        #: A call whose first fragment waits for the next event, which may bring its seal.
+        self._waiting: OpenCall | None = None
+        self._calls = 0
+        self._refused = False
+        self._thought = False
+        self._visible = 0
+        self._characters = 0
+        self._annotations: list[Json] = []
+        self._usage: Usage | None = None
+        self._handlers: dict[type, Callable[[Any], bytes]] = {
+            TextDelta: self._say,
+            ArgumentsDelta: self._argue,
+            ReasoningDelta: self._think,
+            SealAttached: self._seal,
+            CitationAdded: self._cite,
+            BlockOpened: self._open_block,
+            BlockClosed: self._close,
+            UsageReported: self._report,
+            ReplyStarted: self._start,
+            ReplyFinished: self._finish,
+            ReplyFailed: self._fail,
+        }
+
+    def write(self, event: ReplyEvent) -> bytes:
+        waiting = self._waiting
+        if waiting is None or type(event) is ReplyFailed:
+            return self._handlers[type(event)](event)
+        seal: Seal | None = None
+        if isinstance(event, SealAttached) and self._open.get(event.index) is waiting:
+            if event.seal.issuer not in GOOGLE_ISSUERS:
+                return self._introduce(waiting, None) + self._handlers[SealAttached](event)
+            seal = event.seal
+        written = self._introduce(waiting, seal)
+        return written if seal is not None else written + self._handlers[type(event)](event)
+
+    def _start(self, event: ReplyStarted) -> bytes:
+        audience = self._audience
+        identity: Json = {
+            "id": event.id if self._own and event.id else audience.ids.adopt("chatcmpl-", event.id),
+            "created": audience.created or event.created,
+            "model": audience.model or event.model,
+        }
+        extras: Json = {}
+        if self._own:
+            extras = object_of(event.extras.get("chunk"))
+            told = event.extras.get("delta")
+            self._shape = told if isinstance(told, dict) else None
+        self._frames = ChunkFrames(identity, extras, tells_usage=self._tells_usage)
+        return b""
+
+    def _opening(self, first: AnyBlock | None = None) -> bytes:
+        """The chunk with the role, before anything else. An answer that begins with a call has no content."""
+        if self._has_spoken:
+            return b""
+        self._has_spoken = True
+        content = None if isinstance(first, ToolCall | Reasoning | Refusal) else ""
+        shape = {"refusal": None} if self._shape is None else self._shape
+        return self._frames.delta({"role": "assistant", "content": content, **shape})
+
+    def _open_block(self, event: BlockOpened) -> bytes:
+        block = event.block
+        return self._opening(block) + _OPENERS[type(block)](self, event.index, block)
+
+    def _open_text(self, index: int, block: Text) -> bytes:
+        opened = self._open[index] = OpenText("content", self._visible)
+        opened.seal = block.seal
+        for citation in block.citations:
+            self._annotate(opened, citation)
+        return self._say(TextDelta(index, block.text)) if block.text else b""
+
+    def _open_refusal(self, index: int, block: Refusal) -> bytes:
+        self._open[index] = OpenText("refusal")
+        self._refused = True
+        return self._say(TextDelta(index, block.text)) if block.text else b""
+
+    def _open_thought(self, index: int, block: Reasoning) -> bytes:
+        self._open[index] = OpenThought(block, own=self._own)
+        return b"".join(self._think(ReasoningDelta(index, *pair[::-1])) for pair in enumerate(block.parts))
+
+    def _open_call(self, index: int, block: ToolCall) -> bytes:
+        if self._legacy is None:
+            self._legacy = self._own and block.form == "function_call"
+        number = self._calls
+        if self._legacy and number:
+            number = -1
+            self._lose("a further tool call: the client's old form of functions has room for one")
+        self._calls += 1
+        call = self._open[index] = OpenCall(block, number)
+        if block.seal is None:
+            self._waiting = call
+            return b""
+        if block.seal.issuer in GOOGLE_ISSUERS:
+            return self._introduce(call, block.seal)
+        return self._introduce(call, None) + self._seal(SealAttached(index, block.seal))
+
+    def _introduce(self, call: OpenCall, seal: Seal | None) -> bytes:
+        """The first fragment of a call, with all that is said only once."""
+        self._waiting = None
+        call.written = True
+        block = call.block
+        if call.number < 0:
+            return b""
+        if self._legacy:
+            written = self._frames.delta({"function_call": {"name": block.name, "arguments": ""}})
+        else:
+            written = self._frames.delta({"tool_calls": [call.first_fragment(seal, own=self._own)]})
+        return written + (self._fragment(call, block.arguments) if block.arguments else b"")
+
+    def _open_media(self, index: int, block: Media) -> bytes:
+        if block.kind != "image" or not (block.url or block.data):
+            return self._lose(f"generated media of kind {block.kind!r}")
+        image: Json = {"type": "image_url", "image_url": {"url": url_of(block)}}
+        return self._frames.entries("images", [image])
+
+    def _open_opaque(self, index: int, block: Opaque) -> bytes:
+        if self._own and block.kind == "choice":
+            number = block.value.get("index")
+            return b"".join(
+                self._frames.choice(piece)
+                for piece in exploded_choice(block.value, number if type(number) is int else 1)
+            )
+        if not block.text:
+            return self._lose(f"a block of kind {block.kind!r}")
+        self._lose(f"the structure of a block of kind {block.kind!r}")
+        self._visible += len(block.text)
+        return self._frames.delta({"content": block.text})
+
+    def _open_hosted(self, index: int, block: HostedCall | HostedResult) -> bytes:
+        return self._lose("the work of a vendor's own tool")
+
+    def _lose(self, what: str) -> bytes:
+        self._audience.losses.add("", f"{what} cannot be told to a client of this dialect")
+        return b""
+
+    def _say(self, event: TextDelta) -> bytes:
+        opened = self._open[event.index]
+        size = len(event.text)
+        self._characters += size
+        if type(opened) is OpenText and opened.field == "content":
+            self._visible += size
+            return self._frames.content(event.text)
+        return self._frames.delta({"refusal": event.text})
+
+    def _argue(self, event: ArgumentsDelta) -> bytes:
+        opened = self._open[event.index]
+        return self._fragment(opened, event.text) if isinstance(opened, OpenCall) else b""
+
+    def _fragment(self, call: OpenCall, text: str) -> bytes:
+        call.said = True
+        self._characters += len(text)
+        if call.number < 0:
+            return b""
+        if self._legacy:
+            return self._frames.delta({"function_call": {"arguments": text}})
+        return self._frames.arguments(call.number, text, custom=call.block.kind == "custom")
+
+    def _think(self, event: ReasoningDelta) -> bytes:
+        opened = self._open[event.index]
+        if not isinstance(opened, OpenThought) or not event.text:
+            return b""
+        text = event.text
+        self._characters += len(text)
+        pieces = opened.parts.get(event.part)
+        if pieces is None:
+            opened.parts[event.part] = [text]
+            # All thought lands in one string; only a blank line tells its parts from each other.
+            if self._thought and (not self._own or len(opened.parts) > 1):
+                text = "\n\n" + text
+        else:
+            pieces.append(text)
+        self._thought = True
+        return self._frames.delta({opened.field: text})
+
+    def _seal(self, event: SealAttached) -> bytes:
+        opened = self._open[event.index]
+        if not isinstance(opened, OpenCall):
+            opened.seal = event.seal
+            return b""
+        if opened.number < 0 or self._legacy:
+            return self._lose("the seal of a call in the old form of functions")
+        if event.seal.issuer not in GOOGLE_ISSUERS:
+            carried = Carried(kind="call", seal=event.seal, call_id=opened.block.id)
+            return self._frames.entries("reasoning_details", [wrapped(carried)])
+        empty: Json = {"input": ""} if opened.block.kind == "custom" else {"arguments": ""}
+        kind = "custom" if opened.block.kind == "custom" else "function"
+        fragment = {"index": opened.number, kind: empty, "extra_content": google_content(event.seal)}
+        return self._frames.delta({"tool_calls": [fragment]})
+
+    def _cite(self, event: CitationAdded) -> bytes:
+        opened = self._open[event.index]
+        if isinstance(opened, OpenText):
+            self._annotate(opened, event.citation)
+        return b""
+
+    def _annotate(self, opened: OpenText, citation: Citation) -> None:
+        annotation = write_annotation(citation, opened.before, own=self._own)
+        if annotation is None:
+            self._lose("a citation that names no page")
+        else:
+            self._annotations.append(annotation)
+
+    def _close(self, event: BlockClosed) -> bytes:
+        opened = self._open.pop(event.index, None)
+        if isinstance(opened, OpenCall):
+            # Applications parse the arguments without looking: nothing said means an empty object.
+            if opened.said or opened.block.kind == "custom":
+                return b""
+            return self._fragment(opened, "{}")
+        if isinstance(opened, OpenThought):
+            details = opened.details()
+            return b"".join(self._frames.entries(field_of(entry), [entry]) for entry in details)
+        if opened is not None and opened.seal is not None:
+            return self._frames.entries(
+                "reasoning_details", [wrapped(Carried(kind="text", seal=opened.seal))]
+            )
+        return b""
+
+    def _report(self, event: UsageReported) -> bytes:
+        self._usage = self._usage.updated_by(event.usage) if self._usage else event.usage
+        return b""
+
+    def _finish(self, event: ReplyFinished) -> bytes:
+        extras = event.extras if self._own else {}
+        written = self._opening()
+        later = object_of(extras.get("chunk"))
+        if later:
+            self._frames.learn(later)
+        delta = object_of(extras.get("delta"))
+        if delta:
+            written += self._frames.delta(delta)
+        if event.explanation and event.cause == "refusal" and not self._refused:
+            written += self._frames.delta({"refusal": event.explanation})
+        if self._annotations:
+            written += self._frames.delta({"annotations": self._annotations})
+        choice: Json = {
+            "index": 0,
+            "delta": {},
+            "logprobs": None,
+            **object_of(extras.get("choice")),
+            "finish_reason": self._reason(event),
+        }
+        written += self._frames.choice(choice)
+        usage = self._final_usage() if self._tells_usage else None
+        if usage is not None:
+            written += self._frames.usage(usage)
+        return written + DONE
+
+    def _reason(self, event: ReplyFinished) -> str:
+        raw = event.raw_cause
+        if self._own and raw in FINISH_REASONS - {"function_call"} and read_cause(raw) == event.cause:
+            reason = raw
+        else:
+            reason = write_reason(event.cause, refused_in_words=self._refused)
+        if self._calls and reason in ("stop", "tool_calls"):
+            return "function_call" if self._legacy else "tool_calls"
+        return reason
+
+    def _final_usage(self) -> Json | None:
+        """The true counts, or a guess where a foreign upstream told none: applications rely on some."""
+        usage = self._usage
+        if self._own:
+            return write_usage(usage, own=True) if usage is not None else None
+        usage = usage or Usage()
+        if usage.input is None or usage.output is None:
+            self._audience.losses.add(
+                "usage", "the upstream did not count all tokens: some counts are estimates"
+            )
+            guess = Usage(
+                input=self._audience.input_estimate if usage.input is None else usage.input,
+                output=self._characters // CHARACTERS_PER_TOKEN if usage.output is None else usage.output,
+            )
+            usage = usage.updated_by(guess)
+        return write_usage(usage, own=False)
+
+    def _fail(self, event: ReplyFailed) -> bytes:
+        return error_frame(write_error(event.failure))
+
+
+def object_of(value: object) -> Json:
+    return value if isinstance(value, dict) else {}
+
+
+_OPENERS: dict[type, Callable[[ChatStreamWriter, int, Any], bytes]] = {
+    Text: ChatStreamWriter._open_text,
+    Refusal: ChatStreamWriter._open_refusal,
+    Reasoning: ChatStreamWriter._open_thought,
+    ToolCall: ChatStreamWriter._open_call,
+    Media: ChatStreamWriter._open_media,
+    Opaque: ChatStreamWriter._open_opaque,
+    HostedCall: ChatStreamWriter._open_hosted,
+    HostedResult: ChatStreamWriter._open_hosted,
+}
