@@ -20,7 +20,8 @@ LITERAL_KEYS = {"enum", "required", "type", "propertyOrdering"}
 
 ARGUMENT_KEYS = {"arguments", "args", "input", "parsed_arguments"}
 NESTED_JSON_KEYS = {"user_id", "x-codex-turn-metadata"}
-CLOCK_KEYS = {"turn_started_at_unix_ms"}
+# Codex notes the time, and names its first agent like a folder of the machine.
+FIXED_VALUES = {"turn_started_at_unix_ms": 1794700000000, "agent_name": "/main"}
 TEXT_KEYS = {"text", "content"}
 RESULT_TYPES = {"tool_result", "function_call_output", "custom_tool_call_output", "tool_search_output"}
 

@@ -13,7 +13,7 @@ import msgspec
 
 from tools.record.keys import (
     ARGUMENT_KEYS,
-    CLOCK_KEYS,
+    FIXED_VALUES,
     KEPT_HEADERS,
     LABEL_OF_KEY,
     LABEL_OF_ROLE,
@@ -69,6 +69,8 @@ class Scrubber:
         return RUNTIME.sub(r"\1.0.0", SYSTEM_NAME.sub("(Linux;", self._facts(value)))
 
     def _value(self, key: str, value: Any, label: str) -> Any:
+        if key in FIXED_VALUES:
+            return FIXED_VALUES[key]
         if isinstance(value, dict):
             return self._object(key, value, label)
         if isinstance(value, list):
@@ -77,7 +79,7 @@ class Scrubber:
             return [self._value(f"{key}[]", item, label) for item in value]
         if isinstance(value, str):
             return self._string(key, value, label)
-        return 1794700000000 if key in CLOCK_KEYS else value
+        return value
 
     def _object(self, key: str, value: dict[str, Any], label: str) -> Any:
         if key in SCHEMA_KEYS:
