@@ -1,0 +1,174 @@
+"""Tools that the client runs and whose schema is known to the vendor alone, described for everyone else.
+
+The schemas say what the client expects to find in the arguments of a call; the names of the members are
+the vendors' own.
+"""
+
+import msgspec
+
+from dragoman.hub.content import Tool
+
+Schema = dict[str, object]
+
+
+class Description(msgspec.Struct, frozen=True):
+    text: str
+    schema: Schema
+
+
+def _object(required: list[str], **properties: Schema) -> Schema:
+    return {"type": "object", "properties": properties, "required": required}
+
+
+def _string(description: str, *values: str) -> Schema:
+    return {"type": "string", "description": description, **({"enum": list(values)} if values else {})}
+
+
+def _integer(description: str) -> Schema:
+    return {"type": "integer", "description": description}
+
+
+def _list(description: str, kind: str, size: int = 0) -> Schema:
+    bounds = {"minItems": size, "maxItems": size} if size else {}
+    return {"type": "array", "description": description, "items": {"type": kind}, **bounds}
+
+
+_LINES = _list("First and last line to show, counted from 1; -1 as the last means the end.", "integer", 2)
+_POINT = "Position on the screen in pixels: x from the left, y from the top."
+
+#: OpenAI's client-run tools, by kind, and Anthropic's, by family.
+DESCRIPTIONS: dict[str, Description] = {
+    "local_shell": Description(
+        "Runs a command on the user's machine and returns its output.",
+        _object(
+            ["command"],
+            command=_list("The program and its arguments.", "string"),
+            working_directory=_string("Where to run it."),
+            timeout_ms=_integer("How long it may take, in milliseconds."),
+            env={
+                "type": "object",
+                "description": "Environment variables to set.",
+                "additionalProperties": {"type": "string"},
+            },
+            user=_string("The user to run it as."),
+        ),
+    ),
+    "shell": Description(
+        "Runs shell commands and returns the output of each.",
+        _object(
+            ["commands"],
+            commands=_list("The commands, each a line of shell.", "string"),
+            timeout_ms=_integer("How long they may take, in milliseconds."),
+            max_output_length=_integer("How many characters of output to return at most."),
+        ),
+    ),
+    "apply_patch": Description(
+        "Creates, changes or deletes one file.",
+        _object(
+            ["type", "path"],
+            type=_string("What to do.", "create_file", "update_file", "delete_file"),
+            path=_string("The file."),
+            diff=_string("What to change, as a diff in the V4A format; not needed to delete."),
+        ),
+    ),
+    "tool_search": Description(
+        "Finds tools that are available but not loaded yet, and loads them.",
+        _object(
+            ["query"],
+            query=_string("What the tool should be able to do."),
+            limit=_integer("How many tools to load at most."),
+        ),
+    ),
+    "bash": Description(
+        "Runs a command in a persistent bash session and returns its output.",
+        _object(
+            [],
+            command=_string("The command; needed unless the session is restarted."),
+            restart={"type": "boolean", "description": "Start the session anew."},
+        ),
+    ),
+    "text_editor": Description(
+        "Views, creates and edits text files.",
+        _object(
+            ["command", "path"],
+            command=_string("What to do.", "view", "create", "str_replace", "insert"),
+            path=_string("The file or directory."),
+            view_range=_LINES,
+            file_text=_string("For `create`: the whole text."),
+            old_str=_string("For `str_replace`: the text to replace, which must occur exactly once."),
+            new_str=_string("For `str_replace`: the text to put in its place."),
+            insert_line=_integer("For `insert`: the line after which to insert; 0 is the beginning."),
+            insert_text=_string("For `insert`: the text to insert."),
+        ),
+    ),
+    "memory": Description(
+        "Keeps notes between conversations, as files below /memories.",
+        _object(
+            ["command"],
+            command=_string("What to do.", "view", "create", "str_replace", "insert", "delete", "rename"),
+            path=_string("The file or directory; not used by `rename`."),
+            view_range=_LINES,
+            file_text=_string("For `create`: the whole text."),
+            old_str=_string("For `str_replace`: the text to replace, which must occur exactly once."),
+            new_str=_string("For `str_replace`: the text to put in its place."),
+            insert_line=_integer("For `insert`: the line after which to insert; 0 is the beginning."),
+            insert_text=_string("For `insert`: the text to insert."),
+            old_path=_string("For `rename`: the file as it is called now."),
+            new_path=_string("For `rename`: what to call it."),
+        ),
+    ),
+    "computer": Description(
+        "Uses the screen, mouse and keyboard of a computer.",
+        _object(
+            ["action"],
+            action=_string(
+                "What to do.",
+                "screenshot",
+                "left_click",
+                "right_click",
+                "middle_click",
+                "double_click",
+                "triple_click",
+                "left_click_drag",
+                "left_mouse_down",
+                "left_mouse_up",
+                "mouse_move",
+                "cursor_position",
+                "scroll",
+                "key",
+                "hold_key",
+                "type",
+                "wait",
+                "zoom",
+            ),
+            coordinate=_list(_POINT, "integer", 2),
+            start_coordinate=_list("For `left_click_drag`: where to begin. " + _POINT, "integer", 2),
+            text=_string("For `type`: the text. For `key` and `hold_key`: the keys, such as `ctrl+s`."),
+            duration={"type": "number", "description": "For `wait` and `hold_key`: seconds."},
+            scroll_direction=_string("For `scroll`.", "up", "down", "left", "right"),
+            scroll_amount=_integer("For `scroll`: how many clicks of the wheel."),
+            region=_list("For `zoom`: left, top, right and bottom of what to show.", "integer", 4),
+        ),
+    ),
+}
+
+#: Facts about the user's machine that Anthropic's declarations carry beside the name.
+_STATED = {
+    "display_width_px": "The screen is {} pixels wide.",
+    "display_height_px": "The screen is {} pixels high.",
+    "max_characters": "Files are cut to {} characters.",
+}
+
+
+def described(tool: Tool) -> Description | None:
+    """What to tell a model that was not trained on this tool; None if nothing is known about it."""
+    known = DESCRIPTIONS.get(tool.family if tool.kind == "typed" else tool.kind)
+    if known is None:
+        return None
+    stated = [
+        words.format(value)
+        for name, words in _STATED.items()
+        if isinstance(value := tool.extras.get(name), int)
+    ]
+    text = " ".join([tool.description or known.text, *stated])
+    return Description(text, tool.schema or known.schema)

@@ -1,0 +1,63 @@
+"""What the client said beyond our vocabulary, told as losses: another dialect has no words for it.
+
+Nothing is changed here. Writers put extras back only into the dialect they came from.
+"""
+
+from collections.abc import Mapping
+
+from dragoman.fit.editing import is_foreign
+from dragoman.hub.content import AnyBlock, Tool, ToolDeclarations, ToolResult
+from dragoman.hub.loss import Losses
+from dragoman.hub.request import Request
+from dragoman.providers.profile import Target
+
+#: Bookkeeping of the source dialect: dropping it takes nothing from the conversation.
+BOOKKEEPING = frozenset(
+    {"id", "index", "object", "status", "type", "caller", "phase", "annotations", "logprobs"}
+)
+
+_REASON = "no other dialect has this field"
+
+
+def extras(request: Request, target: Target, losses: Losses) -> Request:
+    if not is_foreign(request, target):
+        return request
+    _tell("", request.extras, losses, frozenset())
+    for name in ("tool_choice", "reasoning", "output"):
+        part = getattr(request, name)
+        if part is not None and part.extras:
+            _tell(request.path_of(name), part.extras, losses)
+    for tool in request.tools:
+        _tell_tool(tool, losses)
+    for turn in request.turns:
+        if turn.extras:
+            _tell(turn.at, turn.extras, losses)
+        for block in turn.blocks:
+            _tell_block(block, losses)
+    return request
+
+
+def _tell_block(block: AnyBlock, losses: Losses) -> None:
+    if block.extras:
+        _tell(block.at, block.extras, losses)
+    if isinstance(block, ToolResult):
+        for inner in block.content:
+            _tell_block(inner, losses)
+    elif isinstance(block, ToolDeclarations):
+        for tool in block.tools:
+            _tell_tool(tool, losses)
+
+
+def _tell_tool(tool: Tool, losses: Losses) -> None:
+    # What the vendors' own tools are set up with is the writers' business: some of it has equivalents.
+    if tool.extras and tool.kind not in ("hosted", "typed"):
+        _tell(tool.at, tool.extras, losses)
+
+
+def _tell(
+    at: str, extras: Mapping[str, object], losses: Losses, ignored: frozenset[str] = BOOKKEEPING
+) -> None:
+    for name, value in extras.items():
+        # Nothing, no, and none of them are what holds anyway.
+        if name not in ignored and value not in (None, False, "", [], {}):
+            losses.add(f"{at}.{name}" if at else name, _REASON)

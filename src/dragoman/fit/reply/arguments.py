@@ -1,0 +1,120 @@
+"""Arguments for clients that read them as an object: never anything but one strict JSON object.
+
+Characters go out live as long as they keep the whole a beginning of such an object. From the first one
+that does not, everything is held; at the end the object is completed with a member that shows the raw
+text, because what went out cannot be recalled and what came must not vanish.
+"""
+
+from dragoman.fit.editing import replace
+from dragoman.fit.tools import INPUT
+from dragoman.hub.content import ToolCall
+from dragoman.hub.events import ArgumentsDelta, BlockClosed, BlockOpened, ReplyEvent
+from dragoman.hub.loss import Losses
+from dragoman.wire.fields import encode
+from dragoman.wire.partial_json import JsonPrefix
+
+#: The member that shows arguments which are no object.
+RAW = "text"
+
+
+class _Arguments:
+    """One call's arguments as they come."""
+
+    __slots__ = ("_blank", "_deviant", "_pieces", "_prefix")
+
+    def __init__(self) -> None:
+        self._prefix = JsonPrefix()
+        self._pieces: list[str] = []
+        #: White space that came before anything else: it may be all there is.
+        self._blank = ""
+        self._deviant = False
+
+    def feed(self, text: str) -> str:
+        """What of this may go out."""
+        self._pieces.append(text)
+        if self._deviant:
+            return ""
+        accepted = self._prefix.feed(text)
+        kind = self._prefix.kind
+        if kind != "object":
+            self._deviant = bool(kind) or self._prefix.broken
+            self._blank += text
+            return ""
+        self._deviant = self._prefix.broken
+        ready = text if accepted == len(text) else text[:accepted]
+        if self._blank:
+            ready, self._blank = self._blank + ready, ""
+        return ready
+
+    def finish(self, losses: Losses) -> str:
+        """What completes the object."""
+        if not self._deviant:
+            return ""
+        raw = "".join(self._pieces)
+        if raw.strip() == "null":
+            return ""
+        if self._prefix.kind != "object":
+            self._prefix = JsonPrefix()
+        elif self._prefix.complete:
+            losses.add("", "what followed the arguments of a call was left out")
+            return ""
+        losses.add("", f"the arguments of a call are no JSON object and stand in {RAW!r}")
+        return self._prefix.closing_with(RAW, encode(_sound(raw)).decode())
+
+
+class ArgumentsStage:
+    __slots__ = ("_calls", "_losses", "_texts")
+
+    def __init__(self, losses: Losses) -> None:
+        self._losses = losses
+        self._calls: dict[int, _Arguments] = {}
+        #: Calls whose free text is being wrapped.
+        self._texts: set[int] = set()
+
+    def feed(self, event: ReplyEvent) -> list[ReplyEvent]:
+        if type(event) is ArgumentsDelta:
+            return self._more(event)
+        if type(event) is BlockOpened and type(event.block) is ToolCall:
+            return self._opened(event, event.block)
+        if type(event) is BlockClosed:
+            return [*self._ending(event.index), event]
+        return [event]
+
+    def _more(self, event: ArgumentsDelta) -> list[ReplyEvent]:
+        if event.index in self._texts:
+            return _delta(event.index, _escaped(event.text))
+        ready = self._calls[event.index].feed(event.text)
+        return [event] if ready == event.text else _delta(event.index, ready)
+
+    def _opened(self, event: BlockOpened, call: ToolCall) -> list[ReplyEvent]:
+        begun = call.arguments
+        if call.kind == "custom":
+            self._texts.add(event.index)
+            opened = BlockOpened(event.index, replace(call, kind="function", arguments=""))
+            beginning = f'{{"{INPUT}":"{_escaped(begun)}'
+            return [opened, ArgumentsDelta(event.index, beginning)]
+        arguments = self._calls[event.index] = _Arguments()
+        if not begun:
+            return [event]
+        opened = BlockOpened(event.index, replace(call, arguments=""))
+        return [opened, *_delta(event.index, arguments.feed(begun))]
+
+    def _ending(self, index: int) -> list[ReplyEvent]:
+        if index in self._texts:
+            self._texts.discard(index)
+            return [ArgumentsDelta(index, '"}')]
+        arguments = self._calls.pop(index, None)
+        return [] if arguments is None else _delta(index, arguments.finish(self._losses))
+
+
+def _escaped(text: str) -> str:
+    return encode(_sound(text)).decode()[1:-1]
+
+
+def _sound(text: str) -> str:
+    """The text without halves of characters, which JSON cannot hold."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _delta(index: int, text: str) -> list[ReplyEvent]:
+    return [ArgumentsDelta(index, text)] if text else []

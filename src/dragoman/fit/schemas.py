@@ -1,0 +1,149 @@
+"""Schemas of tools and of the answer, without what only their source understands.
+
+`required` and `additionalProperties` are never touched, and a schema without anything to change is the
+same object afterwards. Targets with Gemini's subset of OpenAPI get it by `openapi_schema`.
+"""
+
+from dragoman.fit.editing import is_foreign, replace
+from dragoman.fit.openapi_schema import as_openapi
+from dragoman.hub.content import Tool
+from dragoman.hub.loss import Losses
+from dragoman.hub.request import Request
+from dragoman.providers.profile import Target
+
+Schema = dict[str, object]
+
+#: Keywords whose value is one schema, a list of schemas, or schemas by name.
+ONE = ("items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames")
+MANY = ("anyOf", "oneOf", "allOf", "prefixItems")
+NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+
+#: Google writes types in capitals and sizes as texts.
+TYPES = {
+    "STRING": "string",
+    "NUMBER": "number",
+    "INTEGER": "integer",
+    "BOOLEAN": "boolean",
+    "ARRAY": "array",
+    "OBJECT": "object",
+    "NULL": "null",
+}
+SIZES = ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties")
+
+#: Words of one vendor or one draft that other validators refuse or misread. `encrypted` is Codex's.
+MARKS = ("encrypted", "propertyOrdering")
+
+MAX_DEPTH = 100
+
+_GONE = object()
+
+
+def schemas(request: Request, target: Target, losses: Losses) -> Request:
+    if not is_foreign(request, target) and target.json_schema:
+        return request
+    tools = tuple(_fitted(tool, target, losses) for tool in request.tools)
+    if any(one is not other for one, other in zip(tools, request.tools, strict=True)):
+        request = replace(request, tools=tools)
+    output = request.output
+    if output and output.schema is not None:
+        schema = cleaned(output.schema)
+        if not target.json_schema:
+            schema = as_openapi(schema)
+        if schema is not output.schema:
+            request = replace(request, output=replace(output, schema=schema))
+    return request
+
+
+def _fitted(tool: Tool, target: Target, losses: Losses) -> Tool:
+    if tool.kind != "function":
+        return tool
+    if tool.schema is None and not target.json_schema:
+        return tool  # in the subset, no parameters are no schema
+    schema = parameters(tool, losses)
+    subset: Schema | None = schema
+    if not target.json_schema:
+        converted = as_openapi(schema)
+        subset = converted if converted.get("properties") else None
+    return tool if subset is tool.schema else replace(tool, schema=subset)
+
+
+def parameters(tool: Tool, losses: Losses) -> Schema:
+    """The schema as one of an object with properties, which is what every vendor insists on."""
+    schema = cleaned(tool.schema) if tool.schema else {}
+    kind = schema.get("type")
+    if kind == "object" and isinstance(schema.get("properties"), dict):
+        return schema
+    if kind not in (None, "object") and not (isinstance(kind, list) and "object" in kind):
+        losses.add(tool.at, "the schema is not one of an object")
+        schema = {}
+    properties = schema.get("properties")
+    return {
+        "type": "object",
+        "properties": properties if isinstance(properties, dict) else {},
+        **{name: value for name, value in schema.items() if name not in ("type", "properties")},
+    }
+
+
+def cleaned(schema: Schema) -> Schema:
+    """The same object if there was nothing to clean."""
+    return _cleaned(schema, 0)
+
+
+def _cleaned(schema: Schema, depth: int) -> Schema:
+    changes: Schema = {}
+    if depth < MAX_DEPTH:
+        for name, value in schema.items():
+            if type(value) is dict or type(value) is list:
+                after = _cleaned_part(name, value, depth)
+                if after is not value:
+                    changes[name] = after
+    marked = "$schema" in schema or any(type(schema.get(mark)) in (bool, list) for mark in MARKS)
+    googled = _googled(schema)
+    if not changes and not marked and not googled:
+        return schema
+    kept = {name: value for name, value in schema.items() if name != "$schema" and not _is_mark(name, value)}
+    kept |= changes
+    kept |= googled
+    return {name: value for name, value in kept.items() if value is not _GONE}
+
+
+def _is_mark(name: str, value: object) -> bool:
+    return name in MARKS and type(value) in (bool, list)
+
+
+def _cleaned_part(name: str, value: object, depth: int) -> object:
+    """A keyword's value; what is no schema (`enum`, `default`, …) is left alone, whatever it holds."""
+    if name in NAMED and isinstance(value, dict):
+        after = {
+            key: _cleaned(child, depth + 1) if isinstance(child, dict) else child
+            for key, child in value.items()
+        }
+        return value if all(after[key] is value[key] for key in value) else after
+    if name in ONE and isinstance(value, dict):
+        return _cleaned(value, depth + 1)
+    if (name in MANY or name == "items") and isinstance(value, list):
+        children = [_cleaned(child, depth + 1) if isinstance(child, dict) else child for child in value]
+        return value if all(map(_same, children, value)) else children
+    return value
+
+
+def _googled(schema: Schema) -> Schema:
+    """What Google's spelling has to become, keyword by keyword."""
+    changes: Schema = {}
+    kind = schema.get("type")
+    if isinstance(kind, str) and kind in TYPES:
+        changes["type"] = kind = TYPES[kind]
+        if schema.get("format") == "enum":
+            changes["format"] = _GONE
+    if schema.get("nullable") is True and isinstance(kind, str):
+        changes["type"] = [kind, "null"]
+        changes["nullable"] = _GONE
+    for name in SIZES:
+        size = schema.get(name)
+        if isinstance(size, str) and size.isascii() and size.isdigit() and len(size) < 20:
+            changes[name] = int(size)
+    return changes
+
+
+def _same(one: object, other: object) -> bool:
+    return one is other

@@ -1,0 +1,56 @@
+"""Seals go back to whoever issued them and to nobody else; reasoning goes only where its seal goes.
+
+Reasoning is never turned into text: models take it for something they said aloud. A call or a text
+that loses a foreign seal has lost nothing that the target could read, so that is no loss; reasoning
+that stays behind is one, as soon as it held a text or stood for one.
+"""
+
+from dragoman.fit.editing import edit_blocks, is_foreign, replace
+from dragoman.hub.content import AnyBlock, Reasoning, Text, ToolCall
+from dragoman.hub.loss import Losses
+from dragoman.hub.request import Request, Turn
+from dragoman.hub.seal import Seal
+from dragoman.providers.profile import Target
+
+
+def seals(request: Request, target: Target, losses: Losses) -> Request:
+    foreign = is_foreign(request, target)
+    calling = _calling_turns(request.turns) if target.replay_reasoning else frozenset()
+
+    def change(block: AnyBlock, turn: Turn) -> AnyBlock | tuple[AnyBlock, ...]:
+        match block:
+            case Reasoning():
+                if belongs(block.seal, target) if block.seal else not foreign:
+                    return block
+                if block.text and id(turn) in calling:
+                    return block if block.seal is None else replace(block, seal=None, form="", extras={})
+                if block.text or block.redacted:
+                    losses.add(block.at, "reasoning cannot go to another model")
+                return ()
+            case Text() | ToolCall() if block.seal is not None and not belongs(block.seal, target):
+                return replace(block, seal=None)
+            case _:
+                return block
+
+    return edit_blocks(request, change, inside_results=False)
+
+
+def belongs(seal: Seal, target: Target) -> bool:
+    """Whether the target minted this seal, for the model that is asked now."""
+    if seal.issuer != target.issuer:
+        return False
+    return not seal.model or not target.model or seal.model == target.model
+
+
+def _calling_turns(turns: tuple[Turn, ...]) -> frozenset[int]:
+    """The assistant's turns that belong to a run of them in which a tool is called."""
+    found: set[int] = set()
+    run: list[Turn] = []
+    for turn in (*turns, Turn(role="user")):
+        if turn.role == "assistant":
+            run.append(turn)
+            continue
+        if any(type(block) is ToolCall for each in run for block in each.blocks):
+            found.update(map(id, run))
+        run = []
+    return frozenset(found)

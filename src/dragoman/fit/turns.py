@@ -1,0 +1,93 @@
+"""The order of turns that the target insists on: who begins, who alternates, who has the last word."""
+
+from dragoman.fit.editing import is_foreign, replace, with_blocks, with_turns
+from dragoman.fit.history import parted
+from dragoman.fit.system import INSTRUCTING
+from dragoman.hub.content import AnyBlock, Text, ToolCall, ToolResult
+from dragoman.hub.loss import Losses
+from dragoman.hub.request import Request, Turn
+from dragoman.providers.profile import Target
+
+OPENING = "[the conversation begins here]"
+CONTINUE = "Continue exactly where your last message ended."
+
+
+def last_word(request: Request, target: Target, losses: Losses) -> Request:
+    """An answer that the client began for the model, where the target cannot go on from it."""
+    last = request.turns[-1] if request.turns else None
+    if last is None or last.role != "assistant":
+        return request
+    if not target.prefill:
+        losses.add(last.at, "the target cannot go on from a begun answer and was asked to continue it")
+        asked = Turn(role="user", blocks=(Text(text=CONTINUE),), at=last.at)
+        return replace(request, turns=(*request.turns, asked))
+    if is_foreign(request, target) and last.blocks:
+        return _without_trailing_blanks(request, last)
+    return request
+
+
+def _without_trailing_blanks(request: Request, last: Turn) -> Request:
+    """Vendors that continue an answer refuse one that ends in blanks."""
+    end = last.blocks[-1]
+    if type(end) is not Text or end.text == end.text.rstrip():
+        return request
+    trimmed = replace(end, text=end.text.rstrip(), form="")
+    return with_turns(request, [*request.turns[:-1], with_blocks(last, (*last.blocks[:-1], trimmed))])
+
+
+def alternation(request: Request, target: Target, losses: Losses) -> Request:
+    """Merge turns of one side; results come first in the user's turn, right behind their calls."""
+    if not target.alternation:
+        return request
+    turns: list[Turn] = []
+    for turn in request.turns:
+        side = _side(turn)
+        if turns and side != "system" and _side(turns[-1]) == side:
+            turns[-1] = _merged(turns[-1], turn, target)
+        elif turn.role == "tool":
+            turns.append(replace(turn, role="user", form="", extras={}))
+        else:
+            turns.append(turn)
+    return with_turns(request, turns)
+
+
+def _side(turn: Turn) -> str:
+    if turn.role in INSTRUCTING:
+        return "system"
+    return "assistant" if turn.role == "assistant" else "user"
+
+
+def _merged(before: Turn, after: Turn, target: Target) -> Turn:
+    blocks: list[AnyBlock] = list(after.blocks)
+    if before.blocks and blocks and target.joins_text:
+        blocks[0] = parted(before.blocks[-1], blocks[0])
+    together = (*before.blocks, *blocks)
+    results = tuple(block for block in together if type(block) is ToolResult)
+    others = tuple(block for block in together if type(block) is not ToolResult)
+    role = "assistant" if before.role == "assistant" else "user"
+    return replace(before, role=role, blocks=(*results, *others), form="", extras={})
+
+
+def user_first(request: Request, target: Target, losses: Losses) -> Request:
+    """Somebody has to speak to the model before it answers."""
+    if not target.user_first:
+        return request
+    front = next(
+        (at for at, turn in enumerate(request.turns) if turn.role not in INSTRUCTING), len(request.turns)
+    )
+    if front < len(request.turns) and request.turns[front].role != "assistant":
+        return request
+    opening = Turn(role="user", blocks=(Text(text=OPENING),))
+    return replace(request, turns=(*request.turns[:front], opening, *request.turns[front:]))
+
+
+def open_calls(turns: tuple[Turn, ...]) -> Turn | None:
+    """The assistant's turn whose calls are just being answered, if the conversation stands there."""
+    for turn in reversed(turns):
+        if turn.role == "assistant":
+            return turn if any(type(block) is ToolCall for block in turn.blocks) else None
+        if turn.role in INSTRUCTING:
+            continue
+        if not any(type(block) is ToolResult for block in turn.blocks):
+            return None
+    return None
