@@ -1,1 +1,63 @@
-"""The language of Google's `generateContent`: whole calls as objects, thoughts and signatures on parts."""
+"""The language of Google's `generateContent`: whole calls as objects, thoughts and signatures on parts.
+
+The model and the wish to stream stand in the URL (`path`), not in the body.
+"""
+
+from collections.abc import Mapping
+
+from dragoman.dialects.base import Audience, Dialect, Json, Source, Violation
+from dragoman.dialects.gemini import check, errors, reply, request_reader, request_writer
+from dragoman.dialects.gemini.request_writer import path
+from dragoman.dialects.gemini.stream_reader import GeminiStreamReader
+from dragoman.dialects.gemini.stream_writer import GeminiStreamWriter
+from dragoman.hub.errors import Failure
+from dragoman.hub.loss import Losses
+from dragoman.hub.request import Request
+from dragoman.providers.profile import Target
+
+__all__ = ["DIALECT", "path"]
+
+
+class Gemini:
+    """Everything a dialect offers, for Gemini."""
+
+    name = "gemini"
+    sequential = True
+    object_arguments = True
+    seals_on_calls = True
+
+    def read_request(self, body: Json, losses: Losses, *, model: str = "", stream: bool = False) -> Request:
+        return request_reader.read_request(body, losses, model=model, stream=stream)
+
+    def write_request(self, request: Request, target: Target, losses: Losses) -> Json:
+        return request_writer.write_request(request, target, losses)
+
+    def stream_reader(self, source: Source) -> GeminiStreamReader:
+        return GeminiStreamReader(source)
+
+    def stream_writer(self, audience: Audience) -> GeminiStreamWriter:
+        return GeminiStreamWriter(audience)
+
+    def explode(self, body: Json) -> bytes:
+        return reply.explode(body)
+
+    def collect(self, stream: bytes) -> Json:
+        return reply.collect(stream)
+
+    def read_error(self, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
+        return errors.read_error(status, headers, body)
+
+    def write_error(self, failure: Failure) -> Json:
+        return errors.write_error(failure)
+
+    def error_status(self, failure: Failure) -> int:
+        return errors.error_status(failure)
+
+    def error_headers(self, failure: Failure) -> dict[str, str]:
+        return errors.error_headers(failure)
+
+    def check_stream(self, stream: bytes) -> list[Violation]:
+        return check.check_stream(stream)
+
+
+DIALECT: Dialect = Gemini()

@@ -7,6 +7,7 @@ they undo each other. Which keywords the subset takes at all is not decided here
 from collections.abc import Callable
 
 from dragoman.dialects.base import Json
+from dragoman.dialects.gemini.spelling import snake
 
 TYPES = frozenset({"string", "number", "integer", "boolean", "array", "object", "null"})
 
@@ -19,13 +20,17 @@ SCHEMA_MAPS = frozenset(
     {"properties", "$defs", "defs", "definitions", "patternProperties", "dependentSchemas"}
 )
 
+#: Sizes are 64 bits wide, which JSON made from protobuf tells as texts.
+SIZES = ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties")
+KEYWORDS = {snake(name): name for name in (*SIZES, "anyOf", "propertyOrdering", "additionalProperties")}
+
 #: Deeper schemas stay as they are: nobody declares such a tool, but somebody may send one.
 DEPTH = 100
 
 
-def plain(schema: Json) -> Json:
-    """JSON Schema: types in lower case, `nullable` as one more type."""
-    return _walk(schema, _plain_one, 0)
+def plain(schema: Json, *, openapi: bool) -> Json:
+    """JSON Schema: types in lower case; from the subset also `nullable` as a type and sizes as numbers."""
+    return _walk(_renamed(schema, 0) if openapi else schema, _plain_openapi if openapi else _lower_types, 0)
 
 
 def capital(schema: Json) -> Json:
@@ -55,17 +60,50 @@ def _walk(schema: Json, change: Callable[[Json], Json], depth: int) -> Json:
     return change(walked)
 
 
-def _plain_one(schema: Json) -> Json:
+def _renamed(schema: Json, depth: int) -> Json:
+    """The subset's keywords in camelCase, whichever spelling the client used."""
+    if depth > DEPTH:
+        return schema
+    below = depth + 1
+    renamed: Json = {}
+    for key, value in schema.items():
+        key = KEYWORDS.get(key, key)
+        if isinstance(value, dict) and key in SCHEMA_MAPS:
+            value = {
+                name: _renamed(inner, below) if isinstance(inner, dict) else inner
+                for name, inner in value.items()
+            }
+        elif isinstance(value, dict) and key in SCHEMA_MEMBERS:
+            value = _renamed(value, below)
+        elif isinstance(value, list) and key in SCHEMA_LISTS:
+            value = [_renamed(inner, below) if isinstance(inner, dict) else inner for inner in value]
+        renamed[key] = value
+    return renamed
+
+
+def _lower_types(schema: Json) -> Json:
     kind = schema.get("type")
-    if isinstance(kind, str) and kind.lower() in TYPES:
-        nullable = schema.get("nullable") is True
-        schema["type"] = [kind.lower(), "null"] if nullable else kind.lower()
-        if nullable:
-            del schema["nullable"]
+    if isinstance(kind, str):
+        schema["type"] = _lower(kind)
     elif isinstance(kind, list):
-        schema["type"] = [
-            inner.lower() if isinstance(inner, str) and inner.lower() in TYPES else inner for inner in kind
-        ]
+        schema["type"] = [_lower(inner) if isinstance(inner, str) else inner for inner in kind]
+    return schema
+
+
+def _lower(kind: str) -> str:
+    return kind.lower() if kind.lower() in TYPES else kind
+
+
+def _plain_openapi(schema: Json) -> Json:
+    schema = _lower_types(schema)
+    kind = schema.get("type")
+    if isinstance(kind, str) and kind in TYPES and schema.get("nullable") is True:
+        schema["type"] = [kind, "null"]
+        del schema["nullable"]
+    for name in SIZES:
+        size = schema.get(name)
+        if isinstance(size, str) and size.isascii() and size.isdigit() and len(size) < 20:
+            schema[name] = int(size)
     return schema
 
 

@@ -1,0 +1,183 @@
+"""`generationConfig` both ways: how to sample, how much to think, what form the answer takes."""
+
+from dragoman.dialects.base import Json
+from dragoman.dialects.gemini.forms import OutputForm, RequestForm, output_form, write_form
+from dragoman.dialects.gemini.schema import capital, plain
+from dragoman.dialects.gemini.spelling import Spelling
+from dragoman.hub.request import Effort, OutputFormat, ReasoningWish, Request
+from dragoman.providers.profile import Target
+from dragoman.wire.fields import Fields
+
+CONFIG = "generationConfig"
+
+NUMBERS = {
+    "temperature": "temperature",
+    "topP": "top_p",
+    "presencePenalty": "presence_penalty",
+    "frequencyPenalty": "frequency_penalty",
+}
+INTEGERS = {
+    "topK": "top_k",
+    "maxOutputTokens": "max_tokens",
+    "candidateCount": "candidates",
+    "seed": "seed",
+    "logprobs": "top_logprobs",
+}
+FLAGS = {"responseLogprobs": "logprobs"}
+
+#: Where our fields stand in a Gemini body.
+PATHS: dict[str, str] = {
+    field: f"{CONFIG}.{name}"
+    for name, field in {
+        **NUMBERS,
+        **INTEGERS,
+        **FLAGS,
+        "stopSequences": "stop",
+        "thinkingConfig": "reasoning",
+        "responseMimeType": "output",
+    }.items()
+} | {"tool_choice": "toolConfig.functionCallingConfig", "service_tier": "serviceTier"}
+
+LEVELS: dict[str, Effort] = {"MINIMAL": "minimal", "LOW": "low", "MEDIUM": "medium", "HIGH": "high"}
+LEVEL_WORDS: dict[Effort, str] = {
+    "none": "MINIMAL",
+    "minimal": "MINIMAL",
+    "low": "LOW",
+    "medium": "MEDIUM",
+    "high": "HIGH",
+    "xhigh": "HIGH",
+    "max": "HIGH",
+}
+
+JSON = "application/json"
+PLAIN = "text/plain"
+JSON_SCHEMA = "responseJsonSchema"
+SCHEMA = "responseSchema"
+
+
+def read_generation(body: Fields, spelling: Spelling, form: RequestForm) -> tuple[Json, Json]:
+    """The fields of a request that the body's `generationConfig` sets, and what is left of it."""
+    config = body.maybe_object(CONFIG)
+    if config is None:
+        return {}, {}
+    spelling.canonical(config)
+    form.empty_config = not config.rest()
+    known: Json = {}
+    known |= {field: config.maybe_number(name) for name, field in NUMBERS.items()}
+    known |= {field: config.maybe_integer(name) for name, field in INTEGERS.items()}
+    known |= {field: config.maybe_flag(name) for name, field in FLAGS.items()}
+    known["stop"] = _read_stop(config)
+    thinking = config.maybe_object("thinkingConfig")
+    if thinking is not None:
+        known["reasoning"] = _read_thinking(spelling.canonical(thinking), form)
+    known["output"] = _read_output(config)
+    return known, config.rest()
+
+
+def _read_stop(config: Fields) -> tuple[str, ...]:
+    sequences: list[str] = []
+    listed = config.maybe_list("stopSequences")
+    for index, item in enumerate(listed or []):
+        if not isinstance(item, str):
+            raise config.error("expected a string", "stopSequences", index)
+        sequences.append(item)
+    if listed == []:
+        config.rest()["stopSequences"] = listed
+    return tuple(sequences)
+
+
+def _read_thinking(config: Fields, form: RequestForm) -> ReasoningWish:
+    show = config.maybe_flag("includeThoughts")
+    budget = config.maybe_integer("thinkingBudget")
+    level = config.maybe_text("thinkingLevel")
+    effort = LEVELS.get(level.upper()) if level else None
+    if level is not None and effort is None:
+        config.rest()["thinkingLevel"] = level
+    elif level is not None and effort and level != LEVEL_WORDS[effort]:
+        form.thinking_level = level
+    wish = ReasoningWish(show=show, effort=effort, extras=config.rest())
+    if budget is None:
+        return wish
+    if budget == 0:
+        return ReasoningWish(mode="off", show=show, effort=effort, extras=wish.extras)
+    if budget == -1:
+        return ReasoningWish(mode="adaptive", show=show, effort=effort, extras=wish.extras)
+    return ReasoningWish(mode="on", budget=budget, show=show, effort=effort, extras=wish.extras)
+
+
+def _read_output(config: Fields) -> OutputFormat | None:
+    media_type = config.rest().get("responseMimeType")
+    if media_type not in (None, JSON):
+        # Other types (an enum, for one) have no equivalent, and neither has the schema beside them.
+        if media_type == PLAIN and not config.has(SCHEMA, JSON_SCHEMA):
+            config.raw("responseMimeType")
+            return OutputFormat(kind="text")
+        config.rest()["responseMimeType"] = config.text("responseMimeType")
+        return None
+    told = config.maybe_text("responseMimeType") is not None
+    for field in (JSON_SCHEMA, SCHEMA):
+        schema = config.maybe_object(field)
+        if schema is not None:
+            original = schema.rest()
+            ours = plain(original, openapi=field == SCHEMA)
+            back = capital(ours) if field == SCHEMA else ours
+            spelled = OutputForm(
+                field=field, original=None if back == original else original, media_type=told
+            )
+            return OutputFormat(kind="json_schema", schema=ours, form=write_form(spelled))
+    return OutputFormat(kind="json_object") if told else None
+
+
+def write_generation(request: Request, target: Target, form: RequestForm, *, native: bool) -> Json:
+    """`generationConfig`, or an empty object when nothing is asked for."""
+    config: Json = {}
+    for names in (NUMBERS, INTEGERS, FLAGS):
+        for name, field in names.items():
+            value = getattr(request, field)
+            if value is not None:
+                config[name] = value
+    if request.stop:
+        config["stopSequences"] = list(request.stop)
+    if request.reasoning is not None:
+        thinking = _write_thinking(request.reasoning, target, form, native=native)
+        if thinking or native:
+            config["thinkingConfig"] = thinking
+    if request.output is not None:
+        config |= _write_output(request.output, target, native=native)
+    extras = request.extras.get(CONFIG) if native else None
+    return config | extras if isinstance(extras, dict) else config
+
+
+def _write_thinking(wish: ReasoningWish, target: Target, form: RequestForm, *, native: bool) -> Json:
+    config: Json = dict(wish.extras) if native else {}
+    if wish.show is not None:
+        config["includeThoughts"] = wish.show
+    by_level = target.reasoning == "level" and not native
+    if wish.mode == "off" and by_level:
+        config["thinkingLevel"] = LEVEL_WORDS["none"]
+    elif wish.mode == "off":
+        config["thinkingBudget"] = 0
+    elif wish.mode == "adaptive" and not by_level and (native or wish.effort is None):
+        config["thinkingBudget"] = -1
+    elif wish.budget is not None:
+        config["thinkingBudget"] = wish.budget
+    if wish.effort is not None and (native or "thinkingBudget" not in config):
+        word = LEVEL_WORDS[wish.effort]
+        same = native and form.thinking_level.upper() == word
+        config["thinkingLevel"] = form.thinking_level if same else word
+    return config
+
+
+def _write_output(output: OutputFormat, target: Target, *, native: bool) -> Json:
+    if output.kind == "text":
+        return {"responseMimeType": PLAIN} if native else {}
+    spelled = output_form(output.form) if native else OutputForm(media_type=True)
+    config: Json = {"responseMimeType": JSON} if spelled.media_type else {}
+    if output.kind == "json_object" or output.schema is None:
+        return config
+    field = spelled.field or (JSON_SCHEMA if target.json_schema else SCHEMA)
+    if field == JSON_SCHEMA and not target.json_schema:
+        field = SCHEMA
+    original = spelled.original if field == spelled.field else None
+    config[field] = original or (capital(output.schema) if field == SCHEMA else output.schema)
+    return config

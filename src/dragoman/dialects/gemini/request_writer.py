@@ -1,0 +1,62 @@
+"""Writes a request's body. The model and whether to stream go into the URL, see `path`."""
+
+from dragoman.dialects.base import Json
+from dragoman.dialects.gemini.forms import RequestForm, request_form
+from dragoman.dialects.gemini.generation import CONFIG, write_generation
+from dragoman.dialects.gemini.history_writer import HistoryWriter
+from dragoman.dialects.gemini.request_reader import MODELS
+from dragoman.dialects.gemini.signature import ISSUER
+from dragoman.dialects.gemini.spelling import respell
+from dragoman.dialects.gemini.tools import CALLING, write_choice, write_tools
+from dragoman.hub.loss import Losses
+from dragoman.hub.request import Request
+from dragoman.providers.profile import Target
+
+
+def write_request(request: Request, target: Target, losses: Losses) -> Json:
+    """A body for the upstream. One that came from Gemini is spelled as it was, in every detail."""
+    native = request.dialect == ISSUER
+    form = request_form(request.form) if native else RequestForm()
+    history = HistoryWriter(request, target, losses)
+    body: Json = {"contents": _contents(history.contents(), form)}
+    system = history.system()
+    if system is not None:
+        body["systemInstruction"] = system
+    tools = write_tools(request, target, form, losses)
+    if tools:
+        body["tools"] = tools
+    if request.tool_choice is not None and (tools or native):
+        body["toolConfig"] = {CALLING: write_choice(request.tool_choice, native=native)}
+    config = write_generation(request, target, form, native=native)
+    if config or form.empty_config:
+        body[CONFIG] = config
+    if request.service_tier:
+        body["serviceTier"] = request.service_tier
+    if native:
+        _write_own(request, form, body)
+    return body
+
+
+def _contents(contents: list[object], form: RequestForm) -> object:
+    return contents[0] if form.contents and len(contents) == 1 else contents
+
+
+def _write_own(request: Request, form: RequestForm, body: Json) -> None:
+    """What only Gemini says."""
+    if request.store is not None:
+        body["store"] = request.store
+    if form.model_prefix is not None:
+        body["model"] = form.model_prefix + request.model
+    for name, value in request.extras.items():
+        mine = body.get(name)
+        if isinstance(mine, dict) and isinstance(value, dict):
+            body[name] = mine | value
+        else:
+            body.setdefault(name, value)
+    respell(body, form.renamed)
+
+
+def path(model: str, *, stream: bool) -> str:
+    """The URL's end for a request: which model, and whether to stream."""
+    name = model if "/" in model else MODELS + model
+    return f"{name}:streamGenerateContent?alt=sse" if stream else f"{name}:generateContent"

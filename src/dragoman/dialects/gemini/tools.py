@@ -1,0 +1,194 @@
+"""Tools and the choice among them, both ways.
+
+An entry of `tools` holds function declarations, tools of the server, or both; ours is one flat list, which
+remembers for Gemini alone which entry each came from.
+"""
+
+from dragoman.dialects.base import Json
+from dragoman.dialects.gemini.forms import RequestForm, ToolForm, tool_form, write_form
+from dragoman.dialects.gemini.part_reader import family_of
+from dragoman.dialects.gemini.schema import capital, is_empty, plain
+from dragoman.dialects.gemini.spelling import Spelling
+from dragoman.hub.content import Extras, Tool
+from dragoman.hub.loss import Losses
+from dragoman.hub.request import Request, ToolChoice
+from dragoman.providers.profile import Target
+from dragoman.wire.fields import Fields
+
+DECLARATIONS = "functionDeclarations"
+JSON_SCHEMA = "parametersJsonSchema"
+SCHEMA = "parameters"
+
+#: What another vendor's tool of the server is called here.
+NAMES = {"web_search": "googleSearch", "web_fetch": "urlContext", "code_execution": "codeExecution"}
+
+#: Under this name stands the value of a server's tool that was no object.
+VALUE = "value"
+
+CALLING = "functionCallingConfig"
+
+
+def read_tools(body: Fields, spelling: Spelling, form: RequestForm) -> tuple[Tool, ...]:
+    listed = body.maybe_list("tools")
+    tools: list[Tool] = []
+    for group, item in enumerate(listed or []):
+        entry = spelling.canonical(body.child(item, "tools", group))
+        read = [*_read_declarations(entry, spelling, group), *_read_hosted(entry, group)]
+        tools += read
+        if not read:
+            form.empty_tools[group] = {DECLARATIONS: []} if entry.has(DECLARATIONS) else {}
+    if listed == []:
+        body.rest()["tools"] = listed
+    return tuple(tools)
+
+
+def _read_declarations(entry: Fields, spelling: Spelling, group: int) -> list[Tool]:
+    if entry.rest().get(DECLARATIONS) in (None, []):
+        return []
+    declarations = entry.maybe_objects(DECLARATIONS) or []
+    return [_read_declaration(spelling.canonical(one), group) for one in declarations]
+
+
+def _read_declaration(declaration: Fields, group: int) -> Tool:
+    form = ToolForm(group=group)
+    schema: Json | None = None
+    for field in (JSON_SCHEMA, SCHEMA):
+        found = declaration.maybe_object(field)
+        if found is not None:
+            original = found.rest()
+            schema = plain(original, openapi=field == SCHEMA)
+            back = capital(schema) if field == SCHEMA else schema
+            form = ToolForm(group=group, field=field, original=None if back == original else original)
+            break
+    return Tool(
+        name=declaration.text("name"),
+        description=declaration.maybe_text("description"),
+        schema=schema,
+        form=write_form(form),
+        at=declaration.path,
+        extras=declaration.rest(),
+    )
+
+
+def _read_hosted(entry: Fields, group: int) -> list[Tool]:
+    """Whatever else an entry names is a tool that the server runs."""
+    tools: list[Tool] = []
+    for name, value in entry.rest().items():
+        if name == DECLARATIONS:
+            continue
+        extras: Extras = value if isinstance(value, dict) else {VALUE: value}
+        form = ToolForm(group=group, field="" if isinstance(value, dict) else VALUE)
+        tools.append(
+            Tool(
+                name=name,
+                kind="hosted",
+                family=family_of(name),
+                form=write_form(form),
+                at=entry.at(name),
+                extras=extras,
+            )
+        )
+    return tools
+
+
+def write_tools(request: Request, target: Target, form: RequestForm, losses: Losses) -> list[Json]:
+    """The entries of `tools`."""
+    native = request.dialect == target.dialect
+    entries: dict[int, Json] = dict(form.empty_tools) if native else {}
+    for tool in request.tools:
+        spelled = tool_form(tool.form) if native else ToolForm()
+        if tool.kind == "function":
+            entry = entries.setdefault(spelled.group, {})
+            declarations = entry.setdefault(DECLARATIONS, [])
+            if isinstance(declarations, list):
+                declarations.append(_write_declaration(tool, target, spelled, native=native))
+        elif tool.kind == "hosted":
+            name = tool.name if native else NAMES.get(tool.family)
+            if name is None:
+                losses.add(tool.at, f"Gemini has no tool of its own for {tool.family or tool.name}")
+                continue
+            # Each server's tool of a foreign request gets an entry of its own, as Google's examples do.
+            group = spelled.group if native else len(entries) + 1
+            value = tool.extras.get(VALUE) if spelled.field == VALUE else tool.extras
+            entries.setdefault(group, {})[name] = value if native else {}
+        else:
+            losses.add(tool.at, f"a tool of kind {tool.kind} cannot be declared to Gemini")
+    return [entries[group] for group in sorted(entries)]
+
+
+def _write_declaration(tool: Tool, target: Target, form: ToolForm, *, native: bool) -> Json:
+    declaration: Json = {"name": tool.name}
+    if tool.description is not None:
+        declaration["description"] = tool.description
+    elif not native:
+        declaration["description"] = ""
+    field = form.field or (JSON_SCHEMA if target.json_schema else SCHEMA)
+    if field == JSON_SCHEMA and not target.json_schema:
+        field = SCHEMA
+    if tool.schema is not None and (form.field or not is_empty(tool.schema)):
+        original = form.original if field == form.field else None
+        declaration[field] = original or (capital(tool.schema) if field == SCHEMA else tool.schema)
+    if native:
+        declaration |= tool.extras
+    return declaration
+
+
+def read_choice(body: Fields, spelling: Spelling) -> ToolChoice | None:
+    """`toolConfig`; what is in there beside the choice stays on the request."""
+    config = body.maybe_object("toolConfig")
+    if config is None:
+        return None
+    calling = spelling.canonical(config).maybe_object(CALLING)
+    choice = None if calling is None else _read_calling(spelling.canonical(calling))
+    if config.rest() or choice is None:
+        body.rest()["toolConfig"] = config.rest()
+    return choice
+
+
+def _read_calling(calling: Fields) -> ToolChoice:
+    mode = calling.maybe_text("mode")
+    word = (mode or "").upper()
+    listed = calling.maybe_list("allowedFunctionNames")
+    allowed: list[str] = []
+    for index, name in enumerate(listed or []):
+        if not isinstance(name, str):
+            raise calling.error("expected a string", "allowedFunctionNames", index)
+        allowed.append(name)
+    if listed == []:
+        calling.rest()["allowedFunctionNames"] = listed
+    # The word as it came, and a dash where none came.
+    form = "-" if mode is None else mode
+    extras = calling.rest()
+    if word == "NONE":
+        return ToolChoice(mode="none", allowed=tuple(allowed), form=form, extras=extras)
+    if word == "ANY" and len(allowed) == 1:
+        return ToolChoice(mode="named", name=allowed[0], form=form, extras=extras)
+    if allowed:
+        return ToolChoice(
+            mode="allowed",
+            allowed=tuple(allowed),
+            allowed_mode="required" if word == "ANY" else "auto",
+            form=form,
+            extras=extras,
+        )
+    return ToolChoice(mode="required" if word == "ANY" else "auto", form=form, extras=extras)
+
+
+#: The words for a choice, and those of which each is another way to say the same.
+MODES = {"auto": "AUTO", "required": "ANY", "none": "NONE", "named": "ANY"}
+
+
+def write_choice(choice: ToolChoice, *, native: bool) -> Json:
+    """`functionCallingConfig`."""
+    if choice.mode == "allowed":
+        # Only this mode lets the model choose freely among some.
+        mode = "ANY" if choice.allowed_mode == "required" else "VALIDATED"
+    else:
+        mode = MODES[choice.mode]
+    config: Json = {"mode": choice.form if native and choice.form else mode}
+    if native and choice.form == "-":
+        del config["mode"]
+    names = [choice.name] if choice.mode == "named" else list(choice.allowed)
+    if names:
+        config["allowedFunctionNames"] = names
+    return config | choice.extras if native else config
