@@ -1,1 +1,58 @@
 """The OpenAI Responses API, and the servers and clients that speak it."""
+
+from collections.abc import Mapping
+
+from dragoman.dialects.base import Audience, Dialect, Json, Source, StreamReader, StreamWriter, Violation
+from dragoman.dialects.openai_responses import check, errors, reply, request_reader, request_writer
+from dragoman.dialects.openai_responses.stream_reader import ResponsesStreamReader
+from dragoman.dialects.openai_responses.stream_writer import ResponsesStreamWriter
+from dragoman.dialects.openai_responses.vocabulary import NAME
+from dragoman.hub.errors import Failure
+from dragoman.hub.loss import Losses
+from dragoman.hub.request import Request
+from dragoman.providers.profile import Target
+
+
+class OpenAIResponses:
+    """See `Dialect` for what each part does."""
+
+    name = NAME
+    sequential = True
+    object_arguments = False
+    seals_on_calls = False
+
+    def read_request(self, body: Json, losses: Losses, *, model: str = "", stream: bool = False) -> Request:
+        return request_reader.read_request(body, losses, model=model, stream=stream)
+
+    def write_request(self, request: Request, target: Target, losses: Losses) -> Json:
+        return request_writer.write_request(request, target, losses)
+
+    def stream_reader(self, source: Source) -> StreamReader:
+        return ResponsesStreamReader(source)
+
+    def stream_writer(self, audience: Audience) -> StreamWriter:
+        return ResponsesStreamWriter(audience)
+
+    def explode(self, body: Json) -> bytes:
+        return reply.explode(body)
+
+    def collect(self, stream: bytes) -> Json:
+        return reply.collect(stream)
+
+    def read_error(self, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
+        return errors.read_error(status, headers, body)
+
+    def write_error(self, failure: Failure) -> Json:
+        return errors.write_error(failure)
+
+    def error_status(self, failure: Failure) -> int:
+        return errors.error_status(failure)
+
+    def error_headers(self, failure: Failure) -> dict[str, str]:
+        return errors.error_headers(failure)
+
+    def check_stream(self, stream: bytes) -> list[Violation]:
+        return check.check_stream(stream)
+
+
+DIALECT: Dialect = OpenAIResponses()

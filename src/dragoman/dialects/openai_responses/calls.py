@@ -24,17 +24,21 @@ def arguments_text(value: object) -> str:
     return "" if value is None else encode(value).decode()
 
 
-def arguments_value(text: str, call: CallItem) -> object:
+def arguments_value(text: str, call: CallItem, *, own: bool) -> object:
     """The arguments as the item wants them. What is no object is shown, not guessed at."""
     if call.text:
         return text
-    if not text.strip():
-        return dict(call.defaults)
-    try:
-        value = msgspec.json.decode(text)
-    except (ValueError, RecursionError):
+    value: object = None
+    if text.strip():
+        try:
+            value = msgspec.json.decode(text)
+        except (ValueError, RecursionError):
+            return {**call.defaults, "text": text}
+    if own:
+        return value
+    if value is not None and not isinstance(value, dict):
         return {**call.defaults, "text": text}
-    return {**call.defaults, **value} if isinstance(value, dict) else {**call.defaults, "text": text}
+    return {**call.defaults, **(value or {})}
 
 
 def _call_id(fields: Fields) -> tuple[str, str]:
@@ -69,7 +73,9 @@ def read_call(fields: Fields, call: CallItem) -> ToolCall:
 def spell_call(block: ToolCall, *, own: bool) -> Extras:
     call = CALL_OF_KIND[block.kind]
     forms = block.form.split() if own else []
-    value = block.arguments if STRING in forms else _spelled_arguments(block, call, own=own)
+    # No arguments at all is not JSON, and upstreams refuse it.
+    text = block.arguments or ("{}" if call.kind == "function" and not own else "")
+    value = text if STRING in forms else arguments_value(text, call, own=own)
     item: Extras = {"type": call.item, BY_ID if BY_ID in forms else "call_id": block.id, call.field: value}
     if not call.name:
         item["name"] = block.name
@@ -80,17 +86,6 @@ def spell_call(block: ToolCall, *, own: bool) -> Extras:
     if not call.text:
         item["status"] = "completed"
     return {**item, **call.extras}
-
-
-def _spelled_arguments(block: ToolCall, call: CallItem, *, own: bool) -> object:
-    if own and not call.text:
-        try:
-            return msgspec.json.decode(block.arguments) if block.arguments else None
-        except (ValueError, RecursionError):
-            pass
-    # No arguments at all is not JSON, and upstreams refuse it.
-    text = block.arguments or ("{}" if call.kind == "function" and not own else "")
-    return arguments_value(text, call)
 
 
 def read_output(fields: Fields, call: CallItem) -> ToolResult:

@@ -23,6 +23,16 @@ FAMILIES = {
     "mcp_call": "mcp",
 }
 
+PREFIXES = {
+    "web_search_call": "ws_",
+    "file_search_call": "fs_",
+    "code_interpreter_call": "ci_",
+    "image_generation_call": "ig_",
+    "mcp_call": "mcp_",
+    "mcp_list_tools": "mcpl_",
+    "compaction": "cmp_",
+}
+
 #: The events between `added` and `done`, by item type; the last word depends on how it went.
 STEPS: dict[str, tuple[str, ...]] = {
     "web_search_call": ("in_progress", "searching", "completed"),

@@ -65,7 +65,10 @@ class StreamItem:
         """The item as it became; empty when the reply ended without saying."""
         if not self.is_done:
             self.is_done = True
-            self._finish(item or self.added)
+            # What was announced as under way is as whole as it will get.
+            known = {name: value for name, value in self.added.items() if name != "status"}
+            self.added = self.added or item
+            self._finish(item or known)
 
     def _finish(self, item: Json) -> None:
         raise NotImplementedError

@@ -12,8 +12,8 @@ from dragoman.dialects.openai_responses.item_table import ItemTable
 from dragoman.dialects.openai_responses.reasons import CAUSE_OF_REASON, TERMINAL_STATUS, read_usage
 from dragoman.dialects.openai_responses.stream_items import CallStreamItem, Scene, index_in, text_in
 from dragoman.dialects.openai_responses.vocabulary import DONE
-from dragoman.hub.errors import Failure
-from dragoman.hub.events import ReplyFinished, ReplyStarted, StopCause
+from dragoman.hub.errors import DragomanError, Failure
+from dragoman.hub.events import ReplyEvent, ReplyFinished, ReplyStarted, StopCause
 from dragoman.wire.sse import Frame
 
 #: What a response says that the hub has its own words for; at the start also what is not yet true.
@@ -53,6 +53,14 @@ class ResponsesStreamReader(FrameReader):
             self._error(body)
         else:
             self._finish({"type": "", "response": body})
+
+    def read_body(self, body: Json) -> list[ReplyEvent]:
+        """The events of a whole response."""
+        try:
+            self._read_whole(body)
+        except DragomanError as error:
+            self.builder.fail(error.failure)
+        return self.builder.take()
 
     def _end(self) -> None:
         """Only a terminal event ends a reply; without one it was cut off."""

@@ -1,0 +1,134 @@
+"""The response object that lifecycle events and whole replies carry: the client's own request, echoed.
+
+Strict readers want every field, so what the client did not say is told by its default. The echo is written
+once and reused, because three events of each stream carry it and it can be as large as the request.
+"""
+
+from dragoman.dialects.base import Audience, Json
+from dragoman.dialects.openai_responses.vocabulary import NAME
+from dragoman.hub.content import Extras
+from dragoman.hub.errors import UpstreamProtocolError
+from dragoman.hub.events import ReplyStarted
+from dragoman.wire.fields import encode
+
+#: What the API assumes when a request does not say.
+DEFAULTS: Extras = {
+    "background": False,
+    "frequency_penalty": 0.0,
+    "instructions": None,
+    "max_output_tokens": None,
+    "max_tool_calls": None,
+    "metadata": {},
+    "parallel_tool_calls": True,
+    "presence_penalty": 0.0,
+    "previous_response_id": None,
+    "prompt_cache_key": None,
+    "safety_identifier": None,
+    "service_tier": "default",
+    "store": True,
+    "temperature": 1.0,
+    "tool_choice": "auto",
+    "top_logprobs": 0,
+    "top_p": 1.0,
+    "truncation": "disabled",
+}
+#: Echoed only if the client said them.
+OPTIONAL = ("conversation", "prompt", "prompt_cache_options", "prompt_cache_retention", "user")
+
+#: Members that the stream decides.
+LIVE = frozenset(
+    {
+        "id",
+        "object",
+        "created_at",
+        "completed_at",
+        "status",
+        "model",
+        "output",
+        "error",
+        "incomplete_details",
+        "usage",
+    }
+)
+
+
+def _echoed_tool(tool: object) -> object:
+    """A declared tool with the keys that readers of responses expect."""
+    if not isinstance(tool, dict):
+        return tool
+    if tool.get("type") == "function":
+        return {"description": None, "parameters": None, "strict": None, **tool}
+    members = tool.get("tools")
+    if tool.get("type") == "namespace" and isinstance(members, list):
+        return {**tool, "tools": [_echoed_tool(member) for member in members]}
+    return tool
+
+
+def echo(body: Json) -> Extras:
+    """What a response says about the request that it answers."""
+    fields: Extras = {}
+    for name, default in DEFAULTS.items():
+        value = body.get(name)
+        fields[name] = default if value is None else value
+    fields |= {name: body[name] for name in OPTIONAL if body.get(name) is not None}
+    tools, text, reasoning = body.get("tools"), body.get("text"), body.get("reasoning")
+    fields["tools"] = [_echoed_tool(tool) for tool in tools] if isinstance(tools, list) else []
+    fields["text"] = {"format": {"type": "text"}, **(text if isinstance(text, dict) else {})}
+    asked = reasoning if isinstance(reasoning, dict) else {}
+    fields["reasoning"] = {"effort": None, "summary": None, **asked}
+    return fields
+
+
+class ResponseObject:
+    """Renders the response of one stream at each point of its life."""
+
+    def __init__(self, audience: Audience, started: ReplyStarted) -> None:
+        self._own = audience.upstream == NAME
+        created = (
+            (started.created or audience.created) if self._own else (audience.created or started.created)
+        )
+        response_id = started.id if self._own else ""
+        self._head: Extras = {
+            "id": response_id or audience.ids.adopt("resp_", started.id),
+            "object": "response",
+            "created_at": created,
+            "model": audience.model or started.model,
+        }
+        self._echo = echo(audience.body)
+        if self._own:
+            self._echo |= {name: value for name, value in started.extras.items() if name not in LIVE}
+        self._written = encode(self._echo, blame=UpstreamProtocolError)
+
+    def render(
+        self,
+        status: str,
+        *,
+        output: bytes = b"[]",
+        usage: Extras | None = None,
+        error: Extras | None = None,
+        reason: str = "",
+        extras: Extras | None = None,
+    ) -> bytes:
+        """The object as JSON. `extras`: what this very dialect said at the end."""
+        late = extras if extras and self._own else {}
+        completed_at = self._head["created_at"] if status == "completed" and not self._own else None
+        live: Extras = {
+            **self._head,
+            "status": status,
+            "completed_at": late.get("completed_at", completed_at),
+            "error": error,
+            "incomplete_details": self._details(reason, late),
+            "usage": usage,
+        }
+        written = self._written
+        if late:
+            echoed = {name: value for name, value in late.items() if name not in LIVE}
+            written = encode({**self._echo, **echoed}, blame=UpstreamProtocolError)
+        return b'%b,"output":%b,%b' % (encode(live, blame=UpstreamProtocolError)[:-1], output, written[1:])
+
+    @staticmethod
+    def _details(reason: str, late: Extras) -> Extras | None:
+        if not reason:
+            return None
+        told = late.get("incomplete_details")
+        return {**(told if isinstance(told, dict) else {}), "reason": reason}
