@@ -16,6 +16,9 @@ from dragoman.wire.fields import Fields, encode
 BY_ID = "id"
 STRING = "string"
 
+#: Among a result's extras, a note to our own writer: the output that the readable text was made from.
+OUTPUT = "@output"
+
 
 def arguments_text(value: object) -> str:
     """The arguments as the hub keeps them."""
@@ -58,6 +61,7 @@ def read_call(fields: Fields, call: CallItem) -> ToolCall:
         value = fields.raw(call.field)
         arguments = arguments_text(value)
         form = f"{form} {STRING}".strip() if isinstance(value, str) else form
+    _drop_usual(fields, call)
     return ToolCall(
         id=call_id,
         name=call.name or fields.text("name"),
@@ -68,6 +72,14 @@ def read_call(fields: Fields, call: CallItem) -> ToolCall:
         at=fields.path,
         extras=fields.rest(),
     )
+
+
+def _drop_usual(fields: Fields, call: CallItem) -> None:
+    """What every item of this kind says needs no keeping."""
+    rest = fields.rest()
+    for name, value in call.extras.items():
+        if name in rest and rest[name] == value:
+            del rest[name]
 
 
 def spell_call(block: ToolCall, *, own: bool) -> Extras:
@@ -82,7 +94,7 @@ def spell_call(block: ToolCall, *, own: bool) -> Extras:
     if block.namespace:
         item["namespace"] = block.namespace
     if own:
-        return {**item, **block.extras}
+        return {**item, **call.extras, **block.extras}
     if not call.text:
         item["status"] = "completed"
     return {**item, **call.extras}
@@ -104,6 +116,7 @@ def read_output(fields: Fields, call: CallItem) -> ToolResult:
     else:
         content, spelling = read_content(fields, "output", "tool")
         form = f"{form} {spelling}".strip()
+    _drop_usual(fields, call)
     return ToolResult(
         call_id=call_id,
         content=content,
@@ -118,7 +131,7 @@ def read_output(fields: Fields, call: CallItem) -> ToolResult:
 def _shell_output(fields: Fields) -> tuple[AnyBlock, ...]:
     """What the commands printed, readable; the structure stays with the extras."""
     output = fields.maybe_list("output") or []
-    fields.rest()["output"] = output
+    fields.rest()[OUTPUT] = output
     lines: list[str] = []
     for entry in output:
         if not isinstance(entry, dict):
@@ -140,9 +153,11 @@ def spell_output(block: ToolResult, losses: Losses, *, own: bool) -> Extras:
         declared = [inner for inner in block.content if isinstance(inner, ToolDeclarations)]
         tools = tuple(tool for inner in declared for tool in inner.tools)
         item["tools"] = spell_tools(tools, losses, own=own)
-        return {**item, **block.extras} if own else {**item, **call.extras, "status": "completed"}
-    if own and "output" in block.extras:
-        return {**item, **block.extras}
+        item |= call.extras
+        return {**item, **block.extras} if own else {**item, "status": "completed"}
+    if own and OUTPUT in block.extras:
+        rest = {name: value for name, value in block.extras.items() if name != OUTPUT}
+        return {**item, "output": block.extras[OUTPUT], **rest}
     if call.kind == "shell":
         outcome = {"type": "exit", "exit_code": int(block.is_error)}
         item["output"] = [{"stdout": _joined(block.content), "stderr": "", "outcome": outcome}]

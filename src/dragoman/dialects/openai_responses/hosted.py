@@ -12,7 +12,8 @@ from dragoman.hub.content import AnyBlock, Extras, HostedCall, HostedResult, Med
 from dragoman.wire.fields import encode
 
 FOLLOWS = "follows"
-ITEM = "item"
+#: A note to our own writer, which other dialects pass over: the whole item.
+ITEM = "@item"
 
 #: The family of each hosted item. MCP's own items are told apart by their fields.
 FAMILIES = {

@@ -18,7 +18,7 @@ from dragoman.wire.sse import Frame
 
 #: What a response says that the hub has its own words for; at the start also what is not yet true.
 HUB_FIELDS = frozenset({"id", "model", "created_at", "object", "output", "status", "usage", "error"})
-LATE_FIELDS = HUB_FIELDS | {"incomplete_details", "completed_at"}
+LATE_FIELDS = HUB_FIELDS | {"incomplete_details", "completed_at", "service_tier"}
 
 #: Stands for an item that no event can name.
 NOBODY = object()

@@ -133,7 +133,10 @@ def _read_custom(fields: Fields) -> Tool:
 
 
 def _read_tool_search(fields: Fields) -> Tool:
-    kind: ToolKind = "tool_search" if fields.rest().get("execution") == "client" else "hosted"
+    kind: ToolKind = "hosted"
+    if fields.rest().get("execution") == "client":
+        fields.raw("execution")
+        kind = "tool_search"
     return Tool(
         name="tool_search",
         kind=kind,

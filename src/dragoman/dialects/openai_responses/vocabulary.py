@@ -20,7 +20,8 @@ class CallItem(msgspec.Struct, frozen=True, kw_only=True):
     """How one kind of client-run call is spelled: its items, and where its arguments stand.
 
     `name` is what the hub calls the tool when the item does not name it. `text`: the arguments are a
-    text in the item, not an object. `defaults` are members that clients expect in an object.
+    text in the item, not an object. `defaults` are members that clients expect in such an object, and
+    `extras` those that every item of the kind has.
     """
 
     kind: CallKind
@@ -68,7 +69,6 @@ CALL_ITEMS = (
         field="action",
         name="shell",
         defaults={"commands": [], "timeout_ms": None, "max_output_length": None},
-        extras={"environment": None},
     ),
     CallItem(
         kind="apply_patch",
