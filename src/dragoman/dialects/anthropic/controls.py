@@ -111,10 +111,15 @@ def _thinking(wish: ReasoningWish, *, own: bool) -> Json | None:
     if mode == "on" and wish.budget is None and not own:
         mode = "adaptive"
     thinking: Json = {"type": _WORDS[mode]}
-    if wish.budget is not None and (own or mode == "on"):
+    if wish.budget is not None and (mode == "on" or (own and wish.budget > 0)):
         thinking["budget_tokens"] = wish.budget
     if own and wish.style:
         thinking["display"] = wish.style
     elif not own and wish.show is not None and mode != "off":
         thinking["display"] = "summarized" if wish.show else "omitted"
-    return {**thinking, **wish.extras} if own else thinking
+    if own:
+        # Two words mean the same mode; the client's stands only while the mode does.
+        word = wish.extras.get("type")
+        kept = isinstance(word, str) and _MODES.get(word) == mode
+        thinking |= {name: value for name, value in wish.extras.items() if name != "type" or kept}
+    return thinking

@@ -29,7 +29,8 @@ REASONS: dict[StopCause, str] = {
     "context_window": "model_context_window_exceeded",
     "pause": "pause_turn",
     "malformed_call": "end_turn",
-    "compaction": "compaction",
+    # A beta's word, which clients that did not ask for the beta do not know.
+    "compaction": "end_turn",
     "other": "end_turn",
 }
 

@@ -1,0 +1,113 @@
+"""What the tests of this dialect share: recordings, and the way of a reply through reader and writer."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from dragoman.dialects.anthropic import DIALECT
+from dragoman.dialects.base import Audience, Json, Source
+from dragoman.hub.events import ReplyEvent
+from dragoman.hub.grammar import GrammarChecker
+from dragoman.hub.sequence import Sequencer
+from dragoman.wire.sse import SseReader
+
+RECORDINGS = Path(__file__).resolve().parents[2] / "recordings" / "anthropic"
+
+
+def recorded(name: str) -> bytes:
+    return (RECORDINGS / name).read_bytes()
+
+
+def recorded_json(name: str) -> Json:
+    value = msgspec.json.decode(recorded(name))
+    assert isinstance(value, dict)
+    return value
+
+
+def names(pattern: str) -> list[str]:
+    found = sorted(path.name for path in RECORDINGS.glob(pattern))
+    assert found, f"no recordings match {pattern}"
+    return found
+
+
+def pairs() -> list[str]:
+    """The stems of replies that were recorded whole and streamed."""
+    whole = {name.removeprefix("reply-").removesuffix(".json") for name in names("reply-*.json")}
+    streamed = {name.removeprefix("stream-").removesuffix(".sse") for name in names("stream-*.sse")}
+    return sorted(whole & streamed)
+
+
+def read(*pieces: bytes, issuer: str = "anthropic", model: str = "") -> list[ReplyEvent]:
+    """The events that our reader makes of a stream, checked against the grammar."""
+    reader = DIALECT.stream_reader(Source(issuer=issuer, model=model))
+    events = [event for piece in pieces for event in reader.feed(piece)]
+    events += reader.close()
+    checker = GrammarChecker()
+    for event in events:
+        checker.check(event)
+    assert checker.ended
+    return events
+
+
+def write(events: Iterable[ReplyEvent], audience: Audience | None = None) -> bytes:
+    """The stream that our writer makes of events."""
+    writer = DIALECT.stream_writer(audience or Audience())
+    sequencer = Sequencer()
+    return b"".join(writer.write(after) for event in events for after in sequencer.feed(event))
+
+
+def payloads(stream: bytes) -> list[Json]:
+    """The payloads of a stream, after a look at their event names."""
+    reader = SseReader()
+    found: list[Json] = []
+    for frame in [*reader.feed(stream), *reader.close()]:
+        payload = msgspec.json.decode(frame.data)
+        assert isinstance(payload, dict)
+        assert payload["type"] == frame.event
+        found.append(payload)
+    return found
+
+
+def stream_of(*told: Json) -> bytes:
+    """A stream with these payloads."""
+    return b"".join(
+        b"event: %b\ndata: %b\n\n" % (str(payload["type"]).encode(), msgspec.json.encode(payload))
+        for payload in told
+    )
+
+
+def message_start(**fields: object) -> Json:
+    usage: Json = {"input_tokens": 1, "output_tokens": 1}
+    message: Json = {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "claude-x",
+        "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
+        "usage": usage,
+        **fields,
+    }
+    return {"type": "message_start", "message": message}
+
+
+def block_start(index: int, **block: object) -> Json:
+    return {"type": "content_block_start", "index": index, "content_block": block}
+
+
+def block_delta(index: int, **delta: object) -> Json:
+    return {"type": "content_block_delta", "index": index, "delta": delta}
+
+
+def block_stop(index: int) -> Json:
+    return {"type": "content_block_stop", "index": index}
+
+
+def message_delta(reason: str | None = "end_turn", **fields: object) -> Json:
+    delta: Json = {"stop_reason": reason, "stop_sequence": None}
+    return {"type": "message_delta", "delta": delta, "usage": {"output_tokens": 5}, **fields}
+
+
+MESSAGE_STOP: Json = {"type": "message_stop"}
