@@ -42,17 +42,19 @@ class FrameReader:
         if self.builder.ended:
             return []
         try:
-            for frame in self._sse.close():
-                self._frame(frame)
-            if not self.builder.ended and not self._sse.saw_event and self._sse.stray:
-                self._read_stray(self._sse.stray)
-            if not self.builder.ended:
-                self._end()
+            self._last_words()
         except DragomanError as error:
             self.builder.fail(error.failure)
-        if not self.builder.ended:
-            self.builder.cut_off()
+        # Says nothing if the reply has ended by now.
+        self.builder.cut_off()
         return self.builder.take()
+
+    def _last_words(self) -> None:
+        for frame in self._sse.close():
+            self._frame(frame)
+        if not self._sse.saw_event and self._sse.stray:
+            self._read_stray(self._sse.stray)
+        self._end()
 
     def _frame(self, frame: Frame) -> None:
         try:
