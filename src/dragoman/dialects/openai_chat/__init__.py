@@ -1,1 +1,58 @@
 """OpenAI's Chat Completions API, as OpenAI and the many compatible servers and clients speak it."""
+
+from collections.abc import Mapping
+
+from dragoman.dialects.base import Audience, Json, Source, StreamReader, StreamWriter, Violation
+from dragoman.dialects.openai_chat import check, errors, reply, request_reader, request_writer
+from dragoman.dialects.openai_chat.spelling import NAME
+from dragoman.dialects.openai_chat.stream_reader import ChatStreamReader
+from dragoman.dialects.openai_chat.stream_writer import ChatStreamWriter
+from dragoman.hub.errors import Failure
+from dragoman.hub.loss import Losses
+from dragoman.hub.request import Request
+from dragoman.providers.profile import Target
+
+
+class OpenAIChat:
+    """Calls may interleave, and a seal may stand on one: Google's own compatible endpoint does that."""
+
+    name = NAME
+    sequential = False
+    object_arguments = False
+    seals_on_calls = True
+
+    def read_request(self, body: Json, losses: Losses, *, model: str = "", stream: bool = False) -> Request:
+        return request_reader.read_request(body, losses, model=model, stream=stream)
+
+    def write_request(self, request: Request, target: Target, losses: Losses) -> Json:
+        return request_writer.write_request(request, target, losses)
+
+    def stream_reader(self, source: Source) -> StreamReader:
+        return ChatStreamReader(source)
+
+    def stream_writer(self, audience: Audience) -> StreamWriter:
+        return ChatStreamWriter(audience)
+
+    def explode(self, body: Json) -> bytes:
+        return reply.explode(body)
+
+    def collect(self, stream: bytes) -> Json:
+        return reply.collect(stream)
+
+    def read_error(self, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
+        return errors.read_error(status, headers, body)
+
+    def write_error(self, failure: Failure) -> Json:
+        return errors.write_error(failure)
+
+    def error_status(self, failure: Failure) -> int:
+        return errors.error_status(failure)
+
+    def error_headers(self, failure: Failure) -> dict[str, str]:
+        return errors.error_headers(failure)
+
+    def check_stream(self, stream: bytes) -> list[Violation]:
+        return check.check_stream(stream)
+
+
+DIALECT = OpenAIChat()

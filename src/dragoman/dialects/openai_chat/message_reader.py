@@ -1,0 +1,271 @@
+"""Reads messages into turns: one turn for each message, as the client sent them.
+
+Thought comes before what was said, and that before the calls. Seals that our writer wrapped into
+`reasoning_details` come out of their envelopes here and go back onto what they sealed.
+"""
+
+import msgspec
+
+from dragoman.dialects.base import Json
+from dragoman.dialects.openai_chat.calls import thought_signature
+from dragoman.dialects.openai_chat.parts import read_content
+from dragoman.dialects.openai_chat.reasoning import ENTRY_TYPES, LIST_FIELDS, TEXT_FIELDS, read_entry
+from dragoman.dialects.openai_chat.spelling import (
+    ABSENT,
+    AS_NULL,
+    AS_PARTS,
+    AS_TEXT,
+    NAME,
+    with_inner,
+)
+from dragoman.hub.content import AnyBlock, Reasoning, Refusal, Text, ToolCall, ToolResult
+from dragoman.hub.ids import digest
+from dragoman.hub.request import Role, Turn
+from dragoman.hub.seal import Carried, Seal, unwrap
+from dragoman.wire.fields import Fields, encode
+
+ROLES: dict[str, Role] = {
+    "system": "system",
+    "developer": "developer",
+    "user": "user",
+    "assistant": "assistant",
+    "tool": "tool",
+    "function": "tool",
+}
+
+#: Forms of calls and results.
+FUNCTION_CALL = "function_call"
+FUNCTION_ROLE = "function"
+UNTYPED = "untyped"
+OBJECT = "object"
+#: The signature that stood on a call; it is also the call's seal, unless the target is not who issued it.
+GOOGLE = "google:"
+#: A field beside the entries says their text once more, run together or with blank lines between.
+BESIDE = {"beside:": "", "beside-lines:": "\n\n"}
+
+
+class MessageReader:
+    """Reads one conversation. Old functions have no ids: a result answers the last call of its name."""
+
+    def __init__(self) -> None:
+        self._legacy_ids: dict[str, str] = {}
+        #: Seals of calls that come in a later message.
+        self._call_seals: dict[str, Seal] = {}
+
+    def read(self, message: Fields, number: int) -> Turn:
+        word = message.text("role")
+        role = ROLES.get(word)
+        if role is None:
+            raise message.error("expected the role of a message, got another string", "role")
+        if role == "assistant":
+            return self._read_assistant(message, number)
+        if role == "tool":
+            return self._read_result(message, word, number)
+        blocks, form = _read_content(message)
+        return Turn(role=role, blocks=tuple(blocks), at=message.path, form=form, extras=message.rest())
+
+    def _read_result(self, message: Fields, word: str, number: int) -> Turn:
+        at = message.path
+        blocks, form = _read_content(message)
+        if word == "tool":
+            call_id, name = message.text("tool_call_id"), ""
+        else:
+            name = message.text("name")
+            call_id = self._legacy_ids.get(name) or _legacy_id(number)
+        result = ToolResult(call_id=call_id, name=name, content=tuple(blocks), at=at, form=form)
+        turn_form = FUNCTION_ROLE if word == "function" else ""
+        return Turn(role="tool", blocks=(result,), at=at, form=turn_form, extras=message.rest())
+
+    def _read_assistant(self, message: Fields, number: int) -> Turn:
+        content, form = _read_content(message)
+        thoughts, carried, beside = _read_thoughts(message)
+        refusal = message.rest().get("refusal")
+        if isinstance(refusal, str) and refusal:
+            message.raw("refusal")
+            content.append(Refusal(text=refusal, at=message.at("refusal")))
+        calls = self._read_calls(message, number)
+        for item in carried:
+            if item.kind == "call":
+                self._call_seals[item.call_id] = item.seal
+            elif item.kind == "text":
+                content = _with_sealed_text(content, item.seal)
+        blocks = (*thoughts, *content, *map(self._sealed, calls))
+        return Turn(
+            role="assistant",
+            blocks=blocks,
+            at=message.path,
+            form=f"{form} {beside}".rstrip(),
+            extras=message.rest(),
+        )
+
+    def _sealed(self, call: ToolCall) -> ToolCall:
+        seal = self._call_seals.get(call.id)
+        return call if seal is None else msgspec.structs.replace(call, seal=seal)
+
+    def _read_calls(self, message: Fields, number: int) -> list[ToolCall]:
+        calls: list[ToolCall] = []
+        if message.rest().get("tool_calls") != []:
+            calls += [_read_call(call) for call in message.maybe_objects("tool_calls") or ()]
+        legacy = message.maybe_object("function_call")
+        if legacy is not None:
+            name, call_id = legacy.text("name"), _legacy_id(number)
+            self._legacy_ids[name] = call_id
+            arguments, _ = _read_arguments(legacy)
+            calls.append(
+                ToolCall(
+                    id=call_id,
+                    name=name,
+                    arguments=arguments,
+                    at=legacy.path,
+                    form=FUNCTION_CALL,
+                    extras=legacy.rest(),
+                )
+            )
+        return calls
+
+
+def _legacy_id(number: int) -> str:
+    return "call_" + digest(FUNCTION_CALL, str(number))
+
+
+def _read_content(message: Fields) -> tuple[list[AnyBlock], str]:
+    """The blocks of a message's content, and its shape. An empty text is a shape, not a block."""
+    if not message.has("content"):
+        return [], ABSENT
+    content = message.raw("content")
+    if content is None:
+        return [], AS_NULL
+    if isinstance(content, str):
+        return ([Text(text=content, at=message.at("content"))] if content else []), AS_TEXT
+    if isinstance(content, list):
+        return read_content(message, content), AS_PARTS
+    raise message.error("expected a string or an array", "content")
+
+
+def _read_call(call: Fields) -> ToolCall:
+    kind = call.maybe_text("type")
+    identity = call.text("id")
+    if kind == "custom":
+        custom = call.object("custom")
+        return ToolCall(
+            id=identity,
+            name=custom.text("name"),
+            arguments=custom.text("input"),
+            kind="custom",
+            at=call.path,
+            extras=with_inner(call.rest(), "custom", custom.rest()),
+        )
+    if kind not in (None, "function"):
+        raise call.error("expected the type of a tool call, got another string", "type")
+    function = call.object("function")
+    arguments, form = _read_arguments(function)
+    name = function.text("name")
+    signature, seal = _read_signature(call)
+    return ToolCall(
+        id=identity,
+        name=name,
+        arguments=arguments,
+        seal=seal,
+        at=call.path,
+        form=signature or form or ("" if kind else UNTYPED),
+        extras=with_inner(call.rest(), "function", function.rest()),
+    )
+
+
+def _read_signature(call: Fields) -> tuple[str, Seal | None]:
+    """Google's seal on a call, where the field holds nothing else."""
+    told = call.rest().get("extra_content")
+    signature = thought_signature(told)
+    if not signature or told != {"google": {"thought_signature": signature}}:
+        return "", None
+    call.raw("extra_content")
+    return GOOGLE + signature, Seal("gemini", "", signature)
+
+
+def _read_arguments(function: Fields) -> tuple[str, str]:
+    """Arguments as text. Some clients send the object itself, or nothing for no arguments."""
+    told = function.rest().get("arguments")
+    if isinstance(told, dict):
+        function.raw("arguments")
+        return encode(told).decode(), OBJECT
+    if told is None:
+        return "", "" if function.has("arguments") else ABSENT
+    return function.text("arguments"), ""
+
+
+def _with_sealed_text(content: list[AnyBlock], seal: Seal) -> list[AnyBlock]:
+    """The content with the seal on its last text."""
+    for place in reversed(range(len(content))):
+        block = content[place]
+        if isinstance(block, Text):
+            return [*content[:place], msgspec.structs.replace(block, seal=seal), *content[place + 1 :]]
+    return content
+
+
+def _read_thoughts(message: Fields) -> tuple[list[Reasoning], list[Carried], str]:
+    """The thoughts of a message, the other seals it carries, and which field tells their text once more."""
+    thoughts: list[Reasoning] = []
+    carried: list[Carried] = []
+    for field in LIST_FIELDS:
+        entries = message.rest().get(field)
+        if isinstance(entries, list) and entries and all(map(read_entry, entries)):
+            message.raw(field)
+            for index, entry in enumerate(entries):
+                _read_thought(message, field, index, entry, thoughts, carried)
+    for field in TEXT_FIELDS:
+        text = message.rest().get(field)
+        if not isinstance(text, str) or not text:
+            continue
+        if not thoughts:
+            message.raw(field)
+            return [Reasoning(parts=(text,), raw=True, at=message.at(field), form=field)], carried, ""
+        if not any(thought.parts for thought in thoughts):
+            # The seal came without its text: the field's is what it seals.
+            thoughts[0] = msgspec.structs.replace(thoughts[0], parts=(text,))
+        for flag, joint in BESIDE.items():
+            if text == joint.join(thought.text for thought in thoughts):
+                message.raw(field)
+                return thoughts, carried, flag + field
+        break
+    return thoughts, carried, ""
+
+
+def _read_thought(
+    message: Fields,
+    field: str,
+    index: int,
+    entry: Json,
+    thoughts: list[Reasoning],
+    carried: list[Carried],
+) -> None:
+    at = message.at(field, index)
+    data = entry.get("data")
+    opened = unwrap(data) if isinstance(data, str) else None
+    if opened is not None:
+        for item in opened:
+            if item.kind == "reasoning":
+                thoughts.append(Reasoning(parts=item.parts, seal=item.seal, redacted=item.redacted, at=at))
+            else:
+                carried.append(item)
+        return
+    thought = read_entry(entry)
+    if thought is None:
+        return
+    kind = str(entry["type"])
+    known = {"type", ENTRY_TYPES[kind].text}
+    if thought.seal:
+        # The seal's value is the entry itself, but for its text and its index.
+        extras = {"index": entry["index"]} if "index" in entry else {}
+    else:
+        extras = {name: value for name, value in entry.items() if name not in known}
+    thoughts.append(
+        Reasoning(
+            parts=(thought.text,) if thought.text else (),
+            seal=Seal(NAME, "", thought.seal) if thought.seal else None,
+            redacted=thought.redacted,
+            raw=thought.raw,
+            at=at,
+            form=kind,
+            extras=extras,
+        )
+    )

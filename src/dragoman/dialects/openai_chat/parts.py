@@ -1,0 +1,136 @@
+"""Parts of a message's content, both ways, with the cache marks that stand on them."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from dragoman.dialects.base import Json
+from dragoman.dialects.openai_chat.media import MEDIA_READERS, write_media
+from dragoman.dialects.openai_chat.spelling import with_inner
+from dragoman.hub.content import (
+    AnyBlock,
+    Block,
+    CacheMark,
+    HostedResult,
+    Media,
+    Opaque,
+    Reasoning,
+    Refusal,
+    Text,
+    ToolReference,
+)
+from dragoman.wire.fields import Fields, encode
+
+#: OpenAI's own mark, and Anthropic's, which OpenRouter and LiteLLM take on Chat parts.
+BREAKPOINT = "prompt_cache_breakpoint"
+CACHE_CONTROL = "cache_control"
+
+#: How long OpenAI keeps a prompt, by what other dialects call it.
+BREAKPOINT_TTL = {"5m": "30m", "1h": "12h"}
+
+#: The form of thoughts and refusals that stand among the parts.
+AS_PART = "part"
+
+
+def read_content(message: Fields, content: list[object]) -> list[AnyBlock]:
+    return [read_part(message.child(part, "content", index)) for index, part in enumerate(content)]
+
+
+def read_part(part: Fields) -> AnyBlock:
+    """One part as a block. A type that we do not know stays whole."""
+    kind = part.text("type")
+    at = part.path
+    cache = read_cache(part)
+    if kind == "text":
+        return Text(text=part.text("text"), at=at, cache=cache, extras=part.rest())
+    if kind == "refusal":
+        return Refusal(text=part.text("refusal"), at=at, form=AS_PART, cache=cache, extras=part.rest())
+    if kind == "thinking":
+        thought = _read_thinking(part)
+        if thought is not None:
+            return thought
+    reader = MEDIA_READERS.get(kind)
+    if reader is None:
+        value: Json = {"type": kind, **part.rest()}
+        return Opaque(kind=kind, value=value, at=at, cache=cache)
+    media, inner = reader(part)
+    extras = with_inner(part.rest(), kind, inner)
+    return msgspec.structs.replace(media, cache=cache, extras=extras)
+
+
+def _read_thinking(part: Fields) -> Reasoning | None:
+    """Mistral's thought, if it is nothing but texts."""
+    inner = part.rest().get("thinking")
+    if isinstance(inner, str):
+        inner = [{"type": "text", "text": inner}]
+    if not isinstance(inner, list):
+        return None
+    texts = [piece.get("text") if isinstance(piece, dict) and len(piece) == 2 else None for piece in inner]
+    parts = tuple(text for text in texts if isinstance(text, str))
+    if len(parts) != len(inner):
+        return None
+    form = AS_PART if isinstance(part.raw("thinking"), list) else f"{AS_PART}-text"
+    return Reasoning(parts=parts, raw=True, form=form, at=part.path, extras=part.rest())
+
+
+def read_cache(part: Fields) -> CacheMark | None:
+    for name in (BREAKPOINT, CACHE_CONTROL):
+        mark = part.maybe_object(name)
+        if mark is not None:
+            ttl = mark.text("ttl") if mark.rest().get("ttl") else ""
+            return CacheMark(ttl=ttl, extras=mark.rest())
+    return None
+
+
+def write_cache(block: Block, *, own: bool) -> Json:
+    """The member that marks a part, if it is marked."""
+    mark = block.cache
+    if mark is None:
+        return {}
+    if own and "mode" not in mark.extras:
+        return {CACHE_CONTROL: {**({"ttl": mark.ttl} if mark.ttl else {}), **mark.extras}}
+    ttl = mark.ttl if own else BREAKPOINT_TTL.get(mark.ttl, "")
+    written: Json = {"ttl": ttl} if ttl else {}
+    return {BREAKPOINT: {**written, **(mark.extras if own else {"mode": "explicit"})}}
+
+
+def write_part(block: AnyBlock, *, own: bool, marks: bool) -> Json | None:
+    """The part for a block, or None if this dialect has no such part. `marks`: cache marks are wanted."""
+    mark = write_cache(block, own=own) if marks else {}
+    extras = block.extras if own else {}
+    match block:
+        case Text():
+            return {"type": "text", "text": block.text, **mark, **extras}
+        case Refusal():
+            return {"type": "refusal", "refusal": block.text, **mark, **extras}
+        case Media():
+            part = write_media(block, own=own)
+            return None if part is None else {**part, **mark}
+        case Opaque() if own:
+            return {**block.value, **mark}
+        case Reasoning() if own and block.form.startswith(AS_PART):
+            texts = [{"type": "text", "text": text} for text in block.parts]
+            thinking = texts if block.form == AS_PART else block.text
+            return {"type": "thinking", "thinking": thinking, **extras}
+        case _:
+            return None
+
+
+def plain_text(block: AnyBlock) -> str | None:
+    """What a block says where there is room for nothing but text; None if it is no text at all."""
+    match block:
+        case Text() | Refusal() | HostedResult():
+            return block.text
+        case Media() if block.text:
+            return f"{block.title}\n\n{block.text}" if block.title else block.text
+        case ToolReference():
+            return block.name
+        case Opaque():
+            return block.text or encode(block.value).decode()
+        case _:
+            return None
+
+
+def is_plain(blocks: Sequence[AnyBlock]) -> bool:
+    """Whether blocks are nothing but unmarked text."""
+    return all(type(block) is Text and block.cache is None for block in blocks)

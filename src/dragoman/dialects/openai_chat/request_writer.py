@@ -1,0 +1,121 @@
+"""Writes a body for a Chat server, from a request that fits it."""
+
+from dragoman.dialects.base import Json
+from dragoman.dialects.openai_chat.message_writer import MessageWriter
+from dragoman.dialects.openai_chat.parts import BREAKPOINT
+from dragoman.dialects.openai_chat.spelling import (
+    NAME,
+    SAFETY_IDENTIFIER,
+    STOP_TEXT,
+    has_flag,
+    without_inner,
+)
+from dragoman.dialects.openai_chat.tools import write_tools
+from dragoman.hub.loss import Losses
+from dragoman.hub.request import OutputFormat, Request
+from dragoman.providers.profile import Target
+
+#: Fields that are written as they are, by their names here.
+PLAIN_FIELDS = {
+    "temperature": "temperature",
+    "top_p": "top_p",
+    "top_k": "top_k",
+    "presence_penalty": "presence_penalty",
+    "frequency_penalty": "frequency_penalty",
+    "seed": "seed",
+    "n": "candidates",
+    "logprobs": "logprobs",
+    "top_logprobs": "top_logprobs",
+    "logit_bias": "logit_bias",
+    "metadata": "metadata",
+    "store": "store",
+}
+#: Fields that are empty texts where the client said nothing.
+WORD_FIELDS = {"verbosity": "verbosity", "service_tier": "service_tier"}
+
+#: The cap's name at OpenAI today; many compatible servers know only the older `max_tokens`.
+CAP = "max_completion_tokens"
+
+
+def write_request(request: Request, target: Target, losses: Losses) -> Json:
+    """A body for the upstream. For a client of this dialect it is the client's own body again."""
+    own = request.dialect == NAME
+    body: Json = {
+        "model": target.model or request.model,
+        "messages": MessageWriter(request, target, losses).write(request.turns),
+    }
+    body.update(write_tools(request, target, losses))
+    for name, field in PLAIN_FIELDS.items():
+        value = getattr(request, field)
+        if value is not None:
+            body[name] = value
+    for name, field in WORD_FIELDS.items():
+        word = getattr(request, field)
+        if word:
+            body[name] = word
+    if request.max_tokens is not None:
+        body[_cap_name(request, target, own=own)] = request.max_tokens
+    if request.stop:
+        body["stop"] = request.stop[0] if has_flag(request, STOP_TEXT) else list(request.stop)
+    if request.user:
+        body["safety_identifier" if has_flag(request, SAFETY_IDENTIFIER) else "user"] = request.user
+    if request.reasoning is not None and request.reasoning.effort is not None:
+        body["reasoning_effort"] = request.reasoning.effort
+    if request.output is not None:
+        body["response_format"] = _write_output(request.output, own=own)
+    _add_caching(request, target, body, own=own)
+    _add_stream(request, target, body, own=own)
+    if own:
+        for name, value in without_inner(request.extras, "stream_options")[0].items():
+            body.setdefault(name, value)
+    return body
+
+
+def _cap_name(request: Request, target: Target, *, own: bool) -> str:
+    return target.max_tokens_field or (request.path_of("max_tokens") if own else CAP)
+
+
+def _write_output(output: OutputFormat, *, own: bool) -> Json:
+    extras = output.extras if own else {}
+    if output.kind != "json_schema":
+        return {"type": output.kind, **extras}
+    outer, inner = without_inner(extras, "json_schema")
+    schema: Json = {}
+    if output.name or not own:
+        # Elsewhere the name may be left out.
+        schema["name"] = output.name or "answer"
+    if output.description:
+        schema["description"] = output.description
+    if output.schema is not None:
+        schema["schema"] = output.schema
+    if output.strict is not None:
+        schema["strict"] = output.strict
+    return {"type": "json_schema", "json_schema": {**schema, **inner}, **outer}
+
+
+def _add_caching(request: Request, target: Target, body: Json, *, own: bool) -> None:
+    if request.cache_key and (own or target.caching == "key"):
+        body["prompt_cache_key"] = request.cache_key
+    if not own and target.caching == "breakpoints" and _is_marked(body["messages"]):
+        body["prompt_cache_options"] = {"mode": "explicit"}
+
+
+def _is_marked(messages: object) -> bool:
+    return any(
+        BREAKPOINT in part
+        for message in (messages if isinstance(messages, list) else ())
+        for part in (message["content"] if isinstance(message.get("content"), list) else ())
+    )
+
+
+def _add_stream(request: Request, target: Target, body: Json, *, own: bool) -> None:
+    if request.stream:
+        body["stream"] = True
+    if not own:
+        if request.stream and target.stream_usage:
+            body["stream_options"] = {"include_usage": True}
+        return
+    options = without_inner(request.extras, "stream_options")[1]
+    if request.include_usage or options:
+        asked: Json = {"include_usage": True} if request.include_usage else {}
+        body["stream_options"] = {**asked, **options}
