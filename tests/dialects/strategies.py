@@ -354,7 +354,7 @@ def _with_mutated_data(draw: st.DrawFn, frame: bytes) -> bytes:
         return frame
     try:
         payload = msgspec.json.decode(line[2])
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return frame
     data = msgspec.json.encode(draw(mutated_json(payload)))
     return frame[: line.start(2)] + data + frame[line.end(2) :]
