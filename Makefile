@@ -6,11 +6,12 @@ BIN := $(VENV)/bin
 PYTHON := $(BIN)/python
 STAMP := $(VENV)/.ready
 LOCK := requirements/dev.txt
+CLIENTS := .clients
 WORKERS ?= auto
 PATHS := src tests tools $(wildcard bench)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test format lint types imports sizes pytest bench lock clean
+.PHONY: help setup clients run test format lint types imports sizes pytest bench lock clean
 
 help: ## Show this list
 	@echo "usage: make <target>"
@@ -40,12 +41,18 @@ $(STAMP): $(LOCK) pyproject.toml
 	@$(PYTHON) -m pip install -qq --disable-pip-version-check --no-build-isolation --no-deps -e .
 	@touch $(STAMP)
 
+clients: $(CLIENTS)/.ready ## Install the published agents and SDKs that the end-to-end tests run
+
+$(CLIENTS)/.ready: $(STAMP) $(wildcard tools/clients/*) requirements/e2e.txt requirements/node.txt
+	@tools/clients/install.sh $(PYTHON) $(CLIENTS)
+	@touch $@
+
 run: setup ## Show what can be run today
 	@echo "The gateway arrives with the next milestone. What works today is the translator:"
 	@echo
 	@$(BIN)/dragoman translate --help
 
-test: setup ## Run every check: format, lint, types, imports, sizes, tests
+test: setup clients ## Run every check: format, lint, types, imports, sizes, tests
 	@echo "== ruff format --check"
 	@$(BIN)/ruff format --check --quiet $(PATHS) || { echo "hint: make format" >&2; exit 1; }
 	@echo "== ruff check"
@@ -84,8 +91,11 @@ bench: setup ## Run the benchmark
 lock: setup ## Resolve the dependencies again, into requirements/
 	@$(BIN)/uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-emit-find-links --no-header --upgrade --quiet --output-file $(LOCK)
-	@echo "wrote $(LOCK)"
+	@for name in e2e node; do $(BIN)/uv pip compile requirements/$$name.in --constraints $(LOCK) --universal \
+	  --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --no-annotate \
+	  --upgrade --quiet --output-file requirements/$$name.txt; done
+	@echo "wrote $(LOCK), requirements/e2e.txt, requirements/node.txt"
 
-clean: ## Remove .venv, caches and build output
-	@rm -rf $(VENV) build dist htmlcov .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+clean: ## Remove .venv, the clients, caches and build output
+	@rm -rf $(VENV) $(CLIENTS) build dist htmlcov .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	@find src tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
