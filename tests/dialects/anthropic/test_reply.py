@@ -1,0 +1,99 @@
+"""Whole replies and streams say the same, also where a stream is odd or a reply incomplete."""
+
+import pytest
+
+from dragoman.dialects.anthropic import DIALECT
+from dragoman.dialects.base import Json
+from tests.dialects.anthropic.replies import (
+    MESSAGE_STOP,
+    block_delta,
+    block_start,
+    block_stop,
+    message_delta,
+    message_start,
+    payloads,
+    read,
+    recorded_json,
+    stream_of,
+)
+
+CALL: Json = {"type": "tool_use", "id": "t", "name": "n", "input": {}}
+
+
+def collected_input(*pieces: str) -> object:
+    deltas = [block_delta(0, type="input_json_delta", partial_json=piece) for piece in pieces]
+    told = [
+        message_start(),
+        block_start(0, **CALL),
+        *deltas,
+        block_stop(0),
+        message_delta("tool_use"),
+        MESSAGE_STOP,
+    ]
+    content = DIALECT.collect(stream_of(*told))["content"]
+    assert isinstance(content, list)
+    return content[0]["input"]
+
+
+@pytest.mark.rule("R111", "C15", "R80")
+@pytest.mark.parametrize(
+    ("pieces", "given"),
+    [
+        ([], {}),
+        ([""], {}),
+        (["", '{"a":', " 1}"], {"a": 1}),
+        (['{"a": "cut'], {"text": '{"a": "cut'}),
+        (["[1]"], {"text": "[1]"}),
+    ],
+)
+def test_pieces_of_arguments_are_collected_into_an_object(pieces: list[str], given: Json) -> None:
+    assert collected_input(*pieces) == given
+
+
+def test_usage_of_the_end_replaces_usage_of_the_start() -> None:
+    start = message_start(usage={"input_tokens": 1, "output_tokens": 1, "service_tier": "standard"})
+    end = message_delta(usage={"input_tokens": 9, "output_tokens": 5})
+    assert DIALECT.collect(stream_of(start, end, MESSAGE_STOP))["usage"] == {
+        "input_tokens": 9,
+        "output_tokens": 5,
+        "service_tier": "standard",
+    }
+
+
+@pytest.mark.rule("H73")
+def test_a_stream_that_breaks_off_is_collected_as_an_error() -> None:
+    body = DIALECT.collect(stream_of(message_start(), block_start(0, type="text", text="")))
+    assert body["type"] == "error"
+
+
+def test_a_stream_that_failed_is_collected_as_its_error() -> None:
+    error: Json = {"type": "error", "error": {"type": "api_error", "message": "no"}}
+    assert DIALECT.collect(stream_of(message_start(), error, MESSAGE_STOP)) == error
+
+
+def test_deltas_for_blocks_that_never_started_are_ignored() -> None:
+    told = [message_start(), block_delta(0, type="text_delta", text="x"), message_delta(), MESSAGE_STOP]
+    assert DIALECT.collect(stream_of(*told))["content"] == []
+
+
+def test_an_error_body_explodes_into_an_error_event() -> None:
+    for body in ({"type": "error", "error": {"message": "no"}}, {"error": {"message": "no"}}):
+        assert [payload["type"] for payload in payloads(DIALECT.explode(dict(body)))] == ["error"]
+
+
+def test_a_reply_without_content_or_usage_explodes_into_a_stream_that_ends() -> None:
+    assert [type(event).__name__ for event in read(DIALECT.explode({}))] == ["ReplyStarted", "ReplyFinished"]
+
+
+@pytest.mark.rule("R60")
+def test_a_call_explodes_with_its_input_in_deltas_because_clients_ignore_it_in_the_start() -> None:
+    told = payloads(DIALECT.explode(recorded_json("reply-tool-call.json")))
+    starts = [payload["content_block"] for payload in told if payload["type"] == "content_block_start"]
+    assert isinstance(starts[1], dict)
+    assert starts[1]["input"] == {}
+
+
+def test_exploding_leaves_the_body_alone() -> None:
+    body = recorded_json("reply-web-search.json")
+    DIALECT.explode(body)
+    assert body == recorded_json("reply-web-search.json")
