@@ -267,6 +267,8 @@ class CallLadder(ItemLadder):
         item = self._item(COMPLETED, extras, arguments_value(text, self._call, own=bool(extras)))
         if not self._call.text:
             return self._added({**item, "status": IN_PROGRESS}) + self._done(item)
+        if item["status"] == INCOMPLETE:
+            return self._done(item)
         fields = {**self._place(), self._call.field: text}
         return self.ladder.event(f"response.{self._stem()}.done", fields) + self._done(item)
 
