@@ -7,6 +7,7 @@ declared the name, otherwise when its arguments begin, because until then a name
 """
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import NamedTuple
 
 import msgspec
@@ -295,10 +296,7 @@ def certain_names(request: Request | None) -> frozenset[str]:
     if request is None:
         return frozenset()
     names = sorted({tool.name for tool in declared_tools(request)})
-    followers = [*names[1:], ""]
-    return frozenset(
-        name for name, follower in zip(names, followers, strict=True) if not follower.startswith(name)
-    )
+    return frozenset(name for name, follower in pairwise((*names, "")) if not follower.startswith(name))
 
 
 def read_fragment(entry: dict[str, object]) -> Fragment:

@@ -13,7 +13,7 @@ class ChunkFrames:
     """Frames of one reply. `tells_usage`: every chunk names the usage, as null until the last."""
 
     def __init__(self, identity: Json, extras: Json, *, tells_usage: bool) -> None:
-        self._envelope: Json = {**identity, "object": "chat.completion.chunk"}
+        self._envelope: Json = dict(identity)
         self._tells_usage = tells_usage
         self._lists: dict[str, int] = {}
         self.learn(extras)

@@ -118,7 +118,8 @@ def read_usage(value: dict[str, object]) -> Usage:
             number = details.get(name)
             if is_count(number):
                 counts[count] = number
-                del details[name]
+            if number is not None or not place:
+                details.pop(name, None)
         if place and details:
             rest[place] = details
         elif place and value[place]:
@@ -127,8 +128,8 @@ def read_usage(value: dict[str, object]) -> Usage:
         number = rest.get(name)
         if count not in counts and is_count(number):
             counts[count] = number
-    if rest.get("total_tokens") == counts.get("input", 0) + counts.get("output", 0):
-        del rest["total_tokens"]
+    # Always the sum here; where servers add up otherwise, clients would not notice.
+    rest.pop("total_tokens", None)
     return msgspec.convert({**counts, "extras": rest}, Usage)
 
 

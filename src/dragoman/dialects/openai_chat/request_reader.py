@@ -42,7 +42,7 @@ def read_request(body: Json, losses: Losses, *, model: str = "", stream: bool = 
     reader = MessageReader()
     turns = tuple(reader.read(message, number) for number, message in enumerate(fields.objects("messages")))
     tools = read_tools(fields)
-    choice = read_choice(fields, losses)
+    choice = read_choice(fields)
     if any(tool.form == LEGACY for tool in tools) or (choice is not None and choice.form == LEGACY):
         flags.append(LEGACY_FUNCTIONS)
     return Request(

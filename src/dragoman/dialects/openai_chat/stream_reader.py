@@ -212,9 +212,11 @@ class ChatStreamReader(FrameReader):
         self._report(usage)
 
     def _report(self, usage: object) -> None:
-        if isinstance(usage, dict) and usage and usage != self._usage:
+        if isinstance(usage, dict) and usage != self._usage:
             self._usage = usage
-            self.builder.usage(read_usage(usage))
+            counted = read_usage(usage)
+            if counted.input is not None or counted.output is not None:
+                self.builder.usage(counted)
 
     def _finish(self) -> None:
         self._deltas.calls.finish()

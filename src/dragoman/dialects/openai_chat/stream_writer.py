@@ -112,6 +112,7 @@ class ChatStreamWriter:
         audience = self._audience
         identity: Json = {
             "id": event.id if self._own and event.id else audience.ids.adopt("chatcmpl-", event.id),
+            "object": "chat.completion.chunk",
             "created": audience.created or event.created,
             "model": audience.model or event.model,
         }

@@ -93,18 +93,13 @@ CHOICE_WORDS: dict[str, Literal["auto", "required", "none"]] = {
 }
 
 
-def read_choice(body: Fields, losses: Losses) -> ToolChoice | None:
-    """What the client said about calling. What nobody knows stays where it is, and is told."""
+def read_choice(body: Fields) -> ToolChoice | None:
+    """What the client said about calling. What nobody knows stays where it is."""
     for name, form in (("tool_choice", ""), ("function_call", LEGACY)):
-        told = body.rest().get(name)
-        if told is None:
-            continue
-        choice = _choice(told, form)
-        if choice is None:
-            losses.add(name, "a tool choice of an unknown kind has no effect elsewhere")
-            continue
-        body.raw(name)
-        return choice
+        choice = _choice(body.rest().get(name), form)
+        if choice is not None:
+            body.raw(name)
+            return choice
     return None
 
 
