@@ -44,7 +44,7 @@ def caching(request: Request, target: Target, losses: Losses) -> Request:
     elif request.cache_key:
         losses.add(request.path_of("cache_key"), _NO_EQUIVALENT)
         request = replace(request, cache_key="")
-    return _unmarked(request, losses)
+    return _unmarked(request, target, losses)
 
 
 def _keyed(request: Request) -> Request:
@@ -64,12 +64,13 @@ def _marks(request: Request) -> Iterator[_Place]:
                 yield _Place(number, index, block.at)
 
 
-def _unmarked(request: Request, losses: Losses) -> Request:
-    """One loss for all: it is one wish, however many places it names."""
+def _unmarked(request: Request, target: Target, losses: Losses) -> Request:
+    """One loss for all, or none where a key says as much: it is one wish, however many places it names."""
     first = next(_marks(request), None)
     if first is None and request.cache is None:
         return request
-    losses.add(first.at if first else request.path_of("cache"), _NO_EQUIVALENT)
+    if target.caching != "key" or not request.cache_key:
+        losses.add(first.at if first else request.path_of("cache"), _NO_EQUIVALENT)
     return _without(replace(request, cache=None), list(_marks(request)))
 
 

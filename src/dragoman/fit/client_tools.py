@@ -152,6 +152,9 @@ DESCRIPTIONS: dict[str, Description] = {
     ),
 }
 
+#: What models do badly unless they were trained on it, however well it is described.
+NEEDS_TRAINING = frozenset({"computer"})
+
 #: Facts about the user's machine that Anthropic's declarations carry beside the name.
 _STATED = {
     "display_width_px": "The screen is {} pixels wide.",

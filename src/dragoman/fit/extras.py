@@ -11,10 +11,28 @@ from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
 from dragoman.providers.profile import Target
 
-#: Bookkeeping of the source dialect: dropping it takes nothing from the conversation.
+#: Bookkeeping of the source dialect, and hints on its transport: dropping them takes nothing from the
+#: conversation.
 BOOKKEEPING = frozenset(
-    {"id", "index", "object", "status", "type", "caller", "phase", "annotations", "logprobs"}
+    {
+        "id",
+        "index",
+        "object",
+        "status",
+        "type",
+        "caller",
+        "phase",
+        "annotations",
+        "logprobs",
+        "eager_input_streaming",
+        "execution",
+    }
 )
+
+#: Names that begin so are notes of a reader to its own writer.
+NOTE = "@"
+#: The one note with something to lose: what a group of tools says of itself.
+GROUP = "@namespace"
 
 _REASON = "no other dialect has this field"
 
@@ -26,7 +44,7 @@ def extras(request: Request, target: Target, losses: Losses) -> Request:
     for name in ("tool_choice", "reasoning", "output"):
         part = getattr(request, name)
         if part is not None and part.extras:
-            _tell(request.path_of(name), part.extras, losses)
+            _tell(request.path_of(name), part.extras, losses, BOOKKEEPING | {"tools"})
     for tool in request.tools:
         _tell_tool(tool, losses)
     for turn in request.turns:
@@ -52,6 +70,9 @@ def _tell_tool(tool: Tool, losses: Losses) -> None:
     # What the vendors' own tools are set up with is the writers' business: some of it has equivalents.
     if tool.extras and tool.kind not in ("hosted", "typed"):
         _tell(tool.at, tool.extras, losses)
+    group = tool.extras.get(GROUP)
+    if isinstance(group, dict) and group.get("description"):
+        losses.add(f"{tool.at.rpartition('.')[0]}.description", "no other dialect describes groups of tools")
 
 
 def _tell(
@@ -59,5 +80,5 @@ def _tell(
 ) -> None:
     for name, value in extras.items():
         # Nothing, no, and none of them are what holds anyway.
-        if name not in ignored and value not in (None, False, "", [], {}):
+        if name not in ignored and not name.startswith(NOTE) and value not in (None, False, "", [], {}):
             losses.add(f"{at}.{name}" if at else name, _REASON)

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from dragoman.fit.editing import is_foreign, replace, with_blocks, with_turns
+from dragoman.fit.system import INSTRUCTING
 from dragoman.hub.content import AnyBlock, Reasoning, Refusal, Text, ToolCall, ToolResult
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, Turn
@@ -22,18 +23,21 @@ _SPOKEN = (ToolCall, Reasoning)
 
 
 def empties(request: Request, target: Target, losses: Losses) -> Request:
-    """Drop empty texts and turns that say nothing; a conversation's only turn may be empty."""
+    """Drop empty texts and turns that say nothing; the only turn of a conversation may be empty."""
     if not is_foreign(request, target):
         return request
-    turns = []
+    turns: list[Turn] = []
+    only: Turn | None = None
     for turn in request.turns:
         blocks = tuple(block for block in turn.blocks if not _says_nothing(block, target))
         if len(blocks) == len(turn.blocks):
             blocks = turn.blocks
         if blocks:
             turns.append(with_blocks(turn, blocks))
-    if not turns and request.turns and not target.user_first:
-        return request
+        elif turn.blocks and turn.role == "user":
+            only = turn
+    if only is not None and not target.turns_required and all(turn.role in INSTRUCTING for turn in turns):
+        turns.append(only)
     return with_turns(request, turns)
 
 

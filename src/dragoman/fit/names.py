@@ -237,4 +237,6 @@ def _renamed_choice(choice: ToolChoice, mapping: NameMap) -> ToolChoice:
     allowed = tuple(mapping.of("function", "", name)[1] for name in choice.allowed)
     if choice.mode != "named":
         namespace, name = choice.namespace, choice.name
-    return replace(choice, namespace=namespace, name=name, allowed=allowed)
+    if (namespace, name, allowed) == (choice.namespace, choice.name, choice.allowed):
+        return choice
+    return replace(choice, namespace=namespace, name=name, allowed=allowed, extras={})

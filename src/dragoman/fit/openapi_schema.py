@@ -4,6 +4,7 @@ References are inlined, alternatives unified, and what the subset cannot say is 
 The result is bounded however the schema refers to itself.
 """
 
+from dragoman.hub.errors import ClientProtocolError
 from dragoman.wire.fields import encode
 
 Schema = dict[str, object]
@@ -201,7 +202,7 @@ def _say_values(node: Schema, after: Schema, notes: list[str]) -> None:
     elif values and all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
         after.setdefault("type", "integer" if all(isinstance(value, int) for value in values) else "number")
         after["format"] = "enum"
-        after["enum"] = [encode(value).decode() for value in values]
+        after["enum"] = [encode(value, blame=ClientProtocolError).decode() for value in values]
     elif values:
         if all(isinstance(value, bool) for value in values):
             after.setdefault("type", "boolean")
@@ -232,5 +233,5 @@ def _say_description(node: Schema, after: Schema, notes: list[str]) -> None:
 
 
 def _note(name: str, value: object) -> str:
-    text = encode(value).decode()
+    text = encode(value, blame=ClientProtocolError).decode()
     return f"({name}: {text if len(text) <= MAX_NOTE else text[:MAX_NOTE] + '…'})"

@@ -1,7 +1,6 @@
 """The form of the answer: native where the target has it, an instruction where it has not."""
 
 from dragoman.fit.editing import is_foreign, replace
-from dragoman.fit.strictness import is_strict_schema
 from dragoman.fit.system import INSTRUCTING
 from dragoman.hub.content import Text
 from dragoman.hub.errors import ClientProtocolError
@@ -30,9 +29,6 @@ def output(request: Request, target: Target, losses: Losses) -> Request:
         return request
     if not wanted.name:
         wanted = replace(wanted, name=NAME)
-    if wanted.strict and not is_strict_schema(wanted.schema):
-        losses.add(f"{request.path_of('output')}.strict", "the schema leaves too much open")
-        wanted = replace(wanted, strict=None)
     return request if wanted is request.output else replace(request, output=wanted)
 
 

@@ -18,24 +18,10 @@ ONE = ("items", "additionalProperties", "not", "if", "then", "else", "contains",
 MANY = ("anyOf", "oneOf", "allOf", "prefixItems")
 NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
 
-#: Google writes types in capitals and sizes as texts.
-TYPES = {
-    "STRING": "string",
-    "NUMBER": "number",
-    "INTEGER": "integer",
-    "BOOLEAN": "boolean",
-    "ARRAY": "array",
-    "OBJECT": "object",
-    "NULL": "null",
-}
-SIZES = ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties")
-
 #: Words of one vendor or one draft that other validators refuse or misread. `encrypted` is Codex's.
 MARKS = ("encrypted", "propertyOrdering")
 
 MAX_DEPTH = 100
-
-_GONE = object()
 
 
 def schemas(request: Request, target: Target, losses: Losses) -> Request:
@@ -98,13 +84,10 @@ def _cleaned(schema: Schema, depth: int) -> Schema:
                 if after is not value:
                     changes[name] = after
     marked = "$schema" in schema or any(type(schema.get(mark)) in (bool, list) for mark in MARKS)
-    googled = _googled(schema)
-    if not changes and not marked and not googled:
+    if not changes and not marked:
         return schema
     kept = {name: value for name, value in schema.items() if name != "$schema" and not _is_mark(name, value)}
-    kept |= changes
-    kept |= googled
-    return {name: value for name, value in kept.items() if value is not _GONE}
+    return kept | changes
 
 
 def _is_mark(name: str, value: object) -> bool:
@@ -125,24 +108,6 @@ def _cleaned_part(name: str, value: object, depth: int) -> object:
         children = [_cleaned(child, depth + 1) if isinstance(child, dict) else child for child in value]
         return value if all(map(_same, children, value)) else children
     return value
-
-
-def _googled(schema: Schema) -> Schema:
-    """What Google's spelling has to become, keyword by keyword."""
-    changes: Schema = {}
-    kind = schema.get("type")
-    if isinstance(kind, str) and kind in TYPES:
-        changes["type"] = kind = TYPES[kind]
-        if schema.get("format") == "enum":
-            changes["format"] = _GONE
-    if schema.get("nullable") is True and isinstance(kind, str):
-        changes["type"] = [kind, "null"]
-        changes["nullable"] = _GONE
-    for name in SIZES:
-        size = schema.get(name)
-        if isinstance(size, str) and size.isascii() and size.isdigit() and len(size) < 20:
-            changes[name] = int(size)
-    return changes
 
 
 def _same(one: object, other: object) -> bool:

@@ -7,7 +7,7 @@ text about a tool calls it what the model will call it.
 
 from collections.abc import Iterable
 
-from dragoman.fit.client_tools import Description, described
+from dragoman.fit.client_tools import NEEDS_TRAINING, Description, described
 from dragoman.fit.editing import calls_of, edit_blocks, is_foreign, replace, with_blocks, with_turns
 from dragoman.fit.names import BUILT_IN, Key, key_of
 from dragoman.fit.strictness import is_strict_schema
@@ -119,6 +119,8 @@ def _fitted(tool: Tool, request: Request, target: Target, losses: Losses) -> Too
         if converted is None:
             losses.add(tool.at, f"no other model knows the tool family {tool.family!r}")
             return None
+        if tool.family in NEEDS_TRAINING:
+            losses.add(tool.at, "only models that were trained on this tool use it well")
         tool = converted
     return _with_settled_flags(tool, request, target, losses)
 

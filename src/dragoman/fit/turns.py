@@ -70,12 +70,14 @@ def _merged(before: Turn, after: Turn, target: Target) -> Turn:
 
 def user_first(request: Request, target: Target, losses: Losses) -> Request:
     """Somebody has to speak to the model before it answers."""
-    if not target.user_first:
-        return request
     front = next(
         (at for at, turn in enumerate(request.turns) if turn.role not in INSTRUCTING), len(request.turns)
     )
-    if front < len(request.turns) and request.turns[front].role != "assistant":
+    is_empty = front == len(request.turns)
+    needed = (
+        target.turns_required if is_empty else target.user_first and request.turns[front].role == "assistant"
+    )
+    if not needed:
         return request
     opening = Turn(role="user", blocks=(Text(text=OPENING),))
     return replace(request, turns=(*request.turns[:front], opening, *request.turns[front:]))

@@ -94,6 +94,8 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     #: Texts and stop sequences of nothing but blanks are accepted.
     blank_text: bool = True
     user_first: bool = False
+    #: System texts alone are not a conversation.
+    turns_required: bool = False
     prefill: bool = True
 
     reasoning: ReasoningStyle | None = None
@@ -173,6 +175,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     joins_text: bool | None = None
     blank_text: bool | None = None
     user_first: bool | None = None
+    turns_required: bool | None = None
     prefill: bool | None = None
     reasoning: ReasoningStyle | None = None
     efforts: tuple[Effort, ...] | None = None
@@ -220,6 +223,7 @@ DIALECT_FACTS: Mapping[str, Mapping[str, object]] = {
         "system": "leading",
         "developer_role": False,
         "user_first": True,
+        "turns_required": True,
         "alternation": True,
         "blank_text": False,
         "prefill": False,
@@ -276,6 +280,7 @@ DIALECT_FACTS: Mapping[str, Mapping[str, object]] = {
         "call_id_limit": 64,
         "error_flag": False,
         "strict_results": True,
+        "turns_required": True,
         "prefill": False,
         "reasoning": "effort",
         "sampling": frozenset({"temperature", "top_p", "logprobs", "verbosity"}),
@@ -307,6 +312,7 @@ DIALECT_FACTS: Mapping[str, Mapping[str, object]] = {
         "developer_role": False,
         "alternation": True,
         "user_first": True,
+        "turns_required": True,
         "prefill": False,
         "reasoning": "budget",
         "efforts": ("none", "minimal", "low", "medium", "high", "xhigh", "max"),

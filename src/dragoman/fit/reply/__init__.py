@@ -18,7 +18,14 @@ from dragoman.hub.loss import Losses
 
 
 class Stage(Protocol):
-    """A step on events. Grammatical in, grammatical out."""
+    """A step on events. Grammatical in, grammatical out.
+
+    `passes` are the kinds of event that it would, as things stand, give back as they are; asking is cheaper
+    than feeding, and most of a reply is deltas that most stages have nothing to say about.
+    """
+
+    @property
+    def passes(self) -> frozenset[type]: ...
 
     def feed(self, event: ReplyEvent) -> list[ReplyEvent]: ...
 

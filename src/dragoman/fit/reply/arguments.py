@@ -8,7 +8,7 @@ text, because what went out cannot be recalled and what came must not vanish.
 from dragoman.fit.editing import replace
 from dragoman.fit.tools import INPUT
 from dragoman.hub.content import ToolCall
-from dragoman.hub.events import ArgumentsDelta, BlockClosed, BlockOpened, ReplyEvent
+from dragoman.hub.events import DELTAS, ArgumentsDelta, BlockClosed, BlockOpened, ReplyEvent
 from dragoman.hub.loss import Losses
 from dragoman.wire.fields import encode
 from dragoman.wire.partial_json import JsonPrefix
@@ -64,6 +64,8 @@ class _Arguments:
 
 class ArgumentsStage:
     __slots__ = ("_calls", "_losses", "_texts")
+
+    passes = DELTAS - {ArgumentsDelta}
 
     def __init__(self, losses: Losses) -> None:
         self._losses = losses

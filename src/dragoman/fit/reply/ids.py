@@ -3,11 +3,13 @@
 from dragoman.fit.editing import replace
 from dragoman.fit.ids import ClientIds
 from dragoman.hub.content import ToolCall
-from dragoman.hub.events import BlockOpened, ReplyEvent
+from dragoman.hub.events import DELTAS, BlockOpened, ReplyEvent
 
 
 class IdsStage:
     __slots__ = ("_ids",)
+
+    passes = DELTAS
 
     def __init__(self, taken: frozenset[str]) -> None:
         self._ids = ClientIds(taken)

@@ -10,12 +10,14 @@ from dragoman.fit.editing import replace
 from dragoman.fit.names import Known, WireName
 from dragoman.fit.tools import INPUT
 from dragoman.hub.content import ToolCall
-from dragoman.hub.events import ArgumentsDelta, BlockClosed, BlockOpened, ReplyEvent
+from dragoman.hub.events import DELTAS, ArgumentsDelta, BlockClosed, BlockOpened, ReplyEvent
 from dragoman.wire.partial_json import StringMember
 
 
 class NamesStage:
     __slots__ = ("_inputs", "_names", "_unwraps")
+
+    passes = DELTAS - {ArgumentsDelta}
 
     def __init__(self, names: Mapping[WireName, Known], *, unwraps: bool) -> None:
         self._names = names

@@ -29,7 +29,7 @@ class SealsStage:
 
     def __init__(self) -> None:
         self._next = 0
-        self._shifted = False
+        self.passes: frozenset[type] = frozenset({TextDelta})
         #: The new number of each open block.
         self._numbers: dict[int, int] = {}
         self._waiting: BlockOpened | None = None
@@ -38,9 +38,6 @@ class SealsStage:
         self._texts: dict[int, Seal | None] = {}
 
     def feed(self, event: ReplyEvent) -> list[ReplyEvent]:
-        kind = type(event)
-        if kind is TextDelta and not self._shifted:
-            return [event]
         if isinstance(event, TextDelta | ArgumentsDelta | ReasoningDelta | CitationAdded):
             return [*self._released(event.index), self._renumbered(event)]
         if isinstance(event, SealAttached):
@@ -103,7 +100,7 @@ class SealsStage:
     def _carrier(self, seal: Seal, form: str) -> list[ReplyEvent]:
         number = self._next
         self._next += 1
-        self._shifted = True
+        self.passes = frozenset()
         return [BlockOpened(number, Reasoning(seal=seal, form=form)), BlockClosed(number)]
 
     def _renumbered(

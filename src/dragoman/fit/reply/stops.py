@@ -25,6 +25,9 @@ _INDEXED = (TextDelta, ArgumentsDelta, ReasoningDelta, SealAttached, CitationAdd
 
 
 class StopsStage:
+    #: A cut can come with any text, and changes what becomes of everything after it.
+    passes: frozenset[type] = frozenset()
+
     def __init__(self, stops: tuple[str, ...]) -> None:
         self._stops = stops
         self._longest = max(map(len, stops))

@@ -1,0 +1,107 @@
+"""Images, documents, audio and video on their way to targets that may not take them."""
+
+import pytest
+
+from dragoman.hub.content import Media, MediaKind, Text, ToolResult
+from tests.fit.building import call, fitted, request, result, shape, turn
+
+IMAGE = Media(kind="image", media_type="image/png", data="AAAA", at="messages[0].content[1]")
+
+
+@pytest.mark.rule("H46", "R130")
+def test_an_image_stays_where_images_are_seen() -> None:
+    asked = request(turn("user", "Look", IMAGE))
+    assert fitted(asked, "openai_chat")[0].turns == asked.turns
+
+
+@pytest.mark.rule("H46", "R36")
+def test_a_model_without_eyes_is_told_that_there_was_an_image() -> None:
+    after, losses = fitted(request(turn("user", "Look", IMAGE)), "openai_chat", images=False)
+    assert shape(after.turns) == [["user", "Look", "[image left out]"]]
+    assert losses == ["messages[0].content[1]: the target takes no image"]
+
+
+@pytest.mark.rule("H47")
+@pytest.mark.parametrize(
+    ("kind", "dialect"),
+    [("audio", "anthropic"), ("video", "anthropic"), ("audio", "openai_responses"), ("video", "openai_chat")],
+)
+def test_sound_and_film_are_told_as_lost_where_they_are_not_taken(kind: MediaKind, dialect: str) -> None:
+    after, losses = fitted(request(turn("user", Media(kind=kind, data="AAAA", at="here"))), dialect)
+    assert shape(after.turns) == [["user", f"[{kind} left out]"]]
+    assert losses == [f"here: the target takes no {kind}"]
+
+
+@pytest.mark.rule("H45", "R130")
+def test_a_document_of_text_becomes_text_where_documents_are_not_taken() -> None:
+    document = Media(kind="document", media_type="text/plain", text="All of it.", title="Notes")
+    after, losses = fitted(request(turn("user", document)), "openai_chat", documents=False)
+    assert shape(after.turns) == [["user", "Notes\n\nAll of it."]]
+    assert losses == []
+
+
+@pytest.mark.rule("H45")
+@pytest.mark.parametrize(
+    "block",
+    [
+        Media(kind="document", file_id="file_1", at="here"),
+        Media(kind="image", url="gs://bucket/a.png", at="here"),
+    ],
+)
+def test_what_is_stored_with_one_vendor_cannot_go_to_another(block: Media) -> None:
+    after, losses = fitted(request(turn("user", block)), "openai_chat")
+    assert isinstance(after.turns[0].blocks[0], Text)
+    assert len(losses) == 1
+    home = request(turn("user", block), dialect="openai_chat")
+    assert fitted(home, "openai_chat")[0] is home
+
+
+@pytest.mark.rule("H20", "R36", "P38")
+def test_an_image_in_a_result_moves_behind_the_results_and_says_whose_it_is() -> None:
+    asked = request(
+        turn("user", "Hi"),
+        turn("assistant", call("1"), call("2")),
+        turn("tool", result("1", "Here:", IMAGE), result("2", "b")),
+        turn("user", "So?"),
+    )
+    after, losses = fitted(asked, "openai_chat")
+    assert shape(after.turns)[2:] == [
+        ["tool", "result 1: Here: [image: see the next message]", "result 2: b"],
+        ["user", "The image that call 1 returned:", "Media"],
+        ["user", "So?"],
+    ]
+    assert after.turns[3].blocks[1] == IMAGE
+    assert losses == []
+
+
+@pytest.mark.rule("H20", "H41")
+def test_where_sides_alternate_the_image_joins_the_users_turn() -> None:
+    asked = request(turn("user", "Hi"), turn("assistant", call("1")), turn("user", result("1", IMAGE), "So?"))
+    after, _ = fitted(asked, "gemini", media_in_results=False)
+    assert [type(block).__name__ for block in after.turns[2].blocks] == [
+        "ToolResult",
+        "Text",
+        "Media",
+        "Text",
+    ]
+
+
+@pytest.mark.rule("H20", "P38")
+@pytest.mark.parametrize("dialect", ["anthropic", "openai_responses", "gemini"])
+def test_an_image_in_a_result_stays_where_results_take_images(dialect: str) -> None:
+    asked = request(turn("user", "Hi"), turn("assistant", call("1")), turn("tool", result("1", IMAGE)))
+    (answer,) = fitted(asked, dialect)[0].turns[2].blocks
+    assert isinstance(answer, ToolResult)
+    assert answer.content == (IMAGE,)
+
+
+def test_an_image_that_the_assistant_made_is_taken_back_by_gemini_alone() -> None:
+    asked = request(turn("user", "Draw"), turn("assistant", IMAGE), turn("user", "Nice"))
+    assert shape(fitted(asked, "gemini")[0].turns)[1] == ["assistant", "Media"]
+    assert shape(fitted(asked, "anthropic")[0].turns)[1] == ["assistant", "[image left out]"]
+
+
+def test_at_home_the_same_passes_heed_what_the_profile_says() -> None:
+    asked = request(turn("user", IMAGE), dialect="openai_chat")
+    assert fitted(asked, "openai_chat")[0] is asked
+    assert shape(fitted(asked, "openai_chat", images=False)[0].turns) == [["user", "[image left out]"]]

@@ -1,0 +1,251 @@
+"""Schemas on their way to another dialect."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragoman.fit.openapi_schema import as_openapi
+from dragoman.fit.schemas import cleaned
+from dragoman.fit.strictness import is_strict_schema
+from dragoman.hub.request import OutputFormat
+from dragoman.wire.fields import deeper_than
+from tests.fit.building import fitted, function, request, turn
+
+Schema = dict[str, object]
+
+
+def schema_at(dialect: str, schema: Schema | None, **facts: object) -> Schema | None:
+    after, _ = fitted(request(turn("user", "Hi"), tools=(function("a", schema=schema),)), dialect, **facts)
+    return after.tools[0].schema
+
+
+def subset(schema: Schema) -> object:
+    """What becomes of one member in Gemini's subset."""
+    parameters = schema_at("gemini", {"type": "object", "properties": {"x": schema}}, json_schema=False)
+    assert parameters
+    properties = parameters["properties"]
+    assert isinstance(properties, dict)
+    return properties["x"]
+
+
+@pytest.mark.rule("R12")
+def test_a_schema_without_anything_to_change_is_the_same_object() -> None:
+    schema: Schema = {
+        "type": "object",
+        "properties": {"a": {"type": "array", "items": {"anyOf": [{"const": 1}]}}},
+        "required": ["a"],
+        "additionalProperties": False,
+    }
+    assert schema_at("openai_chat", schema) is schema
+
+
+@pytest.mark.rule("R12", "H34")
+def test_what_only_the_source_understands_is_dropped_at_any_depth() -> None:
+    schema: Schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "type": "object",
+        "properties": {"a": {"type": "string", "encrypted": True}, "b": {"anyOf": [{"encrypted": True}]}},
+        "required": ["a"],
+        "additionalProperties": False,
+    }
+    assert schema_at("openai_chat", schema) == {
+        "type": "object",
+        "properties": {"a": {"type": "string"}, "b": {"anyOf": [{}]}},
+        "required": ["a"],
+        "additionalProperties": False,
+    }
+
+
+@pytest.mark.rule("R12")
+def test_a_member_that_is_called_like_such_a_keyword_stays() -> None:
+    schema: Schema = {
+        "type": "object",
+        "properties": {"encrypted": {"type": "boolean"}, "$schema": {"default": {"encrypted": True}}},
+    }
+    assert cleaned(schema) is schema
+
+
+@pytest.mark.rule("R12", "H34", "H35")
+@pytest.mark.parametrize("schema", [None, {}, {"type": "object"}, {"type": ["object", "null"]}])
+def test_a_schema_is_at_least_one_of_an_object_without_members(schema: Schema | None) -> None:
+    assert schema_at("anthropic", schema) == {"type": "object", "properties": {}}
+
+
+@pytest.mark.rule("R12")
+def test_a_schema_of_something_else_is_replaced_and_told() -> None:
+    asked = request(turn("user", "Hi"), tools=(function("a", schema={"type": "string"}),))
+    after, losses = fitted(asked, "openai_chat")
+    assert after.tools[0].schema == {"type": "object", "properties": {}}
+    assert losses == ["tool a: the schema is not one of an object"]
+
+
+def test_alternatives_at_the_top_get_the_type_that_vendors_insist_on() -> None:
+    schema: Schema = {"anyOf": [{"required": ["a"]}], "properties": {"a": {}}}
+    assert schema_at("openai_chat", schema) == {"type": "object", **schema}
+
+
+@pytest.mark.rule("H35")
+def test_no_members_are_no_schema_in_the_subset() -> None:
+    assert schema_at("gemini", {"type": "object", "properties": {}}, json_schema=False) is None
+
+
+@pytest.mark.rule("H34")
+@pytest.mark.parametrize(
+    ("schema", "expected"),
+    [
+        ({"const": "a"}, {"type": "string", "enum": ["a"]}),
+        ({"enum": [1, 2]}, {"type": "integer", "format": "enum", "enum": ["1", "2"]}),
+        ({"enum": ["a", None]}, {"type": "string", "enum": ["a"], "nullable": True}),
+        ({"enum": [True]}, {"type": "boolean", "description": "(one of: [true])"}),
+        ({"type": ["string", "null"]}, {"type": "string", "nullable": True}),
+        ({"type": ["string", "integer"]}, {"anyOf": [{"type": "string"}, {"type": "integer"}]}),
+        ({"oneOf": [{"type": "string"}, {"type": "null"}]}, {"type": "string", "nullable": True}),
+        (
+            {"anyOf": [{"type": "string"}, {"type": "number"}]},
+            {"anyOf": [{"type": "string"}, {"type": "number"}]},
+        ),
+        (
+            {"type": "integer", "exclusiveMinimum": 0},
+            {"type": "integer", "description": "(exclusiveMinimum: 0)"},
+        ),
+        (
+            {"type": "string", "format": "uri", "description": "Where."},
+            {"type": "string", "description": "Where. (format: uri)"},
+        ),
+        ({"type": "string", "format": "date-time"}, {"type": "string", "format": "date-time"}),
+        ({"type": "object", "additionalProperties": False}, {"type": "object"}),
+        ({"type": "array"}, {"type": "array", "items": {"type": "string"}}),
+        (True, {"type": "string", "description": "(any JSON value)"}),
+        ({}, {"type": "string", "description": "(any JSON value)"}),
+        (
+            {
+                "allOf": [{"properties": {"a": {"type": "string"}}, "required": ["a"]}, {"title": "T"}],
+                "type": "object",
+            },
+            {"title": "T", "type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]},
+        ),
+    ],
+)
+def test_the_subset_says_it_otherwise(schema: Schema, expected: Schema) -> None:
+    assert subset(schema) == expected
+
+
+@pytest.mark.rule("H34")
+def test_references_are_inlined() -> None:
+    schema: Schema = {
+        "type": "object",
+        "properties": {"a": {"$ref": "#/$defs/A", "description": "Mine."}},
+        "$defs": {"A": {"$ref": "#/$defs/B"}, "B": {"type": "integer"}},
+    }
+    assert as_openapi(schema) == {
+        "type": "object",
+        "properties": {"a": {"type": "integer", "description": "Mine."}},
+    }
+
+
+@pytest.mark.rule("H34")
+def test_a_schema_that_contains_itself_ends() -> None:
+    schema: Schema = {
+        "type": "object",
+        "properties": {"children": {"type": "array", "items": {"$ref": "#"}}},
+    }
+    assert as_openapi(schema) == {
+        "type": "object",
+        "properties": {
+            "children": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "children": {
+                            "type": "array",
+                            "items": {"type": "object", "description": "(the same structure again)"},
+                        }
+                    },
+                },
+            }
+        },
+    }
+
+
+@pytest.mark.rule("H34")
+def test_references_that_multiply_stay_bounded() -> None:
+    definitions: Schema = {
+        f"d{n}": {"type": "object", "properties": {x: {"$ref": f"#/$defs/d{n + 1}"} for x in "abcdefgh"}}
+        for n in range(12)
+    }
+    converted = as_openapi({"$ref": "#/$defs/d0", "$defs": definitions})
+    assert len(str(converted)) < 2_000_000
+
+
+def test_absurd_depth_is_cut() -> None:
+    schema: Schema = {}
+    for _ in range(150):
+        schema = {"type": "object", "properties": {"a": schema}, "$schema": "x"}
+    assert not deeper_than(140, as_openapi(schema))
+    assert "$schema" not in cleaned(schema)
+
+
+@pytest.mark.rule("H57")
+def test_the_schema_of_the_answer_is_cleaned_too() -> None:
+    output = OutputFormat(kind="json_schema", schema={"$schema": "x", "type": "object"})
+    after, _ = fitted(request(turn("user", "Hi"), output=output), "openai_chat")
+    assert after.output
+    assert after.output.schema == {"type": "object"}
+
+
+@pytest.mark.rule("P34")
+@pytest.mark.parametrize(
+    ("schema", "strict"),
+    [
+        ({"type": "object", "properties": {}, "additionalProperties": False}, True),
+        ({"type": "object", "properties": {}}, False),
+        ({"type": "object", "properties": {"a": {}}, "additionalProperties": False}, False),
+        (
+            {
+                "type": "object",
+                "properties": {"a": {"type": ["object", "null"], "properties": {"b": {}}}},
+                "required": ["a"],
+                "additionalProperties": False,
+            },
+            False,
+        ),
+        (None, False),
+    ],
+)
+def test_a_schema_is_strict_only_as_a_whole(schema: Schema | None, strict: bool) -> None:
+    assert is_strict_schema(schema) is strict
+
+
+words = st.sampled_from(
+    [
+        "type",
+        "properties",
+        "items",
+        "anyOf",
+        "allOf",
+        "oneOf",
+        "$ref",
+        "enum",
+        "const",
+        "required",
+        "$defs",
+        "a",
+    ]
+)
+values = st.recursive(
+    st.sampled_from(
+        [None, True, 1, "object", "string", "#", "#/$defs/a", "#/properties/a", "null", ["a", "null"]]
+    ),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@pytest.mark.rule("H34")
+@settings(max_examples=100)
+@given(st.dictionaries(words, values, max_size=5))
+def test_any_schema_can_be_converted_and_converting_twice_changes_no_more(schema: Schema) -> None:
+    once = as_openapi(cleaned(schema))
+    assert as_openapi(cleaned(once)) == once
+    is_strict_schema(schema)

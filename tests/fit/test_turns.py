@@ -1,0 +1,81 @@
+"""Who begins, who alternates, who has the last word."""
+
+import pytest
+
+from dragoman.hub.request import Request
+from tests.fit.building import call, fitted, request, result, shape, turn
+
+USER = turn("user", "Hi")
+
+
+@pytest.mark.rule("H41")
+@pytest.mark.parametrize("dialect", ["anthropic", "gemini"])
+def test_turns_of_one_side_are_merged_where_sides_must_alternate(dialect: str) -> None:
+    asked = request(
+        USER,
+        turn("user", "there"),
+        turn("assistant", call("1")),
+        turn("tool", result("1", "a")),
+        turn("user", "So?"),
+        turn("user", "Well?"),
+    )
+    assert shape(fitted(asked, dialect)[0].turns) == [
+        ["user", "Hi", "there"],
+        ["assistant", "call 1"],
+        ["user", "result 1: a", "So?", "Well?"],
+    ]
+
+
+@pytest.mark.rule("H41")
+def test_elsewhere_turns_stay_as_they_are() -> None:
+    asked = request(USER, turn("user", "there"))
+    assert fitted(asked, "openai_chat")[0].turns == asked.turns
+
+
+@pytest.mark.rule("H41")
+def test_a_strict_chat_template_gets_texts_parted_by_a_blank_line() -> None:
+    asked = request(USER, turn("user", "there"))
+    assert shape(fitted(asked, "openai_chat", alternation=True)[0].turns) == [["user", "Hi", "\n\nthere"]]
+
+
+@pytest.mark.rule("H42")
+@pytest.mark.parametrize("dialect", ["anthropic", "gemini"])
+def test_somebody_speaks_before_the_assistant_does(dialect: str) -> None:
+    asked = request(turn("system", "S"), turn("assistant", "Hello!"), turn("user", "Hi"))
+    assert [each.role for each in fitted(asked, dialect)[0].turns] == ["system", "user", "assistant", "user"]
+    assert [each.role for each in fitted(asked, "openai_chat")[0].turns] == ["system", "assistant", "user"]
+
+
+@pytest.mark.rule("H42", "P68")
+@pytest.mark.parametrize("dialect", ["anthropic", "gemini", "openai_responses"])
+def test_a_system_text_alone_is_no_conversation(dialect: str) -> None:
+    asked = request(turn("system", "S"))
+    assert [each.role for each in fitted(asked, dialect)[0].turns] == ["system", "user"]
+    assert fitted(asked, "openai_chat")[0].turns == asked.turns
+
+
+def prefilled(dialect: str = "elsewhere") -> Request:
+    return request(USER, turn("assistant", "The answer is ", at="messages[1]"), dialect=dialect)
+
+
+@pytest.mark.rule("H44")
+def test_a_begun_answer_is_asked_to_be_continued_where_it_cannot_be() -> None:
+    after, losses = fitted(prefilled(), "openai_chat")
+    assert shape(after.turns)[1:] == [
+        ["assistant", "The answer is "],
+        ["user", "Continue exactly where your last message ended."],
+    ]
+    assert losses == ["messages[1]: the target cannot go on from a begun answer and was asked to continue it"]
+
+
+@pytest.mark.rule("H44")
+def test_a_begun_answer_stays_where_it_can_be_continued_without_trailing_blanks() -> None:
+    after, losses = fitted(prefilled(), "anthropic", prefill=True)
+    assert shape(after.turns)[1:] == [["assistant", "The answer is"]]
+    assert losses == []
+
+
+@pytest.mark.rule("H44")
+def test_at_home_a_begun_answer_is_left_to_the_vendor() -> None:
+    asked = prefilled("anthropic")
+    assert fitted(asked, "anthropic")[0] is asked
