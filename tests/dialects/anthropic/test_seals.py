@@ -118,21 +118,38 @@ def test_thought_with_neither_words_nor_seal_is_not_written() -> None:
 
 
 @pytest.mark.rule("H6", "P42", "P43")
-def test_an_envelope_for_a_call_is_carried_as_it_is_and_seals_the_call_again() -> None:
-    envelope = wrap([Carried(kind="call", seal=FOREIGN, call_id="call_1")])
-    carrier = Reasoning(seal=Seal("gemini", "gemini-3", envelope))
+def test_the_carrier_of_a_calls_seal_becomes_redacted_thinking_and_seals_the_call_again() -> None:
     content = content_after(
-        BlockOpened(0, carrier),
+        BlockOpened(0, Reasoning(seal=FOREIGN, form="carrier:call:call_1")),
         BlockClosed(0),
         BlockOpened(1, ToolCall(id="call_1", name="ls")),
         ArgumentsDelta(1, "{}"),
         BlockClosed(1),
     )
-    assert content[0] == {"type": "redacted_thinking", "data": envelope}
     assert [block["type"] for block in content] == ["redacted_thinking", "tool_use"]
     (back,) = blocks_back(content)
     assert isinstance(back, ToolCall)
     assert back.seal == FOREIGN
+
+
+@pytest.mark.rule("P42")
+def test_the_carrier_of_a_texts_seal_waits_for_the_next_block() -> None:
+    text: list[ReplyEvent] = [BlockOpened(0, Text(text="Look.")), BlockClosed(0)]
+    sealed = Reasoning(seal=FOREIGN, form="carrier:text")
+    carrier: list[ReplyEvent] = [BlockOpened(1, sealed), BlockClosed(1)]
+    call: list[ReplyEvent] = [BlockOpened(2, ToolCall(id="call_1", name="ls")), BlockClosed(2)]
+    content = content_after(*text, *carrier, *call)
+    assert [block["type"] for block in content] == ["text", "redacted_thinking", "tool_use"]
+    back = blocks_back(content)[0]
+    assert isinstance(back, Text)
+    assert back.seal == FOREIGN
+    assert content_after(*text, *carrier) == [{"type": "text", "text": "Look."}]
+
+
+def test_a_seal_that_is_an_envelope_already_is_carried_as_it_is() -> None:
+    envelope = wrap([Carried(kind="call", seal=FOREIGN, call_id="call_1")])
+    (block,) = content_after(*thought(0, seal=Seal("gemini", "gemini-3", envelope)))
+    assert block == {"type": "redacted_thinking", "data": envelope}
 
 
 def test_a_seal_that_stands_on_a_call_is_carried_before_it() -> None:

@@ -139,13 +139,13 @@ class ContentWriter:
         if not self._own:
             self._lose(block.at, "a call of another vendor's own tool")
             return None
-        return self._common(write_call(block), block)
+        return write_call(block)
 
     def _hosted_result(self, block: HostedResult) -> Json | None:
         if not self._own:
             self._lose(block.at, "the result of another vendor's own tool")
             return None
-        return self._common(write_result(block), block)
+        return write_result(block)
 
     def _opaque(self, block: Opaque) -> Json | None:
         if self._own:

@@ -7,11 +7,15 @@ import re
 from collections.abc import Callable, Iterator
 
 from dragoman.dialects.anthropic.calls import arguments_of, input_of
-from dragoman.dialects.anthropic.spelling import list_of, object_of, take_text, text_of
+from dragoman.dialects.anthropic.spelling import add_common, list_of, object_of, take_text, text_of
 from dragoman.dialects.base import Json
 from dragoman.hub.content import HostedCall, HostedResult, Opaque
 
 CALLS = frozenset({"server_tool_use", "mcp_tool_use"})
+
+#: Notes to our own writer: the family and the readable text stand for these elsewhere.
+_NAME = "@name"
+_CONTENT = "@content"
 _RESULT = "_tool_result"
 
 #: Names of server tools and of their results, in the order of the search, and the family they belong to.
@@ -40,8 +44,10 @@ def is_result(kind: str) -> bool:
 def read_call(value: Json, at: str = "", arguments: str | None = None) -> HostedCall:
     """Takes the object apart. `arguments` are those that a stream told apart from the block."""
     kind = take_text(value, "type")
-    name = text_of(value.get("name"))
+    name = take_text(value, "name")
     given = value.pop("input", None)
+    if name:
+        value[_NAME] = name
     if arguments is None:
         arguments = arguments_of(given)
     return HostedCall(
@@ -55,19 +61,21 @@ def read_call(value: Json, at: str = "", arguments: str | None = None) -> Hosted
 
 
 def write_call(call: HostedCall) -> Json:
-    return {
+    written: Json = {
         "type": call.form or "server_tool_use",
         "id": call.id,
-        "name": call.extras.get("name", call.tool),
+        "name": call.extras.get(_NAME, call.tool),
         "input": input_of(call.arguments),
-        **{name: value for name, value in call.extras.items() if name != "name"},
     }
+    return add_common(written, call.cache, call.extras, own=True)
 
 
 def read_result(value: Json, at: str = "") -> HostedResult:
-    """Takes the object apart; `content` stays whole in the extras."""
+    """Takes the object apart; the content stays whole beside its text."""
     kind = take_text(value, "type")
-    content = value.get("content")
+    content = value.pop("content", None)
+    if content is not None:
+        value[_CONTENT] = content
     error = text_of(object_of(content).get("error_code"))
     return HostedResult(
         at=at,
@@ -81,7 +89,10 @@ def read_result(value: Json, at: str = "") -> HostedResult:
 
 
 def write_result(result: HostedResult) -> Json:
-    return {"type": result.form, "tool_use_id": result.call_id, **result.extras}
+    written: Json = {"type": result.form, "tool_use_id": result.call_id}
+    if _CONTENT in result.extras:
+        written["content"] = result.extras[_CONTENT]
+    return add_common(written, result.cache, result.extras, own=True)
 
 
 def read_opaque(kind: str, value: Json, at: str = "") -> Opaque:

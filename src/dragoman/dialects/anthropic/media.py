@@ -7,6 +7,9 @@ from dragoman.dialects.base import Json
 from dragoman.hub.content import Media, MediaKind
 from dragoman.wire.fields import Fields
 
+#: A note to our own writer: what the hub's fields do not hold of the source.
+_SOURCE = "@source"
+
 KINDS: dict[str, MediaKind] = {"image": "image", "document": "document"}
 
 #: What each kind of source holds its content in, by the name of the hub's field.
@@ -27,14 +30,14 @@ def read_media(kind: MediaKind, fields: Fields, at: str) -> Media:
     media_type = take_text(source, "media_type") if content else ""
     if not held or not content:
         # A document of blocks, or a source of a kind to come: kept whole, and told as text where it has any.
-        fields.rest()["source"] = source
+        fields.rest()[_SOURCE] = source
         text = _block_text(source)
         return Media(
             kind=kind, at=at, cache=cache, title=title, text=text, form="source", extras=fields.rest()
         )
     form = text_of(source.pop("type"))
     if source:
-        fields.rest()["source"] = source
+        fields.rest()[_SOURCE] = source
     values: dict[str, str] = {held[0]: content}
     return Media(
         kind=kind,
@@ -58,12 +61,12 @@ def _block_text(source: Json) -> str:
 def write_media(media: Media, *, own: bool) -> Json | None:
     """None: Anthropic does not take this kind of media, or media in this form."""
     if own and media.form == "source":
-        return _with_title(media, {"type": media.kind, "source": media.extras.get("source")})
+        return _with_title(media, {"type": media.kind, "source": media.extras.get(_SOURCE)})
     source = next((made for write in _WRITERS if (made := write(media)) is not None), None)
     if media.kind not in KINDS or source is None:
         return None
     if own:
-        source |= object_of(media.extras.get("source"))
+        source |= object_of(media.extras.get(_SOURCE))
     return _with_title(media, {"type": media.kind, "source": source})
 
 

@@ -11,6 +11,9 @@ from dragoman.wire.fields import Fields, encode
 
 NAME = "anthropic"
 
+#: Names in extras that begin so are no fields of the client's but notes of our reader to our writer.
+NOTE = "@"
+
 #: The lifetimes that a cache mark may name.
 LIFETIMES = frozenset({"5m", "1h"})
 
@@ -78,5 +81,6 @@ def add_common(written: Json, cache: CacheMark | None, extras: Extras, *, own: b
         written["cache_control"] = write_cache(cache, own=own)
     if own and extras:
         for name, value in extras.items():
-            written.setdefault(name, value)
+            if not name.startswith(NOTE):
+                written.setdefault(name, value)
     return written

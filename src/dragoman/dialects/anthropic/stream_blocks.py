@@ -14,7 +14,9 @@ from dragoman.dialects.anthropic.spelling import NAME, restore_empty
 from dragoman.dialects.base import Json
 from dragoman.hub.content import Citation, Reasoning, ToolCall
 from dragoman.hub.seal import Carried, Seal, is_wrapped, wrap
+from dragoman.wire.fields import encode
 
+#: For plain strings, which always encode; what a stranger nested goes through `encode`.
 _encode = msgspec.json.Encoder().encode
 
 #: Clients demand a signature on every thinking block; this one says that there is none.
@@ -30,12 +32,12 @@ _STOP = b'event: content_block_stop\ndata: {"type":"content_block_stop","index":
 
 
 def start_frame(index: int, block: Json) -> bytes:
-    return _START % (index, _encode(block))
+    return _START % (index, encode(block))
 
 
 def whole_frames(index: int, block: Json) -> bytes:
     """A block that starts complete and takes no deltas."""
-    return _START % (index, _encode(block)) + _STOP % index
+    return start_frame(index, block) + _STOP % index
 
 
 def envelope_of(seal: Seal, *, parts: tuple[str, ...] = (), redacted: bool = False) -> str:
@@ -116,7 +118,7 @@ class TextBlock:
         if written is None:
             self.uncited += 1
             return b""
-        delta = _DELTA % (self._index, _encode({"type": "citations_delta", "citation": written}))
+        delta = _DELTA % (self._index, encode({"type": "citations_delta", "citation": written}))
         return delta if self.started else self._begin() + delta
 
     def seal(self, seal: Seal) -> None:

@@ -49,6 +49,10 @@ from dragoman.hub.events import (
 from dragoman.hub.seal import Carried, Seal, is_wrapped, wrap
 from dragoman.hub.usage import Usage
 
+#: The forms of reasoning blocks that only carry the seal of a call, named by its id, or of the text before.
+CALL_CARRIER = "carrier:call:"
+TEXT_CARRIER = "carrier:text"
+
 #: For replies of upstreams that count nothing: text and code come to about four characters a token.
 CHARACTERS_PER_TOKEN = 4
 
@@ -143,6 +147,13 @@ class AnthropicStreamWriter:
         return before + self._block.grow(block.text)
 
     def _open_reasoning(self, block: Reasoning) -> bytes:
+        if block.seal is not None and block.form.startswith(CALL_CARRIER):
+            self._block = _SILENT
+            return self._release() + self._carry(_call_envelope(block.form[len(CALL_CARRIER) :], block.seal))
+        if block.seal is not None and block.form == TEXT_CARRIER:
+            self._block = _SILENT
+            self._waiting = _text_envelope(block.seal)
+            return b""
         before = self._release()
         self._block = opened = ThinkingBlock(self._next, block, own=self._own)
         return before + b"".join(opened.grow(text, part) for part, text in enumerate(block.parts))
@@ -209,7 +220,7 @@ class AnthropicStreamWriter:
 
     def _settle_text(self, block: TextBlock) -> None:
         if block.sealed is not None and block.started:
-            self._waiting = wrap([Carried(kind="text", seal=block.sealed)])
+            self._waiting = _text_envelope(block.sealed)
         if block.uncited:
             self._audience.losses.add("", "a citation that names no page cannot be told in this dialect")
 
@@ -259,6 +270,10 @@ def _call_envelope(call_id: str, seal: Seal) -> str:
     if is_wrapped(seal.value):
         return seal.value
     return wrap([Carried(kind="call", seal=seal, call_id=call_id)])
+
+
+def _text_envelope(seal: Seal) -> str:
+    return wrap([Carried(kind="text", seal=seal)])
 
 
 _OPENERS: dict[type, Callable[[AnthropicStreamWriter, Any], bytes]] = {
