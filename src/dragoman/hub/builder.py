@@ -48,6 +48,8 @@ class ReplyBuilder:
     def __init__(self) -> None:
         self._events: list[ReplyEvent] = []
         self._open: dict[int, AnyBlock] = {}
+        #: What a piece of text becomes, for each open block that can grow.
+        self._growing: dict[int, type[TextDelta] | type[ReasoningDelta] | type[ArgumentsDelta]] = {}
         self._next = 0
         self._calls = 0
         self._characters = 0
@@ -75,6 +77,8 @@ class ReplyBuilder:
         index = self._next
         self._next += 1
         self._open[index] = block
+        if type(block) in _DELTA_OF_BLOCK:
+            self._growing[index] = _DELTA_OF_BLOCK[type(block)]
         self._calls += isinstance(block, ToolCall)
         self._events.append(BlockOpened(index, block))
         return index
@@ -84,17 +88,13 @@ class ReplyBuilder:
 
     def append(self, index: int, text: str, part: int = 0) -> None:
         """More text, thought or arguments for an open block. Empty pieces and closed blocks are ignored."""
-        block = self._open.get(index)
-        if block is None or not text:
+        delta = self._growing.get(index)
+        if delta is None or not text:
             return
         self._characters += len(text)
         if self._characters > self.MAX_CHARACTERS:
             raise UpstreamProtocolError(f"more than {self.MAX_CHARACTERS} characters in one reply")
-        delta = _DELTA_OF_BLOCK.get(type(block))
-        if delta is ReasoningDelta:
-            self._events.append(ReasoningDelta(index, text, part))
-        elif delta is not None:
-            self._events.append(delta(index, text))
+        self._events.append(ReasoningDelta(index, text, part) if part else delta(index, text))
 
     def seal(self, index: int, seal: Seal) -> None:
         if isinstance(self._open.get(index), _SEALABLE):
@@ -106,6 +106,7 @@ class ReplyBuilder:
 
     def close(self, index: int, extras: Extras | None = None) -> None:
         if self._open.pop(index, None) is not None:
+            self._growing.pop(index, None)
             self._events.append(BlockClosed(index, extras or {}))
 
     def close_all(self) -> None:
@@ -138,6 +139,7 @@ class ReplyBuilder:
         if not self.ended:
             self.ended = True
             self._open.clear()
+            self._growing.clear()
             self._events.append(ReplyFailed(ending, failure))
 
     def cut_off(self) -> None:

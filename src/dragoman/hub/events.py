@@ -109,6 +109,9 @@ class ReplyFailed(Event, frozen=True):
     failure: Failure
 
 
+#: The kinds of event that a long reply is made of.
+DELTAS = frozenset({TextDelta, ReasoningDelta, ArgumentsDelta, SealAttached, CitationAdded})
+
 Delta = TextDelta | ReasoningDelta | ArgumentsDelta | SealAttached | CitationAdded
 ReplyEvent = (
     ReplyStarted

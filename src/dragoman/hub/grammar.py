@@ -75,10 +75,11 @@ _DELTAS = (TextDelta, ArgumentsDelta, ReasoningDelta, SealAttached, CitationAdde
 class GrammarChecker:
     """Follows one reply and raises at the first event that the tables do not allow."""
 
-    __slots__ = ("_calls", "_next", "_open", "_phase")
+    __slots__ = ("_calls", "_moves", "_next", "_open", "_phase")
 
     def __init__(self) -> None:
         self._phase = Phase.NEW
+        self._moves = REPLY_MOVES[Phase.NEW]
         self._open: dict[int, frozenset[type]] = {}
         self._next = 0
         self._calls = 0
@@ -89,18 +90,19 @@ class GrammarChecker:
 
     def check(self, event: ReplyEvent) -> None:
         kind = type(event)
-        phase = REPLY_MOVES[self._phase].get(kind)
-        if phase is None:
+        if kind not in self._moves:
             raise UpstreamProtocolError(f"{kind.__name__} in a reply that is {self._phase.name}")
-        self._phase = phase
         if isinstance(event, _DELTAS):
             takes = self._open.get(event.index)
             if takes is None:
                 raise UpstreamProtocolError(f"{kind.__name__} for block {event.index}, which is not open")
             if kind not in takes:
                 raise UpstreamProtocolError(f"{kind.__name__} does not fit block {event.index}")
-        elif kind is not UsageReported and kind is not ReplyStarted:
-            self._check_boundary(event)
+            return
+        phase = self._moves[kind]
+        if phase is not self._phase:
+            self._phase, self._moves = phase, REPLY_MOVES[phase]
+        self._check_boundary(event)
 
     def _check_boundary(self, event: ReplyEvent) -> None:
         match event:

@@ -5,6 +5,7 @@ re-ordered inside a block. When a reply fails, what still waited was never promi
 """
 
 from dragoman.hub.events import (
+    DELTAS,
     ArgumentsDelta,
     BlockClosed,
     BlockOpened,
@@ -15,15 +16,19 @@ from dragoman.hub.events import (
     TextDelta,
 )
 
+_NOTHING: frozenset[type] = frozenset()
+
 _INDEXED = (TextDelta, ArgumentsDelta, ReasoningDelta, SealAttached, CitationAdded, BlockClosed)
 
 
 class Sequencer:
     """`feed` gives the events that may go out now."""
 
-    __slots__ = ("_live", "_waiting")
+    __slots__ = ("_live", "_waiting", "passes")
 
     def __init__(self) -> None:
+        # While no block waits, deltas can only be the live block's.
+        self.passes: frozenset[type] = DELTAS
         self._live: int | None = None
         self._waiting: dict[int, list[ReplyEvent]] = {}
 
@@ -38,6 +43,7 @@ class Sequencer:
                 self._live = event.index
                 return [event]
             self._waiting[event.index] = [event]
+            self.passes = _NOTHING
             return []
         return [event]
 
@@ -51,4 +57,6 @@ class Sequencer:
             released += events
             if type(events[-1]) is not BlockClosed:
                 self._live = index
+        if not self._waiting:
+            self.passes = DELTAS
         return released

@@ -4,24 +4,22 @@ It cannot say anything illegal: what a stage or a hostile upstream breaks is cau
 becomes a failed ending, told in the client's dialect.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Sequence
 
 from dragoman.dialects.base import StreamReader, StreamWriter
+from dragoman.fit import Stage
 from dragoman.hub.errors import DragomanError, Failure
-from dragoman.hub.events import ReplyEvent, ReplyFailed
+from dragoman.hub.events import DELTAS, ReplyEvent, ReplyFailed
 from dragoman.hub.grammar import GrammarChecker
 from dragoman.hub.sequence import Sequencer
-
-
-class Stage(Protocol):
-    """A step on events. Grammatical in, grammatical out."""
-
-    def feed(self, event: ReplyEvent) -> list[ReplyEvent]: ...
+from dragoman.hub.tally import NOTED, Tally
 
 
 class ReplyLine:
-    """One reply on its way. `failure` tells why it ended badly, if it did."""
+    """One reply on its way. `tally` remembers what is worth remembering of it.
+
+    `ended`: the reply has had its last word; what the upstream still sends does not matter.
+    """
 
     def __init__(
         self,
@@ -32,46 +30,69 @@ class ReplyLine:
         sequential: bool,
     ) -> None:
         self._reader = reader
-        self._steps: list[Callable[[ReplyEvent], list[ReplyEvent]]] = [stage.feed for stage in stages]
-        if sequential:
-            self._steps.append(Sequencer().feed)
+        self._stages: list[Stage] = [*stages, Sequencer()] if sequential else [*stages]
+        #: The kinds of delta that no stage wants, as things stand.
+        self._passing = self._passed_by_all()
+        self.ended = False
         self._checker = GrammarChecker()
         self._writer = writer
-        self.failure: Failure | None = None
+        self.tally = Tally()
 
     @property
-    def ended(self) -> bool:
-        """The reply has had its last word; what the upstream still sends does not matter."""
-        return self._checker.ended
+    def failure(self) -> Failure | None:
+        """Why the reply ended badly, if it did."""
+        return self.tally.failure
 
     def feed(self, data: bytes) -> bytes:
-        return b"" if self._checker.ended else self._run(self._reader.feed(data))
+        return b"" if self.ended else self._run(self._reader.feed(data))
 
     def close(self) -> bytes:
         """The upstream is done. Whatever was still open ends now, truthfully."""
-        return b"" if self._checker.ended else self._run(self._reader.close())
+        return b"" if self.ended else self._run(self._reader.close())
 
     def fail(self, failure: ReplyFailed) -> bytes:
         """Somebody else ended it: a time limit, a lost connection, a shutdown."""
-        return b"" if self._checker.ended else self._run([failure])
+        return b"" if self.ended else self._run([failure])
 
     def _run(self, events: list[ReplyEvent]) -> bytes:
         written: list[bytes] = []
+        check, write = self._checker.check, self._writer.write
         try:
-            for step in self._steps:
-                events = [after for event in events for after in step(event)]
-            self._write(events, written)
+            for event in events:
+                if type(event) in self._passing:
+                    check(event)
+                    written.append(write(event))
+                    continue
+                for each in self._staged(event):
+                    self._write(each, written)
+                if self.ended:
+                    break
         except DragomanError as error:
-            if not self._checker.ended:
-                self._write([ReplyFailed("failed", error.failure)], written)
+            if not self.ended:
+                self._write(ReplyFailed("failed", error.failure), written)
         return b"".join(written)
 
-    def _write(self, events: list[ReplyEvent], written: list[bytes]) -> None:
-        check, write = self._checker.check, self._writer.write
-        for event in events:
-            check(event)
-            written.append(write(event))
-            if self._checker.ended:
-                if isinstance(event, ReplyFailed):
-                    self.failure = event.failure
-                return
+    def _staged(self, event: ReplyEvent) -> list[ReplyEvent]:
+        """What becomes of one event; one at a time, so that a stage that breaks loses nothing before it."""
+        kind = type(event)
+        events = [event]
+        for stage in self._stages:
+            if len(events) == 1:
+                if type(events[0]) not in stage.passes:
+                    events = stage.feed(events[0])
+            else:
+                events = [after for each in events for after in stage.feed(each)]
+        # A delta that stays one changes nothing about what the stages want.
+        if kind not in DELTAS or len(events) != 1 or type(events[0]) is not kind:
+            self._passing = self._passed_by_all()
+        return events
+
+    def _write(self, event: ReplyEvent, written: list[bytes]) -> None:
+        self._checker.check(event)
+        written.append(self._writer.write(event))
+        if type(event) in NOTED:
+            self.tally.note(event)
+            self.ended = self._checker.ended
+
+    def _passed_by_all(self) -> frozenset[type]:
+        return DELTAS.intersection(*(stage.passes for stage in self._stages))

@@ -9,6 +9,7 @@ from dragoman.dialects.base import Audience, Json, Source
 from dragoman.dialects.registry import dialect_named
 from dragoman.fit import ClientTraits, reply_stages, restoration
 from dragoman.hub.errors import Failure, UpstreamFailed
+from dragoman.hub.events import FailedEnding, ReplyFailed
 from dragoman.hub.ids import Ids
 from dragoman.hub.loss import Loss, Losses
 from dragoman.hub.request import Request
@@ -60,6 +61,7 @@ class StreamTranslator:
         # them as they come.
         self._forwards = source == target and asked is not None and (asked.candidates or 1) > 1
         self._closed = False
+        self._feed = _forward if self._forwards else self._line.feed
 
     @property
     def losses(self) -> tuple[Loss, ...]:
@@ -76,12 +78,21 @@ class StreamTranslator:
         return self._closed if self._forwards else self._line.ended
 
     def feed(self, data: bytes) -> bytes:
-        return data if self._forwards else self._line.feed(data)
+        return self._feed(data)
 
     def close(self) -> bytes:
         """The upstream is done. Whatever was still open ends now, truthfully."""
         self._closed = True
         return b"" if self._forwards else self._line.close()
+
+    def fail(self, failure: Failure, ending: FailedEnding = "failed") -> bytes:
+        """Somebody else ended it: a time limit, a lost connection, a client that left."""
+        self._closed = True
+        return b"" if self._forwards else self._line.fail(ReplyFailed(ending, failure))
+
+
+def _forward(data: bytes) -> bytes:
+    return data
 
 
 def reply_line(
@@ -106,7 +117,7 @@ def reply_line(
         upstream.stream_reader(
             Source(issuer=facts.issuer, model=facts.model or model, ids=ids, losses=losses, request=request)
         ),
-        reply_stages(restoration(asked, facts), client=traits),
+        reply_stages(restoration(asked, facts), client=traits, losses=losses),
         client.stream_writer(
             Audience(
                 upstream=upstream_name,

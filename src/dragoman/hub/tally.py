@@ -1,0 +1,42 @@
+"""What is worth remembering of a reply, without its words: for logs, limits and decisions about retries."""
+
+from dragoman.hub.errors import Failure
+from dragoman.hub.events import (
+    BlockOpened,
+    ReplyEvent,
+    ReplyFailed,
+    ReplyFinished,
+    ReplyStarted,
+    UsageReported,
+)
+from dragoman.hub.usage import Usage
+
+#: The events that a tally looks at; deltas are not among them, so the hot path passes by.
+NOTED = frozenset({BlockOpened, UsageReported, ReplyStarted, ReplyFinished, ReplyFailed})
+
+
+class Tally:
+    """`spoke`: something of the answer has come, so another upstream can no longer take over unseen."""
+
+    def __init__(self) -> None:
+        self.spoke = False
+        self.usage: Usage | None = None
+        self.started: ReplyStarted | None = None
+        self.ending: ReplyFinished | ReplyFailed | None = None
+
+    def note(self, event: ReplyEvent) -> None:
+        match event:
+            case BlockOpened():
+                self.spoke = True
+            case UsageReported():
+                self.usage = self.usage.updated_by(event.usage) if self.usage else event.usage
+            case ReplyStarted():
+                self.started = event
+            case ReplyFinished() | ReplyFailed():
+                self.ending = event
+            case _:
+                pass
+
+    @property
+    def failure(self) -> Failure | None:
+        return self.ending.failure if isinstance(self.ending, ReplyFailed) else None
