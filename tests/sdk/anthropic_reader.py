@@ -1,8 +1,15 @@
-"""Anthropic's published client as a reader of our streams, in this process and without a network."""
+"""Anthropic's published client as a judge of what we write, in this process and without a network."""
+
+from collections.abc import Iterable, Mapping
 
 import anthropic
 import httpx2
 from anthropic.types import Message
+from anthropic.types.message_create_params import (
+    MessageCreateParamsNonStreaming,
+    MessageCreateParamsStreaming,
+)
+from pydantic import TypeAdapter
 
 
 def _client(stream: bytes) -> anthropic.Anthropic:
@@ -32,3 +39,22 @@ def accumulate(stream: bytes) -> dict[str, object]:
     told: dict[str, object] = message.to_dict(mode="json", warnings=False)
     Message.model_validate(told)
     return told
+
+
+_STREAMING = TypeAdapter(MessageCreateParamsStreaming)
+_WHOLE = TypeAdapter(MessageCreateParamsNonStreaming)
+
+
+def validate_request(body: Mapping[str, object]) -> None:
+    """Raise if a request body is not of the type that the client declares; fields beyond it are allowed."""
+    _exhaust((_STREAMING if body.get("stream") else _WHOLE).validate_python(body))
+
+
+def _exhaust(value: object) -> None:
+    """The client's lists are validated only while they are walked."""
+    if isinstance(value, Mapping):
+        for inner in value.values():
+            _exhaust(inner)
+    elif isinstance(value, Iterable) and not isinstance(value, str | bytes):
+        for inner in value:
+            _exhaust(inner)

@@ -1,17 +1,23 @@
 """Anthropic's published client reads our streams as we mean them."""
 
 import anthropic
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.dialects.anthropic import DIALECT
-from dragoman.dialects.base import Audience
+from dragoman.dialects.base import Audience, Json
+from dragoman.hub.content import CacheMark, Media, Reasoning, Text, Tool, ToolCall, ToolResult
 from dragoman.hub.events import ReplyEvent, ReplyFailed
-from tests.dialects.anthropic.replies import pairs, read, recorded, recorded_json, write
+from dragoman.hub.loss import Losses
+from dragoman.hub.request import OutputFormat, ReasoningWish, Request, ToolChoice, Turn
+from dragoman.hub.seal import Seal
+from dragoman.providers.profile import Target
+from tests.dialects.anthropic.replies import names, pairs, read, recorded, recorded_json, write
 from tests.dialects.anthropic.test_properties import legal_arguments
 from tests.dialects.strategies import replies
-from tests.sdk.anthropic_reader import accumulate
+from tests.sdk.anthropic_reader import accumulate, validate_request
 
 #: The compaction block is a beta that the plain client has no type for.
 STEMS = [stem for stem in pairs() if stem != "compaction"]
@@ -57,3 +63,86 @@ def test_calls_whose_arguments_are_no_json_make_the_client_raise() -> None:
     with pytest.raises(ValueError, match="Unable to parse tool parameter JSON"):
         accumulate(stream)
     assert DIALECT.check_stream(stream) != []
+
+
+#: One of everything that another dialect's request can hold after it was made to fit.
+FOREIGN = Request(
+    dialect="openai_responses",
+    model="gpt-x",
+    max_tokens=100,
+    stream=True,
+    turns=(
+        Turn(role="system", blocks=(Text(text="Be kind.", cache=CacheMark()),)),
+        Turn(
+            role="user",
+            blocks=(
+                Text(text="Look."),
+                Media(kind="image", media_type="image/png", data="AAAA"),
+                Media(kind="image", url="https://example.com/a.png"),
+                Media(kind="document", media_type="application/pdf", data="JVBE", title="T"),
+                Media(kind="document", text="words"),
+                Media(kind="document", url="https://example.com/a.pdf"),
+            ),
+        ),
+        Turn(
+            role="assistant",
+            blocks=(
+                Reasoning(parts=("Hm.",), seal=Seal("anthropic", "", "sig")),
+                Reasoning(redacted=True, seal=Seal("anthropic", "", "data")),
+                Text(text="I call."),
+                ToolCall(id="call_1", name="ls", arguments='{"path": "."}'),
+                ToolCall(id="call_2", name="ls", arguments="not json"),
+            ),
+        ),
+        Turn(
+            role="tool",
+            blocks=(
+                ToolResult(
+                    call_id="call_1",
+                    content=(Text(text="a"), Media(kind="image", media_type="image/png", data="AAAA")),
+                ),
+                ToolResult(call_id="call_2", content=(Text(text="no"),), is_error=True),
+            ),
+        ),
+        Turn(role="user", blocks=(Text(text="And?"),)),
+    ),
+    tools=(
+        Tool(name="ls", description="Lists.", schema={"type": "object", "properties": {}}, strict=True),
+        Tool(name="bare"),
+        Tool(name="web_search", kind="hosted", family="web_search"),
+        Tool(name="web_fetch", kind="hosted", family="web_fetch"),
+        Tool(name="code_execution", kind="hosted", family="code_execution"),
+    ),
+    tool_choice=ToolChoice(mode="named", name="ls"),
+    parallel_calls=False,
+    reasoning=ReasoningWish(mode="adaptive", effort="high", show=True),
+    output=OutputFormat(kind="json_schema", schema={"type": "object"}),
+    stop=("END",),
+    service_tier="auto",
+    user="u-1",
+)
+
+
+@pytest.mark.parametrize(
+    "wish", [ReasoningWish(effort="low"), ReasoningWish(budget=2048), ReasoningWish(mode="off"), None]
+)
+def test_what_we_write_for_other_dialects_has_the_types_that_the_client_declares(
+    wish: ReasoningWish | None,
+) -> None:
+    request = msgspec.structs.replace(FOREIGN, reasoning=wish)
+    validate_request(
+        DIALECT.write_request(request, Target(dialect="anthropic", issuer="anthropic"), Losses())
+    )
+
+
+@pytest.mark.parametrize("name", names("request-anthropic-python-*.json"))
+def test_requests_of_the_client_itself_have_its_types(name: str) -> None:
+    body = recorded_json(name)["body"]
+    assert isinstance(body, dict)
+    validate_request(body)
+
+
+def test_a_body_with_a_wrong_type_deep_inside_is_noticed() -> None:
+    content: list[Json] = [{"type": "text", "text": 5}]
+    with pytest.raises(ValueError, match="text"):
+        validate_request({"model": "m", "max_tokens": 1, "messages": [{"role": "user", "content": content}]})
