@@ -1,0 +1,34 @@
+"""Where the configuration is looked for; the first that is found is taken."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from dragoman.config.embedded import embedded_config
+from dragoman.config.load import load_file
+from dragoman.config.model import Config
+
+FILE_NAME = "dragoman.toml"
+
+
+def places(environment: Mapping[str, str]) -> list[Path]:
+    """`$DRAGOMAN_CONFIG` alone if it is set; else the working directory, then the user's settings."""
+    named = environment.get("DRAGOMAN_CONFIG")
+    if named:
+        return [Path(named)]
+    settings = environment.get("XDG_CONFIG_HOME")
+    home = Path(environment["HOME"]) if environment.get("HOME") else Path.home()
+    return [Path(FILE_NAME), (Path(settings) if settings else home / ".config") / "dragoman" / FILE_NAME]
+
+
+def find_config(explicit: str | None, environment: Mapping[str, str], *, secrets: bool = True) -> Config:
+    """The configuration: the file that was named, else the first that exists, else the embedded default.
+
+    Commands that call nobody can do without the `secrets` that the file refers to.
+    """
+    answers = environment if secrets else None
+    if explicit:
+        return load_file(explicit, answers)
+    for place in places(environment):
+        if place.is_file() or environment.get("DRAGOMAN_CONFIG"):
+            return load_file(str(place), answers)
+    return embedded_config()

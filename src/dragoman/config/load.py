@@ -1,0 +1,219 @@
+"""Reads the TOML file into a `Config`, naming the line of whatever is wrong with it."""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from urllib.parse import urlsplit
+
+import msgspec
+
+from dragoman.config.check import Place, Source, near
+from dragoman.config.facts import facts
+from dragoman.config.keys import DIALECTS, PROVIDER, ROOT, ROUTE, SERVER, TIMEOUTS
+from dragoman.config.kinds import listed
+from dragoman.config.model import Config, Provider, Route, Secret, Server, TargetName, Timeouts
+from dragoman.config.secrets import Environment, secret, secrets, usual_secret
+from dragoman.hub.errors import ConfigError
+
+#: A provider's name stands before a slash, in headers and in logs.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+#: Headers that follow from the request itself.
+_OWN_HEADERS = frozenset({"content-length", "transfer-encoding", "connection"})
+
+
+class Preset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A known provider. `key` is the variable that usually holds its key."""
+
+    dialect: str
+    base_url: str = ""
+    key: str = ""
+    facts: dict[str, object] = {}
+
+
+@cache
+def presets() -> dict[str, Preset]:
+    """The known providers, by name."""
+    text = files("dragoman.providers").joinpath("presets.toml").read_text("utf-8")
+    return msgspec.convert(tomllib.loads(text), dict[str, Preset])
+
+
+def load_file(path: str, environment: Environment) -> Config:
+    try:
+        with open(path, "rb") as file:
+            text = file.read().decode("utf-8")
+    except OSError as error:
+        raise ConfigError(
+            f"cannot read {path}: {error.strerror}", hint="`dragoman init` writes a configuration"
+        ) from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: expected UTF-8 text, byte {error.start} is not") from None
+    return load(text, path, environment)
+
+
+def load(text: str, path: str, environment: Environment) -> Config:
+    """The configuration in `text`; `environment` answers the `env:NAME` references."""
+    root = Source(text, path).root()
+    root.check(ROOT)
+    providers = {
+        name: _provider(name, place, environment) for name, place in root.table("providers").named_tables()
+    }
+    return Config(
+        server=_server(root.table("server"), environment),
+        providers=providers,
+        routes=_routes(root, providers),
+        default=_targets(root, "default", providers),
+        path=path,
+    )
+
+
+def _server(place: Place, environment: Environment) -> Server:
+    place.check(SERVER)
+    if place.values.get("host") == "":
+        raise place.error('expected an address such as "127.0.0.1"', "host")
+    return msgspec.structs.replace(
+        msgspec.convert(place.some("host", "port", "max_body_mb", "ping", "drain", "log"), Server),
+        keys=secrets(place, "keys", environment),
+        hosts=tuple(host.strip().lower() for host in place.texts("hosts")),
+    )
+
+
+def _provider(name: str, place: Place, environment: Environment) -> Provider:
+    if not _NAME.fullmatch(name):
+        raise place.error("expected a name of letters, digits, `.`, `_` and `-`")
+    place.check(PROVIDER)
+    preset = _preset(name, place)
+    dialect = place.text("dialect") or preset.dialect
+    if not dialect:
+        raise place.error(
+            "expected `dialect` or `preset`", hint=near(name, presets()) or f"dialects: {listed(DIALECTS)}"
+        )
+    return msgspec.structs.replace(
+        msgspec.convert(
+            {
+                "name": name,
+                "dialect": dialect,
+                "base_url": _base_url(place, preset, dialect),
+                "timeouts": _timeouts(place),
+                "models": _models(place, preset),
+                **place.some("verify", "retries"),
+            },
+            Provider,
+        ),
+        keys=_keys(place, preset, environment),
+        headers=_headers(place, environment),
+        proxy=_proxy(place, environment),
+    )
+
+
+def _preset(name: str, place: Place) -> Preset:
+    """What to start from: the named preset, or that of the provider's own name if no dialect is given."""
+    wanted = place.text("preset")
+    if wanted and wanted not in presets():
+        known = near(wanted, presets()) or f"known presets: {', '.join(presets())}"
+        raise place.error(f'no preset "{wanted}"', "preset", hint=known)
+    if not wanted and "dialect" not in place.values:
+        wanted = name
+    return presets().get(wanted, Preset(dialect=""))
+
+
+def _base_url(place: Place, preset: Preset, dialect: str) -> str:
+    url = place.text("base_url") or preset.base_url
+    if dialect == "embedded":
+        if unused := place.some("base_url", "api_key", "headers", "proxy"):
+            raise place.error("the embedded model is called by no address and no key", next(iter(unused)))
+        return ""
+    if not url:
+        raise place.error("expected `base_url`", hint='for example base_url = "http://127.0.0.1:8000/v1"')
+    _check_address(place, "base_url", url)
+    if urlsplit(url).username is not None:
+        raise place.error("expected an address without a user name; keys belong in `api_key`", "base_url")
+    return url.rstrip("/")
+
+
+def _check_address(place: Place, key: str, url: str) -> None:
+    try:
+        parts = urlsplit(url)
+        fits = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        fits = False
+    if not fits or not url.isascii() or not url.isprintable() or " " in url:
+        raise place.error('expected an address such as "https://api.example.com/v1"', key)
+    if parts.query or parts.fragment:
+        raise place.error("expected an address without `?` and `#`", key)
+
+
+def _keys(place: Place, preset: Preset, environment: Environment) -> tuple[Secret, ...]:
+    """The provider's keys. The usual variable's goes to the usual address and nowhere else."""
+    if "api_key" in place.values:
+        return secrets(place, "api_key", environment)
+    if not preset.key or "base_url" in place.values or "headers" in place.values:
+        return ()
+    return (usual_secret(preset.key, place, environment),)
+
+
+def _headers(place: Place, environment: Environment) -> dict[str, Secret]:
+    table = place.table("headers")
+    headers = {}
+    for name, value in table.values.items():
+        if not _HEADER.fullmatch(name) or name.lower() in _OWN_HEADERS:
+            raise table.error("expected the name of a header that may be set", name)
+        if not isinstance(value, str):
+            raise table.error("expected a string", name)
+        headers[name.lower()] = secret(value, table, name, environment=environment)
+    return headers
+
+
+def _proxy(place: Place, environment: Environment) -> str:
+    """A proxy's address may hold a password, so it may come from the environment."""
+    if "proxy" not in place.values:
+        return ""
+    address = secret(place.text("proxy"), place, "proxy", environment=environment).reveal()
+    if address:
+        _check_address(place, "proxy", address)
+    return address
+
+
+def _timeouts(place: Place) -> Timeouts:
+    timeouts = place.table("timeouts")
+    timeouts.check(TIMEOUTS)
+    return msgspec.convert(timeouts.values, Timeouts)
+
+
+def _models(place: Place, preset: Preset) -> dict[str, dict[str, object]]:
+    models = {"*": preset.facts} if preset.facts else {}
+    for name, table in place.table("models").named_tables():
+        table.check(facts())
+        models[name] = {**models.get(name, {}), **table.values}
+    return models
+
+
+def _routes(root: Place, providers: Mapping[str, Provider]) -> tuple[Route, ...]:
+    routes: dict[str, Route] = {}
+    for place in root.tables("routes"):
+        place.check(ROUTE)
+        match = place.text("match")
+        if not match:
+            raise place.error("expected `match`: the model's name as the client says it, or a pattern")
+        if match in routes:
+            raise place.error("an earlier route has the same name, so this one is never taken", "match")
+        targets = _targets(place, "target", providers)
+        if not targets:
+            raise place.error("expected `target`", hint='for example target = "provider/model"')
+        routes[match] = Route(match=match, targets=targets, strict=bool(place.values.get("strict")))
+    return tuple(routes.values())
+
+
+def _targets(place: Place, key: str, providers: Mapping[str, Provider]) -> tuple[TargetName, ...]:
+    targets = []
+    for name in place.texts(key):
+        provider, slash, model = name.partition("/")
+        if provider not in providers:
+            known = near(provider, providers) or f"providers: {', '.join(providers) or 'none'}"
+            raise place.error(f'no provider "{provider}"', key, hint=known)
+        if slash and not model:
+            raise place.error("expected a model after the slash", key)
+        targets.append(TargetName(provider, model or "*"))
+    return tuple(targets)

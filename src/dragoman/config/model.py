@@ -1,0 +1,120 @@
+"""The configuration as values; `keys` says what each key means.
+
+Secrets are `Secret`s, which never show their value.
+"""
+
+from fnmatch import fnmatchcase
+
+import msgspec
+
+from dragoman.providers.profile import Profile
+
+
+class Secret:
+    """A value that must not be printed or logged.
+
+    `variable` is the environment variable it comes from, if it does. A secret that nobody has asked for
+    yet may be empty.
+    """
+
+    __slots__ = ("_value", "variable")
+
+    def __init__(self, value: str, variable: str = "") -> None:
+        self._value = value
+        self.variable = variable
+
+    def reveal(self) -> str:
+        return self._value
+
+    def __bool__(self) -> bool:
+        return bool(self._value)
+
+    def __repr__(self) -> str:
+        return "Secret(…)"
+
+
+class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds. 0 means no limit."""
+
+    connect: float = 10.0
+    #: From the request being sent to the first byte of the reply.
+    first_byte: float = 300.0
+    idle: float = 300.0
+    total: float = 3600.0
+
+
+class Provider(msgspec.Struct, frozen=True, kw_only=True):
+    """Who we call."""
+
+    name: str
+    dialect: str
+    base_url: str = ""
+    keys: tuple[Secret, ...] = ()
+    headers: dict[str, Secret] = {}
+    timeouts: Timeouts = Timeouts()
+    proxy: str = ""
+    verify: bool | str = True
+    retries: int = 2
+    #: Facts by model name or pattern.
+    models: dict[str, dict[str, object]] = {}
+
+    def __repr__(self) -> str:
+        # Not even the addresses: a proxy's may hold a password.
+        return f"Provider({self.name!r}, {self.dialect!r})"
+
+    def profile(self, model: str) -> Profile:
+        """What is known about one of this provider's models: patterns in order, then its own name."""
+        facts: dict[str, object] = {}
+        for pattern, more in self.models.items():
+            if pattern != model and fnmatchcase(model, pattern):
+                facts |= more
+        facts |= self.models.get(model, {})
+        return msgspec.convert(
+            {**facts, "dialect": self.wire_dialect, "provider": self.name, "model": model}, Profile
+        )
+
+    @property
+    def wire_dialect(self) -> str:
+        """The dialect on the wire; the embedded model speaks OpenAI Chat within this process."""
+        return "openai_chat" if self.dialect == "embedded" else self.dialect
+
+
+class TargetName(msgspec.Struct, frozen=True):
+    """One place a request can go: a provider and the model's name there, `*` for the client's own."""
+
+    provider: str
+    model: str
+
+    def __str__(self) -> str:
+        return f"{self.provider}/{self.model}"
+
+
+class Route(msgspec.Struct, frozen=True, kw_only=True):
+    """From a client's model name, or a pattern of names, to targets that are tried in order."""
+
+    match: str
+    targets: tuple[TargetName, ...]
+    strict: bool = False
+
+
+class Server(msgspec.Struct, frozen=True, kw_only=True):
+    host: str = "127.0.0.1"
+    port: int = 8484
+    #: Without any, only loopback may be served.
+    keys: tuple[Secret, ...] = ()
+    #: In lower case.
+    hosts: tuple[str, ...] = ()
+    max_body_mb: int = 64
+    ping: float = 10.0
+    drain: float = 30.0
+    log: str = "text"
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True):
+    server: Server = Server()
+    providers: dict[str, Provider] = {}
+    routes: tuple[Route, ...] = ()
+    #: Where a model goes that no route takes; empty refuses it.
+    default: tuple[TargetName, ...] = ()
+    #: The file this came from, for messages.
+    path: str = ""

@@ -1,0 +1,66 @@
+"""Where secrets come from: the file itself, or the environment that the file points to.
+
+No message repeats one, and none that could break out of a header gets in.
+"""
+
+from collections.abc import Mapping
+
+from dragoman.config.check import Place
+from dragoman.config.model import Secret
+from dragoman.hub.errors import ConfigError
+
+#: What `env:NAME` refers to. None: nobody needs the secrets now, so they may be missing.
+Environment = Mapping[str, str] | None
+
+PREFIX = "env:"
+
+
+def secret(value: str, place: Place, *keys: str | int, environment: Environment) -> Secret:
+    """The secret that `value`, found at these keys, is or refers to."""
+    variable = value.removeprefix(PREFIX).strip() if value.startswith(PREFIX) else ""
+    if value.startswith(PREFIX):
+        if not variable:
+            raise place.error("expected the name of a variable after env:", *keys)
+        if environment is None:
+            return Secret("", variable)
+        value = environment.get(variable, "")
+        if not value.strip():
+            raise _unset(variable, place, *keys)
+    # Files and shells like to add a line end.
+    value = value.strip()
+    if not value:
+        raise place.error("expected a value, got an empty string", *keys)
+    if not (value.isascii() and value.isprintable()):
+        where = f"the value of {variable}" if variable else "the value"
+        raise place.error(f"expected visible ASCII characters only in {where}", *keys)
+    return Secret(value, variable)
+
+
+def secrets(place: Place, key: str, environment: Environment) -> tuple[Secret, ...]:
+    """The secret or list of secrets under a key."""
+    return tuple(
+        secret(
+            value,
+            place,
+            *((key, number) if isinstance(place.values[key], list) else (key,)),
+            environment=environment,
+        )
+        for number, value in enumerate(place.texts(key))
+    )
+
+
+def usual_secret(variable: str, place: Place, environment: Environment) -> Secret:
+    """The key of a preset, in the variable where it usually is."""
+    if environment is None:
+        return Secret("", variable)
+    if not environment.get(variable, "").strip():
+        raise _unset(variable, place)
+    return secret(PREFIX + variable, place, environment=environment)
+
+
+def _unset(variable: str, place: Place, *keys: str | int) -> ConfigError:
+    return place.error(
+        f"the environment variable {variable} is not set",
+        *keys,
+        hint=f"export {variable}=…, or say api_key = …" if not keys else f"export {variable}=…",
+    )

@@ -1,0 +1,72 @@
+"""The configuration is found where the user put it, and its absence is no error."""
+
+from pathlib import Path
+
+import pytest
+
+from dragoman.config.embedded import EMBEDDED
+from dragoman.config.find import find_config, places
+from dragoman.hub.errors import ConfigError
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def port(path: Path, number: int) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"[server]\nport = {number}\n", "utf-8")
+    return path
+
+
+def test_the_named_file_is_taken_before_all_others(elsewhere: Path) -> None:
+    port(elsewhere / "dragoman.toml", 1)
+    named = port(elsewhere / "named.toml", 2)
+    environment = {"DRAGOMAN_CONFIG": str(port(elsewhere / "variable.toml", 3))}
+    assert find_config(str(named), environment).server.port == 2
+
+
+def test_the_variable_is_taken_before_the_working_directory(elsewhere: Path) -> None:
+    port(elsewhere / "dragoman.toml", 1)
+    environment = {"DRAGOMAN_CONFIG": str(port(elsewhere / "variable.toml", 3))}
+    assert find_config(None, environment).server.port == 3
+
+
+def test_the_working_directory_is_taken_before_the_settings(elsewhere: Path) -> None:
+    port(elsewhere / "dragoman.toml", 1)
+    port(elsewhere / "settings" / "dragoman" / "dragoman.toml", 4)
+    environment = {"XDG_CONFIG_HOME": str(elsewhere / "settings")}
+    assert find_config(None, environment).server.port == 1
+    (elsewhere / "dragoman.toml").unlink()
+    assert find_config(None, environment).server.port == 4
+
+
+def test_the_settings_are_below_home_unless_said_otherwise(elsewhere: Path) -> None:
+    port(elsewhere / ".config" / "dragoman" / "dragoman.toml", 5)
+    assert find_config(None, {"HOME": str(elsewhere)}).server.port == 5
+
+
+def test_a_variable_that_names_no_file_is_an_error(elsewhere: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot read"):
+        find_config(None, {"DRAGOMAN_CONFIG": str(elsewhere / "missing.toml")})
+
+
+def test_without_any_file_everything_reaches_the_embedded_model(elsewhere: Path) -> None:
+    config = find_config(None, {"HOME": str(elsewhere)})
+    assert [target.provider for target in config.default] == [EMBEDDED]
+    assert config.providers[EMBEDDED].dialect == EMBEDDED
+    assert config.path == ""
+
+
+def test_every_place_that_is_searched_can_be_told() -> None:
+    assert [path.name for path in places({"HOME": "x"})] == ["dragoman.toml", "dragoman.toml"]
+    assert places({"DRAGOMAN_CONFIG": "y.toml"}) == [Path("y.toml")]
+
+
+def test_secrets_may_be_missing_when_nobody_needs_them(elsewhere: Path) -> None:
+    (elsewhere / "dragoman.toml").write_text('[server]\nkeys = ["env:NOT_SET"]\n', "utf-8")
+    with pytest.raises(ConfigError, match="NOT_SET"):
+        find_config(None, {})
+    assert find_config(None, {}, secrets=False).server.keys[0].variable == "NOT_SET"

@@ -1,0 +1,93 @@
+"""The table of keys is complete, agrees with the values, and is what the documentation says."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from dragoman.config.facts import ABOUT, facts
+from dragoman.config.keys import DIALECTS, Table, tables
+from dragoman.config.kinds import Kind
+from dragoman.config.load import load, presets
+from dragoman.providers.profile import Profile
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "configuration.md").read_text("utf-8")
+EXAMPLES: tuple[object, ...] = (True, 3, 1.5, "word", [3, 4], ["word"], [])
+
+
+def row(table: Table, name: str) -> str:
+    """A key's line in the documentation."""
+    key = table.keys[name]
+    default = table.default(name)
+    shown = "" if default is None else f"`{msgspec.json.encode(default).decode()}`"
+    return f"| `{name}` | {key.kind.words} | {shown} | {key.about} |"
+
+
+ROWS = [(table, name) for table in tables() for name in table.keys]
+
+
+@pytest.mark.parametrize(("table", "name"), ROWS, ids=[f"{t.heading} {name}" for t, name in ROWS])
+def test_every_key_stands_in_the_documentation_as_in_the_table(table: Table, name: str) -> None:
+    assert row(table, name) in PAGE.splitlines()
+
+
+def test_every_table_has_its_place_in_the_documentation() -> None:
+    assert [table.heading for table in tables() if table.heading not in PAGE] == []
+
+
+def test_every_preset_stands_in_the_documentation() -> None:
+    for name, preset in presets().items():
+        variable = f"`{preset.key}`" if preset.key else ""
+        address = preset.base_url or "none"
+        assert f"| `{name}` | `{preset.dialect}` | {address} | {variable} |" in PAGE.splitlines()
+
+
+def test_the_examples_in_the_documentation_work_as_they_stand() -> None:
+    examples = [part.split("```")[0] for part in PAGE.split("```toml\n")[1:]]
+    assert len(examples) >= 3
+    variables = {"LOCAL_KEY": "k", "ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k", "DRAGOMAN_KEY": "k"}
+    for example in examples:
+        load(example, "docs/configuration.md", variables | {"FIRST_KEY": "k", "SECOND_KEY": "k", "TEAM": "k"})
+
+
+def test_every_key_is_explained_and_no_other() -> None:
+    for table in tables():
+        assert [name for name, key in table.keys.items() if not key.about.endswith(".")] == []
+    assert set(ABOUT) == set(facts())
+
+
+@pytest.mark.parametrize("value", EXAMPLES, ids=repr)
+@pytest.mark.parametrize("name", list(facts()))
+def test_a_fact_accepts_what_a_profile_accepts(name: str, value: object) -> None:
+    kind: Kind = facts()[name].kind
+    value = kind.choices[0] if value == "word" and kind.choices else value
+    value = [kind.choices[0]] if value == ["word"] and kind.choices else value
+    try:
+        msgspec.convert({"dialect": "", name: value}, Profile)
+    except msgspec.ValidationError:
+        assert not kind.accepts(value)
+    else:
+        assert kind.accepts(value)
+
+
+def test_every_preset_speaks_a_known_dialect_and_states_known_facts() -> None:
+    for preset in presets().values():
+        assert preset.dialect in DIALECTS
+        assert set(preset.facts) <= set(facts())
+        assert [name for name, value in preset.facts.items() if not facts()[name].kind.accepts(value)] == []
+
+
+@pytest.mark.parametrize("name", list(presets()))
+def test_a_provider_named_after_a_preset_needs_only_its_key(name: str) -> None:
+    preset = presets()[name]
+    config = load(f"[providers.{name}]\n", "dragoman.toml", {preset.key: "k"} if preset.key else {})
+    provider = config.providers[name]
+    assert provider.dialect == preset.dialect
+    assert len(provider.keys) == bool(preset.key)
+    assert provider.profile("any").dialect == provider.wire_dialect
+
+
+def test_the_providers_that_people_use_have_presets() -> None:
+    wanted = "openai anthropic gemini openrouter deepseek groq mistral moonshot zhipu qwen xai"
+    local = "ollama lmstudio vllm llamacpp embedded"
+    assert set(presets()) == {*wanted.split(), *local.split()}
