@@ -343,8 +343,8 @@ def mutated_json(draw: st.DrawFn, value: object) -> object:
 
 @st.composite
 def mutated_bodies(draw: st.DrawFn, bodies: Sequence[dict[str, object]]) -> dict[str, object]:
-    """One of the bodies, damaged inside; still a JSON object."""
-    value = draw(mutated_json(draw(st.sampled_from(bodies))))
+    """A copy of one of the bodies, damaged inside; still a JSON object, and free to be taken apart."""
+    value = msgspec.json.decode(msgspec.json.encode(draw(mutated_json(draw(st.sampled_from(bodies))))))
     return value if isinstance(value, dict) else {"value": value}
 
 

@@ -83,7 +83,8 @@ TEXT_LIMIT = 2_000
 
 def read_error(status: int, headers: Mapping[str, str], body: bytes) -> Failure:
     """What an upstream's HTTP error means. Header names are lower case."""
-    failure = failure_of(_body_of(body), status, body)
+    value = _body_of(body)
+    failure = failure_of(value, status, b"" if isinstance(value, dict | list) else body)
     retry_after = failure.retry_after
     if retry_after is None:
         retry_after = _retry_of_headers(headers)
@@ -131,8 +132,6 @@ def _message(error: Json, outer: Json, inner: object, body: bytes) -> str:
     for candidate in (error.get("message"), inner, outer.get("detail"), outer.get("message")):
         if isinstance(candidate, str) and candidate.strip():
             return candidate
-    if outer or not body:
-        return ""
     text = body[:TEXT_LIMIT].decode("utf-8", "replace").strip()
     return "the upstream answered with an HTML page" if text.startswith("<") else text
 
@@ -224,10 +223,11 @@ def write_error(failure: Failure) -> Json:
 
 
 def _status_word(failure: Failure) -> str:
-    """The upstream's own word, if it is one of Google's and means the same."""
+    """The upstream's own word, if it is one of Google's and means the same, or goes with the status."""
     word = STATUSES[failure.kind]
-    raw = failure.raw_type
-    return raw if raw in KINDS and KINDS[raw] == KINDS[word] else word
+    means = KINDS.get(failure.raw_type)
+    fits = means in (KINDS[word], kind_of_status(failure.http_status))
+    return failure.raw_type if means and fits else word
 
 
 def _overflow_message(failure: Failure) -> str:

@@ -68,7 +68,7 @@ def write_media(media: Media, *, native: bool, losses: Losses) -> Json | None:
         losses.add(media.at, "a file stored at another vendor cannot be told to Gemini")
         return None
     if media.file_id or media.url:
-        name, inner = "fileData", _file(media)
+        name, inner = "fileData", _file(media, native=native)
     else:
         data = media.data or base64.b64encode(media.text.encode()).decode()
         name, inner = "inlineData", {"data": data}
@@ -84,10 +84,11 @@ def write_media(media: Media, *, native: bool, losses: Losses) -> Json | None:
     return {name: inner, **extras}
 
 
-def _file(media: Media) -> Json:
+def _file(media: Media, *, native: bool) -> Json:
     file: Json = {"fileUri": media.file_id or media.url}
-    dot = media.url.rpartition("/")[2].rpartition(".")
-    media_type = media.media_type or MEDIA_TYPES_OF_NAMES.get(dot[1] + dot[2].lower(), "")
+    media_type = media.media_type
+    if not media_type and not native:
+        media_type = MEDIA_TYPES_OF_NAMES.get("." + media.url.rpartition(".")[2].lower(), "")
     if media_type:
         file["mimeType"] = media_type
     return file

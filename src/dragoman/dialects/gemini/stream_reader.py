@@ -130,15 +130,13 @@ class GeminiStreamReader(FrameReader):
         elif type(text) is str or part.keys() <= _OPEN_WORDS:
             self._read_signed_text(part)
         else:
-            self._read_whole_part(
-                Fields(part, f"candidates[0].content.parts[{number}]", UpstreamProtocolError)
-            )
+            self._read_whole_part(Fields(part, blame=UpstreamProtocolError), number)
 
-    def _read_whole_part(self, part: Fields) -> None:
+    def _read_whole_part(self, part: Fields, number: int) -> None:
         try:
             block = self._parts.read(part)
         except DragomanError as error:
-            self.source.losses.add(error.path, f"a part was skipped: {error.message}")
+            self.source.losses.add(f"parts[{number}]", f"a part was skipped: {error.message}")
             return
         self._fall_silent()
         self.builder.whole(block)

@@ -1,0 +1,149 @@
+"""The judge finds what the strictest readers of Gemini streams would refuse, and nothing else."""
+
+import pytest
+
+from dragoman.dialects.gemini import DIALECT
+from tests.dialects.gemini.talk import chunk, frame, recorded, stems
+
+END = chunk({"text": "a"}, finishReason="STOP")
+CUT = "ends without finishReason, blockReason or error"
+NOT_ONE_LINE = "not a single line `data: {json}` and a blank line"
+
+
+def messages(stream: bytes) -> list[str]:
+    return [violation.message for violation in DIALECT.check_stream(stream)]
+
+
+@pytest.mark.parametrize("stem", [stem for stem in stems("stream-", ".sse") if stem != "cut"])
+def test_recorded_streams_are_legal(stem: str) -> None:
+    assert DIALECT.check_stream(recorded(f"stream-{stem}.sse")) == []
+
+
+def test_a_stream_that_was_cut_is_not() -> None:
+    assert messages(recorded("stream-cut.sse")) == [CUT]
+
+
+@pytest.mark.rule("H75", "H76", "H77", "H78")
+@pytest.mark.parametrize(
+    "line",
+    [
+        b": keep-alive\n\n",
+        b"event: message\ndata: {}\n\n",
+        b"data:{}\n\n",
+        b"data: {}\ndata: {}\n\n",
+        b"\n\n",
+    ],
+)
+def test_anything_but_single_data_lines_is_refused(line: bytes) -> None:
+    assert NOT_ONE_LINE in messages(line + END)
+
+
+@pytest.mark.rule("H77")
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b"data: [DONE]\n\n", "not JSON"),
+        (b"data: [1]\n\n", "not a JSON object"),
+        (b"data: {\n\n", "not JSON"),
+    ],
+)
+def test_payloads_that_are_no_objects_are_refused(line: bytes, message: str) -> None:
+    assert message in messages(line + END)
+
+
+def test_a_frame_without_its_blank_line_is_refused() -> None:
+    assert messages(END.rstrip(b"\n")) == [NOT_ONE_LINE, CUT]
+
+
+def test_a_raw_line_separator_is_refused() -> None:
+    stream = END.replace(b'"a"', '"a\u2028"'.encode())
+    assert messages(stream) == ["a raw line separator inside a line"]
+
+
+def test_an_empty_stream_is_refused() -> None:
+    assert messages(b"") == ["an empty stream"]
+
+
+@pytest.mark.parametrize(
+    ("part", "message"),
+    [
+        ({}, "a part with 0 kinds of data"),
+        ({"text": "a", "functionCall": {}}, "a part with 2 kinds of data"),
+        ({"text": 5}, "text has the wrong type"),
+        ({"text": "a", "thought": "yes"}, "thought is no boolean"),
+        ({"text": "a", "thoughtSignature": "*"}, "thoughtSignature is no base64"),
+        ({"text": "a", "thoughtSignature": 5}, "thoughtSignature is no base64"),
+        ({"functionCall": {"args": {}}}, "a call without a name"),
+        ({"functionCall": {"name": "", "args": {}}}, "functionCall.name is no name"),
+        ({"functionCall": {"name": "a", "args": "{}"}}, "functionCall.args is no object"),
+        ({"functionCall": {"name": "a", "id": 5}}, "functionCall.id is no text"),
+        ({"inlineData": {"data": "AAAA"}}, "inlineData.mimeType has the wrong type"),
+        ({"executableCode": {"code": "1"}}, "executableCode.language has the wrong type"),
+    ],
+)
+def test_parts_must_be_well_formed(part: object, message: str) -> None:
+    assert messages(chunk(part) + END) == [message]
+
+
+@pytest.mark.parametrize(
+    ("payload", "message"),
+    [
+        ({"candidates": {}}, "candidates has the wrong type"),
+        ({"candidates": [5]}, "a candidate that is no object"),
+        ({"candidates": [{"index": "0"}]}, "a candidate's index is no number"),
+        ({"candidates": [{"content": []}]}, "content is no object"),
+        ({"candidates": [{"content": {"parts": []}}]}, "content.role is not model"),
+        (
+            {"candidates": [{"content": {"role": "model", "parts": {}}}]},
+            "content.parts is no array of objects",
+        ),
+        ({"usageMetadata": {"promptTokenCount": -1}}, "usageMetadata.promptTokenCount is no count"),
+        ({"modelVersion": 5}, "modelVersion has the wrong type"),
+    ],
+)
+def test_chunks_must_be_well_formed(payload: object, message: str) -> None:
+    assert messages(frame(payload) + END) == [message]
+
+
+def test_an_id_may_be_used_once() -> None:
+    call = {"functionCall": {"id": "c1", "name": "a", "args": {}}}
+    assert messages(chunk(call, call) + END) == ["functionCall.id is used twice"]
+
+
+def test_a_call_in_pieces_must_come_to_its_end() -> None:
+    begun = {"functionCall": {"name": "a", "willContinue": True}}
+    assert messages(chunk(begun) + chunk({"functionCall": {}}) + END) == []
+    assert messages(chunk(begun) + END) == ["ends inside a call"]
+    assert messages(chunk(begun, {"functionCall": {"name": "b"}}) + END) == ["a call inside a call"]
+
+
+def test_nothing_follows_the_finish_reason() -> None:
+    assert messages(END + chunk({"text": "late"})) == ["a candidate goes on after its finishReason"]
+
+
+def test_finish_reasons_are_those_of_the_api() -> None:
+    assert messages(chunk({"text": "a"}, finishReason="end_turn")) == ["an unknown finishReason"]
+
+
+@pytest.mark.rule("H85")
+def test_an_answer_with_nothing_to_see_is_refused() -> None:
+    message = ["STOP with nothing to see: neither text nor call"]
+    assert messages(chunk(finishReason="STOP")) == message
+    assert messages(chunk({"text": "hm", "thought": True}, finishReason="STOP")) == message
+
+
+@pytest.mark.rule("H72")
+def test_an_error_is_the_last_word() -> None:
+    error = frame({"error": {"code": 500, "message": "No.", "status": "INTERNAL"}})
+    assert messages(chunk({"text": "a"}) + error) == []
+    assert messages(error + END) == ["a frame after the end"]
+    assert messages(frame({"error": {"code": "500"}})) == [
+        "error.code has the wrong type",
+        "error.message has the wrong type",
+        "error.status has the wrong type",
+    ]
+    assert messages(frame({"error": "No."})) == ["error is no object"]
+
+
+def test_violations_name_the_frame() -> None:
+    assert [violation.frame for violation in DIALECT.check_stream(END + frame([1]))] == [2]

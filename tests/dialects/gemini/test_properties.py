@@ -1,0 +1,94 @@
+"""What holds for every stream, however it is cut or broken, and for every reply."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragoman.dialects.base import Audience
+from dragoman.dialects.gemini import DIALECT
+from dragoman.hub.content import Text, ToolCall
+from dragoman.hub.errors import DragomanError
+from dragoman.hub.events import BlockOpened, ReplyEvent, ReplyFailed
+from dragoman.hub.fold import fold
+from dragoman.hub.loss import Losses
+from dragoman.hub.sequence import Sequencer
+from tests.dialects.gemini.talk import FOREIGN, NATIVE, read, recorded, recorded_json, stems, through, write
+from tests.dialects.strategies import DIALECTS, mutated_bodies, mutated_streams, pieces_of, replies
+
+STREAMS = [recorded(f"stream-{stem}.sse") for stem in stems("stream-", ".sse")]
+ARRAY = recorded("stream-text-array.json")
+
+
+def _body(stem: str) -> dict[str, object]:
+    body = recorded_json(f"request-{stem}.json")["body"]
+    assert isinstance(body, dict)
+    return body
+
+
+#: Small ones: what matters is the variety.
+BODIES = [_body(stem) for stem in ("google-genai-features", "google-genai-tool-loop", "opencode-tool-loop")]
+
+
+@given(
+    st.sampled_from([*STREAMS, ARRAY]).flatmap(lambda stream: st.tuples(st.just(stream), pieces_of(stream)))
+)
+@settings(max_examples=100)
+def test_events_do_not_depend_on_where_the_bytes_are_cut(cut: tuple[bytes, list[bytes]]) -> None:
+    stream, pieces = cut
+    assert fold(read(pieces)) == fold(read(stream))
+
+
+@given(mutated_streams([*STREAMS, ARRAY]))
+@settings(max_examples=100)
+def test_a_broken_stream_gives_grammatical_events_and_a_legal_stream(stream: bytes) -> None:
+    written = through(stream)
+    foreign = write(read(stream), Audience(upstream="other"))
+    assert DIALECT.check_stream(foreign) == []
+    assert isinstance(DIALECT.collect(written), dict)
+
+
+@given(st.binary(max_size=200))
+@settings(max_examples=100)
+def test_any_bytes_give_grammatical_events(stream: bytes) -> None:
+    read(stream)
+
+
+@given(replies(), st.sampled_from(DIALECTS))
+@settings(max_examples=100)
+def test_every_reply_can_be_told_legally(events: list[ReplyEvent], upstream: str) -> None:
+    stream = write(events, Audience(upstream=upstream))
+    assert DIALECT.check_stream(stream) == []
+
+
+@given(replies(failing=False))
+@settings(max_examples=100)
+def test_texts_and_calls_of_every_reply_arrive_whole_and_in_order(events: list[ReplyEvent]) -> None:
+    sequencer = Sequencer()
+    sequence = [released for event in events for released in sequencer.feed(event)]
+    order = [event.index for event in sequence if isinstance(event, BlockOpened)]
+    blocks = fold(events).blocks
+    heard = fold(read(write(events, Audience(upstream="openai_chat")))).blocks
+    calls = [(b.id, b.name) for b in (blocks[i] for i in order) if isinstance(b, ToolCall)]
+    assert [(b.id, b.name) for b in heard if isinstance(b, ToolCall)] == calls
+    told = "".join(b.text for b in heard if isinstance(b, Text))
+    for block in blocks:
+        if isinstance(block, Text):
+            assert block.text in told
+
+
+@given(replies())
+@settings(max_examples=50)
+def test_an_ending_is_never_better_told_than_it_was(events: list[ReplyEvent]) -> None:
+    ending = fold(read(write(events))).ending
+    assert isinstance(ending, ReplyFailed) == isinstance(events[-1], ReplyFailed)
+
+
+@given(mutated_bodies(BODIES))
+@settings(max_examples=100)
+def test_a_broken_request_is_read_or_refused_and_written_if_read(body: dict[str, object]) -> None:
+    losses = Losses()
+    try:
+        request = DIALECT.read_request(body, losses, model="m", stream=True)
+    except DragomanError:
+        return
+    for target in (NATIVE, FOREIGN):
+        assert isinstance(DIALECT.write_request(request, target, losses), dict)
