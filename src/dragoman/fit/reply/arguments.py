@@ -3,12 +3,15 @@
 Characters go out live as long as they keep the whole a beginning of such an object. From the first one
 that does not, everything is held; at the end the object is completed with a member that shows the raw
 text, because what went out cannot be recalled and what came must not vanish.
+
+Arguments that merely break off stay broken off: completing them could make half a command run. A reply that
+holds such a call did not end for it, whatever its upstream says; it was cut short.
 """
 
 from dragoman.fit.editing import replace
 from dragoman.fit.tools import INPUT
 from dragoman.hub.content import ToolCall
-from dragoman.hub.events import DELTAS, ArgumentsDelta, BlockClosed, BlockOpened, ReplyEvent
+from dragoman.hub.events import DELTAS, ArgumentsDelta, BlockClosed, BlockOpened, ReplyEvent, ReplyFinished
 from dragoman.hub.loss import Losses
 from dragoman.wire.fields import encode
 from dragoman.wire.partial_json import JsonPrefix
@@ -46,6 +49,10 @@ class _Arguments:
             ready, self._blank = self._blank + ready, ""
         return ready
 
+    @property
+    def broken_off(self) -> bool:
+        return not self._deviant and not self._prefix.empty and not self._prefix.complete
+
     def finish(self, losses: Losses) -> str:
         """What completes the object."""
         if not self._deviant:
@@ -63,7 +70,7 @@ class _Arguments:
 
 
 class ArgumentsStage:
-    __slots__ = ("_calls", "_losses", "_texts")
+    __slots__ = ("_broken_off", "_calls", "_losses", "_texts")
 
     passes = DELTAS - {ArgumentsDelta}
 
@@ -72,6 +79,7 @@ class ArgumentsStage:
         self._calls: dict[int, _Arguments] = {}
         #: Calls whose free text is being wrapped.
         self._texts: set[int] = set()
+        self._broken_off = False
 
     def feed(self, event: ReplyEvent) -> list[ReplyEvent]:
         if type(event) is ArgumentsDelta:
@@ -80,6 +88,9 @@ class ArgumentsStage:
             return self._opened(event, event.block)
         if type(event) is BlockClosed:
             return [*self._ending(event.index), event]
+        if type(event) is ReplyFinished and event.cause == "tool_calls" and self._broken_off:
+            self._losses.add("", "the arguments of a call broke off, so the reply is told as cut short")
+            return [replace(event, cause="length", raw_cause="")]
         return [event]
 
     def _more(self, event: ArgumentsDelta) -> list[ReplyEvent]:
@@ -106,7 +117,10 @@ class ArgumentsStage:
             self._texts.discard(index)
             return [ArgumentsDelta(index, '"}')]
         arguments = self._calls.pop(index, None)
-        return [] if arguments is None else _delta(index, arguments.finish(self._losses))
+        if arguments is None:
+            return []
+        self._broken_off |= arguments.broken_off
+        return _delta(index, arguments.finish(self._losses))
 
 
 def _escaped(text: str) -> str:
