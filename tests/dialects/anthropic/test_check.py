@@ -106,6 +106,15 @@ ILLEGAL: dict[str, tuple[list[Json], str]] = {
     ),
     "tool use without a call": (whole(reason="tool_use"), "without a tool_use block"),
     "a call in an answer": (whole(CALL, block_stop(0)), "as an answer with a tool_use block"),
+    "a reason of a wrong type": (
+        [
+            message_start(),
+            {**message_delta(), "delta": {"stop_reason": [], "stop_sequence": None}},
+            MESSAGE_STOP,
+        ],
+        "not a known reason",
+    ),
+    "an error of a wrong type": ([{"type": "error", "error": {"type": {}, "message": "x"}}], "error.type"),
     "an unknown reason": (whole(reason="odd"), "not a known reason"),
     "no usage at the start": (
         [message_start(usage={}), *whole()[1:]],

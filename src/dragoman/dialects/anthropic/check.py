@@ -236,7 +236,8 @@ class _Judge:
 
     def _message_delta(self, payload: Json) -> None:
         delta = self._object(payload, "delta", "message_delta")
-        reason = delta.get("stop_reason")
+        told = delta.get("stop_reason")
+        reason = told if isinstance(told, str) else ""
         if reason not in STOP_REASONS:
             self.complain("delta.stop_reason is not a known reason")
         if "stop_sequence" not in delta:
@@ -255,7 +256,8 @@ class _Judge:
     def _error(self, payload: Json) -> None:
         error = self._object(payload, "error", "error")
         self._expect(error, "message", str, "error")
-        if error.get("type") not in ERROR_TYPES:
+        kind = error.get("type")
+        if not isinstance(kind, str) or kind not in ERROR_TYPES:
             self.complain("error.type is not a known type")
 
     def _nothing(self, payload: Json) -> None:
