@@ -131,6 +131,11 @@ def test_gemini_s_own_seals_stay_on_their_parts() -> None:
     ]
 
 
+def test_an_own_seal_that_is_no_base64_travels_in_an_envelope() -> None:
+    blocks = [ToolCall(id="c1", name="run", arguments="{}", seal=Seal("gemini", "", "not base64"))]
+    assert remembered(*parts(*blocks)) == blocks
+
+
 def test_an_own_seal_after_foreign_thoughts_travels_in_the_envelope() -> None:
     blocks: list[AnyBlock] = [
         Reasoning(parts=("a",), seal=THINKING),

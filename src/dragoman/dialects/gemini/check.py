@@ -69,6 +69,9 @@ CHUNK_FIELDS: dict[str, type] = {
 
 ERROR_FIELDS: dict[str, type] = {"code": int, "message": str, "status": str}
 
+#: From the alphabet for URLs to the standard one.
+STANDARD = str.maketrans("-_", "+/")
+
 #: Line ends to readers that split decoded text, although JSON allows them raw.
 UNSAFE = ("\x85", "\u2028", "\u2029")
 
@@ -246,6 +249,8 @@ def _signature(signature: object) -> Iterator[str]:
     if signature is None:
         return
     try:
-        base64.b64decode(signature if isinstance(signature, str) else "?", validate=True)
+        # Both alphabets are legal.
+        text = signature.translate(STANDARD) if isinstance(signature, str) else "?"
+        base64.b64decode(text, validate=True)
     except (ValueError, binascii.Error):
         yield "thoughtSignature is no base64"

@@ -6,6 +6,7 @@ signatures of function calls, which is why an envelope also holds the thoughts t
 
 import base64
 import binascii
+import re
 from collections.abc import Sequence
 
 from dragoman.hub.seal import PREFIX, Carried, Seal, unwrap, wrap
@@ -25,8 +26,15 @@ BARE = "bare"
 #: How the base64 of every envelope begins.
 _WRAPPED_PREFIX = base64.b64encode(PREFIX.encode()).decode()[:6]
 
+_BASE64 = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")
+
 #: Marks thoughts that came without a proof: they travel only because the client would forget the text.
 UNSEALED = Seal("", "", "")
+
+
+def stands_alone(seal: Seal) -> bool:
+    """Whether a seal can be written as it is. Others go into an envelope, damaged ones of Gemini's too."""
+    return seal.issuer == ISSUER and bool(_BASE64.fullmatch(seal.value)) and len(seal.value) % 4 == 0
 
 
 def write_envelope(items: Sequence[Carried]) -> str:

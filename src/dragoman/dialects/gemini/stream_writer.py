@@ -17,7 +17,7 @@ from dragoman.dialects.gemini.errors import write_error
 from dragoman.dialects.gemini.grounding import Grounding
 from dragoman.dialects.gemini.part_writer import write_part
 from dragoman.dialects.gemini.reasons import finish_reason, write_usage
-from dragoman.dialects.gemini.signature import BARE, ISSUER, UNSEALED, write_envelope
+from dragoman.dialects.gemini.signature import BARE, ISSUER, UNSEALED, stands_alone, write_envelope
 from dragoman.hub.content import (
     AnyBlock,
     Citation,
@@ -226,7 +226,7 @@ class GeminiStreamWriter:
             )
         if isinstance(block, Text):
             seal = closing.seal
-            carried = Carried(kind="text", seal=seal) if seal and seal.issuer != ISSUER else None
+            carried = Carried(kind="text", seal=seal) if seal and not stands_alone(seal) else None
             self._ground(closing)
             return self._close_said(closing, event, thought=False, carried=carried)
         if isinstance(block, Refusal):
@@ -245,7 +245,7 @@ class GeminiStreamWriter:
     def _carried(self, closing: _Open, block: Reasoning) -> Carried | None:
         """What must travel on the next call: a foreign seal with its thought, or a thought without one."""
         seal = closing.seal
-        if self._native if seal is None else seal.issuer == ISSUER:
+        if self._native if seal is None else stands_alone(seal):
             return None
         parts = tuple("".join(closing.parts[part]) for part in sorted(closing.parts))
         if seal is None and not parts:
@@ -258,7 +258,7 @@ class GeminiStreamWriter:
         if carried is not None:
             self._waiting.append(carried)
         part: Json = {}
-        if closing.seal is not None and closing.seal.issuer == ISSUER:
+        if closing.seal is not None and stands_alone(closing.seal):
             part["thoughtSignature"] = closing.seal.value
         if self._native:
             part |= closing.block.extras | event.extras
@@ -298,7 +298,7 @@ class GeminiStreamWriter:
 
     def _signature(self, seal: Seal | None, call: ToolCall) -> str:
         items, self._waiting = self._waiting, []
-        if seal is not None and (items or seal.issuer != ISSUER):
+        if seal is not None and (items or not stands_alone(seal)):
             items.append(Carried(kind="call", seal=seal, call_id=call.id))
         if items:
             return write_envelope(items)
