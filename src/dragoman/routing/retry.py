@@ -1,0 +1,67 @@
+"""What a failure means for the next step: try again here, try elsewhere, or give up.
+
+Errors that lie in the request itself are final everywhere: another target would say the same, or worse,
+say something else.
+"""
+
+from typing import Literal
+
+import msgspec
+
+from dragoman.hub.errors import Failure, FailureKind
+
+Step = Literal["again", "elsewhere", "give up"]
+
+#: What each kind of failure calls for. `again` also means `elsewhere` once the tries are used up.
+STEP_OF_KIND: dict[FailureKind, Step] = {
+    "invalid_request": "give up",
+    "context_overflow": "give up",
+    "too_large": "give up",
+    "authentication": "elsewhere",
+    "billing": "elsewhere",
+    "permission": "elsewhere",
+    "not_found": "elsewhere",
+    "conflict": "again",
+    "rate_limit": "again",
+    "quota": "elsewhere",
+    "server": "again",
+    "overloaded": "again",
+    "timeout": "elsewhere",
+    "cancelled": "give up",
+}
+
+#: Kinds that say something about the target, not about this one request.
+COOLS = frozenset(
+    {"authentication", "billing", "permission", "rate_limit", "quota", "server", "overloaded", "timeout"}
+)
+
+#: Kinds that say that the target has no room now.
+BUSY = frozenset({"rate_limit", "overloaded"})
+
+FIRST_WAIT = 0.5
+LONGEST_WAIT = 10.0
+#: A server that wants us to wait longer than this is asked later, by the client or not at all.
+LONGEST_RETRY_AFTER = 20.0
+
+
+class Plan(msgspec.Struct, frozen=True):
+    step: Step
+    wait: float = 0.0
+
+
+def plan(failure: Failure, *, tries: int, allowed: int, jitter: float, others: bool = False) -> Plan:
+    """The next step after the `tries`-th failure on one target.
+
+    `jitter` is between 0 and 1. `others`: a healthy target is left, so waiting for this one is idle.
+    """
+    step = STEP_OF_KIND[failure.kind]
+    if step != "again":
+        return Plan(step)
+    if tries > allowed or (others and failure.kind in BUSY):
+        return Plan("elsewhere")
+    wait = min(FIRST_WAIT * 2 ** min(tries - 1, 10), LONGEST_WAIT) * (0.75 + 0.5 * jitter)
+    if failure.retry_after is not None:
+        if failure.retry_after > LONGEST_RETRY_AFTER:
+            return Plan("elsewhere")
+        wait = max(wait, failure.retry_after)
+    return Plan("again", wait)

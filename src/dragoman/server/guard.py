@@ -1,0 +1,83 @@
+"""Who may call: the Host and Origin checks against pages in a browser, and the client's key."""
+
+import hashlib
+import hmac
+import ipaddress
+import re
+from collections.abc import Iterator, Mapping
+from urllib.parse import parse_qs
+
+from dragoman.config.model import Server
+from dragoman.hub.errors import DragomanError
+
+#: A host as it stands in `Host` and, behind the scheme, in `Origin`: a name or address, perhaps a port.
+_HOST = re.compile(r"(?:([A-Za-z0-9._-]+)|\[([0-9A-Fa-f:.]+)\])(?::\d{1,5})?")
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://(.+)")
+
+
+class NotOurHost(DragomanError):
+    kind = "permission"
+    default_status = 403
+
+
+class NoKey(DragomanError):
+    kind = "authentication"
+    default_status = 401
+    default_code = "invalid_api_key"
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def check_origin(headers: Mapping[str, str], server: Server) -> None:
+    """A page in a browser can reach loopback under a name of its own: only names we know are served."""
+    open_to_all = bool(server.keys) and not server.hosts and not is_loopback(server.host)
+    if not open_to_all and not _known(_name(headers.get("host", "")), server):
+        raise NotOurHost("this gateway is not served under that host name", hint="add it to server.hosts")
+    origin = headers.get("origin")
+    if origin is None:
+        return
+    found = _ORIGIN.fullmatch(origin)
+    if found is None or not _known(_name(found[1]), server):
+        raise NotOurHost("pages of that origin may not call this gateway", hint="add it to server.hosts")
+
+
+def check_key(headers: Mapping[str, str], query: str, server: Server) -> None:
+    """The client's key, in any of the places where clients put one."""
+    if not server.keys:
+        return
+    known = [_digest(key.reveal()) for key in server.keys]
+    # Digests are of one length and all are compared, so that the time taken tells nothing.
+    matches = [hmac.compare_digest(_digest(shown), key) for shown in _shown(headers, query) for key in known]
+    if not any(matches):
+        raise NoKey("this gateway needs a client key", hint="send it as x-api-key or as a bearer token")
+
+
+def _shown(headers: Mapping[str, str], query: str) -> Iterator[str]:
+    """Every key that a client shows; some show two, one of them left over from another server."""
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    bearer = token if scheme.lower() == "bearer" else ""
+    in_query = parse_qs(query).get("key", [""])[0]
+    for key in (headers.get("x-api-key", ""), headers.get("x-goog-api-key", ""), bearer, in_query):
+        if key.strip():
+            yield key.strip()
+
+
+def _digest(key: str) -> bytes:
+    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
+
+
+def _known(host: str, server: Server) -> bool:
+    return bool(host) and (is_loopback(host) or host in server.hosts or host == server.host.lower())
+
+
+def _name(host: str) -> str:
+    """The name without its port, in lower case; nothing if it is no host at all."""
+    found = _HOST.fullmatch(host)
+    return (found[1] or found[2]).lower().rstrip(".") if found else ""

@@ -1,0 +1,75 @@
+"""What follows a failure: another try after a bounded wait, another target, or the truth."""
+
+from typing import get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.hub.errors import Failure, FailureKind
+from dragoman.routing.retry import LONGEST_RETRY_AFTER, LONGEST_WAIT, STEP_OF_KIND, Plan, plan
+
+
+def failure(kind: FailureKind, retry_after: float | None = None) -> Failure:
+    return Failure(kind=kind, message="", retry_after=retry_after)
+
+
+def test_every_kind_of_failure_has_a_next_step() -> None:
+    assert set(STEP_OF_KIND) == set(get_args(FailureKind))
+
+
+@pytest.mark.rule("R110")
+@pytest.mark.parametrize("kind", ["invalid_request", "context_overflow", "too_large", "cancelled"])
+def test_what_lies_in_the_request_is_final(kind: FailureKind) -> None:
+    assert plan(failure(kind), tries=1, allowed=5, jitter=0.5) == Plan("give up")
+
+
+@pytest.mark.parametrize("kind", ["authentication", "billing", "permission", "not_found", "quota", "timeout"])
+def test_what_lies_in_the_target_sends_the_request_elsewhere_at_once(kind: FailureKind) -> None:
+    assert plan(failure(kind), tries=1, allowed=5, jitter=0.5) == Plan("elsewhere")
+
+
+@pytest.mark.rule("R110")
+def test_waits_double_and_are_capped() -> None:
+    waits = [plan(failure("server"), tries=tries, allowed=10, jitter=0.5).wait for tries in range(1, 8)]
+    assert waits == [0.5, 1, 2, 4, 8, 10, 10]
+
+
+def test_jitter_spreads_the_waits_around_their_middle() -> None:
+    early, late = (plan(failure("server"), tries=1, allowed=1, jitter=jitter).wait for jitter in (0, 1))
+    assert (early, late) == (0.375, 0.625)
+
+
+@pytest.mark.rule("R110")
+def test_a_server_that_names_its_wait_is_obeyed() -> None:
+    assert plan(failure("rate_limit", 3), tries=1, allowed=1, jitter=0.5) == Plan("again", 3)
+
+
+def test_a_server_that_wants_too_long_a_wait_is_left() -> None:
+    long = failure("rate_limit", LONGEST_RETRY_AFTER + 1)
+    assert plan(long, tries=1, allowed=5, jitter=0.5) == Plan("elsewhere")
+
+
+def test_tries_that_are_used_up_send_the_request_elsewhere() -> None:
+    assert plan(failure("server"), tries=3, allowed=2, jitter=0.5) == Plan("elsewhere")
+    assert plan(failure("server"), tries=1, allowed=0, jitter=0.5) == Plan("elsewhere")
+
+
+@pytest.mark.parametrize(("kind", "step"), [("rate_limit", "elsewhere"), ("server", "again")])
+def test_a_busy_target_is_not_waited_for_while_others_are_free(kind: FailureKind, step: str) -> None:
+    assert plan(failure(kind), tries=1, allowed=5, jitter=0.5, others=True).step == step
+
+
+@given(
+    kind=st.sampled_from(get_args(FailureKind)),
+    tries=st.integers(1, 10_000),
+    allowed=st.integers(0, 10_000),
+    jitter=st.floats(0, 1),
+    retry_after=st.none() | st.floats(0, allow_nan=False),
+)
+def test_a_wait_is_never_negative_nor_endless(
+    kind: FailureKind, tries: int, allowed: int, jitter: float, retry_after: float | None
+) -> None:
+    planned = plan(failure(kind, retry_after), tries=tries, allowed=allowed, jitter=jitter)
+    assert 0 <= planned.wait <= max(LONGEST_RETRY_AFTER, 1.25 * LONGEST_WAIT)
+    assert planned.step == "again" or planned.wait == 0
