@@ -62,7 +62,8 @@ class ChoiceState:
         self.has_function_call = False
         self.has_finished = False
         self.list_lengths: dict[str, int] = {}
-        self.plain_lists: set[str] = set()
+        #: Fields that clients cannot put together from pieces.
+        self.sent_once: set[str] = set()
 
     @property
     def has_calls(self) -> bool:
@@ -203,8 +204,10 @@ class _Judge:
                 yield from judge(value, state)
             elif isinstance(value, list):
                 yield from _list(name, value, state)
-            elif not isinstance(value, str):
-                yield f"{name} is neither a string nor a list, so that clients cannot add it up"
+            elif not isinstance(value, str | dict):
+                if name in state.sent_once:
+                    yield f"{name} comes again, and clients would add it up"
+                state.sent_once.add(name)
 
 
 def _finish(reason: object, delta: Json, state: ChoiceState) -> Complaints:
@@ -226,9 +229,9 @@ def _list(name: str, value: list[object], state: ChoiceState) -> Complaints:
     """A list of a helper-unknown field: indexed without gaps, or sent once."""
     indexes = [entry.get("index") if isinstance(entry, dict) else None for entry in value]
     if all(index is None for index in indexes):
-        if name in state.plain_lists or state.list_lengths.get(name):
+        if name in state.sent_once or state.list_lengths.get(name):
             yield f"{name} comes again without indexes"
-        state.plain_lists.add(name)
+        state.sent_once.add(name)
         return
     for index in indexes:
         length = state.list_lengths.get(name, 0)

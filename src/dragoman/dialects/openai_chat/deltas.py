@@ -123,24 +123,28 @@ class DeltaReader:
         self.hush()
 
     def _read_reasoning(self, delta: Json) -> None:
+        thoughts = [(field, thought) for field in LIST_FIELDS for thought in self._entries(delta, field)]
         told = False
         for field in TEXT_FIELDS:
             text = delta.get(field)
             if isinstance(text, str) and text:
-                self._think(text, field, raw=True)
+                self._think(text, field, raw=all(thought.raw for _, thought in thoughts))
                 told = True
                 break
-        for field in LIST_FIELDS:
-            entries = delta.get(field)
-            for entry in entries if isinstance(entries, list) else ():
-                thought = read_entry(entry)
-                if thought is None:
-                    self._source.losses.add("", f"an entry of {field} of an unknown type was skipped")
-                    continue
-                if not told:
-                    self._think(thought.text, field, raw=thought.raw)
-                if thought.seal:
-                    self._seal(thought)
+        for field, thought in thoughts:
+            if not told:
+                self._think(thought.text, field, raw=thought.raw)
+            if thought.seal:
+                self._seal(thought)
+
+    def _entries(self, delta: Json, field: str) -> list[Thought]:
+        entries = delta.get(field)
+        if not isinstance(entries, list):
+            return []
+        thoughts = [thought for entry in entries if (thought := read_entry(entry)) is not None]
+        if len(thoughts) != len(entries):
+            self._source.losses.add("", f"an entry of {field} of an unknown type was skipped")
+        return thoughts
 
     def _read_part(self, part: object) -> None:
         """Content in parts, as Mistral sends it while thinking."""

@@ -48,6 +48,11 @@ class ChatStreamReader(FrameReader):
         self._later_chunk: Json = {}
         self._rest = ChoiceFold(UpstreamProtocolError)
 
+    def _frame(self, frame: Frame) -> None:
+        # What one read brings after the end was never part of the reply.
+        if not self.builder.ended:
+            super()._frame(frame)
+
     def _read(self, payload: Json, event: str) -> None:
         if self.builder.started and self._read_plain(payload):
             return

@@ -26,12 +26,13 @@ class OpenText:
 
 
 class OpenThought:
-    __slots__ = ("field", "parts", "redacted", "seal")
+    __slots__ = ("field", "is_summary", "parts", "redacted", "seal")
 
     def __init__(self, block: Reasoning, *, own: bool) -> None:
         self.field = block.form if own and block.form in TEXT_FIELDS else TEXT_FIELDS[0]
         self.parts: dict[int, list[str]] = {}
         self.redacted = block.redacted
+        self.is_summary = not block.raw
         self.seal = block.seal
 
     def details(self) -> list[Json]:
@@ -44,7 +45,7 @@ class OpenThought:
             return [wrapped(Carried(kind="reasoning", seal=seal, parts=parts, redacted=self.redacted))]
         text = "\n\n".join(parts)
         entry = written_entry(seal, text, redacted=self.redacted)
-        if text and entry["type"] == "reasoning.encrypted":
+        if text and self.is_summary and entry["type"] == "reasoning.encrypted":
             return [{"type": "reasoning.summary", "summary": text}, entry]
         return [entry]
 

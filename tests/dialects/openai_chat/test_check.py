@@ -1,0 +1,135 @@
+"""The judge of Chat streams refuses what a strict client refuses."""
+
+import pytest
+
+from dragoman.dialects.base import Json
+from dragoman.dialects.openai_chat.check import check_stream
+from tests.dialects.openai_chat.talk import DONE, frame
+
+HEAD: Json = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+
+
+def told(delta: object, reason: object = None, *, index: object = 0, **fields: object) -> bytes:
+    choice = {"index": index, "delta": delta, "logprobs": None, "finish_reason": reason}
+    return frame({**HEAD, "choices": [choice], **fields})
+
+
+def fragment(index: object = 0, **fields: object) -> Json:
+    return {"index": index, **fields}
+
+
+ROLE = told({"role": "assistant", "content": ""})
+CALL = fragment(id="a", type="function", function={"name": "Read", "arguments": ""})
+STOP = told({}, "stop")
+CALLS = told({}, "tool_calls")
+COUNTS = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
+
+
+def first_complaint(*frames: bytes) -> str:
+    found = check_stream(b"".join(frames))
+    assert found
+    return found[0].message
+
+
+def test_a_plain_answer_is_legal() -> None:
+    assert check_stream(ROLE + told({"content": "Hi."}) + STOP + DONE) == []
+
+
+def test_comments_are_legal() -> None:
+    assert check_stream(b": keep-alive\n\n" + ROLE + b": keep-alive\n\n" + STOP + DONE) == []
+
+
+def test_an_error_may_end_a_stream_at_any_point() -> None:
+    error = frame({"error": {"message": "x", "type": "server_error", "param": None, "code": None}})
+    assert check_stream(error) == []
+    assert check_stream(ROLE + error) == []
+    assert first_complaint(ROLE, error, DONE) == "done while FAILED"
+
+
+def test_a_usage_chunk_needs_null_usage_before_it() -> None:
+    usage = frame({**HEAD, "choices": [], "usage": COUNTS})
+    with_null = [told({"role": "assistant", "content": ""}, usage=None), told({}, "stop", usage=None)]
+    assert check_stream(b"".join((*with_null, usage, DONE))) == []
+    assert first_complaint(ROLE, STOP, usage, DONE).startswith("a usage chunk although")
+
+
+@pytest.mark.parametrize(
+    ("frames", "complaint"),
+    [
+        ([ROLE, STOP], "the stream ends without [DONE] and without an error"),
+        ([ROLE, DONE], "done while TALKING"),
+        ([ROLE, STOP, DONE, DONE], "done while DONE"),
+        ([b"event: message\n" + ROLE, STOP, DONE], "a frame must be one line that begins with 'data: '"),
+        ([ROLE.replace(b"data: ", b"data:"), STOP, DONE], "a frame must be one line"),
+        ([ROLE, b"data: {\n\n", STOP, DONE], "the payload is not JSON"),
+        ([ROLE, b"data: 5\n\n", STOP, DONE], "the payload is not an object"),
+        ([told({"content": "Hi."}), STOP, DONE], "the role belongs into the first chunk"),
+        ([ROLE, ROLE, STOP, DONE], "the role comes again"),
+        ([ROLE, STOP, told({"content": "x"}), DONE], "a choice goes on after its finish reason"),
+        ([ROLE, told({}, "eos"), DONE], "finish_reason is not one of the known words"),
+        ([ROLE, told({"content": "x"}, "stop"), DONE], "the finish chunk has a delta"),
+        ([ROLE, CALLS, DONE], "finish_reason tool_calls without calls"),
+        ([ROLE, told({"tool_calls": [CALL]}), STOP, DONE], "finish_reason stop in spite of calls"),
+        ([ROLE, told({"content": 5}), STOP, DONE], "content or refusal is not a string"),
+        ([ROLE, told({"score": 5}), told({"score": 5}), STOP, DONE], "score comes again"),
+        ([ROLE, told(None), STOP, DONE], "delta is not an object"),
+        ([ROLE, told({}, index=2), STOP, DONE], "a choice's index is missing or leaves a gap"),
+        ([ROLE, frame({**HEAD, "choices": []}), STOP, DONE], "a chunk without choices and without usage"),
+        ([ROLE, frame({**HEAD, "choices": None}), STOP, DONE], "choices is not a list"),
+        ([ROLE, frame({**HEAD, "id": "other", "choices": []})], "id has changed"),
+        ([ROLE, told({}, "stop", usage=COUNTS), DONE], "usage in a chunk with choices"),
+        ([ROLE, STOP.rstrip()], "the last frame does not end with a blank line"),
+    ],
+)
+def test_what_is_refused(frames: list[bytes], complaint: str) -> None:
+    assert first_complaint(*frames).startswith(complaint)
+
+
+@pytest.mark.rule("R48")
+@pytest.mark.parametrize(
+    ("later", "complaint"),
+    [
+        (fragment(0, id="a", function={"arguments": "{}"}), "a later fragment repeats id or type"),
+        (fragment(0, function={"name": "Read", "arguments": "{}"}), "a later fragment repeats the name"),
+        (fragment(0), "a later fragment has no arguments"),
+        (fragment(2, function={"arguments": "{}"}), "a call's index is missing or leaves a gap"),
+        ({"function": {"arguments": "{}"}}, "a call's index is missing or leaves a gap"),
+        (
+            fragment(1, type="function", function={"name": "b", "arguments": ""}),
+            "a call's first fragment has no id",
+        ),
+        (
+            fragment(1, id="b", function={"name": "b", "arguments": ""}),
+            "a call's first fragment has no known type",
+        ),
+        (
+            fragment(1, id="b", type="function", function={"arguments": ""}),
+            "a call's first fragment has no name",
+        ),
+    ],
+)
+def test_fragments_that_break_the_identity_of_calls_are_refused(later: Json, complaint: str) -> None:
+    frames = [ROLE, told({"tool_calls": [CALL]}), told({"tool_calls": [later]}), CALLS, DONE]
+    assert first_complaint(*frames) == complaint
+
+
+def test_lists_of_unknown_fields_must_be_indexed_or_come_once() -> None:
+    plain = told({"annotations": [{"type": "x"}]})
+    assert check_stream(ROLE + plain + STOP + DONE) == []
+    assert first_complaint(ROLE, plain, plain, STOP, DONE) == "annotations comes again without indexes"
+    gap = told({"reasoning_details": [{"index": 1}]})
+    assert (
+        first_complaint(ROLE, gap, STOP, DONE) == "an index of reasoning_details is missing or leaves a gap"
+    )
+
+
+def test_usage_must_add_up() -> None:
+    start = [told({"role": "assistant"}, usage=None), told({}, "stop", usage=None)]
+    usage = frame({**HEAD, "choices": [], "usage": {**COUNTS, "total_tokens": 9}})
+    assert first_complaint(*start, usage, DONE) == "total_tokens is not the sum"
+    short = frame({**HEAD, "choices": [], "usage": {"prompt_tokens": 1}})
+    assert first_complaint(*start, short, DONE) == "usage lacks a count"
+
+
+def test_the_number_of_the_frame_is_told() -> None:
+    assert check_stream(ROLE + told({"content": 5}) + STOP + DONE)[0].frame == 2
