@@ -1,4 +1,4 @@
-"""What the tests of this dialect share: recordings, streams in pieces, and the way through reader and writer."""
+"""What the tests of this dialect share: recordings, events to build streams of, the way through the hub."""
 
 from collections.abc import Iterable
 from pathlib import Path

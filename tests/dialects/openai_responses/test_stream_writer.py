@@ -46,9 +46,7 @@ def reply(*blocks: AnyBlock, cause: StopCause = "end", usage: Usage | None = Non
     if any(isinstance(block, ToolCall) for block in blocks) and cause == "end":
         cause = "tool_calls"
     started = ReplyStarted(id="msg_foreign01", model="claude-x", created=1_700_000_000)
-    return list(
-        unfold(Reply(started=started, blocks=blocks, usage=usage, ending=ReplyFinished(cause=cause)))
-    )
+    return list(unfold(Reply(started=started, blocks=blocks, usage=usage, ending=ReplyFinished(cause=cause))))
 
 
 def written(*blocks: AnyBlock, audience: Audience | None = None, cause: StopCause = "end") -> bytes:
@@ -419,7 +417,9 @@ def test_usage_is_told_with_details_or_not_at_all() -> None:
     ],
 )
 @pytest.mark.rule("R55", "P65")
-def test_each_cause_ends_the_response_as_what_it_is(cause: StopCause, status: str, reason: str | None) -> None:
+def test_each_cause_ends_the_response_as_what_it_is(
+    cause: StopCause, status: str, reason: str | None
+) -> None:
     stream = written(Text(text="Hi."), cause=cause)
     response = DIALECT.collect(stream)
     assert types(stream)[-1] == status
@@ -524,7 +524,7 @@ def test_phases_and_ids_stay_within_the_dialect() -> None:
 
 
 def test_a_raw_cause_of_our_own_is_told_again() -> None:
-    events = [ReplyStarted(), ReplyFinished(cause="other", raw_cause="steered")]
+    events: list[ReplyEvent] = [ReplyStarted(), ReplyFinished(cause="other", raw_cause="steered")]
     mine = DIALECT.collect(write(events, Audience(upstream="openai_responses")))
     theirs = DIALECT.collect(write(events, Audience(upstream="gemini")))
     assert mine["incomplete_details"] == {"reason": "steered"}
@@ -533,7 +533,7 @@ def test_a_raw_cause_of_our_own_is_told_again() -> None:
 
 @pytest.mark.rule("H71", "R53")
 def test_interleaved_calls_come_one_after_another() -> None:
-    events = [
+    events: list[ReplyEvent] = [
         ReplyStarted(),
         BlockOpened(0, ToolCall(id="a", name="x")),
         BlockOpened(1, ToolCall(id="b", name="y")),
@@ -555,7 +555,11 @@ def test_text_with_every_awkward_character_arrives_unchanged() -> None:
 
 
 def test_a_seal_on_a_text_follows_it() -> None:
-    events = [ReplyStarted(), BlockOpened(0, Text(text="Hi.")), SealAttached(0, FOREIGN)]
+    events: list[ReplyEvent] = [
+        ReplyStarted(),
+        BlockOpened(0, Text(text="Hi.")),
+        SealAttached(0, FOREIGN),
+    ]
     rest = reply(Text(text=""))[-2:]
     stream = write([*events, *rest], Audience(upstream="gemini"))
     assert DIALECT.check_stream(stream) == []

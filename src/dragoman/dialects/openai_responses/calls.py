@@ -6,7 +6,8 @@ In the hub a call's arguments are JSON text. Items that keep them as an object g
 import msgspec
 
 from dragoman.dialects.openai_responses.parts import read_content, spell_part
-from dragoman.dialects.openai_responses.tools import read_tools, spell_tools
+from dragoman.dialects.openai_responses.taking import said
+from dragoman.dialects.openai_responses.tools import required_tools, spell_tools
 from dragoman.dialects.openai_responses.vocabulary import CALL_OF_KIND, CallItem
 from dragoman.hub.content import AnyBlock, Extras, Text, ToolCall, ToolDeclarations, ToolResult
 from dragoman.hub.loss import Losses
@@ -56,9 +57,9 @@ def _call_id(fields: Fields) -> tuple[str, str]:
 def read_call(fields: Fields, call: CallItem) -> ToolCall:
     call_id, form = _call_id(fields)
     if call.text:
-        arguments = fields.text_or(call.field, "")
+        arguments = fields.text(call.field)
     else:
-        value = fields.raw(call.field)
+        value = fields.raw(call.field) if fields.has(call.field) else fields.object(call.field)
         arguments = arguments_text(value)
         form = f"{form} {STRING}".strip() if isinstance(value, str) else form
     _drop_usual(fields, call)
@@ -67,7 +68,7 @@ def read_call(fields: Fields, call: CallItem) -> ToolCall:
         name=call.name or fields.text("name"),
         arguments=arguments,
         kind=call.kind,
-        namespace=fields.maybe_text("namespace") or "",
+        namespace=said(fields, "namespace"),
         form=form,
         at=fields.path,
         extras=fields.rest(),
@@ -106,7 +107,7 @@ def read_output(fields: Fields, call: CallItem) -> ToolResult:
     is_error = False
     if call.kind == "tool_search":
         at = fields.at("tools")
-        content = (ToolDeclarations(tools=read_tools(fields, "tools"), at=at),)
+        content = (ToolDeclarations(tools=required_tools(fields), at=at),)
     elif call.kind == "shell":
         content = _shell_output(fields)
     elif call.kind == "apply_patch":

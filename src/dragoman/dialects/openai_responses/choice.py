@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Literal
 
+from dragoman.dialects.openai_responses.taking import said
 from dragoman.dialects.openai_responses.tools import HOSTED_OF_FAMILY, kind_of_tool
 from dragoman.dialects.openai_responses.vocabulary import CALL_OF_KIND
 from dragoman.hub.content import Extras, Tool
@@ -33,7 +34,7 @@ def read_choice(fields: Fields) -> ToolChoice | None:
         mode="named",
         kind=choice_type,
         name=choice_type if name is None else name,
-        namespace=choice.maybe_text("namespace") or "",
+        namespace=said(choice, "namespace"),
         form="" if name is None else "name",
         extras=choice.rest(),
     )

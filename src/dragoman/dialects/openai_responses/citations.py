@@ -31,7 +31,7 @@ def read_citation(annotation: Extras) -> Citation:
 
 def spell_citation(citation: Citation, text: str, *, own: bool) -> Extras | None:
     """An annotation of the text so far; None for a source that has no address."""
-    if own and citation.extras:
+    if own:
         annotation: Extras = {**citation.extras}
         if citation.url:
             annotation["url"] = citation.url

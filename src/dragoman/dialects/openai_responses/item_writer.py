@@ -5,7 +5,7 @@ A turn's texts and media become one message; everything else in it becomes an it
 
 from dragoman.dialects.openai_responses.calls import spell_call, spell_output
 from dragoman.dialects.openai_responses.hosted import FOLLOWS, spell_hosted
-from dragoman.dialects.openai_responses.items import STRING, UNTYPED
+from dragoman.dialects.openai_responses.items import NO_ROLE, STRING, UNTYPED
 from dragoman.dialects.openai_responses.parts import spell_part
 from dragoman.dialects.openai_responses.reasoning import spell_reasoning
 from dragoman.dialects.openai_responses.tools import spell_tools
@@ -120,5 +120,7 @@ class ItemWriter:
 
     def _additional_tools(self, block: ToolDeclarations) -> Extras:
         tools = spell_tools(block.tools, self._losses, own=self._own)
-        item: Extras = {"type": "additional_tools", "role": "developer", "tools": tools}
+        item: Extras = {"type": "additional_tools", "tools": tools}
+        if not self._own or block.form != NO_ROLE:
+            item["role"] = "developer"
         return {**item, **block.extras} if self._own else item

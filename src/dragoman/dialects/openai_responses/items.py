@@ -11,7 +11,7 @@ from dragoman.dialects.openai_responses.calls import read_call, read_output
 from dragoman.dialects.openai_responses.hosted import read_hosted
 from dragoman.dialects.openai_responses.parts import read_content
 from dragoman.dialects.openai_responses.reasoning import read_reasoning
-from dragoman.dialects.openai_responses.tools import read_tools
+from dragoman.dialects.openai_responses.tools import required_tools
 from dragoman.dialects.openai_responses.vocabulary import CALL_OF_ITEM, CALL_OF_OUTPUT, is_for_client
 from dragoman.hub.content import AnyBlock, Text, ToolCall, ToolDeclarations
 from dragoman.hub.loss import Losses
@@ -29,6 +29,8 @@ ROLES: dict[str, Role] = {
 #: Forms of a message: content as a text, and an item that leaves out its type.
 STRING = "string"
 UNTYPED = "untyped"
+#: The form of an item of tools that does not say whose it is.
+NO_ROLE = "no-role"
 
 #: Who said the items that have no role: the model, unless they are instructions or answers to it.
 ROLE_OF_ITEM: dict[str, Role] = {
@@ -96,8 +98,7 @@ class ItemReader:
         self._turns.append(Turn(role=role, blocks=tuple(blocks), at=at))
 
     def _message(self, fields: Fields, item_type: str) -> None:
-        forms = [] if fields.has("type") else [UNTYPED]
-        fields.raw("type")
+        forms = [] if fields.maybe_text("type") else [UNTYPED]
         role = ROLES.get(fields.text("role"))
         if role is None:
             raise fields.error("expected user, assistant, system or developer", "role")
@@ -134,11 +135,12 @@ class ItemReader:
 
     def _additional_tools(self, fields: Fields, item_type: str) -> None:
         fields.raw("type")
+        form = "" if fields.has("role") else NO_ROLE
         if fields.rest().get("role") == "developer":
             fields.raw("role")
         at = fields.path
-        tools = read_tools(fields, "tools")
-        self._add("developer", [ToolDeclarations(tools=tools, at=at, extras=fields.rest())], at)
+        tools = required_tools(fields)
+        self._add("developer", [ToolDeclarations(tools=tools, form=form, at=at, extras=fields.rest())], at)
 
     def _other(self, fields: Fields, item_type: str) -> None:
         at = fields.path

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 
 from dragoman.dialects.openai_responses.citations import read_citation, spell_citation
+from dragoman.dialects.openai_responses.taking import said
 from dragoman.hub.content import AnyBlock, CacheMark, Extras, Media, MediaKind, Opaque, Refusal, Text
 from dragoman.hub.loss import Losses
 from dragoman.wire.fields import Fields
@@ -31,15 +32,14 @@ def read_content(fields: Fields, name: str, role: str) -> tuple[tuple[AnyBlock, 
 
 
 def read_part(fields: Fields, role: str) -> AnyBlock:
-    part_type = fields.raw("type")
-    reader = READERS.get(part_type) if isinstance(part_type, str) else None
-    if isinstance(part_type, str) and reader is not None:
+    part_type = fields.text("type")
+    reader = READERS.get(part_type)
+    if reader is not None:
         return reader(fields, part_type, role)
     at = fields.path
     value = {"type": part_type, **fields.rest()}
     text = value.get("text")
-    kind = part_type if isinstance(part_type, str) else ""
-    return Opaque(kind=kind, value=value, text=text if isinstance(text, str) else "", form="part", at=at)
+    return Opaque(kind=part_type, value=value, text=text if isinstance(text, str) else "", form="part", at=at)
 
 
 def _cache(fields: Fields) -> CacheMark | None:
@@ -72,11 +72,11 @@ def _read_image(fields: Fields, part_type: str, role: str) -> Media:
 
 
 def _read_file(fields: Fields, part_type: str, role: str) -> Media:
-    return _read_media(fields, "document", "file_data", "file_url", title=fields.maybe_text("filename"))
+    return _read_media(fields, "document", "file_data", "file_url", title=said(fields, "filename"))
 
 
 def _read_media(
-    fields: Fields, kind: MediaKind, data_field: str, url_field: str, title: str | None = None
+    fields: Fields, kind: MediaKind, data_field: str, url_field: str, title: str = ""
 ) -> Media:
     """Media by value, address or id: the first that is there; the others stay with the extras."""
     data, url, file_id, media_type = "", "", "", ""
@@ -100,8 +100,8 @@ def _read_media(
         data=data,
         url=url,
         file_id=file_id,
-        title=title or "",
-        detail=fields.maybe_text("detail") or "",
+        title=title,
+        detail=said(fields, "detail"),
         cache=_cache(fields),
         at=fields.path,
         extras=fields.rest(),

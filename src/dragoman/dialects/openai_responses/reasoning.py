@@ -12,6 +12,9 @@ from dragoman.hub.loss import Losses
 from dragoman.hub.seal import Carried, Seal, is_wrapped, unwrap, wrap
 from dragoman.wire.fields import Fields
 
+#: The form of an item that leaves out even an empty summary.
+NO_SUMMARY = "no-summary"
+
 PART_TYPE = {"summary": "summary_text", "content": "reasoning_text"}
 
 
@@ -52,6 +55,7 @@ def read_reasoning(fields: Fields, losses: Losses) -> tuple[list[Reasoning], lis
     at = fields.path
     value = fields.maybe_text("encrypted_content")
     extras = fields.rest()
+    form = "" if fields.has("summary") else NO_SUMMARY
     for field in PART_TYPE:
         listed = fields.maybe_list(field)
         if listed is not None:
@@ -60,7 +64,7 @@ def read_reasoning(fields: Fields, losses: Losses) -> tuple[list[Reasoning], lis
     if value is None or not is_wrapped(value):
         seal = None if value is None else Seal(NAME, "", value)
         redacted = seal is not None and not parts
-        block = Reasoning(parts=parts, raw=raw, seal=seal, redacted=redacted, at=at, extras=extras)
+        block = Reasoning(parts=parts, raw=raw, seal=seal, redacted=redacted, form=form, at=at, extras=extras)
         return [block], []
     carried = unwrap(value)
     if carried is None:
@@ -88,7 +92,9 @@ def encrypted_content(seal: Seal, parts: Sequence[str], *, redacted: bool) -> st
 def spell_reasoning(block: Reasoning, *, own: bool) -> Extras:
     """A reasoning item without id, status and seal."""
     field = "content" if own and block.raw else "summary"
-    item: Extras = {"type": "reasoning", "summary": []}
+    item: Extras = {"type": "reasoning"}
+    if not own or block.form != NO_SUMMARY:
+        item["summary"] = []
     if block.parts:
         item[field] = spell_texts(block.parts, PART_TYPE[field])
     return item

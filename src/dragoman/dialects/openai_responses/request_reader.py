@@ -11,6 +11,7 @@ import msgspec
 from dragoman.dialects.base import Json
 from dragoman.dialects.openai_responses.choice import read_choice
 from dragoman.dialects.openai_responses.items import ItemReader
+from dragoman.dialects.openai_responses.taking import said, set_flag
 from dragoman.dialects.openai_responses.tools import read_tools
 from dragoman.dialects.openai_responses.vocabulary import LOGPROBS, NAME
 from dragoman.hub.content import Extras, Opaque, Text
@@ -54,12 +55,12 @@ def read_request(body: Json, losses: Losses, *, model: str = "", stream: bool = 
     user, user_field = _read_user(fields)
     return Request(
         dialect=NAME,
-        model=fields.text_or("model", model),
+        model=said(fields, "model") or model,
         turns=turns,
         tools=read_tools(fields, "tools"),
         tool_choice=read_choice(fields),
         parallel_calls=fields.maybe_flag("parallel_tool_calls"),
-        stream=_read_stream(fields) or stream,
+        stream=set_flag(fields, "stream") or stream,
         max_tokens=fields.maybe_integer("max_output_tokens"),
         temperature=fields.maybe_number("temperature"),
         top_p=fields.maybe_number("top_p"),
@@ -70,30 +71,22 @@ def read_request(body: Json, losses: Losses, *, model: str = "", stream: bool = 
         reasoning=updated,
         output=output,
         verbosity=verbosity,
-        service_tier=_said(fields, "service_tier"),
-        cache_key=_said(fields, "prompt_cache_key"),
+        service_tier=said(fields, "service_tier"),
+        cache_key=said(fields, "prompt_cache_key"),
         user=user,
         metadata=_read_metadata(fields),
         include=include,
         store=fields.maybe_flag("store"),
-        previous_response_id=_said(fields, "previous_response_id"),
+        previous_response_id=said(fields, "previous_response_id"),
         paths={**PATHS, "user": user_field},
         form=" ".join(forms),
         extras=fields.rest(),
     )
 
 
-def _said(fields: Fields, name: str) -> str:
-    """A text that is not empty; an empty one is left where it is."""
-    text = fields.maybe_text(name)
-    if text == "":
-        fields.rest()[name] = ""
-    return text or ""
-
-
 def _read_turns(fields: Fields, losses: Losses) -> tuple[tuple[Turn, ...], list[str]]:
     top: list[Turn] = []
-    instructions = _said(fields, "instructions")
+    instructions = said(fields, "instructions")
     if instructions:
         text = Text(text=instructions, at="instructions")
         top.append(Turn(role="system", blocks=(text,), at="instructions", form=TOP))
@@ -112,13 +105,6 @@ def _read_turns(fields: Fields, losses: Losses) -> tuple[tuple[Turn, ...], list[
     return (*top, *reader.turns()), []
 
 
-def _read_stream(fields: Fields) -> bool:
-    stream = fields.maybe_flag("stream")
-    if stream is False:
-        fields.rest()["stream"] = False
-    return bool(stream)
-
-
 def _read_include(fields: Fields) -> tuple[str, ...]:
     include = fields.maybe_list("include")
     if include == []:
@@ -131,10 +117,10 @@ def _read_include(fields: Fields) -> tuple[str, ...]:
 
 def _read_user(fields: Fields) -> tuple[str, str]:
     """The end user's id and the field that it stood in; of two, the newer field counts."""
-    identifier = _said(fields, "safety_identifier")
+    identifier = said(fields, "safety_identifier")
     if identifier:
         return identifier, "safety_identifier"
-    user = _said(fields, "user")
+    user = said(fields, "user")
     return user, "user" if user else "safety_identifier"
 
 
@@ -148,7 +134,7 @@ def _read_reasoning(fields: Fields) -> ReasoningWish | None:
     if reasoning is None:
         return None
     effort = _effort(reasoning)
-    style = _said(reasoning, "summary")
+    style = said(reasoning, "summary")
     return ReasoningWish(effort=effort, show=True if style else None, style=style, extras=reasoning.rest())
 
 
@@ -186,7 +172,7 @@ def _read_text(fields: Fields) -> tuple[OutputFormat | None, str]:
     if text is None:
         return None, ""
     output = _read_format(text)
-    verbosity = _said(text, "verbosity")
+    verbosity = said(text, "verbosity")
     if text.rest() or (output is None and not verbosity):
         fields.rest()["text"] = text.rest()
     return output, verbosity
@@ -203,8 +189,8 @@ def _read_format(text: Fields) -> OutputFormat | None:
             return OutputFormat(
                 kind=known,
                 schema=None if schema is None else schema.rest(),
-                name=layout.maybe_text("name") or "",
-                description=_said(layout, "description"),
+                name=said(layout, "name"),
+                description=said(layout, "description"),
                 strict=layout.maybe_flag("strict"),
                 extras=layout.rest(),
             )

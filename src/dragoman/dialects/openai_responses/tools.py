@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
+from dragoman.dialects.openai_responses.taking import set_flag
 from dragoman.dialects.openai_responses.vocabulary import CALL_OF_KIND
 from dragoman.hub.content import Extras, Grammar, Tool, ToolKind
 from dragoman.hub.loss import Losses
@@ -50,11 +51,20 @@ def read_tools(fields: Fields, name: str) -> tuple[Tool, ...]:
     return tuple(tool for entry in entries for tool in _read_entry(entry))
 
 
+def required_tools(fields: Fields) -> tuple[Tool, ...]:
+    """The tools of an item that is there to declare some."""
+    if not fields.has("tools"):
+        raise fields.error("expected an array, got nothing", "tools")
+    return read_tools(fields, "tools")
+
+
 def _read_entry(fields: Fields) -> list[Tool]:
     tool_type = fields.text("type")
     if tool_type != "namespace":
         return [_read_tool(fields, tool_type)]
     name = fields.text("name")
+    if not name:
+        raise fields.error("expected a name", "name")
     at = fields.path
     members = fields.objects("tools")
     about = {"name": name, **fields.rest()}
@@ -88,21 +98,13 @@ def _schema(fields: Fields) -> Extras | None:
     return None if parameters is None else parameters.rest()
 
 
-def _deferred(fields: Fields) -> bool:
-    """A flag that says no is left where it is."""
-    flag = fields.maybe_flag("defer_loading")
-    if flag is False:
-        fields.rest()["defer_loading"] = False
-    return bool(flag)
-
-
 def _read_function(fields: Fields) -> Tool:
     return Tool(
         name=fields.text("name"),
         description=fields.maybe_text("description"),
         schema=_schema(fields),
         strict=fields.maybe_flag("strict"),
-        deferred=_deferred(fields),
+        deferred=set_flag(fields, "defer_loading"),
         at=fields.path,
         extras=fields.rest(),
     )
@@ -118,14 +120,14 @@ def _read_custom(fields: Fields) -> Tool:
             grammar = Grammar(
                 syntax=layout.text("syntax"), definition=layout.text("definition"), extras=layout.rest()
             )
-        elif layout.rest():
+        elif layout.rest() or not form:
             fields.rest()["format"] = {"type": form, **layout.rest()}
     return Tool(
         name=fields.text("name"),
         kind="custom",
         description=fields.maybe_text("description"),
         grammar=grammar,
-        deferred=_deferred(fields),
+        deferred=set_flag(fields, "defer_loading"),
         form=form,
         at=fields.path,
         extras=fields.rest(),

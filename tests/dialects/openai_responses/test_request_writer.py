@@ -1,0 +1,358 @@
+"""Requests of other dialects' clients, in this dialect's plainest words."""
+
+import msgspec
+import pytest
+
+from dragoman.dialects.base import Json
+from dragoman.dialects.openai_responses import DIALECT
+from dragoman.hub.content import (
+    AnyBlock,
+    HostedCall,
+    Media,
+    Reasoning,
+    Refusal,
+    Text,
+    Tool,
+    ToolCall,
+    ToolResult,
+)
+from dragoman.hub.loss import Losses
+from dragoman.hub.request import OutputFormat, ReasoningWish, Request, Role, ToolChoice, Turn
+from dragoman.hub.seal import Seal
+from dragoman.providers.profile import Profile, Target, target_of
+from tests.dialects.openai_responses.replies import OWN
+
+TARGET = target_of(Profile(dialect=OWN), "anthropic")
+HI = Turn(role="user", blocks=(Text(text="Hi."),))
+
+
+def write(request: Request, target: Target = TARGET, *, losses: int = 0) -> Json:
+    told = Losses()
+    body = DIALECT.write_request(request, target, told)
+    assert len(told) == losses
+    return body
+
+
+def asked(*turns: Turn, **settings: object) -> Request:
+    request = Request(dialect="anthropic", model="gpt-x", turns=turns)
+    return msgspec.structs.replace(request, **settings)
+
+
+def turn(role: Role, *blocks: AnyBlock) -> Turn:
+    return Turn(role=role, blocks=blocks)
+
+
+def items(*turns: Turn, target: Target = TARGET, losses: int = 0) -> object:
+    return write(asked(*turns), target, losses=losses)["input"]
+
+
+@pytest.mark.rule("R31", "C6")
+def test_a_plain_request_says_nothing_that_was_not_asked_but_store_false() -> None:
+    assert write(asked(HI)) == {
+        "model": "gpt-x",
+        "input": [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hi."}]}],
+        "store": False,
+    }
+
+
+@pytest.mark.rule("R23", "C14", "C24", "H38", "H40")
+def test_leading_system_turns_are_instructions_and_later_ones_keep_their_place() -> None:
+    system = turn("system", Text(text="One."), Text(text="Two."))
+    later = turn("system", Text(text="Note."))
+    body = write(asked(system, turn("developer", Text(text="Three.")), HI, later))
+    assert body["instructions"] == "One.\nTwo.\nThree."
+    assert isinstance(body["input"], list)
+    assert body["input"][1] == {
+        "type": "message",
+        "role": "developer",
+        "content": [{"type": "input_text", "text": "Note."}],
+    }
+    plain = target_of(Profile(dialect=OWN, developer_role=False), "anthropic")
+    written = items(HI, later, target=plain)
+    assert isinstance(written, list)
+    assert written[1]["role"] == "system"
+
+
+@pytest.mark.rule("P68")
+def test_a_conversation_of_instructions_alone_still_has_an_input() -> None:
+    body = write(asked(turn("system", Text(text="Be brief."))))
+    assert "instructions" not in body
+    assert body["input"] == [{"type": "message", "role": "developer", "content": "Be brief."}]
+
+
+@pytest.mark.rule("R26", "R27", "R30", "R32", "R38", "P25")
+def test_calls_and_results_are_items_in_their_order() -> None:
+    written = items(
+        HI,
+        turn(
+            "assistant",
+            Text(text="Looking."),
+            ToolCall(id="toolu_1", name="ls", arguments='{"a": 1}'),
+            ToolCall(id="toolu_2", name="pwd"),
+        ),
+        turn(
+            "tool",
+            ToolResult(call_id="toolu_1", content=(Text(text="a"), Text(text="b"))),
+            ToolResult(call_id="toolu_2"),
+        ),
+    )
+    assert isinstance(written, list)
+    assert written[1:] == [
+        {
+            "type": "message",
+            "role": "assistant",
+            "content": [{"type": "output_text", "text": "Looking."}],
+        },
+        {"type": "function_call", "call_id": "toolu_1", "arguments": '{"a": 1}', "name": "ls"},
+        {"type": "function_call", "call_id": "toolu_2", "arguments": "{}", "name": "pwd"},
+        {"type": "function_call_output", "call_id": "toolu_1", "output": "a\nb"},
+        {"type": "function_call_output", "call_id": "toolu_2", "output": ""},
+    ]
+
+
+@pytest.mark.rule("H46", "H45", "R36", "H20")
+def test_media_are_parts_in_messages_and_results() -> None:
+    png = Media(kind="image", media_type="image/png", data="AAAA", detail="low")
+    pdf = Media(kind="document", media_type="application/pdf", data="BBBB")
+    note = Media(kind="document", media_type="text/plain", text="Words.", title="Notes")
+    written = items(
+        turn("user", png, pdf, note, Media(kind="document", url="https://e.org/a.pdf", title="a.pdf")),
+        turn("tool", ToolResult(call_id="c", content=(Text(text="See:"), png))),
+    )
+    assert isinstance(written, list)
+    picture = {"type": "input_image", "image_url": "data:image/png;base64,AAAA", "detail": "low"}
+    assert written[0]["content"] == [
+        picture,
+        {
+            "type": "input_file",
+            "file_data": "data:application/pdf;base64,BBBB",
+            "filename": "document.pdf",
+        },
+        {"type": "input_text", "text": "Notes\nWords."},
+        {"type": "input_file", "filename": "a.pdf", "file_url": "https://e.org/a.pdf"},
+    ]
+    assert written[1]["output"] == [{"type": "input_text", "text": "See:"}, picture]
+
+
+@pytest.mark.rule("H1", "P46", "P48", "R129")
+def test_thought_goes_back_only_to_who_sealed_it() -> None:
+    mine = Reasoning(parts=("Hm.",), raw=True, seal=Seal(OWN, "", "gAAA"), extras={"id": "rs_1"})
+    theirs = Reasoning(parts=("Hm.",), seal=Seal("anthropic", "", "x"))
+    bare = Reasoning(parts=("Hm.",))
+    written = items(HI, turn("assistant", mine, theirs, bare, Text(text="Hi.")), losses=2)
+    assert isinstance(written, list)
+    assert [item["type"] for item in written] == ["message", "reasoning", "message"]
+    assert written[1] == {
+        "type": "reasoning",
+        "summary": [{"type": "summary_text", "text": "Hm."}],
+        "encrypted_content": "gAAA",
+    }
+
+
+@pytest.mark.rule("H26", "H22", "H25")
+def test_every_kind_of_call_has_its_items() -> None:
+    written = items(
+        turn(
+            "assistant",
+            ToolCall(id="a", name="exec", kind="custom", arguments="x = 1"),
+            ToolCall(id="b", name="shell", kind="shell", arguments='{"commands":["ls"]}'),
+            ToolCall(id="c", name="tool_search", kind="tool_search", arguments='{"query":"x"}'),
+        ),
+        turn(
+            "tool",
+            ToolResult(call_id="a", kind="custom", content=(Text(text="1"),)),
+            ToolResult(call_id="b", kind="shell", content=(Text(text="a"),)),
+            ToolResult(call_id="c", kind="tool_search"),
+        ),
+    )
+    assert isinstance(written, list)
+    assert [item["type"] for item in written] == [
+        "custom_tool_call",
+        "shell_call",
+        "tool_search_call",
+        "custom_tool_call_output",
+        "shell_call_output",
+        "tool_search_output",
+    ]
+    assert written[1]["action"] == {"commands": ["ls"], "timeout_ms": None, "max_output_length": None}
+    assert (written[2]["execution"], written[2]["arguments"]) == ("client", {"query": "x"})
+    assert written[4]["output"] == [
+        {"stdout": "a", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}
+    ]
+    assert written[5]["tools"] == []
+
+
+def test_blocks_that_have_no_item_are_losses_and_no_crash() -> None:
+    written = items(
+        turn("assistant", HostedCall(id="x", tool="web_search"), Media(kind="video", data="AAAA")), losses=2
+    )
+    assert written == []
+
+
+def test_a_refusal_is_one_in_an_assistants_message() -> None:
+    written = items(turn("assistant", Refusal(text="No.")))
+    assert isinstance(written, list)
+    assert written[0]["content"] == [{"type": "refusal", "refusal": "No."}]
+
+
+@pytest.mark.rule("R11", "R12", "H33", "R19", "H35")
+def test_functions_are_declared_with_strictness_said_aloud() -> None:
+    schema: Json = {"type": "object", "properties": {"a": {"type": "string"}}}
+    tools = (
+        Tool(name="a", description="Does a.", schema=schema),
+        Tool(name="b", strict=True, schema=schema),
+        Tool(name="c"),
+    )
+    assert write(asked(HI, tools=tools))["tools"] == [
+        {
+            "type": "function",
+            "name": "a",
+            "description": "Does a.",
+            "parameters": schema,
+            "strict": False,
+        },
+        {"type": "function", "name": "b", "parameters": schema, "strict": True},
+        {
+            "type": "function",
+            "name": "c",
+            "parameters": {"type": "object", "properties": {}},
+            "strict": False,
+        },
+    ]
+
+
+@pytest.mark.rule("R14")
+def test_without_tools_there_is_no_word_on_calling_them() -> None:
+    body = write(asked(HI, tool_choice=ToolChoice(mode="auto"), parallel_calls=False))
+    assert not {"tools", "tool_choice", "parallel_tool_calls"} & set(body)
+
+
+@pytest.mark.parametrize(
+    ("choice", "expected"),
+    [
+        (ToolChoice(mode="auto"), "auto"),
+        (ToolChoice(mode="required"), "required"),
+        (ToolChoice(mode="none"), "none"),
+        (ToolChoice(mode="named", name="a"), {"type": "function", "name": "a"}),
+        (ToolChoice(mode="named", name="free"), {"type": "custom", "name": "free"}),
+        (ToolChoice(mode="named", name="shell"), {"type": "shell"}),
+        (ToolChoice(mode="named", name="search"), {"type": "web_search"}),
+        (ToolChoice(mode="named", name="inner"), {"type": "function", "name": "inner", "namespace": "n"}),
+        (
+            ToolChoice(mode="allowed", allowed=("a", "free"), allowed_mode="required"),
+            {
+                "type": "allowed_tools",
+                "mode": "required",
+                "tools": [{"type": "function", "name": "a"}, {"type": "custom", "name": "free"}],
+            },
+        ),
+    ],
+)
+@pytest.mark.rule("R15", "C5", "P35", "H32", "H31")
+def test_choices_are_spelled_by_the_kind_of_the_tool(choice: ToolChoice, expected: object) -> None:
+    tools = (
+        Tool(name="a"),
+        Tool(name="free", kind="custom"),
+        Tool(name="shell", kind="shell"),
+        Tool(name="search", kind="hosted", family="web_search"),
+        Tool(name="inner", namespace="n"),
+    )
+    body = write(asked(HI, tools=tools, tool_choice=choice, parallel_calls=False))
+    assert body["tool_choice"] == expected
+    assert body["parallel_tool_calls"] is False
+
+
+@pytest.mark.rule("H56", "R117", "H84")
+def test_a_small_cap_is_raised_to_what_the_vendor_takes_and_none_is_made_up() -> None:
+    assert write(asked(HI, max_tokens=1))["max_output_tokens"] == 16
+    assert write(asked(HI, max_tokens=500))["max_output_tokens"] == 500
+    assert "max_output_tokens" not in write(asked(HI))
+
+
+@pytest.mark.parametrize(
+    ("wish", "reasoning", "sealed"),
+    [
+        (ReasoningWish(effort="high", show=True), {"effort": "high", "summary": "auto"}, True),
+        (ReasoningWish(effort="low"), {"effort": "low"}, True),
+        (ReasoningWish(mode="on", show=True), {"summary": "auto"}, True),
+        (ReasoningWish(mode="adaptive"), None, True),
+        (ReasoningWish(mode="off"), {"effort": "none"}, False),
+        (ReasoningWish(effort="none", show=True), {"effort": "none"}, False),
+    ],
+)
+@pytest.mark.rule("H10", "R129", "H4")
+def test_a_wish_to_think_is_an_effort_and_asks_for_seals(
+    wish: ReasoningWish, reasoning: object, sealed: bool
+) -> None:
+    body = write(asked(HI, reasoning=wish))
+    assert body.get("reasoning") == reasoning
+    assert body.get("include") == (["reasoning.encrypted_content"] if sealed else None)
+
+
+@pytest.mark.rule("H57")
+def test_an_answer_in_json_is_asked_for_by_name_and_schema() -> None:
+    schema = OutputFormat(kind="json_schema", schema={"type": "object"})
+    assert write(asked(HI, output=schema, verbosity="low"))["text"] == {
+        "format": {"type": "json_schema", "name": "answer", "schema": {"type": "object"}, "strict": False},
+        "verbosity": "low",
+    }
+    assert write(asked(HI, output=OutputFormat(kind="json_object")))["text"] == {
+        "format": {"type": "json_object"}
+    }
+
+
+@pytest.mark.rule("H59", "H68")
+def test_keys_and_users_that_are_too_long_are_shortened_to_the_same() -> None:
+    long = "x" * 200
+    body = write(asked(HI, cache_key=long, user=long))
+    assert body["prompt_cache_key"] == body["safety_identifier"]
+    assert len(str(body["prompt_cache_key"])) == 32
+    assert write(asked(HI, cache_key="k", user="u"))["prompt_cache_key"] == "k"
+
+
+@pytest.mark.rule("H53", "H51")
+def test_settings_without_a_word_here_are_losses() -> None:
+    request = asked(HI, top_k=5, seed=1, presence_penalty=0.5, candidates=2)
+    body = write(request, losses=4)
+    assert set(body) == {"model", "input", "store"}
+
+
+@pytest.mark.rule("H52", "H58", "R118")
+def test_settings_with_the_same_meaning_keep_it() -> None:
+    request = asked(
+        HI,
+        stream=True,
+        temperature=0.5,
+        top_p=0.9,
+        logprobs=True,
+        top_logprobs=3,
+        service_tier="flex",
+        metadata={"a": "b"},
+        store=True,
+    )
+    body = write(request)
+    assert {name: body[name] for name in ("stream", "temperature", "top_p", "top_logprobs")} == {
+        "stream": True,
+        "temperature": 0.5,
+        "top_p": 0.9,
+        "top_logprobs": 3,
+    }
+    assert body["include"] == ["message.output_text.logprobs"]
+    assert (body["service_tier"], body["metadata"], body["store"]) == ("flex", {"a": "b"}, True)
+
+
+def test_the_targets_model_comes_before_the_clients() -> None:
+    renamed = target_of(Profile(dialect=OWN, model="gpt-real"), "anthropic")
+    assert write(asked(HI), renamed)["model"] == "gpt-real"
+
+
+def test_forms_and_extras_of_others_are_not_written() -> None:
+    strange = Turn(
+        role="user",
+        blocks=(Text(text="Hi.", form="strange", extras={"cache_control": {}}),),
+        form="string untyped",
+        extras={"name": "x"},
+    )
+    assert items(strange) == [
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hi."}]}
+    ]

@@ -1,0 +1,108 @@
+"""Seals of other vendors go out wrapped, come back from the client, and are put where they belong."""
+
+import pytest
+
+from dragoman.dialects.base import Audience, Json
+from dragoman.dialects.openai_responses import DIALECT
+from dragoman.hub.content import AnyBlock, Reasoning, Text, ToolCall
+from dragoman.hub.events import ReplyFinished, ReplyStarted
+from dragoman.hub.fold import Reply, unfold
+from dragoman.hub.loss import Losses
+from dragoman.hub.request import Turn
+from dragoman.hub.seal import Carried, Seal, wrap
+from tests.dialects.openai_responses.replies import output_of, write
+
+SIGNATURE = Seal("anthropic", "claude-x", "c2lnbmVk")
+THOUGHT_SIGNATURE = Seal("gemini", "gemini-x", "dGhvdWdodA")
+
+
+def turns(*items: Json, losses: Losses | None = None) -> tuple[Turn, ...]:
+    body: Json = {"model": "m", "input": [dict(item) for item in items]}
+    return DIALECT.read_request(body, Losses() if losses is None else losses).turns
+
+
+def blocks(*items: Json) -> list[AnyBlock]:
+    return [block for turn in turns(*items) for block in turn.blocks]
+
+
+def reasoning(*carried: Carried, summary: str = "") -> Json:
+    parts = [{"type": "summary_text", "text": summary}] if summary else []
+    return {"type": "reasoning", "id": "rs_1", "summary": parts, "encrypted_content": wrap(carried)}
+
+
+CALL: Json = {"type": "function_call", "call_id": "call_1", "name": "ls", "arguments": "{}"}
+SAID: Json = {"role": "assistant", "content": "Hi."}
+
+
+@pytest.mark.rule("H1", "H4", "P47")
+def test_a_wrapped_thought_comes_back_with_its_words_and_its_seal() -> None:
+    item = reasoning(Carried(kind="reasoning", seal=SIGNATURE, parts=("Exact words.",)), summary="Shortened")
+    (block,) = blocks(item)
+    assert isinstance(block, Reasoning)
+    assert (block.parts, block.seal) == (("Exact words.",), SIGNATURE)
+
+
+def test_the_clients_own_summary_serves_where_the_envelope_has_no_words() -> None:
+    (block,) = blocks(reasoning(Carried(kind="reasoning", seal=SIGNATURE), summary="Shown."))
+    assert isinstance(block, Reasoning)
+    assert block.parts == ("Shown.",)
+
+
+def test_an_empty_envelope_means_thought_without_a_seal() -> None:
+    (block,) = blocks(reasoning(summary="Shown."))
+    assert isinstance(block, Reasoning)
+    assert (block.parts, block.seal) == (("Shown.",), None)
+    assert turns(reasoning()) == ()
+
+
+@pytest.mark.rule("H3")
+def test_redacted_thought_comes_back_redacted() -> None:
+    (block,) = blocks(reasoning(Carried(kind="reasoning", seal=SIGNATURE, redacted=True)))
+    assert isinstance(block, Reasoning)
+    assert (block.redacted, block.parts) == (True, ())
+
+
+@pytest.mark.parametrize("before", [True, False])
+@pytest.mark.rule("H6", "P42")
+def test_a_seal_for_a_call_is_put_on_it_wherever_it_stands(before: bool) -> None:
+    carrier = reasoning(Carried(kind="call", seal=THOUGHT_SIGNATURE, call_id="call_1"))
+    (block,) = blocks(*([carrier, CALL] if before else [CALL, carrier]))
+    assert isinstance(block, ToolCall)
+    assert block.seal == THOUGHT_SIGNATURE
+
+
+@pytest.mark.rule("P42")
+def test_a_seal_for_a_text_is_put_on_the_models_last_text() -> None:
+    carrier = reasoning(Carried(kind="text", seal=THOUGHT_SIGNATURE))
+    found = blocks(SAID, CALL, carrier)
+    assert isinstance(found[0], Text)
+    assert found[0].seal == THOUGHT_SIGNATURE
+    user: Json = {"role": "user", "content": "Go on."}
+    assert all(getattr(block, "seal", None) is None for block in blocks(SAID, user, carrier))
+
+
+def test_a_damaged_envelope_is_a_loss_and_the_words_stay() -> None:
+    losses = Losses()
+    item = {**reasoning(summary="Shown."), "encrypted_content": "dgm1.broken"}
+    (turn,) = turns(item, losses=losses)
+    (block,) = turn.blocks
+    assert isinstance(block, Reasoning)
+    assert (block.parts, block.seal) == (("Shown.",), None)
+    assert [loss.path for loss in losses] == ["input[0].encrypted_content"]
+
+
+@pytest.mark.rule("H1", "H6")
+def test_what_we_send_out_comes_back_whole() -> None:
+    said: tuple[AnyBlock, ...] = (
+        Reasoning(parts=("One.", "Two."), seal=SIGNATURE),
+        Text(text="Hi."),
+        ToolCall(id="call_1", name="ls", arguments="{}", seal=THOUGHT_SIGNATURE),
+    )
+    ending = ReplyFinished(cause="tool_calls")
+    stream = write(unfold(Reply(started=ReplyStarted(), blocks=said, ending=ending)), Audience(upstream="x"))
+    thought, text, call = blocks(*output_of(DIALECT.collect(stream)))
+    assert isinstance(thought, Reasoning)
+    assert isinstance(text, Text)
+    assert isinstance(call, ToolCall)
+    assert (thought.parts, thought.seal) == (("One.", "Two."), SIGNATURE)
+    assert (text.text, call.seal) == ("Hi.", THOUGHT_SIGNATURE)
