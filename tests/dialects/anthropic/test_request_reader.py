@@ -297,6 +297,8 @@ def test_citations_of_a_text_are_read() -> None:
             url="https://e.org",
             title="E",
             quote="q",
+            start=0,
+            end=1,
             extras={"type": "web_search_result_location", "encrypted_index": "x"},
         ),
     )

@@ -229,6 +229,26 @@ def test_a_web_citation_names_its_page() -> None:
     assert citation.quote == "The tower measures 123 metres."
 
 
+@pytest.mark.rule("H48")
+@pytest.mark.parametrize("text_first", [True, False])
+def test_a_citation_belongs_to_the_whole_text_whichever_comes_first(text_first: bool) -> None:
+    citation = {"type": "web_search_result_location", "url": "https://example.org", "cited_text": "q"}
+    deltas = [
+        block_delta(0, type="text_delta", text="héllo"),
+        block_delta(0, type="citations_delta", citation=citation),
+    ]
+    block = reply(
+        message_start(),
+        block_start(0, type="text", text="", citations=[]),
+        *(deltas if text_first else reversed(deltas)),
+        block_stop(0),
+        message_delta(),
+        MESSAGE_STOP,
+    ).blocks[0]
+    assert isinstance(block, Text)
+    assert [(cited.start, cited.end) for cited in block.citations] == [(0, 5)]
+
+
 def test_a_block_of_an_unknown_kind_is_kept_whole() -> None:
     block = reply(
         message_start(),

@@ -1,4 +1,8 @@
-"""Citations, both ways. Anthropic's offsets point into the source, not into the answer: they stay extras."""
+"""Citations, both ways.
+
+A citation belongs to the whole text of its block. The offsets that Anthropic tells point into the source, not
+into the answer, so they stay extras.
+"""
 
 from dragoman.dialects.anthropic.spelling import take_text
 from dragoman.dialects.base import Json
@@ -19,13 +23,15 @@ def _names(kind: object) -> tuple[str, str]:
     return _FIELDS.get(kind, _FIELDS[_WEB]) if isinstance(kind, str) else _FIELDS[_WEB]
 
 
-def read_citation(told: Json) -> Citation:
-    """Takes the object apart; whatever is no text stays in the extras."""
+def read_citation(told: Json, length: int) -> Citation:
+    """Takes the object apart; whatever is no text stays in the extras. `length`: of the block's text."""
     url, title = _names(told.get("type"))
     return Citation(
         url=take_text(told, url),
         title=take_text(told, title),
         quote=take_text(told, "cited_text"),
+        start=0,
+        end=length,
         extras=told,
     )
 

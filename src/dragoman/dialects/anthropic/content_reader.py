@@ -76,7 +76,7 @@ def _read_text(fields: Fields, at: str) -> Text:
     citations: tuple[Citation, ...] = ()
     if told:
         items = (fields.child(value, "citations", index) for index, value in enumerate(told))
-        citations = tuple(read_citation(item.rest()) for item in items)
+        citations = tuple(read_citation(item.rest(), len(text)) for item in items)
     form = empty_note("citations", []) if told == [] else ""
     return Text(text=text, at=at, form=form, cache=cache, citations=citations, extras=fields.rest())
 

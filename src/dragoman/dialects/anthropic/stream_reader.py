@@ -25,7 +25,7 @@ from dragoman.hub.seal import Seal
 class _Open:
     """A block that has begun: its kind, its number in the hub (-1 while held), and what is held of it."""
 
-    __slots__ = ("held", "kind", "number", "pieces", "start_input")
+    __slots__ = ("citations", "held", "kind", "length", "number", "pieces", "start_input")
 
     def __init__(self, kind: str, number: int, held: Json | None = None, start_input: str = "") -> None:
         self.kind = kind
@@ -34,6 +34,9 @@ class _Open:
         #: Some servers tell a call's input with its start and send no deltas; deltas, if any, replace it.
         self.start_input = start_input
         self.pieces: list[str] = []
+        #: They belong to the whole text, whose length is known only at its end.
+        self.citations: list[Json] = []
+        self.length = 0
 
 
 class AnthropicStreamReader(FrameReader):
@@ -121,11 +124,12 @@ class AnthropicStreamReader(FrameReader):
         if isinstance(citations, list):
             del block["citations"]
             form = empty_note("citations", [])
-        number = self.builder.open(Text(text="", form=form, extras=block))
+        opened = _Open("text", self.builder.open(Text(text="", form=form, extras=block)))
         for citation in list_of(citations):
-            self._cite(number, citation)
-        self.builder.append(number, text)
-        return _Open("text", number)
+            self._cite(opened, citation)
+        self.builder.append(opened.number, text)
+        opened.length = len(text)
+        return opened
 
     def _open_thinking(self, block: Json) -> _Open:
         block.pop("type")
@@ -167,6 +171,7 @@ class AnthropicStreamReader(FrameReader):
             if type(text) is str:
                 if block is None or block.kind != "text":
                     block = self._begin(index, "text", text)
+                block.length += len(text)
                 self.builder.append(block.number, text)
         elif kind == "input_json_delta":
             self._grow_input(block, delta.get("partial_json"))
@@ -212,12 +217,12 @@ class AnthropicStreamReader(FrameReader):
 
     def _grow_citations(self, index: int, block: _Open | None, delta: Json) -> None:
         if block is not None:
-            self._cite(block.number, delta.get("citation"))
+            self._cite(block, delta.get("citation"))
 
     def _hold(self, block: _Open, delta: Json) -> None:
         """More of a block that is held: its fields are assigned, as the vendor's own client does."""
         delta.pop("type", None)
-        self._count(sum(len(value) for value in delta.values() if isinstance(value, str)) + len(delta))
+        self._count(_size(delta))
         if block.held is not None:
             block.held |= delta
 
@@ -230,9 +235,10 @@ class AnthropicStreamReader(FrameReader):
         if value:
             self.builder.seal(number, Seal(self.source.issuer, self._model, value))
 
-    def _cite(self, number: int, citation: object) -> None:
+    def _cite(self, block: _Open, citation: object) -> None:
         if isinstance(citation, dict):
-            self.builder.cite(number, read_citation(citation))
+            self._count(_size(citation))
+            block.citations.append(citation)
 
     def _close(self, payload: Json) -> None:
         block = self._blocks.pop(self._index(payload, default=self._last), None)
@@ -243,6 +249,8 @@ class AnthropicStreamReader(FrameReader):
         else:
             if block.start_input:
                 self.builder.append(block.number, block.start_input)
+            for citation in block.citations:
+                self.builder.cite(block.number, read_citation(citation, block.length))
             self.builder.close(block.number)
 
     def _stop_reason(self, payload: Json) -> None:
@@ -277,6 +285,11 @@ class AnthropicStreamReader(FrameReader):
 
     def _fail(self, payload: Json) -> None:
         self.builder.fail(failure_of(payload))
+
+
+def _size(values: Json) -> int:
+    """Roughly what an object holds, in characters."""
+    return sum(len(value) for value in values.values() if isinstance(value, str)) + len(values)
 
 
 def _whole(kind: str, held: Json, arguments: str) -> AnyBlock:
