@@ -32,8 +32,7 @@ class FrameReader:
         if self.builder.ended:
             return []
         try:
-            for frame in self._sse.feed(data):
-                self._frame(frame)
+            self._frames(self._sse.feed(data))
         except DragomanError as error:
             self.builder.fail(error.failure)
         return self.builder.take()
@@ -50,11 +49,17 @@ class FrameReader:
         return self.builder.take()
 
     def _last_words(self) -> None:
-        for frame in self._sse.close():
-            self._frame(frame)
+        self._frames(self._sse.close())
         if not self._sse.saw_event and self._sse.stray:
             self._read_stray(self._sse.stray)
         self._end()
+
+    def _frames(self, frames: list[Frame]) -> None:
+        for frame in frames:
+            self._frame(frame)
+            if self.builder.ended:
+                # What an upstream says after its last word is nobody's.
+                return
 
     def _frame(self, frame: Frame) -> None:
         try:

@@ -54,6 +54,6 @@ def reply_stages(
         stages.append(StopsStage(restoration.stops))
     if restoration.foreign and not client.seals_on_calls:
         stages.append(SealsStage())
-    if restoration.foreign and client.object_arguments:
+    if client.object_arguments:
         stages.append(ArgumentsStage(losses or Losses()))
     return stages
