@@ -10,6 +10,12 @@ from dragoman.hub.errors import DragomanError
 
 #: Each command, where it lives, and the line that `dragoman --help` shows for it.
 COMMANDS: dict[str, tuple[str, str]] = {
+    "serve": ("dragoman.cli.serve:serve", "Serve every agent's API on one port."),
+    "run": ("dragoman.cli.run:run", "Start an agent against the gateway."),
+    "env": ("dragoman.cli.env:env", "Print the variables that point an agent at the gateway."),
+    "init": ("dragoman.cli.init:init", "Write a configuration file to grow from."),
+    "config": ("dragoman.cli.config:config", "Check the configuration; list its keys."),
+    "models": ("dragoman.cli.models:models", "List the models that clients may ask for."),
     "translate": ("dragoman.cli.translate:translate", "Translate a request, a reply or a stream."),
     "check": ("dragoman.cli.check:check", "Judge a stream against its dialect's grammar."),
 }

@@ -1,0 +1,1 @@
+"""dragoman's own benchmark: ratios measured side by side in one run."""

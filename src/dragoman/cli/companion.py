@@ -1,0 +1,38 @@
+"""A gateway that lives as long as the `dragoman run` that started it.
+
+It tells its address in one line on stdout, and ends when stdin does: so it cannot outlive its starter,
+however that one dies.
+"""
+
+import os
+import signal
+import sys
+import threading
+
+import msgspec
+
+from dragoman.config.find import find_config
+from dragoman.hub.errors import DragomanError
+from dragoman.server.run import bind, serve
+
+
+def main(path: str) -> None:
+    config = find_config(path or None, os.environ)
+    server = msgspec.structs.replace(config.server, host="127.0.0.1", port=0)
+    config = msgspec.structs.replace(config, server=server)
+    listener = bind(config)
+    print(f"http://127.0.0.1:{listener.getsockname()[1]}", flush=True)
+    threading.Thread(target=_end_with_starter, daemon=True).start()
+    serve(config, listener)
+
+
+def _end_with_starter() -> None:
+    sys.stdin.buffer.read()
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1])
+    except DragomanError as error:
+        sys.exit(f"{error.message} ({error.hint})" if error.hint else error.message)

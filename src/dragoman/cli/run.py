@@ -1,0 +1,148 @@
+"""`dragoman run AGENT`: start an agent against the gateway, and the gateway too if none is running."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import IO
+
+import click
+
+from dragoman.cli.door import address, door_options, door_to
+from dragoman.cli.launch import AGENTS, Agent, past_proxies, settled
+from dragoman.config.find import find_config
+from dragoman.config.model import Config
+from dragoman.hub.errors import ConfigError
+
+#: Signals that are meant for the agent, where the system has them.
+_PASSED_ON = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+_QUOTED_LOG = 800
+#: Seconds that a gateway gets to end in order.
+_PATIENCE = 3.0
+
+
+@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@door_options
+@click.option("--log", "log_path", metavar="FILE", help="Keep the log of a gateway that is started here.")
+@click.argument("agent", type=click.Choice(list(AGENTS)))
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def run(
+    path: str | None,
+    model: str,
+    url: str,
+    key: str,
+    log_path: str | None,
+    agent: str,
+    arguments: tuple[str, ...],
+) -> None:
+    """Start AGENT against the gateway, with your own settings left alone.
+
+    \b
+    dragoman run claude
+    dragoman run claude -p "read README.md"
+    dragoman run --model local/qwen3-coder codex exec "explain this repository"
+
+    Options go before the agent's name; everything after it goes to the agent. If no gateway answers where
+    the configuration says, one is started on a free port, and it ends with the agent. Without a
+    configuration it serves the embedded model: enough to see your agent work.
+    """
+    chosen = AGENTS[agent]
+    program = _installed(chosen)
+    with ExitStack() as stack:
+        config = None if url else find_config(path, os.environ, secrets=False)
+        if config is not None:
+            url = running_at(config) or stack.enter_context(_companion(config, log_path))
+        launch = chosen.launch(door_to(chosen, url, config, key=key, model=model))
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="dragoman-"))
+        launch = settled(launch, Path(folder))
+        kept = {name: value for name, value in os.environ.items() if name not in launch.unset}
+        environment = past_proxies({**kept, **launch.environment})
+        given = arguments[1:] if arguments[:1] == ("--",) else arguments
+        code = _in_foreground([program, *launch.arguments, *given], environment)
+    sys.exit(code)
+
+
+def _installed(agent: Agent) -> str:
+    program = shutil.which(agent.program)
+    if program is None:
+        raise ConfigError(
+            f"{agent.title} is not installed: there is no `{agent.program}` on the PATH",
+            hint=f"npm install -g {agent.package}",
+        )
+    return program
+
+
+def running_at(config: Config) -> str:
+    """The address of a gateway that already runs where the configuration says, or nothing."""
+    url = address(config)
+    host = url.removeprefix("http://").rpartition(":")[0].strip("[]")
+    try:
+        with socket.create_connection((host, config.server.port), timeout=0.5) as probe:
+            probe.sendall(b"GET /health HTTP/1.0\r\nHost: localhost\r\n\r\n")
+            answer = b"".join(iter(lambda: probe.recv(4096), b""))
+    except OSError:
+        return ""
+    return url if b'"service":"dragoman"' in answer else ""
+
+
+@contextmanager
+def _companion(config: Config, log_path: str | None) -> Iterator[str]:
+    """The address of a gateway of our own, for as long as the context lasts."""
+    with _log(log_path) as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "dragoman.cli.companion", config.path],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            # Ctrl-C is meant for the agent.
+            start_new_session=True,
+        )
+        try:
+            url = process.stdout.readline().decode().strip() if process.stdout else ""
+            if not url:
+                process.wait()
+                log.seek(0)
+                said = log.read().decode("utf-8", "replace").strip()
+                raise ConfigError(f"the gateway did not start: {said[-_QUOTED_LOG:]}")
+            yield url
+        finally:
+            _end(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """The agent is gone, so there is nobody to finish a stream for."""
+    process.terminate()
+    try:
+        process.communicate(timeout=_PATIENCE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+
+
+def _log(path: str | None) -> IO[bytes]:
+    if path is None:
+        return tempfile.TemporaryFile()
+    try:
+        return open(path, "w+b")
+    except OSError as error:
+        raise ConfigError(f"cannot write {path}: {error.strerror}") from None
+
+
+def _in_foreground(command: list[str], environment: dict[str, str]) -> int:
+    """Run the agent on this terminal; Ctrl-C is the agent's to answer, not ours."""
+    process = subprocess.Popen(command, env=environment)
+    for number in _PASSED_ON:
+        signal.signal(number, lambda number, _: process.send_signal(number))
+    while True:
+        try:
+            code = process.wait()
+        except KeyboardInterrupt:
+            continue
+        # As shells tell that a signal ended it.
+        return 128 - code if code < 0 else code

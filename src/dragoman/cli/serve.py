@@ -1,0 +1,46 @@
+"""`dragoman serve`: the gateway in the foreground."""
+
+import os
+
+import click
+import msgspec
+
+from dragoman.config.find import find_config
+from dragoman.config.model import Config
+from dragoman.server.run import bind
+from dragoman.server.run import serve as serve_forever
+
+
+@click.command()
+@click.option(
+    "--config", "path", metavar="FILE", help="The configuration; without it dragoman.toml is looked for."
+)
+@click.option("--host", help="Listen on this address instead.")
+@click.option("--port", type=int, help="Listen on this port instead; 0 picks a free one.")
+def serve(path: str | None, host: str | None, port: int | None) -> None:
+    """Serve every agent's API on one port.
+
+    Without a configuration file it serves the embedded model: no key, no network, to see that your agent
+    gets through. `dragoman init` writes a file to grow from.
+    """
+    config = find_config(path, os.environ)
+    changes = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
+    config = msgspec.structs.replace(config, server=msgspec.structs.replace(config.server, **changes))
+    listener = bind(config)
+    address, actual = listener.getsockname()[:2]
+    shown = f"[{address}]" if ":" in address else address
+    click.echo(_welcome(config, f"http://{shown}:{actual}"), err=True)
+    serve_forever(config, listener)
+
+
+def _welcome(config: Config, url: str) -> str:
+    source = config.path or "no configuration: every model name reaches the embedded model"
+    return f"""dragoman listens on {url}  ({source})
+
+  Claude Code   ANTHROPIC_BASE_URL={url} ANTHROPIC_API_KEY=any claude
+  OpenAI SDKs   OPENAI_BASE_URL={url}/v1 OPENAI_API_KEY=any python app.py
+  Any agent     dragoman run claude | codex | gemini | opencode
+
+  Try it        curl -s {url}/v1/responses -d '{{"model": "any", "input": "hello"}}'
+
+Stop with Ctrl-C."""

@@ -1,0 +1,1 @@
+"""Who answers: implementations of one port, over HTTP or within this process."""

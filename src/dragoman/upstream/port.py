@@ -1,0 +1,46 @@
+"""The port to whoever answers. Everything behind it speaks one of the four dialects in bytes."""
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Protocol
+
+import msgspec
+
+from dragoman.dialects.base import Json
+
+
+class Call(msgspec.Struct, frozen=True, kw_only=True):
+    """One request to an upstream, in its dialect."""
+
+    body: bytes
+    model: str
+    stream: bool
+    #: Which of the provider's keys to use.
+    key: int = 0
+    #: The client's headers that its own kind of upstream should see; names in lower case.
+    headers: Mapping[str, str] = {}
+    #: The path below the API's root where the dialect has more than one, such as counting tokens.
+    endpoint: str = ""
+
+
+class Answer(Protocol):
+    """What came back: the head at once, the body in pieces."""
+
+    status: int
+    headers: Mapping[str, str]
+
+    def pieces(self) -> AsyncIterator[bytes]: ...
+
+    def close(self) -> None:
+        """Let go of the connection; an unfinished reply is cancelled at the upstream."""
+        ...
+
+
+class Upstream(Protocol):
+    async def send(self, call: Call) -> Answer:
+        """Send and wait for the head. Raises `UpstreamFailed` when there is no answer at all."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+__all__ = ["Answer", "Call", "Json", "Upstream"]
