@@ -2,9 +2,8 @@
 
 import msgspec
 
-WORDS = tuple(
-    "the file holds a parser that reads tokens and builds a tree, so the next step is to test it".split()
-)
+SENTENCE = "the file holds a parser that reads tokens and builds a tree, so the next step is to test it"
+WORDS = tuple(SENTENCE.split())
 
 
 def text_of(size: int, seed: int = 0) -> str:

@@ -66,6 +66,14 @@ def test_ids_are_unique_and_reproducible() -> None:
     assert other.make("call_") not in made
 
 
+def test_two_branches_do_not_disturb_each_other() -> None:
+    alone, beside = Ids("a").branch("client"), Ids("a")
+    other, same = beside.branch("upstream"), beside.branch("client")
+    assert [other.make("x") for _ in range(3)] != [alone.make("x") for _ in range(3)]
+    alone = Ids("a").branch("client")
+    assert [same.make("x") for _ in range(3)] == [alone.make("x") for _ in range(3)]
+
+
 def test_an_adopted_id_keeps_what_is_legal_of_the_foreign_one() -> None:
     ids = Ids("seed")
     assert ids.adopt("msg_", "msg_01AbC") == "msg_01AbC"

@@ -26,6 +26,10 @@ class Ids:
         self._seed = seed
         self._made = 0
 
+    def branch(self, name: str) -> "Ids":
+        """An independent source: what one side makes does not depend on how much the other has made."""
+        return Ids(digest(self._seed, name))
+
     def make(self, prefix: str) -> str:
         """The next id, such as `make("call_")`."""
         self._made += 1

@@ -115,7 +115,13 @@ def reply_line(
     asked = request or Request(dialect=client_name, model="")
     return ReplyLine(
         upstream.stream_reader(
-            Source(issuer=facts.issuer, model=facts.model or model, ids=ids, losses=losses, request=request)
+            Source(
+                issuer=facts.issuer,
+                model=facts.model or model,
+                ids=ids.branch("upstream"),
+                losses=losses,
+                request=request,
+            )
         ),
         reply_stages(restoration(asked, facts), client=traits, losses=losses),
         client.stream_writer(
@@ -124,7 +130,7 @@ def reply_line(
                 request=request,
                 body=body,
                 model=model,
-                ids=ids,
+                ids=ids.branch("client"),
                 created=created,
                 input_estimate=estimate,
                 losses=losses,
