@@ -193,3 +193,16 @@ def test_paths_that_are_no_longer_there_are_not_respelled() -> None:
     body: Json = {"contents": [{"parts": []}]}
     respell(body, ["contents[3].parts[0].inline_data", "tools[0].google_search", "generation_config", "x"])
     assert body == {"contents": [{"parts": []}]}
+
+
+def test_types_in_a_list_are_changed_too() -> None:
+    assert plain({"type": ["STRING", "NULL", 5]}, openapi=False) == {"type": ["string", "null", 5]}
+    assert capital({"type": ["string", "integer"]}) == {"type": ["string", "integer"]}
+
+
+@pytest.mark.rule("H14")
+def test_a_list_that_is_no_list_takes_no_text() -> None:
+    arguments = PartialArguments()
+    assert not arguments.add(piece("$.a[1].b", stringValue="x"))
+    assert not arguments.add(piece("$.a[1]", stringValue="x"))
+    assert not arguments.add(piece("$[0].b", stringValue="x"))

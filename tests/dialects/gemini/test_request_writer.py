@@ -7,6 +7,7 @@ from dragoman.dialects.gemini import path
 from dragoman.hub.content import (
     AnyBlock,
     HostedCall,
+    HostedResult,
     Media,
     Opaque,
     Reasoning,
@@ -14,6 +15,7 @@ from dragoman.hub.content import (
     Text,
     Tool,
     ToolCall,
+    ToolReference,
     ToolResult,
 )
 from dragoman.hub.loss import Losses
@@ -143,7 +145,7 @@ def test_every_way_to_spell_a_request_is_kept_for_gemini(body: object) -> None:
                 "scheduling": "SILENT",
             }
         },
-        {"functionResponse": {"name": "a", "response": "text"}},
+        {"functionResponse": {"name": "a", "response": "text", "id": ""}},
         {"functionResponse": {"response": {"error": "x", "more": 1}}},
         {
             "functionResponse": {
@@ -512,3 +514,45 @@ def test_plain_text_needs_no_word() -> None:
 )
 def test_the_model_and_the_wish_to_stream_go_into_the_url(name: str, stream: bool, end: str) -> None:
     assert path(name, stream=stream) == end
+
+
+def test_what_cannot_stand_in_a_turn_or_a_result_is_counted_and_its_words_are_kept() -> None:
+    losses = Losses()
+    content = (
+        Opaque(kind="search_result", value={}, text="in words"),
+        ToolReference(name="a", at="x"),
+        HostedResult(call_id="s", tool="code_execution", text="1", is_error=True),
+    )
+    request = foreign(
+        turn("user", ToolResult(call_id="c1", name="a", content=content), ToolReference(name="b", at="y")),
+    )
+    assert sent(request, losses=losses)["contents"] == [
+        user(
+            {
+                "functionResponse": {
+                    "id": "c1",
+                    "name": "a",
+                    "response": {"output": "in words"},
+                    "parts": [{"codeExecutionResult": {"outcome": "OUTCOME_FAILED", "output": "1"}}],
+                }
+            }
+        )
+    ]
+    assert [loss.path for loss in losses] == ["x", "y"]
+
+
+def test_code_that_is_no_json_is_told_as_it_is() -> None:
+    request = foreign(turn("assistant", HostedCall(id="s", tool="code_execution", arguments="print(1)")))
+    assert dig(sent(request), "contents", 0, "parts", 0) == {
+        "executableCode": {"language": "PYTHON", "code": "print(1)"}
+    }
+
+
+def test_a_native_answer_schema_becomes_the_subset_when_the_target_takes_no_other() -> None:
+    config = {"responseMimeType": "application/json", "responseJsonSchema": {"type": ["string", "NULL"]}}
+    request = asked({"contents": HELLO, "generationConfig": config})
+    target = target_of(Profile(dialect="gemini", json_schema=False), "gemini")
+    assert dig(sent(request, target), "generationConfig", "responseSchema") == {
+        "type": "STRING",
+        "nullable": True,
+    }

@@ -199,3 +199,22 @@ def test_envelopes_cannot_bring_back_more_than_a_request_may_hold() -> None:
     blocks = remembered(*[call] * 20, losses=losses)
     assert sum(len(block.text) for block in blocks if isinstance(block, Reasoning)) <= 80_000_000
     assert len(losses) > 0
+
+
+def test_an_envelope_on_an_empty_text_leaves_no_text_behind() -> None:
+    thought = Reasoning(parts=("hm",), seal=THINKING)
+    carried = Carried(kind="reasoning", seal=THINKING, parts=("hm",))
+    assert remembered({"text": "", "thoughtSignature": write_envelope([carried])}) == [thought]
+
+
+def test_an_envelope_without_words_takes_them_from_the_thought_it_came_on() -> None:
+    carried = Carried(kind="reasoning", seal=THINKING)
+    part: Part = {"text": "hm", "thought": True, "thoughtSignature": write_envelope([carried])}
+    assert remembered(part) == [Reasoning(parts=("hm",), seal=THINKING)]
+
+
+def test_a_seal_for_a_text_that_is_gone_is_forgotten() -> None:
+    envelope = write_envelope([Carried(kind="text", seal=ENCRYPTED)])
+    call: Part = {"functionCall": {"id": "c1", "name": "run", "args": {"a": 1}}, "thoughtSignature": envelope}
+    assert remembered({"text": "a"}, call, call)[2:] == [CALL]
+    assert remembered(call) == [CALL]

@@ -8,7 +8,17 @@ from dragoman.hub.events import ReplyFailed, ReplyFinished, ReplyStarted, UsageR
 from dragoman.hub.ids import Ids
 from dragoman.hub.seal import Seal
 from dragoman.hub.usage import Usage
-from tests.dialects.gemini.talk import blocks_of, chunk, frame, read, recorded, reply_of, source
+from tests.dialects.gemini.talk import (
+    blocks_of,
+    chunk,
+    frame,
+    parts_of,
+    read,
+    recorded,
+    reply_of,
+    source,
+    through,
+)
 
 SEAL = Seal("gemini", "gemini-test", "c2ln")
 STOP = chunk(finishReason="STOP")
@@ -404,3 +414,33 @@ def test_citations_without_an_open_text_are_a_loss() -> None:
 )
 def test_values_of_the_wrong_type_break_nothing(payload: object) -> None:
     assert blocks_of(frame(payload) + chunk({"text": "still here"}) + STOP)[-1] == Text(text="still here")
+
+
+def test_a_piece_of_arguments_without_a_place_is_skipped_and_counted() -> None:
+    heard = source()
+    call = {"id": "c1", "name": "run", "partialArgs": [{"jsonPath": "nowhere", "numberValue": 1}]}
+    assert blocks_of(chunk({"functionCall": call}) + STOP, heard) == (
+        ToolCall(id="c1", name="run", arguments="{}"),
+    )
+    assert [loss.path for loss in heard.losses] == ["functionCall.partialArgs"]
+
+
+def test_fields_of_a_text_are_kept_for_gemini_clients() -> None:
+    part = {"text": "a", "partMetadata": {"b": 1}}
+    call = {"functionCall": {"id": "c1", "name": "run", "args": {}, "mood": "x"}, "partMetadata": {"c": 1}}
+    stream = chunk(part, call) + STOP
+    assert parts_of(through(stream)) == [part, call]
+
+
+def test_the_first_words_and_a_count_of_the_wrong_type_do_not_disturb_the_rest() -> None:
+    odd = frame({"candidates": [{"content": {"parts": [{"text": "b"}]}, "index": 0}], "usageMetadata": 5})
+    assert blocks_of(chunk({"text": "a"}) + odd + STOP) == (Text(text="ab"),)
+    thought = chunk({"text": "a", "thought": True}) + chunk({"text": "b", "thought": "no"}) + STOP
+    assert blocks_of(thought) == (Reasoning(parts=("a",)), Text(text="b"))
+
+
+def test_a_body_after_a_comment_is_read_all_the_same() -> None:
+    body = frame({"error": {"code": 503, "message": "Busy.", "status": "UNAVAILABLE"}}).removeprefix(
+        b"data: "
+    )
+    assert failure(b": waiting\n" + body).failure.kind == "overloaded"

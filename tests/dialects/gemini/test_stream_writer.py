@@ -369,3 +369,18 @@ def test_reasoning_deltas_of_a_later_part_begin_a_new_paragraph() -> None:
         ReplyFinished(cause="other"),
     ]
     assert parts_of(write(events)) == [{"text": "ab\n\nc", "thought": True}]
+
+
+@pytest.mark.rule("P9")
+def test_empty_deltas_are_not_written() -> None:
+    events: list[ReplyEvent] = [
+        STARTED,
+        BlockOpened(0, Text(text="")),
+        TextDelta(0, ""),
+        BlockClosed(0),
+        BlockOpened(1, Reasoning()),
+        ReasoningDelta(1, ""),
+        BlockClosed(1),
+        ReplyFinished(cause="other"),
+    ]
+    assert len(frames(write(events))) == 1

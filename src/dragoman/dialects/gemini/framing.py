@@ -42,7 +42,10 @@ class ChunkReader(SseReader):
         return frames
 
     def _unwrapped(self, frames: list[Frame]) -> list[Frame]:
-        if not any(frame.data[:1] == b"[" for frame in frames):
+        for frame in frames:
+            if frame.data.startswith(b"["):
+                break
+        else:
             return frames
         unwrapped: list[Frame] = []
         for frame in frames:

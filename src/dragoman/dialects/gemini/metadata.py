@@ -9,7 +9,7 @@ from dragoman.dialects.base import Json
 from dragoman.dialects.gemini.spelling import camel
 from dragoman.hub.content import Extras
 
-_KNOWN_IN_REPLY = frozenset({"candidates", "usageMetadata", "modelVersion", "responseId"})
+KNOWN_IN_REPLY = frozenset({"candidates", "usageMetadata", "modelVersion", "responseId"})
 _KNOWN_IN_CANDIDATE = frozenset({"content", "finishReason", "index"})
 
 #: Lists of which every chunk holds the share that belongs to its own text.
@@ -51,13 +51,15 @@ class Gathered:
         self._reply: Json = {}
         self._candidate: Json = {}
 
-    def reply(self, payload: Json) -> None:
-        usage = payload.get("usageMetadata")
+    def count(self, usage: object) -> None:
         if isinstance(usage, dict):
             self.usage.update(camel(usage))
-        if not payload.keys() <= _KNOWN_IN_REPLY:
+
+    def reply(self, payload: Json) -> None:
+        self.count(payload.get("usageMetadata"))
+        if not payload.keys() <= KNOWN_IN_REPLY:
             for key, value in payload.items():
-                if key not in _KNOWN_IN_REPLY:
+                if key not in KNOWN_IN_REPLY:
                     self._reply[key] = value
 
     def candidate(self, candidate: Json) -> Json:

@@ -11,7 +11,7 @@ from dragoman.dialects.gemini.calls import ArrivingCall
 from dragoman.dialects.gemini.errors import failure_of
 from dragoman.dialects.gemini.framing import ChunkReader
 from dragoman.dialects.gemini.grounding import read_citations
-from dragoman.dialects.gemini.metadata import Gathered, seconds_of
+from dragoman.dialects.gemini.metadata import KNOWN_IN_REPLY, Gathered, seconds_of
 from dragoman.dialects.gemini.part_reader import PartReader
 from dragoman.dialects.gemini.reasons import CAUSES, NO_REASON, NOT_BLOCKED, read_usage
 from dragoman.dialects.gemini.signature import BARE, native_seal
@@ -54,6 +54,8 @@ class GeminiStreamReader(FrameReader):
         self._read(body, "")
 
     def _read(self, payload: Json, event: str) -> None:
+        if self._block >= 0 and not self._sealed and self._read_more(payload):
+            return
         payload = camel(payload)
         if payload.get("error"):
             self._tell_usage()
@@ -71,6 +73,32 @@ class GeminiStreamReader(FrameReader):
             # Dialects that tell the prompt's size first are served by the first count.
             self._usage_told = True
             self.builder.usage(read_usage(dict(self._gathered.usage)))
+
+    def _read_more(self, payload: Json) -> bool:
+        """Nearly every chunk: more of the text that is being said, and nothing that was not there before."""
+        candidates = payload.get("candidates")
+        if type(candidates) is not list or len(candidates) != 1 or not payload.keys() <= KNOWN_IN_REPLY:
+            return False
+        candidate = candidates[0]
+        if type(candidate) is not dict or len(candidate) != 2 or candidate.get("index") != 0:
+            return False
+        content = candidate.get("content")
+        parts = content.get("parts") if type(content) is dict else None
+        if type(parts) is not list or len(parts) != 1 or type(parts[0]) is not dict:
+            return False
+        part = parts[0]
+        text = part.get("text")
+        if type(text) is not str or len(part) != 1 + self._thinking:
+            return False
+        if not self._thinking:
+            self._pieces.append(text)
+        elif part.get("thought") is not True:
+            return False
+        usage = payload.get("usageMetadata")
+        if usage is not None:
+            self._gathered.count(usage)
+        self.builder.append(self._block, text)
+        return True
 
     def _start(self, payload: Json) -> None:
         model, reply_id = payload.get("modelVersion"), payload.get("responseId")
