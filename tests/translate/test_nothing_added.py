@@ -43,7 +43,7 @@ def test_a_tool_that_nobody_has_heard_of_is_declared_to_the_model(source: str, t
     assert "frobnicate_the_widget" in texts_of(body)
 
 
-@pytest.mark.rule("C24")
+@pytest.mark.rule("C24", "R121")
 @pytest.mark.parametrize("source", [dialect for dialect in DIALECTS if dialect != "openai_responses"])
 def test_a_system_prompt_becomes_plain_instructions(source: str) -> None:
     assert body_for(asking(source, system=PROMPT), source, "openai_responses")["instructions"] == PROMPT
