@@ -89,4 +89,4 @@ def test_an_image_in_a_system_text_is_a_loss() -> None:
     asked = request(turn("system", "A", Media(kind="image", data="AA", at="system[1]")), turn("user", "Hi"))
     after, losses = fitted(asked, "openai_chat")
     assert shape(after.turns)[0] == ["system", "A"]
-    assert losses == ["system[1]: system texts cannot hold image"]
+    assert losses == ["system[1]: system texts cannot hold Media"]

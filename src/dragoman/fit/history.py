@@ -119,13 +119,14 @@ class _History:
 
     def _read_other(self, turn: Turn) -> None:
         kept: list[AnyBlock] = []
+        orphans: list[AnyBlock] = []
         changed = False
         for block in turn.blocks:
             if type(block) is ToolResult:
                 changed = True
                 if not self._answered(block, turn):
                     self._losses.add(block.at, "a result without a call became text")
-                    kept += _as_text(block)
+                    orphans += self._as_text(block)
             elif isinstance(block, _SPOKEN):
                 changed = True
                 self._losses.add(block.at, "only the assistant can say this")
@@ -133,9 +134,14 @@ class _History:
                 kept.append(block)
         if not changed:
             self._items.append(turn)
-        elif kept:
-            role = "user" if turn.role == "tool" else turn.role
-            self._items.append(replace(turn, role=role, blocks=tuple(kept), form="", extras={}))
+        elif orphans or kept:
+            blocks = (*orphans, *kept)
+            self._items.append(replace(turn, role="user", blocks=blocks, form="", extras={}))
+
+    def _as_text(self, result: ToolResult) -> list[AnyBlock]:
+        label = f"{ORPHAN} {result.name}".rstrip()
+        said = [block for block in result.content if not _says_nothing(block, self._target)]
+        return [Text(text=label, at=result.at), *said]
 
     def _answered(self, result: ToolResult, turn: Turn) -> bool:
         """Put the result beside its call. A second result for the same call is dropped."""
@@ -210,11 +216,6 @@ def parted(before: AnyBlock, after: AnyBlock) -> AnyBlock:
     if before.text.endswith("\n") or after.text.startswith("\n"):
         return after
     return replace(after, text="\n\n" + after.text, form="")
-
-
-def _as_text(result: ToolResult) -> list[AnyBlock]:
-    label = f"{ORPHAN} {result.name}".rstrip()
-    return [Text(text=label, at=result.at), *result.content]
 
 
 def _are_same(some: Sequence[AnyBlock], others: Sequence[AnyBlock]) -> bool:

@@ -103,7 +103,7 @@ def name_map(request: Request, target: Target) -> NameMap:
     for call in calls_of(request.turns):
         if call.kind in BUILT_IN and keeps_built_ins:
             continue
-        if call.namespace or len(homes.get(call.name, ())) != 1:
+        if call.kind in BUILT_IN or call.namespace or len(homes.get(call.name, ())) != 1:
             known = Known(call.name, call.namespace, call.kind)
             tools.setdefault(key_of(call.kind, call.namespace, call.name), known)
     return NameMap(tools, _assign(tools, target), homes)
@@ -182,7 +182,9 @@ def _candidates(key: Key, name: str, short: Counter[str], target: Target) -> Ite
 
 
 def is_legal_name(name: str, target: Target) -> bool:
-    if not name or (target.tool_name_limit and len(name) > target.tool_name_limit):
+    if not name:
+        return target.tool_name_extra == "*"
+    if target.tool_name_limit and len(name) > target.tool_name_limit:
         return False
     if target.tool_name_letter_first and not _begins_well(name):
         return False

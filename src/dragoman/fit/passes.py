@@ -44,9 +44,9 @@ PASSES: tuple[Pass, ...] = (
     schemas,
     # Who said what, in blocks that the target knows: all of this can leave texts and turns empty.
     seals,
-    system,
     content,
     media,
+    system,
     empties,
     # Calls and results side by side; then ids, which need to know which result belongs to which call;
     # then media out of results, labelled with those ids.

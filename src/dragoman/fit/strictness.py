@@ -8,6 +8,8 @@ MAX_NODES = 10_000
 
 
 def is_strict_schema(schema: dict[str, object] | None) -> bool:
+    if schema is None or schema.get("additionalProperties") is not False:
+        return False
     waiting: list[object] = [schema]
     seen = 0
     while waiting:
@@ -16,8 +18,6 @@ def is_strict_schema(schema: dict[str, object] | None) -> bool:
         if seen > MAX_NODES:
             return False
         if not isinstance(node, dict):
-            if node is None:
-                return False
             continue
         if not _is_closed(node):
             return False

@@ -5,7 +5,7 @@ pass then keeps them from standing between calls and results.
 """
 
 from dragoman.fit.editing import is_foreign, replace, with_blocks, with_turns
-from dragoman.hub.content import AnyBlock, Media, Refusal, Text
+from dragoman.hub.content import AnyBlock, Text
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, Turn
 from dragoman.providers.profile import Target
@@ -43,14 +43,11 @@ def system(request: Request, target: Target, losses: Losses) -> Request:
 def _of_text_alone(turn: Turn, losses: Losses) -> Turn:
     kept: list[AnyBlock] = []
     for block in turn.blocks:
-        if type(block) is Text and block.text.startswith(BILLING):
+        if type(block) is not Text:
+            losses.add(block.at, f"system texts cannot hold {type(block).__name__}")
+        elif block.text.startswith(BILLING):
             losses.add(block.at, "a billing note for another vendor")
-        elif type(block) is Media:
-            losses.add(block.at, f"system texts cannot hold {block.kind}")
-        elif type(block) is Text or type(block) is Refusal:
-            if block.text:
-                kept.append(block)
-        else:
+        elif block.text:
             kept.append(block)
     return turn if len(kept) == len(turn.blocks) else with_blocks(turn, tuple(kept))
 
@@ -58,9 +55,9 @@ def _of_text_alone(turn: Turn, losses: Losses) -> Turn:
 def _reminder(turn: Turn) -> Turn:
     """The same words, in the wrapping that models know to be no words of the user."""
     blocks = tuple(
-        Text(text=f"<system-reminder>\n{block.text}\n</system-reminder>", at=block.at, cache=block.cache)
-        if type(block) is Text and not block.text.startswith("<system-reminder>")
-        else block
+        block
+        if type(block) is not Text or block.text.startswith("<system-reminder>")
+        else Text(text=f"<system-reminder>\n{block.text}\n</system-reminder>", at=block.at, cache=block.cache)
         for block in turn.blocks
     )
     return Turn(role="user", blocks=blocks, at=turn.at)
