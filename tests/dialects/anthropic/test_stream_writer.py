@@ -373,12 +373,12 @@ ENDINGS: list[tuple[FailedEnding, FailureKind, str]] = [
 
 @pytest.mark.rule("R127", "H72", "H73", "P19")
 @pytest.mark.parametrize(("ending", "kind", "type_name"), ENDINGS)
-def test_a_failed_reply_closes_its_block_and_ends_in_an_error(
+def test_a_failed_reply_ends_in_an_error_and_never_calls_its_half_block_whole(
     ending: FailedEnding, kind: FailureKind, type_name: str
 ) -> None:
     failure = Failure(kind=kind, message="it broke")
     told = said(START, BlockOpened(0, Text(text="")), TextDelta(0, "So"), ReplyFailed(ending, failure))
-    assert kinds(told)[-2:] == ["content_block_stop", "error"]
+    assert kinds(told)[-2:] == ["content_block_delta", "error"]
     assert told[-1]["error"] == {"type": type_name, "message": "it broke"}
 
 

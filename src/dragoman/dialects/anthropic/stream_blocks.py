@@ -62,10 +62,6 @@ class OpenBlock(Protocol):
         """The last words of a block that is whole."""
         ...
 
-    def cut(self) -> bytes:
-        """The end of a block that never became whole: closed, and not made to look complete."""
-        ...
-
 
 class SilentBlock:
     """A block that Anthropic's clients have no word for."""
@@ -82,9 +78,6 @@ class SilentBlock:
         """Lost with its block."""
 
     def close(self) -> bytes:
-        return b""
-
-    def cut(self) -> bytes:
         return b""
 
 
@@ -126,9 +119,6 @@ class TextBlock:
 
     def close(self) -> bytes:
         return _STOP % self._index if self.started else b""
-
-    def cut(self) -> bytes:
-        return self.close()
 
 
 class ThinkingBlock:
@@ -185,9 +175,6 @@ class ThinkingBlock:
         data = envelope_of(seal, redacted=self._block.redacted)
         return whole_frames(self._index, {"type": "redacted_thinking", "data": data, **extras})
 
-    def cut(self) -> bytes:
-        return self._signed(self._signature()) if self.started else b""
-
     def _signature(self) -> str:
         if self._seal is None:
             return EMPTY_ENVELOPE
@@ -229,9 +216,6 @@ class CallBlock:
         self.sealed = seal
 
     def close(self) -> bytes:
-        return _STOP % self._index
-
-    def cut(self) -> bytes:
         return _STOP % self._index
 
 

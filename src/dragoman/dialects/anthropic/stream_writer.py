@@ -258,12 +258,13 @@ class AnthropicStreamWriter:
         }
 
     def _fail(self, event: ReplyFailed) -> bytes:
-        written = self._block.cut()
+        # An open block stays open: Claude Code then asks for the whole turn again, while a closed half would be
+        # kept as if it were whole (docs/decisions/0003).
         body = write_error(event.failure)
         if event.ending != "failed":
             # Of all errors this is the one that every client answers by trying again.
             object_of(body["error"])["type"] = "overloaded_error"
-        return written + frame(body)
+        return frame(body)
 
 
 def _call_envelope(call_id: str, seal: Seal) -> str:
