@@ -285,7 +285,7 @@ def test_settings_become_the_request_s_own_and_know_where_they_stood() -> None:
     assert (request.stop, request.candidates, request.seed) == (("END",), 2, 7)
     assert (request.presence_penalty, request.frequency_penalty) == (0.1, 0.2)
     assert (request.logprobs, request.top_logprobs) == (True, 3)
-    assert request.extras == {"generationConfig": {"speechConfig": {"a": 1}}}
+    assert request.extras == {"generationConfig.speechConfig": {"a": 1}}
     assert request.path_of("max_tokens") == "generationConfig.maxOutputTokens"
     assert request.path_of("stop") == "generationConfig.stopSequences"
 
@@ -449,7 +449,12 @@ def test_what_only_gemini_knows_is_kept() -> None:
         "labels": {"a": "b"},
         "toolConfig": {"retrievalConfig": {}},
     }
-    assert asked(body).extras == {name: value for name, value in body.items() if name != "contents"}
+    assert asked(body).extras == {
+        "safetySettings": [{"category": "A"}],
+        "cachedContent": "cachedContents/x",
+        "labels": {"a": "b"},
+        "toolConfig.retrievalConfig": {},
+    }
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,18 @@ JSON_SCHEMA = "responseJsonSchema"
 SCHEMA = "responseSchema"
 
 
+def below(name: str, left: Json) -> Json:
+    """What is left of an inner object, by the paths at which the client wrote it."""
+    return {f"{name}.{key}": value for key, value in left.items()}
+
+
+def left_below(name: str, extras: Json) -> Json:
+    """What `below` made paths of."""
+    return {
+        key.removeprefix(f"{name}."): value for key, value in extras.items() if key.startswith(f"{name}.")
+    }
+
+
 def read_generation(body: Fields, spelling: Spelling, form: RequestForm) -> tuple[Json, Json]:
     """The fields of a request that the body's `generationConfig` sets, and what is left of it."""
     config = body.maybe_object(CONFIG)
@@ -144,8 +156,7 @@ def write_generation(request: Request, target: Target, form: RequestForm, *, nat
             config["thinkingConfig"] = thinking
     if request.output is not None:
         config |= _write_output(request.output, target, native=native)
-    extras = request.extras.get(CONFIG) if native else None
-    return config | extras if isinstance(extras, dict) else config
+    return config | left_below(CONFIG, request.extras) if native else config
 
 
 def _write_thinking(wish: ReasoningWish, target: Target, form: RequestForm, *, native: bool) -> Json:

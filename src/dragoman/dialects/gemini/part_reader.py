@@ -30,6 +30,9 @@ VENDOR_FILES = ("files/", "gs://", "https://generativelanguage.googleapis.com/")
 
 OUTCOME_OK = "OUTCOME_OK"
 
+#: In the extras of what the server's tools did: the whole part, a note to our own writer.
+WHOLE = "@part"
+
 
 def family_of(name: str) -> str:
     return FAMILIES.get(name) or snake(name)
@@ -148,7 +151,7 @@ def _whole(part: Fields, name: str) -> tuple[Extras, Json]:
     """The part as it came, for the extras, and its inner object to look at."""
     values = part.rest()
     inner = values[name]
-    return {"part": values}, camel(inner) if isinstance(inner, dict) else {}
+    return {WHOLE: values}, camel(inner) if isinstance(inner, dict) else {}
 
 
 def _id(value: Json) -> str:

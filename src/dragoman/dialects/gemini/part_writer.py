@@ -8,6 +8,7 @@ import base64
 import msgspec
 
 from dragoman.dialects.base import Json
+from dragoman.dialects.gemini.part_reader import WHOLE
 from dragoman.hub.content import AnyBlock, HostedCall, HostedResult, Media, Opaque
 from dragoman.hub.loss import Losses
 
@@ -44,7 +45,7 @@ def write_part(block: AnyBlock, *, native: bool, losses: Losses) -> Json | None:
         case Media():
             return write_media(block, native=native, losses=losses)
         case HostedCall() | HostedResult():
-            whole = block.extras.get("part")
+            whole = block.extras.get(WHOLE)
             if native and isinstance(whole, dict):
                 return whole
             part = _code(block) if isinstance(block, HostedCall) else _code_result(block)

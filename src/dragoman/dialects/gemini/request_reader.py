@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from dragoman.dialects.base import Json
 from dragoman.dialects.gemini.forms import RequestForm, write_form
-from dragoman.dialects.gemini.generation import CONFIG, PATHS, read_generation
+from dragoman.dialects.gemini.generation import CONFIG, PATHS, below, read_generation
 from dragoman.dialects.gemini.history_reader import HistoryReader
 from dragoman.dialects.gemini.signature import ISSUER
 from dragoman.dialects.gemini.spelling import Spelling
@@ -34,9 +34,7 @@ def read_request(body: Json, losses: Losses, *, model: str = "", stream: bool = 
     known, left = read_generation(fields, spelling, form)
     tier = fields.text_or("serviceTier", "")
     store = fields.maybe_flag("store")
-    extras = fields.rest()
-    if left:
-        extras[CONFIG] = left
+    extras = fields.rest() | below(CONFIG, left)
     form.renamed = spelling.renamed
     request = Request(
         dialect=ISSUER,

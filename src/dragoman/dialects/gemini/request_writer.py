@@ -2,12 +2,12 @@
 
 from dragoman.dialects.base import Json
 from dragoman.dialects.gemini.forms import RequestForm, request_form
-from dragoman.dialects.gemini.generation import CONFIG, write_generation
+from dragoman.dialects.gemini.generation import CONFIG, left_below, write_generation
 from dragoman.dialects.gemini.history_writer import HistoryWriter
 from dragoman.dialects.gemini.request_reader import MODELS
 from dragoman.dialects.gemini.signature import ISSUER
 from dragoman.dialects.gemini.spelling import respell
-from dragoman.dialects.gemini.tools import CALLING, write_choice, write_tools
+from dragoman.dialects.gemini.tools import CALLING, TOOL_CONFIG, write_choice, write_tools
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
 from dragoman.providers.profile import Target
@@ -26,7 +26,7 @@ def write_request(request: Request, target: Target, losses: Losses) -> Json:
     if tools:
         body["tools"] = tools
     if request.tool_choice is not None and (tools or native):
-        body["toolConfig"] = {CALLING: write_choice(request.tool_choice, native=native)}
+        body[TOOL_CONFIG] = {CALLING: write_choice(request.tool_choice, native=native)}
     config = write_generation(request, target, form, native=native)
     if config or form.empty_config:
         body[CONFIG] = config
@@ -47,11 +47,12 @@ def _write_own(request: Request, form: RequestForm, body: Json) -> None:
         body["store"] = request.store
     if form.model_prefix is not None:
         body["model"] = form.model_prefix + request.model
+    beside = left_below(TOOL_CONFIG, request.extras)
+    if beside:
+        chosen = body.get(TOOL_CONFIG)
+        body[TOOL_CONFIG] = beside | chosen if isinstance(chosen, dict) else beside
     for name, value in request.extras.items():
-        mine = body.get(name)
-        if isinstance(mine, dict) and isinstance(value, dict):
-            body[name] = mine | value
-        else:
+        if not name.startswith((CONFIG + ".", TOOL_CONFIG + ".")):
             body.setdefault(name, value)
     respell(body, form.renamed)
 

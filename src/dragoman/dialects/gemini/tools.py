@@ -6,6 +6,7 @@ remembers for Gemini alone which entry each came from.
 
 from dragoman.dialects.base import Json
 from dragoman.dialects.gemini.forms import RequestForm, ToolForm, tool_form, write_form
+from dragoman.dialects.gemini.generation import below
 from dragoman.dialects.gemini.part_reader import family_of
 from dragoman.dialects.gemini.schema import capital, is_empty, plain
 from dragoman.dialects.gemini.spelling import Spelling
@@ -25,6 +26,7 @@ NAMES = {"web_search": "googleSearch", "web_fetch": "urlContext", "code_executio
 #: Under this name stands the value of a server's tool that was no object.
 VALUE = "value"
 
+TOOL_CONFIG = "toolConfig"
 CALLING = "functionCallingConfig"
 
 
@@ -135,13 +137,13 @@ def _write_declaration(tool: Tool, target: Target, form: ToolForm, *, native: bo
 
 def read_choice(body: Fields, spelling: Spelling) -> ToolChoice | None:
     """`toolConfig`; what is in there beside the choice stays on the request."""
-    config = body.maybe_object("toolConfig")
+    config = body.maybe_object(TOOL_CONFIG)
     if config is None:
         return None
     calling = spelling.canonical(config).maybe_object(CALLING)
     choice = None if calling is None else _read_calling(spelling.canonical(calling))
-    if config.rest() or choice is None:
-        body.rest()["toolConfig"] = config.rest()
+    left = config.rest()
+    body.rest().update(below(TOOL_CONFIG, left) if left else {} if choice else {TOOL_CONFIG: {}})
     return choice
 
 
