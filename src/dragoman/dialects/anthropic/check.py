@@ -30,7 +30,12 @@ MOVES: dict[State, dict[str, State]] = {
         "message_delta": State.ENDING,
         "error": State.DONE,
     },
-    State.BLOCK: {"ping": State.BLOCK, "content_block_delta": State.BLOCK, "content_block_stop": State.BODY},
+    State.BLOCK: {
+        "ping": State.BLOCK,
+        "content_block_delta": State.BLOCK,
+        "content_block_stop": State.BODY,
+        "error": State.DONE,
+    },
     State.ENDING: {"ping": State.ENDING, "message_stop": State.DONE, "error": State.DONE},
     State.DONE: {},
 }
