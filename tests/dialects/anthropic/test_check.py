@@ -63,7 +63,6 @@ ILLEGAL: dict[str, tuple[list[Json], str]] = {
         [message_start(), ERROR, MESSAGE_STOP],
         "message_stop where the reply is DONE",
     ),
-    "an error inside a block": ([message_start(), TEXT, ERROR], "error where the reply is BLOCK"),
     "a nested block": (whole(TEXT, TEXT), "content_block_start where the reply is BLOCK"),
     "a gap": (whole(block_start(1, type="text", text="")), "expected index 0"),
     "a delta elsewhere": (whole(TEXT, block_delta(1, type="text_delta", text="x"), block_stop(0)), "index 0"),
