@@ -13,6 +13,7 @@ from dragoman.hub.fold import fold
 from dragoman.hub.ids import Ids
 from dragoman.hub.loss import Losses
 from dragoman.providers.profile import Target
+from tests.dialects.openai_chat.bodies import MESSAGES, SETTINGS
 from tests.dialects.openai_chat.talk import RECORDINGS, a_request, events_of, object_of, written
 from tests.dialects.strategies import mutated_bodies, mutated_streams, pieces_of, replies
 
@@ -24,6 +25,8 @@ REQUESTS: list[Json] = [
     object_of(object_of(msgspec.json.decode(path.read_bytes()))["body"])
     for path in sorted(RECORDINGS.glob("request-*.json"))
 ]
+REQUESTS += [{"model": "m", "messages": [message]} for message in MESSAGES]
+REQUESTS += [{"model": "m", "messages": [], **settings} for settings in SETTINGS]
 
 
 @given(data=st.data())

@@ -1,7 +1,6 @@
 """How the deltas of a choice add up to its message: strings grow, indexed lists merge, the rest is set.
 
-This is what clients of the dialect do with a stream; both our whole replies and the second and further
-answers of an upstream are made with it. Growing is linear, and bounded in size and depth.
+This is what clients of the dialect do with a stream. Growing is linear, and bounded in size and depth.
 """
 
 from dragoman.dialects.base import Json
@@ -32,11 +31,6 @@ class ChoiceFold:
         self._message: dict[str, object] = {}
         self._logprobs: dict[str, object] | None = None
         self._size = 0
-
-    @property
-    def has_text(self) -> bool:
-        content = self._message.get("content")
-        return isinstance(content, list) and any(content)
 
     def feed(self, choice: Json) -> None:
         """One entry of a chunk's `choices`."""

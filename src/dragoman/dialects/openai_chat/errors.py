@@ -4,13 +4,13 @@ The kind is decided by what is most certain: a text or code about the context wi
 that mean one thing only, then the HTTP status.
 """
 
-import math
 import re
 from collections.abc import Iterator, Mapping
 
 import msgspec
 
 from dragoman.dialects.base import Json
+from dragoman.dialects.headers import retry_headers
 from dragoman.hub.errors import Failure, FailureKind, kind_of_status
 
 MESSAGE_LIMIT = 2000
@@ -87,12 +87,9 @@ SECONDS_OF_UNIT = {
 }
 #: Nobody waits longer; a larger number is a mistake.
 LONGEST_WAIT = 1e7
-#: Some clients give up at once on a 429 that names no time.
-DEFAULT_WAIT = 1.0
 
 TITLE = re.compile(rb"<title[^>]{0,200}>([^<]{1,200})", re.IGNORECASE)
 
-HEADER_VALUE = re.compile(r"[!-~]{1,200}")
 REQUEST_ID_HEADERS = ("x-request-id", "request-id", "x-generation-id")
 
 
@@ -318,17 +315,4 @@ def error_status(failure: Failure) -> int:
 
 
 def error_headers(failure: Failure) -> dict[str, str]:
-    """Headers that steer a client's retries: when to come back, or that there is no use."""
-    headers: dict[str, str] = {}
-    if HEADER_VALUE.fullmatch(failure.request_id):
-        headers["x-request-id"] = failure.request_id
-    if failure.kind in ("quota", "billing"):
-        headers["x-should-retry"] = "false"
-        return headers
-    wait = failure.retry_after
-    if wait is None and failure.kind == "rate_limit":
-        wait = DEFAULT_WAIT
-    if wait is not None:
-        headers["retry-after"] = str(math.ceil(wait))
-        headers["retry-after-ms"] = str(math.ceil(wait * 1000))
-    return headers
+    return retry_headers(failure, request_id="x-request-id")

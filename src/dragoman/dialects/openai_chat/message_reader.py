@@ -40,6 +40,8 @@ UNTYPED = "untyped"
 OBJECT = "object"
 #: The signature that stood on a call; it is also the call's seal, unless the target is not who issued it.
 GOOGLE = "google:"
+#: A thought was an entry of a list, of the type that follows.
+ENTRY = "entry:"
 #: A field beside the entries says their text once more, run together or with blank lines between.
 BESIDE = {"beside:": "", "beside-lines:": "\n\n"}
 
@@ -265,7 +267,7 @@ def _read_thought(
             redacted=thought.redacted,
             raw=thought.raw,
             at=at,
-            form=kind,
+            form=ENTRY + kind,
             extras=extras,
         )
     )

@@ -10,6 +10,7 @@ import msgspec
 from dragoman.dialects.base import Json
 from dragoman.dialects.openai_chat.message_reader import (
     BESIDE,
+    ENTRY,
     FUNCTION_CALL,
     FUNCTION_ROLE,
     GOOGLE,
@@ -211,9 +212,10 @@ class MessageWriter:
         if thought.seal is not None:
             entry = written_entry(thought.seal, thought.text, redacted=thought.redacted)
             return {**entry, **thought.extras} if self._own else entry
-        if self._own and thought.form in ENTRY_TYPES:
-            field = ENTRY_TYPES[thought.form].text
-            return {"type": thought.form, **({field: thought.text} if field else {}), **thought.extras}
+        if self._own and thought.form.startswith(ENTRY):
+            kind = thought.form[len(ENTRY) :]
+            field = ENTRY_TYPES[kind].text
+            return {"type": kind, **({field: thought.text} if field else {}), **thought.extras}
         return None
 
     def _beside(self, thoughts: Sequence[Reasoning], turn: Turn) -> Json:

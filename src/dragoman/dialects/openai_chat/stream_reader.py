@@ -5,7 +5,7 @@ follow it. Without a finish reason and without `[DONE]` the reply was cut off. W
 our vocabulary is kept as `extras` of the start and the end, by where it stood: chunk, choice or delta.
 """
 
-from dragoman.dialects.base import Json, Source
+from dragoman.dialects.base import Audience, Json, Source
 from dragoman.dialects.frames import FrameReader
 from dragoman.dialects.openai_chat.accumulate import ChoiceFold
 from dragoman.dialects.openai_chat.calls import text_of
@@ -13,7 +13,9 @@ from dragoman.dialects.openai_chat.deltas import CALL_FIELDS, DeltaReader
 from dragoman.dialects.openai_chat.errors import failure_of
 from dragoman.dialects.openai_chat.reasoning import TEXT_FIELDS
 from dragoman.dialects.openai_chat.reasons import FAILURE_OF_REASON, read_cause, read_usage
-from dragoman.dialects.openai_chat.reply import explode
+from dragoman.dialects.openai_chat.reply import collect, explode
+from dragoman.dialects.openai_chat.spelling import NAME
+from dragoman.dialects.openai_chat.stream_writer import ChatStreamWriter
 from dragoman.hub.content import Opaque
 from dragoman.hub.errors import Failure, UpstreamProtocolError
 from dragoman.hub.events import ReplyFinished, ReplyStarted, StopCause
@@ -39,7 +41,7 @@ class ChatStreamReader(FrameReader):
     def __init__(self, source: Source) -> None:
         super().__init__(source)
         self._deltas = DeltaReader(source, self.builder)
-        self._alternatives: dict[int, ChoiceFold] = {}
+        self._alternatives: dict[int, ChatStreamReader] = {}
         self._reason = ""
         self._stop_string: str | None = None
         self._usage: object = None
@@ -152,7 +154,7 @@ class ChatStreamReader(FrameReader):
             delta = choice.get("message")
         delta = delta if isinstance(delta, dict) else {}
         if index and self._is_alternative(index, delta):
-            self._alternatives[index].feed({**choice, "delta": delta})
+            self._alternatives[index].read_alone(choice)
             return
         rest = self._deltas.read(delta, index)
         self._note_choice(choice, rest)
@@ -198,7 +200,7 @@ class ChatStreamReader(FrameReader):
         if request is not None:
             is_own = (request.candidates or 1) > 1
         elif known is not None:
-            is_own = known.has_text or not has_calls
+            is_own = known.has_spoken or not has_calls
         else:
             is_own = not has_calls and ("role" in delta or bool(delta.get("content")))
         if not is_own:
@@ -206,8 +208,27 @@ class ChatStreamReader(FrameReader):
         elif known is None:
             if len(self._alternatives) >= MOST_ALTERNATIVES:
                 raise UpstreamProtocolError(f"more than {MOST_ALTERNATIVES} choices in one reply")
-            self._alternatives[index] = ChoiceFold(UpstreamProtocolError)
+            self._alternatives[index] = ChatStreamReader(self.source)
         return is_own
+
+    @property
+    def has_spoken(self) -> bool:
+        return self._deltas.visible > 0
+
+    def read_alone(self, choice: Json) -> None:
+        """One chunk's part of a further answer, which is read like a reply of its own."""
+        self._read({"choices": [{**choice, "index": 0}]}, "")
+
+    def told(self, number: int) -> Opaque:
+        """A further answer as a whole choice, put together from legal chunks."""
+        self._finish()
+        writer = ChatStreamWriter(Audience(upstream=NAME, ids=self.source.ids))
+        body = collect(b"".join(map(writer.write, self.builder.take())))
+        choices = body.get("choices")
+        choice = choices[0] if isinstance(choices, list) else {}
+        if not choice:
+            self.source.losses.add(f"choices[{number}]", "this answer failed")
+        return Opaque(kind="choice", value={**choice, "index": number}, at=f"choices[{number}]")
 
     def _read_usage(self, payload: Json) -> None:
         usage = payload.get("usage")
@@ -226,9 +247,8 @@ class ChatStreamReader(FrameReader):
     def _finish(self) -> None:
         self._deltas.calls.finish()
         self.builder.close_all()
-        for index in sorted(self._alternatives):
-            choice = self._alternatives[index].result()
-            self.builder.whole(Opaque(kind="choice", value=choice, at=f"choices[{index}]"))
+        for number, index in enumerate(sorted(self._alternatives), 1):
+            self.builder.whole(self._alternatives[index].told(number))
         cause: StopCause = read_cause(self._reason) if self._reason else "end"
         if cause == "end" and self._stop_string is not None:
             cause = "stop_sequence"

@@ -131,7 +131,7 @@ def _named(inner: Json, outer: Json, kind: str, form: str) -> ToolChoice | None:
 
 def _allowed(inner: Json, outer: Json) -> ToolChoice | None:
     rest = dict(inner)
-    mode, tools = rest.pop("mode", "auto"), rest.pop("tools", None)
+    mode, tools = rest.pop("mode", None), rest.pop("tools", None)
     if mode not in ("auto", "required") or not isinstance(tools, list):
         return None
     names = tuple(name for tool in tools if (name := _allowed_name(tool)))

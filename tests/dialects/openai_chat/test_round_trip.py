@@ -1,0 +1,28 @@
+"""A body that is read and written again for a server of the same dialect is the one that came."""
+
+import msgspec
+import pytest
+
+from dragoman.dialects.base import Json
+from dragoman.dialects.openai_chat import DIALECT
+from dragoman.hub.loss import Losses
+from dragoman.hub.request import Request
+from dragoman.providers.profile import Target
+from tests.dialects.openai_chat.bodies import MESSAGES, SETTINGS
+from tests.dialects.openai_chat.talk import object_of
+
+
+def read(body: Json) -> Request:
+    return DIALECT.read_request(object_of(msgspec.json.decode(msgspec.json.encode(body))), Losses())
+
+
+@pytest.mark.parametrize("message", MESSAGES, ids=str)
+def test_a_message_is_written_again_as_it_was(message: Json) -> None:
+    body: Json = {"model": "m", "messages": [message]}
+    assert DIALECT.write_request(read(body), Target(dialect="openai_chat"), Losses()) == body
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+def test_settings_are_written_again_as_they_were(settings: Json) -> None:
+    body: Json = {"model": "m", "messages": [], **settings}
+    assert DIALECT.write_request(read(body), Target(dialect="openai_chat"), Losses()) == body
