@@ -62,6 +62,7 @@ def test_the_time_to_wait_and_the_request_are_passed_on() -> None:
     failure, _ = recorded_failure("error-rate-limit.json")
     assert DIALECT.error_headers(failure) == {
         "retry-after": "7",
+        "retry-after-ms": "7000",
         "request-id": "req_011Recording0000000110",
     }
 

@@ -145,7 +145,7 @@ def test_when_to_come_back_is_told_in_the_body_and_in_a_header() -> None:
             "details": [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "1.5s"}],
         }
     }
-    assert DIALECT.error_headers(failure) == {"retry-after": "2"}
+    assert DIALECT.error_headers(failure) == {"retry-after": "2", "retry-after-ms": "1500"}
     assert DIALECT.error_headers(Failure(kind="server", message="No.")) == {}
 
 

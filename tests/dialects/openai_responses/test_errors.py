@@ -108,8 +108,8 @@ def test_every_kind_can_be_told() -> None:
 
 def test_a_rate_limit_always_says_how_long_and_a_spent_quota_says_not_to_try() -> None:
     assert DIALECT.error_headers(Failure(kind="rate_limit", message="x")) == {
-        "retry-after": "2",
-        "retry-after-ms": "2000",
+        "retry-after": "1",
+        "retry-after-ms": "1000",
     }
     waiting = Failure(kind="rate_limit", message="x", retry_after=0.3, request_id="req_1")
     assert DIALECT.error_headers(waiting) == {

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from dragoman.dialects.anthropic.spelling import object_of, text_of
 from dragoman.dialects.base import Json
+from dragoman.dialects.headers import retry_headers
 from dragoman.hub.errors import (
     KIND_OF_STATUS,
     STATUS_OF_KIND,
@@ -75,8 +76,6 @@ _LIMIT = re.compile(
     r"(?:max(?:imum)?|limit|allowed|context (?:length|window|size))[^\d]{0,40}(\d[\d,]*)", re.IGNORECASE
 )
 _NUMBER = re.compile(r"\d[\d,]*")
-#: The id comes from a stranger's body: nothing in it may end the header early.
-_HEADER_VALUE = re.compile(r"[\w.:-]{1,200}", re.ASCII)
 
 
 def read_error(status: int, headers: Mapping[str, str], body: bytes) -> Failure:
@@ -195,12 +194,4 @@ def error_status(failure: Failure) -> int:
 
 
 def error_headers(failure: Failure) -> dict[str, str]:
-    headers: dict[str, str] = {}
-    if failure.retry_after is not None:
-        headers["retry-after"] = str(math.ceil(failure.retry_after))
-    elif failure.kind == "rate_limit":
-        # Some clients give up at once on a 429 that names no time.
-        headers["retry-after"] = "1"
-    if _HEADER_VALUE.fullmatch(failure.request_id):
-        headers["request-id"] = failure.request_id
-    return headers
+    return retry_headers(failure, request_id="request-id")

@@ -4,13 +4,13 @@ The details are typed: `RetryInfo` says when to come back, `QuotaFailure` which 
 take a quota per day for final), `BadRequest` which field is wrong, `ErrorInfo` a reason to branch on.
 """
 
-import math
 import re
 from collections.abc import Iterator, Mapping
 
 import msgspec
 
 from dragoman.dialects.base import Json
+from dragoman.dialects.headers import retry_headers
 from dragoman.hub.errors import DragomanError, Failure, FailureKind, kind_of_status
 from dragoman.wire.fields import decode
 
@@ -264,6 +264,4 @@ def error_status(failure: Failure) -> int:
 
 
 def error_headers(failure: Failure) -> dict[str, str]:
-    if failure.retry_after is None:
-        return {}
-    return {"retry-after": str(math.ceil(max(0.0, failure.retry_after)))}
+    return retry_headers(failure, request_id="x-request-id")

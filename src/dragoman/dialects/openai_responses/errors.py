@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import msgspec
 
 from dragoman.dialects.base import Json
+from dragoman.dialects.headers import retry_headers
 from dragoman.hub.errors import STATUS_OF_KIND, Failure, FailureKind, kind_of_status
 from dragoman.hub.events import FailedEnding
 
@@ -117,8 +118,6 @@ FIXED_STATUS: dict[FailureKind, int] = {
     "context_overflow": 400,
 }
 
-#: Codex retries a 429 only when told how long to wait.
-DEFAULT_RETRY_SECONDS = 2.0
 
 OVERFLOW_TEXT = re.compile(
     r"maximum context length|context[ _]length|context window|prompt is too long|input is too long"
@@ -262,16 +261,4 @@ def error_status(failure: Failure) -> int:
 
 
 def error_headers(failure: Failure) -> dict[str, str]:
-    headers: dict[str, str] = {}
-    if failure.request_id:
-        headers["x-request-id"] = failure.request_id
-    if failure.kind in ("quota", "billing"):
-        headers["x-should-retry"] = "false"
-        return headers
-    wait = failure.retry_after
-    if wait is None and failure.kind == "rate_limit":
-        wait = DEFAULT_RETRY_SECONDS
-    if wait is not None:
-        headers["retry-after"] = str(max(1, math.ceil(wait)))
-        headers["retry-after-ms"] = str(math.ceil(wait * 1000))
-    return headers
+    return retry_headers(failure, request_id="x-request-id")
