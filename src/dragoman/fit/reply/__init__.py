@@ -55,5 +55,5 @@ def reply_stages(
     if restoration.foreign and not client.seals_on_calls:
         stages.append(SealsStage())
     if client.object_arguments:
-        stages.append(ArgumentsStage(losses or Losses()))
+        stages.append(ArgumentsStage(Losses() if losses is None else losses))
     return stages

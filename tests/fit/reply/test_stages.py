@@ -1,0 +1,74 @@
+"""All stages together, as a client and an upstream call for them."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragoman.fit import ClientTraits, Restoration, reply_stages, restoration
+from dragoman.fit.reply.arguments import ArgumentsStage
+from dragoman.fit.reply.ids import IdsStage
+from dragoman.fit.reply.names import NamesStage
+from dragoman.fit.reply.seals import SealsStage
+from dragoman.fit.reply.stops import StopsStage
+from dragoman.hub.content import Tool
+from dragoman.hub.events import ReplyEvent
+from dragoman.hub.fold import fold
+from dragoman.hub.request import Request
+from tests.dialects.strategies import replies
+from tests.fit.building import DIALECTS, function, request, target_for, turn
+from tests.fit.reply.running import ANTHROPIC, recut, through
+from tests.fit.strategies import requests
+
+traits = st.builds(ClientTraits, seals_on_calls=st.booleans(), object_arguments=st.booleans())
+
+
+def test_the_order_of_the_stages() -> None:
+    asked = request(
+        turn("user", "Hi"),
+        tools=(function("a.b"), Tool(name="patch", kind="custom")),
+        stop=tuple("abcdef"),
+        dialect="anthropic",
+    )
+    stages = reply_stages(restoration(asked, target_for("openai_chat", "anthropic")), client=ANTHROPIC)
+    assert list(map(type, stages)) == [IdsStage, NamesStage, StopsStage, SealsStage, ArgumentsStage]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_at_home_there_is_nothing_to_undo_and_only_arguments_are_watched(dialect: str) -> None:
+    asked = request(turn("user", "Hi"), tools=(function("Read"),), stop=("a",), dialect=dialect)
+    found = restoration(asked, target_for(dialect, dialect))
+    assert found == Restoration(foreign=False)
+    assert list(map(type, reply_stages(found, client=ANTHROPIC))) == [ArgumentsStage]
+
+
+def test_a_restoration_is_the_same_each_time() -> None:
+    asked = request(turn("user", "Hi"), tools=(function("a.b"), function("a:b")), dialect="anthropic")
+    target = target_for("openai_chat", "anthropic")
+    assert restoration(asked, target) == restoration(asked, target)
+
+
+@settings(max_examples=100)
+@given(requests(), replies(), traits, st.sampled_from(DIALECTS), st.data())
+def test_whatever_was_asked_and_answered_the_grammar_holds_and_pieces_do_not_matter(
+    asked: Request, events: list[ReplyEvent], client: ClientTraits, upstream: str, data: st.DataObject
+) -> None:
+    found = restoration(asked, target_for(upstream, asked.dialect))
+    out = through(reply_stages(found, client=client), events)
+    again = through(reply_stages(found, client=client), data.draw(recut(events)))
+    assert fold(again) == fold(out)
+
+
+@settings(max_examples=60)
+@given(requests(), replies(), traits, st.sampled_from(DIALECTS))
+def test_what_a_stage_says_it_passes_it_gives_back_as_it_is(
+    asked: Request, events: list[ReplyEvent], client: ClientTraits, upstream: str
+) -> None:
+    found = restoration(asked, target_for(upstream, asked.dialect))
+    for stage in reply_stages(found, client=client):
+        after: list[ReplyEvent] = []
+        for event in events:
+            passing = type(event) in stage.passes
+            out = stage.feed(event)
+            assert not passing or (len(out) == 1 and out[0] is event)
+            after += out
+        events = after
