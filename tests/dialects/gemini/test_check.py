@@ -125,13 +125,6 @@ def test_finish_reasons_are_those_of_the_api() -> None:
     assert messages(chunk({"text": "a"}, finishReason="end_turn")) == ["an unknown finishReason"]
 
 
-@pytest.mark.rule("H85")
-def test_an_answer_with_nothing_to_see_is_refused() -> None:
-    message = ["STOP with nothing to see: neither text nor call"]
-    assert messages(chunk(finishReason="STOP")) == message
-    assert messages(chunk({"text": "hm", "thought": True}, finishReason="STOP")) == message
-
-
 @pytest.mark.rule("H72")
 def test_an_error_is_the_last_word() -> None:
     error = frame({"error": {"code": 500, "message": "No.", "status": "INTERNAL"}})

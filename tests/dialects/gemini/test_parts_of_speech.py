@@ -4,13 +4,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.dialects.gemini.grounding import byte_offsets, character_offsets, read_citations
+from dragoman.dialects.gemini.grounding import SaidText, byte_offsets, character_offsets, read_citations
 from dragoman.dialects.gemini.partial_arguments import PartialArguments
 from dragoman.dialects.gemini.schema import capital, is_empty, plain
 from dragoman.dialects.gemini.spelling import CAMEL, NAMES, camel, respell, snake
 from dragoman.hub.content import Citation
 
 Json = dict[str, object]
+
+
+def said(*pieces: str, keep: bool = True) -> SaidText:
+    text = SaidText(keep=keep)
+    for one in pieces:
+        text.add(one)
+    return text
 
 
 def piece(path: str, **value: object) -> Json:
@@ -115,7 +122,7 @@ def test_offsets_in_bytes_and_in_characters_undo_each_other(text: str, data: st.
     ],
 )
 def test_grounding_of_the_wrong_type_cites_nothing(metadata: object) -> None:
-    assert read_citations({"groundingMetadata": metadata, "citationMetadata": 5}, "text") == []
+    assert read_citations({"groundingMetadata": metadata, "citationMetadata": 5}, said("text")) == []
 
 
 def test_a_citation_is_found_by_its_words_if_its_offsets_are_wrong() -> None:
@@ -126,7 +133,7 @@ def test_a_citation_is_found_by_its_words_if_its_offsets_are_wrong() -> None:
             {"segment": {"startIndex": 0, "endIndex": 5, "text": "nowhere"}, "groundingChunkIndices": [0]},
         ],
     }
-    assert read_citations({"groundingMetadata": metadata}, "some words") == [
+    assert read_citations({"groundingMetadata": metadata}, said("some words")) == [
         Citation(url="u", title="t", start=5, end=10),
         Citation(url="u", title="t"),
     ]
@@ -206,3 +213,19 @@ def test_a_list_that_is_no_list_takes_no_text() -> None:
     assert not arguments.add(piece("$.a[1].b", stringValue="x"))
     assert not arguments.add(piece("$.a[1]", stringValue="x"))
     assert not arguments.add(piece("$[0].b", stringValue="x"))
+
+
+CITED: Json = {"citationMetadata": {"citationSources": [{"startIndex": 2, "endIndex": 4, "uri": "u"}]}}
+
+
+def test_a_text_that_was_not_kept_is_cited_if_every_character_is_one_byte() -> None:
+    assert read_citations(CITED, said("plain", keep=False)) == [Citation(url="u", start=2, end=4)]
+    assert read_citations(CITED, said("gr", "ö", "ßer", keep=False)) == [Citation(url="u")]
+    assert read_citations(CITED, said("grö", "ßer")) == [Citation(url="u", start=2, end=3)]
+
+
+@pytest.mark.rule("P73")
+def test_a_very_long_text_is_not_kept() -> None:
+    text = said(*["a" * 1000] * 1001)
+    assert text.words() is None
+    assert (text.characters, text.size) == (1_001_000, 1_001_000)

@@ -341,8 +341,22 @@ def test_citations_count_from_the_start_of_the_text_that_the_client_joins() -> N
     assert dig(grounding, "groundingSupports", 0, "segment") == {
         "startIndex": 4,
         "endIndex": 5,
-        "text": "b",
         "partIndex": 1,
+    }
+
+
+@pytest.mark.rule("H48")
+def test_citations_of_a_text_that_nobody_expected_to_be_cited_still_have_their_places() -> None:
+    citations = (Citation(url="https://example.org/a", start=1, end=3), Citation(url="", title=""))
+    plain = last_candidate(said(Text(text="plain", citations=citations)))
+    foreign = last_candidate(said(Text(text="größer", citations=citations)))
+    assert dig(plain, "groundingMetadata", "groundingSupports", 0, "segment") == {
+        "startIndex": 1,
+        "endIndex": 3,
+    }
+    assert dig(foreign, "groundingMetadata", "groundingSupports", 0, "segment") == {
+        "startIndex": 0,
+        "endIndex": 8,
     }
 
 

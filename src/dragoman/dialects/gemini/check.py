@@ -88,7 +88,6 @@ class _Judge:
         self._finished: set[int] = set()
         self._begun: set[int] = set()
         self._ended = False
-        self._visible = False
         self._call_ids: set[str] = set()
         #: A call that announced more of itself.
         self._arriving = False
@@ -159,8 +158,6 @@ class _Judge:
         self._finished.add(index)
         if reason not in FINISH_REASONS:
             yield "an unknown finishReason"
-        if reason == "STOP" and not self._visible:
-            yield "STOP with nothing to see: neither text nor call"
 
     def _content(self, content: object) -> Iterator[str]:
         if not isinstance(content, dict):
@@ -189,7 +186,6 @@ class _Judge:
                 yield f"{name} has the wrong type"
             elif isinstance(value, dict):
                 yield from _CHECKS.get(name, _Judge._whole)(self, name, value)
-            self._visible = self._visible or (bool(value) and not part.get("thought"))
 
     def _whole(self, name: str, value: Json) -> Iterator[str]:
         yield from _typed(value, NEEDED.get(name, {}), name, required=True)

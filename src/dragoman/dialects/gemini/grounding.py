@@ -13,21 +13,48 @@ from dragoman.hub.content import Citation
 
 #: More than any honest reply has.
 MAX_CITATIONS = 2_000
-#: In longer texts cited words are not searched for.
-MAX_SEARCHED = 1_000_000
+#: Longer texts are not kept for their citations.
+MAX_KEPT = 1_000_000
 
 #: The bytes that continue a character; every character has exactly one that does not.
 _CONTINUING = bytes(range(0x80, 0xC0))
 
 
-def read_citations(candidate: Json, text: str) -> list[Citation]:
+class SaidText:
+    """How long a text is that went by in pieces, and the text itself where it may be cited.
+
+    Without the words offsets can still be told as long as every character is one byte.
+    """
+
+    __slots__ = ("_pieces", "characters", "size")
+
+    def __init__(self, *, keep: bool) -> None:
+        self.characters = 0
+        self.size = 0
+        self._pieces: list[str] | None = [] if keep else None
+
+    def add(self, text: str) -> None:
+        self.characters += len(text)
+        self.size += len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+        if self._pieces is not None:
+            self._pieces.append(text)
+            if self.characters > MAX_KEPT:
+                self._pieces = None
+
+    def words(self) -> str | None:
+        return None if self._pieces is None else "".join(self._pieces)
+
+
+def read_citations(candidate: Json, said: SaidText) -> list[Citation]:
     """The citations of a candidate's metadata that speak of this text."""
     told = chain(
         _of_grounding(candidate.get("groundingMetadata")), _of_recitation(candidate.get("citationMetadata"))
     )
     found = list(islice(told, MAX_CITATIONS))
-    if text.isascii():
-        return [_placed(citation, segment, text, {}) for citation, segment in found]
+    text = said.words()
+    if text is None:
+        known = said.characters if said.characters == said.size else -1
+        return [_bounded(citation, citation.start, citation.end, known) for citation, _ in found]
     wanted = {edge for citation, _ in found for edge in (citation.start, citation.end)}
     characters = character_offsets(text.encode("utf-8", "surrogatepass"), wanted)
     return [_placed(citation, segment, text, characters) for citation, segment in found]
@@ -35,12 +62,16 @@ def read_citations(candidate: Json, text: str) -> list[Citation]:
 
 def _placed(citation: Citation, segment: str, text: str, characters: dict[int, int]) -> Citation:
     """With offsets in characters, corrected by the cited words themselves if those are told."""
-    start = characters.get(citation.start, citation.start)
-    end = characters.get(citation.end, citation.end)
+    start, end = characters.get(citation.start, -1), characters.get(citation.end, -1)
     if segment and text[max(start, 0) : max(end, 0)] != segment:
-        start = text.find(segment) if len(text) <= MAX_SEARCHED else -1
+        start = text.find(segment)
         end = start + len(segment) if start >= 0 else -1
-    if not 0 <= start <= end <= len(text):
+    return _bounded(citation, start, end, len(text))
+
+
+def _bounded(citation: Citation, start: int, end: int, length: int) -> Citation:
+    """With these offsets if they lie within the text, otherwise with none."""
+    if not 0 <= start <= end <= length:
         start = end = -1
     return msgspec.structs.replace(citation, start=start, end=end)
 
@@ -126,6 +157,13 @@ def byte_offsets(text: str, offsets: set[int]) -> dict[int, int]:
     return found
 
 
+def _sizes(said: SaidText, offsets: set[int]) -> dict[int, int]:
+    """Like `byte_offsets`, for a text that was not kept: known only if every character is one byte."""
+    if said.size != said.characters:
+        return {}
+    return {offset: offset for offset in offsets if 0 <= offset <= said.size}
+
+
 class Grounding:
     """Gathers the citations of a foreign reply into one `groundingMetadata`."""
 
@@ -138,24 +176,24 @@ class Grounding:
         if len(self._queries) < MAX_CITATIONS:
             self._queries.append(query)
 
-    def cite(self, part: int, before: int, text: str, citations: Sequence[Citation]) -> None:
+    def cite(self, part: int, before: int, said: SaidText, citations: Sequence[Citation]) -> None:
         """The citations of a text that stands in the client's part number `part`, after `before` bytes."""
-        # A citation without offsets is about the whole text.
-        spans = [
-            (c.start, c.end) if 0 <= c.start <= c.end <= len(text) else (0, len(text)) for c in citations
-        ]
-        sizes = byte_offsets(text, {edge for span in spans for edge in span})
-        for citation, (start, end) in zip(citations, spans, strict=True):
-            if len(self._supports) >= MAX_CITATIONS:
-                return
+        words = said.words()
+        edges = {edge for citation in citations for edge in (citation.start, citation.end)}
+        sizes = _sizes(said, edges) if words is None else byte_offsets(words, edges)
+        for citation in citations[: MAX_CITATIONS - len(self._supports)]:
             key = (citation.url, citation.title, "" if citation.url else citation.quote)
             if not any(key):
                 continue
+            # A citation without offsets is about the whole text.
+            exact = citation.start in sizes and citation.end in sizes and citation.start <= citation.end
+            start, end = (citation.start, citation.end) if exact else (0, said.characters)
             segment: Json = {
-                "startIndex": before + sizes[start],
-                "endIndex": before + sizes[end],
-                "text": text[start:end],
+                "startIndex": before + (sizes[start] if exact else 0),
+                "endIndex": before + (sizes[end] if exact else said.size),
             }
+            if words is not None:
+                segment["text"] = words[start:end]
             if part:
                 segment["partIndex"] = part
             chunk = self._chunks.setdefault(key, len(self._chunks))

@@ -10,7 +10,7 @@ from dragoman.dialects.frames import FrameReader
 from dragoman.dialects.gemini.calls import ArrivingCall
 from dragoman.dialects.gemini.errors import failure_of
 from dragoman.dialects.gemini.framing import ChunkReader
-from dragoman.dialects.gemini.grounding import read_citations
+from dragoman.dialects.gemini.grounding import SaidText, read_citations
 from dragoman.dialects.gemini.metadata import KNOWN_IN_REPLY, Gathered, seconds_of
 from dragoman.dialects.gemini.part_reader import PartReader
 from dragoman.dialects.gemini.reasons import CAUSES, NO_REASON, NOT_BLOCKED, read_usage
@@ -44,7 +44,8 @@ class GeminiStreamReader(FrameReader):
         self._block = -1
         self._thinking = False
         self._sealed = False
-        self._pieces: list[str] = []
+        self._keeps_text = source.request is None or any(t.kind == "hosted" for t in source.request.tools)
+        self._said = SaidText(keep=False)
         self._extras: Extras = {}
 
     def _framing(self) -> SseReader:
@@ -91,7 +92,7 @@ class GeminiStreamReader(FrameReader):
         if type(text) is not str or len(part) != 1 + self._thinking:
             return False
         if not self._thinking:
-            self._pieces.append(text)
+            self._said.add(text)
         elif part.get("thought") is not True:
             return False
         usage = payload.get("usageMetadata")
@@ -174,8 +175,9 @@ class GeminiStreamReader(FrameReader):
             self._fall_silent()
             self._thinking = thinking
             self._block = self.builder.open(Reasoning() if thinking else Text(text=""))
+            self._said = SaidText(keep=self._keeps_text)
         if not thinking:
-            self._pieces.append(text)
+            self._said.add(text)
         self.builder.append(self._block, text)
 
     def _fall_silent(self) -> None:
@@ -184,7 +186,6 @@ class GeminiStreamReader(FrameReader):
             self.builder.close(self._block, self._extras)
             self._block = -1
             self._sealed = False
-            self._pieces = []
             self._extras = {}
         if self._call is not None:
             self._end_call(whole=False)
@@ -249,7 +250,7 @@ class GeminiStreamReader(FrameReader):
         if self._block < 0 or self._thinking:
             self.source.losses.add("groundingMetadata", "citations came when no text was open")
             return
-        for citation in read_citations(told, "".join(self._pieces)):
+        for citation in read_citations(told, self._said):
             self.builder.cite(self._block, citation)
 
     def _tell_usage(self) -> None:

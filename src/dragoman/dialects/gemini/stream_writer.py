@@ -14,7 +14,7 @@ import msgspec
 from dragoman.dialects.base import Audience, Json
 from dragoman.dialects.gemini.calls import NO_ARGUMENTS, NO_ID
 from dragoman.dialects.gemini.errors import write_error
-from dragoman.dialects.gemini.grounding import Grounding
+from dragoman.dialects.gemini.grounding import Grounding, SaidText
 from dragoman.dialects.gemini.part_writer import write_part
 from dragoman.dialects.gemini.reasons import finish_reason, write_usage
 from dragoman.dialects.gemini.signature import BARE, ISSUER, UNSEALED, stands_alone, write_envelope
@@ -70,10 +70,11 @@ def line_safe(data: bytes) -> bytes:
 class _Open:
     """The block that is being written."""
 
-    __slots__ = ("block", "citations", "parts", "pieces", "seal")
+    __slots__ = ("block", "citations", "parts", "pieces", "said", "seal")
 
-    def __init__(self, block: AnyBlock) -> None:
+    def __init__(self, block: AnyBlock, *, may_be_cited: bool) -> None:
         self.block = block
+        self.said = SaidText(keep=may_be_cited)
         self.seal: Seal | None = getattr(block, "seal", None)
         self.pieces: list[str] = []
         self.parts: dict[int, list[str]] = {}
@@ -90,6 +91,8 @@ class GeminiStreamWriter:
         wish = request.reasoning if request else None
         #: Gemini shows thoughts only to those who asked; unknown clients may have.
         self._shows_thoughts = self._native or request is None or bool(wish and wish.show)
+        #: Tools of the server give citations, and those need the words that they cite.
+        self._searches = request is not None and any(tool.kind == "hosted" for tool in request.tools)
         self._suffix = b""
         self._reply: Json = {}
         self._open: _Open | None = None
@@ -133,7 +136,9 @@ class GeminiStreamWriter:
 
     def _open_block(self, event: BlockOpened) -> bytes:
         block = event.block
-        self._open = _Open(block)
+        if isinstance(block, HostedCall):
+            self._searches = True
+        self._open = _Open(block, may_be_cited=self._searches and not self._native)
         match block:
             case Text() | Refusal():
                 return self._say(self._open, block.text)
@@ -178,8 +183,7 @@ class GeminiStreamWriter:
             return b""
         self._visible = True
         self._join("text")
-        if not self._native:
-            block.pieces.append(text)
+        block.said.add(text)
         return _TEXT % (line_safe(_encode(text)), self._suffix)
 
     def _reason(self, event: ReasoningDelta) -> bytes:
@@ -235,12 +239,9 @@ class GeminiStreamWriter:
 
     def _ground(self, closing: _Open) -> None:
         """Cite by the place in the text that the client has after joining."""
-        if not closing.pieces:
-            return
-        text = "".join(closing.pieces)
-        if closing.citations:
-            self._grounding.cite(self._parts - 1, self._joined, text, closing.citations)
-        self._joined += len(text.encode())
+        if closing.citations and closing.said.size:
+            self._grounding.cite(self._parts - 1, self._joined, closing.said, closing.citations)
+        self._joined += closing.said.size
 
     def _carried(self, closing: _Open, block: Reasoning) -> Carried | None:
         """What must travel on the next call: a foreign seal with its thought, or a thought without one."""
