@@ -151,6 +151,20 @@ def test_a_result_belongs_to_the_latest_call_with_its_id() -> None:
     assert losses == []
 
 
+@pytest.mark.rule("H17", "P23")
+def test_a_second_result_does_not_reach_back_to_an_older_call_with_its_id() -> None:
+    asked = request(
+        USER,
+        turn("assistant", call("0")),
+        turn("user", "stop"),
+        turn("assistant", call("0", arguments='{"again":1}')),
+        turn("tool", result("0", "first"), result("0", "twice")),
+    )
+    after, losses = fitted(asked, "openai_chat")
+    assert shape(after.turns)[2] == ["tool", "result 0: [no result: interrupted]"]
+    assert "result 0: the call already has a result" in losses
+
+
 @pytest.mark.rule("H21", "R39")
 @pytest.mark.parametrize("dialect", ["openai_chat", "openai_responses", "gemini"])
 def test_an_error_is_told_in_the_text_where_there_is_no_flag(dialect: str) -> None:

@@ -70,9 +70,9 @@ class _History:
         self._target = target
         self._losses = losses
         self._items: list[Turn | _Step] = []
-        #: Positions of the calls that wait for a result, by id and step, and every id that was ever called.
-        self._waiting: dict[str, list[tuple[_Step, deque[int]]]] = {}
-        self._called: set[str] = set()
+        #: By id, the last step that calls with it, and the positions of the calls there that wait for a
+        #: result. An id that is called again lets go of what was called by it before.
+        self._waiting: dict[str, tuple[_Step, deque[int]]] = {}
         self._interrupted = False
 
     def read(self, turn: Turn) -> None:
@@ -103,11 +103,10 @@ class _History:
             self._losses.add(call.at, "the same call came twice")
             return False
         step.calls.add(same)
-        self._called.add(call.id)
-        waiting = self._waiting.setdefault(call.id, [])
-        if not waiting or waiting[-1][0] is not step:
-            waiting.append((step, deque()))
-        waiting[-1][1].append(len(step.blocks))
+        waiting = self._waiting.get(call.id)
+        if waiting is None or waiting[0] is not step:
+            waiting = self._waiting[call.id] = (step, deque())
+        waiting[1].append(len(step.blocks))
         return True
 
     def _is_result(self, block: AnyBlock, turn: Turn) -> bool:
@@ -146,15 +145,13 @@ class _History:
     def _answered(self, result: ToolResult, turn: Turn) -> bool:
         """Put the result beside its call. A second result for the same call is dropped."""
         waiting = self._waiting.get(result.call_id)
-        if not waiting:
-            if result.call_id in self._called:
-                self._losses.add(result.at, "the call already has a result")
-                return True
+        if waiting is None:
             return False
-        step, positions = waiting[-1]
-        step.results[positions.popleft()] = result
+        step, positions = waiting
         if not positions:
-            waiting.pop()
+            self._losses.add(result.at, "the call already has a result")
+            return True
+        step.results[positions.popleft()] = result
         if not step.sources or step.sources[-1] is not turn:
             step.sources.append(turn)
         return True

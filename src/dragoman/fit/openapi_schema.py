@@ -163,8 +163,8 @@ class _Conversion:
             members = {name: self.convert(child, inside, depth + 1) for name, child in properties.items()}
             after["properties"] = members
             required = node.get("required")
-            listed = [name for name in required if name in members] if isinstance(required, list) else []
-            if listed:
+            names = required if isinstance(required, list) else []
+            if listed := [name for name in names if isinstance(name, str) and name in members]:
                 after["required"] = listed
         if isinstance(others := node.get("additionalProperties"), dict):
             notes.append(_note("other members", others))
