@@ -16,6 +16,8 @@ from dragoman.wire.sse import Frame, SseReader
 
 _decode = msgspec.json.Decoder().decode
 
+TOO_DEEP = Failure(kind="server", status=502, message="the upstream's reply is nested too deeply")
+
 
 class FrameReader:
     """Feeds each JSON payload of a stream to `_read`; `_end` speaks the last word when the bytes end."""
@@ -35,6 +37,8 @@ class FrameReader:
             self._frames(self._sse.feed(data))
         except DragomanError as error:
             self.builder.fail(error.failure)
+        except RecursionError:
+            self.builder.fail(TOO_DEEP)
         return self.builder.take()
 
     def close(self) -> list[ReplyEvent]:
@@ -44,6 +48,8 @@ class FrameReader:
             self._last_words()
         except DragomanError as error:
             self.builder.fail(error.failure)
+        except RecursionError:
+            self.builder.fail(TOO_DEEP)
         # Says nothing if the reply has ended by now.
         self.builder.cut_off()
         return self.builder.take()

@@ -7,6 +7,7 @@ becomes a failed ending, told in the client's dialect.
 from collections.abc import Sequence
 
 from dragoman.dialects.base import StreamReader, StreamWriter
+from dragoman.dialects.frames import TOO_DEEP
 from dragoman.fit import Stage
 from dragoman.hub.errors import DragomanError, Failure
 from dragoman.hub.events import DELTAS, ReplyEvent, ReplyFailed
@@ -67,9 +68,10 @@ class ReplyLine:
                     self._write(each, written)
                 if self.ended:
                     break
-        except DragomanError as error:
+        except (DragomanError, RecursionError) as error:
             if not self.ended:
-                self._write(ReplyFailed("failed", error.failure), written)
+                failure = error.failure if isinstance(error, DragomanError) else TOO_DEEP
+                self._write(ReplyFailed("failed", failure), written)
         return b"".join(written)
 
     def _staged(self, event: ReplyEvent) -> list[ReplyEvent]:

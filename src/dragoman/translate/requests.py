@@ -7,7 +7,7 @@ import msgspec
 from dragoman.dialects.base import Json
 from dragoman.dialects.registry import dialect_named
 from dragoman.fit import fit
-from dragoman.hub.errors import ClientProtocolError, ConfigError
+from dragoman.hub.errors import ClientProtocolError, ConfigError, RequestTooLarge
 from dragoman.hub.loss import Loss, Losses
 from dragoman.hub.request import Request
 from dragoman.providers.profile import Profile, Target, target_of
@@ -47,10 +47,13 @@ def translate_request(
     instead of recording losses.
     """
     losses = Losses()
-    client_request = read_client_request(body, source, losses, model=model, stream=stream)
     facts = facts_of(profile, target, source)
-    fitted = fit(client_request, facts, losses)
-    translated = dialect_named(target).write_request(fitted, facts, losses)
+    try:
+        client_request = read_client_request(body, source, losses, model=model, stream=stream)
+        fitted = fit(client_request, facts, losses)
+        translated = dialect_named(target).write_request(fitted, facts, losses)
+    except RecursionError:
+        raise RequestTooLarge("the request is nested too deeply") from None
     if strict:
         losses.refuse_if_any()
     return Translation(translated, losses.as_tuple(), fitted.model, fitted.stream)
@@ -66,7 +69,7 @@ def read_client_request(
 def fresh_object(body: Body) -> Json:
     """A decoded copy that readers may take apart."""
     data = body if isinstance(body, bytes | str) else encode(body)
-    value = decode(data, limit=MAX_BODY)
+    value = decode(data, limit=MAX_BODY, depth=0)
     if not isinstance(value, dict):
         raise ClientProtocolError("expected a JSON object as the request body")
     return value

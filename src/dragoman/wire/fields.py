@@ -31,7 +31,7 @@ JSON_TYPES: dict[type, str] = {
     dict: "an object",
 }
 
-PLAIN_NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]{0,63}")
+MAX_SHOWN_NAME = 64
 #: What msgspec says of a malformed text: a fixed reason and an offset, nothing of the text itself.
 MALFORMED = re.compile(r"JSON is malformed: (.*)")
 
@@ -51,7 +51,11 @@ def decode(
     depth: int = DEPTH,
     blame: type[DragomanError] = ClientProtocolError,
 ) -> Json:
-    """The value of a JSON text, or an error of the class `blame` that says where the text is wrong."""
+    """The value of a JSON text, or an error of the class `blame` that says where the text is wrong.
+
+    With `depth` 0 only the interpreter's own stack bounds the nesting; whoever walks the value must then
+    be ready for a `RecursionError`. Counting levels costs as much as decoding.
+    """
     if isinstance(data, str):
         try:
             data = data.encode()
@@ -62,11 +66,11 @@ def decode(
     try:
         value = _decode(data)
     except RecursionError:
-        raise _too_large(blame)(f"JSON is nested deeper than {depth} levels") from None
+        raise _too_large(blame)(f"JSON is nested deeper than {depth or DEPTH} levels") from None
     except ValueError as error:
         raise blame(f"invalid JSON: {_flaw(data, error)}") from None
     # Each level needs two brackets, so that a short text cannot be too deep.
-    if len(data) > 2 * depth and deeper_than(depth, value):
+    if depth and len(data) > 2 * depth and deeper_than(depth, value):
         raise _too_large(blame)(f"JSON is nested deeper than {depth} levels")
     return value
 
@@ -115,6 +119,11 @@ def _flaw(data: bytes, error: ValueError) -> str:
     return found[1] if found else f"cut short (byte {len(data)})"
 
 
+def _shown(name: str) -> str:
+    """A name that a client made up is as private as a value; one that could be a field's is shown."""
+    return name if name.isascii() and name.isidentifier() and len(name) <= MAX_SHOWN_NAME else "*"
+
+
 #: Where an object stands: in which other object, under which name, and its index there or -1.
 Place: TypeAlias = "tuple[Fields, str, int]"
 
@@ -150,7 +159,11 @@ class Fields:
         if isinstance(place, str):
             return place
         parent, name, index = place
-        return parent.at(name) if index < 0 else parent.at(name, index)
+        above = parent.path
+        path = f"{above}.{_shown(name)}" if above else _shown(name)
+        # Kept: many blocks stand in one message.
+        self._place = path = path if index < 0 else f"{path}[{index}]"
+        return path
 
     def at(self, *keys: str | int) -> str:
         """The path of something below this object, by names and indexes."""
@@ -159,9 +172,7 @@ class Fields:
             if isinstance(key, int):
                 path += f"[{key}]"
             else:
-                # A name that a client made up is as private as a value.
-                name = key if PLAIN_NAME.fullmatch(key) else "*"
-                path = f"{path}.{name}" if path else name
+                path = f"{path}.{_shown(key)}" if path else _shown(key)
         return path
 
     def error(self, message: str, *keys: str | int) -> DragomanError:
@@ -184,8 +195,9 @@ class Fields:
 
     def text(self, name: str, *others: str) -> str:
         # The commonest call by far, hence its own short way.
-        value = self._values.pop(name, msgspec.UNSET)
+        value = self._values.get(name, msgspec.UNSET)
         if type(value) is str:
+            del self._values[name]
             return value
         missing = value is None or value is msgspec.UNSET
         found = self.maybe_text(*others) if others and missing else None
