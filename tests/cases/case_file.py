@@ -12,7 +12,8 @@ Comment lines give the title and the rules that the case covers. Sections follow
 
 An `escaped` stream has no line ends but those it writes as `\\x0a`. An envelope of ours is written as
 `<<its JSON>>` (`<<base64 its JSON>>` in Gemini's field), because compressed bytes differ between builds of
-zlib. Losses follow the expected text as `losses:` lines.
+zlib. What a Responses reply repeats of the usual request is written as `<<echo>>`. Losses follow the expected
+text as `losses:` lines.
 """
 
 import base64
@@ -34,6 +35,9 @@ LOSS = "losses: "
 _ENVELOPE = re.compile(re.escape(PREFIX) + r"[A-Za-z0-9_-]+|ZGdtMS[A-Za-z0-9+/]+=*")
 _SPELLED_ENVELOPE = re.compile(r"<<(base64 )?(\[.*?\])>>")
 _ESCAPE = re.compile(rb"\\x([0-9a-f]{2})")
+_ECHO = msgspec.json.format(
+    (HERE / "requests" / "openai_responses.echo.json").read_bytes(), indent=-1
+).decode()
 _carried = msgspec.json.Decoder(tuple[Carried, ...])
 
 
@@ -86,7 +90,7 @@ class Outcome(msgspec.Struct, frozen=True):
     losses: tuple[Loss, ...] = ()
 
     def __str__(self) -> str:
-        lines = [spell_envelopes(self.text)] if self.text else []
+        lines = [readable(self.text)] if self.text else []
         return "\n".join([*lines, *(f"{LOSS}{loss}" for loss in self.losses)])
 
 
@@ -137,8 +141,9 @@ def given_bytes(section: Section) -> bytes:
     return text + b"\n\n" if text else b""
 
 
-def spell_envelopes(text: str) -> str:
-    return _ENVELOPE.sub(_spelled, text)
+def readable(text: str) -> str:
+    """The text without what nobody can or wants to read again and again."""
+    return _ENVELOPE.sub(_spelled, text.replace(_ECHO[1:-1], "<<echo>>"))
 
 
 def _spelled(envelope: re.Match[str]) -> str:

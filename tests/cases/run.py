@@ -84,7 +84,7 @@ def run_stream(case: Case, client: str, pieces: Iterable[bytes]) -> tuple[bytes,
     translator = translator_of(case, client)
     output = [translator.feed(piece) for piece in pieces]
     endings = [ENDINGS[word] for word in upstream_of(case).words if word in ENDINGS]
-    output += [translator._line.fail(ending) for ending in endings]
+    output += [translator.fail(ending.failure, ending.ending) for ending in endings]
     output.append(translator.close())
     return b"".join(output), translator
 
