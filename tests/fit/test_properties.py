@@ -55,7 +55,7 @@ def test_fitting_raises_nothing_and_fitting_twice_changes_no_more(asked: Request
 def test_at_home_nothing_changes_but_for_foreign_seals(asked: Request) -> None:
     target = target_for(asked.dialect, asked.dialect)
     seals = [getattr(block, "seal", None) for block in blocks_of(asked)]
-    if all(seal is None or belongs(seal, target) for seal in seals):
+    if all(seal is None or belongs(seal, asked, target) for seal in seals):
         losses = Losses()
         assert fit(asked, target, losses) is asked
         assert len(losses) == 0
@@ -103,7 +103,7 @@ def test_what_comes_out_is_legal(asked: Request, pair: tuple[str, str]) -> None:
     assert all(is_legal_name(tool.name, target) for tool in functions)
     assert not any(isinstance(block, ToolDeclarations | ToolReference) for block in blocks)
     assert all(
-        block.seal is None or belongs(block.seal, target)
+        block.seal is None or belongs(block.seal, after, target)
         for block in blocks
         if isinstance(block, Text | ToolCall)
     )

@@ -1,5 +1,6 @@
 """Seals go home, reasoning goes with its seal."""
 
+import msgspec
 import pytest
 
 from dragoman.hub.content import Reasoning, Text, ToolCall
@@ -40,8 +41,10 @@ def test_reasoning_that_another_sealed_is_dropped_and_never_told_as_text(target:
 def test_a_seal_is_for_one_model() -> None:
     asked = thinking(thought("mine", "anthropic", "opus"), dialect="openai_chat")
     assert shape(fitted(asked, "anthropic", model="opus")[0].turns)[1][1] == "thought mine"
-    assert shape(fitted(asked, "anthropic")[0].turns)[1][1] == "thought mine"
     assert shape(fitted(asked, "anthropic", model="sonnet")[0].turns)[1][1] == "call 1"
+    assert shape(fitted(asked, "anthropic")[0].turns)[1][1] == "call 1"
+    named = msgspec.structs.replace(asked, model="opus")
+    assert shape(fitted(named, "anthropic")[0].turns)[1][1] == "thought mine"
 
 
 @pytest.mark.rule("H1", "P47")

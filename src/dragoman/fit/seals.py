@@ -20,14 +20,14 @@ def seals(request: Request, target: Target, losses: Losses) -> Request:
     def change(block: AnyBlock, turn: Turn) -> AnyBlock | tuple[AnyBlock, ...]:
         match block:
             case Reasoning():
-                if belongs(block.seal, target) if block.seal else not foreign:
+                if belongs(block.seal, request, target) if block.seal else not foreign:
                     return block
                 if block.text and id(turn) in calling:
                     return block if block.seal is None else replace(block, seal=None, form="", extras={})
                 if block.text or block.redacted:
                     losses.add(block.at, "reasoning cannot go to another model")
                 return ()
-            case Text() | ToolCall() if block.seal is not None and not belongs(block.seal, target):
+            case Text() | ToolCall() if block.seal is not None and not belongs(block.seal, request, target):
                 return replace(block, seal=None)
             case _:
                 return block
@@ -35,11 +35,10 @@ def seals(request: Request, target: Target, losses: Losses) -> Request:
     return edit_blocks(request, change, inside_results=False)
 
 
-def belongs(seal: Seal, target: Target) -> bool:
+def belongs(seal: Seal, request: Request, target: Target) -> bool:
     """Whether the target minted this seal, for the model that is asked now."""
-    if seal.issuer != target.issuer:
-        return False
-    return not seal.model or not target.model or seal.model == target.model
+    model = target.model or request.model
+    return seal.issuer == target.issuer and seal.model in ("", model)
 
 
 def _calling_turns(turns: tuple[Turn, ...]) -> frozenset[int]:
