@@ -9,13 +9,14 @@ import msgspec
 from dragoman.dialects.base import Json
 from dragoman.dialects.openai_chat.calls import thought_signature
 from dragoman.dialects.openai_chat.parts import read_content
-from dragoman.dialects.openai_chat.reasoning import ENTRY_TYPES, LIST_FIELDS, TEXT_FIELDS, read_entry
+from dragoman.dialects.openai_chat.reasoning import LIST_FIELDS, TEXT_FIELDS, read_entry, without_text
 from dragoman.dialects.openai_chat.spelling import (
     ABSENT,
     AS_NULL,
     AS_PARTS,
     AS_TEXT,
     NAME,
+    form_of,
     with_inner,
 )
 from dragoman.hub.content import AnyBlock, Reasoning, Refusal, Text, ToolCall, ToolResult
@@ -112,14 +113,14 @@ class MessageReader:
         if legacy is not None:
             name, call_id = legacy.text("name"), _legacy_id(number)
             self._legacy_ids[name] = call_id
-            arguments, _ = _read_arguments(legacy)
+            arguments, form = _read_arguments(legacy)
             calls.append(
                 ToolCall(
                     id=call_id,
                     name=name,
                     arguments=arguments,
                     at=legacy.path,
-                    form=FUNCTION_CALL,
+                    form=form_of((FUNCTION_CALL, form)).rstrip(),
                     extras=legacy.rest(),
                 )
             )
@@ -169,7 +170,7 @@ def _read_call(call: Fields) -> ToolCall:
         arguments=arguments,
         seal=seal,
         at=call.path,
-        form=signature or form or ("" if kind else UNTYPED),
+        form=form_of(flag for flag in (form, signature, "" if kind else UNTYPED) if flag),
         extras=with_inner(call.rest(), "function", function.rest()),
     )
 
@@ -178,7 +179,7 @@ def _read_signature(call: Fields) -> tuple[str, Seal | None]:
     """Google's seal on a call, where the field holds nothing else."""
     told = call.rest().get("extra_content")
     signature = thought_signature(told)
-    if not signature or told != {"google": {"thought_signature": signature}}:
+    if signature.split() != [signature] or told != {"google": {"thought_signature": signature}}:
         return "", None
     call.raw("extra_content")
     return GOOGLE + signature, Seal("gemini", "", signature)
@@ -253,13 +254,11 @@ def _read_thought(
     thought = read_entry(entry)
     if thought is None:
         return
-    kind = str(entry["type"])
-    known = {"type", ENTRY_TYPES[kind].text}
     if thought.seal:
         # The seal's value is the entry itself, but for its text and its index.
         extras = {"index": entry["index"]} if "index" in entry else {}
     else:
-        extras = {name: value for name, value in entry.items() if name not in known}
+        extras = without_text(entry, "type")
     thoughts.append(
         Reasoning(
             parts=(thought.text,) if thought.text else (),
@@ -267,7 +266,7 @@ def _read_thought(
             redacted=thought.redacted,
             raw=thought.raw,
             at=at,
-            form=ENTRY + kind,
+            form=ENTRY + str(entry["type"]),
             extras=extras,
         )
     )

@@ -18,7 +18,7 @@ from dragoman.dialects.openai_chat.message_reader import (
     UNTYPED,
 )
 from dragoman.dialects.openai_chat.parts import AS_PART, is_plain, plain_text, write_part
-from dragoman.dialects.openai_chat.reasoning import ENTRY_TYPES, TEXT_FIELDS, field_of, written_entry
+from dragoman.dialects.openai_chat.reasoning import TEXT_FIELDS, field_of, with_text, written_entry
 from dragoman.dialects.openai_chat.spelling import ABSENT, AS_NULL, AS_PARTS, NAME, without_inner
 from dragoman.dialects.openai_chat.voices import google_content
 from dragoman.hub.content import AnyBlock, Reasoning, Refusal, Text, ToolCall, ToolResult
@@ -158,31 +158,35 @@ class MessageWriter:
         return self._own and block.form.startswith(AS_PART)
 
     def _add_calls(self, calls: Sequence[ToolCall], message: Json) -> None:
-        listed = [call for call in calls if not self._own or call.form != FUNCTION_CALL]
-        if listed:
-            message["tool_calls"] = [self._call(call) for call in listed]
+        listed: list[Json] = []
         for call in calls:
-            if self._own and call.form == FUNCTION_CALL:
-                message["function_call"] = {"name": call.name, "arguments": call.arguments, **call.extras}
+            flags = call.form.split() if self._own else []
+            if FUNCTION_CALL in flags:
+                message["function_call"] = {**self._function(call, flags), **call.extras}
+            else:
+                listed.append(self._call(call, flags))
+        if listed:
+            message["tool_calls"] = listed
 
-    def _call(self, call: ToolCall) -> Json:
+    def _function(self, call: ToolCall, flags: Sequence[str]) -> Json:
+        if OBJECT in flags:
+            return {"name": call.name, "arguments": msgspec.json.decode(call.arguments)}
+        if ABSENT in flags and not call.arguments:
+            return {"name": call.name}
+        return {"name": call.name, "arguments": call.arguments if self._own else call.arguments or "{}"}
+
+    def _call(self, call: ToolCall, flags: Sequence[str]) -> Json:
         kind = "custom" if call.kind == "custom" else "function"
         outer, inner = without_inner(call.extras, kind) if self._own else ({}, {})
-        form = call.form if self._own else ""
-        body: Json = {"name": call.name}
-        if kind == "custom":
-            body["input"] = call.arguments
-        elif form == OBJECT:
-            body["arguments"] = msgspec.json.decode(call.arguments)
-        elif form != ABSENT or call.arguments:
-            body["arguments"] = call.arguments if self._own else call.arguments or "{}"
+        body: Json = {"name": call.name, "input": call.arguments}
+        if kind == "function":
+            body = self._function(call, flags)
         written: Json = {"id": call.id, "type": kind, kind: {**body, **inner}, **outer}
-        if form == UNTYPED:
+        if UNTYPED in flags:
             del written["type"]
-        if form.startswith(GOOGLE):
-            written["extra_content"] = {"google": {"thought_signature": form[len(GOOGLE) :]}}
-        elif call.seal is not None:
-            written["extra_content"] = google_content(call.seal)
+        signature = next((flag[len(GOOGLE) :] for flag in flags if flag.startswith(GOOGLE)), "")
+        if signature or call.seal is not None:
+            written["extra_content"] = google_content(signature or (call.seal.value if call.seal else ""))
         return written
 
     def _thoughts(self, thoughts: Sequence[Reasoning], turn: Turn) -> Json:
@@ -213,9 +217,7 @@ class MessageWriter:
             entry = written_entry(thought.seal, thought.text, redacted=thought.redacted)
             return {**entry, **thought.extras} if self._own else entry
         if self._own and thought.form.startswith(ENTRY):
-            kind = thought.form[len(ENTRY) :]
-            field = ENTRY_TYPES[kind].text
-            return {"type": kind, **({field: thought.text} if field else {}), **thought.extras}
+            return with_text({"type": thought.form[len(ENTRY) :], **thought.extras}, thought.text)
         return None
 
     def _beside(self, thoughts: Sequence[Reasoning], turn: Turn) -> Json:

@@ -65,18 +65,20 @@ def _read_thinking(part: Fields) -> Reasoning | None:
         inner = [{"type": "text", "text": inner}]
     if not isinstance(inner, list):
         return None
-    texts = [piece.get("text") if isinstance(piece, dict) and len(piece) == 2 else None for piece in inner]
+    texts = [piece.get("text") if isinstance(piece, dict) else None for piece in inner]
     parts = tuple(text for text in texts if isinstance(text, str))
-    if len(parts) != len(inner):
+    if inner != [{"type": "text", "text": text} for text in parts]:
         return None
     form = AS_PART if isinstance(part.raw("thinking"), list) else f"{AS_PART}-text"
     return Reasoning(parts=parts, raw=True, form=form, at=part.path, extras=part.rest())
 
 
 def read_cache(part: Fields) -> CacheMark | None:
+    """The mark on a part. Only Anthropic's has a type, by which the two are told apart when written again."""
     for name in (BREAKPOINT, CACHE_CONTROL):
-        mark = part.maybe_object(name)
-        if mark is not None:
+        told = part.rest().get(name)
+        if isinstance(told, dict) and ("type" in told) == (name == CACHE_CONTROL):
+            mark = part.object(name)
             ttl = mark.text("ttl") if mark.rest().get("ttl") else ""
             return CacheMark(ttl=ttl, extras=mark.rest())
     return None
@@ -87,11 +89,11 @@ def write_cache(block: Block, *, own: bool) -> Json:
     mark = block.cache
     if mark is None:
         return {}
-    if own and "mode" not in mark.extras:
-        return {CACHE_CONTROL: {**({"ttl": mark.ttl} if mark.ttl else {}), **mark.extras}}
-    ttl = mark.ttl if own else BREAKPOINT_TTL.get(mark.ttl, "")
-    written: Json = {"ttl": ttl} if ttl else {}
-    return {BREAKPOINT: {**written, **(mark.extras if own else {"mode": "explicit"})}}
+    if not own:
+        ttl = BREAKPOINT_TTL.get(mark.ttl)
+        return {BREAKPOINT: {"mode": "explicit", **({"ttl": ttl} if ttl else {})}}
+    written: Json = {"ttl": mark.ttl} if mark.ttl else {}
+    return {CACHE_CONTROL if "type" in mark.extras else BREAKPOINT: {**written, **mark.extras}}
 
 
 def write_part(block: AnyBlock, *, own: bool, marks: bool) -> Json | None:

@@ -55,17 +55,21 @@ def read_entry(entry: object) -> Thought | None:
     if fields is None:
         return None
     text, proof = entry.get(fields.text), entry.get(fields.proof)
+    is_sealed = isinstance(proof, str) and bool(proof)
     return Thought(
         text=text if isinstance(text, str) else "",
-        seal=_seal_value(entry, fields) if isinstance(proof, str) and proof else "",
+        seal=encode(without_text(entry, "index")).decode() if is_sealed else "",
         raw=kind != "reasoning.summary",
         redacted=not fields.text,
     )
 
 
-def _seal_value(entry: dict[str, object], fields: EntryFields) -> str:
-    kept = {name: value for name, value in entry.items() if name not in ("index", fields.text)}
-    return encode(kept).decode()
+def without_text(entry: dict[str, object], *others: str) -> dict[str, object]:
+    """What an entry says beside its text. No text, said as null or empty, stays."""
+    field = ENTRY_TYPES[str(entry["type"])].text
+    has_text = isinstance(entry.get(field), str) and bool(entry[field])
+    left_out = (*others, field) if has_text else others
+    return {name: value for name, value in entry.items() if name not in left_out}
 
 
 def written_entry(seal: Seal, text: str, *, redacted: bool) -> dict[str, object]:
@@ -75,8 +79,13 @@ def written_entry(seal: Seal, text: str, *, redacted: bool) -> dict[str, object]
         if redacted:
             return {"type": "reasoning.encrypted", "data": seal.value}
         return {"type": "reasoning.text", "text": text, "signature": seal.value}
-    fields = ENTRY_TYPES[str(entry["type"])]
-    return {"type": entry["type"], fields.text: text, **entry} if fields.text else entry
+    return with_text(entry, text)
+
+
+def with_text(entry: dict[str, object], text: str) -> dict[str, object]:
+    """What `without_text` left, with the text in its place."""
+    field = ENTRY_TYPES[str(entry["type"])].text
+    return {**entry, field: text} if field and text else entry
 
 
 def _decoded_entry(value: str) -> dict[str, object] | None:

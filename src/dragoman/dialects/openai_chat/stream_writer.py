@@ -259,7 +259,7 @@ class ChatStreamWriter:
             return self._frames.entries("reasoning_details", [wrapped(carried)])
         empty: Json = {"input": ""} if opened.block.kind == "custom" else {"arguments": ""}
         kind = "custom" if opened.block.kind == "custom" else "function"
-        fragment = {"index": opened.number, kind: empty, "extra_content": google_content(event.seal)}
+        fragment = {"index": opened.number, kind: empty, "extra_content": google_content(event.seal.value)}
         return self._frames.delta({"tool_calls": [fragment]})
 
     def _cite(self, event: CitationAdded) -> bytes:

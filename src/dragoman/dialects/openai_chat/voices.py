@@ -69,14 +69,14 @@ class OpenCall:
         kind = "custom" if block.kind == "custom" else "function"
         fragment: Json = {"index": self.number, "id": block.id, "type": kind, kind: body}
         if seal is not None:
-            fragment["extra_content"] = google_content(seal)
+            fragment["extra_content"] = google_content(seal.value)
         if own:
             fragment.update(block.extras)
         return fragment
 
 
-def google_content(seal: Seal) -> Json:
-    return {"google": {"thought_signature": seal.value}}
+def google_content(signature: str) -> Json:
+    return {"google": {"thought_signature": signature}}
 
 
 def wrapped(carried: Carried) -> Json:
