@@ -241,3 +241,13 @@ def test_at_home_no_tool_is_touched(dialect: str) -> None:
     )
     asked = with_tools(*tools, dialect=dialect)
     assert fitted(asked, dialect)[0] is asked
+
+
+@pytest.mark.rule("H22")
+def test_at_home_an_old_server_that_knows_functions_alone_gets_functions_alone() -> None:
+    asked = with_tools(PATCH, Tool(name="", kind="local_shell"), dialect="openai_responses")
+    after, _ = fitted(asked, "openai_responses", custom_tools=False, client_tools=False)
+    assert [(tool.name, tool.kind) for tool in after.tools] == [
+        ("apply_patch", "function"),
+        ("local_shell", "function"),
+    ]

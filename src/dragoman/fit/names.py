@@ -90,6 +90,8 @@ def key_of(kind: str, namespace: str, name: str) -> Key:
 
 
 def name_map(request: Request, target: Target) -> NameMap:
+    if not is_foreign(request, target) and _takes_any_tool(target):
+        return NameMap({}, {}, {})
     keeps_built_ins = target.client_tools and not is_foreign(request, target)
     tools: dict[Key, Known] = {}
     homes: dict[str, set[str]] = {}
@@ -118,6 +120,11 @@ def names(request: Request, target: Target, losses: Losses) -> Request:
     tools = tuple(_renamed_tool(tool, mapping) for tool in request.tools)
     choice = request.tool_choice and _renamed_choice(request.tool_choice, mapping)
     return replace(request, tools=tools, tool_choice=choice)
+
+
+def _takes_any_tool(target: Target) -> bool:
+    kinds = target.namespaces and target.custom_tools and target.client_tools
+    return kinds and target.tool_name_extra == "*" and not target.tool_name_limit
 
 
 def _known(tool: Tool) -> Known:

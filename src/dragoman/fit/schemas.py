@@ -7,9 +7,11 @@ same object afterwards. Targets with Gemini's subset of OpenAPI get it by `opena
 from dragoman.fit.editing import is_foreign, replace
 from dragoman.fit.openapi_schema import as_openapi
 from dragoman.hub.content import Tool
+from dragoman.hub.errors import ClientProtocolError
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
 from dragoman.providers.profile import Target
+from dragoman.wire.fields import encode
 
 Schema = dict[str, object]
 
@@ -22,6 +24,8 @@ NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSc
 MARKS = ("encrypted", "propertyOrdering")
 
 MAX_DEPTH = 100
+
+_WORDS = tuple(f'"{mark}"'.encode() for mark in MARKS)
 
 
 def schemas(request: Request, target: Target, losses: Losses) -> Request:
@@ -71,8 +75,17 @@ def parameters(tool: Tool, losses: Losses) -> Schema:
 
 
 def cleaned(schema: Schema) -> Schema:
-    """The same object if there was nothing to clean."""
-    return _cleaned(schema, 0)
+    """The same object if there was nothing to clean.
+
+    Most schemas have nothing but a `$schema` at the top. Looking for the words in the schema's text is much
+    cheaper than looking at each node, and agents send dozens of schemas with every request.
+    """
+    text = encode(schema, blame=ClientProtocolError)
+    if any(word in text for word in _WORDS) or text.count(b'"$schema"') > ("$schema" in schema):
+        return _cleaned(schema, 0)
+    if "$schema" not in schema:
+        return schema
+    return {name: value for name, value in schema.items() if name != "$schema"}
 
 
 def _cleaned(schema: Schema, depth: int) -> Schema:

@@ -35,7 +35,8 @@ def test_the_order_of_the_stages() -> None:
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_at_home_there_is_nothing_to_undo_and_only_arguments_are_watched(dialect: str) -> None:
-    asked = request(turn("user", "Hi"), tools=(function("Read"),), stop=("a",), dialect=dialect)
+    tools = (function("Read"), Tool(name="patch", kind="custom"), Tool(name="shell", kind="shell"))
+    asked = request(turn("user", "Hi"), tools=tools, stop=("a",), dialect=dialect)
     found = restoration(asked, target_for(dialect, dialect))
     assert found == Restoration(foreign=False)
     assert list(map(type, reply_stages(found, client=ANTHROPIC))) == [ArgumentsStage]
