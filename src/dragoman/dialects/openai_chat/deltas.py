@@ -45,6 +45,8 @@ class DeltaReader:
         #: Content was given as an empty string, which is not the same as null.
         self.said_nothing = False
         self._visible_before = 0
+        #: The key of the delta that continues the voice.
+        self._field = ""
 
     def read(self, delta: Json, choice: int) -> Json:
         """Take in one delta; gives back what it holds beyond our vocabulary."""
@@ -72,12 +74,12 @@ class DeltaReader:
 
     def read_plain(self, delta: Json) -> bool:
         """Take in a delta that only continues the voice or the calls. False leaves it to `read`."""
-        if self.kind is Text:
-            text = delta.get("content")
-            if type(text) is str:
+        text = delta.get(self._field)
+        if type(text) is str:
+            if self.kind is Text:
                 self.visible += len(text)
-                self._builder.append(self.voice, text)
-                return True
+            self._builder.append(self.voice, text)
+            return True
         calls = delta.get("tool_calls")
         if type(calls) is list:
             self.calls.feed(calls, 0)
@@ -88,13 +90,13 @@ class DeltaReader:
         """End what is being said."""
         if self.kind is not None:
             self._builder.close(self.voice)
-            self.voice, self.kind = -1, None
+            self.voice, self.kind, self._field = -1, None, ""
 
     def say(self, kind: type[Text] | type[Refusal], text: str) -> None:
         if not text:
             return
         if self.kind is not kind:
-            self._begin(kind(text=""))
+            self._begin(kind(text=""), "content" if kind is Text else "refusal")
             self._visible_before = self.visible
         if kind is Text:
             self.visible += len(text)
@@ -102,23 +104,23 @@ class DeltaReader:
             self.refused = True
         self._builder.append(self.voice, text)
 
-    def _begin(self, block: AnyBlock) -> None:
+    def _begin(self, block: AnyBlock, field: str) -> None:
         self.hush()
         self.calls.settle()
-        self.voice, self.kind = self._builder.open(block), type(block)
+        self.voice, self.kind, self._field = self._builder.open(block), type(block), field
 
     def _think(self, text: str, form: str, *, raw: bool) -> None:
         if not text:
             return
         if self.kind is not Reasoning:
-            self._begin(Reasoning(form=form, raw=raw))
+            self._begin(Reasoning(form=form, raw=raw), form if form in TEXT_FIELDS else "")
         self._builder.append(self.voice, text)
 
     def _seal(self, thought: Thought) -> None:
         """A seal ends the thought it stands on; what follows is another one."""
         seal = Seal(self._source.issuer, self._source.model, thought.seal)
         if self.kind is not Reasoning:
-            self._begin(Reasoning(redacted=thought.redacted))
+            self._begin(Reasoning(redacted=thought.redacted), "")
         self._builder.seal(self.voice, seal)
         self.hush()
 

@@ -50,13 +50,9 @@ class ChatStreamReader(FrameReader):
         self._later_chunk: Json = {}
         self._rest = ChoiceFold(UpstreamProtocolError)
 
-    def _frame(self, frame: Frame) -> None:
-        # What one read brings after the end was never part of the reply.
-        if not self.builder.ended:
-            super()._frame(frame)
-
     def _read(self, payload: Json, event: str) -> None:
-        if self.builder.started and self._read_plain(payload):
+        # What one read brings after the end was never part of the reply.
+        if self.builder.ended or (self.builder.started and self._read_plain(payload)):
             return
         if self._read_failure(payload, event):
             return
@@ -86,6 +82,8 @@ class ChatStreamReader(FrameReader):
         return self._deltas.read_plain(delta)
 
     def _read_text(self, frame: Frame) -> None:
+        if self.builder.ended:
+            return
         if frame.data.strip() == b"[DONE]":
             # Without a single chunk before it, nothing was answered.
             if self.builder.started:
