@@ -10,7 +10,8 @@ from dragoman.hub.fold import Reply, unfold
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Turn
 from dragoman.hub.seal import Carried, Seal, wrap
-from tests.dialects.openai_responses.replies import output_of, write
+from dragoman.providers.profile import Profile, target_of
+from tests.dialects.openai_responses.replies import OWN, output_of, write
 
 SIGNATURE = Seal("anthropic", "claude-x", "c2lnbmVk")
 THOUGHT_SIGNATURE = Seal("gemini", "gemini-x", "dGhvdWdodA")
@@ -53,6 +54,16 @@ def test_an_empty_envelope_means_thought_without_a_seal() -> None:
     assert isinstance(block, Reasoning)
     assert (block.parts, block.seal) == (("Shown.",), None)
     assert turns(reasoning()) == ()
+
+
+@pytest.mark.rule("P46", "P48")
+def test_another_vendors_thought_without_a_seal_is_not_sent_to_openai() -> None:
+    losses = Losses()
+    body: Json = {"model": "m", "input": [reasoning(summary="Shown."), dict(SAID)]}
+    request = DIALECT.read_request(body, losses)
+    written = DIALECT.write_request(request, target_of(Profile(dialect=OWN), OWN), losses)
+    assert written["input"] == [SAID]
+    assert [loss.path for loss in losses] == ["input[0]"]
 
 
 @pytest.mark.rule("H3")

@@ -186,7 +186,15 @@ def test_foreign_thought_is_a_summary_in_parts() -> None:
         {"type": "summary_text", "text": "First."},
         {"type": "summary_text", "text": "Second."},
     ]
-    assert "encrypted_content" not in item
+
+
+@pytest.mark.rule("H1", "P48")
+def test_thought_that_nobody_sealed_is_marked_as_not_ours_with_an_empty_envelope() -> None:
+    thought = Reasoning(parts=("Hm.",))
+    (item,) = items(thought, audience=asking("reasoning.encrypted_content"))
+    assert unwrap(str(item["encrypted_content"])) == ()
+    (unasked,) = items(thought, audience=asking())
+    assert "encrypted_content" not in unasked
 
 
 @pytest.mark.rule("H4", "H3", "P45")
@@ -218,6 +226,19 @@ def test_a_seal_on_a_call_follows_it_in_a_reasoning_item_of_its_own() -> None:
         Carried(kind="call", seal=FOREIGN, call_id="call_1"),
     )
     assert [item["type"] for item in items(call, audience=asking())] == ["function_call"]
+
+
+@pytest.mark.rule("H6")
+def test_a_block_that_carries_the_seal_of_another_becomes_an_envelope_for_it() -> None:
+    for form, carried in (
+        ("carrier:call:call_1", Carried(kind="call", seal=FOREIGN, call_id="call_1")),
+        ("carrier:text", Carried(kind="text", seal=FOREIGN)),
+    ):
+        carrier = Reasoning(seal=FOREIGN, form=form)
+        (item,) = items(carrier, audience=asking("reasoning.encrypted_content"))
+        assert item["summary"] == []
+        assert unwrap(str(item["encrypted_content"])) == (carried,)
+        assert items(carrier, audience=asking()) == []
 
 
 def test_our_own_seal_is_sent_bare() -> None:
@@ -521,6 +542,26 @@ def test_phases_and_ids_stay_within_the_dialect() -> None:
     assert (mine[0]["id"], mine[0]["phase"], mine[0]["status"]) == ("msg_theirs", "commentary", "completed")
     assert "phase" not in theirs[0]
     assert theirs[0]["id"] != "msg_theirs"
+
+
+def test_thought_told_in_two_forms_is_told_in_both() -> None:
+    item: Json = {
+        "id": "rs_1",
+        "type": "reasoning",
+        "summary": [{"type": "summary_text", "text": "Short."}],
+        "content": [{"type": "reasoning_text", "text": "Long."}],
+    }
+    stream = DIALECT.explode({"id": "resp_1", "status": "completed", "output": [item]})
+    assert DIALECT.check_stream(stream) == []
+    assert output_of(DIALECT.collect(stream)) == [item]
+
+
+def test_ids_of_a_server_that_has_no_prefixes_get_them() -> None:
+    item = {"id": "0123456789", "type": "message", "role": "assistant", "content": []}
+    part = {"type": "output_text", "text": "Hi.", "annotations": []}
+    stream = DIALECT.explode({"id": "x", "status": "completed", "output": [{**item, "content": [part]}]})
+    assert DIALECT.check_stream(stream) == []
+    assert output_of(DIALECT.collect(stream))[0]["id"] == "msg_0123456789"
 
 
 def test_a_raw_cause_of_our_own_is_told_again() -> None:

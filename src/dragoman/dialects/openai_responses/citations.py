@@ -29,8 +29,8 @@ def read_citation(annotation: Extras) -> Citation:
     )
 
 
-def spell_citation(citation: Citation, text: str, *, own: bool) -> Extras | None:
-    """An annotation of the text so far; None for a source that has no address."""
+def spell_citation(citation: Citation, length: int, *, own: bool) -> Extras | None:
+    """An annotation of a text that is this long so far; None for a source that has no address."""
     if own:
         annotation: Extras = {**citation.extras}
         if citation.url:
@@ -48,7 +48,7 @@ def spell_citation(citation: Citation, text: str, *, own: bool) -> Extras | None
     return {
         "type": URL_CITATION,
         "start_index": max(citation.start, 0),
-        "end_index": citation.end if citation.end >= 0 else len(text),
+        "end_index": citation.end if citation.end >= 0 else length,
         "title": citation.title,
         "url": citation.url,
     }

@@ -24,6 +24,12 @@ FAMILIES = {
     "mcp_call": "mcp",
 }
 
+#: Members that an item of a type always has, with what to say if it has not.
+NEEDED: dict[str, Extras] = {
+    "web_search_call": {"action": {"type": "search", "query": ""}},
+    "tool_search_call": {"execution": "server", "arguments": {}},
+}
+
 PREFIXES = {
     "web_search_call": "ws_",
     "file_search_call": "fs_",
@@ -80,11 +86,20 @@ def read_hosted(item: Extras, at: str = "") -> list[AnyBlock]:
 def spell_hosted(block: AnyBlock) -> Extras | None:
     """The item that the block was read from; None if it was not read from an item, or is already said."""
     if isinstance(block, Opaque):
-        return dict(block.value) if block.form != "part" else None
+        return dict(block.value) if block.form != "part" and block.kind else None
     item = block.extras.get(ITEM)
     if not isinstance(item, dict):
         return None
     return {**item, "result": block.data} if isinstance(block, Media) else dict(item)
+
+
+def sound(item: Extras) -> Extras:
+    """A finished item with the members that readers take for granted, whatever its maker sent."""
+    needed = NEEDED.get(_text(item.get("type")), {})
+    wrong = {name: value for name, value in needed.items() if type(item.get(name)) is not type(value)}
+    if needed and item.get("status") not in ("completed", "incomplete", "failed"):
+        wrong["status"] = "completed"
+    return {**item, **wrong} if wrong else item
 
 
 def web_search_action(arguments: str) -> Extras:

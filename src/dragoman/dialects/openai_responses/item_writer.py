@@ -7,7 +7,7 @@ from dragoman.dialects.openai_responses.calls import spell_call, spell_output
 from dragoman.dialects.openai_responses.hosted import FOLLOWS, spell_hosted
 from dragoman.dialects.openai_responses.items import NO_ROLE, STRING, UNTYPED
 from dragoman.dialects.openai_responses.parts import spell_part
-from dragoman.dialects.openai_responses.reasoning import spell_reasoning
+from dragoman.dialects.openai_responses.reasoning import UNSEALED, spell_reasoning
 from dragoman.dialects.openai_responses.tools import spell_tools
 from dragoman.hub.content import (
     AnyBlock,
@@ -107,7 +107,7 @@ class ItemWriter:
     def _reasoning(self, block: Reasoning) -> Extras | None:
         """Thought goes back only to who sealed it; without a seal only to who said it in this dialect."""
         seal = block.seal
-        if seal is None and not self._own:
+        if seal is None and (not self._own or block.form == UNSEALED):
             self._losses.add(block.at, "reasoning without a seal of OpenAI's is not sent")
             return None
         if seal is not None and seal.issuer != self._target.issuer:

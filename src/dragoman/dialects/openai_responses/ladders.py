@@ -4,13 +4,14 @@ An item is announced, grows by deltas, and is told whole at the end; its id and 
 An item that is cut short is never told as done, because clients act on what is done.
 """
 
+from io import StringIO
 from typing import Final
 
 import msgspec
 
 from dragoman.dialects.openai_responses.calls import arguments_value
 from dragoman.dialects.openai_responses.citations import spell_citation
-from dragoman.dialects.openai_responses.reasoning import PART_TYPE, encrypted_content, spell_texts
+from dragoman.dialects.openai_responses.reasoning import PART_TYPE, encrypted_content, spell_texts, texts_of
 from dragoman.dialects.openai_responses.vocabulary import CallItem
 from dragoman.hub.content import Citation, Extras
 from dragoman.hub.errors import UpstreamProtocolError
@@ -41,6 +42,25 @@ class Ladder:
         return b'event: %b\ndata: {"type":"%b","sequence_number":%d,%b\n\n' % (name, name, number, members)
 
 
+#: What may be said of a finished item by who made it; for anything else it is completed.
+ENDS = (COMPLETED, INCOMPLETE, "failed")
+#: Members that readers take for granted, by the type they have.
+MEMBER_TYPES: dict[str, type] = {"role": str, "logprobs": list}
+
+
+def fitting(extras: Extras) -> Extras:
+    """What an upstream of this dialect said of an item, without what no reader would accept."""
+    kept: Extras = {}
+    for name, value in extras.items():
+        expected = MEMBER_TYPES.get(name)
+        if name == "status":
+            if value in ENDS:
+                kept[name] = value
+        elif expected is None or isinstance(value, expected):
+            kept[name] = value
+    return kept
+
+
 class ItemLadder:
     """What all items share. `extras` is what this dialect said of the item when it was announced."""
 
@@ -48,10 +68,11 @@ class ItemLadder:
         self.ladder = ladder
         self.index = index
         self.id = item_id
-        self.extras = extras
+        self.extras = fitting(extras)
         #: The finished item, written.
         self.final = b""
-        self.texts: list[str] = []
+        self._text = StringIO()
+        self._length = 0
         self._head = b""
         self._middle = b""
         self._tail = b""
@@ -62,7 +83,8 @@ class ItemLadder:
 
     def text(self, text: str) -> bytes:
         """A delta, by the template that `_grow` laid out."""
-        self.texts.append(text)
+        self._text.write(text)
+        self._length += len(text)
         ladder = self.ladder
         number = ladder.sequence
         ladder.sequence = number + 1
@@ -70,7 +92,8 @@ class ItemLadder:
 
     def _grow(self, kind: str, extra: Extras, tail: bytes = b"}\n\n") -> None:
         name = kind.encode()
-        self.texts = []
+        self._text = StringIO()
+        self._length = 0
         self._head = b'event: %b\ndata: {"type":"%b","sequence_number":' % (name, name)
         self._middle = b',%b,"delta":' % encode({**self._place(), **extra})[1:-1]
         self._tail = tail
@@ -78,10 +101,9 @@ class ItemLadder:
     def _place(self) -> Extras:
         return {"item_id": self.id, "output_index": self.index}
 
-    def _whole_text(self) -> str:
-        if len(self.texts) > 1:
-            self.texts = ["".join(self.texts)]
-        return self.texts[0] if self.texts else ""
+    @property
+    def is_empty(self) -> bool:
+        return not self._length
 
     def _added(self, item: Extras) -> bytes:
         return self.ladder.event("response.output_item.added", {"output_index": self.index, "item": item})
@@ -131,7 +153,7 @@ class MessageLadder(ItemLadder):
 
     def cite(self, citation: Citation, *, own: bool) -> bytes | None:
         """None if there is no way to say it."""
-        annotation = spell_citation(citation, self._whole_text(), own=own)
+        annotation = spell_citation(citation, self._length, own=own)
         if annotation is None:
             return None
         self._annotations.append(annotation)
@@ -141,12 +163,12 @@ class MessageLadder(ItemLadder):
 
     def _part(self, extras: Extras) -> Extras:
         if self._part_type == "refusal":
-            return {"type": "refusal", "refusal": self._whole_text(), **extras}
+            return {"type": "refusal", "refusal": self._text.getvalue(), **extras}
         shape: Extras = {"type": "output_text", "annotations": self._annotations, "logprobs": []}
-        return {**shape, "text": self._whole_text(), **extras}
+        return {**shape, "text": self._text.getvalue(), **extras}
 
     def close_part(self, extras: Extras) -> bytes:
-        part = self._part(extras)
+        part = self._part(fitting(extras))
         place: Extras = {**self._place(), "content_index": len(self._content)}
         self._content.append(part)
         self._part_type = ""
@@ -159,11 +181,17 @@ class MessageLadder(ItemLadder):
         return said + self.ladder.event("response.content_part.done", {**place, "part": part})
 
     def close(self, extras: Extras) -> bytes:
-        return self._done({**self._item(COMPLETED, extras, self._content), "id": self.id})
+        return self._done({**self._item(COMPLETED, fitting(extras), self._content), "id": self.id})
 
     def snapshot(self) -> Extras:
         content = [*self._content, self._part({})] if self._part_type else self._content
         return {**self._item(INCOMPLETE, self.extras, content), "id": self.id, "status": INCOMPLETE}
+
+
+#: How each form of thought names its parts.
+PART_INDEX = {"summary": "summary_index", "content": "content_index"}
+PART_EVENT = {"summary": "reasoning_summary_part", "content": "content_part"}
+TEXT_EVENT = {"summary": "reasoning_summary_text", "content": "reasoning_text"}
 
 
 class ReasoningLadder(ItemLadder):
@@ -172,19 +200,22 @@ class ReasoningLadder(ItemLadder):
     def __init__(self, ladder: Ladder, index: int, item_id: str, extras: Extras, *, raw: bool) -> None:
         super().__init__(ladder, index, item_id, extras)
         self._field = "content" if raw else "summary"
-        self._parts: list[str] = []
+        self._told: dict[str, list[str]] = {"summary": [], "content": []}
         self._part = -1
         self.redacted = False
+        self.is_foreign = False
         self.seal: Seal | None = None
 
-    def _item(self, extras: Extras, parts: list[str]) -> Extras:
-        item: Extras = {"id": self.id, "type": "reasoning", "summary": [], **extras}
-        if parts or self._field == "content":
-            item[self._field] = spell_texts(parts, PART_TYPE[self._field])
+    def _item(self, extras: Extras, *, unfinished: str = "") -> Extras:
+        item: Extras = {"id": self.id, "type": "reasoning", **extras, "summary": []}
+        for field, texts in self._told.items():
+            more = [unfinished] if unfinished and field == self._field else []
+            if texts or more or (field == self._field == "content"):
+                item[field] = spell_texts([*texts, *more], PART_TYPE[field])
         return {**item, "id": self.id}
 
     def open(self) -> bytes:
-        return self._added(self._item(self.extras, []))
+        return self._added(self._item(self.extras))
 
     def thought(self, part: int, text: str) -> bytes:
         if part == self._part:
@@ -192,46 +223,53 @@ class ReasoningLadder(ItemLadder):
         return self.close_part() + self._open_part(part) + self.text(text)
 
     def _index(self) -> Extras:
-        return {"content_index" if self._field == "content" else "summary_index": len(self._parts)}
-
-    def _spelled_part(self, text: str) -> Extras:
-        return {"type": PART_TYPE[self._field], "text": text}
+        return {PART_INDEX[self._field]: len(self._told[self._field])}
 
     def _open_part(self, part: int) -> bytes:
         self._part = part
-        raw = self._field == "content"
-        self._grow(f"response.{'reasoning_text' if raw else 'reasoning_summary_text'}.delta", self._index())
-        kind = "response.content_part.added" if raw else "response.reasoning_summary_part.added"
-        return self.ladder.event(kind, {**self._place(), **self._index(), "part": self._spelled_part("")})
+        self._grow(f"response.{TEXT_EVENT[self._field]}.delta", self._index())
+        spelled = {"type": PART_TYPE[self._field], "text": ""}
+        kind = f"response.{PART_EVENT[self._field]}.added"
+        return self.ladder.event(kind, {**self._place(), **self._index(), "part": spelled})
 
     def close_part(self) -> bytes:
         if self._part < 0:
             return b""
-        text = self._whole_text()
-        place = {**self._place(), **self._index()}
-        raw = self._field == "content"
-        kind = f"response.{'reasoning_text' if raw else 'reasoning_summary_text'}.done"
-        said = self.ladder.event(kind, {**place, "text": text})
-        kind = "response.content_part.done" if raw else "response.reasoning_summary_part.done"
-        said += self.ladder.event(kind, {**place, "part": self._spelled_part(text)})
-        self._parts.append(text)
         self._part = -1
-        return said
+        text = self._text.getvalue()
+        place = {**self._place(), **self._index()}
+        self._told[self._field].append(text)
+        said = self.ladder.event(f"response.{TEXT_EVENT[self._field]}.done", {**place, "text": text})
+        part = {"type": PART_TYPE[self._field], "text": text}
+        return said + self.ladder.event(f"response.{PART_EVENT[self._field]}.done", {**place, "part": part})
 
     def close(self, extras: Extras, *, with_seal: bool) -> bytes:
         said = self.close_part()
-        item = self._item(extras, self._parts)
-        if self.seal is not None and with_seal:
-            item["encrypted_content"] = encrypted_content(self.seal, self._parts, redacted=self.redacted)
+        parts = self._told[self._field]
+        rest = fitting(extras)
+        said += self._tell_aside("content" if self._field == "summary" else "summary", rest)
+        item = self._item(rest)
+        if with_seal and (self.seal is not None or self.is_foreign):
+            item["encrypted_content"] = encrypted_content(self.seal, parts, redacted=self.redacted)
         return said + self._done(item)
+
+    def _tell_aside(self, field: str, extras: Extras) -> bytes:
+        """What was set aside while the thought was told in its other form."""
+        texts = texts_of(extras.get(field), PART_TYPE[field])
+        if extras.get(field) is not None:
+            del extras[field]
+        own_field, self._field = self._field, field
+        said = b"".join(self.thought(number, text) for number, text in enumerate(texts) if text)
+        said += self.close_part()
+        self._field = own_field
+        return said
 
     def carry(self, encrypted: str) -> bytes:
         """An item that holds nothing but an envelope."""
-        return self.open() + self._done({**self._item({}, []), "encrypted_content": encrypted})
+        return self.open() + self._done({**self._item({}), "encrypted_content": encrypted})
 
     def snapshot(self) -> Extras:
-        parts = [*self._parts, self._whole_text()] if self._part >= 0 else self._parts
-        return self._item(self.extras, parts)
+        return self._item(self.extras, unfinished=self._text.getvalue() if self._part >= 0 else "")
 
 
 class CallLadder(ItemLadder):
@@ -244,7 +282,7 @@ class CallLadder(ItemLadder):
 
     def _item(self, status: str, extras: Extras, arguments: object) -> Extras:
         shape: Extras = {"id": self.id, "type": self._call.item, "status": status}
-        shape |= extras or self._call.extras
+        shape |= {**extras, **self._call.extras}
         return {**shape, **self.named, self._call.field: arguments, "id": self.id}
 
     def open(self) -> bytes:
@@ -259,12 +297,15 @@ class CallLadder(ItemLadder):
     def text(self, text: str) -> bytes:
         if self._call.text:
             return super().text(text)
-        self.texts.append(text)
+        self._text.write(text)
         return b""
 
     def close(self, extras: Extras) -> bytes:
-        text = self._whole_text()
-        item = self._item(COMPLETED, extras, arguments_value(text, self._call, own=bool(extras)))
+        text = self._text.getvalue()
+        value = arguments_value(text, self._call, own=bool(extras))
+        if not self._call.text and not isinstance(value, dict):
+            value = arguments_value(text, self._call, own=False)
+        item = self._item(COMPLETED, fitting(extras), value)
         if not self._call.text:
             return self._added({**item, "status": IN_PROGRESS}) + self._done(item)
         if item["status"] == INCOMPLETE:
@@ -275,7 +316,7 @@ class CallLadder(ItemLadder):
     def snapshot(self) -> Extras | None:
         if not self._call.text:
             return None
-        return {**self._item(INCOMPLETE, self.extras, self._whole_text()), "status": INCOMPLETE}
+        return {**self._item(INCOMPLETE, self.extras, self._text.getvalue()), "status": INCOMPLETE}
 
 
 class WholeLadder(ItemLadder):

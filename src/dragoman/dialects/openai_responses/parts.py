@@ -75,9 +75,7 @@ def _read_file(fields: Fields, part_type: str, role: str) -> Media:
     return _read_media(fields, "document", "file_data", "file_url", title=said(fields, "filename"))
 
 
-def _read_media(
-    fields: Fields, kind: MediaKind, data_field: str, url_field: str, title: str = ""
-) -> Media:
+def _read_media(fields: Fields, kind: MediaKind, data_field: str, url_field: str, title: str = "") -> Media:
     """Media by value, address or id: the first that is there; the others stay with the extras."""
     data, url, file_id, media_type = "", "", "", ""
     inline = fields.maybe_text(data_field)
@@ -171,7 +169,9 @@ def _spell_text(block: Text, role: str, *, own: bool) -> Extras:
         "text": block.text,
     }
     if own and block.citations:
-        part["annotations"] = [spell_citation(citation, block.text, own=True) for citation in block.citations]
+        part["annotations"] = [
+            spell_citation(citation, len(block.text), own=True) for citation in block.citations
+        ]
     return part
 
 

@@ -15,6 +15,13 @@ from dragoman.wire.fields import Fields
 #: The form of an item that leaves out even an empty summary.
 NO_SUMMARY = "no-summary"
 
+#: The form of another vendor's thought that came back without a seal.
+UNSEALED = "unsealed"
+
+#: Forms of blocks that bring the seal of something else.
+CALL_CARRIER = "carrier:call:"
+TEXT_CARRIER = "carrier:text"
+
 PART_TYPE = {"summary": "summary_text", "content": "reasoning_text"}
 
 
@@ -78,15 +85,31 @@ def read_reasoning(fields: Fields, losses: Losses) -> tuple[list[Reasoning], lis
         if item.kind == "reasoning"
     ]
     if not thoughts and parts:
-        thoughts = [Reasoning(parts=parts, raw=raw, at=at, extras=extras)]
+        thoughts = [Reasoning(parts=parts, raw=raw, form=UNSEALED, at=at, extras=extras)]
     return thoughts, [item for item in carried if item.kind != "reasoning"]
 
 
-def encrypted_content(seal: Seal, parts: Sequence[str], *, redacted: bool) -> str:
-    """What goes into the field that clients echo: our own seals bare, those of others wrapped."""
+def encrypted_content(seal: Seal | None, parts: Sequence[str], *, redacted: bool) -> str:
+    """What goes into the field that clients echo: our own seals bare, those of others wrapped.
+
+    Thought that nobody sealed gets an empty envelope: without one it would come back looking like OpenAI's.
+    """
+    if seal is None:
+        return wrap([])
     if seal.issuer == NAME:
         return seal.value
     return wrap([Carried(kind="reasoning", seal=seal, parts=tuple(parts), redacted=redacted)])
+
+
+def is_carrier(block: Reasoning) -> bool:
+    """Whether a block only brings the seal of another: of a call, or of the text before it."""
+    return block.form == TEXT_CARRIER or block.form.startswith(CALL_CARRIER)
+
+
+def carried_by(carrier: Reasoning, seal: Seal) -> Carried:
+    if carrier.form == TEXT_CARRIER:
+        return Carried(kind="text", seal=seal)
+    return Carried(kind="call", seal=seal, call_id=carrier.form.removeprefix(CALL_CARRIER))
 
 
 def spell_reasoning(block: Reasoning, *, own: bool) -> Extras:

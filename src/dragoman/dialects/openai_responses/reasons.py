@@ -57,8 +57,9 @@ def read_usage(value: object) -> Usage | None:
         _count(rest.pop("input_tokens", None)),
         _count(rest.pop("output_tokens", None)),
     )
-    if rest.get("total_tokens") == (usage_input or 0) + (usage_output or 0):
-        del rest["total_tokens"]
+    total = _count(rest.pop("total_tokens", None))
+    if total is not None and total != (usage_input or 0) + (usage_output or 0):
+        rest["total_tokens"] = total
     lasting = incoming.get("cache_write_tokens_details")
     usage = Usage(
         input=usage_input,

@@ -32,13 +32,12 @@ def collect(stream: bytes) -> Json:
     failure: Json | None = None
     done: dict[int, object] = {}
     for payload in _payloads(stream):
-        kind = payload.get("type")
+        kind, told = payload.get("type"), payload.get("response")
         if kind == "response.output_item.done":
             index = payload.get("output_index")
             done[index if type(index) is int else len(done)] = payload.get("item")
-        elif kind in TERMINAL_STATUS and isinstance(payload.get("response"), dict):
-            told = payload["response"]
-            response = told if isinstance(told, dict) else None
+        elif isinstance(kind, str) and kind in TERMINAL_STATUS and isinstance(told, dict):
+            response = told
         elif kind == "error" or (kind is None and payload.get("error")):
             nested = payload.get("error")
             if isinstance(nested, dict):

@@ -9,6 +9,7 @@ from dragoman.dialects.openai_responses.vocabulary import NAME
 from dragoman.hub.content import Extras
 from dragoman.hub.errors import UpstreamProtocolError
 from dragoman.hub.events import ReplyStarted
+from dragoman.hub.ids import Ids
 from dragoman.wire.fields import encode
 
 #: What the API assumes when a request does not say.
@@ -32,6 +33,22 @@ DEFAULTS: Extras = {
     "top_p": 1.0,
     "truncation": "disabled",
 }
+#: What a value may be where the default does not show it. An upstream's word is taken only if it fits.
+TYPES: dict[str, tuple[type, ...]] = {
+    "instructions": (str, list),
+    "max_output_tokens": (int,),
+    "max_tool_calls": (int,),
+    "previous_response_id": (str,),
+    "prompt_cache_key": (str,),
+    "reasoning": (dict,),
+    "safety_identifier": (str,),
+    "text": (dict,),
+    "tool_choice": (str, dict),
+    "tools": (list,),
+}
+#: Fields that may be null.
+NULLABLE = frozenset(name for name, default in DEFAULTS.items() if default is None) | {"reasoning"}
+
 #: Echoed only if the client said them.
 OPTIONAL = ("conversation", "prompt", "prompt_cache_options", "prompt_cache_retention", "user")
 
@@ -79,24 +96,38 @@ def echo(body: Json) -> Extras:
     return fields
 
 
+def _time(value: object) -> object:
+    return value if type(value) in (int, float) else None
+
+
+def fits(name: str, value: object) -> bool:
+    """Whether a value is what readers expect of this field; of fields that nobody knows, any is."""
+    if name not in DEFAULTS and name not in TYPES:
+        return True
+    if value is None:
+        return name in NULLABLE
+    types = TYPES.get(name) or (type(DEFAULTS[name]),)
+    return type(value) in types or (float in types and type(value) is int)
+
+
 class ResponseObject:
     """Renders the response of one stream at each point of its life."""
 
-    def __init__(self, audience: Audience, started: ReplyStarted) -> None:
+    def __init__(self, audience: Audience, started: ReplyStarted, ids: Ids) -> None:
         self._own = audience.upstream == NAME
         created = (
             (started.created or audience.created) if self._own else (audience.created or started.created)
         )
         response_id = started.id if self._own else ""
         self._head: Extras = {
-            "id": response_id or audience.ids.adopt("resp_", started.id),
+            "id": response_id or ids.adopt("resp_", started.id),
             "object": "response",
             "created_at": created,
             "model": audience.model or started.model,
         }
         self._echo = echo(audience.body)
         if self._own:
-            self._echo |= {name: value for name, value in started.extras.items() if name not in LIVE}
+            self._echo |= self._own_words(started.extras)
         self._written = encode(self._echo, blame=UpstreamProtocolError)
 
     def render(
@@ -115,16 +146,19 @@ class ResponseObject:
         live: Extras = {
             **self._head,
             "status": status,
-            "completed_at": late.get("completed_at", completed_at),
+            "completed_at": _time(late.get("completed_at", completed_at)),
             "error": error,
             "incomplete_details": self._details(reason, late),
             "usage": usage,
         }
         written = self._written
         if late:
-            echoed = {name: value for name, value in late.items() if name not in LIVE}
-            written = encode({**self._echo, **echoed}, blame=UpstreamProtocolError)
+            written = encode({**self._echo, **self._own_words(late)}, blame=UpstreamProtocolError)
         return b'%b,"output":%b,%b' % (encode(live, blame=UpstreamProtocolError)[:-1], output, written[1:])
+
+    @staticmethod
+    def _own_words(extras: Extras) -> Extras:
+        return {name: value for name, value in extras.items() if name not in LIVE and fits(name, value)}
 
     @staticmethod
     def _details(reason: str, late: Extras) -> Extras | None:

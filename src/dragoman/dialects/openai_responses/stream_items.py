@@ -96,12 +96,12 @@ class MessageItem(StreamItem):
         head = {name: value for name, value in self.added.items() if name not in ("type", "content")}
         extras: Extras = {ITEM: head} if head else {}
         opened: AnyBlock = Text(text="", extras=extras)
-        part_type = part.get("type")
+        part_type = text_in(part, "type")
         if part_type == "refusal":
             self.scene.refused = True
             opened = Refusal(text="", extras=extras)
-        elif part_type not in ("output_text", "text", None):
-            opened = Opaque(kind=text_in(part, "type"), value=part, form="part", extras=extras)
+        elif part_type not in ("output_text", "text", ""):
+            opened = Opaque(kind=part_type, value=part, form="part", extras=extras)
         block = self.scene.builder.open(opened)
         self._blocks[index] = block
         self._last = index
@@ -125,8 +125,7 @@ class MessageItem(StreamItem):
 
     def complete_part(self, index: int, part: Json) -> None:
         part_type = text_in(part, "type")
-        is_known = part_type in ("output_text", "text", "refusal")
-        if not is_known:
+        if part_type not in ("output_text", "text", "refusal", ""):
             if index not in self._blocks:
                 self.begin(index, part)
             return
@@ -278,6 +277,10 @@ class WholeItem(StreamItem):
     kind = "whole"
 
     def _finish(self, item: Json) -> None:
+        if kind_for(item) != self.kind:
+            # It turned out to be something else.
+            item_for(item, self.scene).finish(item)
+            return
         for block in read_hosted(item):
             self.scene.builder.whole(block)
 

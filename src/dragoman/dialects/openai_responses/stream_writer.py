@@ -4,6 +4,7 @@ The events come one block at a time. A block becomes one item; only this dialect
 several parts, and such an item stays open until its last part is told.
 """
 
+from copy import copy
 from typing import assert_never
 
 from dragoman.dialects.base import Audience
@@ -13,6 +14,7 @@ from dragoman.dialects.openai_responses.hosted import (
     ITEM,
     PREFIXES,
     STEPS,
+    sound,
     spell_hosted,
     web_search_action,
 )
@@ -25,6 +27,7 @@ from dragoman.dialects.openai_responses.ladders import (
     ReasoningLadder,
     WholeLadder,
 )
+from dragoman.dialects.openai_responses.reasoning import carried_by, is_carrier
 from dragoman.dialects.openai_responses.reasons import reason_of, write_usage
 from dragoman.dialects.openai_responses.response_object import ResponseObject
 from dragoman.dialects.openai_responses.vocabulary import CALL_OF_KIND, DONE, ENCRYPTED_REASONING, NAME
@@ -79,7 +82,9 @@ class ResponsesStreamWriter:
         self._ladder = Ladder()
         self._response: ResponseObject | None = None
         self._output: list[bytes] = []
-        self._ids: set[str] = set()
+        # A count of our own: a reader that shares the audience's ids takes some whenever bytes arrive.
+        self._ids = copy(audience.ids)
+        self._item_ids: set[str] = set()
         self._call_ids: set[str] = set()
         self._block: AnyBlock | None = None
         self._item: ItemLadder | None = None
@@ -118,7 +123,7 @@ class ResponsesStreamWriter:
     # Lifecycle
 
     def _started(self, event: ReplyStarted) -> bytes:
-        response = self._response = ResponseObject(self._audience, event)
+        response = self._response = ResponseObject(self._audience, event, self._ids)
         begun = response.render("in_progress")
         return self._lifecycle("response.created", begun) + self._lifecycle("response.in_progress", begun)
 
@@ -127,7 +132,7 @@ class ResponsesStreamWriter:
 
     def _finished(self, event: ReplyFinished) -> bytes:
         said = self._let_go()
-        response = self._response or ResponseObject(self._audience, ReplyStarted())
+        response = self._response or ResponseObject(self._audience, ReplyStarted(), self._ids)
         raw_cause = event.raw_cause if self._own else ""
         reason = reason_of(event.cause, raw_cause, refused=self._refused)
         status = "incomplete" if reason else COMPLETED
@@ -148,7 +153,7 @@ class ResponsesStreamWriter:
         if response is None:
             # Nothing was promised yet: the error is all there is to say, so it also comes as clients
             # get it with an HTTP status.
-            response = ResponseObject(self._audience, ReplyStarted())
+            response = ResponseObject(self._audience, ReplyStarted(), self._ids)
             said = self._lifecycle("response.created", response.render("in_progress"))
             error |= write_error(event.failure)
         output = list(self._output)
@@ -169,7 +174,9 @@ class ResponsesStreamWriter:
 
     def _opened(self, block: AnyBlock) -> bytes:
         self._block = block
-        if isinstance(block, Text | Refusal) or (isinstance(block, Opaque) and block.form == "part"):
+        if isinstance(block, Text | Refusal) or (
+            isinstance(block, Opaque) and block.form == "part" and self._own
+        ):
             return self._open_message(block)
         said = self._let_go()
         match block:
@@ -183,10 +190,13 @@ class ResponsesStreamWriter:
     def _id(self, prefix: str, extras: Extras) -> str:
         """An id that no other item of this stream has; this dialect's own ids are kept."""
         wanted = extras.get("id")
-        if isinstance(wanted, str) and wanted and wanted not in self._ids:
-            self._ids.add(wanted)
-            return wanted
-        return self._audience.ids.make(prefix)
+        item_id = wanted if isinstance(wanted, str) else ""
+        if prefix:
+            item_id = self._ids.adopt(prefix, item_id)
+        if not item_id or item_id in self._item_ids:
+            item_id = self._ids.make(prefix or "item_")
+        self._item_ids.add(item_id)
+        return item_id
 
     def _extras(self, block: AnyBlock) -> Extras:
         return block.extras if self._own else {}
@@ -209,11 +219,16 @@ class ResponsesStreamWriter:
         return said + (message.text(block.text) if block.text else b"")
 
     def _open_reasoning(self, block: Reasoning) -> bytes:
+        if is_carrier(block):
+            self._item = None
+            if block.seal is not None:
+                self._carry(carried_by(block, block.seal))
+            return b""
         extras = self._extras(block)
         raw = self._own and block.raw
         thought = ReasoningLadder(self._ladder, len(self._output), self._id("rs_", extras), extras, raw=raw)
         self._item = thought
-        thought.seal, thought.redacted = block.seal, block.redacted
+        thought.seal, thought.redacted, thought.is_foreign = block.seal, block.redacted, not self._own
         said = [thought.open()]
         said += [thought.thought(number, text) for number, text in enumerate(block.parts) if text]
         return b"".join(said)
@@ -234,7 +249,7 @@ class ResponsesStreamWriter:
 
     def _call_id(self, call_id: str) -> str:
         """Unique in this reply: clients match results, and whole items, by it."""
-        wanted = call_id or self._audience.ids.make("call_")
+        wanted = call_id or self._ids.make("call_")
         number = 2
         while wanted in self._call_ids:
             wanted = f"{call_id}_{number}"
@@ -247,15 +262,16 @@ class ResponsesStreamWriter:
         self._item = None
         item = spell_hosted(block) if self._own else None
         if item is None and isinstance(block, HostedCall) and block.tool == "web_search":
-            item_id = self._audience.ids.adopt("ws_", block.id)
+            item_id = self._ids.adopt("ws_", block.id)
             action = web_search_action(block.arguments)
             item = {"id": item_id, "type": "web_search_call", "status": COMPLETED, "action": action}
         if item is None:
             if not (self._own and isinstance(block, HostedResult) and block.form == FOLLOWS):
                 self._audience.losses.add(block.at, f"OpenAI Responses cannot show {UNSHOWN[type(block)]}")
             return b""
+        item = sound(item)
         kind = str(item.get("type"))
-        item_id = self._id(PREFIXES.get(kind, "item_"), item)
+        item_id = self._id(PREFIXES.get(kind, ""), item)
         whole = WholeLadder(self._ladder, len(self._output), item_id, {})
         steps = STEPS.get(kind, ())
         if item.get("status") == "failed":
@@ -276,6 +292,8 @@ class ResponsesStreamWriter:
             item.seal = seal
         elif isinstance(item, CallLadder):
             self._carry(Carried(kind="call", seal=seal, call_id=str(item.named["call_id"])))
+        elif isinstance(self._block, Reasoning):
+            self._carry(carried_by(self._block, seal))
         else:
             self._carry(Carried(kind="text", seal=seal))
 
@@ -295,7 +313,7 @@ class ResponsesStreamWriter:
         item, block = self._item, self._block
         self._item = self._block = None
         if item is None or block is None:
-            return b""
+            return self._deliver()
         extras: Extras = event.extras if self._own else {}
         said = b""
         match item:
@@ -305,7 +323,12 @@ class ResponsesStreamWriter:
                 said = item.close(extras or settled(item), with_seal=self._with_seals)
             case CallLadder():
                 # No arguments at all is not JSON, and client libraries stumble over it.
-                if not (item.texts or self._own) and isinstance(block, ToolCall) and block.kind == "function":
+                if (
+                    item.is_empty
+                    and not self._own
+                    and isinstance(block, ToolCall)
+                    and block.kind == "function"
+                ):
                     said = item.text("{}")
                 said += item.close(extras or settled(item))
         self._output.append(item.final)
