@@ -47,10 +47,8 @@ $(CLIENTS)/.ready: $(STAMP) $(wildcard tools/clients/*) requirements/e2e.txt req
 	@tools/clients/install.sh $(PYTHON) $(CLIENTS)
 	@touch $@
 
-run: setup ## Show what can be run today
-	@echo "The gateway arrives with the next milestone. What works today is the translator:"
-	@echo
-	@$(BIN)/dragoman translate --help
+run: setup ## Start the gateway: the embedded model, or what dragoman.toml says
+	@$(BIN)/dragoman serve
 
 test: setup clients ## Run every check: format, lint, types, imports, sizes, tests
 	@echo "== ruff format --check"
