@@ -6,7 +6,7 @@ import click
 
 from dragoman.config.find import find_config, places
 from dragoman.config.keys import tables
-from dragoman.server.run import check_bind
+from dragoman.server.guard import check_exposure
 
 
 @click.group()
@@ -22,7 +22,7 @@ def check(path: str | None) -> None:
     Variables that the file refers to (`env:NAME`) must be set. Nobody is called.
     """
     found = find_config(path, os.environ)
-    check_bind(found)
+    check_exposure(found.server)
     if not found.path:
         looked = " and ".join(str(place) for place in places(os.environ))
         click.echo(f"no configuration at {looked}: the embedded model would be served")

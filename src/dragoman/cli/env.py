@@ -31,13 +31,17 @@ def env(path: str | None, model: str, url: str, key: str, agent: str) -> None:
 
 
 def shell_code(agent: Agent, launch: Launch) -> list[str]:
+    """What a shell has to do; private files go into a new temporary folder."""
     lines = [f"unset {name}" for name in launch.unset]
+    wanted = any(FOLDER in value for value in launch.environment.values())
+    if wanted:
+        lines.append('DRAGOMAN_FOLDER="$(mktemp -d)"')
+        for name, text in launch.files.items():
+            path = f'"$DRAGOMAN_FOLDER"/{name}'
+            lines.append(f"mkdir -p {path.rpartition('/')[0]} && printf %s {shlex.quote(text)} > {path}")
     for name, value in launch.environment.items():
-        if FOLDER in value:
-            text = launch.files[value.removeprefix(f"{FOLDER}/")]
-            lines += [f'export {name}="$(mktemp)"', f'printf %s {shlex.quote(text)} > "${name}"']
-        else:
-            lines.append(f"export {name}={shlex.quote(value)}")
+        quoted = f'"$DRAGOMAN_FOLDER"{value.removeprefix(FOLDER)}' if FOLDER in value else shlex.quote(value)
+        lines.append(f"export {name}={quoted}")
     if launch.arguments and FOLDER not in "".join(launch.arguments):
         arguments = shlex.join(launch.arguments)
         lines.append(f'{agent.program}() {{ command {agent.program} {arguments} "$@"; }}')

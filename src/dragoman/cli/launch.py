@@ -1,9 +1,11 @@
 """How each agent is pointed at the gateway: variables, arguments and private files, nothing of the user's."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
+
+from dragoman.cli.gemini_home import PLACE, SETTINGS, mirror, settings_text
 
 #: Stands for the folder of the private files, in variables and arguments.
 FOLDER = "{folder}"
@@ -27,6 +29,8 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     arguments: tuple[str, ...] = ()
     #: Files that must exist in the private folder.
     files: dict[str, str] = {}
+    #: Makes the private folder out of the user's environment, where there is more to it than those files.
+    prepare: Callable[[Path, Mapping[str, str]], None] | None = None
     #: Variables of the user's that would lead the agent elsewhere.
     unset: tuple[str, ...] = ()
 
@@ -88,16 +92,15 @@ def _codex(door: Door) -> Launch:
 
 
 def _gemini(door: Door) -> Launch:
-    settings = {"security": {"auth": {"selectedType": "gemini-api-key"}}}
     return Launch(
         environment={
             "GEMINI_API_KEY": door.key,
             "GOOGLE_GEMINI_BASE_URL": door.url,
-            # A base URL alone selects a way to log in that the agent then refuses.
-            "GEMINI_CLI_SYSTEM_SETTINGS_PATH": f"{FOLDER}/gemini.json",
+            "GEMINI_CLI_HOME": FOLDER,
             **({"GEMINI_MODEL": door.model} if door.model else {}),
         },
-        files={"gemini.json": _json(settings)},
+        prepare=mirror,
+        files={f"{PLACE}/{SETTINGS}": settings_text({})},
         unset=("GOOGLE_API_KEY", "GOOGLE_GENAI_USE_GCA", "GOOGLE_GENAI_USE_VERTEXAI"),
     )
 
@@ -131,12 +134,13 @@ AGENTS: dict[str, Agent] = {
 }
 
 
-def settled(launch: Launch, folder: Path) -> Launch:
-    """Write the private files, and name them in the variables and arguments."""
-    for name, text in launch.files.items():
-        path = folder / name
-        path.touch(mode=0o600)
-        path.write_text(text, "utf-8")
+def settled(launch: Launch, folder: Path, environment: Mapping[str, str]) -> Launch:
+    """Fill the private folder, and name it in the variables and arguments."""
+    if launch.prepare:
+        launch.prepare(folder, environment)
+    else:
+        for name, text in launch.files.items():
+            (folder / name).write_text(text, "utf-8")
     return msgspec.structs.replace(
         launch,
         environment={name: value.replace(FOLDER, str(folder)) for name, value in launch.environment.items()},

@@ -60,7 +60,7 @@ def run(
             url = running_at(config) or stack.enter_context(_companion(config, log_path))
         launch = chosen.launch(door_to(chosen, url, config, key=key, model=model))
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="dragoman-"))
-        launch = settled(launch, Path(folder))
+        launch = settled(launch, Path(folder), os.environ)
         kept = {name: value for name, value in os.environ.items() if name not in launch.unset}
         environment = past_proxies({**kept, **launch.environment})
         given = arguments[1:] if arguments[:1] == ("--",) else arguments

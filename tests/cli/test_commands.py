@@ -1,0 +1,133 @@
+"""What the command says: its help teaches, its errors tell the next step, and it never shows a traceback."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from dragoman.cli.main import COMMANDS, root
+from tests.cli.run_command import dragoman
+
+EXAMPLE = """\
+[server]
+keys = ["env:DOOR_KEY"]
+[providers.local]
+dialect = "openai_chat"
+base_url = "http://127.0.0.1:8901/v1"
+api_key = "env:LOCAL_KEY"
+[[routes]]
+match = "via-chat"
+target = ["local/mock-large", "local"]
+strict = true
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "dragoman.toml").write_text(EXAMPLE, "utf-8")
+    return tmp_path
+
+
+@pytest.mark.parametrize("command", list(COMMANDS))
+def test_every_command_explains_itself(command: str) -> None:
+    result = CliRunner().invoke(root, [command, "--help"])
+    assert result.exit_code == 0
+    assert "Usage:" in result.output
+    assert len(result.output.splitlines()) >= 5
+
+
+def test_a_right_configuration_is_told_to_be_right(folder: Path) -> None:
+    outcome = dragoman(folder, "config", "check", LOCAL_KEY="k", DOOR_KEY="d")
+    assert (outcome.code, outcome.out, outcome.err) == (0, "dragoman.toml: fine (1 provider, 1 route)\n", "")
+
+
+def test_a_wrong_configuration_is_told_with_its_line_and_a_guess(folder: Path) -> None:
+    (folder / "dragoman.toml").write_text(EXAMPLE.replace("base_url", "base_ulr"), "utf-8")
+    outcome = dragoman(folder, "config", "check", LOCAL_KEY="k", DOOR_KEY="d")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err == (
+        "error: dragoman.toml, line 5: providers.local.base_ulr: unknown key\n"
+        'hint: did you mean "base_url"?\n'
+    )
+
+
+def test_a_missing_variable_is_told_before_anything_depends_on_it(folder: Path) -> None:
+    outcome = dragoman(folder, "config", "check", LOCAL_KEY="k")
+    assert outcome.code == 2
+    assert "the environment variable DOOR_KEY is not set" in outcome.err
+
+
+def test_without_a_configuration_the_check_says_where_it_looked(tmp_path: Path) -> None:
+    outcome = dragoman(tmp_path, "config", "check")
+    assert outcome.code == 0
+    assert "no configuration at dragoman.toml" in outcome.out
+    assert "next: dragoman init" in outcome.err
+
+
+def test_a_gateway_that_strangers_can_reach_needs_a_key(tmp_path: Path) -> None:
+    (tmp_path / "dragoman.toml").write_text('[server]\nhost = "192.0.2.1"\n', "utf-8")
+    outcome = dragoman(tmp_path, "config", "check")
+    assert outcome.code == 2
+    assert "hint: set server.keys" in outcome.err
+
+
+def test_the_keys_of_the_file_can_be_looked_up(tmp_path: Path) -> None:
+    everything = dragoman(tmp_path, "config", "keys").out
+    assert "[providers.NAME]" in everything
+    assert "port = an integer from 0 to 65535 (default: 8484)" in everything
+    some = dragoman(tmp_path, "config", "keys", "timeout").out
+    assert "first_byte = a number from 0 on (default: 300.0)" in some
+    assert "port =" not in some
+
+
+def test_models_are_listed_with_their_targets_and_need_no_keys(folder: Path) -> None:
+    outcome = dragoman(folder, "models")
+    assert outcome.code == 0
+    assert outcome.out.splitlines() == [
+        "via-chat       local/mock-large, else local/*, strict",
+        "local/MODEL    any model of http://127.0.0.1:8901/v1 (openai_chat)",
+        "anything else  refused, with status 404",
+    ]
+
+
+def test_without_a_configuration_everything_goes_to_the_embedded_model(tmp_path: Path) -> None:
+    assert dragoman(tmp_path, "models").out.splitlines() == [
+        "embedded/MODEL  any model of this process (embedded)",
+        "anything else   embedded/embedded",
+    ]
+
+
+def test_an_unknown_command_is_an_error_of_usage(tmp_path: Path) -> None:
+    outcome = dragoman(tmp_path, "swerve")
+    assert outcome.code == 2
+    assert "No such command 'swerve'" in outcome.err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("models", "--config", "missing.toml"),
+        ("config", "check", "--config", "."),
+        ("env", "claude", "--config", "missing.toml"),
+        ("run", "--config", "missing.toml", "claude"),
+        ("init", "--provider", "ollama", "--model", "m", "--file", "missing/dragoman.toml"),
+        ("init", "--provider", "ollama", "--model", "m", "--file", "."),
+        ("init",),
+        ("init", "--provider", "ollama"),
+    ],
+    ids=" ".join,
+)
+def test_an_error_is_two_lines_and_never_a_traceback(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    outcome = dragoman(tmp_path, *arguments)
+    assert outcome.code == 2
+    lines = outcome.err.splitlines()
+    assert lines[0].startswith("error: ")
+    assert lines[-1].startswith("hint: ")
+    assert "Traceback" not in outcome.err
+    assert outcome.out == ""
+
+
+def test_the_shell_can_complete_commands(tmp_path: Path) -> None:
+    outcome = dragoman(tmp_path, _DRAGOMAN_COMPLETE="bash_source")
+    assert outcome.code == 0
+    assert "_dragoman_completion" in outcome.out

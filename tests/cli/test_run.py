@@ -1,0 +1,162 @@
+"""`env` and `run` bring an agent and the gateway together. The agent here is a script of ours."""
+
+import http.client
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.cli.run_command import dragoman, environment
+
+#: Asks the gateway that it was pointed at, as Claude Code would, and tells what it was started with.
+AGENT = """\
+#!{python}
+import json, os, sys, urllib.request
+if "wait" in sys.argv:
+    import signal
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
+    print(os.environ["ANTHROPIC_BASE_URL"], flush=True)
+    sys.stdin.read()
+if "exit" in sys.argv:
+    sys.exit(5)
+body = {{"model": "any", "max_tokens": 100, "messages": [{{"role": "user", "content": "say marigold"}}]}}
+asked = urllib.request.Request(
+    os.environ["ANTHROPIC_BASE_URL"] + "/v1/messages",
+    json.dumps(body).encode(),
+    {{"x-api-key": os.environ["ANTHROPIC_AUTH_TOKEN"]}},
+)
+text = json.load(urllib.request.urlopen(asked))["content"][0]["text"]
+print(json.dumps({{"text": text, "arguments": sys.argv[1:], "key": os.environ.get("ANTHROPIC_API_KEY")}}))
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    agent = tmp_path / "bin" / "claude"
+    agent.parent.mkdir()
+    agent.write_text(AGENT.format(python=sys.executable), "utf-8")
+    agent.chmod(0o700)
+    return tmp_path
+
+
+def path_of(folder: Path) -> str:
+    return f"{folder / 'bin'}:/usr/bin:/bin"
+
+
+def waiting(folder: Path) -> subprocess.Popen[str]:
+    """An agent that tells the gateway's address and waits to be ended."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "dragoman", "run", "claude", "wait"],
+        cwd=folder,
+        env=environment(folder, PATH=path_of(folder)),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def answers(port: int) -> bool:
+    """Whether a gateway answers at this port."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    try:
+        connection.request("GET", "/health")
+        return connection.getresponse().status == 200
+    except ConnectionError:
+        return False
+    finally:
+        connection.close()
+
+
+def test_an_agent_runs_against_a_gateway_that_lives_as_long_as_it(folder: Path) -> None:
+    outcome = dragoman(
+        folder,
+        "run",
+        "--log",
+        "log.txt",
+        "claude",
+        "-p",
+        "--flag",
+        PATH=path_of(folder),
+        ANTHROPIC_API_KEY="mine",
+    )
+    assert outcome.code == 0, outcome.err
+    told = msgspec.json.decode(outcome.out)
+    assert told["text"] == "marigold"
+    assert told["arguments"][0] == "--settings"
+    assert told["arguments"][2:] == ["-p", "--flag"]
+    assert told["key"] is None
+    assert "exchange" in (folder / "log.txt").read_text("utf-8")
+
+
+def test_the_exit_code_is_the_agents(folder: Path) -> None:
+    assert dragoman(folder, "run", "claude", "--", "exit", PATH=path_of(folder)).code == 5
+
+
+def test_an_agent_that_is_not_installed_is_told_with_how_to_get_it(tmp_path: Path) -> None:
+    outcome = dragoman(tmp_path, "run", "codex", PATH=str(tmp_path))
+    assert outcome.code == 2
+    assert "Codex CLI is not installed" in outcome.err
+    assert "npm install -g @openai/codex" in outcome.err
+
+
+def test_a_gateway_that_cannot_start_says_why(folder: Path) -> None:
+    (folder / "dragoman.toml").write_text("[providers.openai]\n[server]\nport = 1\n", "utf-8")
+    outcome = dragoman(folder, "run", "claude", PATH=path_of(folder))
+    assert outcome.code == 2
+    assert "OPENAI_API_KEY is not set" in outcome.err
+
+
+def test_a_signal_reaches_the_agent_and_the_gateway_ends_with_it(folder: Path) -> None:
+    with waiting(folder) as process:
+        assert process.stdout is not None
+        port = int(process.stdout.readline().rpartition(":")[2])
+        assert answers(port)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 7
+    assert not answers(port)
+
+
+def test_a_gateway_does_not_outlive_a_starter_that_is_killed(folder: Path) -> None:
+    with waiting(folder) as process:
+        assert process.stdout is not None
+        port = int(process.stdout.readline().rpartition(":")[2])
+        process.kill()
+        process.wait(5)
+        until = time.monotonic() + 15
+        while answers(port) and time.monotonic() < until:
+            pass
+        assert not answers(port)
+
+
+@pytest.mark.parametrize("agent", ["claude", "codex", "gemini", "opencode"])
+def test_the_variables_of_an_agent_are_code_for_a_shell(tmp_path: Path, agent: str) -> None:
+    printed = dragoman(tmp_path, "env", "--model", "it's", agent)
+    assert printed.code == 0
+    shell = shutil.which("sh")
+    assert shell
+    done = subprocess.run(
+        [shell, "-eu", "-c", f"{printed.out}\nenv"],
+        env=environment(tmp_path),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "http://127.0.0.1:8484" in done.stdout + printed.out
+    if agent == "gemini":
+        home = next(line for line in done.stdout.splitlines() if line.startswith("GEMINI_CLI_HOME="))
+        settings = Path(home.partition("=")[2]) / ".gemini" / "settings.json"
+        assert "gemini-api-key" in settings.read_text("utf-8")
+        shutil.rmtree(settings.parent.parent)
+
+
+def test_the_variables_need_no_configuration_for_a_gateway_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "dragoman.toml").write_text("broken", "utf-8")
+    outcome = dragoman(tmp_path, "env", "--url", "http://gateway.example/v1", "claude", DRAGOMAN_KEY="team")
+    assert outcome.code == 0
+    assert "export ANTHROPIC_BASE_URL=http://gateway.example\n" in outcome.out
+    assert "export ANTHROPIC_AUTH_TOKEN=team\n" in outcome.out
