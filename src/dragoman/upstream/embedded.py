@@ -1,40 +1,57 @@
 """A model that lives in this process: deterministic, without a key, for trying and testing.
 
-It speaks OpenAI Chat within the process, so every client reaches it the way it reaches a real server. It
-understands a few plain wishes and carries them out with whatever tools the client declared.
+It speaks OpenAI Chat within the process, so every client reaches it the way it reaches a real server. What
+it says is decided in `embedded_mind`; how it is said, whole or piece by piece, is decided here.
 """
 
-from collections.abc import AsyncIterator, Mapping
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 
 import msgspec
 
+from dragoman.hub.errors import STATUS_OF_KIND, kind_of_status
 from dragoman.upstream.embedded_mind import Thought, think
 from dragoman.upstream.port import Call
 
-_PIECE = 24
+#: Characters in a piece of a stream: about as many as a model says at once.
+PIECE = 16
+#: What a busy server asks clients to wait, in seconds.
+RETRY_AFTER = "1"
+
+FAILURE = {"message": "the embedded model fails because it was asked to", "type": "server_error"}
 
 
 class EmbeddedUpstream:
+    """`clock` tells the time that replies carry."""
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+
     async def send(self, call: Call) -> "EmbeddedAnswer":
-        body = msgspec.json.decode(call.body)
-        thought = think(body)
-        if thought.failure:
-            error = {
-                "error": {"message": thought.failure, "type": "server_error", "code": "embedded_failure"}
-            }
-            return EmbeddedAnswer(500, "application/json", [msgspec.json.encode(error)])
+        thought = think(msgspec.json.decode(call.body, type=dict[str, object]))
+        failed = thought.cut and not call.stream
+        if thought.status != 200 or failed:
+            return _refusal(500 if failed else thought.status)
+        created = int(self._clock())
         if call.stream:
-            return EmbeddedAnswer(200, "text/event-stream", _stream(thought, call.model))
-        return EmbeddedAnswer(200, "application/json", [msgspec.json.encode(_whole(thought, call.model))])
+            return EmbeddedAnswer(200, "text/event-stream", _stream(thought, call.model, created))
+        whole = msgspec.json.encode(_whole(thought, call.model, created))
+        return EmbeddedAnswer(200, "application/json", iter((whole,)))
 
     async def close(self) -> None:
         """Nothing is open."""
 
 
 class EmbeddedAnswer:
-    def __init__(self, status: int, content_type: str, pieces: list[bytes]) -> None:
+    def __init__(
+        self,
+        status: int,
+        content_type: str,
+        pieces: Iterator[bytes],
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
         self.status = status
-        self.headers: Mapping[str, str] = {"content-type": content_type}
+        self.headers: Mapping[str, str] = {"content-type": content_type, **(headers or {})}
         self._pieces = pieces
 
     async def pieces(self) -> AsyncIterator[bytes]:
@@ -42,57 +59,79 @@ class EmbeddedAnswer:
             yield piece
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Whoever stops reading gets no more."""
+        self._pieces = iter(())
 
 
-def _calls(thought: Thought) -> list[dict[str, object]]:
-    return [
-        {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-        for call in thought.calls
-    ]
+def _refusal(status: int) -> EmbeddedAnswer:
+    body = msgspec.json.encode({"error": {**FAILURE, "code": kind_of_status(status)}})
+    busy = status in (STATUS_OF_KIND["rate_limit"], STATUS_OF_KIND["overloaded"])
+    headers = {"retry-after": RETRY_AFTER} if busy else {}
+    return EmbeddedAnswer(status, "application/json", iter((body,)), headers)
 
 
-def _whole(thought: Thought, model: str) -> dict[str, object]:
+def _whole(thought: Thought, model: str, created: int) -> dict[str, object]:
     message: dict[str, object] = {"role": "assistant", "content": thought.text or None}
     if thought.reasoning:
         message["reasoning_content"] = thought.reasoning
     if thought.calls:
-        message["tool_calls"] = _calls(thought)
+        message["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for call in thought.calls
+        ]
     return {
         "id": thought.id,
         "object": "chat.completion",
-        "created": 0,
+        "created": created,
         "model": model,
-        "choices": [{"index": 0, "message": message, "finish_reason": _finish(thought), "logprobs": None}],
+        "choices": [{"index": 0, "message": message, "finish_reason": thought.finish}],
         "usage": _usage(thought),
     }
 
 
-def _stream(thought: Thought, model: str) -> list[bytes]:
-    head = {"id": thought.id, "object": "chat.completion.chunk", "created": 0, "model": model}
+def _stream(thought: Thought, model: str, created: int) -> Iterator[bytes]:
+    head: dict[str, object] = {
+        "id": thought.id,
+        "object": "chat.completion.chunk",
+        "created": created,
+        "model": model,
+    }
+    if thought.tells_usage:
+        head["usage"] = None
+    deltas = list(_deltas(thought))
+    if thought.cut:
+        deltas = deltas[: len(deltas) // 2]
+    for delta in deltas:
+        yield _frame({**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
+    if thought.cut:
+        if thought.cut == "error":
+            yield _frame({"error": FAILURE})
+        return
+    yield _frame({**head, "choices": [{"index": 0, "delta": {}, "finish_reason": thought.finish}]})
+    if thought.tells_usage:
+        yield _frame({**head, "choices": [], "usage": _usage(thought)})
+    yield b"data: [DONE]\n\n"
 
-    def chunk(delta: dict[str, object], finish: str | None = None) -> bytes:
-        choices = [{"index": 0, "delta": delta, "finish_reason": finish}]
-        return b"data: " + msgspec.json.encode({**head, "choices": choices}) + b"\n\n"
 
-    chunks = [chunk({"role": "assistant", "content": ""})]
-    chunks += [chunk({"reasoning_content": piece}) for piece in _cut(thought.reasoning)]
-    chunks += [chunk({"content": piece}) for piece in _cut(thought.text)]
-    for index, call in enumerate(_calls(thought)):
-        chunks.append(chunk({"tool_calls": [{"index": index, **call}]}))
-    chunks.append(chunk({}, _finish(thought)))
-    usage = {**head, "choices": [], "usage": _usage(thought)}
-    chunks.append(b"data: " + msgspec.json.encode(usage) + b"\n\n")
-    chunks.append(b"data: [DONE]\n\n")
-    return chunks
+def _deltas(thought: Thought) -> Iterator[dict[str, object]]:
+    yield {"role": "assistant", "content": ""}
+    for piece in _cut(thought.reasoning):
+        yield {"reasoning_content": piece}
+    for piece in _cut(thought.text):
+        yield {"content": piece}
+    for index, call in enumerate(thought.calls):
+        function = {"name": call.name, "arguments": ""}
+        yield {"tool_calls": [{"index": index, "id": call.id, "type": "function", "function": function}]}
+        for piece in _cut(call.arguments):
+            yield {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
+
+
+def _frame(value: object) -> bytes:
+    return b"data: " + msgspec.json.encode(value) + b"\n\n"
 
 
 def _cut(text: str) -> list[str]:
-    return [text[start : start + _PIECE] for start in range(0, len(text), _PIECE)]
-
-
-def _finish(thought: Thought) -> str:
-    return "tool_calls" if thought.calls else "stop"
+    return [text[start : start + PIECE] for start in range(0, len(text), PIECE)]
 
 
 def _usage(thought: Thought) -> dict[str, int]:

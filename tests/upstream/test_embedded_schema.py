@@ -1,0 +1,66 @@
+"""The embedded model answers a schema with a value that the schema accepts."""
+
+import pytest
+
+from dragoman.upstream.embedded_schema import MAX_DEPTH, WORD, example_of
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"type": "string"}, WORD),
+        ({"type": "STRING"}, WORD),
+        ({"type": "integer"}, 0),
+        ({"type": "integer", "minimum": 3}, 3),
+        ({"type": "integer", "exclusiveMinimum": 3}, 4),
+        ({"type": "number", "maximum": -2}, -2),
+        ({"type": "boolean"}, False),
+        ({"type": "null"}, None),
+        ({"type": ["null", "integer"]}, 0),
+        ({"enum": ["a", "b"]}, "a"),
+        ({"const": 7}, 7),
+        ({"type": "string", "default": "d"}, "d"),
+        ({"type": "string", "format": "date"}, "2026-01-01"),
+        ({"type": "string", "minLength": 9}, "examplexx"),
+        ({"type": "string", "maxLength": 3}, "exa"),
+        ({"type": "array", "items": {"type": "integer"}}, []),
+        ({"type": "array", "items": {"type": "integer"}, "minItems": 2}, [0, 0]),
+        ({"items": {"type": "integer"}, "minItems": 1}, [0]),
+        ({"type": "object"}, {}),
+        ({"properties": {"a": {"type": "integer"}, "b": {}}, "required": ["a"]}, {"a": 0}),
+        ({"properties": {"a": {"type": "integer"}}}, {"a": 0}),
+        ({"anyOf": [{"type": "integer"}, {"type": "null"}]}, None),
+        ({"oneOf": [{"type": "boolean"}, {"type": "string"}]}, False),
+        ({"$ref": "#/$defs/a", "$defs": {"a": {"const": 1}}}, 1),
+        (
+            {"allOf": [{"properties": {"a": {"const": 1}}, "required": ["a"]}, {"required": ["b"]}]},
+            {"a": 1, "b": WORD},
+        ),
+        (True, WORD),
+        ({}, WORD),
+    ],
+)
+def test_a_schema_has_an_example(schema: object, value: object) -> None:
+    assert example_of(schema) == value
+
+
+def test_a_schema_that_refers_to_itself_has_an_example() -> None:
+    schema = {"properties": {"next": {"$ref": "#"}}, "required": ["next"]}
+    depth, value = 0, example_of(schema)
+    while isinstance(value, dict):
+        depth, value = depth + 1, value["next"]
+    assert depth == MAX_DEPTH + 1
+
+
+def test_a_reference_that_leads_in_circles_or_nowhere_ends() -> None:
+    assert example_of({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}}) == WORD
+    assert example_of({"$ref": "#/$defs/b"}) == WORD
+
+
+def test_an_optional_circle_stays_empty() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"child": {"anyOf": [{"$ref": "#"}, {"type": "null"}]}},
+        "required": ["child"],
+    }
+    assert example_of(schema) == {"child": None}

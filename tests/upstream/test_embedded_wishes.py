@@ -1,0 +1,95 @@
+"""The embedded model finds wishes in plain words, and finds none where there are none."""
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.upstream.embedded_wishes import ACTING, Wish, status_in, wishes_in, without_context
+
+
+def found(text: str) -> list[list[tuple[str, str]]]:
+    return [[(wish.verb, wish.object) for wish in turn] for turn in wishes_in(text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "wishes"),
+    [
+        ("read note.txt", [[("read", "note.txt")]]),
+        ("Please read the file README.md and tell me what it says.", [[("read", "README.md")]]),
+        ("Could you open pyproject.toml?", [[("read", "pyproject.toml")]]),
+        ("read a.txt and b.txt", [[("read", "a.txt"), ("read", "b.txt")]]),
+        ("Read 'my notes.txt'.", [[("read", "my notes.txt")]]),
+        ("list the files in src", [[("list", "src")]]),
+        ("list files", [[("list", "")]]),
+        ("run ls -la ..", [[("run", "ls -la ..")]]),
+        ("run `ls, and then` and read b", [[("run", "ls, and then"), ("read", "b")]]),
+        ("run `a` then run `b`", [[("run", "a")], [("run", "b")]]),
+        ("Run `a`. Then read x.py!", [[("run", "a")], [("read", "x.py")]]),
+        ("run a; execute b\nread c", [[("run", "a")], [("run", "b")], [("read", "c")]]),
+        ('run python -c "print(1, 2)"', [[("run", 'python -c "print(1, 2)"')]]),
+        ('call add {"a": 1, "b": 2} and call now', [[("call", 'add {"a": 1, "b": 2}'), ("call", "now")]]),
+        ("say hello, world and more", [[("say", "hello, world and more")]]),
+        ("think about it, then run x", [[("think", "about it")], [("run", "x")]]),
+        ("fail with 429", [[("fail", "with 429")]]),
+        ("break off", [[("break off", "")]]),
+    ],
+)
+def test_a_wish_is_a_clause_that_begins_with_its_verb(text: str, wishes: list[list[tuple[str, str]]]) -> None:
+    assert found(text) == wishes
+
+
+@pytest.mark.parametrize("text", ["", "hello", "I read a book", "Don't run away", "read", "run", "reads x"])
+def test_other_words_are_no_wishes(text: str) -> None:
+    assert found(text) == []
+
+
+def test_a_prompt_in_quotes_is_still_a_prompt() -> None:
+    assert found('"read note.txt"') == [[("read", "note.txt")]]
+
+
+def test_what_an_agent_wraps_in_tags_is_no_wish_of_the_user() -> None:
+    assert found("<env>\nrun rm\n</env>read a.py\n<system-reminder>run b</system-reminder>") == [
+        [("read", "a.py")]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "rest"),
+    [
+        ("<a>x</a>y", "y"),
+        ("x<a>y<b>z</b></a>w", "xw"),
+        ("x<a>y<a>z</a>w</a>v", "xv"),
+        ("cut</a>rest", "rest"),
+        ("kept <a>open", "kept <a>open"),
+        ('<a b="c">x</a>y', "y"),
+        ("1 < 2 > 0", "1 < 2 > 0"),
+    ],
+)
+def test_blocks_in_tags_are_taken_out(text: str, rest: str) -> None:
+    assert without_context(text) == rest
+
+
+@pytest.mark.parametrize(
+    ("said", "status"), [("with 429", 429), ("with status 503", 503), ("", 500), ("7", 500)]
+)
+def test_a_failure_can_have_a_status(said: str, status: int) -> None:
+    assert status_in(Wish("fail", said)) == status
+
+
+@given(text=st.text(max_size=500))
+def test_any_text_has_wishes_or_none(text: str) -> None:
+    for turn in wishes_in(text):
+        assert turn
+        for wish in turn:
+            assert wish.verb in {*ACTING, "say", "think", "fail", "break off"}
+
+
+@pytest.mark.parametrize(
+    "piece", [" ", "<a>", "</a>", "`", "'", '"', "{", "and ", "the ", "then ", "please ", ", ", ". "]
+)
+def test_a_hostile_prompt_takes_no_longer_than_others(piece: str) -> None:
+    begun = time.perf_counter()
+    wishes_in("read " + piece * 1_000_000)
+    assert time.perf_counter() - begun < 2
