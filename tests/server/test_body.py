@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from dragoman.hub.errors import ClientProtocolError, RequestTooLarge
 from dragoman.server.body import ClientGone, decompressed, receive_body
 
-MESSAGES = [
+MESSAGES: list[dict[str, Any]] = [
     {"type": "http.request", "body": b"one ", "more_body": True},
     {"type": "http.request", "more_body": True},
     {"type": "http.request", "body": b"two"},

@@ -5,7 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.config.model import Secret, Server
-from dragoman.server.guard import NoKey, NotOurHost, check_key, check_origin, is_loopback
+from dragoman.hub.errors import ConfigError
+from dragoman.server.guard import (
+    NoKey,
+    NotOurHost,
+    check_exposure,
+    check_key,
+    check_origin,
+    is_loopback,
+)
 
 LOCAL = Server()
 GUARDED = Server(keys=(Secret("first-key"), Secret("second-key")))
@@ -77,6 +85,14 @@ def test_a_public_gateway_with_keys_takes_every_name_until_names_are_given() -> 
 def test_a_public_gateway_still_refuses_pages_of_other_origins() -> None:
     with pytest.raises(NotOurHost):
         check_origin({"host": "anything.example", "origin": "https://evil.example"}, PUBLIC)
+
+
+@pytest.mark.rule("R124")
+def test_only_loopback_can_be_served_without_keys() -> None:
+    check_exposure(LOCAL)
+    check_exposure(PUBLIC)
+    with pytest.raises(ConfigError, match="which others can reach"):
+        check_exposure(Server(host="192.0.2.1"))
 
 
 def test_without_keys_nobody_is_asked_for_one() -> None:

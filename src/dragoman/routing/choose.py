@@ -29,7 +29,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def choose(config: Config, model: str) -> Choice:
-    """A route of just this name, else `provider/model`, else the first pattern that fits, else the default."""
+    """A route of just this name, else `provider/model`, else the first pattern that fits, or the default."""
     for route in config.routes:
         if route.match == model:
             return _taken(route, model)

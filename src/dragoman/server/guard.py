@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from urllib.parse import parse_qs
 
 from dragoman.config.model import Server
-from dragoman.hub.errors import DragomanError
+from dragoman.hub.errors import ConfigError, DragomanError
 
 #: A host as it stands in `Host` and, behind the scheme, in `Origin`: a name or address, perhaps a port.
 _HOST = re.compile(r"(?:([A-Za-z0-9._-]+)|\[([0-9A-Fa-f:.]+)\])(?::\d{1,5})?")
@@ -33,6 +33,15 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def check_exposure(server: Server) -> None:
+    """Anything but loopback can be reached by strangers, so it needs a key."""
+    if not is_loopback(server.host) and not server.keys:
+        raise ConfigError(
+            f"server.host is {server.host!r}, which others can reach, and there is no client key",
+            hint='set server.keys = ["env:DRAGOMAN_KEY"], or listen on 127.0.0.1',
+        )
 
 
 def check_origin(headers: Mapping[str, str], server: Server) -> None:
