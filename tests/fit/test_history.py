@@ -112,7 +112,10 @@ def test_a_call_that_came_twice_is_sent_once() -> None:
 def test_a_result_without_a_call_is_kept_as_the_users_text() -> None:
     asked = request(USER, turn("tool", result("9", "found it")))
     after, losses = fitted(asked, "openai_chat")
-    assert shape(after.turns) == [["user", "Hi"], ["user", "[result of an unknown tool call]", "found it"]]
+    assert shape(after.turns) == [
+        ["user", "Hi"],
+        ["user", "[result of an unknown tool call]", "\n\nfound it"],
+    ]
     assert losses == ["result 9: a result without a call became text"]
 
 
@@ -258,6 +261,8 @@ def test_what_a_vendors_own_tool_did_becomes_text() -> None:
         "So.",
     ]
     assert [loss.split(":")[0] for loss in losses] == ["a", "b"]
+    joined = "".join(shape(fitted(asked, "openai_chat")[0].turns)[1][1:])
+    assert joined == '\n[web_search: {"query":"x"}]\n\n[web_search result]\nFound.\nSo.'
 
 
 @pytest.mark.rule("H49")

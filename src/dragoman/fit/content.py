@@ -31,11 +31,11 @@ def content(request: Request, target: Target, losses: Losses) -> Request:
                 return Text(text=block.text, at=block.at, cache=block.cache)
             case HostedCall() if foreign:
                 losses.add(block.at, f"what the vendor's own {block.tool} did became text")
-                return Text(text=f"[{block.tool}: {block.arguments}]", at=block.at)
+                return Text(text=_apart(f"[{block.tool}: {block.arguments}]", target), at=block.at)
             case HostedResult() if foreign:
                 losses.add(block.at, f"what the vendor's own {block.tool} found became text")
                 words = "failed" if block.is_error else "result"
-                return Text(text=f"[{block.tool} {words}]\n{block.text}", at=block.at)
+                return Text(text=_apart(f"[{block.tool} {words}]\n{block.text}", target), at=block.at)
             case Opaque() if foreign:
                 if block.text:
                     return Text(text=block.text, at=block.at, cache=block.cache)
@@ -52,6 +52,11 @@ def content(request: Request, target: Target, losses: Losses) -> Request:
 
     turns = [with_blocks(turn, edited(turn.blocks, turn, spoken)) for turn in request.turns]
     return with_turns(request, turns)
+
+
+def _apart(text: str, target: Target) -> str:
+    """Words that nobody said do not run into words that somebody did."""
+    return f"\n{text}\n" if target.joins_text else text
 
 
 def _marked(result: ToolResult) -> ToolResult:

@@ -90,8 +90,8 @@ class _History:
             step = _Step()
             self._items.append(step)
         blocks = [block for block in turn.blocks if not self._is_result(block, turn)]
-        if step.blocks and blocks and self._target.joins_text:
-            blocks[0] = parted(step.blocks[-1], blocks[0])
+        if step.blocks and blocks:
+            blocks[0] = self._parted(step.blocks[-1], blocks[0])
         step.turns.append(turn)
         for block in blocks:
             if type(block) is not ToolCall or self._is_new(block, step):
@@ -134,13 +134,21 @@ class _History:
         if not changed:
             self._items.append(turn)
         elif orphans or kept:
+            if orphans and kept:
+                kept[0] = self._parted(orphans[-1], kept[0])
             blocks = (*orphans, *kept)
             self._items.append(replace(turn, role="user", blocks=blocks, form="", extras={}))
 
     def _as_text(self, result: ToolResult) -> list[AnyBlock]:
         label = f"{ORPHAN} {result.name}".rstrip()
-        said = [block for block in result.content if not _says_nothing(block, self._target)]
-        return [Text(text=label, at=result.at), *said]
+        blocks: list[AnyBlock] = [Text(text=label, at=result.at)]
+        for block in result.content:
+            if not _says_nothing(block, self._target):
+                blocks.append(self._parted(blocks[-1], block))
+        return blocks
+
+    def _parted(self, before: AnyBlock, after: AnyBlock) -> AnyBlock:
+        return parted(before, after) if self._target.joins_text else after
 
     def _answered(self, result: ToolResult, turn: Turn) -> bool:
         """Put the result beside its call. A second result for the same call is dropped."""
