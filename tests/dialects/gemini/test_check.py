@@ -77,7 +77,7 @@ def test_an_empty_stream_is_refused() -> None:
         ({"functionCall": {"name": "", "args": {}}}, "functionCall.name is no name"),
         ({"functionCall": {"name": "a", "args": "{}"}}, "functionCall.args is no object"),
         ({"functionCall": {"name": "a", "id": 5}}, "functionCall.id is no text"),
-        ({"inlineData": {"data": "AAAA"}}, "inlineData.mimeType has the wrong type"),
+        ({"inlineData": {"mimeType": "image/png"}}, "inlineData.data has the wrong type"),
         ({"executableCode": {"code": "1"}}, "executableCode.language has the wrong type"),
     ],
 )

@@ -444,3 +444,32 @@ def test_a_body_after_a_comment_is_read_all_the_same() -> None:
         b"data: "
     )
     assert failure(b": waiting\n" + body).failure.kind == "overloaded"
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"0": None},
+        {"functionCall": 5},
+        {"inlineData": 5, "text": 5},
+        {"inlineData": {"mimeType": "image/png"}},
+        {"executableCode": {"code": 5}},
+        {"toolCall": {}},
+    ],
+)
+def test_a_part_that_says_nothing_is_skipped_and_counted(part: object) -> None:
+    heard = source()
+    assert blocks_of(chunk(part) + STOP, heard) == ()
+    assert [loss.path for loss in heard.losses] == ["parts[0]"]
+
+
+def test_of_a_part_with_data_of_several_kinds_one_is_told() -> None:
+    picture = {"inlineData": {"mimeType": "image/png", "data": "AAAA"}}
+    assert parts_of(through(chunk({"text": "a", **picture}) + STOP)) == [{"text": "a"}]
+    odd = {**picture, "fileData": {"fileUri": "x"}, "thought": "no", "thoughtSignature": "no base64"}
+    assert parts_of(through(chunk(odd) + STOP)) == [picture]
+
+
+def test_an_error_that_is_empty_is_none() -> None:
+    stream = frame({"error": None, "promptFeedback": 5}) + chunk({"text": "a"}, finishReason="STOP")
+    assert reply_of(through(stream)).blocks == (Text(text="a"),)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from dragoman.dialects.base import Json
+from dragoman.dialects.gemini.part_reader import stray_data
 from dragoman.dialects.gemini.partial_arguments import PartialArguments
 from dragoman.hub.content import Extras, ToolCall
 from dragoman.hub.errors import UpstreamProtocolError
@@ -13,12 +14,13 @@ NO_ID = "no-id"
 NO_ARGUMENTS = "no-args"
 
 _KNOWN_IN_CALL = frozenset({"id", "name", "args", "partialArgs", "willContinue"})
-_KNOWN_IN_PART = frozenset({"functionCall", "thoughtSignature"})
+_KNOWN_IN_PART = frozenset({"functionCall", "thought", "thoughtSignature"})
 
 
 def call_extras(part: Json, call: Json) -> Extras:
     """What a call's part says beyond our vocabulary; what stands inside `functionCall` stays in there."""
-    extras = {key: value for key, value in part.items() if key not in _KNOWN_IN_PART}
+    stray = stray_data(part, "functionCall")
+    extras = {key: value for key, value in part.items() if key not in _KNOWN_IN_PART and key not in stray}
     inside = {key: value for key, value in call.items() if key not in _KNOWN_IN_CALL}
     if inside:
         extras["functionCall"] = inside

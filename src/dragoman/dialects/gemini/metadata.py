@@ -10,6 +10,9 @@ from dragoman.dialects.gemini.spelling import camel
 from dragoman.hub.content import Extras
 
 KNOWN_IN_REPLY = frozenset({"candidates", "usageMetadata", "modelVersion", "responseId"})
+#: An `error` that is empty is none; to tell it again would make it one.
+_TYPES_IN_REPLY: dict[str, type | tuple[()]] = {"promptFeedback": dict, "createTime": str, "error": ()}
+_CONTENTS_WITHOUT_PARTS: tuple[Json, ...] = ({"role": "model"}, {"role": "model", "parts": []})
 _KNOWN_IN_CANDIDATE = frozenset({"content", "finishReason", "index"})
 
 #: Lists of which every chunk holds the share that belongs to its own text.
@@ -59,15 +62,15 @@ class Gathered:
         self.count(payload.get("usageMetadata"))
         if not payload.keys() <= KNOWN_IN_REPLY:
             for key, value in payload.items():
-                if key not in KNOWN_IN_REPLY:
+                if key not in KNOWN_IN_REPLY and isinstance(value, _TYPES_IN_REPLY.get(key, object)):
                     self._reply[key] = value
 
     def candidate(self, candidate: Json) -> Json:
         """Take in a candidate; gives back what it told beside its parts."""
         content = candidate.get("content")
         told: Json = {}
-        if isinstance(content, dict) and not content.get("parts"):
-            # Some replies have no parts and yet a content; it matters only if no parts come at all.
+        if isinstance(content, dict) and content in _CONTENTS_WITHOUT_PARTS:
+            # It matters only if no parts come at all.
             self._candidate["content"] = content
         if not candidate.keys() <= _KNOWN_IN_CANDIDATE:
             told = {key: value for key, value in candidate.items() if key not in _KNOWN_IN_CANDIDATE}

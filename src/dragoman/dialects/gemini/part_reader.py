@@ -7,6 +7,7 @@ kept whole in the extras, for Gemini clients; blocks have what others can use of
 from collections.abc import Callable
 
 from dragoman.dialects.base import Json
+from dragoman.dialects.gemini.signature import is_base64
 from dragoman.dialects.gemini.spelling import Spelling, camel, snake
 from dragoman.hub.content import AnyBlock, Extras, HostedCall, HostedResult, Media, MediaKind, Opaque
 from dragoman.wire.fields import Fields, encode
@@ -35,7 +36,13 @@ WHOLE = "@part"
 
 
 def family_of(name: str) -> str:
+    """The family of a declared tool."""
     return FAMILIES.get(name) or snake(name)
+
+
+def family_of_type(kind: str) -> str:
+    """The family of a tool that was called."""
+    return FAMILIES.get(kind) or kind.lower()
 
 
 def media_kind(media_type: str) -> MediaKind:
@@ -53,14 +60,15 @@ class PartReader:
     def read(self, part: Fields) -> AnyBlock:
         """The block that a part other than text, call or response is; the part's names are canonical."""
         values = part.rest()
-        if values.get("thought") is True:
-            # Pictures and code that were only thought of are no part of the answer.
-            return Opaque(kind="thought", value=dict(values), at=part.path)
+        whole = {name: dict(value) if isinstance(value, dict) else value for name, value in values.items()}
         for name, read in _READERS.items():
             if isinstance(values.get(name), dict):
-                return read(self, part)
+                block = read(self, part)
+                # Pictures and code that were only thought of are no part of the answer.
+                thought = whole.get("thought") is True
+                return Opaque(kind="thought", value=whole, at=part.path) if thought else block
         kind = next((name for name, value in values.items() if isinstance(value, dict)), "part")
-        return Opaque(kind=kind, value=dict(values), at=part.path)
+        return Opaque(kind=kind, value=whole, at=part.path)
 
     def inline(self, part: Fields) -> Media:
         blob = self._spelling.canonical(part.object("inlineData"))
@@ -91,39 +99,39 @@ class PartReader:
 
     def code(self, part: Fields) -> HostedCall:
         whole, code = _whole(part, "executableCode")
-        arguments = {name: code[name] for name in ("language", "code") if isinstance(code.get(name), str)}
+        arguments = {"language": code.text("language"), "code": code.text("code")}
         return self._hosted_call(part, whole, code, "code_execution", arguments)
 
     def code_result(self, part: Fields) -> HostedResult:
         whole, result = _whole(part, "codeExecutionResult")
-        output = result.get("output")
         return HostedResult(
-            call_id=_id(result) or self._last_call,
+            call_id=result.text_or("id", self._last_call),
             tool="code_execution",
-            text=output if isinstance(output, str) else "",
-            is_error=result.get("outcome") != OUTCOME_OK,
+            text=result.text_or("output", ""),
+            is_error=result.text("outcome") != OUTCOME_OK,
             at=part.path,
             extras=whole,
         )
 
     def tool_call(self, part: Fields) -> HostedCall:
         whole, call = _whole(part, "toolCall")
-        return self._hosted_call(part, whole, call, _family_of_type(call), call.get("args", {}))
+        tool = family_of_type(call.text("toolType"))
+        return self._hosted_call(part, whole, call, tool, call.raw("args", {}))
 
     def tool_response(self, part: Fields) -> HostedResult:
         whole, response = _whole(part, "toolResponse")
         return HostedResult(
-            call_id=_id(response) or self._last_call,
-            tool=_family_of_type(response),
-            text=encode(response.get("response", {})).decode(),
+            call_id=response.text_or("id", self._last_call),
+            tool=family_of_type(response.text("toolType")),
+            text=encode(response.raw("response", {})).decode(),
             at=part.path,
             extras=whole,
         )
 
     def _hosted_call(
-        self, part: Fields, whole: Extras, call: Json, tool: str, arguments: object
+        self, part: Fields, whole: Extras, call: Fields, tool: str, arguments: object
     ) -> HostedCall:
-        self._last_call = _id(call) or self._make_id()
+        self._last_call = call.maybe_text("id") or self._make_id()
         return HostedCall(
             id=self._last_call, tool=tool, arguments=encode(arguments).decode(), at=part.path, extras=whole
         )
@@ -147,18 +155,32 @@ def _extras(part: Fields, name: str, inner: Fields) -> Extras:
     return extras
 
 
-def _whole(part: Fields, name: str) -> tuple[Extras, Json]:
-    """The part as it came, for the extras, and its inner object to look at."""
+def _whole(part: Fields, name: str) -> tuple[Extras, Fields]:
+    """The part as it came, for the extras, and a copy of its inner object to take apart."""
     values = part.rest()
     inner = values[name]
-    return {WHOLE: values}, camel(inner) if isinstance(inner, dict) else {}
+    return {WHOLE: values}, part.child(dict(camel(inner)) if isinstance(inner, dict) else inner, name)
 
 
-def _id(value: Json) -> str:
-    given = value.get("id")
-    return given if isinstance(given, str) else ""
+#: A part holds one of these.
+_DATA = ("text", "functionCall", "functionResponse", *_READERS)
 
 
-def _family_of_type(value: Json) -> str:
-    kind = value.get("toolType", value.get("tool_type"))
-    return FAMILIES.get(kind) or kind.lower() if isinstance(kind, str) else "unknown"
+def stray_data(part: Json, kept: str = "") -> list[str]:
+    """The data of other kinds that a part holds beside the one that is kept."""
+    return [name for name in _DATA if name in part and name != kept]
+
+
+def cleaned(part: Json) -> Json | None:
+    """A whole part of a reply without what no client would take; None if nothing is left to tell."""
+    names = [name for name in _DATA if name in part]
+    kept = next((name for name in names if isinstance(part[name], dict)), "")
+    if not kept and (names or not any(isinstance(value, dict) for value in part.values())):
+        return None
+    signature = part.get("thoughtSignature")
+    dropped = {*stray_data(part, kept)}
+    if not isinstance(signature, str) or not is_base64(signature):
+        dropped.add("thoughtSignature")
+    if type(part.get("thought")) is not bool:
+        dropped.add("thought")
+    return {name: value for name, value in part.items() if name not in dropped}

@@ -69,6 +69,11 @@ def _count(raw: Json, name: str) -> int | None:
     return value if type(value) is int and value >= 0 else None
 
 
+def _is_wrong(name: str, value: object) -> bool:
+    """A count that is none. Clients would choke on it, and it says nothing."""
+    return name.endswith("TokenCount") and (type(value) is not int or value < 0)
+
+
 def _of_modality(raw: Json, name: str, modality: str) -> int | None:
     """The tokens of one modality in a list of details."""
     details = raw.get(name)
@@ -82,6 +87,7 @@ def _of_modality(raw: Json, name: str, modality: str) -> int | None:
 
 def read_usage(raw: Json) -> Usage:
     """The counts of `usageMetadata`, and all of it in the extras, so that Gemini clients see it unchanged."""
+    raw = {name: value for name, value in raw.items() if not _is_wrong(name, value)}
     candidates, thoughts = _count(raw, "candidatesTokenCount"), _count(raw, "thoughtsTokenCount")
     told = candidates is not None or thoughts is not None
     return Usage(

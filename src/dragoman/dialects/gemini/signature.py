@@ -34,7 +34,12 @@ UNSEALED = Seal("", "", "")
 
 def stands_alone(seal: Seal) -> bool:
     """Whether a seal can be written as it is. Others go into an envelope, damaged ones of Gemini's too."""
-    return seal.issuer == ISSUER and bool(_BASE64.fullmatch(seal.value)) and len(seal.value) % 4 == 0
+    return seal.issuer == ISSUER and is_base64(seal.value)
+
+
+def is_base64(value: str) -> bool:
+    """In either alphabet, padded."""
+    return bool(_BASE64.fullmatch(value)) and len(value) % 4 == 0
 
 
 def write_envelope(items: Sequence[Carried]) -> str:

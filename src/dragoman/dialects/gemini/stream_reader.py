@@ -12,7 +12,7 @@ from dragoman.dialects.gemini.errors import failure_of
 from dragoman.dialects.gemini.framing import ChunkReader
 from dragoman.dialects.gemini.grounding import SaidText, read_citations
 from dragoman.dialects.gemini.metadata import KNOWN_IN_REPLY, Gathered, seconds_of
-from dragoman.dialects.gemini.part_reader import PartReader
+from dragoman.dialects.gemini.part_reader import PartReader, cleaned, stray_data
 from dragoman.dialects.gemini.reasons import CAUSES, NO_REASON, NOT_BLOCKED, read_usage
 from dragoman.dialects.gemini.signature import BARE, native_seal
 from dragoman.dialects.gemini.spelling import Spelling, camel
@@ -159,11 +159,15 @@ class GeminiStreamReader(FrameReader):
         elif type(text) is str or part.keys() <= _OPEN_WORDS:
             self._read_signed_text(part)
         else:
-            self._read_whole_part(Fields(part, blame=UpstreamProtocolError), number)
+            self._read_whole_part(part, number)
 
-    def _read_whole_part(self, part: Fields, number: int) -> None:
+    def _read_whole_part(self, part: Json, number: int) -> None:
+        legal = cleaned(part)
+        if legal is None:
+            self.source.losses.add(f"parts[{number}]", "a part that says nothing was skipped")
+            return
         try:
-            block = self._parts.read(part)
+            block = self._parts.read(Fields(legal, blame=UpstreamProtocolError))
         except DragomanError as error:
             self.source.losses.add(f"parts[{number}]", f"a part was skipped: {error.message}")
             return
@@ -196,7 +200,8 @@ class GeminiStreamReader(FrameReader):
         thinking = part.get("thought") is True
         if isinstance(text, str) and text:
             self._say(text, thinking)
-        extras = {key: value for key, value in part.items() if key not in _OPEN_WORDS}
+        stray = stray_data(part, "text")
+        extras = {key: value for key, value in part.items() if key not in _OPEN_WORDS and key not in stray}
         seal = self._seal_of(part)
         joins = self._block >= 0 and not self._sealed and self._thinking is thinking
         if not joins and (seal is not None or extras):
