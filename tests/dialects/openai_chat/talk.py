@@ -56,12 +56,12 @@ def a_request(**fields: object) -> Request:
 
 
 def events_of(
-    *pieces: bytes, request: Request | None = None, losses: Losses | None = None, issuer: str = "openai_chat"
+    *pieces: bytes, request: Request | None = None, losses: Losses | None = None, model: str = "m"
 ) -> list[ReplyEvent]:
     """The events of a stream, each checked against the grammar."""
     source = Source(
-        issuer=issuer,
-        model="m",
+        issuer="openai_chat",
+        model=model,
         ids=Ids("test"),
         losses=Losses() if losses is None else losses,
         request=request,

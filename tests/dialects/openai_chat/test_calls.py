@@ -396,6 +396,18 @@ def test_arguments_behind_a_closed_call_are_a_loss() -> None:
     assert [loss.reason for loss in losses] == ["arguments that followed a whole tool call were dropped"]
 
 
+def test_very_long_arguments_are_exact() -> None:
+    text = '{"a":"' + "x" * (2 * assembling.WATCHED) + '"}'
+    pieces = [text[start : start + 50_000] for start in range(0, len(text), 50_000)]
+    found = calls_of(
+        calls(call(0, id="a", name="Write", arguments="")),
+        *(calls(call(0, arguments=piece)) for piece in pieces),
+        calls(call(1, id="b", name="Read", arguments="{}")),
+        END,
+    )
+    assert [each.arguments for each in found] == [text, "{}"]
+
+
 def test_calls_without_names_cannot_fill_the_memory() -> None:
     piece = calls(call(0, id="a", arguments="x" * 1024 * 1024))
     events = events_of(*([piece] * (assembling.HELD // (1024 * 1024) + 1)))

@@ -234,3 +234,26 @@ def test_reasoning_goes_back_as_text_only_to_targets_that_want_it() -> None:
     assert [loss.path for loss in losses] == ["here"]
     replayed = DIALECT.write_request(request, Target(dialect="openai_chat", replay_reasoning=True), Losses())
     assert list_of(replayed["messages"])[0]["reasoning_content"] == "a\n\nb"
+
+
+def test_a_seal_names_the_model_of_the_reply_where_nobody_else_does() -> None:
+    entry = {"type": "reasoning.encrypted", "data": "e"}
+    events = events_of(chunk({"reasoning_details": [entry]}), finish(), DONE, model="")
+    (sealed,) = [event.seal for event in events if isinstance(event, SealAttached)]
+    assert (sealed.issuer, sealed.model) == ("openai_chat", "m")
+
+
+@pytest.mark.parametrize(("seal", "field"), [(GOOGLE, "extra_content"), (FOREIGN, "reasoning_details")])
+def test_a_call_that_opens_with_its_seal_carries_it(seal: Seal, field: str) -> None:
+    block = ToolCall(id="c", name="Read", arguments="{}", seal=seal)
+    stream = written(reply(BlockOpened(0, block), BlockClosed(0), cause="tool_calls"))
+    assert field.encode() in stream
+    assert DIALECT.check_stream(stream) == []
+
+
+def test_an_envelope_without_items_leaves_plain_thought() -> None:
+    details = [{"type": "reasoning.encrypted", "data": wrap([])}]
+    (turn,) = read({"role": "assistant", "reasoning_content": "said", "reasoning_details": details})
+    assert turn.blocks == (
+        Reasoning(parts=("said",), raw=True, at="messages[0].reasoning_content", form="reasoning_content"),
+    )

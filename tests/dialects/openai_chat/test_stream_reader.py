@@ -2,6 +2,8 @@
 
 import pytest
 
+from dragoman.dialects.base import Audience
+from dragoman.dialects.openai_chat import DIALECT
 from dragoman.hub.builder import CUT_OFF_MESSAGE
 from dragoman.hub.content import Citation, Media, Opaque, Reasoning, Refusal, Text
 from dragoman.hub.events import (
@@ -24,8 +26,10 @@ from tests.dialects.openai_chat.talk import (
     finish,
     frame,
     kinds_of,
+    message_of,
     reply_of,
     usage,
+    written,
 )
 
 HELLO = chunk({"role": "assistant", "content": ""}) + chunk({"content": "Hello."})
@@ -379,6 +383,25 @@ def test_annotations_become_citations_of_the_block_they_stand_on() -> None:
     last = reply.blocks[-1]
     assert isinstance(last, Text)
     assert last.citations == (Citation(url="https://example.org", title="T", start=2, end=5),)
+
+
+def test_annotations_of_an_unknown_type_or_without_a_text_reach_clients_of_this_dialect() -> None:
+    odd, late = {"type": "file_citation", "file_citation": {}}, {"type": "late"}
+    events = events_of(
+        chunk({"content": "a", "annotations": [odd, 5]}),
+        calls(call(0, id="a", name="Read", arguments="{}")),
+        chunk({"annotations": [late]}),
+        finish(),
+        DONE,
+    )
+    stream = written(events, Audience(upstream="openai_chat"))
+    assert message_of(stream)["annotations"] == [odd, late]
+    assert DIALECT.check_stream(stream) == []
+
+
+def test_too_many_answers_end_the_reply() -> None:
+    many = [chunk({"role": "assistant", "content": "x"}, index=index) for index in range(200)]
+    assert isinstance(events_of(*many, finish(), DONE)[-1], ReplyFailed)
 
 
 def test_generated_images_are_media() -> None:

@@ -102,12 +102,22 @@ def is_object(text: str) -> bool:
 
 
 class CallAssembler:
-    """Turns entries of `tool_calls` into blocks of the builder. `interrupt` ends what was being said."""
+    """Turns entries of `tool_calls` into blocks of the builder.
 
-    def __init__(self, source: Source, builder: ReplyBuilder, interrupt: Callable[[], None]) -> None:
+    `interrupt` ends what was being said; `seal_of` makes the upstream's seal of a signature.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        builder: ReplyBuilder,
+        interrupt: Callable[[], None],
+        seal_of: Callable[[str], Seal],
+    ) -> None:
         self._source = source
         self._builder = builder
         self._interrupt = interrupt
+        self._seal_of = seal_of
         self._slots: dict[tuple[int, int], Call] = {}
         self._by_id: dict[str, Call] = {}
         self._held: list[Call] = []
@@ -247,7 +257,7 @@ class CallAssembler:
             call.pieces = []
 
     def _seal(self, call: Call, signature: str) -> None:
-        seal = Seal(self._source.issuer, self._source.model, signature)
+        seal = self._seal_of(signature)
         if call.block < 0:
             call.seal = seal
         else:

@@ -37,7 +37,9 @@ class DeltaReader:
     def __init__(self, source: Source, builder: ReplyBuilder) -> None:
         self._source = source
         self._builder = builder
-        self.calls = CallAssembler(source, builder, self.hush)
+        self.calls = CallAssembler(source, builder, self.hush, self._seal_of)
+        #: The model that the reply names, for seals of an upstream whose model is not known otherwise.
+        self.model = ""
         self.voice = -1
         self.kind: type[AnyBlock] | None = None
         self.visible = 0
@@ -116,9 +118,12 @@ class DeltaReader:
             self._begin(Reasoning(form=form, raw=raw), form if form in TEXT_FIELDS else "")
         self._builder.append(self.voice, text)
 
+    def _seal_of(self, value: str) -> Seal:
+        return Seal(self._source.issuer, self._source.model or self.model, value)
+
     def _seal(self, thought: Thought) -> None:
         """A seal ends the thought it stands on; what follows is another one."""
-        seal = Seal(self._source.issuer, self._source.model, thought.seal)
+        seal = self._seal_of(thought.seal)
         if self.kind is not Reasoning:
             self._begin(Reasoning(redacted=thought.redacted), "")
         self._builder.seal(self.voice, seal)

@@ -130,10 +130,11 @@ class ChatStreamReader(FrameReader):
             }
             extras["delta"] = self._shape
         created = payload.get("created")
+        self._deltas.model = text_of(payload.get("model"))
         self.builder.start(
             ReplyStarted(
                 id=text_of(payload.get("id")),
-                model=text_of(payload.get("model")),
+                model=self._deltas.model,
                 created=created if type(created) is int else 0,
                 extras=extras,
             )

@@ -301,13 +301,15 @@ class ChatStreamWriter:
         later = object_of(extras.get("chunk"))
         if later:
             self._frames.learn(later)
-        delta = object_of(extras.get("delta"))
+        delta = dict(object_of(extras.get("delta")))
+        late = delta.pop("annotations", None)
+        annotations = [*self._annotations, *(late if isinstance(late, list) else ())]
         if delta:
             written += self._frames.delta(delta)
         if event.explanation and event.cause == "refusal" and not self._refused:
             written += self._frames.delta({"refusal": event.explanation})
-        if self._annotations:
-            written += self._frames.delta({"annotations": self._annotations})
+        if annotations:
+            written += self._frames.delta({"annotations": annotations})
         choice: Json = {
             "index": 0,
             "delta": {},
