@@ -501,6 +501,13 @@ def test_a_search_for_tools_is_the_clients_only_if_it_says_so() -> None:
     assert isinstance(theirs, Opaque)
 
 
+def test_a_shell_in_a_container_of_the_vendors_is_not_the_clients_to_run() -> None:
+    item = {"id": "sh_1", "type": "shell_call", "call_id": "c", "action": {"commands": ["ls"]}}
+    for environment, kind in (({"type": "local"}, ToolCall), ({"type": "container_reference"}, Opaque)):
+        (block,) = reply_of(created(), done({**item, "environment": environment}), completed()).blocks
+        assert isinstance(block, kind)
+
+
 @pytest.mark.rule("P73")
 def test_deltas_of_a_long_text_each_become_one_event() -> None:
     deltas = [text_delta(f"{number} ") for number in range(2000)]

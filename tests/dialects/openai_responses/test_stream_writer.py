@@ -564,6 +564,43 @@ def test_ids_of_a_server_that_has_no_prefixes_get_them() -> None:
     assert output_of(DIALECT.collect(stream))[0]["id"] == "msg_0123456789"
 
 
+def test_a_message_of_several_parts_stays_one_whatever_its_id_and_its_parts() -> None:
+    parts: list[Json] = [
+        {"type": "output_text", "text": "One.", "annotations": [], "logprobs": []},
+        {"type": "of_tomorrow", "shape": [1]},
+        {"type": "output_text", "text": "Two.", "annotations": [], "logprobs": []},
+        {"type": "refusal", "refusal": "No."},
+    ]
+    for item_id in ("msg_1", "0123456789", None):
+        item = {"id": item_id, "type": "message", "role": "assistant", "content": parts}
+        stream = DIALECT.explode({"id": "resp_1", "status": "completed", "output": [item]})
+        assert DIALECT.check_stream(stream) == []
+        (message,) = output_of(DIALECT.collect(stream))
+        assert message["content"] == parts
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        {"id": "ws_1", "type": "web_search_call", "status": "searching", "action": None},
+        {"id": "tsc_1", "type": "tool_search_call", "execution": 5, "arguments": "x"},
+        {"id": "mcp_1", "type": "mcp_call", "status": "failed", "error": "boom", "name": "x"},
+        {"id": "cu_1", "type": "computer_call", "call_id": "c", "status": "completed"},
+        {"id": "fc_1", "type": "function_call", "name": "x", "call_id": "c", "status": 5, "arguments": 5},
+        {"id": "lsh_1", "type": "local_shell_call", "call_id": "c", "action": "rm"},
+        {"id": 5, "type": "reasoning", "summary": "x", "status": []},
+        {"type": "message", "role": 5, "content": "x", "status": "queued"},
+        {"type": 5},
+        {},
+    ],
+)
+@pytest.mark.rule("C11")
+def test_a_strange_item_of_this_dialect_still_makes_a_legal_stream(item: Json) -> None:
+    stream = DIALECT.explode({"id": "resp_1", "status": "completed", "output": [item], "store": "x"})
+    assert DIALECT.check_stream(stream) == []
+    assert types(stream)[-1] == "completed"
+
+
 def test_a_raw_cause_of_our_own_is_told_again() -> None:
     events: list[ReplyEvent] = [ReplyStarted(), ReplyFinished(cause="other", raw_cause="steered")]
     mine = DIALECT.collect(write(events, Audience(upstream="openai_responses")))

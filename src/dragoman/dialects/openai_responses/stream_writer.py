@@ -205,7 +205,7 @@ class ResponsesStreamWriter:
         head = self._extras(block).get(ITEM)
         extras: Extras = head if isinstance(head, dict) else {}
         held, said = self._held, b""
-        if held is not None and held.id == extras.get("id"):
+        if held is not None and held.extras.get("id") == extras.get("id"):
             message = held
         else:
             said = self._let_go()

@@ -95,5 +95,10 @@ CALL_OF_OUTPUT: dict[str, CallItem] = {call.output: call for call in CALL_ITEMS}
 
 
 def is_for_client(item_type: str, item: Extras) -> bool:
-    """Whether a call or its output is the client's to run: the vendor searches for tools by itself, too."""
-    return item_type not in ("tool_search_call", "tool_search_output") or item.get("execution") == "client"
+    """Whether a call or its output is the client's: the vendor has a tool search and shells of its own."""
+    if item_type in ("tool_search_call", "tool_search_output"):
+        return item.get("execution") == "client"
+    environment = item.get("environment")
+    if item_type == "shell_call" and isinstance(environment, dict):
+        return environment.get("type") == "local"
+    return True
