@@ -124,3 +124,15 @@ def test_ids_are_legal_unique_and_equal_on_call_and_result(ids: list[str], diale
     for asked, answered in pairs:
         assert asked == answered
         assert is_legal_id(asked, target_for(dialect, call_id_exact=exact))
+
+
+def test_an_id_that_cannot_be_coded_still_gets_a_safe_one() -> None:
+    assert SAFE.fullmatch(ClientIds(frozenset()).client_id("\ud800"))
+
+
+@pytest.mark.rule("H16")
+def test_at_home_a_result_without_a_call_gets_a_legal_id_as_well() -> None:
+    asked = request(turn("tool", result("a b c")), turn("tool", result("abcdefgh1")), dialect="openai_chat")
+    first, second = results(fitted(asked, "openai_chat", call_id_exact=9)[0].turns)
+    assert re.fullmatch(r"[a-z0-9]{9}", first)
+    assert second == "abcdefgh1"

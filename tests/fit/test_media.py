@@ -105,3 +105,12 @@ def test_at_home_the_same_passes_heed_what_the_profile_says() -> None:
     asked = request(turn("user", IMAGE), dialect="openai_chat")
     assert fitted(asked, "openai_chat")[0] is asked
     assert shape(fitted(asked, "openai_chat", images=False)[0].turns) == [["user", "[image left out]"]]
+
+
+@pytest.mark.rule("H20")
+def test_at_home_an_image_moves_behind_the_results_of_its_own_turn() -> None:
+    asked = request(turn("user", "So?", result("1", IMAGE)), dialect="anthropic")
+    after, _ = fitted(asked, "anthropic", media_in_results=False)
+    assert shape(after.turns) == [
+        ["user", "result 1: [image: see the next message]", "The image that call 1 returned:", "Media", "So?"]
+    ]

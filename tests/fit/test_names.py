@@ -180,3 +180,20 @@ def test_names_are_legal_and_different_and_lead_back(tools: list[Tool], dialect:
         known = mapping.known[wire]
         if tool.kind in ("function", "custom"):
             assert (known.namespace, known.name) == (tool.namespace, tool.name)
+
+
+@pytest.mark.rule("H26")
+def test_at_home_built_in_tools_keep_their_names_whatever_the_limit() -> None:
+    shell = Tool(name="local_shell", kind="local_shell")
+    used = ToolCall(id="1", name="local_shell", kind="local_shell", arguments="{}")
+    asked = request(
+        turn("user", "Hi"),
+        turn("assistant", used),
+        turn("tool", result("1")),
+        tools=(shell, function("a" * 30)),
+        dialect="openai_responses",
+    )
+    after, _ = fitted(asked, "openai_responses", tool_name_limit=20)
+    assert [len(tool.name) for tool in after.tools] == [11, 20]
+    assert after.tools[0] is shell
+    assert after.turns[1].blocks == (used,)

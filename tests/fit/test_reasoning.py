@@ -140,3 +140,26 @@ def test_at_home_only_what_the_profile_names_is_changed() -> None:
     clamped = fitted(asked, "anthropic", efforts=("low", "high"))[0].reasoning
     assert clamped
     assert clamped.effort == "high"
+
+
+@pytest.mark.rule("H11")
+def test_a_server_that_knows_no_efforts_is_told_none() -> None:
+    assert wish_at("openai_chat", ReasoningWish(effort="high", show=True), efforts=()) == ReasoningWish(
+        show=True
+    )
+    assert wish_at("openai_chat", OFF, efforts=()) == OFF
+    assert (
+        wish_at("openai_chat", ReasoningWish(effort="high"), reasoning="level", efforts=()) == ReasoningWish()
+    )
+
+
+@pytest.mark.rule("P44")
+@pytest.mark.parametrize("last", ["text", "call"])
+def test_only_calls_that_are_being_answered_need_their_reasoning(last: str) -> None:
+    spoken = [turn("assistant", call("1")), turn("tool", result("1")), turn("user", "Go on")]
+    if last == "text":
+        spoken = [turn("assistant", "Well."), turn("user", "Go on")]
+    asked = request(turn("user", "Hi"), *spoken, reasoning=ReasoningWish(effort="low"), max_tokens=64_000)
+    after, _ = fitted(asked, "anthropic", reasoning="budget", alternation=False)
+    assert after.reasoning
+    assert after.reasoning.mode == "on"

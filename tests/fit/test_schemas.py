@@ -115,6 +115,27 @@ def test_no_members_are_no_schema_in_the_subset() -> None:
         ({"type": "string", "format": "date-time"}, {"type": "string", "format": "date-time"}),
         ({"type": "object", "additionalProperties": False}, {"type": "object"}),
         ({"type": "array"}, {"type": "array", "items": {"type": "string"}}),
+        (
+            {"type": "object", "additionalProperties": {"type": "string"}},
+            {"type": "object", "description": '(other members: {"type":"string"})'},
+        ),
+        (
+            {"type": "array", "items": [{"type": "string"}]},
+            {"type": "array", "items": {"type": "string"}, "description": '(items: [{"type":"string"}])'},
+        ),
+        (
+            {
+                "type": "object",
+                "properties": {"a": {"type": "string"}},
+                "required": ["a"],
+                "allOf": [{"properties": {"a": {}, "b": {"type": "number"}}, "required": ["a", "b"]}, True],
+            },
+            {
+                "type": "object",
+                "properties": {"a": {"type": "string"}, "b": {"type": "number"}},
+                "required": ["a", "b"],
+            },
+        ),
         (True, {"type": "string", "description": "(any JSON value)"}),
         ({}, {"type": "string", "description": "(any JSON value)"}),
         (

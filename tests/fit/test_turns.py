@@ -79,3 +79,9 @@ def test_a_begun_answer_stays_where_it_can_be_continued_without_trailing_blanks(
 def test_at_home_a_begun_answer_is_left_to_the_vendor() -> None:
     asked = prefilled("anthropic")
     assert fitted(asked, "anthropic")[0] is asked
+
+
+@pytest.mark.rule("H44")
+def test_a_begun_answer_that_ends_well_is_not_touched() -> None:
+    asked = request(USER, turn("assistant", "The answer"))
+    assert fitted(asked, "openai_chat", prefill=True)[0].turns == asked.turns

@@ -76,6 +76,7 @@ def _clamped(effort: Effort, known: tuple[Effort, ...], request: Request, losses
     """`none` is a wish of its own: no amount of thinking is near it."""
     known = tuple(other for other in known if other != "none")
     if not known:
+        losses.add(request.path_of("reasoning"), "the target knows no efforts")
         return None
     clamped = nearest(effort, known)
     if clamped != effort:

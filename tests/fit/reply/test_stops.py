@@ -179,3 +179,19 @@ def test_any_reply_stays_grammatical_and_does_not_depend_on_the_pieces(
     out = through([StopsStage(stops)], events)
     assert fold(through([StopsStage(stops)], data.draw(recut(events)))) == fold(out)
     assert fold(joined(out)) == fold(out)
+
+
+@pytest.mark.rule("H55")
+def test_a_text_beside_the_one_that_is_cut_ends_with_it() -> None:
+    events: list[ReplyEvent] = [
+        ReplyStarted(),
+        BlockOpened(0, Text(text="")),
+        BlockOpened(1, Text(text="")),
+        TextDelta(0, "a E"),
+        TextDelta(1, "b END"),
+        TextDelta(0, "c"),
+        BlockClosed(0),
+        BlockClosed(1),
+        ReplyFinished(cause="end"),
+    ]
+    assert fold(through([StopsStage(("END",))], events)).blocks == (Text(text="a E"), Text(text="b "))
