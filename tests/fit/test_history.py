@@ -169,7 +169,7 @@ def test_a_second_result_does_not_reach_back_to_an_older_call_with_its_id() -> N
 
 
 @pytest.mark.rule("H21", "R39")
-@pytest.mark.parametrize("dialect", ["openai_chat", "openai_responses", "gemini"])
+@pytest.mark.parametrize("dialect", ["openai_chat", "openai_responses"])
 def test_an_error_is_told_in_the_text_where_there_is_no_flag(dialect: str) -> None:
     asked = request(
         USER,

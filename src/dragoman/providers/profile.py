@@ -305,7 +305,6 @@ DIALECT_FACTS: Mapping[str, Mapping[str, object]] = {
         "tool_name_letter_first": True,
         "choices": frozenset({"auto", "required", "none", "named", "allowed"}),
         "parallel_control": False,
-        "error_flag": False,
         "strict_results": True,
         "result_names": True,
         "system": "leading",
