@@ -58,7 +58,7 @@ def test_a_request_without_a_host_is_refused() -> None:
         check_origin({}, LOCAL)
 
 
-@pytest.mark.parametrize("origin", ["https://evil.example", "null", "", "file://", "http://user@localhost"])
+@pytest.mark.parametrize("origin", ["https://evil.example", "null", "", "ftp://x", "http://user@localhost"])
 def test_a_page_of_another_origin_is_refused_even_under_our_name(origin: str) -> None:
     with pytest.raises(NotOurHost, match="origin"):
         check_origin({"host": "localhost", "origin": origin}, LOCAL)

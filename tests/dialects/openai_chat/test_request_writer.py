@@ -26,11 +26,11 @@ from dragoman.providers.profile import Profile, Target, target_of
 from tests.dialects.openai_chat.talk import list_of
 
 SERVER = target_of(Profile(dialect="openai_chat"), "anthropic")
-READ = ToolCall(id="toolu_abc123", name="Read", arguments='{"file_path":"/tmp/hello.py"}')
+READ = ToolCall(id="toolu_abc123", name="Read", arguments='{"file_path":"/home/user/hello.py"}')
 READ_CALL = {
     "id": "toolu_abc123",
     "type": "function",
-    "function": {"name": "Read", "arguments": '{"file_path":"/tmp/hello.py"}'},
+    "function": {"name": "Read", "arguments": '{"file_path":"/home/user/hello.py"}'},
 }
 TOOL = Tool(name="Read", description="Reads.", schema={"type": "object", "properties": {"p": {}}})
 
