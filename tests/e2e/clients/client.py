@@ -1,0 +1,109 @@
+"""What a client is to the tests: a name, the dialect it speaks, its tools, and a way to run it headless."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from tests.e2e.upstream.script import Grip
+
+ROOT = Path(__file__).resolve().parents[3]
+CLIENTS = ROOT / ".clients"
+BINARIES = CLIENTS / "node_modules" / ".bin"
+SECONDS_FOR_A_RUN = 110.0
+CLIENT_KEY = "client-key-0001"
+
+
+class Errand(msgspec.Struct, frozen=True, kw_only=True):
+    """What a client is sent out to do, and where."""
+
+    #: The root of the API, without a version.
+    url: str
+    key: str
+    prompt: str
+    #: A folder of its own, so that it finds no settings, keys or history of anybody.
+    home: Path
+    #: The folder it works in, below its home.
+    project: Path
+    model: str = ""
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    #: None if it had to be stopped.
+    exit: int | None
+    #: The last thing the client said to its user.
+    text: str
+    #: Everything it printed.
+    output: str
+
+
+class Client(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    dialect: str
+    model: str
+    grips: Mapping[str, Grip]
+    run: Callable[["Client", Errand], Awaitable[Outcome]]
+    #: Whether it makes several calls at once.
+    is_parallel: bool = True
+    #: Whether it echoes opaque reasoning state, so that a model's seals survive the round trip.
+    carries_seals: bool = True
+
+
+async def execute(
+    command: list[str], errand: Errand, environment: Mapping[str, str]
+) -> tuple[int | None, str, str]:
+    """Run a command in the errand's home; its exit status (None after the time limit), output and errors."""
+    base = {
+        "PATH": f"{CLIENTS / 'bin'}{os.pathsep}{os.environ['PATH']}",
+        "HOME": str(errand.home),
+        "LANG": "C.UTF-8",
+        "TMPDIR": str(errand.home / "scratch"),
+        "NO_COLOR": "1",
+    }
+    (errand.home / "scratch").mkdir(exist_ok=True)
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        cwd=errand.project,
+        env=base | dict(environment),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,
+    )
+    try:
+        out, err = await asyncio.wait_for(process.communicate(), SECONDS_FOR_A_RUN)
+    except TimeoutError:
+        _end_group(process.pid)
+        out, err = await process.communicate()
+        return None, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
+    _end_group(process.pid)
+    return process.returncode, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
+
+
+def _end_group(leader: int) -> None:
+    """End what the client started and left behind; the group is our own, made for this run."""
+    try:
+        os.killpg(leader, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def json_lines(output: str) -> list[dict[str, object]]:
+    """The lines of a client's output that are JSON objects."""
+    found = []
+    for line in output.splitlines():
+        try:
+            value = msgspec.json.decode(line)
+        except msgspec.DecodeError:
+            continue
+        if isinstance(value, dict):
+            found.append(value)
+    return found

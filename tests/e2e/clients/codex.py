@@ -1,0 +1,54 @@
+"""Codex, in the three tool layouts that it chooses by the model's name."""
+
+from tests.e2e.clients.client import BINARIES, Client, Errand, Outcome, execute, json_lines, write
+from tests.e2e.upstream.script import Grip
+
+CONFIG = """\
+model_provider = "gateway"
+check_for_update_on_startup = false
+[analytics]
+enabled = false
+[model_providers.gateway]
+name = "gateway"
+base_url = "{url}/v1"
+env_key = "GATEWAY_KEY"
+wire_api = "responses"
+"""
+SHELL = {
+    "read": Grip(tool="exec_command", argument="cmd", template="cat {}"),
+    "run": Grip(tool="exec_command", argument="cmd"),
+    "image": Grip(tool="view_image", argument="path"),
+}
+PATCH = "*** Begin Patch\n*** Add File: patched.txt\n+{}\n*** End Patch\n"
+WITH_PATCH = SHELL | {"patch": Grip(tool="apply_patch", template=PATCH)}
+SCRIPT = 'const result = await tools.exec_command({cmd: "{}"});\ntext(result.output);\n'
+CODE = {
+    "read": Grip(tool="exec", template=SCRIPT.replace("{}", "cat {}")),
+    "run": Grip(tool="exec", template=SCRIPT),
+}
+
+
+async def run(client: Client, errand: Errand) -> Outcome:
+    folder = errand.home / ".codex"
+    write(folder / "config.toml", CONFIG.replace("{url}", errand.url))
+    last = errand.home / "last-message.txt"
+    options = ["--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"]
+    command = [str(BINARIES / "codex"), "exec", *options, "-m", errand.model, "-o", str(last)]
+    command += ["-i", "pixel.png", "--", errand.prompt]
+    environment = {"CODEX_HOME": str(folder), "GATEWAY_KEY": errand.key}
+    status, out, err = await execute(command, errand, environment)
+    text = last.read_text(encoding="utf-8") if last.exists() else ""
+    if not json_lines(out):
+        text = ""
+    return Outcome(exit=status, text=text, output=out + err)
+
+
+def codex(name: str, model: str, grips: dict[str, Grip], *, is_parallel: bool = True) -> Client:
+    return Client(
+        name=name, dialect="openai_responses", model=model, grips=grips, run=run, is_parallel=is_parallel
+    )
+
+
+CODEX_PLAIN = codex("codex-unknown-model", "some-model", SHELL)
+CODEX_PATCHING = codex("codex-gpt-5.5", "gpt-5.5", WITH_PATCH)
+CODEX_SCRIPTING = codex("codex-gpt-6.1-sol", "gpt-6.1-sol", CODE, is_parallel=False)

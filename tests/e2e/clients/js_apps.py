@@ -1,0 +1,64 @@
+"""Small agents on the JavaScript SDKs, each a program for Node."""
+
+import shutil
+from pathlib import Path
+
+from tests.e2e.clients.client import CLIENTS, Client, Errand, Outcome, execute
+from tests.e2e.clients.python_tools import GRIPS
+
+PROGRAMS = Path(__file__).resolve().parents[1] / "js"
+
+
+async def _run(program: str, dialect: str, errand: Errand) -> Outcome:
+    # Node looks for packages beside the program, so the program goes where the packages can be linked.
+    for source in (PROGRAMS / program, PROGRAMS / "tools.mjs"):
+        shutil.copy(source, errand.home)
+    (errand.home / "node_modules").symlink_to(CLIENTS / "node_modules")
+    environment = {
+        "URL_ROOT": errand.url,
+        "KEY": errand.key,
+        "MODEL": errand.model,
+        "PROMPT": errand.prompt,
+        "DIALECT": dialect,
+    }
+    command = [str(CLIENTS / "bin" / "node"), str(errand.home / program)]
+    status, out, err = await execute(command, errand, environment)
+    return Outcome(exit=status, text=out.strip(), output=out + err)
+
+
+async def run_vendor(client: Client, errand: Errand) -> Outcome:
+    return await _run(f"{client.dialect}.mjs", client.dialect, errand)
+
+
+async def run_ai_sdk(client: Client, errand: Errand) -> Outcome:
+    return await _run("ai_sdk.mjs", client.dialect, errand)
+
+
+MODELS = {
+    "anthropic": "some-model",
+    "openai_chat": "some-model",
+    "openai_responses": "gpt-5.5",
+    "gemini": "gemini-3-pro-preview",
+}
+JS_APPS = tuple(
+    Client(
+        name=f"js-{dialect}",
+        dialect=dialect,
+        model=model,
+        grips=GRIPS,
+        run=run_vendor,
+        carries_seals=dialect != "openai_chat",
+    )
+    for dialect, model in MODELS.items()
+)
+AI_SDK_APPS = tuple(
+    Client(
+        name=f"ai-sdk-{dialect}",
+        dialect=dialect,
+        model=model,
+        grips=GRIPS,
+        run=run_ai_sdk,
+        carries_seals=dialect != "openai_chat",
+    )
+    for dialect, model in MODELS.items()
+)

@@ -1,0 +1,182 @@
+"""Small agents on the vendors' Python SDKs: each loops until the model calls no more tools."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anthropic
+import msgspec
+import openai
+from google import genai
+
+from tests.e2e.clients.client import SECONDS_FOR_A_RUN, Client, Errand, Outcome
+from tests.e2e.clients.python_tools import GRIPS, SYSTEM, Done, functions, use
+
+App = Callable[[Errand], Awaitable[str]]
+
+
+async def messages(errand: Errand) -> str:
+    async with anthropic.AsyncAnthropic(base_url=errand.url, api_key=errand.key, max_retries=0) as client:
+        history: list[Any] = [{"role": "user", "content": errand.prompt}]
+        while True:
+            async with client.messages.stream(
+                model=errand.model,
+                max_tokens=8192,
+                system=SYSTEM,
+                thinking={"type": "enabled", "budget_tokens": 2048},
+                tools=_any(functions("input_schema")),
+                messages=history,
+            ) as stream:
+                reply = await stream.get_final_message()
+            history.append({"role": "assistant", "content": reply.content})
+            calls = [block for block in reply.content if block.type == "tool_use"]
+            if not calls:
+                return "".join(block.text for block in reply.content if block.type == "text")
+            results = [await _message_result(call, errand) for call in calls]
+            history.append({"role": "user", "content": results})
+
+
+async def _message_result(call: Any, errand: Errand) -> dict[str, Any]:
+    done = await use(call.name, call.input, errand.project)
+    source = {"type": "base64", "media_type": "image/png", "data": done.image}
+    content: Any = [{"type": "image", "source": source}] if done.image else done.text
+    return {"type": "tool_result", "tool_use_id": call.id, "content": content, "is_error": done.failed}
+
+
+async def chat(errand: Errand) -> str:
+    tools = [{"type": "function", "function": one | {"strict": True}} for one in functions("parameters")]
+    async with openai.AsyncOpenAI(base_url=f"{errand.url}/v1", api_key=errand.key, max_retries=0) as client:
+        history: list[Any] = [
+            {"role": "system", "content": SYSTEM},
+            {"role": "user", "content": errand.prompt},
+        ]
+        while True:
+            async with client.chat.completions.stream(
+                model=errand.model,
+                messages=history,
+                tools=_any(tools),
+                stream_options={"include_usage": True},
+            ) as stream:
+                completion = await stream.get_final_completion()
+            reply = completion.choices[0].message
+            history.append(reply)
+            if not reply.tool_calls:
+                return reply.content or ""
+            pictures = []
+            for call in reply.tool_calls:
+                arguments = msgspec.json.decode(call.function.arguments)
+                done = await use(call.function.name, arguments, errand.project)
+                history.append({"role": "tool", "tool_call_id": call.id, "content": done.text})
+                pictures += _chat_picture(done)
+            if pictures:
+                history.append({"role": "user", "content": pictures})
+
+
+def _chat_picture(done: Done) -> list[dict[str, Any]]:
+    """Tool messages hold no images here, so that an application shows them afterwards."""
+    url = f"data:image/png;base64,{done.image}"
+    return [{"type": "image_url", "image_url": {"url": url}}] if done.image else []
+
+
+async def responses(errand: Errand) -> str:
+    tools = [{"type": "function", "strict": True, **one} for one in functions("parameters")]
+    async with openai.AsyncOpenAI(base_url=f"{errand.url}/v1", api_key=errand.key, max_retries=0) as client:
+        items: list[Any] = [{"role": "user", "content": errand.prompt}]
+        while True:
+            async with client.responses.stream(
+                model=errand.model,
+                instructions=SYSTEM,
+                input=items,
+                tools=_any(tools),
+                reasoning={"effort": "medium", "summary": "auto"},
+                include=["reasoning.encrypted_content"],
+                store=False,
+            ) as stream:
+                reply = await stream.get_final_response()
+            items += reply.output
+            calls = [item for item in reply.output if item.type == "function_call"]
+            if not calls:
+                return reply.output_text
+            items += [await _response_result(call, errand) for call in calls]
+
+
+async def _response_result(call: Any, errand: Errand) -> dict[str, Any]:
+    done = await use(call.name, msgspec.json.decode(call.arguments), errand.project)
+    url = f"data:image/png;base64,{done.image}"
+    picture = [{"type": "input_image", "image_url": url, "detail": "auto"}]
+    output: Any = picture if done.image else done.text
+    return {"type": "function_call_output", "call_id": call.call_id, "output": output}
+
+
+async def gemini(errand: Errand) -> str:
+    client = genai.Client(api_key=errand.key, http_options=_any({"base_url": errand.url, "timeout": 30_000}))
+    config = {
+        "system_instruction": SYSTEM,
+        "tools": [{"function_declarations": functions("parameters_json_schema")}],
+        "thinking_config": {"include_thoughts": True, "thinking_level": "high"},
+    }
+    contents: list[Any] = [genai.types.UserContent(errand.prompt)]
+    while True:
+        parts: list[Any] = []
+        async for chunk in await client.aio.models.generate_content_stream(
+            model=errand.model, contents=contents, config=_any(config)
+        ):
+            parts += _parts(chunk)
+        contents.append(genai.types.Content(role="model", parts=parts))
+        calls = [part.function_call for part in parts if part.function_call]
+        if not calls:
+            await client.aio.aclose()
+            return "".join(part.text for part in parts if part.text and not part.thought)
+        answers = [part for call in calls for part in await _gemini_result(call, errand)]
+        contents.append(genai.types.Content(role="user", parts=answers))
+
+
+def _parts(chunk: Any) -> list[Any]:
+    """The parts that belong into the history: an empty text is none, unless it is signed."""
+    content = chunk.candidates[0].content if chunk.candidates else None
+    parts = content.parts or [] if content else []
+    return [part for part in parts if part.text != "" or part.thought_signature]
+
+
+async def _gemini_result(call: Any, errand: Errand) -> list[Any]:
+    done = await use(call.name, call.args, errand.project)
+    response = {"error" if done.failed else "output": done.text}
+    answer = genai.types.FunctionResponse(id=call.id, name=call.name, response=response)
+    if done.image:
+        blob = genai.types.FunctionResponseBlob(mime_type="image/png", data=_any(done.image))
+        answer.parts = [genai.types.FunctionResponsePart(inline_data=blob)]
+    return [genai.types.Part(function_response=answer)]
+
+
+def _any(value: object) -> Any:
+    """The SDKs' parameter types are closed; the applications build plain data."""
+    return value
+
+
+APPS: dict[str, App] = {
+    "anthropic": messages,
+    "openai_chat": chat,
+    "openai_responses": responses,
+    "gemini": gemini,
+}
+FAILURES = (anthropic.AnthropicError, openai.OpenAIError, genai.errors.APIError, TimeoutError, ValueError)
+
+
+async def run(client: Client, errand: Errand) -> Outcome:
+    try:
+        text = await asyncio.wait_for(APPS[client.dialect](errand), SECONDS_FOR_A_RUN)
+    except FAILURES as failure:
+        return Outcome(exit=1, text="", output=f"{type(failure).__name__}: {failure}")
+    return Outcome(exit=0, text=text, output=text)
+
+
+def application(name: str, dialect: str, model: str, *, carries_seals: bool = True) -> Client:
+    return Client(name=name, dialect=dialect, model=model, grips=GRIPS, run=run, carries_seals=carries_seals)
+
+
+PYTHON_APPS = (
+    application("python-anthropic", "anthropic", "some-model"),
+    application("python-openai-chat", "openai_chat", "gpt-5.5", carries_seals=False),
+    application("python-openai-responses", "openai_responses", "gpt-5.5"),
+    application("python-google-genai", "gemini", "gemini-3-pro-preview"),
+)

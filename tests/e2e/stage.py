@@ -1,0 +1,79 @@
+"""Everything that runs beside a test: the scripted upstream, the gateways, and the loop they live on.
+
+One stage serves a whole test process. Gateways are started when first needed and kept.
+"""
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tests.e2e.gateway import Gateway
+from tests.e2e.upstream.server import UPSTREAM_KEY, Upstream
+
+T = TypeVar("T")
+SECONDS_FOR_ANYTHING = 120.0
+
+CONFIG = """\
+[server]
+ping = 5.0
+
+[providers.first]
+dialect = "{dialect}"
+base_url = "{url}"
+api_key = "{key}"
+retries = 1
+
+[[routes]]
+match = "*"
+target = "first/{model}"
+"""
+
+
+class Stage:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="stage", daemon=True)
+        self._gateways: dict[str, Gateway] = {}
+        self.upstream = Upstream()
+
+    def open(self) -> None:
+        self._thread.start()
+        self.run(self.upstream.start())
+
+    def close(self) -> None:
+        for gateway in self._gateways.values():
+            self.run(gateway.stop())
+        self.run(self.upstream.stop())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do something on the stage's loop, and wait for it, but not for ever."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(SECONDS_FOR_ANYTHING)
+
+    def gateway(self, name: str, config: str) -> Gateway:
+        """The gateway of that name, started with this configuration if it does not run yet."""
+        found = self._gateways.get(name)
+        if found is None:
+            found = self.run(self._start(config, self._folder / f"gateway-{name}"))
+            self._gateways[name] = found
+        return found
+
+    async def _start(self, config: str, folder: Path) -> Gateway:
+        gateway = Gateway(config, folder)
+        await gateway.start()
+        return gateway
+
+    def gateway_to(self, dialect: str, *, keeps_model: bool = False) -> Gateway:
+        """A gateway whose every model name leads to the scripted upstream in one dialect.
+
+        If it keeps the model's name, a client of the same dialect has its bytes forwarded.
+        """
+        url = self.upstream.base_url(dialect)
+        model = "*" if keeps_model else "mock-large"
+        config = CONFIG.format(dialect=dialect, url=url, key=UPSTREAM_KEY, model=model)
+        return self.gateway(f"{dialect}-{'same' if keeps_model else 'renamed'}", config)

@@ -1,0 +1,100 @@
+"""The tools that a request declares, in any dialect, and how a script's wishes are put in their words."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from tests.e2e.upstream.script import Call, Grip, Use
+
+Json = dict[str, Any]
+
+
+class Declared(msgspec.Struct, frozen=True):
+    name: str
+    is_custom: bool = False
+    namespace: str = ""
+    schema: Json = {}
+
+
+class NoSuchTool(Exception):
+    """The script wants a tool that the request does not declare."""
+
+
+def declared(dialect: str, body: Json) -> list[Declared]:
+    return list(_READERS[dialect](body))
+
+
+def call_for(use: Use, grips: Mapping[str, Grip], tools: list[Declared]) -> Call:
+    """The call that fulfils a use; a gateway may have prefixed the tool's name, or wrapped free text."""
+    grip = grips[use.intent]
+    tool = _find(grip.tool, tools)
+    text = grip.text(use.value)
+    if tool.is_custom:
+        return Call(name=tool.name, namespace=tool.namespace, arguments={}, input=text)
+    argument = grip.argument or _only_parameter(tool)
+    return Call(name=tool.name, namespace=tool.namespace, arguments={argument: text, **grip.more})
+
+
+def _find(name: str, tools: list[Declared]) -> Declared:
+    ends_so = re.compile(rf"(?:^|__|[._:-]){re.escape(name)}$")
+    exact = [tool for tool in tools if tool.name == name]
+    close = [tool for tool in tools if ends_so.search(tool.name)]
+    for found in (*exact, *close):
+        return found
+    raise NoSuchTool(f"no tool {name!r} is declared, only {sorted(tool.name for tool in tools)}")
+
+
+def _only_parameter(tool: Declared) -> str:
+    names = list(tool.schema.get("properties", {}))
+    if len(names) != 1:
+        raise NoSuchTool(f"{tool.name!r} wraps free text, but has the parameters {names}")
+    return str(names[0])
+
+
+def _anthropic(body: Json) -> Iterator[Declared]:
+    for tool in body.get("tools", []):
+        if "input_schema" in tool:
+            yield Declared(tool["name"], schema=tool["input_schema"])
+
+
+def _chat(body: Json) -> Iterator[Declared]:
+    for tool in body.get("tools", []):
+        inner = tool[tool["type"]]
+        yield Declared(
+            inner["name"], is_custom=tool["type"] == "custom", schema=inner.get("parameters") or {}
+        )
+
+
+def _responses(body: Json) -> Iterator[Declared]:
+    tools = list(body.get("tools") or [])
+    for item in body["input"] if isinstance(body.get("input"), list) else []:
+        if item.get("type") in ("additional_tools", "tool_search_output"):
+            tools += item["tools"]
+    yield from _response_tools(tools, "")
+
+
+def _response_tools(tools: list[Json], namespace: str) -> Iterator[Declared]:
+    for tool in tools:
+        if tool["type"] == "namespace":
+            yield from _response_tools(tool["tools"], tool["name"])
+        elif tool["type"] in ("function", "custom"):
+            schema = tool.get("parameters") or {}
+            yield Declared(tool["name"], tool["type"] == "custom", namespace, schema)
+
+
+def _gemini(body: Json) -> Iterator[Declared]:
+    for tool in body.get("tools", []):
+        for function in tool.get("functionDeclarations") or tool.get("function_declarations") or []:
+            spellings = ("parametersJsonSchema", "parameters_json_schema", "parameters")
+            schema: Json = next((function[name] for name in spellings if name in function), {})
+            yield Declared(function["name"], schema=schema)
+
+
+_READERS = {
+    "anthropic": _anthropic,
+    "openai_chat": _chat,
+    "openai_responses": _responses,
+    "gemini": _gemini,
+}
