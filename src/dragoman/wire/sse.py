@@ -9,7 +9,8 @@ import msgspec
 from dragoman.hub.errors import UpstreamProtocolError
 
 LIMIT = 16 * 1024 * 1024
-STRAY_LIMIT = 4096
+#: A whole reply may come where a stream was asked for; it must fit, or it cannot be read.
+STRAY_LIMIT = 4 * 1024 * 1024
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 #: Fields of the format that mean nothing to us.
@@ -79,21 +80,25 @@ class SseReader:
         "_held",
         "_limit",
         "_overflown",
+        "_stray",
         "comments",
         "saw_event",
-        "stray",
     )
 
     def __init__(self, *, limit: int = LIMIT) -> None:
         self.comments = 0
         self.saw_event = False
-        self.stray = b""
+        self._stray = bytearray()
         self._limit = limit
         self._begun = False
         self._overflown = False
         self._after_return = False
         #: The beginning of an event that has not ended; it grows in place, so that small reads cost little.
         self._held = bytearray()
+
+    @property
+    def stray(self) -> bytes:
+        return bytes(self._stray.rstrip(b"\n"))
 
     def feed(self, data: bytes) -> list[Frame]:
         """The frames that these bytes complete."""
@@ -184,9 +189,9 @@ class SseReader:
         return Frame(name.decode("utf-8", "replace"), b"\n".join(data)) if data else None
 
     def _stray_line(self, line: bytes) -> None:
-        if len(self.stray) < STRAY_LIMIT:
-            before = self.stray + b"\n" if self.stray else b""
-            self.stray = (before + line[:STRAY_LIMIT])[:STRAY_LIMIT]
+        room = STRAY_LIMIT - len(self._stray)
+        if room > 0:
+            self._stray += (line + b"\n")[:room]
 
     def _with_plain_line_ends(self, data: bytes) -> bytes:
         """CRLF and CR become LF; a line feed that completes the CRLF of the last read is dropped."""
