@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dragoman.hub.errors import UpstreamProtocolError
-from dragoman.wire.json_array import WINDOW, JsonArrayReader
+from dragoman.wire.json_array import JsonArrayReader
 from dragoman.wire.sse import STRAY_LIMIT, Frame
 from tests.wire.cuts import CUTS, cut, singly
 
@@ -86,7 +86,7 @@ def test_what_is_no_array_shows_up_as_stray(body: bytes) -> None:
 
 def test_of_a_long_stray_answer_only_the_start_is_kept() -> None:
     reader = JsonArrayReader()
-    read([b"<p>" * 3 * WINDOW], reader)
+    read([b"<p>" * STRAY_LIMIT], reader)
     assert len(reader.stray) == STRAY_LIMIT
 
 
