@@ -12,6 +12,9 @@ from dragoman.server.guard import is_loopback
 from dragoman.telemetry.log import set_up
 
 
+BACKLOG = 2048
+
+
 def check_bind(config: Config) -> None:
     """Anything but loopback can be reached by strangers, so it needs a key."""
     server = config.server
@@ -31,6 +34,8 @@ def bind(config: Config) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
+        # From here on early callers wait in the backlog instead of being refused.
+        listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
         raise ConfigError(
