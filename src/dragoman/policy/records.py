@@ -1,0 +1,51 @@
+"""What the steps of governance tell each other and their runner: interventions, and the tools that were declared.
+
+An intervention says what was done and how much of it, never the words themselves: those may be a secret.
+"""
+
+from collections.abc import Callable
+from typing import Literal
+
+import msgspec
+
+InterventionKind = Literal[
+    "repair",
+    "harvest",
+    "hold",
+    "guard",
+    "dedupe",
+    "validate",
+    "rename",
+    "undeclared",
+    "exit",
+    "unrepairable",
+]
+
+
+class Intervention(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that governance did to a reply, or found in it.
+
+    `detail` names what applied: repair steps, the format of a harvest, the rule of a guard. `before` and `after`
+    are lengths in characters. `ok` is False where the outcome is no good call.
+    """
+
+    kind: InterventionKind
+    tool: str = ""
+    detail: tuple[str, ...] = ()
+    before: int = 0
+    after: int = 0
+    ok: bool = True
+    reason: str = ""
+    #: The block that the call has in the upstream's reply, so that a runner can tell how long it was held.
+    block: int = -1
+
+
+#: Where interventions go; whoever runs the stages adds request, model and time.
+Report = Callable[[Intervention], None]
+
+
+class DeclaredTool(msgspec.Struct, frozen=True):
+    """A tool as the upstream was told of it."""
+
+    name: str
+    schema: dict[str, object] | None = None
