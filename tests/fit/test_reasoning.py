@@ -44,7 +44,7 @@ def wish_at(dialect: str, wish: ReasoningWish, **facts: object) -> ReasoningWish
         (ReasoningWish(mode="adaptive", effort="high"), "effort", ReasoningWish(effort="high")),
         (ReasoningWish(mode="adaptive"), "adaptive", ReasoningWish(mode="adaptive")),
         (ReasoningWish(budget=-1), "adaptive", ReasoningWish(mode="adaptive")),
-        (ReasoningWish(show=True, style="auto"), "adaptive", ReasoningWish(show=True)),
+        (ReasoningWish(show=True, style="auto"), "adaptive", ReasoningWish(mode="adaptive", show=True)),
     ],
 )
 def test_a_wish_is_told_in_the_targets_terms(

@@ -64,7 +64,7 @@ class StreamReader(Protocol):
 
 
 class StreamWriter(Protocol):
-    """Grammatical events in, bytes out. Has no way to say anything illegal."""
+    """Grammatical events in, one block after another, bytes out. Has no way to say anything illegal."""
 
     def write(self, event: ReplyEvent) -> bytes: ...
 
@@ -80,8 +80,6 @@ class Dialect(Protocol):
     """One API's language. Implementations are modules' worth of functions behind one object."""
 
     name: str
-    #: Blocks must come one after another (a `Sequencer` runs before the writer).
-    sequential: bool
     #: Tool arguments are JSON objects, not texts.
     object_arguments: bool
     #: A seal can stand on a tool call; otherwise it travels in a reasoning block before the call.

@@ -135,7 +135,8 @@ def _as_adaptive(wish: ReasoningWish, request: Request, target: Target, losses: 
         return replace(plain, mode="off")
     effort = effort_of(wish)
     if effort is None:
-        return plain if wish.mode or wish.budget else replace(plain, mode=wish.mode)
+        # Who wants to see thoughts wants some; Codex says no more than that of a model it does not know.
+        return plain if wish.mode or wish.budget or wish.show else replace(plain, mode=wish.mode)
     if effort == "minimal" and "minimal" not in target.efforts and target.efforts:
         # The least that an adaptive model does is what its lowest effort means.
         return replace(plain, effort=nearest(effort, target.efforts))

@@ -1,4 +1,4 @@
-"""Puts interleaved blocks one after another, for dialects that know one open block at a time.
+"""Puts interleaved blocks one after another, for clients that know one open block at a time.
 
 The first open block streams live; the others wait their turn, in the order they opened. Nothing is
 re-ordered inside a block. When a reply fails, what still waited was never promised and stays unsent.

@@ -27,11 +27,11 @@ class ReplyLine:
         reader: StreamReader,
         stages: Sequence[Stage],
         writer: StreamWriter,
-        *,
-        sequential: bool,
     ) -> None:
         self._reader = reader
-        self._stages: list[Stage] = [*stages, Sequencer()] if sequential else [*stages]
+        # Only Chat may interleave blocks, and even there a helper of its own vendor takes a change of index
+        # for the end of a call.
+        self._stages: list[Stage] = [*stages, Sequencer()]
         #: The kinds of delta that no stage wants, as things stand.
         self._passing = self._passed_by_all()
         self.ended = False

@@ -136,7 +136,6 @@ def reply_line(
                 losses=losses,
             )
         ),
-        sequential=client.sequential,
     )
 
 

@@ -17,7 +17,6 @@ class AnthropicDialect:
     """See `dragoman.dialects.base.Dialect`."""
 
     name = NAME
-    sequential = True
     object_arguments = True
     seals_on_calls = False
 

@@ -22,7 +22,6 @@ class Gemini:
     """Everything a dialect offers, for Gemini."""
 
     name = "gemini"
-    sequential = True
     object_arguments = True
     seals_on_calls = True
 

@@ -17,7 +17,6 @@ class OpenAIChat:
     """Calls may interleave, and a seal may stand on one: Google's own compatible endpoint does that."""
 
     name = NAME
-    sequential = False
     object_arguments = False
     seals_on_calls = True
 

@@ -17,7 +17,6 @@ class OpenAIResponses:
     """See `Dialect` for what each part does."""
 
     name = NAME
-    sequential = True
     object_arguments = False
     seals_on_calls = False
 
