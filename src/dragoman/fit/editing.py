@@ -37,8 +37,31 @@ def with_blocks(turn: Turn, blocks: tuple[AnyBlock, ...]) -> Turn:
     return replace(turn, blocks=blocks, form="")
 
 
-def edit_blocks(request: Request, change: Change, *, inside_results: bool = True) -> Request:
-    """Change the blocks of every turn, and those inside results before the results themselves."""
+def kinds_of(turns: Iterable[Turn]) -> set[type]:
+    """The kinds of blocks in these turns, those inside results included."""
+    kinds: set[type] = set()
+    for turn in turns:
+        for block in turn.blocks:
+            kinds.add(type(block))
+            if type(block) is ToolResult:
+                kinds.update(map(type, block.content))
+    return kinds
+
+
+def edit_blocks(
+    request: Request,
+    change: Change,
+    *,
+    inside_results: bool = True,
+    only: frozenset[type] | None = None,
+) -> Request:
+    """Change the blocks of every turn, and those inside results before the results themselves.
+
+    `only`: the kinds of blocks that `change` may change. Most requests hold none of them, and looking is
+    much cheaper than asking about every block.
+    """
+    if only is not None and only.isdisjoint(kinds_of(request.turns)):
+        return request
 
     def change_with_content(block: AnyBlock, turn: Turn) -> AnyBlock | tuple[AnyBlock, ...]:
         if type(block) is ToolResult and block.content:

@@ -4,7 +4,7 @@ it takes none inside results.
 A placeholder tells the model that something was there; only the loss tells the client that it is gone.
 """
 
-from dragoman.fit.editing import edit_blocks, is_foreign, replace, with_blocks, with_turns
+from dragoman.fit.editing import edit_blocks, is_foreign, kinds_of, replace, with_blocks, with_turns
 from dragoman.hub.content import AnyBlock, Media, Text, ToolResult
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, Turn
@@ -42,7 +42,7 @@ def media(request: Request, target: Target, losses: Losses) -> Request:
         losses.add(block.at, reason)
         return Text(text=f"[{block.kind}{_called(block)} left out]", at=block.at, cache=block.cache)
 
-    return edit_blocks(request, change)
+    return edit_blocks(request, change, only=frozenset({Media}))
 
 
 def media_beside_results(request: Request, target: Target, losses: Losses) -> Request:
@@ -50,7 +50,7 @@ def media_beside_results(request: Request, target: Target, losses: Losses) -> Re
 
     It stands there from the first time on, so that a longer conversation begins like a shorter one.
     """
-    if target.media_in_results:
+    if target.media_in_results or Media not in kinds_of(request.turns):
         return request
     turns: list[Turn] = []
     for turn in request.turns:

@@ -8,7 +8,15 @@ text about a tool calls it what the model will call it.
 from collections.abc import Iterable
 
 from dragoman.fit.client_tools import NEEDS_TRAINING, Description, described
-from dragoman.fit.editing import calls_of, edit_blocks, is_foreign, replace, with_blocks, with_turns
+from dragoman.fit.editing import (
+    calls_of,
+    edit_blocks,
+    is_foreign,
+    kinds_of,
+    replace,
+    with_blocks,
+    with_turns,
+)
 from dragoman.fit.names import BUILT_IN, Key, key_of
 from dragoman.fit.strictness import is_strict_schema
 from dragoman.hub.content import AnyBlock, Text, Tool, ToolCall, ToolDeclarations, ToolReference, ToolResult
@@ -68,12 +76,13 @@ def _declared_in_front(request: Request, target: Target, losses: Losses) -> Requ
             unique.append(tool)
         elif not _means_the_same(first, tool):
             losses.add(tool.at, "another tool of this name was declared before")
-    turns = []
-    for turn in request.turns:
-        blocks = _without_declarations(turn)
-        if blocks or not turn.blocks:
-            turns.append(with_blocks(turn, blocks))
-    request = with_turns(request, turns)
+    if ToolDeclarations in kinds_of(request.turns):
+        turns = []
+        for turn in request.turns:
+            blocks = _without_declarations(turn)
+            if blocks or not turn.blocks:
+                turns.append(with_blocks(turn, blocks))
+        request = with_turns(request, turns)
     if len(unique) == len(request.tools) and not any(map(_differ, unique, request.tools)):
         return request
     return replace(request, tools=tuple(unique))
@@ -188,6 +197,12 @@ def _with_settled_flags(tool: Tool, request: Request, target: Target, losses: Lo
 def _with_plain_calls(request: Request, target: Target) -> Request:
     """Calls, results and references in the history follow their tools."""
     keeps_references = target.deferred_tools and not is_foreign(request, target)
+    plain = all(
+        block.kind == "function"
+        for turn in request.turns
+        for block in turn.blocks
+        if isinstance(block, ToolCall | ToolResult)
+    )
 
     def change(block: AnyBlock, turn: Turn) -> AnyBlock:
         match block:
@@ -203,7 +218,7 @@ def _with_plain_calls(request: Request, target: Target) -> Request:
             case _:
                 return block
 
-    return edit_blocks(request, change)
+    return edit_blocks(request, change, only=frozenset({ToolReference}) if plain else None)
 
 
 def _with_stand_ins(request: Request, target: Target) -> Request:
