@@ -118,3 +118,24 @@ def test_an_empty_text_that_carries_the_targets_seal_is_not_empty() -> None:
 def test_at_home_a_seal_that_came_from_elsewhere_in_an_envelope_still_goes() -> None:
     asked = thinking(thought("theirs", "gemini"), dialect="anthropic")
     assert shape(fitted(asked, "anthropic")[0].turns)[1] == ["assistant", "call 1"]
+
+
+@pytest.mark.rule("H1", "P44")
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_turn_that_held_nothing_but_foreign_seals_goes_with_them_also_at_home(dialect: str) -> None:
+    asked = request(
+        turn("user", "Hi"),
+        turn("assistant", thought("theirs", "somebody")),
+        turn("assistant", Text(text="", seal=Seal("somebody", "", "proof"))),
+        turn("assistant"),
+        turn("assistant", call("1")),
+        turn("tool", result("1", "a")),
+        dialect=dialect,
+    )
+    after, _ = fitted(asked, dialect)
+    assert shape(after.turns) == [
+        ["user", "Hi"],
+        ["assistant"],
+        ["assistant", "call 1"],
+        ["tool", "result 1: a"],
+    ]

@@ -5,7 +5,7 @@ that loses a foreign seal has lost nothing that the target could read, so that i
 that stays behind is one, as soon as it held a text or stood for one.
 """
 
-from dragoman.fit.editing import edit_blocks, is_foreign, replace
+from dragoman.fit.editing import edit_blocks, is_foreign, replace, with_turns
 from dragoman.hub.content import AnyBlock, Reasoning, Text, ToolCall
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, Turn
@@ -28,11 +28,21 @@ def seals(request: Request, target: Target, losses: Losses) -> Request:
                     losses.add(block.at, "reasoning cannot go to another model")
                 return ()
             case Text() | ToolCall() if block.seal is not None and not belongs(block.seal, request, target):
-                return replace(block, seal=None)
+                is_carrier = type(block) is Text and not block.text
+                return () if is_carrier else replace(block, seal=None)
             case _:
                 return block
 
-    return edit_blocks(request, change, inside_results=False)
+    after = edit_blocks(request, change, inside_results=False)
+    return after if after is request else _without_emptied_turns(after, request)
+
+
+def _without_emptied_turns(after: Request, before: Request) -> Request:
+    """A turn that held nothing but what stays behind goes with it; turns that came empty are left alone."""
+    kept = [
+        turn for turn, was in zip(after.turns, before.turns, strict=True) if turn.blocks or not was.blocks
+    ]
+    return with_turns(after, kept)
 
 
 def belongs(seal: Seal, request: Request, target: Target) -> bool:
