@@ -55,6 +55,10 @@ class Stage:
         """Do something on the stage's loop, and wait for it, but not for ever."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(SECONDS_FOR_ANYTHING)
 
+    def wait(self, seconds: float) -> None:
+        """Let the stage go on for a moment."""
+        self.run(asyncio.sleep(seconds))
+
     def gateway(self, name: str, config: str) -> Gateway:
         """The gateway of that name, started with this configuration if it does not run yet."""
         found = self._gateways.get(name)

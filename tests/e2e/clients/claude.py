@@ -44,7 +44,7 @@ async def run_agent_sdk(client: Client, errand: Errand) -> Outcome:
     command = [sys.executable, str(AGENT_PROGRAM), errand.prompt]
     environment = _environment(errand) | {"ENABLE_TOOL_SEARCH": "false"}
     status, out, err = await execute(command, errand, environment)
-    return Outcome(exit=status, text=out.strip().rpartition("\n")[2], output=out + err)
+    return Outcome(exit=status, text=out.strip(), output=out + err)
 
 
 def _result(output: str) -> str:

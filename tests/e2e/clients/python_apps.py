@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import aiohttp
 import anthropic
 import msgspec
 import openai
@@ -159,7 +160,17 @@ APPS: dict[str, App] = {
     "openai_responses": responses,
     "gemini": gemini,
 }
-FAILURES = (anthropic.AnthropicError, openai.OpenAIError, genai.errors.APIError, TimeoutError, ValueError)
+#: How the SDKs fail: by their own errors, and by those of what they are made of.
+FAILURES = (
+    anthropic.AnthropicError,
+    openai.OpenAIError,
+    genai.errors.APIError,
+    aiohttp.ClientError,
+    OSError,
+    RuntimeError,
+    TimeoutError,
+    ValueError,
+)
 
 
 async def run(client: Client, errand: Errand) -> Outcome:

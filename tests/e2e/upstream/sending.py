@@ -29,12 +29,18 @@ class Sender:
         if fault is not None and fault.kind in ("status", "html", "json", "empty", "refused"):
             return self._instead(body, fault)
         if not self._streams:
-            return await self._whole(body, fault)
+            try:
+                return await self._whole(body, fault)
+            except ConnectionError:
+                self._received.left = True
+                return web.Response()
+        response = web.StreamResponse(headers={"content-type": "text/event-stream; charset=utf-8"})
         try:
-            return await self._stream(body, reply.request, fault)
+            await response.prepare(self._request)
+            await self._stream(response, body, reply.request, fault)
         except ConnectionError:
             self._received.left = True
-            raise
+        return response
 
     def _instead(self, body: Json, fault: Fault) -> web.Response:
         match fault.kind:
@@ -63,21 +69,21 @@ class Sender:
             self._abort()
         return web.json_response(body)
 
-    async def _stream(self, body: Json, request: Json, fault: Fault | None) -> web.StreamResponse:
-        response = web.StreamResponse(headers={"content-type": "text/event-stream; charset=utf-8"})
-        await response.prepare(self._request)
+    async def _stream(
+        self, response: web.StreamResponse, body: Json, request: Json, fault: Fault | None
+    ) -> None:
         frames = list(self._vendor.frames(body, request))
         if self._manner.interleaved and self._vendor.interleaved is not None:
             frames = self._vendor.interleaved(frames)
         sound = self._sound(frames, fault)
         await self._write(response, [self._vendor.framed(frame) for frame in frames[:sound]])
         if fault is not None:
-            await self._go_wrong(response, frames[sound:], fault)
+            await self._go_wrong(response, frames, sound, fault)
         if fault is None or fault.kind == "silence":
             rest = [self._vendor.framed(frame) for frame in frames[sound:]]
             await self._write(response, [*rest, self._vendor.last_line])
-        await response.write_eof()
-        return response
+        if fault is None or fault.kind != "reset":
+            await response.write_eof()
 
     def _sound(self, frames: list[Json], fault: Fault | None) -> int:
         """How many frames are played before the fault."""
@@ -95,16 +101,20 @@ class Sender:
                 return kinds.index("end")
         return kinds.index(fault.place) + 1
 
-    async def _go_wrong(self, response: web.StreamResponse, rest: list[Json], fault: Fault) -> None:
+    async def _go_wrong(
+        self, response: web.StreamResponse, frames: list[Json], sound: int, fault: Fault
+    ) -> None:
+        # A pause, so that what was written so far arrives by itself.
+        await asyncio.sleep(POLL)
         match fault.kind:
             case "error":
-                for frame in self._vendor.broken(fault.message):
+                for frame in self._vendor.broken(fault.message, frames[:sound]):
                     await response.write(self._vendor.framed(frame))
             case "silence":
                 await self._silence(fault.seconds)
             case "reset":
-                # A break in the middle of a frame; the pause lets what was written arrive.
-                await response.write(self._vendor.framed(rest[0])[:20])
+                # In the middle of a frame.
+                await response.write(self._vendor.framed(frames[sound])[:40])
                 await asyncio.sleep(POLL)
                 self._abort()
 

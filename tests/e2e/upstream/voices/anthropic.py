@@ -111,6 +111,7 @@ def kind(frame: Json) -> str:
     return ""
 
 
-def broken(message: str) -> list[Json]:
+def broken(message: str, played: list[Json]) -> list[Json]:
     """An error inside the stream."""
+    del played
     return [{"type": "error", "error": {"type": "overloaded_error", "message": message}}]

@@ -103,6 +103,7 @@ def kind(frame: Json) -> str:
     return "reasoning" if "reasoning_content" in delta else "text"
 
 
-def broken(message: str) -> list[Json]:
+def broken(message: str, played: list[Json]) -> list[Json]:
     """An error inside the stream."""
+    del played
     return [error(503, message)]

@@ -111,6 +111,7 @@ def kind(frame: Json) -> str:
     return "reasoning" if part.get("thought") else "text"
 
 
-def broken(message: str) -> list[Json]:
+def broken(message: str, played: list[Json]) -> list[Json]:
     """An error inside the stream."""
+    del played
     return [error(503, message)]

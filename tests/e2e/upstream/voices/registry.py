@@ -20,7 +20,7 @@ class Vendor(msgspec.Struct, frozen=True, kw_only=True):
     frames: Callable[[Json, Json], Iterator[Json]]
     kind: Callable[[Json], str]
     error: Callable[[int, str], Json]
-    broken: Callable[[str], list[Json]]
+    broken: Callable[[str, list[Json]], list[Json]]
     interleaved: Callable[[list[Json]], list[Json]] | None = None
     names_events: bool = False
     last_line: bytes = b""

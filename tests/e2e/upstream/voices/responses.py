@@ -165,17 +165,12 @@ def kind(frame: Json) -> str:
     return _KINDS.get(frame["type"], "")
 
 
-def broken(message: str) -> list[Json]:
+def broken(message: str, played: list[Json]) -> list[Json]:
     """An error inside the stream."""
-    failed = {
-        "id": "resp_failed",
-        "object": "response",
-        "created_at": CREATED,
-        "status": "failed",
-        "output": [],
-    }
-    failed |= {"error": {"code": "server_error", "message": message}}
-    return [
-        {"type": "error", "code": "server_error", "message": message, "param": None, "sequence_number": 99},
-        {"type": "response.failed", "response": failed, "sequence_number": 100},
-    ]
+    error = {"code": "server_error", "message": message}
+    events: list[Json] = [{"type": "error", "param": None, **error}]
+    if played:
+        done = [event["item"] for event in played if event["type"] == "response.output_item.done"]
+        failed = played[0]["response"] | {"status": "failed", "error": error, "output": done}
+        events.append({"type": "response.failed", "response": failed})
+    return [event | {"sequence_number": len(played) + more} for more, event in enumerate(events)]

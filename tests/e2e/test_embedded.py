@@ -1,0 +1,41 @@
+"""Without any configuration, every agent gets through to the embedded model and uses its own tools for it."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.clients.claude import AGENT_SDK
+from tests.e2e.clients.client import CLIENT_KEY, Client, Errand, Outcome
+from tests.e2e.clients.js_apps import AI_SDK_APPS, JS_APPS
+from tests.e2e.clients.python_apps import PYTHON_APPS
+from tests.e2e.clients.roster import AGENTS
+from tests.e2e.stage import Stage
+from tests.e2e.tour import NOTES, prepare
+
+# Google's SDK inherits from a class of aiohttp's that does not like to be inherited from.
+pytestmark = pytest.mark.filterwarnings("ignore:Inheritance class AiohttpClientSession:DeprecationWarning")
+
+CLIENTS = (*AGENTS, AGENT_SDK, *PYTHON_APPS, *JS_APPS, *AI_SDK_APPS)
+
+
+async def _run(client: Client, errand: Errand) -> Outcome:
+    return await client.run(client, errand)
+
+
+@pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
+def test_an_agent_works_with_the_embedded_model(client: Client, stage: Stage, tmp_path: Path) -> None:
+    gateway = stage.gateway("embedded", "")
+    home = tmp_path / "home"
+    project = prepare(home)
+    errand = Errand(
+        url=gateway.url,
+        key=CLIENT_KEY,
+        prompt=f"read {project / 'notes.txt'} then run echo embedded > trail.txt",
+        home=home,
+        project=project,
+        model=client.model,
+    )
+    outcome = stage.run(_run(client, errand))
+    assert outcome.exit == 0, outcome.output + gateway.tail()
+    assert NOTES in outcome.text
+    assert (project / "trail.txt").read_text(encoding="utf-8") == "embedded\n"
