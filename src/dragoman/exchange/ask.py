@@ -1,14 +1,16 @@
 """What a client asked, as the server received it, and the port by which it is answered."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from typing import Protocol
 
 import msgspec
 
 
-class Ask(msgspec.Struct, frozen=True, kw_only=True):
+class Ask(msgspec.Struct, kw_only=True):
+    """Its body can be taken once: whoever takes it decides how long it stays in memory."""
+
     dialect: str
-    #: The request's body, decompressed.
+    #: Decompressed.
     body: bytes
     #: Names in lower case.
     headers: Mapping[str, str] = {}
@@ -19,12 +21,29 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     as_array: bool = False
     request_id: str = ""
 
+    def take_body(self) -> bytes:
+        body, self.body = self.body, b""
+        return body
+
+    @property
+    def agent(self) -> str:
+        return self.headers.get("user-agent", "")
+
 
 class Client(Protocol):
-    """The way back to the client."""
+    """The way back to the client. `send` and `end` wait while the client is slow."""
 
-    async def head(self, status: int, headers: Mapping[str, str]) -> None: ...
+    def head(self, status: int, headers: Mapping[str, str]) -> Awaitable[None]: ...
 
-    async def send(self, data: bytes) -> None: ...
+    def send(self, data: bytes) -> Awaitable[None]: ...
 
-    async def end(self) -> None: ...
+    def end(self, data: bytes = b"") -> Awaitable[None]:
+        """The last bytes, if any, and the end."""
+        ...
+
+    def break_off(self, *, at_once: bool = False) -> None:
+        """Hang up without an end, so that nobody takes what came for all of it.
+
+        What was sent still arrives, unless it shall end `at_once`.
+        """
+        ...

@@ -5,43 +5,26 @@ After it, the client is told the truth in its own dialect.
 """
 
 import asyncio
-import time
-from collections.abc import Mapping
-from random import SystemRandom
+from itertools import count
 
-from dragoman.config.model import Provider, TargetName
-from dragoman.dialects.registry import dialect_named
+import msgspec
+
+from dragoman.config.model import TargetName
 from dragoman.exchange.ask import Ask, Client
-from dragoman.exchange.flows import Flow
+from dragoman.exchange.attempt import Attempt
+from dragoman.exchange.delivery import PINGS, Delivery
 from dragoman.exchange.gateway import Gateway
-from dragoman.exchange.journey import Journey
+from dragoman.exchange.journey import Journey, Leg
 from dragoman.exchange.pulse import Pulse
 from dragoman.exchange.record import Record
-from dragoman.hub.errors import DragomanError, Failure, UpstreamFailed
-from dragoman.hub.events import ReplyFailed
+from dragoman.hub.errors import ClientProtocolError, DragomanError, Failure, UpstreamFailed
 from dragoman.routing.choose import choose
-from dragoman.routing.retry import plan
-from dragoman.upstream.port import Answer
+from dragoman.routing.retry import STEP_OF_KIND, plan
 
-#: A reply that is not streamed must fit in memory.
-MAX_WHOLE_REPLY = 64 * 1024 * 1024
-MAX_ERROR_BODY = 256 * 1024
-#: After its last word an upstream gets this long to end the connection cleanly, so that it can be used again.
-LINGER = 1.0
-
-STREAM_HEADERS = {
-    "content-type": "text/event-stream; charset=utf-8",
-    "cache-control": "no-cache",
-    "x-accel-buffering": "no",
-}
-PINGS = {
-    "anthropic": b'event: ping\ndata: {"type":"ping"}\n\n',
-    "openai_chat": b": keep-alive\n\n",
-    "openai_responses": b": keep-alive\n\n",
-}
-COMMENT = b": waiting\n\n"
-
-_dice = SystemRandom()
+#: The gateway ends while the exchange is under way; another one will listen soon.
+CLOSING = Failure(
+    kind="overloaded", status=503, message="the gateway is shutting down; try again", retry_after=1.0
+)
 
 
 class Exchange:
@@ -50,231 +33,161 @@ class Exchange:
     def __init__(self, gateway: Gateway, ask: Ask, client: Client) -> None:
         self._gateway = gateway
         self._ask = ask
-        self._client = client
-        self._dialect = dialect_named(ask.dialect)
         self._loop = asyncio.get_running_loop()
-        self._committed = False
-        self._wrote = False
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._pulse = Pulse(self._loop.time(), ping_every=self._ping_every(), ping=self._ping)
-        self._journey: Journey | None = None
+        self._task: asyncio.Task[object] | None = None
+        self._why_stopped: Failure | None = None
+        self._is_abandoned = False
         self.record = Record(ask)
+        ping_every = gateway.config.server.ping if ask.dialect in PINGS else 0.0
+        self._pulse = Pulse(
+            self._loop.time(), ping_every=ping_every, ping=self._ping, give_up=self._give_up_on_client
+        )
+        self._delivery = Delivery(ask, client, self.record, self._pulse)
+        self._journey: Journey | None = None
+        self._attempt: Attempt | None = None
 
     async def run(self) -> None:
+        """Answer the client, whatever happens. Only a cancellation from outside is raised."""
+        self._task = asyncio.current_task()
         self._gateway.heart.add(self._pulse)
         try:
-            self._journey = journey = Journey(self._ask, created=int(time.time()))
-            self.record.asked(journey.request)
-            choice = choose(self._gateway.config, journey.request.model)
-            self.record.route = choice.route
-            await self._try_targets(journey, choice.targets, strict=choice.strict)
-        except DragomanError as error:
-            await self._refuse(error.failure)
+            await self._answer_or_refuse()
         except asyncio.CancelledError:
-            self.record.ended("cancelled", None)
-            raise
+            await self._cancelled()
         finally:
+            self._delivery.close()
             self._gateway.heart.remove(self._pulse)
             self.record.seconds = self._loop.time() - self._pulse.started
 
-    async def _try_targets(self, journey: Journey, targets: tuple[TargetName, ...], *, strict: bool) -> None:
-        gateway = self._gateway
-        keys = {name: len(provider.keys) for name, provider in gateway.config.providers.items()}
-        places = gateway.health.order(targets, keys, journey.session, self._loop.time())
-        last: DragomanError | None = None
-        for target, key in places:
-            provider = gateway.config.providers[target.provider]
-            tries = 0
-            while True:
-                try:
-                    self.record.target = target
-                    await self._try(journey, provider, target, key, strict=strict)
-                except UpstreamFailed as error:
-                    if self._wrote:
-                        raise
-                    last = error
-                    tries += 1
-                    self.record.failed_tries += 1
-                    gateway.health.failed(target, key, error.failure, self._loop.time())
-                    step = plan(error.failure, tries=tries, allowed=provider.retries, jitter=_dice.random())
-                    if step.step == "give up":
-                        raise
-                    if step.step == "elsewhere":
-                        break
-                    await asyncio.sleep(step.wait)
-                else:
-                    gateway.health.worked(target, key)
-                    return
-        if last is not None:
-            raise last
+    def abandon(self) -> None:
+        """The client is gone: stop, wherever it is, and tell nobody."""
+        self._is_abandoned = True
+        if self._task is not None:
+            self._task.cancel()
 
-    async def _try(
-        self, journey: Journey, provider: Provider, target: TargetName, key: int, *, strict: bool
-    ) -> None:
-        call, losses = journey.call(provider, target, key, strict=strict)
-        self.record.losses = losses
-        answer = await self._gateway.upstream(provider.name).send(call)
-        self._pulse.listen(provider.timeouts, answer.close, self._loop.time())
+    def stop(self, why: Failure) -> None:
+        """End it now and tell the client why."""
+        self._why_stopped = why
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _answer_or_refuse(self) -> None:
         try:
-            if answer.status >= 300:
-                raise await self._read_failure(answer, provider)
-            if journey.request.stream:
-                await self._stream(answer, journey.flow(provider, target, self._ids_seed()))
+            await self._answer()
+        except DragomanError as error:
+            await self._refuse(error.failure)
+
+    async def _answer(self) -> None:
+        gateway, record = self._gateway, self.record
+        self._journey = journey = Journey(self._ask, clock=gateway.clock)
+        record.model, record.stream = journey.model, journey.stream
+        choice = choose(gateway.config, journey.model)
+        record.route = choice.route
+        has_choice_of_keys = any(gateway.keys[target.provider] > 1 for target in choice.targets)
+        session = journey.session() if has_choice_of_keys else 0
+        places = gateway.health.order(choice.targets, gateway.keys, session, self._loop.time())
+        await self._try_all(journey, places, strict=choice.strict)
+
+    async def _try_all(self, journey: Journey, places: list[tuple[TargetName, int]], *, strict: bool) -> None:
+        legs: dict[TargetName, Leg | ClientProtocolError] = {}
+        errors: list[DragomanError] = []
+        for number, (target, key) in enumerate(places, 1):
+            leg = legs.get(target) or self._leg(journey, target, strict=strict)
+            legs[target] = leg
+            if isinstance(leg, ClientProtocolError):
+                errors.append(leg)
+                continue
+            error = await self._try_place(leg, key, places[number:])
+            if error is None:
+                return
+            errors.append(error)
+            if STEP_OF_KIND[error.failure.kind] == "give up":
+                break
+        raise _most_telling(errors)
+
+    def _leg(self, journey: Journey, target: TargetName, *, strict: bool) -> Leg | ClientProtocolError:
+        """The way there; what cannot be said to one target may be said to the next."""
+        provider = self._gateway.config.providers[target.provider]
+        try:
+            return journey.leg(provider, target, strict=strict)
+        except ClientProtocolError as error:
+            return error
+
+    async def _try_place(
+        self, leg: Leg, key: int, others: list[tuple[TargetName, int]]
+    ) -> UpstreamFailed | None:
+        """Try one target with one key, as often as makes sense; the last error, if none was answered."""
+        gateway, record = self._gateway, self.record
+        record.target, record.lane = leg.target, leg.lane
+        record.losses, record.reply_losses = leg.losses, leg.reply_losses
+        for tries in count(1):
+            record.tries += 1
+            self._attempt = Attempt(gateway, leg, self._delivery, self._pulse, record)
+            try:
+                failure = await self._attempt.run(key)
+            except UpstreamFailed as error:
+                now = self._loop.time()
+                gateway.health.failed(leg.target, key, error.failure, now)
+                step = plan(
+                    error.failure,
+                    tries=tries,
+                    allowed=leg.provider.retries,
+                    jitter=gateway.dice(),
+                    others=any(not gateway.health.cools(*place, now) for place in others),
+                )
+                if step.step != "again":
+                    return error
+                await asyncio.sleep(step.wait)
+                continue
+            if failure is None:
+                gateway.health.worked(leg.target, key)
             else:
-                await self._whole(answer, journey, provider, target)
-        finally:
-            self._pulse.stop_listening()
-            answer.close()
-
-    async def _stream(self, answer: Answer, flow: Flow) -> None:
-        held = b""
-        pulse, loop = self._pulse, self._loop
-        done = False
-        try:
-            async for piece in answer.pieces():
-                if done:
-                    break
-                pulse.heard = loop.time()
-                pulse.first = False
-                out = held + flow.feed(piece)
-                held = await self._pass_on(out, flow)
-                done = flow.tally.ending is not None
-                if done and not held:
-                    await self._client.end()
-                    return await self._linger(answer, flow)
-        except UpstreamFailed as error:
-            held = await self._broke(error.failure, flow, held)
-        else:
-            held = await self._pass_on(held + flow.close(), flow)
-        if held:
-            await self._deliver(held)
-        await self._client.end()
-        self._note_end(flow)
-
-    async def _linger(self, answer: Answer, flow: Flow) -> None:
-        self._note_end(flow)
-        try:
-            async with asyncio.timeout(LINGER):
-                async for _ in answer.pieces():
-                    pass
-        except (TimeoutError, UpstreamFailed):
-            pass
-
-    async def _pass_on(self, out: bytes, flow: Flow) -> bytes:
-        """Send what may be sent; before the first word, hold it and let failures reach the next target."""
-        tally = flow.tally
-        if not self._wrote:
-            if tally.failure is not None:
-                raise UpstreamFailed(tally.failure)
-            if not tally.spoke and tally.ending is None:
-                return out
-        if out:
-            await self._deliver(out)
-        return b""
-
-    async def _broke(self, failure: Failure, flow: Flow, held: bytes) -> bytes:
-        """The connection or a time limit ended the reply."""
-        if self._pulse.expired:
-            failure = Failure(
-                kind="timeout", status=504, message=f"the upstream fell silent: {self._pulse.expired}"
-            )
-        if not self._wrote:
-            raise UpstreamFailed(failure)
-        return held + flow.fail(ReplyFailed("truncated", failure))
-
-    async def _whole(self, answer: Answer, journey: Journey, provider: Provider, target: TargetName) -> None:
-        body = await self._read_all(answer, MAX_WHOLE_REPLY)
-        status, whole, flow_tally = journey.whole(body, provider, target, self._ids_seed())
-        self.record.tally = flow_tally
-        if flow_tally.failure is not None and status != 200:
-            raise UpstreamFailed(flow_tally.failure)
-        self._wrote = self._committed = True
-        self.record.first_word = self._loop.time() - self._pulse.started
-        await self._client.head(200, {**self._headers(), "content-type": "application/json"})
-        await self._client.send(whole)
-        await self._client.end()
-        self.record.ended("finished" if flow_tally.failure is None else "failed", flow_tally.failure)
-
-    async def _read_all(self, answer: Answer, limit: int) -> bytes:
-        pieces: list[bytes] = []
-        size = 0
-        try:
-            async for piece in answer.pieces():
-                self._pulse.heard = self._loop.time()
-                self._pulse.first = False
-                size += len(piece)
-                if size > limit:
-                    raise UpstreamFailed(
-                        Failure(
-                            kind="server", status=502, message=f"the upstream's reply exceeds {limit} bytes"
-                        )
-                    )
-                pieces.append(piece)
-        except UpstreamFailed as error:
-            if self._pulse.expired:
-                message = f"the upstream fell silent: {self._pulse.expired}"
-                raise UpstreamFailed(Failure(kind="timeout", status=504, message=message)) from None
-            raise error
-        return b"".join(pieces)
-
-    async def _read_failure(self, answer: Answer, provider: Provider) -> UpstreamFailed:
-        try:
-            body = await self._read_all(answer, MAX_ERROR_BODY)
-        except UpstreamFailed:
-            body = b""
-        failure = dialect_named(provider.wire_dialect).read_error(answer.status, answer.headers, body)
-        return UpstreamFailed(self._gateway.blamed(failure, provider))
-
-    async def _deliver(self, data: bytes) -> None:
-        if not self._committed:
-            self._committed = True
-            await self._client.head(200, {**self._headers(), **STREAM_HEADERS})
-        if not self._wrote:
-            self._wrote = True
-            self.record.first_word = self._loop.time() - self._pulse.started
-        self._pulse.told = self._loop.time()
-        await self._client.send(data)
+                gateway.health.failed(leg.target, key, failure, self._loop.time())
+            return None
+        return None
 
     async def _refuse(self, failure: Failure) -> None:
         """No target could answer: a true status if nothing was sent, otherwise the dialect's own error."""
-        self.record.ended("failed", failure)
-        if self._committed:
-            writer_flow = self._journey.failed(ReplyFailed("failed", failure)) if self._journey else b""
-            await self._client.send(writer_flow)
+        self.record.refused = failure
+        # The client's id is ours, so that its error can be found in our log.
+        self.record.upstream_id = failure.request_id or self.record.upstream_id
+        failure = msgspec.structs.replace(failure, request_id=self._ask.request_id)
+        if self._delivery.committed and self._journey is not None:
+            await self._delivery.finish(self._journey.failed(failure), failed=True)
         else:
-            headers = {
-                **self._headers(),
-                "content-type": "application/json",
-                **self._dialect.error_headers(failure),
-            }
-            await self._client.head(self._dialect.error_status(failure), headers)
-            await self._client.send(self._gateway.encode(self._dialect.write_error(failure)))
-        await self._client.end()
+            await self._delivery.refuse(failure)
 
-    def _note_end(self, flow: Flow) -> None:
-        self.record.tally = flow.tally
-        failure = flow.tally.failure
-        self.record.ended("finished" if failure is None else "failed", failure)
-
-    def _headers(self) -> Mapping[str, str]:
-        return self.record.headers()
-
-    def _ids_seed(self) -> str:
-        return self._ask.request_id
-
-    def _ping_every(self) -> float:
-        return self._gateway.config.server.ping if self._ask.dialect in PINGS else 0.0
+    async def _cancelled(self) -> None:
+        why = self._why_stopped
+        if self._is_abandoned or why is None:
+            self.record.is_cancelled = True
+            if not self._is_abandoned:
+                raise asyncio.CancelledError
+            _forgive_cancellation()
+            return
+        _forgive_cancellation()
+        if self._attempt is not None and self._delivery.spoke:
+            await self._attempt.tell_end(why)
+        else:
+            await self._refuse(why)
 
     def _ping(self) -> None:
-        """A sign of life. Before the first word it may not be an event, because the reply has not started."""
-        if self._journey is None or not self._journey.request.stream:
-            return
-        task = self._loop.create_task(self._send_ping())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        if self._journey is not None and self._journey.stream:
+            self._delivery.ping()
 
-    async def _send_ping(self) -> None:
-        if not self._committed:
-            self._committed = True
-            await self._client.head(200, {**self._headers(), **STREAM_HEADERS})
-        await self._client.send(PINGS[self._ask.dialect] if self._wrote else COMMENT)
+    def _give_up_on_client(self) -> None:
+        self._delivery.cut()
+        self.abandon()
+
+
+def _most_telling(errors: list[DragomanError]) -> DragomanError:
+    """Of several failures, the first that may pass: it says when to come back. Otherwise the last."""
+    passing = (error for error in errors if STEP_OF_KIND[error.failure.kind] == "again")
+    return next(passing, errors[-1])
+
+
+def _forgive_cancellation() -> None:
+    """It has done what it was for; the task goes on to its ordinary end."""
+    task = asyncio.current_task()
+    if task is not None:
+        task.uncancel()

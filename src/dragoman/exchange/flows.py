@@ -1,18 +1,46 @@
-"""The lanes a reply can take: forwarded byte by byte, or written anew.
+"""The lanes a reply can take: forwarded as it is, or written anew; and the forms a stream can have.
 
-Both read the reply as it passes, so that its usage, its ending and its first word are known either way.
+Every flow reads the reply as it passes, so that its usage, its ending and its first word are known either
+way. What a flow gives out always ends between two events, so that something may be said in between.
 """
 
 from typing import Protocol
 
 from dragoman.dialects.base import Audience, Dialect, StreamReader
-from dragoman.hub.events import ReplyFailed
-from dragoman.hub.tally import Tally
+from dragoman.hub.events import ReplyEvent, ReplyFailed
+from dragoman.hub.tally import NOTED, Tally
+from dragoman.wire.sse import LIMIT, SseReader
 
 
 class Flow(Protocol):
-    """Bytes of the upstream in, bytes for the client out."""
+    """Bytes of the upstream in, bytes for the client out.
 
+    `ended`: the reply has had its last word. `trails`: what follows it is the client's all the same.
+    """
+
+    trails: bool
+
+    @property
+    def ended(self) -> bool: ...
+
+    @property
+    def tally(self) -> Tally: ...
+
+    def feed(self, data: bytes) -> bytes: ...
+
+    def close(self) -> bytes:
+        """The upstream is done: what is left, and an ending if there was none."""
+        ...
+
+    def fail(self, failure: ReplyFailed) -> bytes:
+        """Somebody else ended it."""
+        ...
+
+
+class Line(Protocol):
+    """What `translate.line.ReplyLine` offers."""
+
+    ended: bool
     tally: Tally
 
     def feed(self, data: bytes) -> bytes: ...
@@ -22,36 +50,150 @@ class Flow(Protocol):
     def fail(self, failure: ReplyFailed) -> bytes: ...
 
 
+class WrittenFlow:
+    """The reply is read, changed where it must be, and written in the client's dialect."""
+
+    trails = False
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+        self.tally = line.tally
+        self.feed = line.feed
+        self.close = line.close
+        self.fail = line.fail
+
+    @property
+    def ended(self) -> bool:
+        return self._line.ended
+
+
+#: How an event ends, whatever line ends a server uses.
+_EVENT_ENDS = (b"\n\n", b"\n\r\n", b"\r\r")
+#: How a stream says in its own dialect that it failed.
+_ERROR_MARKS: dict[str, tuple[bytes, ...]] = {
+    "anthropic": (b'"error"',),
+    "openai_chat": (b'"error"',),
+    "openai_responses": (b'"error"', b'"response.failed"'),
+    "gemini": (b'"error"',),
+}
+
+
 class ForwardFlow:
-    """Client and upstream speak the same dialect and nothing changes: the bytes go on as they are."""
+    """Client and upstream speak the same dialect and nothing changes: whole events go on as they are.
+
+    The beginning of an event waits for its end. No client can use it earlier, and a reply that breaks off
+    in the middle of one can still be ended properly.
+    """
+
+    trails = True
 
     def __init__(self, reader: StreamReader, dialect: Dialect) -> None:
         self._reader = reader
         self._dialect = dialect
+        #: The beginning of an event. It grows in place, so that small pieces cost little.
+        self._begun = bytearray()
         self.tally = Tally()
 
+    @property
+    def ended(self) -> bool:
+        return self.tally.ending is not None
+
     def feed(self, data: bytes) -> bytes:
-        for event in self._reader.feed(data):
-            self.tally.note(event)
-        return data
+        was_ended = self.ended
+        self._note(self._reader.feed(data))
+        out = data if data[-2:] == b"\n\n" and not self._begun else self._whole_events(data)
+        ending = self.tally.ending
+        if isinstance(ending, ReplyFailed) and not was_ended and not self._is_told(out):
+            return out + self._tail(ending)
+        return out
+
+    def _whole_events(self, data: bytes) -> bytes:
+        begun = self._begun
+        looked_at = max(0, len(begun) - 2)
+        begun += data
+        end = 0
+        for mark in _EVENT_ENDS:
+            at = begun.rfind(mark, looked_at)
+            if at >= 0:
+                end = max(end, at + len(mark))
+        out = bytes(begun[:end])
+        del begun[:end]
+        if len(begun) > LIMIT:
+            # The reader has given up on it by now.
+            begun.clear()
+        return out
 
     def close(self) -> bytes:
         """Nothing to add, unless the upstream fell silent in the middle: then the client is told."""
-        for event in self._reader.close():
-            self.tally.note(event)
-            if isinstance(event, ReplyFailed):
-                return self._tail(event)
-        return b""
+        events = self._reader.close()
+        self._note(events)
+        rest = bytes(self._begun)
+        self._begun.clear()
+        failed = next((event for event in events if isinstance(event, ReplyFailed)), None)
+        if failed is None or self._is_told(rest):
+            return rest
+        return self._tail(failed)
 
     def fail(self, failure: ReplyFailed) -> bytes:
-        if self.tally.ending is not None:
+        if self.ended:
             return b""
         self.tally.note(failure)
         return self._tail(failure)
 
+    def _note(self, events: list[ReplyEvent]) -> None:
+        for event in events:
+            if type(event) in NOTED:
+                self.tally.note(event)
+
+    def _is_told(self, out: bytes) -> bool:
+        """Whether the upstream itself says in these events that it failed."""
+        return any(mark in out for mark in _ERROR_MARKS[self._dialect.name])
+
     def _tail(self, failed: ReplyFailed) -> bytes:
-        """The ending alone, behind whatever was forwarded; a cut frame is finished by the blank line."""
+        """The ending alone, behind the events that were forwarded."""
         writer = self._dialect.stream_writer(Audience(upstream=self._dialect.name))
         if self.tally.started:
             writer.write(self.tally.started)
-        return b"\n\n" + writer.write(failed)
+        return writer.write(failed)
+
+
+class ArrayFlow:
+    """A flow of Gemini chunks as one JSON array, for clients that did not ask for server-sent events."""
+
+    trails = False
+
+    def __init__(self, flow: Flow) -> None:
+        self._flow = flow
+        self._frames = SseReader()
+        self._before = b"["
+        self._is_over = False
+        self.tally = flow.tally
+
+    @property
+    def ended(self) -> bool:
+        return self._flow.ended
+
+    def feed(self, data: bytes) -> bytes:
+        return self._told(self._flow.feed(data))
+
+    def close(self) -> bytes:
+        return self._told(self._flow.close())
+
+    def fail(self, failure: ReplyFailed) -> bytes:
+        return self._told(self._flow.fail(failure))
+
+    def _told(self, stream: bytes) -> bytes:
+        """The chunks as elements; with the last one the array ends."""
+        if self._is_over:
+            return b""
+        frames = self._frames.feed(stream) if stream else []
+        self._is_over = self._flow.ended
+        if self._is_over:
+            frames += self._frames.close()
+        told: list[bytes] = []
+        for frame in frames:
+            told += (self._before, frame.data)
+            self._before = b",\r\n"
+        if self._is_over:
+            told.append(b"[]" if self._before == b"[" else b"]")
+        return b"".join(told)

@@ -1,23 +1,39 @@
 """What all exchanges share: the configuration, the upstreams, the health of targets and the heartbeat."""
 
-import msgspec
+import time
+from collections.abc import Callable, Mapping
+from random import SystemRandom
 
-from dragoman.config.model import Config, Provider
+from dragoman.config.model import Config
 from dragoman.exchange.pulse import Heart
-from dragoman.hub.errors import Failure
+from dragoman.exchange.secrets import Secrets
 from dragoman.routing.health import Health
 from dragoman.upstream.embedded import EmbeddedUpstream
 from dragoman.upstream.http import HttpUpstream
 from dragoman.upstream.port import Upstream
-from dragoman.wire.fields import encode
+
+_dice = SystemRandom()
 
 
 class Gateway:
-    def __init__(self, config: Config) -> None:
+    """`upstreams` stand in for those that the configuration describes; `clock` tells the date."""
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        upstreams: Mapping[str, Upstream] | None = None,
+        clock: Callable[[], float] = time.time,
+        dice: Callable[[], float] = _dice.random,
+    ) -> None:
         self.config = config
+        self.clock = clock
+        self.dice = dice
         self.health = Health()
         self.heart = Heart()
-        self._upstreams: dict[str, Upstream] = {}
+        self.keys = {name: len(provider.keys) for name, provider in config.providers.items()}
+        self._upstreams: dict[str, Upstream] = dict(upstreams or {})
+        self._secrets: dict[str, Secrets] = {}
 
     def upstream(self, name: str) -> Upstream:
         """The provider's upstream, made when it is first needed."""
@@ -28,17 +44,11 @@ class Gateway:
             self._upstreams[name] = found
         return found
 
-    def blamed(self, failure: Failure, provider: Provider) -> Failure:
-        """An upstream that refuses our key says nothing about the client's: the message tells whose it is."""
-        message = failure.message
-        for key in provider.keys:
-            message = message.replace(key.reveal(), "…") if key else message
-        if failure.kind in ("authentication", "permission", "billing"):
-            message = f"provider {provider.name} refuses the gateway's key: {message}"
-        return msgspec.structs.replace(failure, message=message)
-
-    def encode(self, value: object) -> bytes:
-        return encode(value)
+    def secrets(self, name: str) -> Secrets:
+        found = self._secrets.get(name)
+        if found is None:
+            found = self._secrets[name] = Secrets(self.config.providers[name])
+        return found
 
     async def close(self) -> None:
         for upstream in self._upstreams.values():

@@ -1,4 +1,11 @@
-"""What has to be translated for one ask, for whichever target it goes to. Nothing here waits."""
+"""What has to be translated for one ask, for whichever target it goes to. Nothing here waits.
+
+A request that its target understands as it is goes on as the bytes it came in, unread but for the model's
+name; it is read only when something has to be known or changed.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Literal
 
 import msgspec
 
@@ -6,122 +13,246 @@ from dragoman.config.model import Provider, TargetName
 from dragoman.dialects.base import Audience, Json, Source
 from dragoman.dialects.registry import dialect_named
 from dragoman.exchange.ask import Ask
-from dragoman.exchange.flows import Flow, ForwardFlow
+from dragoman.exchange.flows import ArrayFlow, Flow, ForwardFlow, WrittenFlow
 from dragoman.fit import fit
-from dragoman.hub.errors import ClientProtocolError
+from dragoman.hub.errors import DragomanError, Failure
 from dragoman.hub.events import ReplyFailed
 from dragoman.hub.ids import Ids, digest
 from dragoman.hub.loss import Loss, Losses
 from dragoman.hub.request import Request
+from dragoman.hub.seal import PREFIX
 from dragoman.hub.tally import Tally
-from dragoman.providers.profile import target_of
-from dragoman.translate.line import ReplyLine
+from dragoman.providers.profile import Profile, Target, target_of
 from dragoman.translate.replies import BYTES_PER_TOKEN, reply_line
-from dragoman.translate.requests import MAX_BODY
+from dragoman.translate.requests import fresh_object
 from dragoman.upstream.port import Call
-from dragoman.wire.fields import decode, encode
+from dragoman.wire.fields import encode
+
+#: `forward`: the bytes go on. `rename`: all but the model's name does. `write`: the request is written anew.
+Lane = Literal["forward", "rename", "write"]
+
+#: Where agents name their session, so that it keeps its key and its caches.
+SESSION_HEADERS = ("x-claude-code-session-id", "session-id", "x-session-id", "x-session-affinity")
+
+#: How envelopes of ours begin, plain and in base64: a history with one in it may have to change.
+_ENVELOPES = (PREFIX.encode(), b"ZGdtMS")
+
+
+class Glance(msgspec.Struct):
+    """What a request says first. Anything of the wrong type is left to the reader to complain about."""
+
+    model: object = ""
+    stream: object = False
+
+
+_glance = msgspec.json.Decoder(Glance).decode
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 class Journey:
-    """One request, read once; calls and flows for each target it is tried on."""
+    """One ask and the ways it can take."""
 
-    def __init__(self, ask: Ask, *, created: int = 0) -> None:
-        self._ask = ask
-        self._created = created
-        self._client = dialect_named(ask.dialect)
-        self._read_losses = Losses()
-        self.request: Request = self._client.read_request(
-            self._decoded(), self._read_losses, model=ask.model, stream=ask.stream
-        )
+    def __init__(self, ask: Ask, *, clock: Callable[[], float]) -> None:
+        self.ask = ask
+        self.clock = clock
+        self.body = ask.take_body()
+        self.model, self.stream = ask.model, ask.stream
+        self._request: Request | None = None
+        self._unreadable: DragomanError | None = None
+        self.read_losses = Losses()
+        if ask.dialect != "gemini":
+            self._glance()
 
-    def _decoded(self) -> Json:
-        value = decode(self._ask.body, limit=MAX_BODY)
-        if not isinstance(value, dict):
-            raise ClientProtocolError("expected a JSON object as the request body")
-        return value
+    def _glance(self) -> None:
+        try:
+            glance = _glance(self.body)
+        except (ValueError, RecursionError):
+            glance = Glance(model=None)
+        if isinstance(glance.model, str) and isinstance(glance.stream, bool):
+            self.model, self.stream = glance.model, glance.stream
+        else:
+            self.model, self.stream = self.request.model, self.request.stream
 
     @property
+    def request(self) -> Request:
+        """The request in the hub's words. Raises what is wrong with it, every time."""
+        if self._unreadable is not None:
+            raise self._unreadable
+        if self._request is None:
+            try:
+                self._request = dialect_named(self.ask.dialect).read_request(
+                    fresh_object(self.body), self.read_losses, model=self.ask.model, stream=self.ask.stream
+                )
+            except DragomanError as error:
+                self._unreadable = error
+                raise
+        return self._request
+
     def session(self) -> int:
-        """A number that stays the same through a conversation, so that it keeps its key and its caches."""
-        headers = self._ask.headers
-        for name in ("x-claude-code-session-id", "session-id", "x-session-id", "x-session-affinity"):
+        """A number that stays the same through a conversation."""
+        headers = self.ask.headers
+        for name in SESSION_HEADERS:
             if headers.get(name):
                 return int(digest(headers[name], length=8), 16)
-        return int(digest(self.request.cache_key or self.request.user, length=8), 16)
+        try:
+            request = self.request
+        except DragomanError:
+            # Whether it can be sent at all is decided elsewhere.
+            return 0
+        return int(digest(request.cache_key or request.user, length=8), 16)
 
-    def call(
-        self, provider: Provider, target: TargetName, key: int, *, strict: bool
-    ) -> tuple[Call, tuple[Loss, ...]]:
-        """The request as the target's upstream wants it, and what it cannot carry."""
-        headers = self._ask.headers if provider.wire_dialect == self._ask.dialect else {}
+    def leg(self, provider: Provider, target: TargetName, *, strict: bool) -> "Leg":
+        """The way to one target. Raises if the request cannot go there."""
+        dialect = self.ask.dialect
+        # An envelope of ours means nothing to anybody else.
+        is_own = provider.wire_dialect == dialect and not self._has_envelope()
+        if is_own and target.model == self.model and not provider.models:
+            return Leg(self, provider, target, self.body, "forward")
+        profile = provider.profile(target.model)
+        facts = target_of(profile, dialect)
+        losses = Losses(self.read_losses)
         request = self.request
-        if self._forwards(provider, target):
-            call = Call(
-                body=self._ask.body, model=target.model, stream=request.stream, key=key, headers=headers
-            )
-            return call, ()
-        losses = Losses(self._read_losses)
-        facts = target_of(provider.profile(target.model), self._ask.dialect)
         fitted = fit(request, facts, losses)
+        if is_own and msgspec.structs.replace(fitted, model=request.model) == request:
+            if target.model == self.model:
+                return Leg(self, provider, target, self.body, "forward", profile)
+            # Gemini's name stands in the address, not in the body.
+            body = self.body if dialect == "gemini" else renamed(self.body, target.model)
+            return Leg(self, provider, target, body, "rename", profile)
+        return self._written(provider, target, fitted, facts, losses, profile, strict=strict)
+
+    def _written(
+        self,
+        provider: Provider,
+        target: TargetName,
+        fitted: Request,
+        facts: Target,
+        losses: Losses,
+        profile: Profile,
+        *,
+        strict: bool,
+    ) -> "Leg":
         body = dialect_named(provider.wire_dialect).write_request(fitted, facts, losses)
         if strict:
             losses.refuse_if_any()
-        call = Call(body=encode(body), model=target.model, stream=request.stream, key=key, headers=headers)
-        return call, losses.as_tuple()
+        return Leg(self, provider, target, encode(body), "write", profile, losses.as_tuple())
 
-    def flow(self, provider: Provider, target: TargetName, seed: str) -> Flow:
-        """The lane for a streamed reply."""
-        if self._forwards(provider, target) and not self._ask.as_array:
-            reader = self._client.stream_reader(Source(issuer=self._ask.dialect, request=self.request))
-            return ForwardFlow(reader, self._client)
-        return self._line(provider, target, seed)
+    def _has_envelope(self) -> bool:
+        return any(beginning in self.body for beginning in _ENVELOPES)
 
-    def whole(
-        self, body: bytes, provider: Provider, target: TargetName, seed: str
-    ) -> tuple[int, bytes, Tally]:
-        """A whole reply for the client: status 200 and the body, or another status if it is no reply."""
-        upstream = dialect_named(provider.wire_dialect)
-        line = self._line(provider, target, seed)
-        stream = line.feed(upstream.explode(_object(body))) + line.close()
-        if self._forwards(provider, target):
-            return (200 if line.tally.failure is None else 502), body, line.tally
-        collected = self._client.collect(stream)
-        failure = line.tally.failure
-        status = 502 if failure is not None and collected == self._client.write_error(failure) else 200
-        return status, encode(collected), line.tally
+    def forget(self) -> None:
+        self.body = b""
+        self._request = None
 
-    def failed(self, failed: ReplyFailed) -> bytes:
+    def failed(self, failure: Failure) -> bytes:
         """The ending of a stream whose head was sent but which no target ever answered."""
-        audience = Audience(request=self.request, body=self._decoded(), model=self.request.model)
-        return self._client.stream_writer(audience).write(failed)
+        audience = Audience(model=self.model, created=int(self.clock()), ids=Ids(self.ask.request_id))
+        writer = dialect_named(self.ask.dialect).stream_writer(audience)
+        return writer.write(ReplyFailed("failed", failure))
 
-    def _line(self, provider: Provider, target: TargetName, seed: str) -> ReplyLine:
-        return reply_line(
-            provider.wire_dialect,
-            self._ask.dialect,
-            self.request,
-            self._decoded() if self._ask.dialect == "openai_responses" else {},
-            profile=provider.profile(target.model),
-            ids=Ids(seed),
-            created=self._created,
-            estimate=len(self._ask.body) // BYTES_PER_TOKEN,
-            losses=Losses(),
+
+class Whole(msgspec.Struct, frozen=True):
+    """A whole reply for the client, and what became of it."""
+
+    body: bytes
+    tally: Tally
+
+
+class Leg:
+    """One ask on its way to one target: what to send there, and how to read what comes back."""
+
+    def __init__(
+        self,
+        journey: Journey,
+        provider: Provider,
+        target: TargetName,
+        body: bytes,
+        lane: Lane,
+        profile: Profile | None = None,
+        losses: tuple[Loss, ...] = (),
+    ) -> None:
+        self._journey = journey
+        self.provider = provider
+        self.target = target
+        self._body = body
+        self.lane = lane
+        self._profile = profile
+        self.losses = losses
+        self.reply_losses = Losses()
+
+    def call(self, key: int) -> Call:
+        """The call that goes out with the provider's `key`-th key."""
+        ask = self._journey.ask
+        headers: Mapping[str, str] = ask.headers if self.provider.wire_dialect == ask.dialect else {}
+        return Call(
+            body=self._body,
+            model=self.target.model,
+            stream=self._journey.stream,
+            key=key,
+            headers=headers,
         )
 
-    def _forwards(self, provider: Provider, target: TargetName) -> bool:
-        """Same dialect, same model name and no facts that demand a change: bytes go on as they are."""
-        return (
-            provider.wire_dialect == self._ask.dialect
-            and target.model == self.request.model
-            and not provider.models
+    def flow(self, content_type: str) -> Flow:
+        """The lane of a streamed reply."""
+        flow = self._written() if "json" in content_type or not self._forwards_reply() else self._forwarded()
+        return ArrayFlow(flow) if self._journey.ask.as_array else flow
+
+    def whole(self, body: bytes, content_type: str) -> Whole:
+        """A whole reply. A failed one has its failure in the tally, and no body worth sending."""
+        forwards = self._forwards_reply()
+        flow = self._forwarded() if forwards else self._written()
+        is_stream = "event-stream" in content_type
+        told = body if is_stream else dialect_named(self.provider.wire_dialect).explode(_object(body))
+        stream = flow.feed(told) + flow.close()
+        if forwards and not is_stream:
+            return Whole(body, flow.tally)
+        client = dialect_named(self._journey.ask.dialect)
+        return Whole(encode(client.collect(stream)), flow.tally)
+
+    def forget(self) -> None:
+        """The reply has begun: nothing will be sent again, so the request need not be kept."""
+        self._body = b""
+        self._journey.forget()
+
+    def _forwards_reply(self) -> bool:
+        if self.lane == "forward":
+            return True
+        # The hub knows one answer per reply; whoever asked for several gets them as they come.
+        return self.lane == "rename" and (self._journey.request.candidates or 1) > 1
+
+    def _forwarded(self) -> Flow:
+        dialect = dialect_named(self._journey.ask.dialect)
+        source = Source(issuer=dialect.name, losses=self.reply_losses)
+        return ForwardFlow(dialect.stream_reader(source), dialect)
+
+    def _written(self) -> Flow:
+        journey = self._journey
+        ask = journey.ask
+        line = reply_line(
+            self.provider.wire_dialect,
+            ask.dialect,
+            journey.request,
+            fresh_object(journey.body) if ask.dialect == "openai_responses" else {},
+            profile=self._profile or self.provider.profile(self.target.model),
+            ids=Ids(ask.request_id),
+            created=int(journey.clock()),
+            estimate=len(journey.body) // BYTES_PER_TOKEN,
+            losses=self.reply_losses,
         )
+        return WrittenFlow(line)
+
+
+def renamed(body: bytes, model: str) -> bytes:
+    """The request for another model; every other byte of every value stays as it was."""
+    members = _members(body)
+    return msgspec.json.encode({**members, "model": model})
 
 
 def _object(body: bytes) -> Json:
     try:
         value = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except (ValueError, RecursionError):
         value = None
-    return (
-        value if isinstance(value, dict) else {"error": {"message": "the upstream's reply is no JSON object"}}
-    )
+    if isinstance(value, dict):
+        return value
+    return {"error": {"message": "the upstream's reply is no JSON object"}}

@@ -1,7 +1,7 @@
 """One heartbeat for all open replies: signs of life for waiting clients, and limits on silence.
 
-A timer per event would cost more than the event; so the pieces only leave their time, and one task
-looks around every half second.
+A timer per event would cost more than the event; so the pieces only raise a flag, and one task looks
+around twice a second.
 """
 
 import asyncio
@@ -9,52 +9,93 @@ from collections.abc import Callable
 
 from dragoman.config.model import Timeouts
 
+#: Seconds between two looks around, and so the precision of every limit here.
 BEAT = 0.5
+#: A client that takes nothing for this long is gone in all but name.
+CLIENT_PATIENCE = 300.0
 
 
 class Pulse:
-    """The times of one open reply. `expired` says which limit ended it."""
+    """The signs of one open reply. `expired` says which limit ended it."""
+
+    __slots__ = (
+        "_blocked_at",
+        "_give_up",
+        "_hang_up",
+        "_heard_at",
+        "_heard_once",
+        "_limits",
+        "_ping",
+        "_ping_every",
+        "_told_at",
+        "expired",
+        "heard",
+        "sending",
+        "started",
+        "told",
+    )
 
     def __init__(
-        self,
-        now: float,
-        *,
-        ping_every: float,
-        ping: Callable[[], None],
+        self, now: float, *, ping_every: float, ping: Callable[[], None], give_up: Callable[[], None]
     ) -> None:
+        #: Raised by whoever hears from the upstream, or tells the client something; lowered at each beat.
+        self.heard = False
+        self.told = False
+        #: The client is being told something and takes its time.
+        self.sending = False
         self.started = now
-        self.heard = now
-        self.told = now
-        self.first = True
         self.expired = ""
+        self._heard_at = now
+        self._heard_once = False
+        self._told_at = now
+        self._blocked_at = now
         self._ping_every = ping_every
         self._ping = ping
-        self._timeouts: Timeouts | None = None
+        self._give_up = give_up
+        self._limits: Timeouts | None = None
         self._hang_up: Callable[[], None] | None = None
 
-    def listen(self, timeouts: Timeouts, hang_up: Callable[[], None], now: float) -> None:
+    def listen(self, limits: Timeouts, hang_up: Callable[[], None], now: float) -> None:
         """An upstream is answering; `hang_up` ends it."""
-        self._timeouts, self._hang_up = timeouts, hang_up
-        self.heard = now
-        self.first = True
+        self._limits, self._hang_up = limits, hang_up
+        self.expired = ""
+        self.heard = self._heard_once = False
+        self._heard_at = now
 
     def stop_listening(self) -> None:
-        self._timeouts = self._hang_up = None
+        self._limits = self._hang_up = None
 
     def beat(self, now: float) -> None:
-        if self._ping_every and now - self.told >= self._ping_every:
-            self.told = now
-            self._ping()
-        limits = self._timeouts
-        if limits is None or self._hang_up is None or self.expired:
+        self._look_at_client(now)
+        if self.heard:
+            self.heard = False
+            self._heard_once = True
+            self._heard_at = now
+        limits = self._limits
+        if limits is None or self._hang_up is None or self.expired or self.sending:
+            # While the client is slow nobody listens, so silence says nothing about the upstream.
+            self._heard_at = now
             return
-        silence = limits.first_byte if self.first else limits.idle
-        if silence and now - self.heard >= silence:
+        silence = limits.idle if self._heard_once else limits.first_byte
+        if silence and now - self._heard_at >= silence:
             self.expired = f"nothing came for {silence:g} s"
         elif limits.total and now - self.started >= limits.total:
             self.expired = f"the reply took longer than {limits.total:g} s"
         if self.expired:
             self._hang_up()
+
+    def _look_at_client(self, now: float) -> None:
+        if self.told:
+            self.told = False
+            self._told_at = self._blocked_at = now
+        elif not self.sending:
+            self._blocked_at = now
+        if self.sending:
+            if now - self._blocked_at >= CLIENT_PATIENCE:
+                self._give_up()
+        elif self._ping_every and now - self._told_at >= self._ping_every:
+            self._told_at = now
+            self._ping()
 
 
 class Heart:
@@ -77,6 +118,7 @@ class Heart:
         return len(self._pulses)
 
     async def _run(self) -> None:
+        """An idle gateway sleeps."""
         loop = asyncio.get_running_loop()
         while self._pulses:
             await asyncio.sleep(BEAT)

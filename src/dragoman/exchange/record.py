@@ -1,78 +1,123 @@
 """What happened in one exchange, for the log line and the response headers. Never the words themselves."""
 
-from collections.abc import Mapping
-from typing import Literal
+import re
+from collections.abc import Mapping, Sequence
 
 from dragoman.config.model import TargetName
 from dragoman.exchange.ask import Ask
 from dragoman.hub.errors import Failure
-from dragoman.hub.loss import Loss
-from dragoman.hub.request import Request
+from dragoman.hub.events import ReplyFailed, ReplyFinished
+from dragoman.hub.loss import Loss, Losses
 from dragoman.hub.tally import Tally
 
-#: A header must stay short, whatever was lost.
+#: A header must stay short, whatever was lost; so must a line of the log.
 MAX_HEADER = 900
+MAX_SHOWN = 300
 
 REQUEST_ID_HEADER = {"anthropic": "request-id"}
 
+_UNPRINTABLE = re.compile(r"[^ -~]")
+
 
 class Record:
+    """Filled in as the exchange goes on."""
+
     def __init__(self, ask: Ask) -> None:
-        self.ask = ask
-        self.model = ""
+        self.dialect = ask.dialect
+        self.request_id = ask.request_id
+        self.agent = ask.agent
+        self.model = ask.model
         self.stream = False
         self.route = ""
         self.target: TargetName | None = None
-        self.failed_tries = 0
-        self.losses: tuple[Loss, ...] = ()
+        self.lane = ""
+        self.tries = 0
+        self.losses: Sequence[Loss] = ()
+        self.reply_losses = Losses()
         self.tally: Tally | None = None
-        self.first_word = 0.0
+        #: The HTTP status that the client got; 0 if it got none.
+        self.status = 0
+        #: Seconds since the exchange began; 0 if it never came to it.
+        self.first_token = 0.0
         self.seconds = 0.0
-        self.ending: Literal["", "finished", "failed", "cancelled"] = ""
-        self.failure: Failure | None = None
+        #: The client left, or was given up, before the reply had ended.
+        self.is_cancelled = False
+        #: Why no reply could be given, or why the one that began broke off.
+        self.refused: Failure | None = None
+        self.broken: Failure | None = None
+        #: What the upstream calls the exchange.
+        self.upstream_id = ""
 
-    def asked(self, request: Request) -> None:
-        self.model, self.stream = request.model, request.stream
+    @property
+    def failure(self) -> Failure | None:
+        return self.refused or self.broken
 
-    def ended(self, ending: Literal["finished", "failed", "cancelled"], failure: Failure | None) -> None:
-        self.ending, self.failure = ending, failure
+    @property
+    def retries(self) -> int:
+        return max(0, self.tries - 1)
 
-    def headers(self) -> Mapping[str, str]:
+    @property
+    def ending(self) -> str:
+        """In the hub's words: finished, failed, truncated or cancelled."""
+        if self.is_cancelled:
+            return "cancelled"
+        if self.refused is not None:
+            return "failed"
+        match self.tally.ending if self.tally else None:
+            case ReplyFinished():
+                return "finished"
+            case ReplyFailed(ending):
+                return ending
+            case None:
+                return "failed"
+
+    def headers(self) -> dict[str, str]:
         """What the client may know: which request, which target, what was lost, how often it was tried."""
-        headers = {REQUEST_ID_HEADER.get(self.ask.dialect, "x-request-id"): self.ask.request_id}
+        headers = {REQUEST_ID_HEADER.get(self.dialect, "x-request-id"): self.request_id}
         if self.target is not None:
-            headers["x-dragoman-target"] = _printable(str(self.target))
-        if self.failed_tries:
-            headers["x-dragoman-retries"] = str(self.failed_tries)
+            headers["x-dragoman-target"] = printable(str(self.target))
+        if self.retries:
+            headers["x-dragoman-retries"] = str(self.retries)
         if self.losses:
-            headers["x-dragoman-losses"] = _printable(
-                f"{len(self.losses)}: " + "; ".join(map(str, self.losses))
-            )
+            headers["x-dragoman-losses"] = printable(f"{len(self.losses)}: {_listed(self.losses)}")
         return headers
 
-    def line(self) -> dict[str, object]:
-        """The exchange in one log line."""
-        usage = self.tally.usage if self.tally else None
-        return {
-            "request": self.ask.request_id,
-            "client": self.ask.dialect,
-            "agent": _printable(self.ask.headers.get("user-agent", ""))[:80],
-            "model": self.model,
+    def line(self) -> Mapping[str, object]:
+        """The exchange in one log line; what was not the case is left out."""
+        tally, failure = self.tally, self.failure
+        usage = tally.usage if tally else None
+        ending = tally.ending if tally else None
+        losses = (*self.losses, *self.reply_losses)
+        line = {
+            "request": self.request_id,
+            "client": self.dialect,
+            "agent": printable(self.agent)[:80],
+            "model": self.model[:MAX_SHOWN],
             "route": self.route,
-            "target": str(self.target) if self.target else "",
+            "target": str(self.target)[:MAX_SHOWN] if self.target else "",
+            "lane": self.lane,
             "stream": self.stream,
             "ending": self.ending,
-            "error": f"{self.failure.kind}: {self.failure.message}" if self.failure else "",
+            "cause": ending.cause if isinstance(ending, ReplyFinished) else "",
+            "status": self.status,
+            "error": f"{failure.kind}: {failure.message}"[:MAX_SHOWN] if failure else "",
+            "upstream_request": printable(self.upstream_id)[:80],
             "input": usage.input if usage else None,
             "cached": usage.cache_read if usage else None,
             "output": usage.output if usage else None,
-            "first_word": round(self.first_word, 4),
+            "first_token": round(self.first_token, 4),
             "seconds": round(self.seconds, 4),
-            "retries": self.failed_tries,
-            "losses": len(self.losses),
+            "retries": self.retries,
+            "losses": len(losses),
+            "lost": _listed(losses)[:MAX_SHOWN],
         }
+        return {name: value for name, value in line.items() if value not in (None, "")}
 
 
-def _printable(text: str) -> str:
+def _listed(losses: Sequence[Loss]) -> str:
+    return "; ".join(str(loss) for loss in losses[:20])
+
+
+def printable(text: str) -> str:
     """Header-safe: visible ASCII only, bounded."""
-    return "".join(c if " " <= c <= "~" else "?" for c in text)[:MAX_HEADER]
+    return _UNPRINTABLE.sub("?", text[:MAX_HEADER])

@@ -5,28 +5,46 @@ stream costs more than translating it.
 """
 
 import asyncio
-import uuid
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from typing import Any
 from urllib.parse import parse_qs
+from uuid import uuid4
 
-from dragoman.dialects.registry import dialect_named
 from dragoman.exchange.ask import Ask
-from dragoman.exchange.exchange import Exchange
+from dragoman.exchange.exchange import CLOSING, Exchange
 from dragoman.exchange.gateway import Gateway
-from dragoman.hub.errors import DragomanError, Failure
+from dragoman.exchange.record import REQUEST_ID_HEADER
+from dragoman.hub.errors import DragomanError, Failure, FailureKind, RequestTooLarge
 from dragoman.server.body import ClientGone, Receive, decompressed, receive_body
+from dragoman.server.client import AsgiClient, Scope, Send
 from dragoman.server.guard import check_key, check_origin
 from dragoman.server.models import models_body
 from dragoman.server.paths import Endpoint, dialect_of, find
-from dragoman.telemetry.log import log_exchange
+from dragoman.telemetry.log import log_exchange, log_refusal
 from dragoman.tokens.count import count_body
-from dragoman.wire.fields import encode
-
-Scope = MutableMapping[str, Any]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 MEGABYTE = 1024 * 1024
+#: A client that sends its request more slowly than this, in seconds, is not served.
+BODY_PATIENCE = 300.0
+#: Inflating more than this would keep everyone else waiting, so it is done beside the loop.
+INFLATED_BESIDE = 256 * 1024
+
+
+class Arrival:
+    """One HTTP request as it came in, before anybody has looked at its body."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.method: str = scope["method"]
+        self.path: str = scope["path"]
+        self.endpoint = find(self.path)
+        self.dialect = self.endpoint.dialect if self.endpoint else dialect_of(self.path)
+        self.headers = _headers(scope["headers"])
+        self.query: str = scope["query_string"].decode("latin-1")
+        self.request_id = f"req_{uuid4().hex[:24]}"
+        self.receive = receive
+        self.client = AsgiClient(scope, send)
+
+    @property
+    def wants_websocket(self) -> bool:
+        return self.headers.get("upgrade", "").lower() == "websocket"
 
 
 class App:
@@ -34,13 +52,33 @@ class App:
 
     def __init__(self, gateway: Gateway) -> None:
         self.gateway = gateway
-        self._exchanges: set[asyncio.Task[None]] = set()
+        self.is_closing = False
+        self._open: set[Exchange] = set()
+        self._idle = asyncio.Event()
+        self._idle.set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._lifespan(receive, send)
         else:
-            await self._http(scope, receive, AsgiClient(send))
+            await self._http(Arrival(scope, receive, send))
+
+    async def drain(self, seconds: float) -> None:
+        """Take nothing new, let what is open finish within the limit, then end the rest, truthfully."""
+        self.is_closing = True
+        if seconds > 0 and await self._is_idle_within(seconds):
+            return
+        for exchange in tuple(self._open):
+            exchange.stop(CLOSING)
+        await self._is_idle_within(1.0)
+
+    async def _is_idle_within(self, seconds: float) -> bool:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._idle.wait()
+        except TimeoutError:
+            return False
+        return True
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         while True:
@@ -51,148 +89,128 @@ class App:
                 return
             await send({"type": "lifespan.startup.complete"})
 
-    async def _http(self, scope: Scope, receive: Receive, client: "AsgiClient") -> None:
-        path: str = scope["path"]
-        endpoint = find(path)
-        dialect = endpoint.dialect if endpoint else dialect_of(path)
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        query = scope["query_string"].decode("latin-1")
-        server = self.gateway.config.server
-        client.is_head = scope["method"] == "HEAD"
+    async def _http(self, arrival: Arrival) -> None:
         try:
-            check_origin(headers, server)
-            if endpoint is None:
-                raise _unknown_path(path)
-            if scope["method"] not in endpoint.methods:
-                raise _wrong_method(scope["method"], endpoint)
-            if endpoint.name == "health":
-                return await client.json(
-                    200, {"status": "ok", "service": "dragoman", "open_streams": self.gateway.heart.open}
-                )
-            check_key(headers, query, server)
-            await self._endpoint(endpoint, scope["method"], headers, query, receive, client)
+            await self._serve(arrival)
         except ClientGone:
             return
         except DragomanError as error:
-            await client.failure(dialect, error.failure)
+            await self._refuse(arrival, error.failure)
 
-    async def _endpoint(
-        self,
-        endpoint: Endpoint,
-        method: str,
-        headers: Mapping[str, str],
-        query: str,
-        receive: Receive,
-        client: "AsgiClient",
-    ) -> None:
+    async def _serve(self, arrival: Arrival) -> None:
+        check_origin(arrival.headers, self.gateway.config.server)
+        endpoint = _endpoint_of(arrival)
+        if endpoint.name == "health":
+            return await arrival.client.json(200, self._health())
+        check_key(arrival.headers, arrival.query, self.gateway.config.server)
         if endpoint.name in ("models", "model"):
-            return await client.json(200, models_body(self.gateway.config, endpoint, headers))
-        if method == "GET":
-            return await _answer_get(headers, client)
-        limit = self.gateway.config.server.max_body_mb * MEGABYTE
-        body = await receive_body(receive, limit)
-        encoding = headers.get("content-encoding", "")
-        if encoding:
-            body = decompressed(body, encoding, limit)
+            return await arrival.client.json(200, models_body(self.gateway.config, endpoint, arrival.headers))
+        if self.is_closing:
+            raise DragomanError("closing", failure=CLOSING)
         if endpoint.name == "count":
-            return await client.json(200, count_body(endpoint.dialect, body, endpoint.model))
+            body = await self._body(arrival)
+            return await arrival.client.json(200, count_body(endpoint.dialect, body, endpoint.model))
+        await self._exchange(await self._ask(arrival, endpoint), arrival)
+
+    def _health(self) -> dict[str, object]:
+        status = "closing" if self.is_closing else "ok"
+        return {"status": status, "service": "dragoman", "open_exchanges": len(self._open)}
+
+    async def _refuse(self, arrival: Arrival, failure: Failure) -> None:
+        headers = {REQUEST_ID_HEADER.get(arrival.dialect, "x-request-id"): arrival.request_id}
+        if arrival.endpoint is not None and failure.status == 405:
+            headers["allow"] = ", ".join(_methods(arrival.endpoint))
+        if failure.status == 426:
+            # What else comes over this connection would not be HTTP.
+            headers["connection"] = "close"
+        status = await arrival.client.failure(arrival.dialect, failure, headers)
+        log_refusal(arrival.request_id, arrival.method, arrival.path, status, failure)
+
+    async def _ask(self, arrival: Arrival, endpoint: Endpoint) -> Ask:
         streams = endpoint.name == "stream"
-        ask = Ask(
+        return Ask(
             dialect=endpoint.dialect,
-            body=body,
-            headers=headers,
+            body=await self._body(arrival),
+            headers=arrival.headers,
             model=endpoint.model,
             stream=streams,
-            as_array=streams and parse_qs(query).get("alt", [""])[0] != "sse",
-            request_id=f"req_{uuid.uuid4().hex[:24]}",
+            as_array=streams and parse_qs(arrival.query).get("alt", [""])[0] != "sse",
+            request_id=arrival.request_id,
         )
-        await self._exchange(ask, receive, client)
 
-    async def _exchange(self, ask: Ask, receive: Receive, client: "AsgiClient") -> None:
-        """Run the exchange; a client that hangs up cancels it, and with it the upstream."""
-        exchange = Exchange(self.gateway, ask, client)
-        running = asyncio.ensure_future(exchange.run())
-        watching = asyncio.ensure_future(_gone(receive))
-        self._exchanges.add(running)
+    async def _body(self, arrival: Arrival) -> bytes:
+        limit = self.gateway.config.server.max_body_mb * MEGABYTE
+        announced = arrival.headers.get("content-length", "")
+        if announced.isdecimal() and int(announced[:18]) > limit:
+            raise RequestTooLarge(f"the request body exceeds {limit} bytes")
         try:
-            await asyncio.wait((running, watching), return_when=asyncio.FIRST_COMPLETED)
-            if not running.done():
-                running.cancel()
-            await asyncio.wait((running,))
-            if not running.cancelled():
-                running.result()
+            async with asyncio.timeout(BODY_PATIENCE):
+                body = await receive_body(arrival.receive, limit)
+        except TimeoutError:
+            raise _failed("timeout", 408, f"the request did not arrive within {BODY_PATIENCE:g} s") from None
+        encoding = arrival.headers.get("content-encoding", "")
+        if not encoding:
+            return body
+        if len(body) > INFLATED_BESIDE:
+            return await asyncio.to_thread(decompressed, body, encoding, limit)
+        return decompressed(body, encoding, limit)
+
+    async def _exchange(self, ask: Ask, arrival: Arrival) -> None:
+        """Run the exchange; a client that hangs up ends it, and with it the upstream."""
+        exchange = Exchange(self.gateway, ask, arrival.client)
+        watching = asyncio.get_running_loop().create_task(_watch(arrival, exchange))
+        self._open.add(exchange)
+        self._idle.clear()
+        try:
+            await exchange.run()
         finally:
             watching.cancel()
-            self._exchanges.discard(running)
+            self._open.discard(exchange)
+            if not self._open:
+                self._idle.set()
             log_exchange(exchange.record)
 
 
-async def _gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
+def _headers(raw: list[tuple[bytes, bytes]]) -> dict[str, str]:
+    """By names in lower case; a header that comes twice is one header with two values."""
+    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in raw}
+    if len(headers) < len(raw):
+        values: dict[str, list[str]] = {}
+        for name, value in raw:
+            values.setdefault(name.decode("latin-1"), []).append(value.decode("latin-1"))
+        headers = {name: ", ".join(several) for name, several in values.items()}
+    return headers
+
+
+async def _watch(arrival: Arrival, exchange: Exchange) -> None:
+    """The server says that the client is gone also when the reply has simply ended."""
+    while (await arrival.receive())["type"] != "http.disconnect":
         pass
+    if not arrival.client.ended:
+        exchange.abandon()
 
 
-class AsgiClient:
-    """The way back to the client, over ASGI."""
+def _methods(endpoint: Endpoint) -> tuple[str, ...]:
+    """A turn's GET is the beginning of a WebSocket and nothing else."""
+    return ("POST",) if endpoint.name == "turn" else endpoint.methods
 
-    def __init__(self, send: Send) -> None:
-        self._send = send
-        self._ended = False
-        self.is_head = False
 
-    async def head(self, status: int, headers: Mapping[str, str]) -> None:
-        raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
-        await self._send({"type": "http.response.start", "status": status, "headers": raw})
-
-    async def send(self, data: bytes) -> None:
-        if data and not self._ended:
-            await self._send({"type": "http.response.body", "body": data, "more_body": True})
-
-    async def end(self) -> None:
-        if not self._ended:
-            self._ended = True
-            await self._send({"type": "http.response.body", "body": b"", "more_body": False})
-
-    async def json(self, status: int, body: object, headers: Mapping[str, str] | None = None) -> None:
-        data = encode(body)
-        length = {"content-type": "application/json", "content-length": str(len(data))}
-        await self.head(status, {**length, **(headers or {})})
-        self._ended = True
-        await self._send({"type": "http.response.body", "body": b"" if self.is_head else data})
-
-    async def failure(self, dialect: str, failure: Failure) -> None:
-        """An error before any exchange began, in the dialect of the path."""
-        speaker = dialect_named(dialect)
-        await self.json(
-            speaker.error_status(failure), speaker.write_error(failure), speaker.error_headers(failure)
+def _endpoint_of(arrival: Arrival) -> Endpoint:
+    endpoint = arrival.endpoint
+    if endpoint is None:
+        message = (
+            "no such endpoint; there are /v1/messages, /v1/chat/completions, /v1/responses, "
+            "/v1beta/models/MODEL:generateContent and /v1/models"
         )
+        raise _failed("not_found", 404, message, code="unknown_endpoint")
+    if arrival.wants_websocket and endpoint.name == "turn":
+        # Codex asks for a WebSocket first; this status alone sends it to plain HTTP at once.
+        raise _failed("invalid_request", 426, "WebSocket is not served here; send POST requests")
+    methods = _methods(endpoint)
+    if arrival.method not in methods:
+        raise _failed("invalid_request", 405, f"this endpoint takes {', '.join(methods)}")
+    return endpoint
 
 
-def _unknown_path(path: str) -> DragomanError:
-    return DragomanError(
-        "unknown path",
-        failure=Failure(
-            kind="not_found",
-            status=404,
-            message="no such endpoint; there are /v1/messages, /v1/chat/completions, /v1/responses, "
-            "/v1beta/models/MODEL:generateContent and /v1/models",
-        ),
-    )
-
-
-def _wrong_method(method: str, endpoint: Endpoint) -> DragomanError:
-    allowed = ", ".join(endpoint.methods)
-    return DragomanError(
-        "wrong method",
-        failure=Failure(kind="invalid_request", status=405, message=f"this endpoint takes {allowed}"),
-    )
-
-
-async def _answer_get(headers: Mapping[str, str], client: AsgiClient) -> None:
-    """Codex asks for a WebSocket first; 426 sends it to plain HTTP at once."""
-    await client.json(
-        426,
-        dialect_named("openai_responses").write_error(
-            Failure(kind="invalid_request", status=426, message="send POST requests; WebSocket is not served")
-        ),
-    )
+def _failed(kind: FailureKind, status: int, message: str, code: str = "") -> DragomanError:
+    return DragomanError(message, failure=Failure(kind=kind, status=status, message=message, code=code))

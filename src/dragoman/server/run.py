@@ -1,6 +1,9 @@
 """Starts the application under uvicorn, on the address that the configuration names."""
 
+import asyncio
+import gc
 import socket
+from contextlib import suppress
 
 import uvicorn
 
@@ -8,11 +11,18 @@ from dragoman.config.model import Config
 from dragoman.exchange.gateway import Gateway
 from dragoman.hub.errors import ConfigError
 from dragoman.server.app import App
+from dragoman.server.connection import Connection
 from dragoman.server.guard import is_loopback
 from dragoman.telemetry.log import set_up
 
+#: Seconds between two requests of one client.
+KEEP_ALIVE = 75
+#: Seconds for what is left after draining: answers that are written but not yet sent.
+LAST_WORDS = 2
 
-BACKLOG = 2048
+#: Requests are large trees that live for a moment. Looking for cycles among them as often as Python does
+#: by default costs a tenth of the time; what does form cycles is found soon enough.
+GC_THRESHOLDS = (20_000, 20, 50)
 
 
 def check_bind(config: Config) -> None:
@@ -34,8 +44,6 @@ def bind(config: Config) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
-        # From here on early callers wait in the backlog instead of being refused.
-        listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
         raise ConfigError(
@@ -45,17 +53,41 @@ def bind(config: Config) -> socket.socket:
     return listener
 
 
+class Server(uvicorn.Server):
+    """uvicorn that goes on listening while it drains, so that newcomers are told to come back."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        super().__init__(
+            uvicorn.Config(
+                app,
+                http=Connection,
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                ws="none",
+                lifespan="on",
+                backlog=4096,
+                timeout_keep_alive=KEEP_ALIVE,
+                timeout_graceful_shutdown=LAST_WORDS,
+            )
+        )
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        draining = asyncio.ensure_future(self._app.drain(self._app.gateway.config.server.drain))
+        while not draining.done() and not self.force_exit:
+            await asyncio.wait((draining,), timeout=0.1)
+        draining.cancel()
+        await super().shutdown(sockets)
+
+
 def serve(config: Config, listener: socket.socket) -> None:
     """Serve until told to stop; open streams get the configured time to finish."""
     set_up(config.server.log)
-    settings = uvicorn.Config(
-        App(Gateway(config)),
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        ws="none",
-        lifespan="on",
-        timeout_keep_alive=75,
-        timeout_graceful_shutdown=int(config.server.drain) or None,
-    )
-    uvicorn.Server(settings).run(sockets=[listener])
+    server = Server(App(Gateway(config)))
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)
+    # uvicorn raises the signal again that stopped it; stopping is what was asked for.
+    with suppress(KeyboardInterrupt):
+        server.run(sockets=[listener])

@@ -1,55 +1,79 @@
-"""Structured logs on stderr: one line per exchange, for people or for machines."""
+"""Structured logs on stderr: one line per exchange, for people or for machines.
+
+Everything in a line may come from outside, so control characters never reach the terminal.
+"""
 
 import logging
+import re
 import sys
+from collections.abc import Mapping
 
 import msgspec
 
 from dragoman.exchange.record import Record
+from dragoman.hub.errors import Failure
 
 LOGGER = logging.getLogger("dragoman")
+#: The server's own complaints; its chatter is not ours.
+SERVER_LOGGER = logging.getLogger("uvicorn.error")
+
+MAX_PATH = 200
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_PLAIN = re.compile(r'[^\s"=]+')
 
 
 class LineFormatter(logging.Formatter):
-    """`text`: the time, the message and `key=value`; `json`: one object. Control characters are escaped."""
+    """`text`: the time, the message and `key=value`; `json`: one object."""
 
     def __init__(self, style: str) -> None:
         super().__init__()
         self._json = style == "json"
 
     def format(self, record: logging.LogRecord) -> str:
-        fields: dict[str, object] = getattr(record, "fields", {})
+        fields: Mapping[str, object] = getattr(record, "fields", {})
+        message = record.getMessage()
+        if record.exc_info:
+            message = f"{message.strip()}\n{self.formatException(record.exc_info)}"
         if self._json:
-            entry = {
-                "time": record.created,
-                "level": record.levelname.lower(),
-                "message": record.getMessage(),
-            }
+            entry = {"time": record.created, "level": record.levelname.lower(), "message": message}
             return msgspec.json.encode({**entry, **fields}).decode()
-        shown = " ".join(
-            f"{name}={_shown(value)}" for name, value in fields.items() if value not in (None, "")
-        )
-        return _escaped(f"{self.formatTime(record, '%H:%M:%S')} {record.getMessage()} {shown}".rstrip())
+        shown = " ".join(f"{name}={_shown(value)}" for name, value in fields.items())
+        return f"{self.formatTime(record, '%H:%M:%S')} {_escaped(message)} {shown}".rstrip()
 
 
 def _shown(value: object) -> str:
-    text = str(value)
-    return f'"{text}"' if " " in text else text
+    text = _escaped(str(value))
+    return text if _PLAIN.fullmatch(text) else '"' + text.replace('"', '\\"') + '"'
 
 
 def _escaped(text: str) -> str:
-    return "".join(c if c >= " " and c != "\x7f" else f"\\x{ord(c):02x}" for c in text)
+    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
 def set_up(style: str) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(LineFormatter(style))
-    LOGGER.handlers = [handler]
-    LOGGER.setLevel(logging.INFO)
-    LOGGER.propagate = False
+    for logger, level in ((LOGGER, logging.INFO), (SERVER_LOGGER, logging.ERROR)):
+        logger.handlers = [handler]
+        logger.setLevel(level)
+        logger.propagate = False
 
 
 def log_exchange(record: Record) -> None:
+    """How one exchange went."""
     level = logging.INFO if record.ending == "finished" else logging.WARNING
     if LOGGER.isEnabledFor(level):
         LOGGER.log(level, "exchange", extra={"fields": record.line()})
+
+
+def log_refusal(request_id: str, method: str, path: str, status: int, failure: Failure) -> None:
+    """A request that never became an exchange. Its query is not shown: it may hold a key."""
+    fields = {
+        "request": request_id,
+        "method": method,
+        "path": path[:MAX_PATH],
+        "status": status,
+        "error": failure.kind,
+    }
+    LOGGER.warning("refused", extra={"fields": fields})

@@ -1,0 +1,198 @@
+"""One try of one target: send, listen, and pass on what comes.
+
+Whatever goes wrong before the first word is raised, and nothing has been said; whatever goes wrong after
+it is told to the client, and returned.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from dragoman.dialects.registry import dialect_named
+from dragoman.exchange.allowances import passed_on
+from dragoman.exchange.delivery import Delivery
+from dragoman.exchange.flows import Flow
+from dragoman.exchange.gateway import Gateway
+from dragoman.exchange.journey import Leg
+from dragoman.exchange.pulse import Pulse
+from dragoman.exchange.record import Record
+from dragoman.hub.errors import Failure, UpstreamFailed
+from dragoman.hub.events import ReplyFailed
+from dragoman.upstream.port import Answer
+
+#: A reply that is not streamed must fit in memory.
+MAX_WHOLE_REPLY = 64 * 1024 * 1024
+MAX_ERROR_BODY = 256 * 1024
+#: What may come before the first word; an upstream with more to say gets committed to.
+MAX_HELD = 1024 * 1024
+#: After its last word an upstream gets this long to end the connection cleanly, so that it can be used again.
+LINGER = 1.0
+
+_REQUEST_ID_HEADERS = ("request-id", "x-request-id")
+
+
+class Attempt:
+    def __init__(self, gateway: Gateway, leg: Leg, delivery: Delivery, pulse: Pulse, record: Record) -> None:
+        self._gateway = gateway
+        self._leg = leg
+        self._delivery = delivery
+        self._pulse = pulse
+        self._record = record
+        self._loop = asyncio.get_running_loop()
+        self._flow: Flow | None = None
+
+    async def run(self, key: int) -> Failure | None:
+        """Raises `UpstreamFailed` if nothing was said; returns why the reply ended badly, if it did."""
+        provider = self._leg.provider
+        answer = await self._gateway.upstream(provider.name).send(self._leg.call(key))
+        self._pulse.listen(provider.timeouts, answer.close, self._loop.time())
+        try:
+            self._note_head(answer)
+            if answer.status >= 300:
+                raise await self._read_failure(answer)
+            if self._record.stream:
+                return await self._stream(answer)
+            return await self._whole(answer)
+        finally:
+            self._pulse.stop_listening()
+            answer.close()
+
+    async def tell_end(self, why: Failure) -> None:
+        """Somebody ends a reply that has begun."""
+        if self._flow is not None:
+            self._record.broken = why
+            await self._delivery.finish(self._flow.fail(ReplyFailed("cancelled", why)), failed=True)
+
+    def _note_head(self, answer: Answer) -> None:
+        headers = answer.headers
+        self._record.upstream_id = next(
+            (headers[name] for name in _REQUEST_ID_HEADERS if name in headers), ""
+        )
+        self._delivery.allowances = passed_on(
+            headers, self._leg.provider.wire_dialect, self._record.dialect, self._gateway.clock()
+        )
+
+    async def _stream(self, answer: Answer) -> Failure | None:
+        self._flow = flow = self._leg.flow(answer.headers.get("content-type", ""))
+        self._record.tally = flow.tally
+        pieces = answer.pieces()
+        out = await self._first_words(pieces, flow)
+        self._record.first_token = self._loop.time() - self._pulse.started
+        self._leg.forget()
+        if flow.ended:
+            await self._finish(out, flow, pieces)
+        else:
+            await self._delivery.say(out)
+            await self._rest(pieces, flow)
+        return self._record.broken
+
+    async def _first_words(self, pieces: AsyncIterator[bytes], flow: Flow) -> bytes:
+        """What came up to the first word of the answer. A failure until then is nobody's but ours."""
+        held: list[bytes] = []
+        size = 0
+        try:
+            async for piece in pieces:
+                self._pulse.heard = True
+                out = flow.feed(piece)
+                held.append(out)
+                size += len(out)
+                if flow.ended or flow.tally.spoke or size > MAX_HELD:
+                    break
+            else:
+                held.append(flow.close())
+        except UpstreamFailed as error:
+            raise UpstreamFailed(self._true_cause(error)) from None
+        failure = flow.tally.failure
+        if failure is not None:
+            raise UpstreamFailed(self._told(failure))
+        return b"".join(held)
+
+    async def _rest(self, pieces: AsyncIterator[bytes], flow: Flow) -> None:
+        """One write per read, until the reply has had its last word."""
+        pulse, delivery, feed = self._pulse, self._delivery, flow.feed
+        send = delivery.client.send
+        out = b""
+        try:
+            async for piece in pieces:
+                pulse.heard = True
+                out = feed(piece)
+                if flow.ended:
+                    break
+                if not out:
+                    continue
+                if delivery.pinging is not None:
+                    await delivery.pinging
+                pulse.sending = True
+                await send(out)
+                pulse.sending = False
+                pulse.told = True
+            else:
+                out = flow.close()
+        except UpstreamFailed as error:
+            out = flow.fail(ReplyFailed("truncated", self._true_cause(error)))
+        await self._finish(out, flow, pieces)
+
+    async def _finish(self, out: bytes, flow: Flow, pieces: AsyncIterator[bytes]) -> None:
+        """The last words, and the end of the upstream's stream behind them."""
+        failure = flow.tally.failure
+        if failure is not None:
+            self._record.broken = self._told(failure)
+            out = self._gateway.secrets(self._leg.provider.name).hidden_bytes(out)
+        trails = flow.trails and failure is None
+        if trails:
+            await self._delivery.say(out)
+        else:
+            await self._delivery.finish(out, failed=failure is not None)
+        try:
+            async with asyncio.timeout(LINGER):
+                async for piece in pieces:
+                    if trails and (more := flow.feed(piece)):
+                        await self._delivery.say(more)
+        except (TimeoutError, UpstreamFailed):
+            pass
+        await self._delivery.finish(flow.close() if trails else b"")
+
+    async def _whole(self, answer: Answer) -> Failure | None:
+        body = await self._read_all(answer, MAX_WHOLE_REPLY)
+        whole = self._leg.whole(body, answer.headers.get("content-type", ""))
+        self._record.tally = whole.tally
+        failure = whole.tally.failure
+        if failure is not None:
+            raise UpstreamFailed(self._told(failure))
+        self._record.first_token = self._loop.time() - self._pulse.started
+        self._leg.forget()
+        await self._delivery.whole(whole.body)
+        return None
+
+    async def _read_all(self, answer: Answer, limit: int) -> bytes:
+        pieces: list[bytes] = []
+        size = 0
+        try:
+            async for piece in answer.pieces():
+                self._pulse.heard = True
+                size += len(piece)
+                if size > limit:
+                    message = f"the upstream's reply is longer than {limit} bytes"
+                    raise UpstreamFailed(Failure(kind="server", status=502, message=message))
+                pieces.append(piece)
+        except UpstreamFailed as error:
+            raise UpstreamFailed(self._true_cause(error)) from None
+        return b"".join(pieces)
+
+    async def _read_failure(self, answer: Answer) -> UpstreamFailed:
+        try:
+            body = await self._read_all(answer, MAX_ERROR_BODY)
+        except UpstreamFailed:
+            body = b""
+        dialect = dialect_named(self._leg.provider.wire_dialect)
+        return UpstreamFailed(self._told(dialect.read_error(answer.status, answer.headers, body)))
+
+    def _true_cause(self, error: UpstreamFailed) -> Failure:
+        """A connection that we closed because of a limit broke off for that reason."""
+        expired = self._pulse.expired
+        if not expired:
+            return error.failure
+        message = f"provider {self._leg.provider.name} fell silent: {expired}"
+        return Failure(kind="timeout", status=504, message=message)
+
+    def _told(self, failure: Failure) -> Failure:
+        return self._gateway.secrets(self._leg.provider.name).told(failure)

@@ -1,0 +1,86 @@
+"""uvicorn's HTTP protocol with limits on what a stranger may cost before it has asked for anything.
+
+uvicorn bounds neither the size of a request's head nor the time it takes to arrive.
+"""
+
+import asyncio
+from typing import Any
+
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
+
+from dragoman.server.client import BREAK_OFF
+
+MAX_HEAD = 64 * 1024
+#: Seconds.
+HEAD_PATIENCE = 30.0
+
+_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+_TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+
+
+class Connection(HttpToolsProtocol):
+    """One client's connection."""
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self._is_in_head = False
+        self._head_size = 0
+        self._waiting: asyncio.TimerHandle | None = self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._is_in_head:
+            # Most heads come in one piece and never get here.
+            self._head_size += len(data)
+            if self._head_size > MAX_HEAD:
+                self._refuse(_TOO_LARGE)
+            elif self._waiting is None:
+                self._waiting = self._wait()
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._is_in_head = True
+        self._head_size = 0
+
+    def on_headers_complete(self) -> None:
+        self._is_in_head = False
+        self._stop_waiting()
+        self.scope["extensions"] = {BREAK_OFF: {"call": self._break_off}}
+        super().on_headers_complete()
+
+    def _wait(self) -> asyncio.TimerHandle:
+        return self.loop.call_later(HEAD_PATIENCE, self._refuse, _TOO_SLOW)
+
+    def _break_off(self, at_once: bool) -> None:
+        """End the connection, not the reply; the cycle must not take it for a mistake of ours."""
+        self.cycle.disconnected = True
+        if at_once:
+            self.transport.abort()
+        else:
+            self.transport.close()
+
+    def _refuse(self, answer: bytes) -> None:
+        self._waiting = None
+        if not self.transport.is_closing():
+            self.transport.write(answer)
+            self.transport.close()
+
+    def _stop_waiting(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Agents that ask for a WebSocket are told by the status; it is nothing to warn about."""

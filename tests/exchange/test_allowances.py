@@ -1,0 +1,58 @@
+"""Rate-limit headers, from any dialect to any other."""
+
+import pytest
+
+from dragoman.exchange.allowances import passed_on
+
+NOW = 1_800_000_000.0
+
+ANTHROPIC = {
+    "anthropic-ratelimit-requests-limit": "50",
+    "anthropic-ratelimit-requests-remaining": "49",
+    "anthropic-ratelimit-requests-reset": "2027-01-15T08:00:20Z",
+}
+OPENAI = {
+    "x-ratelimit-limit-requests": "50",
+    "x-ratelimit-remaining-requests": "49",
+    "x-ratelimit-reset-requests": "20s",
+}
+
+
+@pytest.mark.rule("H86")
+@pytest.mark.parametrize("openai", ["openai_chat", "openai_responses"])
+def test_limits_mean_the_same_in_both_families(openai: str) -> None:
+    assert passed_on(ANTHROPIC, "anthropic", openai, NOW) == OPENAI
+    assert passed_on(OPENAI, openai, "anthropic", NOW) == ANTHROPIC
+
+
+def test_gemini_has_no_such_headers() -> None:
+    assert passed_on(ANTHROPIC, "anthropic", "gemini", NOW) == {}
+    assert passed_on(OPENAI, "gemini", "openai_chat", NOW) == {}
+
+
+def test_codex_gets_what_its_own_upstream_says_of_its_limits() -> None:
+    headers = {"x-codex-primary-used-percent": "12", "x-ratelimit-limit-tokens": "9"}
+    assert passed_on(headers, "openai_responses", "openai_responses", NOW) == headers
+
+
+@pytest.mark.parametrize("value", ["1\r\nset-cookie: a", "ü", "", "x" * 1000])
+def test_a_value_that_is_no_header_value_is_dropped(value: str) -> None:
+    assert passed_on({"x-ratelimit-limit-tokens": value}, "openai_chat", "openai_chat", NOW) == {}
+
+
+@pytest.mark.parametrize(
+    "reset", ["soon", "", "9" * 400, "999999999d", "2027-01-15", "9999-12-31T23:59:59Z", "1e9s"]
+)
+def test_a_time_that_makes_no_sense_does_no_harm(reset: str) -> None:
+    for source, name in (
+        ("anthropic", "anthropic-ratelimit-tokens-reset"),
+        ("openai_chat", "x-ratelimit-reset-tokens"),
+    ):
+        target = "openai_chat" if source == "anthropic" else "anthropic"
+        passed = passed_on({name: reset}, source, target, NOW)
+        assert all(len(value) < 40 for value in passed.values())
+
+
+def test_the_number_of_headers_is_bounded() -> None:
+    headers = {f"x-ratelimit-limit-{number}": "1" for number in range(1000)}
+    assert len(passed_on(headers, "openai_chat", "openai_chat", NOW)) == 40

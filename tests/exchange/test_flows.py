@@ -1,0 +1,105 @@
+"""Flows, fed in pieces of any size."""
+
+from itertools import pairwise
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.dialects.base import Source
+from dragoman.dialects.registry import dialect_named
+from dragoman.exchange.flows import ArrayFlow, Flow, ForwardFlow
+from dragoman.hub.errors import Failure
+from dragoman.hub.events import ReplyFailed
+from tests.exchange.speech import ANTHROPIC_STREAM, CHAT_STREAM, GEMINI_STREAM, anthropic_text
+
+STREAMS = {
+    "anthropic": b"".join(ANTHROPIC_STREAM),
+    "openai_chat": b"".join(CHAT_STREAM),
+    "gemini": b"".join(GEMINI_STREAM),
+}
+FAILURE = ReplyFailed("truncated", Failure(kind="overloaded", message="broke off"))
+
+
+def forward(dialect: str) -> ForwardFlow:
+    speaker = dialect_named(dialect)
+    return ForwardFlow(speaker.stream_reader(Source(issuer=dialect)), speaker)
+
+
+def pieces_of(stream: bytes, cuts: list[int]) -> list[bytes]:
+    edges = [0, *sorted(cut % len(stream) for cut in cuts), len(stream)]
+    return [stream[start:end] for start, end in pairwise(edges) if start < end]
+
+
+def fed(flow: Flow, pieces: list[bytes]) -> list[bytes]:
+    return [*(flow.feed(piece) for piece in pieces), flow.close()]
+
+
+@given(dialect=st.sampled_from(sorted(STREAMS)), cuts=st.lists(st.integers(0, 5000), max_size=30))
+def test_a_forwarded_stream_is_the_same_however_it_is_cut(dialect: str, cuts: list[int]) -> None:
+    stream = STREAMS[dialect]
+    assert b"".join(fed(forward(dialect), pieces_of(stream, cuts))) == stream
+
+
+@given(line_end=st.sampled_from([b"\n", b"\r\n", b"\r"]), cuts=st.lists(st.integers(0, 5000), max_size=30))
+def test_what_is_forwarded_always_ends_between_two_events(line_end: bytes, cuts: list[int]) -> None:
+    stream = STREAMS["anthropic"].replace(b"\n", line_end)
+    outs = fed(forward("anthropic"), pieces_of(stream, cuts))
+    assert b"".join(outs) == stream
+    plain = [out.replace(b"\r\n", b"\n").replace(b"\r", b"\n") for out in outs[:-1]]
+    assert all(out == b"" or out.endswith(b"\n\n") for out in plain)
+
+
+@given(cut=st.integers(1, len(STREAMS["anthropic"]) - 1))
+def test_wherever_a_forwarded_stream_breaks_off_it_ends_as_a_legal_one(cut: int) -> None:
+    flow = forward("anthropic")
+    told = flow.feed(STREAMS["anthropic"][:cut])
+    told += b"" if flow.ended else flow.fail(FAILURE)
+    violations = dialect_named("anthropic").check_stream(told)
+    # Without a start there is nothing but the error.
+    assert violations == [] or not told.startswith(b"event: message_start")
+
+
+@given(cuts=st.lists(st.integers(0, 5000), max_size=30))
+def test_an_array_is_the_same_however_its_stream_is_cut(cuts: list[int]) -> None:
+    stream = STREAMS["gemini"]
+    told = b"".join(fed(ArrayFlow(forward("gemini")), pieces_of(stream, cuts)))
+    assert msgspec.json.decode(told) == [msgspec.json.decode(piece[6:-2]) for piece in GEMINI_STREAM]
+
+
+def test_an_array_of_nothing_but_a_failure_holds_the_failure() -> None:
+    (only,) = msgspec.json.decode(ArrayFlow(forward("gemini")).fail(FAILURE))
+    assert only["error"]["message"] == "broke off"
+
+
+def test_an_array_ends_once() -> None:
+    flow = ArrayFlow(forward("gemini"))
+    told = flow.feed(STREAMS["gemini"]) + flow.close()
+    assert len(msgspec.json.decode(told)) == 2
+    assert flow.feed(STREAMS["gemini"]) + flow.close() + flow.fail(FAILURE) == b""
+
+
+def test_an_event_without_end_is_not_held_for_ever() -> None:
+    flow = forward("anthropic")
+    told = flow.feed(b"".join(ANTHROPIC_STREAM[:3]))
+    for _ in range(20):
+        told += flow.feed(b"x" * 1024 * 1024)
+    assert flow.ended
+    assert told.startswith(b"".join(ANTHROPIC_STREAM[:3]) + b"event: error\n")
+
+
+def test_small_pieces_of_a_large_event_cost_little() -> None:
+    event = anthropic_text("x" * 2_000_000)
+    flow = forward("anthropic")
+    flow.feed(b"".join(ANTHROPIC_STREAM[:3]))
+    out = [flow.feed(event[start : start + 100]) for start in range(0, len(event), 100)]
+    assert b"".join(out) == event
+
+
+@pytest.mark.parametrize("dialect", STREAMS)
+def test_a_failure_after_the_end_adds_nothing(dialect: str) -> None:
+    flow = forward(dialect)
+    flow.feed(STREAMS[dialect])
+    flow.close()
+    assert flow.fail(FAILURE) == b""

@@ -1,0 +1,213 @@
+"""How a request and its reply travel: forwarded, renamed or translated; streamed or whole."""
+
+import msgspec
+import pytest
+
+from dragoman.dialects.registry import dialect_named
+from dragoman.hub.seal import Carried, Seal, wrap
+from tests.exchange.clock import run
+from tests.exchange.speech import (
+    ANTHROPIC_STREAM,
+    CHAT_STREAM,
+    CHAT_WHOLE,
+    DIALECTS,
+    GEMINI_STREAM,
+    chat_text,
+    gemini_text,
+)
+from tests.exchange.twin import JSON, SSE, Bench, Script, ScriptedUpstream, ask, provider
+
+OWN_STREAMS = {"anthropic": ANTHROPIC_STREAM, "openai_chat": CHAT_STREAM, "gemini": GEMINI_STREAM}
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_stream_reaches_every_client_as_a_legal_stream_of_its_dialect(dialect: str) -> None:
+    upstream = ScriptedUpstream(Script(pieces=CHAT_STREAM))
+    told = run(Bench({"up": upstream}).tell(ask(dialect)))
+    assert told.client.status == 200
+    assert told.client.headers["content-type"] == "text/event-stream; charset=utf-8"
+    assert dialect_named(dialect).check_stream(told.client.body) == []
+    assert told.client.is_ended
+    assert b"good" in told.client.body
+
+
+@pytest.mark.parametrize("dialect", OWN_STREAMS)
+@pytest.mark.rule("R120")
+def test_a_stream_of_the_clients_own_dialect_is_forwarded_byte_for_byte(dialect: str) -> None:
+    upstream = ScriptedUpstream(Script(pieces=OWN_STREAMS[dialect]))
+    question = ask(dialect)
+    sent = question.body
+    told = run(Bench({"up": upstream}, [provider("up", dialect)]).tell(question))
+    assert upstream.calls[0].body == sent
+    assert told.client.body == b"".join(OWN_STREAMS[dialect])
+    assert told.record.lane == "forward"
+    assert told.record.ending == "finished"
+
+
+def test_a_forwarded_request_need_not_be_one_that_we_can_read() -> None:
+    upstream = ScriptedUpstream(Script(pieces=ANTHROPIC_STREAM))
+    question = ask("anthropic", body={"tools": 5})
+    sent = question.body
+    told = run(Bench({"up": upstream}, [provider("up", "anthropic")]).tell(question))
+    assert upstream.calls[0].body == sent
+    assert told.client.status == 200
+
+
+def test_a_forwarded_stream_goes_on_with_one_write_per_read() -> None:
+    upstream = ScriptedUpstream(Script(pieces=CHAT_STREAM))
+    told = run(Bench({"up": upstream}).tell(ask("openai_chat")))
+    first_words = CHAT_STREAM[0] + CHAT_STREAM[1]
+    assert told.client.writes == [first_words, *CHAT_STREAM[2:]]
+
+
+def test_a_translated_stream_goes_on_with_one_write_per_read() -> None:
+    pieces = [CHAT_STREAM[0] + CHAT_STREAM[1], *(chat_text(str(n)) * 3 for n in range(5)), *CHAT_STREAM[3:]]
+    told = run(Bench({"up": ScriptedUpstream(Script(pieces=pieces))}).tell(ask("anthropic")))
+    # The finish, the usage and the last word are one ending for this client.
+    assert len(told.client.writes) == 1 + 5 + 1
+
+
+def test_an_event_that_comes_in_two_pieces_is_forwarded_whole() -> None:
+    cut = [CHAT_STREAM[0] + CHAT_STREAM[1], CHAT_STREAM[2][:20], CHAT_STREAM[2][20:], *CHAT_STREAM[3:]]
+    told = run(Bench({"up": ScriptedUpstream(Script(pieces=cut))}).tell(ask("openai_chat")))
+    assert told.client.writes[1] == CHAT_STREAM[2]
+    assert told.client.body == b"".join(CHAT_STREAM)
+
+
+@pytest.mark.parametrize("line_end", [b"\r\n", b"\r"])
+def test_a_forwarded_stream_keeps_its_line_ends(line_end: bytes) -> None:
+    pieces = [piece.replace(b"\n", line_end) for piece in CHAT_STREAM]
+    told = run(Bench({"up": ScriptedUpstream(Script(pieces=pieces))}).tell(ask("openai_chat")))
+    assert told.client.body == b"".join(pieces)
+
+
+def test_what_follows_the_last_word_of_a_forwarded_stream_still_arrives() -> None:
+    pieces = [*ANTHROPIC_STREAM, b": trailing comment\n\n"]
+    bench = Bench({"up": ScriptedUpstream(Script(pieces=pieces))}, [provider("up", "anthropic")])
+    told = run(bench.tell(ask("anthropic")))
+    assert told.client.body == b"".join(pieces)
+
+
+@pytest.mark.rule("P47")
+def test_a_request_for_another_model_changes_the_models_name_and_nothing_else() -> None:
+    upstream = ScriptedUpstream(Script(pieces=CHAT_STREAM))
+    question = ask("openai_chat", model="alias", body={"vendor_field": 1.50, "user": "ü\\u00fc"})
+    question.body = question.body.replace(b"1.5", b"1.50e0")
+    told = run(Bench({"up": upstream}, model="true-name").tell(question))
+    sent = upstream.calls[0].body
+    assert b'"vendor_field":1.50e0' in sent
+    assert msgspec.json.decode(sent)["model"] == "true-name"
+    assert told.record.lane == "rename"
+
+
+@pytest.mark.rule("C9")
+def test_the_reply_to_a_renamed_request_names_the_model_that_the_client_asked_for() -> None:
+    pieces = [piece.replace(b'"model":"model"', b'"model":"true-name"') for piece in CHAT_STREAM]
+    told = run(
+        Bench({"up": ScriptedUpstream(Script(pieces=pieces))}, model="true-name").tell(
+            ask("openai_chat", model="alias")
+        )
+    )
+    assert b'"model":"alias"' in told.client.body
+    assert b"true-name" not in told.client.body
+
+
+@pytest.mark.rule("P44")
+def test_a_history_with_a_foreign_seal_in_it_is_not_forwarded_as_it_is() -> None:
+    seal = wrap([Carried(kind="reasoning", seal=Seal("gemini", "other", "proof"), parts=("hm",))])
+    history = {
+        "messages": [
+            {"role": "user", "content": "hello"},
+            {
+                "role": "assistant",
+                "content": [
+                    {"type": "thinking", "thinking": "hm", "signature": seal},
+                    {"type": "text", "text": "yes"},
+                ],
+            },
+            {"role": "user", "content": "go on"},
+        ],
+        "model": "model",
+        "max_tokens": 5,
+        "stream": True,
+    }
+    question = ask("anthropic")
+    question.body = msgspec.json.encode(history)
+    upstream = ScriptedUpstream(Script(pieces=ANTHROPIC_STREAM))
+    run(Bench({"up": upstream}, [provider("up", "anthropic")]).tell(question))
+    assert b"dgm1." not in upstream.calls[0].body
+    assert b'"text":"yes"' in upstream.calls[0].body
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.rule("R111")
+def test_a_whole_reply_reaches_every_client_in_its_dialect(dialect: str) -> None:
+    upstream = ScriptedUpstream(Script(pieces=[CHAT_WHOLE], headers={"content-type": JSON}))
+    told = run(Bench({"up": upstream}).tell(ask(dialect, stream=False)))
+    assert told.client.status == 200
+    assert told.client.headers["content-type"] == JSON
+    assert told.client.headers["content-length"] == str(len(told.client.body))
+    assert "good day" in str(told.client.json())
+    assert not upstream.calls[0].stream
+
+
+def test_a_whole_reply_of_the_clients_own_dialect_is_forwarded_byte_for_byte() -> None:
+    body = CHAT_WHOLE.replace(b'"created":5', b'"created": 5 ')
+    upstream = ScriptedUpstream(Script(pieces=[body[:30], body[30:]], headers={"content-type": JSON}))
+    told = run(Bench({"up": upstream}).tell(ask("openai_chat", stream=False)))
+    assert told.client.body == body
+    assert told.record.tally is not None
+    assert told.record.tally.usage is not None
+    assert told.record.tally.usage.input == 12
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_stream_that_nobody_asked_for_becomes_a_whole_reply(dialect: str) -> None:
+    upstream = ScriptedUpstream(Script(pieces=CHAT_STREAM))
+    told = run(Bench({"up": upstream}).tell(ask(dialect, stream=False)))
+    assert told.client.headers["content-type"] == JSON
+    assert "good day" in str(told.client.json())
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_whole_reply_where_a_stream_was_asked_for_becomes_a_stream(dialect: str) -> None:
+    upstream = ScriptedUpstream(Script(pieces=[CHAT_WHOLE], headers={"content-type": JSON}))
+    told = run(Bench({"up": upstream}).tell(ask(dialect)))
+    assert told.client.headers["content-type"].startswith(SSE)
+    assert dialect_named(dialect).check_stream(told.client.body) == []
+    assert b"good day" in told.client.body
+
+
+def test_an_array_is_made_of_the_chunks_of_a_stream() -> None:
+    upstream = ScriptedUpstream(Script(pieces=CHAT_STREAM))
+    told = run(Bench({"up": upstream}).tell(ask("gemini", as_array=True)))
+    assert told.client.headers["content-type"] == JSON
+    chunks = msgspec.json.decode(told.client.body)
+    assert [text_of(chunk) for chunk in chunks[:2]] == ["good", " day"]
+    assert chunks[-1]["candidates"][0]["finishReason"] == "STOP"
+
+
+def test_the_elements_of_an_array_come_as_they_are_made() -> None:
+    upstream = ScriptedUpstream(Script(pieces=CHAT_STREAM))
+    told = run(Bench({"up": upstream}).tell(ask("gemini", as_array=True)))
+    assert len(told.client.writes) > 2
+    assert told.client.writes[0].startswith(b"[{")
+    assert told.client.writes[1].startswith(b",\r\n{")
+
+
+def test_an_array_of_forwarded_chunks_has_their_very_bytes() -> None:
+    pieces = [gemini_text("good"), gemini_text(" day", "STOP").replace(b'"index":0', b'"index": 0')]
+    bench = Bench({"up": ScriptedUpstream(Script(pieces=pieces))}, [provider("up", "gemini")])
+    told = run(bench.tell(ask("gemini", as_array=True)))
+    assert told.client.body == b"[" + pieces[0][6:-2] + b",\r\n" + pieces[1][6:-2] + b"]"
+
+
+@pytest.mark.rule("R136")
+def test_a_reply_is_dated_when_it_begins() -> None:
+    upstream = ScriptedUpstream(Script(pieces=ANTHROPIC_STREAM))
+    told = run(Bench({"up": upstream}, [provider("up", "anthropic")]).tell(ask("openai_chat")))
+    assert b'"created":1800000000,' in told.client.body
+
+
+def text_of(chunk: dict[str, list[dict[str, dict[str, list[dict[str, str]]]]]]) -> str:
+    return "".join(part["text"] for part in chunk["candidates"][0]["content"]["parts"])

@@ -1,0 +1,250 @@
+"""The in-memory twins of both ports: an upstream that follows a script, a client that remembers."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from types import MappingProxyType
+
+import msgspec
+
+from dragoman.config.model import Config, Provider, Route, Secret, Server, TargetName, Timeouts
+from dragoman.exchange.ask import Ask
+from dragoman.exchange.exchange import Exchange
+from dragoman.exchange.gateway import Gateway
+from dragoman.exchange.record import Record
+from dragoman.hub.errors import Failure, UpstreamFailed
+from dragoman.upstream.port import Call
+
+SSE = "text/event-stream"
+JSON = "application/json"
+
+
+class Wait(msgspec.Struct, frozen=True):
+    """The upstream says nothing for so many seconds."""
+
+    seconds: float
+
+
+class Break(msgspec.Struct, frozen=True):
+    """The connection breaks."""
+
+
+class Unreachable(msgspec.Struct, frozen=True):
+    """There is no answer at all."""
+
+    after: float = 0.0
+
+
+Piece = bytes | Wait | Break
+
+
+class Script(msgspec.Struct, frozen=True, kw_only=True):
+    """One answer: the head, and the pieces of the body as they come."""
+
+    pieces: Sequence[Piece] = ()
+    status: int = 200
+    headers: Mapping[str, str] = MappingProxyType({"content-type": SSE})
+    #: Seconds before the head comes.
+    after: float = 0.0
+
+
+def broken() -> UpstreamFailed:
+    return UpstreamFailed(Failure(kind="overloaded", status=502, message="the connection broke"))
+
+
+class ScriptedAnswer:
+    def __init__(self, script: Script) -> None:
+        self._script = script
+        self._closing = asyncio.Event()
+        self.status = script.status
+        self.headers = script.headers
+        self.is_read_to_end = False
+        self.closed_at: float | None = None
+        self._iterator = self._run()
+
+    def pieces(self) -> AsyncIterator[bytes]:
+        return self._iterator
+
+    async def _run(self) -> AsyncIterator[bytes]:
+        for piece in self._script.pieces:
+            if self._closing.is_set():
+                raise broken()
+            match piece:
+                case Wait(seconds):
+                    await self._wait(seconds)
+                case Break():
+                    raise broken()
+                case _:
+                    yield piece
+        self.is_read_to_end = True
+
+    async def _wait(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._closing.wait()
+        except TimeoutError:
+            return
+        raise broken()
+
+    def close(self) -> None:
+        if self.closed_at is None:
+            self.closed_at = asyncio.get_running_loop().time()
+            self._closing.set()
+
+
+class ScriptedUpstream:
+    """Answers each call with the next script; the last one stands for all that follow."""
+
+    def __init__(self, *scripts: Script | Unreachable) -> None:
+        self._scripts = list(scripts)
+        self.calls: list[Call] = []
+        self.called_at: list[float] = []
+        self.answers: list[ScriptedAnswer] = []
+
+    async def send(self, call: Call) -> ScriptedAnswer:
+        self.calls.append(call)
+        self.called_at.append(asyncio.get_running_loop().time())
+        script = self._scripts.pop(0) if len(self._scripts) > 1 else self._scripts[0]
+        if script.after:
+            await asyncio.sleep(script.after)
+        if isinstance(script, Unreachable):
+            raise broken()
+        answer = ScriptedAnswer(script)
+        self.answers.append(answer)
+        return answer
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+class RememberingClient:
+    """What the client got, and when. `slowness` is how long it takes for each piece."""
+
+    def __init__(self, slowness: float = 0.0) -> None:
+        self.status = 0
+        self.headers: Mapping[str, str] = {}
+        self.writes: list[bytes] = []
+        self.times: list[float] = []
+        self.is_ended = False
+        self.is_broken_off = False
+        self.is_cut = False
+        self._slowness = slowness
+
+    async def head(self, status: int, headers: Mapping[str, str]) -> None:
+        assert not self.status, "a second head"
+        self.status, self.headers = status, headers
+
+    async def send(self, data: bytes) -> None:
+        await self._take(data)
+
+    async def end(self, data: bytes = b"") -> None:
+        await self._take(data)
+        self.is_ended = True
+
+    def break_off(self, *, at_once: bool = False) -> None:
+        self.is_broken_off = True
+        self.is_cut = at_once
+
+    async def _take(self, data: bytes) -> None:
+        assert self.status, "a body before the head"
+        assert not self.is_ended, "something after the end"
+        if self._slowness:
+            await asyncio.sleep(self._slowness)
+        if data:
+            self.writes.append(data)
+            self.times.append(asyncio.get_running_loop().time())
+
+    @property
+    def body(self) -> bytes:
+        return b"".join(self.writes)
+
+    def json(self) -> dict[str, object]:
+        value = msgspec.json.decode(self.body)
+        assert isinstance(value, dict)
+        return value
+
+
+class Told(msgspec.Struct, frozen=True):
+    """How an exchange went."""
+
+    client: RememberingClient
+    record: Record
+
+
+def provider(
+    name: str,
+    dialect: str = "openai_chat",
+    *,
+    keys: Sequence[str] = (),
+    retries: int = 2,
+    timeouts: Timeouts | None = None,
+) -> Provider:
+    return Provider(
+        name=name,
+        dialect=dialect,
+        base_url="http://upstream.invalid",
+        keys=tuple(Secret(key) for key in keys),
+        retries=retries,
+        timeouts=timeouts or Timeouts(),
+    )
+
+
+class Bench:
+    """A gateway over scripted upstreams. Every model goes to all of them, in order, by its own name."""
+
+    def __init__(
+        self,
+        upstreams: Mapping[str, ScriptedUpstream],
+        providers: Sequence[Provider] = (),
+        *,
+        ping: float = 10.0,
+        model: str = "*",
+        strict: bool = False,
+        jitter: Callable[[], float] = lambda: 0.5,
+    ) -> None:
+        known = {each.name: each for each in providers}
+        used = {name: known.get(name) or provider(name) for name in upstreams}
+        targets = tuple(TargetName(name, model) for name in upstreams)
+        config = Config(
+            server=Server(ping=ping),
+            providers=used,
+            routes=(Route(match="*", targets=targets, strict=strict),),
+        )
+        self.gateway = Gateway(config, upstreams=upstreams, clock=lambda: 1_800_000_000.5, dice=jitter)
+
+    def exchange(self, ask: Ask, client: RememberingClient) -> Exchange:
+        return Exchange(self.gateway, ask, client)
+
+    async def tell(self, ask: Ask, client: RememberingClient | None = None) -> Told:
+        client = client or RememberingClient()
+        exchange = self.exchange(ask, client)
+        await exchange.run()
+        return Told(client, exchange.record)
+
+
+def ask(
+    dialect: str,
+    *,
+    stream: bool = True,
+    model: str = "model",
+    headers: Mapping[str, str] | None = None,
+    as_array: bool = False,
+    body: Mapping[str, object] | None = None,
+) -> Ask:
+    """A small question in any dialect."""
+    question: dict[str, object] = dict(body or {})
+    if dialect == "gemini":
+        question |= {"contents": [{"role": "user", "parts": [{"text": "hello"}]}]}
+    elif dialect == "openai_responses":
+        question |= {"model": model, "input": "hello", "stream": stream}
+    else:
+        question |= {"model": model, "stream": stream, "messages": [{"role": "user", "content": "hello"}]}
+        question |= {"max_tokens": 100} if dialect == "anthropic" else {}
+    return Ask(
+        dialect=dialect,
+        body=msgspec.json.encode(question),
+        headers=headers or {},
+        model=model if dialect == "gemini" else "",
+        stream=stream if dialect == "gemini" else False,
+        as_array=as_array,
+        request_id="req_1",
+    )
