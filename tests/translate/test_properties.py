@@ -29,7 +29,9 @@ def through(source: str, target: str, pieces: list[bytes]) -> bytes:
 def test_whatever_the_upstream_sends_the_client_gets_a_legal_stream(data: st.DataObject) -> None:
     (source, stem), target = data.draw(recorded), data.draw(names)
     hostile = data.draw(mutated_streams([stream_of(source, stem)]))
-    assert DIALECTS[target].check_stream(through(source, target, [hostile])) == []
+    violations = DIALECTS[target].check_stream(through(source, target, [hostile]))
+    # A vendor may say new things to its own clients; we pass them on.
+    assert [each for each in violations if source != target or "unknown type" not in each.message] == []
 
 
 @settings(max_examples=60)

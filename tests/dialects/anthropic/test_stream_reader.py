@@ -426,3 +426,33 @@ def test_at_most_one_block_is_held() -> None:
         ("srvtoolu_1", "{}"),
         ("srvtoolu_2", '{"query":"b"}'),
     ]
+
+
+def losses_of(*told: Json) -> list[str]:
+    source = Source(issuer="anthropic")
+    reader = DIALECT.stream_reader(source)
+    reader.feed(stream_of(message_start(), *told, message_delta(), MESSAGE_STOP))
+    reader.close()
+    return [loss.reason for loss in source.losses]
+
+
+@pytest.mark.parametrize("name", [{}, {"name": ""}, {"name": 7}, {"name": None}])
+def test_a_call_without_a_name_is_skipped_and_told(name: Json) -> None:
+    call = (block_start(0, type="tool_use", id="toolu_1", input={}, **name), block_stop(0))
+    assert reply(message_start(), *call, message_delta(), MESSAGE_STOP).blocks == ()
+    assert losses_of(*call) == ["a call without a name was skipped"]
+
+
+@pytest.mark.parametrize("kind", [{}, {"type": ""}, {"type": 7}, {"type": ["text"]}])
+def test_a_block_without_a_type_is_skipped_and_told(kind: Json) -> None:
+    nameless = (block_start(0, **kind), block_stop(0))
+    assert reply(message_start(), *nameless, message_delta(), MESSAGE_STOP).blocks == ()
+    assert losses_of(*nameless) == ["a content block without a type was skipped"]
+
+
+def test_an_id_that_is_no_text_gives_way_to_one_of_ours() -> None:
+    call = block_start(0, type="tool_use", id=7, name="Read", input={})
+    (block,) = reply(message_start(), call, block_stop(0), message_delta(), MESSAGE_STOP).blocks
+    assert isinstance(block, ToolCall)
+    assert block.id.startswith("toolu_")
+    assert block.extras == {}

@@ -443,3 +443,12 @@ def test_extras_of_another_dialect_are_not_written() -> None:
     assert "odd" not in str(told)
     assert "system_fingerprint" not in str(told)
     assert set(object_at(told[1], "content_block")) == {"type", "id", "name", "input"}
+
+
+@pytest.mark.parametrize("count", [-1, "7", None, [], True])
+def test_a_count_of_our_own_stands_where_the_upstream_told_none(count: object) -> None:
+    start = ReplyStarted(id="msg_1", extras={"usage": {"input_tokens": count, "service_tier": "standard"}})
+    told = said(start, USED, END, audience=Audience(upstream="anthropic", input_estimate=9))
+    message = told[0]["message"]
+    assert isinstance(message, dict)
+    assert message["usage"] == {"input_tokens": 9, "output_tokens": 0, "service_tier": "standard"}

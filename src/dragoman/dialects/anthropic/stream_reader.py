@@ -104,11 +104,16 @@ class AnthropicStreamReader(FrameReader):
         kind = text_of(block.get("type"))
         opener = _OPENERS.get(kind)
         self._last = index
-        if opener is None:
+        self._held_index = -1
+        if not kind:
+            self.source.losses.add("", "a content block without a type was skipped")
+        elif kind == "tool_use" and not text_of(block.get("name")):
+            # No client could run it.
+            self.source.losses.add("", "a call without a name was skipped")
+        elif opener is None:
             self._held_index = index
             self._blocks[index] = _Open(kind, -1, held=block)
         else:
-            self._held_index = -1
             self._blocks[index] = opener(self, block)
 
     def _index(self, payload: Json, default: int) -> int:
@@ -154,6 +159,7 @@ class AnthropicStreamReader(FrameReader):
         given = block.pop("input", None)
         start_input = arguments_of(given) if given else ""
         identity = take_text(block, "id") or self.source.ids.make("toolu_")
+        block.pop("id", None)
         call = ToolCall(id=identity, name=take_text(block, "name"), extras=block)
         return _Open("tool_use", self.builder.open(call), start_input=start_input)
 

@@ -103,7 +103,7 @@ class AnthropicStreamWriter:
             "usage": self._told_usage,
         }
         if self._own:
-            self._told_usage = {**self._told_usage, **object_of(event.extras.get("usage"))}
+            self._told_usage |= _countable(object_of(event.extras.get("usage")))
             message |= event.extras
             message["usage"] = self._told_usage
         return frame({"type": "message_start", "message": message})
@@ -258,13 +258,22 @@ class AnthropicStreamWriter:
         }
 
     def _fail(self, event: ReplyFailed) -> bytes:
-        # An open block stays open: Claude Code then asks for the whole turn again, while a closed half would be
-        # kept as if it were whole (docs/decisions/0003).
+        # An open block stays open: Claude Code then asks for the whole turn again, while a closed half would
+        # be kept as if it were whole (docs/decisions/0003).
         body = write_error(event.failure)
         if event.ending != "failed":
             # Of all errors this is the one that every client answers by trying again.
             object_of(body["error"])["type"] = "overloaded_error"
         return frame(body)
+
+
+def _countable(usage: Json) -> Json:
+    """What an upstream said of its tokens, without counts that are none."""
+    return {
+        name: value
+        for name, value in usage.items()
+        if name not in ("input_tokens", "output_tokens") or (type(value) is int and value >= 0)
+    }
 
 
 def _call_envelope(call_id: str, seal: Seal) -> str:
