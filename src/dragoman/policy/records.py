@@ -1,4 +1,4 @@
-"""What the steps of governance tell each other and their runner: interventions, and the tools that were declared.
+"""What the steps of governance tell their runner, and what they know of the tools that were declared.
 
 An intervention says what was done and how much of it, never the words themselves: those may be a secret.
 """
@@ -25,8 +25,8 @@ InterventionKind = Literal[
 class Intervention(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that governance did to a reply, or found in it.
 
-    `detail` names what applied: repair steps, the format of a harvest, the rule of a guard. `before` and `after`
-    are lengths in characters. `ok` is False where the outcome is no good call.
+    `detail` names what applied: repair steps, the format of a harvest, the rule of a guard. `before` and
+    `after` are lengths in characters. `ok` is False where the outcome is no good call.
     """
 
     kind: InterventionKind
@@ -36,8 +36,8 @@ class Intervention(msgspec.Struct, frozen=True, kw_only=True):
     after: int = 0
     ok: bool = True
     reason: str = ""
-    #: The block that the call has in the upstream's reply, so that a runner can tell how long it was held.
-    block: int = -1
+    #: Seconds that the call was held back, by the clock that the stage was given.
+    held: float = 0.0
 
 
 #: Where interventions go; whoever runs the stages adds request, model and time.
