@@ -1,1 +1,1 @@
-"""Counting tokens without the vendors' tables."""
+"""Counting tokens without the vendors' tables: an estimate from what kinds of characters meet in a text."""

@@ -1,0 +1,121 @@
+"""The prompt tokens of a request: all its words, counted as one text, and what the family of models adds."""
+
+from collections.abc import Iterable
+
+from dragoman.hub.content import (
+    AnyBlock,
+    HostedCall,
+    HostedResult,
+    Media,
+    Opaque,
+    Reasoning,
+    Refusal,
+    Text,
+    Tool,
+    ToolCall,
+    ToolDeclarations,
+    ToolReference,
+    ToolResult,
+)
+from dragoman.hub.request import Request, declared_tools
+from dragoman.tokens.costs import Family
+from dragoman.tokens.families import OVERHEADS, Overhead
+from dragoman.tokens.text import text_tokens
+from dragoman.tokens.tools import KNOWN_TOOL, as_json, as_types
+from dragoman.wire.fields import encode
+
+#: Base64 characters of an ordinary page, and of a minute of compressed sound.
+PAGE = 80_000
+MINUTE = 1_300_000
+#: What is told as JSON only because we do not know it is rarely words.
+MAX_OPAQUE = 2_000
+
+
+def request_tokens(request: Request, family: Family) -> int:
+    """About how many tokens the request's prompt has for a model of this family; at least one."""
+    tally = _Tally(OVERHEADS[family])
+    tally.take_tools(request)
+    for turn in request.turns:
+        is_system = turn.role in ("system", "developer")
+        tally.extra += tally.overhead.system if is_system else tally.overhead.turn
+        tally.take(turn.blocks)
+    if request.output is not None and request.output.schema is not None:
+        tally.texts.append(encode(request.output.schema).decode())
+    return max(1, round(text_tokens("\n".join(tally.texts), family) + tally.extra))
+
+
+class _Tally:
+    """Collects the words of a request, and counts what is not made of words."""
+
+    def __init__(self, overhead: Overhead) -> None:
+        self.overhead = overhead
+        self.texts: list[str] = []
+        self.extra: float = overhead.request
+
+    def take_tools(self, request: Request) -> None:
+        loaded = _references(request)
+        tools = [tool for tool in declared_tools(request) if not tool.deferred or tool.name in loaded]
+        if not tools:
+            return
+        forced = request.tool_choice is not None and request.tool_choice.mode in ("required", "named")
+        self.extra += self.overhead.tools[forced]
+        for tool in tools:
+            self._take_tool(tool)
+
+    def _take_tool(self, tool: Tool) -> None:
+        self.extra += self.overhead.tool
+        if tool.kind in ("typed", "hosted"):
+            self.extra += KNOWN_TOOL
+        self.texts.append(as_types(tool) if self.overhead.tools_as == "types" else as_json(tool))
+        if tool.grammar is not None:
+            self.texts.append(tool.grammar.definition)
+
+    def take(self, blocks: Iterable[AnyBlock]) -> None:
+        for block in blocks:
+            match block:
+                case Text() | Refusal() | Reasoning():
+                    self.texts.append(block.text)
+                case ToolCall():
+                    self.extra += self.overhead.call
+                    self.texts += (block.name, block.arguments)
+                case ToolResult():
+                    self.extra += self.overhead.result
+                    self.take(block.content)
+                case HostedCall():
+                    self.extra += self.overhead.call
+                    self.texts.append(block.arguments)
+                case HostedResult():
+                    self.extra += self.overhead.result
+                    self.texts.append(block.text)
+                case Media():
+                    self._take_media(block)
+                case ToolReference():
+                    self.texts.append(block.name)
+                case Opaque():
+                    self.texts.append(
+                        block.text or encode(block.value)[:MAX_OPAQUE].decode("utf-8", "ignore")
+                    )
+                case ToolDeclarations():
+                    """Counted with the tools."""
+
+    def _take_media(self, media: Media) -> None:
+        self.texts += (media.text, media.title)
+        if media.text:
+            return
+        each = self.overhead.media[media.kind]
+        if media.kind == "image":
+            low = media.detail == "low"
+            self.extra += each / 9 if low else each
+        else:
+            size = PAGE if media.kind == "document" else MINUTE
+            self.extra += each * max(1.0, len(media.data) / size)
+
+
+def _references(request: Request) -> set[str]:
+    """The deferred tools that the conversation has loaded."""
+    found = set()
+    for turn in request.turns:
+        for block in turn.blocks:
+            inner = block.content if isinstance(block, ToolResult) else (block,)
+            found |= {reference.name for reference in inner if isinstance(reference, ToolReference)}
+    return found

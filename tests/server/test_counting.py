@@ -1,0 +1,65 @@
+"""A request is counted as the model that would answer it counts."""
+
+import msgspec
+import pytest
+
+from dragoman.config.load import load
+from dragoman.routing.choose import ModelNotFound
+from dragoman.server.counting import count_answer
+from dragoman.server.paths import find
+
+CONFIG = load(
+    """
+    [providers.local]
+    dialect = "openai_chat"
+    base_url = "http://127.0.0.1:1/v1"
+    [providers.google]
+    dialect = "gemini"
+    base_url = "http://127.0.0.1:2"
+    [providers.embedded]
+    [[routes]]
+    match = "claude-opus-5-5"
+    target = ["local/gpt-5", "google/gemini-3"]
+    [[routes]]
+    match = "try"
+    target = "embedded"
+    """,
+    "dragoman.toml",
+    {},
+)
+TEXT = "A word or two of instruction, repeated until it can be told apart. " * 20
+
+
+def counted(model: str, path: str = "/v1/messages/count_tokens", **body: object) -> int:
+    endpoint = find(path)
+    assert endpoint is not None
+    said = body or {"model": model, "messages": [{"role": "user", "content": TEXT}]}
+    answer = count_answer(CONFIG, endpoint, msgspec.json.encode(said))
+    tokens = answer.get("input_tokens", answer.get("totalTokens"))
+    assert isinstance(tokens, int)
+    return tokens
+
+
+@pytest.mark.rule("H69")
+def test_the_model_behind_the_first_target_decides() -> None:
+    assert counted("claude-opus-5-5") == counted("local/gpt-5")
+    assert counted("claude-opus-5-5") < counted("local/claude-opus-5-5")
+
+
+def test_the_embedded_model_is_counted_as_what_it_stands_in_for() -> None:
+    assert counted("embedded/claude-opus-5-5") == counted("local/claude-opus-5-5")
+
+
+@pytest.mark.rule("R131")
+def test_a_model_that_nobody_serves_is_not_found() -> None:
+    with pytest.raises(ModelNotFound):
+        counted("unknown")
+
+
+def test_a_request_that_names_no_model_is_counted_by_its_dialect() -> None:
+    assert counted("", "/v1/responses/input_tokens", input=TEXT) > 100
+
+
+def test_the_url_names_the_model_for_gemini() -> None:
+    contents = [{"role": "user", "parts": [{"text": TEXT}]}]
+    assert counted("", "/v1beta/models/try:countTokens", contents=contents) > 100

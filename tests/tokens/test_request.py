@@ -1,0 +1,165 @@
+"""Everything in a request that reaches the model is counted, and recorded requests are counted well."""
+
+import msgspec
+import pytest
+
+from dragoman.hub.content import (
+    AnyBlock,
+    Grammar,
+    HostedCall,
+    HostedResult,
+    Media,
+    Opaque,
+    Reasoning,
+    Refusal,
+    Text,
+    Tool,
+    ToolCall,
+    ToolDeclarations,
+    ToolReference,
+    ToolResult,
+)
+from dragoman.hub.request import OutputFormat, Request, ToolChoice, Turn
+from dragoman.tokens.costs import FAMILIES, Family
+from dragoman.tokens.count import read_count_request
+from dragoman.tokens.families import OVERHEADS, family_of
+from dragoman.tokens.request import request_tokens
+from dragoman.tokens.text import text_tokens
+from tests.tokens.recorded import RECORDED
+from tests.translate.recordings import body_of, url_of
+
+WORDS = "seven words are enough to be counted"
+SCHEMA: dict[str, object] = {
+    "type": "object",
+    "properties": {
+        "path": {"type": "string", "description": WORDS},
+        "mode": {"enum": ["fast", "thorough"]},
+        "lines": {"type": "array", "items": {"type": "integer"}},
+        "more": {
+            "anyOf": [{"type": "object", "properties": {"deep": {"type": "boolean"}}}, {"type": "null"}]
+        },
+    },
+    "required": ["path"],
+}
+TOOL = Tool(name="read_file", description=WORDS, schema=SCHEMA)
+
+
+def tokens(*blocks: AnyBlock, family: Family = "claude") -> int:
+    turn = Turn(role="user", blocks=blocks)
+    return request_tokens(Request(dialect="anthropic", model="m", turns=(turn,)), family)
+
+
+@pytest.mark.rule("R113", "H69")
+@pytest.mark.parametrize(("dialect", "stem", "true"), RECORDED, ids=[stem for _, stem, _ in RECORDED])
+def test_a_recorded_request_is_counted_within_a_tenth(dialect: str, stem: str, true: int) -> None:
+    model = str(url_of(dialect, stem).get("model", ""))
+    request = read_count_request(dialect, msgspec.json.encode(body_of(dialect, stem)), model)
+    assert request_tokens(request, family_of(request.model, dialect)) == pytest.approx(true, rel=0.1)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    "block",
+    [
+        Text(text=WORDS),
+        Refusal(text=WORDS),
+        Reasoning(parts=(WORDS,)),
+        ToolCall(id="1", name="x", arguments=WORDS),
+        ToolResult(call_id="1", content=(Text(text=WORDS),)),
+        HostedCall(id="1", tool="web_search", arguments=WORDS),
+        HostedResult(call_id="1", tool="web_search", text=WORDS),
+        Media(kind="document", text=WORDS),
+        Opaque(kind="x", value={"words": WORDS}),
+        Opaque(kind="x", value={}, text=WORDS),
+        ToolDeclarations(tools=(TOOL,)),
+    ],
+    ids=lambda block: type(block).__name__,
+)
+def test_the_words_of_every_block_are_counted(block: AnyBlock, family: Family) -> None:
+    without = tokens(family=family)
+    assert tokens(block, family=family) >= without + int(text_tokens(WORDS, family))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_tools_are_counted_with_their_schemas(family: Family) -> None:
+    bare = Request(dialect="anthropic", model="m")
+    none = request_tokens(bare, family)
+    named = request_tokens(msgspec.structs.replace(bare, tools=(Tool(name="read_file"),)), family)
+    whole = request_tokens(msgspec.structs.replace(bare, tools=(TOOL,)), family)
+    assert none < named
+    assert named + 2 * int(text_tokens(WORDS, family)) < whole
+
+
+def test_a_forced_call_has_its_own_price() -> None:
+    request = Request(dialect="anthropic", model="m", tools=(TOOL,))
+    forced = msgspec.structs.replace(request, tool_choice=ToolChoice(mode="required"))
+    auto, required = OVERHEADS["claude"].tools
+    assert request_tokens(forced, "claude") - request_tokens(request, "claude") == required - auto
+
+
+def test_tools_that_are_not_loaded_are_not_counted() -> None:
+    deferred = msgspec.structs.replace(TOOL, deferred=True)
+    request = Request(dialect="anthropic", model="m", tools=(deferred,))
+    assert request_tokens(request, "claude") == request_tokens(
+        msgspec.structs.replace(request, tools=()), "claude"
+    )
+    result = ToolResult(call_id="1", content=(ToolReference(name="read_file"),))
+    loaded = msgspec.structs.replace(request, turns=(Turn(role="user", blocks=(result,)),))
+    without = msgspec.structs.replace(loaded, tools=())
+    assert request_tokens(loaded, "claude") > request_tokens(without, "claude") + 200
+
+
+def test_tools_of_the_vendor_have_a_price_of_their_own() -> None:
+    request = Request(dialect="anthropic", model="m", tools=(Tool(name="bash", kind="typed"),))
+    plain = msgspec.structs.replace(request, tools=(Tool(name="bash"),))
+    assert request_tokens(request, "claude") > request_tokens(plain, "claude") + 200
+
+
+def test_the_grammar_of_a_free_text_tool_is_counted() -> None:
+    custom = Tool(name="patch", kind="custom", grammar=Grammar(syntax="lark", definition=WORDS))
+    request = Request(dialect="openai_responses", model="m", tools=(custom,))
+    plain = msgspec.structs.replace(request, tools=(Tool(name="patch", kind="custom"),))
+    assert request_tokens(request, "gpt") >= request_tokens(plain, "gpt") + int(text_tokens(WORDS, "gpt"))
+
+
+def test_the_schema_of_the_answer_is_counted() -> None:
+    request = Request(dialect="anthropic", model="m")
+    bound = msgspec.structs.replace(request, output=OutputFormat(kind="json_schema", schema=SCHEMA))
+    assert request_tokens(bound, "claude") > request_tokens(request, "claude") + 40
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_picture_costs_the_same_however_large_its_data(family: Family) -> None:
+    small, large = (Media(kind="image", data="x" * size) for size in (10, 1_000_000))
+    assert tokens(small, family=family) == tokens(large, family=family)
+    assert tokens(small, family=family) - tokens(family=family) == pytest.approx(
+        OVERHEADS[family].media["image"], abs=5
+    )
+
+
+def test_a_picture_in_low_detail_costs_less() -> None:
+    low = tokens(Media(kind="image", url="u", detail="low"), family="gpt")
+    assert low < tokens(Media(kind="image", url="u"), family="gpt") - 500
+
+
+def test_a_document_costs_more_the_larger_it_is() -> None:
+    small, large = (Media(kind="document", data="x" * size) for size in (10, 800_000))
+    assert tokens(large) > 5 * tokens(small)
+
+
+def test_every_turn_costs_something() -> None:
+    one = Request(dialect="anthropic", model="m", turns=(Turn(role="user"),))
+    two = msgspec.structs.replace(one, turns=(*one.turns, Turn(role="assistant")))
+    assert request_tokens(two, "claude") - request_tokens(one, "claude") == OVERHEADS["claude"].turn
+
+
+def test_an_empty_request_is_one_token_at_least() -> None:
+    assert request_tokens(Request(dialect="gemini", model="m"), "gemini") == 1
+
+
+def test_a_schema_without_end_is_counted() -> None:
+    schema: dict[str, object] = {"type": "string"}
+    for _ in range(100):
+        schema = {"type": "object", "properties": {"inner": schema}}
+    request = Request(dialect="openai_responses", model="m", tools=(Tool(name="x", schema=schema),))
+    assert request_tokens(request, "gpt") > 10

@@ -1,0 +1,73 @@
+"""Estimates of texts come within a tenth of what the real tokenizers say, and none takes long."""
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.tokens.costs import FAMILIES, KINDS, PATTERNS, SCRIPTS, Family
+from dragoman.tokens.text import text_tokens
+from tests.tokens.sample_texts import SAMPLES, TRUE_COUNTS
+
+families = st.sampled_from(FAMILIES)
+
+
+@pytest.mark.rule("H69")
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("name", list(SAMPLES))
+def test_an_ordinary_text_is_counted_within_a_tenth(name: str, family: Family) -> None:
+    assert text_tokens(SAMPLES[name], family) == pytest.approx(TRUE_COUNTS[name][family], rel=0.1)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_all_kinds_of_text_together_are_counted_within_a_twentieth(family: Family) -> None:
+    estimate = sum(text_tokens(text, family) for text in SAMPLES.values())
+    assert estimate == pytest.approx(sum(counts[family] for counts in TRUE_COUNTS.values()), rel=0.05)
+
+
+def test_every_kind_and_script_is_told_apart() -> None:
+    characters = "".join(KINDS.values())
+    assert len(characters) == len(set(characters))
+    assert set("".join(PATTERNS)) <= {*KINDS, "x"}
+    assert all(cost >= 0 for costs in (*PATTERNS.values(), *SCRIPTS.values()) for cost in costs)
+
+
+@pytest.mark.parametrize(
+    ("text", "least", "most"),
+    [
+        ("Быстрая коричневая лиса перепрыгивает через ленивую собаку.", 10, 40),
+        ("הלו עולם, מה שלומך היום?", 8, 30),
+        ("नमस्ते दुनिया, आप कैसे हैं?", 8, 35),
+        ("안녕하세요 세계, 오늘은 어떻습니까?", 8, 35),
+        ("こんにちは世界、お元気ですか。", 8, 25),
+        ("Příliš žluťoučký kůň úpěl ďábelské ódy", 12, 60),
+        ("├── a\n│   └── b\n", 6, 25),
+        ("🎉🚀🔥", 3, 20),
+    ],
+)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_other_scripts_have_their_price(text: str, least: int, most: int, family: Family) -> None:
+    assert least <= text_tokens(text, family) <= most
+
+
+@given(text=st.text(max_size=300), family=families)
+def test_any_text_has_a_count(text: str, family: Family) -> None:
+    assert 0 <= text_tokens(text, family) <= 6 * max(1, len(text))
+
+
+@given(first=st.text(max_size=200), second=st.text(max_size=200), family=families)
+def test_a_longer_text_costs_about_as_much_as_its_parts(first: str, second: str, family: Family) -> None:
+    whole, parts = (
+        text_tokens(first + second, family),
+        text_tokens(first, family) + text_tokens(second, family),
+    )
+    assert abs(whole - parts) <= 8
+
+
+@pytest.mark.parametrize("piece", ["a", " ", "aA", "中", "é ", "\u0301", "0a", '{"a":1}', "🎉", "\x00"])
+def test_no_text_takes_long(piece: str) -> None:
+    text = piece * (1_000_000 // len(piece))
+    begun = time.perf_counter()
+    text_tokens(text, "claude")
+    assert time.perf_counter() - begun < 2
