@@ -35,6 +35,7 @@ def _environment(errand: Errand) -> dict[str, str]:
 
 async def run_command(client: Client, errand: Errand) -> Outcome:
     options = ["-p", "--dangerously-skip-permissions", "--output-format", "json"]
+    options += ["--continue"] if errand.resumes else []
     command = [str(BINARIES / "claude"), *options, errand.prompt]
     status, out, err = await execute(command, errand, _environment(errand))
     return Outcome(exit=status, text=_result(out), output=out + err)

@@ -33,8 +33,10 @@ async def run(client: Client, errand: Errand) -> Outcome:
     write(folder / "config.toml", CONFIG.replace("{url}", errand.url))
     last = errand.home / "last-message.txt"
     options = ["--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"]
-    command = [str(BINARIES / "codex"), "exec", *options, "-m", errand.model, "-o", str(last)]
-    command += ["-i", "pixel.png", "--", errand.prompt]
+    options += ["-m", errand.model, "-o", str(last)]
+    again = ["resume", "--last", *options, errand.prompt]
+    begin = [*options, "-i", "pixel.png", "--", errand.prompt]
+    command = [str(BINARIES / "codex"), "exec", *(again if errand.resumes else begin)]
     environment = {"CODEX_HOME": str(folder), "GATEWAY_KEY": errand.key}
     status, out, err = await execute(command, errand, environment)
     text = last.read_text(encoding="utf-8") if last.exists() else ""

@@ -15,6 +15,7 @@ SETTINGS = """{"security": {"auth": {"selectedType": "gemini-api-key"}}, "teleme
 async def run(client: Client, errand: Errand) -> Outcome:
     write(errand.home / ".gemini" / "settings.json", SETTINGS)
     options = ["-m", errand.model, "-o", "stream-json", "--yolo"]
+    options += ["--resume", "latest"] if errand.resumes else []
     command = [str(BINARIES / "gemini"), *options, "-p", errand.prompt]
     environment = {
         "GEMINI_API_KEY": errand.key,

@@ -41,6 +41,7 @@ def _config(client: Client, errand: Errand) -> str:
 async def run(client: Client, errand: Errand) -> Outcome:
     write(errand.home / ".config" / "opencode" / "opencode.json", _config(client, errand))
     options = ["run", "--format", "json", "--auto", "-m", f"gateway/{errand.model}"]
+    options += ["--continue"] if errand.resumes else []
     command = [str(BINARIES / "opencode"), *options, errand.prompt]
     environment = {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"}
     status, out, err = await execute(command, errand, environment)

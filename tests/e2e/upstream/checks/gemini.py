@@ -213,6 +213,7 @@ class _Walk:
     def _answers(self, responses: list[Json]) -> None:
         if not responses and not self._waiting:
             return
+        responses = _without_echoes(responses)
         need(
             len(responses) == len(self._waiting),
             "Please ensure that the number of function response parts equals the number of function call "
@@ -237,6 +238,15 @@ class _Walk:
                 )
             )
         self._waiting = []
+
+
+def _without_echoes(responses: list[Json]) -> list[Json]:
+    """Google's own CLI sends every response twice when it resumes a session."""
+    kept: list[Json] = []
+    for response in responses:
+        if not response.get("id") or response["id"] not in [one.get("id") for one in kept]:
+            kept.append(response)
+    return kept
 
 
 def _start_of_current_turn(contents: list[Json]) -> int:

@@ -1,0 +1,62 @@
+"""A session goes on with another vendor's model: nothing of the earlier models' secrets may break it."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.clients.claude import CLAUDE_CODE
+from tests.e2e.clients.client import CLIENT_KEY, Client, Errand, Outcome
+from tests.e2e.clients.codex import CODEX_PATCHING
+from tests.e2e.clients.gemini import GEMINI_CLI
+from tests.e2e.clients.opencode import OPENCODE
+from tests.e2e.stage import Stage
+from tests.e2e.tour import prepare
+from tests.e2e.upstream.conversation import Conversation
+from tests.e2e.upstream.script import Turn, Use
+
+AGENTS = (CLAUDE_CODE, CODEX_PATCHING, GEMINI_CLI, OPENCODE[0])
+#: Each model follows every other kind of model once, and the first comes back at the end.
+HOPS = ("anthropic", "gemini", "openai_responses", "openai_chat", "anthropic")
+
+
+async def _run(client: Client, errand: Errand) -> Outcome:
+    return await client.run(client, errand)
+
+
+def hop(client: Client, stage: Stage, number: int, home: Path) -> tuple[Outcome, Conversation]:
+    """One prompt of the session, with the hop's own model."""
+    script = (
+        Turn(
+            text=f"I will leave word {number}.",
+            reasoning=f"Word {number} comes first.",
+            uses=(Use("run", f"echo word-{number} >> trail.txt"),),
+        ),
+        Turn(text=f"Word {number} is left.", reasoning="That was all."),
+    )
+    conversation = stage.upstream.open(script, client.grips)
+    errand = Errand(
+        url=stage.gateway_to(HOPS[number]).url,
+        key=CLIENT_KEY,
+        prompt=f"This is {conversation.key}. Leave word {number}.",
+        home=home,
+        project=home / "project",
+        model=client.model,
+        resumes=number > 0,
+    )
+    return stage.run(_run(client, errand)), conversation
+
+
+@pytest.mark.parametrize("client", AGENTS, ids=lambda client: client.name)
+def test_a_session_goes_on_with_models_of_other_vendors(client: Client, stage: Stage, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    project = prepare(home)
+    for number in range(len(HOPS)):
+        outcome, conversation = hop(client, stage, number, home)
+        where = f"hop {number} to {HOPS[number]}"
+        assert conversation.refusals + conversation.problems == [], where
+        assert outcome.exit == 0, where + outcome.output
+        assert outcome.text.strip() == f"Word {number} is left.", where
+        earlier = f"word-{number - 1} >> trail.txt" if number else ""
+        assert earlier.encode() in conversation.turns[-1].raw, f"{where}: the history is gone"
+    words = (project / "trail.txt").read_text(encoding="utf-8").split()
+    assert words == [f"word-{number}" for number in range(len(HOPS))]
