@@ -2,7 +2,7 @@
 
 import pytest
 
-from dragoman.hub.content import HostedCall, HostedResult, Opaque, Refusal, Text, ToolCall, ToolResult
+from dragoman.hub.content import HostedCall, HostedResult, Media, Opaque, Refusal, Text, ToolCall, ToolResult
 from tests.fit.building import call, fitted, request, result, shape, thought, turn
 
 USER = turn("user", "Hi")
@@ -309,3 +309,29 @@ def test_thousands_of_calls_with_one_id_take_linear_time() -> None:
     after, losses = fitted(asked, "openai_chat")
     assert len(after.turns[2].blocks) == 3_000
     assert losses == []
+
+
+@pytest.mark.rule("H22")
+def test_a_result_is_of_the_kind_of_its_call() -> None:
+    """OpenAI Chat has one kind of tool message for every kind of call; Responses has one item for each."""
+    patch = ToolCall(id="1", name="patch", kind="custom", arguments="*** Begin Patch")
+    asked = request(USER, turn("assistant", patch, call("2")), turn("tool", result("1"), result("2")))
+    answers = fitted(asked, "openai_responses")[0].turns[2].blocks
+    assert [block.kind for block in answers if isinstance(block, ToolResult)] == ["custom", "function"]
+
+
+@pytest.mark.rule("H43")
+def test_blank_texts_beside_other_content_of_a_result_are_left_out() -> None:
+    picture = Media(kind="image", media_type="image/png", data="aGk=")
+    asked = request(USER, turn("assistant", call("1")), turn("tool", result("1", "\n", picture, "")))
+    (answer,) = fitted(asked, "anthropic")[0].turns[2].blocks
+    assert isinstance(answer, ToolResult)
+    assert answer.content == (picture,)
+
+
+@pytest.mark.rule("R43")
+def test_a_result_that_is_blank_as_a_whole_stays_as_it_is() -> None:
+    asked = request(USER, turn("assistant", call("1")), turn("tool", result("1", "\n")))
+    (answer,) = fitted(asked, "anthropic")[0].turns[2].blocks
+    assert isinstance(answer, ToolResult)
+    assert answer.content == (Text(text="\n"),)

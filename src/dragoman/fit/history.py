@@ -29,8 +29,12 @@ def empties(request: Request, target: Target, losses: Losses) -> Request:
     turns: list[Turn] = []
     only: Turn | None = None
     for turn in request.turns:
-        blocks = tuple(block for block in turn.blocks if not _says_nothing(block, target))
-        if len(blocks) == len(turn.blocks):
+        blocks = tuple(
+            block if type(block) is not ToolResult else _without_blanks(block, target)
+            for block in turn.blocks
+            if not _says_nothing(block, target)
+        )
+        if _are_same(blocks, turn.blocks):
             blocks = turn.blocks
         if blocks:
             turns.append(with_blocks(turn, blocks))
@@ -39,6 +43,14 @@ def empties(request: Request, target: Target, losses: Losses) -> Request:
     if only is not None and not target.turns_required and all(turn.role in INSTRUCTING for turn in turns):
         turns.append(only)
     return with_turns(request, turns)
+
+
+def _without_blanks(result: ToolResult, target: Target) -> ToolResult:
+    """A result without texts that say nothing; one may stay, because a result may be empty as a whole."""
+    if len(result.content) < 2:
+        return result
+    content = tuple(block for block in result.content if not _says_nothing(block, target))
+    return result if len(content) == len(result.content) else replace(result, content=content)
 
 
 def _says_nothing(block: AnyBlock, target: Target) -> bool:
@@ -201,8 +213,9 @@ class _History:
             words = Text(text=NO_RESULT, at=call.at)
             return ToolResult(call_id=call.id, content=(words,), name=name, kind=call.kind, at=call.at)
         if name and result.name != name:
-            return replace(result, name=name)
-        return result
+            result = replace(result, name=name)
+        # Dialects that have one kind of result for all calls leave it to the call to say which.
+        return result if result.kind == call.kind else replace(result, kind=call.kind, form="", extras={})
 
 
 def history(request: Request, target: Target, losses: Losses) -> Request:

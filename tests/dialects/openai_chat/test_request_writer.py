@@ -116,6 +116,17 @@ def test_a_call_without_arguments_has_an_empty_object() -> None:
     assert list_of(message["tool_calls"])[0]["function"] == {"name": "Now", "arguments": "{}"}
 
 
+@pytest.mark.rule("H12")
+@pytest.mark.parametrize("broken", ['{"a": "b', "[1]", "null", "rm -rf"])
+def test_arguments_that_are_no_object_are_shown_inside_one(broken: str) -> None:
+    losses = Losses()
+    (message,) = messages_of(turn("assistant", ToolCall(id="1", name="Now", arguments=broken)), losses=losses)
+    (made,) = list_of(message["tool_calls"])
+    assert isinstance(made["function"], dict)
+    assert msgspec.json.decode(made["function"]["arguments"]) == {"text": broken}
+    assert [loss.reason for loss in losses] == ["arguments that are no JSON object were wrapped as text"]
+
+
 @pytest.mark.rule("R31", "R37", "C13")
 def test_a_users_texts_are_one_string() -> None:
     assert messages_of(turn("user", text("a"), text("b"))) == [{"role": "user", "content": "ab"}]

@@ -356,3 +356,11 @@ def test_forms_and_extras_of_others_are_not_written() -> None:
     assert items(strange) == [
         {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hi."}]}
     ]
+
+
+@pytest.mark.rule("H12")
+@pytest.mark.parametrize("broken", ['{"a": "b', "[1]", "null", "rm -rf"])
+def test_arguments_that_are_no_object_are_shown_inside_one(broken: str) -> None:
+    written = items(HI, turn("assistant", ToolCall(id="1", name="Now", arguments=broken)), losses=1)
+    assert isinstance(written, list)
+    assert msgspec.json.decode(written[1]["arguments"]) == {"text": broken}

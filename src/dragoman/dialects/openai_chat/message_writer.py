@@ -25,6 +25,8 @@ from dragoman.hub.content import AnyBlock, Reasoning, Refusal, Text, ToolCall, T
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, Turn
 from dragoman.providers.profile import Target
+from dragoman.wire.fields import encode
+from dragoman.wire.partial_json import parse_object
 
 INSTRUCTING = ("system", "developer")
 SYSTEM_JOINT = "\n"
@@ -173,7 +175,14 @@ class MessageWriter:
             return {"name": call.name, "arguments": msgspec.json.decode(call.arguments)}
         if ABSENT in flags and not call.arguments:
             return {"name": call.name}
-        return {"name": call.name, "arguments": call.arguments if self._own else call.arguments or "{}"}
+        return {"name": call.name, "arguments": call.arguments if self._own else self._arguments(call)}
+
+    def _arguments(self, call: ToolCall) -> str:
+        """One JSON object: servers that render prompts from the arguments refuse anything else."""
+        if parse_object(call.arguments) is not None:
+            return call.arguments.strip() or "{}"
+        self._losses.add(call.at, "arguments that are no JSON object were wrapped as text")
+        return encode({"text": call.arguments}).decode()
 
     def _call(self, call: ToolCall, flags: Sequence[str]) -> Json:
         kind = "custom" if call.kind == "custom" else "function"

@@ -12,6 +12,7 @@ from dragoman.dialects.openai_responses.vocabulary import CALL_OF_KIND, CallItem
 from dragoman.hub.content import AnyBlock, Extras, Text, ToolCall, ToolDeclarations, ToolResult
 from dragoman.hub.loss import Losses
 from dragoman.wire.fields import Fields, encode
+from dragoman.wire.partial_json import parse_object
 
 #: An item without `call_id` is known by its own id.
 BY_ID = "id"
@@ -83,11 +84,10 @@ def _drop_usual(fields: Fields, call: CallItem) -> None:
             del rest[name]
 
 
-def spell_call(block: ToolCall, *, own: bool) -> Extras:
+def spell_call(block: ToolCall, losses: Losses, *, own: bool) -> Extras:
     call = CALL_OF_KIND[block.kind]
     forms = block.form.split() if own else []
-    # No arguments at all is not JSON, and upstreams refuse it.
-    text = block.arguments or ("{}" if call.kind == "function" and not own else "")
+    text = block.arguments if own or call.kind != "function" else _object_text(block, losses)
     value = text if STRING in forms else arguments_value(text, call, own=own)
     item: Extras = {"type": call.item, BY_ID if BY_ID in forms else "call_id": block.id, call.field: value}
     if not call.name:
@@ -99,6 +99,14 @@ def spell_call(block: ToolCall, *, own: bool) -> Extras:
     if not call.text:
         item["status"] = "completed"
     return {**item, **call.extras}
+
+
+def _object_text(block: ToolCall, losses: Losses) -> str:
+    """The arguments as one JSON object, which is what upstreams insist on; no arguments at all is no JSON."""
+    if parse_object(block.arguments) is not None:
+        return block.arguments.strip() or "{}"
+    losses.add(block.at, "arguments that are no JSON object were wrapped as text")
+    return encode({"text": block.arguments}).decode()
 
 
 def read_output(fields: Fields, call: CallItem) -> ToolResult:

@@ -86,7 +86,7 @@ class ItemWriter:
     def _item(self, block: AnyBlock) -> Extras | None:
         match block:
             case ToolCall():
-                return spell_call(block, own=self._own)
+                return spell_call(block, self._losses, own=self._own)
             case ToolResult():
                 return spell_output(block, self._losses, own=self._own)
             case Reasoning():
