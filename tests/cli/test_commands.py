@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from dragoman.cli.launch import AGENTS
 from dragoman.cli.main import COMMANDS, root
 from tests.cli.run_command import dragoman
 
@@ -34,6 +35,12 @@ def test_every_command_explains_itself(command: str) -> None:
     assert result.exit_code == 0
     assert "Usage:" in result.output
     assert len(result.output.splitlines()) >= 5
+
+
+def test_every_command_and_agent_stands_in_the_documentation() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "commands.md").read_text("utf-8")
+    assert [command for command in COMMANDS if f"| `dragoman {command}" not in page] == []
+    assert [agent for agent in AGENTS if f"| `{agent}` |" not in page] == []
 
 
 def test_a_right_configuration_is_told_to_be_right(folder: Path) -> None:
@@ -127,7 +134,13 @@ def test_an_error_is_two_lines_and_never_a_traceback(tmp_path: Path, arguments: 
     assert outcome.out == ""
 
 
-def test_the_shell_can_complete_commands(tmp_path: Path) -> None:
-    outcome = dragoman(tmp_path, _DRAGOMAN_COMPLETE="bash_source")
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_a_shell_can_learn_to_complete_commands(tmp_path: Path, shell: str) -> None:
+    outcome = dragoman(tmp_path, _DRAGOMAN_COMPLETE=f"{shell}_source")
     assert outcome.code == 0
     assert "_dragoman_completion" in outcome.out
+
+
+def test_commands_and_agents_are_completed(tmp_path: Path) -> None:
+    asked = {"_DRAGOMAN_COMPLETE": "zsh_complete", "COMP_CWORD": "2"}
+    assert "claude" in dragoman(tmp_path, **asked, COMP_WORDS="dragoman run cl").out.split()

@@ -1,0 +1,87 @@
+"""The published agents run through `dragoman run`, past settings that lead elsewhere, and change none."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import pytest
+
+from tests.cli.run_command import dragoman
+
+CLIENTS = Path(__file__).resolve().parents[2] / ".clients"
+BINARIES = CLIENTS / "node_modules" / ".bin"
+#: Where nobody listens.
+ELSEWHERE = "http://127.0.0.1:9"
+
+
+class Settled(NamedTuple):
+    """An agent, how it is run once, and a user's settings that would take it elsewhere."""
+
+    arguments: tuple[str, ...]
+    place: str
+    settings: str
+
+
+OPENCODE = {
+    "$schema": "https://opencode.ai/config.json",
+    "model": "elsewhere/model",
+    "provider": {
+        "elsewhere": {
+            "npm": "@ai-sdk/openai-compatible",
+            "options": {"baseURL": ELSEWHERE},
+            "models": {"model": {}},
+        }
+    },
+}
+CODEX = f"""\
+model_provider = "elsewhere"
+[model_providers.elsewhere]
+name = "elsewhere"
+base_url = "{ELSEWHERE}/v1"
+[projects."/somewhere"]
+trust_level = "trusted"
+"""
+AGENTS = {
+    "claude": Settled(
+        ("-p", "{prompt}", "--dangerously-skip-permissions"),
+        ".claude/settings.json",
+        msgspec.json.encode({"env": {"ANTHROPIC_BASE_URL": ELSEWHERE, "ANTHROPIC_AUTH_TOKEN": "x"}}).decode(),
+    ),
+    "codex": Settled(
+        ("exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "{prompt}"),
+        ".codex/config.toml",
+        CODEX,
+    ),
+    "gemini": Settled(
+        ("-p", "{prompt}", "--yolo", "--skip-trust", "-m", "gemini-2.5-flash"),
+        ".gemini/settings.json",
+        '{"security": {"auth": {"selectedType": "oauth-personal"}}, "general": {"enableAutoUpdate": false}}',
+    ),
+    "opencode": Settled(
+        ("run", "{prompt}"), ".config/opencode/opencode.json", msgspec.json.encode(OPENCODE).decode()
+    ),
+}
+#: What keeps the agents from calling home, and lets them run as whoever runs the tests.
+VARIABLES = {
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    "IS_SANDBOX": "1",
+    "OPENCODE_DISABLE_AUTOUPDATE": "1",
+    "OPENCODE_DISABLE_MODELS_FETCH": "1",
+    "DO_NOT_TRACK": "1",
+}
+
+
+@pytest.mark.skipif(not BINARIES.is_dir(), reason="the agents are not installed: make clients")
+@pytest.mark.parametrize("name", list(AGENTS))
+def test_an_agent_reaches_the_gateway_whatever_the_users_settings_say(name: str, tmp_path: Path) -> None:
+    agent = AGENTS[name]
+    settings = tmp_path / agent.place
+    settings.parent.mkdir(parents=True)
+    settings.write_text(agent.settings, "utf-8")
+    (tmp_path / "notes.txt").write_text("marigold and heliotrope\n", "utf-8")
+    arguments = [part.format(prompt="read notes.txt") for part in agent.arguments]
+    path = f"{CLIENTS / 'bin'}:{BINARIES}:/usr/bin:/bin"
+    outcome = dragoman(tmp_path, "run", name, *arguments, PATH=path, **VARIABLES)
+    assert outcome.code == 0, outcome.err
+    assert "marigold and heliotrope" in outcome.out
+    assert settings.read_text("utf-8") == agent.settings
