@@ -45,16 +45,17 @@ class LazyGroup(click.Group):
 def root() -> None:
     """dragoman lets any coding agent work with any model, tools included.
 
-    It translates between four dialects: anthropic (Messages), openai_chat (Chat Completions),
-    openai_responses (Responses) and gemini (generateContent).
+    One process on your machine speaks every agent's API (Anthropic Messages, OpenAI Chat and Responses,
+    Gemini) and every provider's, and translates between them.
 
     \b
-    What would my Claude Code request look like for an OpenAI-compatible server?
+    See it work, without a key:
+      dragoman run claude            (or codex, gemini, opencode)
+    Put your agent on your model:
+      dragoman init                  writes dragoman.toml
+      dragoman serve                 serves it on port 8484
+    See what a request becomes:
       dragoman translate request --from anthropic --to openai_chat request.json
-    What does the client see of the server's stream?
-      dragoman translate stream --from openai_chat --to anthropic --request request.json stream.sse
-    Is this stream legal?
-      dragoman check stream --dialect anthropic stream.sse
     """
 
 
