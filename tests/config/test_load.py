@@ -211,6 +211,22 @@ def test_a_preset_without_its_key_says_which_variable_is_missing() -> None:
     assert "export OPENAI_API_KEY=…" in error.hint
 
 
+def test_a_provider_needs_an_address() -> None:
+    error = refused('[providers.a]\ndialect = "openai_chat"\n')
+    assert "providers.a: expected `base_url`" in error.message
+    assert "base_url = " in error.hint
+
+
+def test_a_proxy_may_come_from_the_environment_and_must_be_an_address() -> None:
+    text = EXAMPLE.replace("api_key", 'proxy = "env:PROXY"\napi_key')
+    proxy = "http://me:secret@proxy.example:3128"
+    assert loaded(text, {**ENVIRONMENT, "PROXY": proxy}).providers["local"].proxy == proxy
+    assert loaded(text, None).providers["local"].proxy == ""
+    error = refused(text, {**ENVIRONMENT, "PROXY": "secret"})
+    assert "providers.local.proxy: expected an address" in error.message
+    assert "secret" not in error.message
+
+
 def test_the_embedded_model_has_no_address() -> None:
     assert "no address" in refused('[providers.embedded]\nbase_url = "http://127.0.0.1:1"\n').message
 

@@ -201,6 +201,15 @@ def test_any_tool_can_be_called_by_its_name() -> None:
     assert "no tool of yours" in asked("call subtract", tools=[add]).text
 
 
+def test_arguments_that_cannot_be_read_are_left_out() -> None:
+    assert calls(asked("call add {a: 1}", tools=[function("add", "a")])) == [("add", {})]
+
+
+def test_an_agent_of_many_tools_means_none_by_a_mere_word() -> None:
+    many = [function(f"get_weather_{number}", "location") for number in range(6)]
+    assert asked("What is the weather in Paris?", tools=many).text == HELP
+
+
 def test_a_small_application_means_the_tool_it_speaks_of() -> None:
     weather = function("get_weather", "location", required=("location",))
     assert calls(asked("What is the weather in Paris?", tools=[weather])) == [

@@ -1,5 +1,6 @@
 """The embedded model answers a schema with a value that the schema accepts."""
 
+import msgspec
 import pytest
 
 from dragoman.upstream.embedded_schema import MAX_DEPTH, WORD, example_of
@@ -36,6 +37,10 @@ from dragoman.upstream.embedded_schema import MAX_DEPTH, WORD, example_of
             {"allOf": [{"properties": {"a": {"const": 1}}, "required": ["a"]}, {"required": ["b"]}]},
             {"a": 1, "b": WORD},
         ),
+        (
+            {"properties": {"a": {"const": 1}}, "allOf": [{"properties": {"b": {"const": 2}}}, True]},
+            {"a": 1, "b": 2},
+        ),
         (True, WORD),
         ({}, WORD),
     ],
@@ -64,3 +69,20 @@ def test_an_optional_circle_stays_empty() -> None:
         "required": ["child"],
     }
     assert example_of(schema) == {"child": None}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"allOf": [{"$ref": "#"}, {"$ref": "#"}]},
+        {"type": "array", "minItems": 10, "items": {"$ref": "#"}},
+        {"properties": {name: {"$ref": "#"} for name in "abcdefgh"}},
+        {"anyOf": [{"$ref": "#"}]},
+        {"allOf": [{"required": ["a"]}, {"required": [1, None]}], "properties": {"a": 1}},
+        {"type": "string", "minLength": 1e9, "maxLength": -5},
+        {"type": "integer", "minimum": 1e400},
+    ],
+    ids=str,
+)
+def test_a_hostile_schema_has_an_example_of_ordinary_size(schema: object) -> None:
+    assert len(msgspec.json.encode(example_of(schema))) < 100_000

@@ -1,6 +1,7 @@
 """The prompt tokens of a request: all its words, counted as one text, and what the family of models adds."""
 
 from collections.abc import Iterable
+from typing import assert_never
 
 from dragoman.hub.content import (
     AnyBlock,
@@ -96,7 +97,9 @@ class _Tally:
                         block.text or encode(block.value)[:MAX_OPAQUE].decode("utf-8", "ignore")
                     )
                 case ToolDeclarations():
-                    """Counted with the tools."""
+                    pass  # counted with the tools
+                case _:
+                    assert_never(block)
 
     def _take_media(self, media: Media) -> None:
         self.texts += (media.text, media.title)
