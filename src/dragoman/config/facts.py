@@ -37,6 +37,8 @@ ABOUT: dict[str, str] = {
     "client_tools": "The vendor's own client-run tools (shells, editors) are understood as such.",
     "deferred_tools": "Tools may be declared now and shown to the model later.",
     "hosted_tools": "The tools that the vendor runs itself, such as `web_search`.",
+    "search_options": "The options of web search that are known, such as `max_uses`.",
+    "hosted_beside_functions": "The vendor's own tools may be declared beside functions.",
     "strict_tools": "Tools may demand arguments that keep to the schema.",
     "strict_by_default": "Tools are strict unless the request says otherwise.",
     "tool_description_required": "Every tool needs a description, be it empty.",
