@@ -40,16 +40,16 @@ _REASON = "no other dialect has this field"
 def extras(request: Request, target: Target, losses: Losses) -> Request:
     if not is_foreign(request, target):
         return request
-    _tell("", request.extras, losses, frozenset())
+    tell("", request.extras, losses, frozenset())
     for name in ("tool_choice", "reasoning", "output"):
         part = getattr(request, name)
         if part is not None and part.extras:
-            _tell(request.path_of(name), part.extras, losses, BOOKKEEPING | {"tools"})
+            tell(request.path_of(name), part.extras, losses, BOOKKEEPING | {"tools"})
     for tool in request.tools:
         _tell_tool(tool, losses)
     for turn in request.turns:
         if turn.extras:
-            _tell(turn.at, turn.extras, losses)
+            tell(turn.at, turn.extras, losses)
         for block in turn.blocks:
             _tell_block(block, losses)
     return request
@@ -57,7 +57,7 @@ def extras(request: Request, target: Target, losses: Losses) -> Request:
 
 def _tell_block(block: AnyBlock, losses: Losses) -> None:
     if block.extras:
-        _tell(block.at, block.extras, losses)
+        tell(block.at, block.extras, losses)
     if isinstance(block, ToolResult):
         for inner in block.content:
             _tell_block(inner, losses)
@@ -67,15 +67,15 @@ def _tell_block(block: AnyBlock, losses: Losses) -> None:
 
 
 def _tell_tool(tool: Tool, losses: Losses) -> None:
-    # What the vendors' own tools are set up with is the writers' business: some of it has equivalents.
+    # What the vendors' own tools are set up with matters only if the target has the like of them.
     if tool.extras and tool.kind not in ("hosted", "typed"):
-        _tell(tool.at, tool.extras, losses)
+        tell(tool.at, tool.extras, losses)
     group = tool.extras.get(GROUP)
     if isinstance(group, dict) and group.get("description"):
         losses.add(f"{tool.at.rpartition('.')[0]}.description", "no other dialect describes groups of tools")
 
 
-def _tell(
+def tell(
     at: str, extras: Mapping[str, object], losses: Losses, ignored: frozenset[str] = BOOKKEEPING
 ) -> None:
     for name, value in extras.items():

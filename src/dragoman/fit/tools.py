@@ -17,6 +17,7 @@ from dragoman.fit.editing import (
     with_blocks,
     with_turns,
 )
+from dragoman.fit.hosted import hosted
 from dragoman.fit.names import BUILT_IN, Key, key_of
 from dragoman.fit.strictness import is_strict_schema
 from dragoman.hub.content import AnyBlock, Text, Tool, ToolCall, ToolDeclarations, ToolReference, ToolResult
@@ -45,6 +46,7 @@ def tools(request: Request, target: Target, losses: Losses) -> Request:
     fitted = [
         after for tool in request.tools if (after := _fitted(tool, request, target, losses)) is not None
     ]
+    fitted = hosted(fitted, request, target, losses)
     if len(fitted) != len(request.tools) or any(map(_differ, fitted, request.tools)):
         request = replace(request, tools=tuple(fitted))
     return _with_stand_ins(_with_plain_calls(request, target), target)
@@ -118,7 +120,7 @@ def _told(block: AnyBlock) -> AnyBlock:
 
 def _fitted(tool: Tool, request: Request, target: Target, losses: Losses) -> Tool | None:
     if tool.kind == "hosted":
-        return _hosted(tool, target, losses)
+        return tool
     if tool.deferred and not target.deferred_tools:
         if tool.name == PLACEHOLDER:
             return None
@@ -132,14 +134,6 @@ def _fitted(tool: Tool, request: Request, target: Target, losses: Losses) -> Too
             losses.add(tool.at, "only models that were trained on this tool use it well")
         tool = converted
     return _with_settled_flags(tool, request, target, losses)
-
-
-def _hosted(tool: Tool, target: Target, losses: Losses) -> Tool | None:
-    family = tool.family or tool.name
-    if target.hosted_tools is None or family in target.hosted_tools:
-        return tool
-    losses.add(tool.at, f"the target does not run the tool {family!r} itself")
-    return None
 
 
 def _as_function(tool: Tool) -> Tool | None:

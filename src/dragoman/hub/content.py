@@ -183,6 +183,33 @@ class Grammar(msgspec.Struct, frozen=True, kw_only=True):
     extras: Extras = {}
 
 
+class Location(msgspec.Struct, frozen=True, kw_only=True):
+    """Roughly where the user is, as far as is known."""
+
+    city: str = ""
+    region: str = ""
+    country: str = ""
+    timezone: str = ""
+
+
+class SearchOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What a hosted tool that looks at the web is told to keep to.
+
+    `paths` has the names of the options in the client's JSON where they are called otherwise there.
+    """
+
+    allowed_domains: tuple[str, ...] = ()
+    blocked_domains: tuple[str, ...] = ()
+    location: Location | None = None
+    #: How much of what is found the model gets to see: `low`, `medium` or `high`.
+    context_size: str = ""
+    #: How often it may be used in one reply.
+    max_uses: int | None = None
+    #: False: only what the vendor has stored already.
+    live: bool | None = None
+    paths: dict[str, str] = {}
+
+
 class Tool(Block, frozen=True, kw_only=True):
     """Something the model may call.
 
@@ -200,5 +227,6 @@ class Tool(Block, frozen=True, kw_only=True):
     namespace: str = ""
     grammar: Grammar | None = None
     family: str = ""
+    search: SearchOptions | None = None
     #: Declared, but shown to the model only after a tool search.
     deferred: bool = False

@@ -32,6 +32,12 @@ SAMPLING = frozenset(
 )
 
 
+#: What a hosted search may be told; see `hub.content.SearchOptions`.
+SEARCH_OPTIONS = frozenset(
+    {"allowed_domains", "blocked_domains", "location", "context_size", "max_uses", "live"}
+)
+
+
 class Target(msgspec.Struct, frozen=True, kw_only=True):
     """Everything the passes may ask about the far end. The defaults permit everything."""
 
@@ -59,6 +65,10 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     client_tools: bool = True
     deferred_tools: bool = True
     hosted_tools: frozenset[str] | None = None
+    #: What its own web search can be told.
+    search_options: frozenset[str] = SEARCH_OPTIONS
+    #: Its own tools work beside the client's functions.
+    hosted_beside_functions: bool = True
     strict_tools: bool = True
     #: Functions are strict unless the request says that they are not.
     strict_by_default: bool = False
@@ -152,6 +162,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     client_tools: bool | None = None
     deferred_tools: bool | None = None
     hosted_tools: frozenset[str] | None = None
+    search_options: frozenset[str] | None = None
+    hosted_beside_functions: bool | None = None
     strict_tools: bool | None = None
     strict_by_default: bool | None = None
     tool_description_required: bool | None = None
@@ -212,6 +224,7 @@ DIALECT_FACTS: Mapping[str, Mapping[str, object]] = {
         "client_tools": False,
         "deferred_tools": False,
         "hosted_tools": frozenset({"web_search", "web_fetch", "code_execution"}),
+        "search_options": frozenset({"allowed_domains", "blocked_domains", "location", "max_uses"}),
         "history_needs_tools": True,
         "tool_name_limit": 128,
         "tool_name_extra": "",
@@ -274,6 +287,7 @@ DIALECT_FACTS: Mapping[str, Mapping[str, object]] = {
         "media_in_answers": False,
         "deferred_tools": False,
         "hosted_tools": frozenset({"web_search", "file_search", "code_execution", "image_generation"}),
+        "search_options": frozenset({"allowed_domains", "location", "context_size", "live"}),
         "strict_by_default": True,
         "tool_name_limit": 64,
         "tool_name_extra": "",
@@ -298,6 +312,9 @@ DIALECT_FACTS: Mapping[str, Mapping[str, object]] = {
         "client_tools": False,
         "deferred_tools": False,
         "hosted_tools": frozenset({"web_search", "web_fetch", "code_execution"}),
+        "search_options": frozenset(),
+        # Models before Gemini 3 refuse both in one request.
+        "hosted_beside_functions": False,
         "strict_tools": False,
         "tool_description_required": True,
         "tool_name_limit": 64,

@@ -522,7 +522,7 @@ def test_a_function_always_has_a_schema_of_an_object() -> None:
 
 @pytest.mark.rule("H28")
 def test_server_tools_are_named_in_a_version_that_all_models_take() -> None:
-    search = Tool(name="web_search", kind="hosted", family="web_search", extras={"max_uses": 3})
+    search = Tool(name="web_search", kind="hosted", family="web_search")
     assert tools_of(search) == [{"type": "web_search_20250305", "name": "web_search"}]
 
 

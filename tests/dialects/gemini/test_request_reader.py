@@ -8,6 +8,7 @@ from dragoman.hub.content import (
     Media,
     Opaque,
     Reasoning,
+    SearchOptions,
     Text,
     ToolCall,
     ToolResult,
@@ -411,7 +412,9 @@ def test_the_server_s_tools_are_known_by_their_families() -> None:
         ("hosted", "urlContext", "web_fetch"),
         ("hosted", "fileSearch", "file_search"),
     ]
-    assert request.tools[0].extras == {"excludeDomains": ["x"]}
+    assert request.tools[0].search == SearchOptions(
+        blocked_domains=("x",), paths={"blocked_domains": "excludeDomains"}
+    )
 
 
 @pytest.mark.rule("R15", "H32")

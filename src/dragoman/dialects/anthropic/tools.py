@@ -7,9 +7,10 @@ all other types are run by Anthropic. The exact type, which names a version, is 
 import re
 
 from dragoman.dialects.anthropic.hosted import family_of
-from dragoman.dialects.anthropic.spelling import add_common, read_cache
+from dragoman.dialects.anthropic.spelling import NOTE, add_common, read_cache
 from dragoman.dialects.base import Json
-from dragoman.hub.content import Tool
+from dragoman.dialects.search_options import LOCATION, spell_location, take_domains, take_location
+from dragoman.hub.content import SearchOptions, Tool
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, ToolChoice
 from dragoman.wire.fields import Fields
@@ -22,6 +23,9 @@ HOSTED: dict[str, tuple[str, str]] = {
     "web_fetch": ("web_fetch_20250910", "web_fetch"),
     "code_execution": ("code_execution_20250825", "code_execution"),
 }
+
+#: Families whose tools can be told where to look.
+SEARCHING = frozenset({"web_search", "web_fetch"})
 
 EMPTY_SCHEMA: Json = {"type": "object", "properties": {}}
 
@@ -46,10 +50,12 @@ def read_tool(fields: Fields, at: str) -> Tool:
             extras=fields.rest(),
         )
     typed = _TYPED.fullmatch(kind_name)
+    family = typed[1] if typed else family_of(kind_name)
     return Tool(
         name=fields.text_or("name", ""),
         kind="typed" if typed else "hosted",
-        family=typed[1] if typed else family_of(kind_name),
+        family=family,
+        search=_read_search(fields.rest()) if family in SEARCHING else None,
         at=at,
         form=kind_name,
         cache=cache,
@@ -58,17 +64,51 @@ def read_tool(fields: Fields, at: str) -> Tool:
     )
 
 
+def _read_search(rest: Json) -> SearchOptions | None:
+    uses = rest.get("max_uses")
+    if type(uses) is int:
+        del rest["max_uses"]
+    options = SearchOptions(
+        allowed_domains=take_domains(rest, "allowed_domains"),
+        blocked_domains=take_domains(rest, "blocked_domains"),
+        location=take_location(rest),
+        max_uses=uses if type(uses) is int else None,
+        paths={"location": LOCATION},
+    )
+    return None if options == SearchOptions(paths=options.paths) else options
+
+
+def _write_search(tool: Tool, losses: Losses, *, own: bool) -> Json:
+    options = tool.search
+    if options is None:
+        return {}
+    written: Json = {}
+    if options.max_uses is not None:
+        written["max_uses"] = options.max_uses
+    if options.allowed_domains:
+        written["allowed_domains"] = list(options.allowed_domains)
+    if options.blocked_domains and (own or not options.allowed_domains):
+        written["blocked_domains"] = list(options.blocked_domains)
+    elif options.blocked_domains:
+        path = options.paths.get("blocked_domains", "blocked_domains")
+        losses.add(f"{tool.at}.{path}", "Anthropic either allows domains or blocks them")
+    if options.location is not None:
+        noted = tool.extras.get(NOTE + LOCATION) if own else None
+        written[LOCATION] = noted or spell_location(options.location)
+    return written
+
+
 def write_tool(tool: Tool, losses: Losses, *, own: bool) -> Json | None:
     """None: a tool that Anthropic does not know, which is a loss."""
     if own and tool.kind in ("typed", "hosted") and tool.form:
-        written: Json = {"type": tool.form}
+        written: Json = {"type": tool.form, **_write_search(tool, losses, own=own)}
         if tool.name:
             written["name"] = tool.name
     elif tool.kind == "function":
         written = _write_function(tool, own=own)
     elif tool.kind == "hosted" and tool.family in HOSTED:
         kind_name, name = HOSTED[tool.family]
-        written = {"type": kind_name, "name": name}
+        written = {"type": kind_name, "name": name, **_write_search(tool, losses, own=own)}
     else:
         losses.add(tool.at, f"Anthropic has no tool of kind {tool.kind!r} like this one")
         return None
@@ -122,6 +162,13 @@ def read_choice(fields: Fields) -> tuple[ToolChoice | None, bool | None]:
     return ToolChoice(mode=known.mode, extras=told.rest()), parallel
 
 
+def _name_of(name: str, tools: tuple[Tool, ...]) -> str:
+    """What the tool of this name is called here: tools of the server have names of their own."""
+    named = next((tool for tool in tools if tool.name == name), None)
+    hosted = HOSTED.get(named.family) if named is not None and named.kind == "hosted" else None
+    return hosted[1] if hosted else name
+
+
 def _read_parallel(told: Fields) -> bool | None:
     disabled = told.maybe_flag("disable_parallel_tool_use")
     return None if disabled is None else not disabled
@@ -136,7 +183,7 @@ def write_choice(request: Request, losses: Losses, *, own: bool) -> Json | None:
         return {"type": "auto", "disable_parallel_tool_use": True} if parallel is False else None
     written: Json = {"type": _WORDS[choice.mode]}
     if choice.mode == "named":
-        written["name"] = choice.name
+        written["name"] = choice.name if own else _name_of(choice.name, request.tools)
     elif choice.mode == "allowed":
         losses.add(
             request.path_of("tool_choice"), "Anthropic cannot restrict the choice to some of the tools"

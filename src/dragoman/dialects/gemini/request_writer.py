@@ -7,7 +7,7 @@ from dragoman.dialects.gemini.history_writer import HistoryWriter
 from dragoman.dialects.gemini.request_reader import MODELS
 from dragoman.dialects.gemini.signature import ISSUER
 from dragoman.dialects.gemini.spelling import respell
-from dragoman.dialects.gemini.tools import CALLING, TOOL_CONFIG, write_choice, write_tools
+from dragoman.dialects.gemini.tools import TOOL_CONFIG, write_config, write_tools
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
 from dragoman.providers.profile import Target
@@ -25,11 +25,12 @@ def write_request(request: Request, target: Target, losses: Losses) -> Json:
     tools = write_tools(request, target, form, losses)
     if tools:
         body["tools"] = tools
-    if request.tool_choice is not None and (tools or native):
-        body[TOOL_CONFIG] = {CALLING: write_choice(request.tool_choice, native=native)}
-    config = write_generation(request, target, form, native=native)
-    if config or form.empty_config:
-        body[CONFIG] = config
+    config = write_config(request, losses, native=native)
+    if config:
+        body[TOOL_CONFIG] = config
+    generation = write_generation(request, target, form, native=native)
+    if generation or form.empty_config:
+        body[CONFIG] = generation
     if request.service_tier:
         body["serviceTier"] = request.service_tier
     if native:

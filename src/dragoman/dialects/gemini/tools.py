@@ -10,7 +10,8 @@ from dragoman.dialects.gemini.generation import below
 from dragoman.dialects.gemini.part_reader import family_of
 from dragoman.dialects.gemini.schema import capital, is_empty, plain
 from dragoman.dialects.gemini.spelling import Spelling
-from dragoman.hub.content import Extras, Tool
+from dragoman.dialects.search_options import take_domains
+from dragoman.hub.content import Extras, SearchOptions, Tool
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, ToolChoice
 from dragoman.providers.profile import Target
@@ -25,6 +26,10 @@ NAMES = {"web_search": "googleSearch", "web_fetch": "urlContext", "code_executio
 
 #: Under this name stands the value of a server's tool that was no object.
 VALUE = "value"
+
+#: The sites that a search passes over.
+EXCLUDED = "excludeDomains"
+PATHS = {"blocked_domains": EXCLUDED}
 
 TOOL_CONFIG = "toolConfig"
 CALLING = "functionCallingConfig"
@@ -79,12 +84,14 @@ def _read_hosted(entry: Fields, group: int) -> list[Tool]:
         if name == DECLARATIONS:
             continue
         extras: Extras = value if isinstance(value, dict) else {VALUE: value}
+        excluded = take_domains(extras, EXCLUDED)
         form = ToolForm(group=group, field="" if isinstance(value, dict) else VALUE)
         tools.append(
             Tool(
                 name=name,
                 kind="hosted",
                 family=family_of(name),
+                search=SearchOptions(blocked_domains=excluded, paths=PATHS) if excluded else None,
                 form=write_form(form),
                 at=entry.at(name),
                 extras=extras,
@@ -111,11 +118,17 @@ def write_tools(request: Request, target: Target, form: RequestForm, losses: Los
                 continue
             # Each server's tool of a foreign request gets an entry of its own, as Google's examples do.
             group = spelled.group if native else len(entries) + 1
-            value = tool.extras.get(VALUE) if spelled.field == VALUE else tool.extras
-            entries.setdefault(group, {})[name] = value if native else {}
+            entries.setdefault(group, {})[name] = _write_hosted(tool, spelled, native=native)
         else:
             losses.add(tool.at, f"a tool of kind {tool.kind} cannot be declared to Gemini")
     return [entries[group] for group in sorted(entries)]
+
+
+def _write_hosted(tool: Tool, form: ToolForm, *, native: bool) -> object:
+    if native and form.field == VALUE:
+        return tool.extras.get(VALUE)
+    excluded = tool.search.blocked_domains if tool.search else ()
+    return {**(tool.extras if native else {}), **({EXCLUDED: list(excluded)} if excluded else {})}
 
 
 def _write_declaration(tool: Tool, target: Target, form: ToolForm, *, native: bool) -> Json:
@@ -178,6 +191,26 @@ def _read_calling(calling: Fields) -> ToolChoice:
 
 #: The words for a choice, and those of which each is another way to say the same.
 MODES = {"auto": "AUTO", "required": "ANY", "none": "NONE", "named": "ANY"}
+
+
+def write_config(request: Request, losses: Losses, *, native: bool) -> Json:
+    """`toolConfig`: the choice, which Gemini takes only beside functions and among them."""
+    choice = request.tool_choice
+    if native:
+        return {} if choice is None else {CALLING: write_choice(choice, native=native)}
+    hosted = {tool.name for tool in request.tools if tool.kind == "hosted"}
+    functions = any(tool.kind == "function" for tool in request.tools)
+    config: Json = {}
+    if choice is not None and choice.mode == "named" and choice.name in hosted:
+        losses.add(request.path_of("tool_choice"), "Gemini cannot be made to use a tool of its own")
+    elif choice is not None and functions:
+        config[CALLING] = write_choice(choice, native=native)
+    elif choice is not None and choice.mode == "required":
+        losses.add(request.path_of("tool_choice"), "Gemini cannot be made to use a tool of its own")
+    if hosted and functions:
+        # Models that take both want it said.
+        config["includeServerSideToolInvocations"] = True
+    return config
 
 
 def write_choice(choice: ToolChoice, *, native: bool) -> Json:

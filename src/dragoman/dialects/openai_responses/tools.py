@@ -8,14 +8,16 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
+from dragoman.dialects.openai_responses.search import read_search, spell_search
 from dragoman.dialects.openai_responses.taking import set_flag
 from dragoman.dialects.openai_responses.vocabulary import CALL_OF_KIND
+from dragoman.dialects.search_options import LOCATION, NOTE
 from dragoman.hub.content import Extras, Grammar, Tool, ToolKind
 from dragoman.hub.loss import Losses
 from dragoman.wire.fields import Fields
 
-#: No wire field begins with this sign.
-NAMESPACE = "@namespace"
+NAMESPACE = NOTE + "namespace"
+NOTES = frozenset({NAMESPACE, NOTE + LOCATION})
 
 FAMILY_OF_TYPE: dict[str, str] = {
     "web_search": "web_search",
@@ -87,6 +89,7 @@ def _read_tool(fields: Fields, tool_type: str) -> Tool:
         name=tool_type,
         kind="hosted",
         family=family,
+        search=read_search(fields.rest()) if family == "web_search" else None,
         form=tool_type,
         at=fields.path,
         extras=fields.rest(),
@@ -218,8 +221,8 @@ def _spell_tool(tool: Tool, losses: Losses, *, own: bool) -> Extras | None:
         losses.add(tool.at, f"OpenAI Responses has no {tool.family or tool.kind} tool")
         return None
     if own:
-        entry |= {name: value for name, value in tool.extras.items() if name != NAMESPACE}
-    return entry
+        entry |= {name: value for name, value in tool.extras.items() if name not in NOTES}
+    return entry | spell_search(tool, own=own)
 
 
 def _spell_function(tool: Tool, *, own: bool) -> Extras:
