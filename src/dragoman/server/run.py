@@ -16,6 +16,7 @@ from dragoman.server.guard import is_loopback
 from dragoman.telemetry.log import set_up
 
 #: Seconds between two requests of one client.
+BACKLOG = 4096
 KEEP_ALIVE = 75
 #: Seconds for what is left after draining: answers that are written but not yet sent.
 LAST_WORDS = 2
@@ -44,6 +45,8 @@ def bind(config: Config) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
+        # From here on early callers wait in the backlog instead of being refused.
+        listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
         raise ConfigError(
@@ -67,7 +70,8 @@ class Server(uvicorn.Server):
                 server_header=False,
                 ws="none",
                 lifespan="on",
-                backlog=4096,
+                proxy_headers=False,
+                backlog=BACKLOG,
                 timeout_keep_alive=KEEP_ALIVE,
                 timeout_graceful_shutdown=LAST_WORDS,
             )
