@@ -97,6 +97,12 @@ def test_models_are_listed_with_their_targets_and_need_no_keys(folder: Path) -> 
     ]
 
 
+def test_a_route_that_takes_everything_leaves_nothing_else(tmp_path: Path) -> None:
+    text = '[providers.embedded]\n[[routes]]\nmatch = "*"\ntarget = "embedded"\n'
+    (tmp_path / "dragoman.toml").write_text(text, "utf-8")
+    assert "anything else" not in dragoman(tmp_path, "models").out
+
+
 def test_without_a_configuration_everything_goes_to_the_embedded_model(tmp_path: Path) -> None:
     assert dragoman(tmp_path, "models").out.splitlines() == [
         "embedded/MODEL  any model of this process (embedded)",

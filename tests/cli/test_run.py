@@ -3,6 +3,7 @@
 import http.client
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -91,6 +92,37 @@ def test_an_agent_runs_against_a_gateway_that_lives_as_long_as_it(folder: Path) 
     assert told["arguments"][2:] == ["-p", "--flag"]
     assert told["key"] is None
     assert "exchange" in (folder / "log.txt").read_text("utf-8")
+    assert "(no configuration: the embedded model answers)" in outcome.err
+
+
+def test_the_configuration_that_is_used_is_told(folder: Path) -> None:
+    (folder / "dragoman.toml").write_text('default = "embedded"\n[providers.embedded]\n', "utf-8")
+    outcome = dragoman(folder, "run", "claude", PATH=path_of(folder))
+    assert outcome.err.startswith("gateway: http://127.0.0.1:")
+    assert outcome.err.endswith("(dragoman.toml)\n")
+
+
+def test_a_gateway_that_already_runs_is_used_with_its_key(folder: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    text = f'default = "embedded"\n[server]\nport = {port}\nkeys = ["env:DOOR"]\n[providers.embedded]\n'
+    (folder / "dragoman.toml").write_text(text, "utf-8")
+    with subprocess.Popen(
+        [sys.executable, "-m", "dragoman", "serve"],
+        cwd=folder,
+        env=environment(folder, DOOR="door-key"),
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as gateway:
+        assert gateway.stderr is not None
+        assert "listens on" in gateway.stderr.readline()
+        try:
+            outcome = dragoman(folder, "run", "claude", PATH=path_of(folder), DOOR="door-key")
+        finally:
+            gateway.terminate()
+        assert "exchange" in gateway.stderr.read()
+    assert outcome.code == 0, outcome.err
+    assert outcome.err == f"gateway: http://127.0.0.1:{port} (dragoman.toml)\n"
 
 
 def test_the_exit_code_is_the_agents(folder: Path) -> None:

@@ -31,7 +31,8 @@ def _rows(config: Config) -> Iterator[tuple[str, str]]:
     for provider in config.providers.values():
         whose = provider.base_url or "this process"
         yield f"{provider.name}/MODEL", f"any model of {whose} ({provider.dialect})"
-    yield "anything else", _chain(config.default) if config.default else "refused, with status 404"
+    if all(route.match != "*" for route in config.routes):
+        yield "anything else", _chain(config.default) if config.default else "refused, with status 404"
 
 
 def _chain(targets: tuple[TargetName, ...]) -> str:

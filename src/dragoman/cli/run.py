@@ -58,6 +58,9 @@ def run(
         config = None if url else find_config(path, os.environ, secrets=False)
         if config is not None:
             url = running_at(config) or stack.enter_context(_companion(config, log_path))
+            # A file in the working directory may be somebody else's, and decides where everything goes.
+            source = config.path or "no configuration: the embedded model answers"
+            click.echo(f"gateway: {url} ({source})", err=True)
         launch = chosen.launch(door_to(chosen, url, config, key=key, model=model))
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="dragoman-"))
         launch = settled(launch, Path(folder), os.environ)
