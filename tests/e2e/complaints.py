@@ -8,8 +8,6 @@ from tests.e2e.upstream.checks.rules import Result
 from tests.e2e.upstream.conversation import Received
 from tests.e2e.upstream.script import Turn, Use
 
-#: Clients that leave it open whether the model reasons; Anthropic's models then do not.
-REASONS_ONLY_IF_ASKED = {("codex-unknown-model", "anthropic"), ("opencode-anthropic", "anthropic")}
 SEALING = ("anthropic", "openai_responses", "gemini")
 
 
@@ -50,7 +48,7 @@ def _about_history(visit: Visit, last: Received, dialect: str) -> list[str]:
     if any(use.intent == "image" for use in uses) and PIXEL.encode() not in last.raw:
         found.append("the image did not reach the upstream")
     if visit.client.carries_seals and dialect in SEALING:
-        if (visit.client.name, dialect) not in REASONS_ONLY_IF_ASKED and not last.checked.seals:
+        if not last.checked.seals:
             found.append("no seal of the model's came back")
         if last.checked.sentinels:
             found.append(f"{last.checked.sentinels} calls came back without their signatures")

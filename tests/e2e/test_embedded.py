@@ -12,9 +12,6 @@ from tests.e2e.clients.roster import AGENTS
 from tests.e2e.stage import Stage
 from tests.e2e.tour import NOTES, prepare
 
-# Google's SDK inherits from a class of aiohttp's that does not like to be inherited from.
-pytestmark = pytest.mark.filterwarnings("ignore:Inheritance class AiohttpClientSession:DeprecationWarning")
-
 CLIENTS = (*AGENTS, AGENT_SDK, *PYTHON_APPS, *JS_APPS, *AI_SDK_APPS)
 
 

@@ -14,9 +14,6 @@ from tests.e2e.complaints import complaints
 from tests.e2e.stage import Stage
 from tests.e2e.tour import visit
 
-# Google's SDK inherits from a class of aiohttp's that does not like to be inherited from.
-pytestmark = pytest.mark.filterwarnings("ignore:Inheritance class AiohttpClientSession:DeprecationWarning")
-
 
 @pytest.mark.parametrize(
     ("client", "dialect"), PAIRS, ids=lambda value: value if isinstance(value, str) else value.name

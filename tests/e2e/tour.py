@@ -73,9 +73,19 @@ def prepare(home: Path) -> Path:
     return project
 
 
-def visit(stage: Stage, client: Client, url: str, key: str, home: Path) -> Visit:
+def visit(
+    stage: Stage,
+    client: Client,
+    url: str,
+    key: str,
+    home: Path,
+    *,
+    steps: tuple[Step, ...] = (),
+    tool_prefix: str = "",
+) -> Visit:
+    """Send a client on the tour, or on other steps."""
     project = prepare(home)
-    steps = steps_for(client, project)
+    steps = steps or steps_for(client, project)
     # The helper of OpenAI's JavaScript SDK takes a change of index for the end of a call, so that a client
     # which speaks Chat itself is spared this habit of some servers.
     manner = Manner(interleaved=client.dialect != "openai_chat")
@@ -87,6 +97,7 @@ def visit(stage: Stage, client: Client, url: str, key: str, home: Path) -> Visit
         home=home,
         project=project,
         model=client.model,
+        tool_prefix=tool_prefix,
     )
     outcome = stage.run(_run(client, errand))
     return Visit(client, outcome, conversation, project, steps)

@@ -29,6 +29,8 @@ class Errand(msgspec.Struct, frozen=True, kw_only=True):
     #: The folder it works in, below its home.
     project: Path
     model: str = ""
+    #: Stands before the names of the application's tools.
+    tool_prefix: str = ""
     #: Go on with the session before, instead of beginning one.
     resumes: bool = False
 

@@ -25,7 +25,7 @@ async def messages(errand: Errand) -> str:
                 max_tokens=8192,
                 system=SYSTEM,
                 thinking={"type": "enabled", "budget_tokens": 2048},
-                tools=_any(functions("input_schema")),
+                tools=_any(functions("input_schema", errand.tool_prefix)),
                 messages=history,
             ) as stream:
                 reply = await stream.get_final_message()
@@ -38,14 +38,17 @@ async def messages(errand: Errand) -> str:
 
 
 async def _message_result(call: Any, errand: Errand) -> dict[str, Any]:
-    done = await use(call.name, call.input, errand.project)
+    done = await use(call.name, call.input, errand)
     source = {"type": "base64", "media_type": "image/png", "data": done.image}
     content: Any = [{"type": "image", "source": source}] if done.image else done.text
     return {"type": "tool_result", "tool_use_id": call.id, "content": content, "is_error": done.failed}
 
 
 async def chat(errand: Errand) -> str:
-    tools = [{"type": "function", "function": one | {"strict": True}} for one in functions("parameters")]
+    tools = [
+        {"type": "function", "function": one | {"strict": True}}
+        for one in functions("parameters", errand.tool_prefix)
+    ]
     async with openai.AsyncOpenAI(base_url=f"{errand.url}/v1", api_key=errand.key, max_retries=0) as client:
         history: list[Any] = [
             {"role": "system", "content": SYSTEM},
@@ -66,7 +69,7 @@ async def chat(errand: Errand) -> str:
             pictures = []
             for call in reply.tool_calls:
                 arguments = msgspec.json.decode(call.function.arguments)
-                done = await use(call.function.name, arguments, errand.project)
+                done = await use(call.function.name, arguments, errand)
                 history.append({"role": "tool", "tool_call_id": call.id, "content": done.text})
                 pictures += _chat_picture(done)
             if pictures:
@@ -80,7 +83,9 @@ def _chat_picture(done: Done) -> list[dict[str, Any]]:
 
 
 async def responses(errand: Errand) -> str:
-    tools = [{"type": "function", "strict": True, **one} for one in functions("parameters")]
+    tools = [
+        {"type": "function", "strict": True, **one} for one in functions("parameters", errand.tool_prefix)
+    ]
     async with openai.AsyncOpenAI(base_url=f"{errand.url}/v1", api_key=errand.key, max_retries=0) as client:
         items: list[Any] = [{"role": "user", "content": errand.prompt}]
         while True:
@@ -102,7 +107,7 @@ async def responses(errand: Errand) -> str:
 
 
 async def _response_result(call: Any, errand: Errand) -> dict[str, Any]:
-    done = await use(call.name, msgspec.json.decode(call.arguments), errand.project)
+    done = await use(call.name, msgspec.json.decode(call.arguments), errand)
     url = f"data:image/png;base64,{done.image}"
     picture = [{"type": "input_image", "image_url": url, "detail": "auto"}]
     output: Any = picture if done.image else done.text
@@ -110,26 +115,34 @@ async def _response_result(call: Any, errand: Errand) -> dict[str, Any]:
 
 
 async def gemini(errand: Errand) -> str:
-    client = genai.Client(api_key=errand.key, http_options=_any({"base_url": errand.url, "timeout": 30_000}))
+    """On Google's plain client, in a thread: the one for asyncio leaves connections open when it fails."""
+    loop = asyncio.get_running_loop()
+
+    def answer(call: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(_gemini_result(call, errand), loop).result()
+
+    return await asyncio.to_thread(_gemini, errand, answer)
+
+
+def _gemini(errand: Errand, answer: Callable[[Any], Any]) -> str:
+    options = _any({"base_url": errand.url, "timeout": 30_000})
     config = {
         "system_instruction": SYSTEM,
-        "tools": [{"function_declarations": functions("parameters_json_schema")}],
+        "tools": [{"function_declarations": functions("parameters_json_schema", errand.tool_prefix)}],
         "thinking_config": {"include_thoughts": True, "thinking_level": "high"},
     }
     contents: list[Any] = [genai.types.UserContent(errand.prompt)]
-    while True:
-        parts: list[Any] = []
-        async for chunk in await client.aio.models.generate_content_stream(
-            model=errand.model, contents=contents, config=_any(config)
-        ):
-            parts += _parts(chunk)
-        contents.append(genai.types.Content(role="model", parts=parts))
-        calls = [part.function_call for part in parts if part.function_call]
-        if not calls:
-            await client.aio.aclose()
-            return "".join(part.text for part in parts if part.text and not part.thought)
-        answers = [part for call in calls for part in await _gemini_result(call, errand)]
-        contents.append(genai.types.Content(role="user", parts=answers))
+    with genai.Client(api_key=errand.key, http_options=options) as client:
+        while True:
+            chunks = client.models.generate_content_stream(
+                model=errand.model, contents=contents, config=_any(config)
+            )
+            parts = [part for chunk in chunks for part in _parts(chunk)]
+            contents.append(genai.types.Content(role="model", parts=parts))
+            calls = [part.function_call for part in parts if part.function_call]
+            if not calls:
+                return "".join(part.text for part in parts if part.text and not part.thought)
+            contents.append(genai.types.Content(role="user", parts=[answer(call) for call in calls]))
 
 
 def _parts(chunk: Any) -> list[Any]:
@@ -139,14 +152,14 @@ def _parts(chunk: Any) -> list[Any]:
     return [part for part in parts if part.text != "" or part.thought_signature]
 
 
-async def _gemini_result(call: Any, errand: Errand) -> list[Any]:
-    done = await use(call.name, call.args, errand.project)
+async def _gemini_result(call: Any, errand: Errand) -> Any:
+    done = await use(call.name, call.args, errand)
     response = {"error" if done.failed else "output": done.text}
-    answer = genai.types.FunctionResponse(id=call.id, name=call.name, response=response)
+    result = genai.types.FunctionResponse(id=call.id, name=call.name, response=response)
     if done.image:
         blob = genai.types.FunctionResponseBlob(mime_type="image/png", data=_any(done.image))
-        answer.parts = [genai.types.FunctionResponsePart(inline_data=blob)]
-    return [genai.types.Part(function_response=answer)]
+        result.parts = [genai.types.FunctionResponsePart(inline_data=blob)]
+    return genai.types.Part(function_response=result)
 
 
 def _any(value: object) -> Any:

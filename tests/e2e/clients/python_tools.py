@@ -7,12 +7,13 @@ from typing import Any
 
 import msgspec
 
+from tests.e2e.clients.client import Errand
 from tests.e2e.upstream.script import Grip
 
 GRIPS = {
-    "read": Grip(tool="read_file", argument="path"),
-    "image": Grip(tool="read_file", argument="path"),
-    "run": Grip(tool="run", argument="command"),
+    "read": Grip(tool="read_file", about="Reads a file.", argument="path"),
+    "image": Grip(tool="read_file", about="Reads a file.", argument="path"),
+    "run": Grip(tool="run", about="Runs a command.", argument="command"),
 }
 SYSTEM = "You read files and run commands for the user."
 
@@ -25,10 +26,10 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
     image: str = ""
 
 
-def functions(schema_key: str) -> list[dict[str, Any]]:
+def functions(schema_key: str, prefix: str = "") -> list[dict[str, Any]]:
     """The declarations of both tools, with the schema under the key that a dialect wants."""
     return [
-        {"name": name, "description": about, schema_key: _schema(parameter)}
+        {"name": f"{prefix}{name}", "description": about, schema_key: _schema(parameter)}
         for name, about, parameter in (
             ("read_file", "Reads a file.", "path"),
             ("run", "Runs a command.", "command"),
@@ -46,11 +47,11 @@ def _schema(parameter: str) -> dict[str, Any]:
     }
 
 
-async def use(name: str, arguments: dict[str, Any], project: Path) -> Done:
-    if name == "read_file":
-        return _read(project / arguments["path"])
-    if name == "run":
-        return await _run(arguments["command"], project)
+async def use(name: str, arguments: dict[str, Any], errand: Errand) -> Done:
+    if name == f"{errand.tool_prefix}read_file":
+        return _read(errand.project / arguments["path"])
+    if name == f"{errand.tool_prefix}run":
+        return await _run(arguments["command"], errand.project)
     return Done(text=f"there is no tool {name}", failed=True)
 
 

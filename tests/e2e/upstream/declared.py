@@ -16,6 +16,7 @@ class Declared(msgspec.Struct, frozen=True):
     is_custom: bool = False
     namespace: str = ""
     schema: Json = {}
+    about: str = ""
 
 
 class NoSuchTool(Exception):
@@ -29,7 +30,7 @@ def declared(dialect: str, body: Json) -> list[Declared]:
 def call_for(use: Use, grips: Mapping[str, Grip], tools: list[Declared]) -> Call:
     """The call that fulfils a use; a gateway may have prefixed the tool's name, or wrapped free text."""
     grip = grips[use.intent]
-    tool = _find(grip.tool, tools)
+    tool = _find(grip, tools)
     text = grip.text(use.value)
     if tool.is_custom:
         return Call(name=tool.name, namespace=tool.namespace, arguments={}, input=text)
@@ -37,13 +38,14 @@ def call_for(use: Use, grips: Mapping[str, Grip], tools: list[Declared]) -> Call
     return Call(name=tool.name, namespace=tool.namespace, arguments={argument: text, **grip.more})
 
 
-def _find(name: str, tools: list[Declared]) -> Declared:
-    ends_so = re.compile(rf"(?:^|__|[._:-]){re.escape(name)}$")
-    exact = [tool for tool in tools if tool.name == name]
+def _find(grip: Grip, tools: list[Declared]) -> Declared:
+    ends_so = re.compile(rf"(?:^|__|[._:-]){re.escape(grip.tool)}$")
+    exact = [tool for tool in tools if tool.name == grip.tool]
     close = [tool for tool in tools if ends_so.search(tool.name)]
-    for found in (*exact, *close):
+    described = [tool for tool in tools if grip.about and tool.about == grip.about]
+    for found in (*exact, *close, *described):
         return found
-    raise NoSuchTool(f"no tool {name!r} is declared, only {sorted(tool.name for tool in tools)}")
+    raise NoSuchTool(f"no tool {grip.tool!r} is declared, only {sorted(tool.name for tool in tools)}")
 
 
 def _only_parameter(tool: Declared) -> str:
@@ -56,15 +58,14 @@ def _only_parameter(tool: Declared) -> str:
 def _anthropic(body: Json) -> Iterator[Declared]:
     for tool in body.get("tools", []):
         if "input_schema" in tool:
-            yield Declared(tool["name"], schema=tool["input_schema"])
+            yield Declared(tool["name"], schema=tool["input_schema"], about=tool.get("description", ""))
 
 
 def _chat(body: Json) -> Iterator[Declared]:
     for tool in body.get("tools", []):
         inner = tool[tool["type"]]
-        yield Declared(
-            inner["name"], is_custom=tool["type"] == "custom", schema=inner.get("parameters") or {}
-        )
+        is_custom, about = tool["type"] == "custom", inner.get("description", "")
+        yield Declared(inner["name"], is_custom, "", inner.get("parameters") or {}, about)
 
 
 def _responses(body: Json) -> Iterator[Declared]:
@@ -81,7 +82,8 @@ def _response_tools(tools: list[Json], namespace: str) -> Iterator[Declared]:
             yield from _response_tools(tool["tools"], tool["name"])
         elif tool["type"] in ("function", "custom"):
             schema = tool.get("parameters") or {}
-            yield Declared(tool["name"], tool["type"] == "custom", namespace, schema)
+            is_custom, about = tool["type"] == "custom", tool.get("description", "")
+            yield Declared(tool["name"], is_custom, namespace, schema, about)
 
 
 def _gemini(body: Json) -> Iterator[Declared]:
@@ -89,7 +91,7 @@ def _gemini(body: Json) -> Iterator[Declared]:
         for function in tool.get("functionDeclarations") or tool.get("function_declarations") or []:
             spellings = ("parametersJsonSchema", "parameters_json_schema", "parameters")
             schema: Json = next((function[name] for name in spellings if name in function), {})
-            yield Declared(function["name"], schema=schema)
+            yield Declared(function["name"], schema=schema, about=function.get("description", ""))
 
 
 _READERS = {

@@ -77,6 +77,8 @@ class Grip(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     tool: str
+    #: The tool's description, for names that do not arrive as they were.
+    about: str = ""
     argument: str = ""
     template: str = "{}"
     more: dict[str, object] = {}

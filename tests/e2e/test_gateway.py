@@ -1,0 +1,27 @@
+"""The command that users run: it listens when it says so, and stops when it is told to."""
+
+from pathlib import Path
+
+import aiohttp
+
+from tests.e2e.gateway import Gateway
+from tests.e2e.stage import Stage
+
+
+async def _first_words(folder: Path) -> tuple[int, int]:
+    """Start, ask at once, stop: the status of the answer and the exit status."""
+    gateway = Gateway("", folder)
+    await gateway.start()
+    async with aiohttp.ClientSession() as session, session.get(f"{gateway.url}/health") as response:
+        status = response.status
+    return status, await gateway.stop()
+
+
+def test_a_client_may_connect_as_soon_as_the_address_is_told(stage: Stage, tmp_path: Path) -> None:
+    status, _ = stage.run(_first_words(tmp_path))
+    assert status == 200
+
+
+def test_an_interrupt_ends_the_gateway_without_complaint(stage: Stage, tmp_path: Path) -> None:
+    _, exit_status = stage.run(_first_words(tmp_path))
+    assert exit_status == 0
