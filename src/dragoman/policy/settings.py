@@ -1,0 +1,152 @@
+"""What a route or a model asks of governance. The defaults ask for nothing: the reply stays the core's.
+
+Read from a plain table with `read_governance`; what the environment switches on or off is a default that a
+table's own words override (`switched`).
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from dragoman.hub.errors import ConfigError
+from dragoman.policy.rules import GuardRule, read_rules
+from dragoman.wire.fields import json_type
+
+Mode = Literal["live", "hold", "auto"]
+OnUnrepairable = Literal["diagnose", "error", "raw"]
+OnDenied = Literal["model", "client"]
+ChoicePolicy = Literal["", "auto", "required"]
+
+OFF = "off"
+AUTO = "auto"
+#: The family whose format the text contract teaches.
+CONTRACT_FAMILY = "hermes"
+
+#: Variables that switch the mending of tool calls on or off; the first that is set counts.
+SWITCHES = ("DRAGOMAN_TOOL_ENHANCE", "RCC_TOOL_ENHANCE")
+_SWITCH_VALUES = {"1": True, "true": True, "on": True, "0": False, "false": False, "off": False}
+
+
+class Governance(msgspec.Struct, frozen=True, kw_only=True):
+    """One route's or model's governance; `KEYS` says what each field means."""
+
+    tools: Mode = "live"
+    repair: bool = True
+    on_unrepairable: OnUnrepairable = "diagnose"
+    raw_key: str = "text"
+    harvest: str = OFF
+    choice: ChoicePolicy = ""
+    exit: bool = True
+    contract: bool = False
+    guard: tuple[GuardRule, ...] = ()
+    on_denied: OnDenied = "client"
+    rename: bool = False
+    dedupe: bool = False
+    validate: bool = False
+    hold_bytes: int = 4 * 1024 * 1024
+    hold_seconds: float = 0.0
+
+    @property
+    def family(self) -> str:
+        """What to harvest: a contract is useless if nobody reads the answers."""
+        return CONTRACT_FAMILY if self.contract and self.harvest == OFF else self.harvest
+
+    @property
+    def is_off(self) -> bool:
+        """Whether replies pass as they are and requests go as they came."""
+        return (
+            self.tools == "live"
+            and self.family == OFF
+            and not (self.choice or self.contract or self.guard)
+            and not (self.rename or self.dedupe or self.validate)
+        )
+
+
+class Key(NamedTuple):
+    words: str
+    accepts: Callable[[object], bool]
+    about: str
+
+
+def _one_of(*choices: str) -> tuple[str, Callable[[object], bool]]:
+    return "one of " + ", ".join(f'"{choice}"' for choice in choices), lambda value: value in choices
+
+
+_FLAG = ("true or false", lambda value: type(value) is bool)
+_TEXT = ("a text", lambda value: isinstance(value, str) and bool(value))
+
+#: Every key of a governance table but `guard`: what it takes, and what it means.
+KEYS: dict[str, Key] = {
+    "tools": Key(
+        *_one_of("live", "hold", "auto"),
+        "How calls go out: `live` piece by piece; `hold` whole and mended; `auto` live until they deviate.",
+    ),
+    "repair": Key(*_FLAG, "Arguments that are not JSON are mended, where they are held."),
+    "on_unrepairable": Key(
+        *_one_of("diagnose", "error", "raw"),
+        "Arguments beyond repair: shown in an object, or the reply fails, or they go out as they came.",
+    ),
+    "raw_key": Key(*_TEXT, "The member that shows arguments beyond repair."),
+    "harvest": Key(
+        *_TEXT, "Calls that a model writes as text: `off`, `auto` (unmistakable ones), or a family's name."
+    ),
+    "choice": Key(
+        *_one_of("", "auto", "required"),
+        "What to say about calling tools where the client left it open.",
+    ),
+    "exit": Key(*_FLAG, 'With `choice = "required"`: a further tool through which the model just answers.'),
+    "contract": Key(*_FLAG, "Tools are described in words, for models that know no function calling."),
+    "on_denied": Key(
+        *_one_of("model", "client"),
+        "Who is told of a denied call: the client as text, or the model, which gets another turn.",
+    ),
+    "rename": Key(*_FLAG, "A call whose name differs from a tool's in nothing but case gets that name."),
+    "dedupe": Key(*_FLAG, "A call that says the same as the one before it is left out."),
+    "validate": Key(*_FLAG, "Arguments are checked against the tool's schema, and the outcome is recorded."),
+    "hold_bytes": Key(
+        "an integer from 1024 on",
+        lambda value: type(value) is int and value >= 1024,
+        "How much of a reply may be held back at a time.",
+    ),
+    "hold_seconds": Key(
+        "a number from 0 on",
+        lambda value: isinstance(value, int | float) and type(value) is not bool and 0 <= value <= 1e9,
+        "How long a call may be held back; 0: as long as it takes.",
+    ),
+}
+
+
+def read_governance(
+    values: Mapping[str, object], *, base: Governance | None = None, path: str = ""
+) -> Governance:
+    """`base` with what the table says. Errors name the key, what it takes and what came."""
+    for key, value in values.items():
+        place = f"{path}.{key}" if path else key
+        if key == "guard":
+            continue
+        if key not in KEYS:
+            raise ConfigError(f"unknown key {key!r}", path=path, hint=f"known: {', '.join([*KEYS, 'guard'])}")
+        if not KEYS[key].accepts(value):
+            shown = repr(value) if isinstance(value, str | int | float) else json_type(value)
+            raise ConfigError(f"expected {KEYS[key].words}, got {shown}", path=place)
+    changes = dict(values)
+    if "guard" in values:
+        changes["guard"] = read_rules(values["guard"], f"{path}.guard" if path else "guard")
+    return msgspec.structs.replace(base or Governance(), **changes)
+
+
+def switched(governance: Governance, environment: Mapping[str, str]) -> Governance:
+    """The defaults that the environment asks for: calls held and mended, or all of that off."""
+    for variable in SWITCHES:
+        value = environment.get(variable, "").strip()
+        if not value:
+            continue
+        wanted = _SWITCH_VALUES.get(value.lower())
+        if wanted is None:
+            raise ConfigError(f"expected 1, true, 0 or false, got {value!r}", path=variable)
+        if not wanted:
+            return msgspec.structs.replace(governance, tools="live", repair=False)
+        mode: Mode = "hold" if governance.tools == "live" else governance.tools
+        return msgspec.structs.replace(governance, tools=mode, repair=True)
+    return governance
