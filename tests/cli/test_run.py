@@ -120,9 +120,10 @@ def test_a_gateway_that_already_runs_is_used_with_its_key(folder: Path) -> None:
             outcome = dragoman(folder, "run", "claude", PATH=path_of(folder), DOOR="door-key")
         finally:
             gateway.terminate()
-        assert "exchange" in gateway.stderr.read()
+        said = gateway.stderr.read()
     assert outcome.code == 0, outcome.err
     assert outcome.err == f"gateway: http://127.0.0.1:{port} (dragoman.toml)\n"
+    assert "exchange" in said
 
 
 def test_the_exit_code_is_the_agents(folder: Path) -> None:

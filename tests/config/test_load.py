@@ -25,11 +25,11 @@ target = "local/mock-large"
 ENVIRONMENT = {"LOCAL_KEY": "local-secret", "OPENAI_API_KEY": "openai-secret"}
 
 
-def loaded(text: str, environment: dict[str, str] | None = ENVIRONMENT) -> Config:
+def loaded(text: str, environment: dict[str, str] = ENVIRONMENT) -> Config:
     return load(text, "dragoman.toml", environment)
 
 
-def refused(text: str, environment: dict[str, str] | None = ENVIRONMENT) -> ConfigError:
+def refused(text: str, environment: dict[str, str] = ENVIRONMENT) -> ConfigError:
     with pytest.raises(ConfigError) as caught:
         loaded(text, environment)
     return caught.value
@@ -67,10 +67,13 @@ def test_blanks_around_a_secret_are_no_part_of_it() -> None:
     assert config.providers["local"].keys[0].reveal() == "secret"
 
 
-def test_a_command_that_calls_nobody_needs_no_secrets() -> None:
-    config = loaded(EXAMPLE + "[providers.openai]\n", None)
-    assert [key.variable for key in config.providers["local"].keys] == ["LOCAL_KEY"]
-    assert [bool(key) for key in config.providers["openai"].keys] == [False]
+def test_a_command_that_calls_nobody_needs_no_secrets_but_gets_those_there_are() -> None:
+    text = EXAMPLE + "[providers.openai]\n"
+    config = load(text, "dragoman.toml", {"LOCAL_KEY": "local-secret"}, secrets_needed=False)
+    assert [key.reveal() for key in config.providers["local"].keys] == ["local-secret"]
+    assert [(key.variable, bool(key)) for key in config.providers["openai"].keys] == [
+        ("OPENAI_API_KEY", False)
+    ]
 
 
 def test_headers_are_secrets_in_lower_case() -> None:
@@ -221,7 +224,7 @@ def test_a_proxy_may_come_from_the_environment_and_must_be_an_address() -> None:
     text = EXAMPLE.replace("api_key", 'proxy = "env:PROXY"\napi_key')
     proxy = "http://me:secret@proxy.example:3128"
     assert loaded(text, {**ENVIRONMENT, "PROXY": proxy}).providers["local"].proxy == proxy
-    assert loaded(text, None).providers["local"].proxy == ""
+    assert load(text, "", {}, secrets_needed=False).providers["local"].proxy == ""
     error = refused(text, {**ENVIRONMENT, "PROXY": "secret"})
     assert "providers.local.proxy: expected an address" in error.message
     assert "secret" not in error.message

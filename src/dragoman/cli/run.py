@@ -23,7 +23,7 @@ from dragoman.hub.errors import ConfigError
 #: Signals that are meant for the agent, where the system has them.
 _PASSED_ON = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 _QUOTED_LOG = 800
-#: Seconds that a gateway gets to end in order.
+#: Seconds that a gateway gets to begin to answer, and to end in order.
 _PATIENCE = 3.0
 
 
@@ -87,6 +87,8 @@ def running_at(config: Config) -> str:
     host = url.removeprefix("http://").rpartition(":")[0].strip("[]")
     try:
         with socket.create_connection((host, config.server.port), timeout=0.5) as probe:
+            # It listens before it is ready to answer.
+            probe.settimeout(_PATIENCE)
             probe.sendall(b"GET /health HTTP/1.0\r\nHost: localhost\r\n\r\n")
             answer = b"".join(iter(lambda: probe.recv(4096), b""))
     except OSError:

@@ -25,10 +25,9 @@ def find_config(explicit: str | None, environment: Mapping[str, str], *, secrets
 
     Commands that call nobody can do without the `secrets` that the file refers to.
     """
-    answers = environment if secrets else None
     if explicit:
-        return load_file(explicit, answers)
+        return load_file(explicit, environment, secrets_needed=secrets)
     for place in places(environment):
         if place.is_file() or environment.get("DRAGOMAN_CONFIG"):
-            return load_file(str(place), answers)
+            return load_file(str(place), environment, secrets_needed=secrets)
     return embedded_config()

@@ -40,7 +40,7 @@ def presets() -> dict[str, Preset]:
     return msgspec.convert(tomllib.loads(text), dict[str, Preset])
 
 
-def load_file(path: str, environment: Environment) -> Config:
+def load_file(path: str, variables: Mapping[str, str], *, secrets_needed: bool = True) -> Config:
     try:
         with open(path, "rb") as file:
             text = file.read().decode("utf-8")
@@ -50,11 +50,15 @@ def load_file(path: str, environment: Environment) -> Config:
         ) from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: expected UTF-8 text, byte {error.start} is not") from None
-    return load(text, path, environment)
+    return load(text, path, variables, secrets_needed=secrets_needed)
 
 
-def load(text: str, path: str, environment: Environment) -> Config:
-    """The configuration in `text`; `environment` answers the `env:NAME` references."""
+def load(text: str, path: str, variables: Mapping[str, str], *, secrets_needed: bool = True) -> Config:
+    """The configuration in `text`; `variables` answer the `env:NAME` references.
+
+    Whoever calls nobody can do without the secrets that are missing.
+    """
+    environment = Environment(variables, secrets_needed)
     root = Source(text, path).root()
     root.check(ROOT)
     providers = {

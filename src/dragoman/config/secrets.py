@@ -4,15 +4,19 @@ No message repeats one, and none that could break out of a header gets in.
 """
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from dragoman.config.check import Place
 from dragoman.config.model import Secret
-from dragoman.hub.errors import ConfigError
-
-#: What `env:NAME` refers to. None: nobody needs the secrets now, so they may be missing.
-Environment = Mapping[str, str] | None
 
 PREFIX = "env:"
+
+
+class Environment(NamedTuple):
+    """What `env:NAME` refers to. A variable may be unset if nobody is going to use the secret in it."""
+
+    variables: Mapping[str, str]
+    is_needed: bool = True
 
 
 def secret(value: str, place: Place, *keys: str | int, environment: Environment) -> Secret:
@@ -21,11 +25,9 @@ def secret(value: str, place: Place, *keys: str | int, environment: Environment)
     if value.startswith(PREFIX):
         if not variable:
             raise place.error("expected the name of a variable after env:", *keys)
-        if environment is None:
-            return Secret("", variable)
-        value = environment.get(variable, "")
+        value = environment.variables.get(variable, "")
         if not value.strip():
-            raise _unset(variable, place, *keys)
+            return _unset(variable, place, *keys, environment=environment)
     # Files and shells like to add a line end.
     value = value.strip()
     if not value:
@@ -51,16 +53,16 @@ def secrets(place: Place, key: str, environment: Environment) -> tuple[Secret, .
 
 def usual_secret(variable: str, place: Place, environment: Environment) -> Secret:
     """The key of a preset, in the variable where it usually is."""
-    if environment is None:
-        return Secret("", variable)
-    if not environment.get(variable, "").strip():
-        raise _unset(variable, place)
+    if not environment.variables.get(variable, "").strip():
+        return _unset(variable, place, environment=environment)
     return secret(PREFIX + variable, place, environment=environment)
 
 
-def _unset(variable: str, place: Place, *keys: str | int) -> ConfigError:
-    return place.error(
+def _unset(variable: str, place: Place, *keys: str | int, environment: Environment) -> Secret:
+    if not environment.is_needed:
+        return Secret("", variable)
+    raise place.error(
         f"the environment variable {variable} is not set",
         *keys,
-        hint=f"export {variable}=…, or say api_key = …" if not keys else f"export {variable}=…",
+        hint=f"export {variable}=…" if keys else f"export {variable}=…, or say api_key = …",
     )
