@@ -15,6 +15,11 @@ import msgspec
 
 PREFIX = "dgm1."
 
+#: Forms of `Reasoning` blocks without text that bring the seal of something else to a client which has no place
+#: for it there: of the call whose id follows, or of the text before.
+CALL_CARRIER = "carrier:call:"
+TEXT_CARRIER = "carrier:text"
+
 #: No honest envelope is larger; a hostile one must not inflate without bound.
 MAX_CONTENT = 8 * 1024 * 1024
 

@@ -46,12 +46,8 @@ from dragoman.hub.events import (
     TextDelta,
     UsageReported,
 )
-from dragoman.hub.seal import Carried, Seal, is_wrapped, wrap
+from dragoman.hub.seal import CALL_CARRIER, TEXT_CARRIER, Carried, Seal, is_wrapped, wrap
 from dragoman.hub.usage import Usage
-
-#: The forms of reasoning blocks that only carry the seal of a call, named by its id, or of the text before.
-CALL_CARRIER = "carrier:call:"
-TEXT_CARRIER = "carrier:text"
 
 #: For replies of upstreams that count nothing: text and code come to about four characters a token.
 CHARACTERS_PER_TOKEN = 4

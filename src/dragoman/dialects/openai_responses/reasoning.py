@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dragoman.dialects.openai_responses.vocabulary import NAME
 from dragoman.hub.content import Extras, Reasoning
 from dragoman.hub.loss import Losses
-from dragoman.hub.seal import Carried, Seal, is_wrapped, unwrap, wrap
+from dragoman.hub.seal import CALL_CARRIER, TEXT_CARRIER, Carried, Seal, is_wrapped, unwrap, wrap
 from dragoman.wire.fields import Fields
 
 #: The form of an item that leaves out even an empty summary.
@@ -17,10 +17,6 @@ NO_SUMMARY = "no-summary"
 
 #: The form of another vendor's thought that came back without a seal.
 UNSEALED = "unsealed"
-
-#: Forms of blocks that bring the seal of something else.
-CALL_CARRIER = "carrier:call:"
-TEXT_CARRIER = "carrier:text"
 
 PART_TYPE = {"summary": "summary_text", "content": "reasoning_text"}
 

@@ -1,8 +1,8 @@
 """Seals on calls and texts, for clients that have no place for them there.
 
-Such a seal travels in a reasoning block of its own without any text, its form saying what it belongs to:
-`carrier:call:<id>`, before the call, or `carrier:text`, behind the text. A seal that comes with a call comes
-before its first argument, so the call's opening waits just that long; one that comes later still goes out.
+Such a seal travels in a reasoning block of its own without any text, its form (`hub.seal`) saying what it
+belongs to: a call, which follows, or a text, which came before. A seal that comes with a call comes before its
+first argument, so the call's opening waits just that long; one that comes later still goes out.
 """
 
 from dragoman.fit.editing import replace
@@ -18,10 +18,7 @@ from dragoman.hub.events import (
     SealAttached,
     TextDelta,
 )
-from dragoman.hub.seal import Seal
-
-CALL_CARRIER = "carrier:call:"
-TEXT_CARRIER = "carrier:text"
+from dragoman.hub.seal import CALL_CARRIER, TEXT_CARRIER, Seal
 
 
 class SealsStage:
