@@ -15,8 +15,8 @@ from dragoman.server.connection import Connection
 from dragoman.server.guard import is_loopback
 from dragoman.telemetry.log import set_up
 
-#: Seconds between two requests of one client.
 BACKLOG = 4096
+#: Seconds between two requests of one client.
 KEEP_ALIVE = 75
 #: Seconds for what is left after draining: answers that are written but not yet sent.
 LAST_WORDS = 2
