@@ -133,6 +133,12 @@ def test_facts_of_patterns_hold_until_a_name_says_otherwise() -> None:
     assert provider.profile("large").images is None
 
 
+def test_a_preset_knows_some_models_by_their_names() -> None:
+    provider = loaded("[providers.openai]\n").providers["openai"]
+    assert provider.facts("gpt-4o-mini") == {"max_output_tokens": 16_384}
+    assert provider.facts("gpt-5") == {}
+
+
 def test_facts_of_a_preset_give_way_to_the_file() -> None:
     text = '[providers.deepseek]\napi_key = "k"\n[providers.deepseek.models."*"]\nimages = true\n'
     profile = loaded(text).providers["deepseek"].profile("any")

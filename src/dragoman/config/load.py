@@ -30,7 +30,9 @@ class Preset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     dialect: str
     base_url: str = ""
     key: str = ""
+    #: About all of its models, and about those whose names fit a pattern.
     facts: dict[str, object] = {}
+    models: dict[str, dict[str, object]] = {}
 
 
 @cache
@@ -187,7 +189,7 @@ def _timeouts(place: Place) -> Timeouts:
 
 
 def _models(place: Place, preset: Preset) -> dict[str, dict[str, object]]:
-    models = {"*": preset.facts} if preset.facts else {}
+    models = {"*": preset.facts, **preset.models} if preset.facts else dict(preset.models)
     for name, table in place.table("models").named_tables():
         table.check(facts())
         models[name] = {**models.get(name, {}), **table.values}

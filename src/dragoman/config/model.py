@@ -62,16 +62,18 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
         # Not even the addresses: a proxy's may hold a password.
         return f"Provider({self.name!r}, {self.dialect!r})"
 
-    def profile(self, model: str) -> Profile:
-        """What is known about one of this provider's models: patterns in order, then its own name."""
+    def facts(self, model: str) -> dict[str, object]:
+        """What is stated about one of this provider's models: by patterns in order, then by its name."""
         facts: dict[str, object] = {}
         for pattern, more in self.models.items():
             if pattern != model and fnmatchcase(model, pattern):
                 facts |= more
-        facts |= self.models.get(model, {})
-        return msgspec.convert(
-            {**facts, "dialect": self.wire_dialect, "provider": self.name, "model": model}, Profile
-        )
+        return facts | self.models.get(model, {})
+
+    def profile(self, model: str) -> Profile:
+        """The facts about one of this provider's models, as a value."""
+        named = {"dialect": self.wire_dialect, "provider": self.name, "model": model}
+        return msgspec.convert({**self.facts(model), **named}, Profile)
 
     @property
     def wire_dialect(self) -> str:
