@@ -85,7 +85,7 @@ def test_the_log_line_tells_how_the_exchange_went() -> None:
         "lane": "write",
         "stream": True,
         "ending": "finished",
-        "cause": "end",
+        "cause": "stop",
         "status": 200,
         "input": 12,
         "output": 3,

@@ -34,8 +34,9 @@ Lane = Literal["forward", "rename", "write"]
 #: Where agents name their session, so that it keeps its key and its caches.
 SESSION_HEADERS = ("x-claude-code-session-id", "session-id", "x-session-id", "x-session-affinity")
 
-#: How envelopes of ours begin, plain and in base64: a history with one in it may have to change.
-_ENVELOPES = (PREFIX.encode(), b"ZGdtMS")
+#: How envelopes of ours begin, plain or in base64: a history with one in it has to change.
+_ENVELOPE = PREFIX.encode()
+_GEMINI_ENVELOPE = b"ZGdtMS"
 
 
 class Glance(msgspec.Struct):
@@ -138,7 +139,7 @@ class Journey:
         return Leg(self, provider, target, encode(body), "write", profile, losses.as_tuple())
 
     def _has_envelope(self) -> bool:
-        return any(beginning in self.body for beginning in _ENVELOPES)
+        return (_GEMINI_ENVELOPE if self.ask.dialect == "gemini" else _ENVELOPE) in self.body
 
     def forget(self) -> None:
         self.body = b""

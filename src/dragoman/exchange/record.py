@@ -98,7 +98,7 @@ class Record:
             "lane": self.lane,
             "stream": self.stream,
             "ending": self.ending,
-            "cause": ending.cause if isinstance(ending, ReplyFinished) else "",
+            "cause": (ending.raw_cause or ending.cause)[:40] if isinstance(ending, ReplyFinished) else "",
             "status": self.status,
             "error": f"{failure.kind}: {failure.message}"[:MAX_SHOWN] if failure else "",
             "upstream_request": printable(self.upstream_id)[:80],

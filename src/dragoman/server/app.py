@@ -22,8 +22,6 @@ from dragoman.telemetry.log import log_exchange, log_refusal
 from dragoman.tokens.count import count_body
 
 MEGABYTE = 1024 * 1024
-#: A client that sends its request more slowly than this, in seconds, is not served.
-BODY_PATIENCE = 300.0
 #: Inflating more than this would keep everyone else waiting, so it is done beside the loop.
 INFLATED_BESIDE = 256 * 1024
 
@@ -143,11 +141,7 @@ class App:
         announced = arrival.headers.get("content-length", "")
         if announced.isdecimal() and int(announced[:18]) > limit:
             raise RequestTooLarge(f"the request body exceeds {limit} bytes")
-        try:
-            async with asyncio.timeout(BODY_PATIENCE):
-                body = await receive_body(arrival.receive, limit)
-        except TimeoutError:
-            raise _failed("timeout", 408, f"the request did not arrive within {BODY_PATIENCE:g} s") from None
+        body = await receive_body(arrival.receive, limit)
         encoding = arrival.headers.get("content-encoding", "")
         if not encoding:
             return body

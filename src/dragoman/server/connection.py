@@ -13,8 +13,9 @@ from uvicorn.server import ServerState
 from dragoman.server.client import BREAK_OFF
 
 MAX_HEAD = 64 * 1024
-#: Seconds.
+#: Seconds for the head of a request, and for the whole of it.
 HEAD_PATIENCE = 30.0
+BODY_PATIENCE = 300.0
 
 _TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 _TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
@@ -31,9 +32,11 @@ class Connection(HttpToolsProtocol):
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
+        #: A request has begun and is not yet whole; its head is not yet whole.
+        self._is_arriving = False
         self._is_in_head = False
         self._head_size = 0
-        self._waiting: asyncio.TimerHandle | None = self._wait()
+        self._waiting: asyncio.TimerHandle | None = self._wait(HEAD_PATIENCE)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
@@ -41,17 +44,19 @@ class Connection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
+        if not self._is_arriving:
+            return
         if self._is_in_head:
-            # Most heads come in one piece and never get here.
             self._head_size += len(data)
             if self._head_size > MAX_HEAD:
                 self._refuse(_TOO_LARGE)
-            elif self._waiting is None:
-                self._waiting = self._wait()
+                return
+        if self._waiting is None:
+            self._waiting = self._wait(HEAD_PATIENCE if self._is_in_head else BODY_PATIENCE)
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self._is_in_head = True
+        self._is_arriving = self._is_in_head = True
         self._head_size = 0
 
     def on_headers_complete(self) -> None:
@@ -60,8 +65,13 @@ class Connection(HttpToolsProtocol):
         self.scope["extensions"] = {BREAK_OFF: {"call": self._break_off}}
         super().on_headers_complete()
 
-    def _wait(self) -> asyncio.TimerHandle:
-        return self.loop.call_later(HEAD_PATIENCE, self._refuse, _TOO_SLOW)
+    def on_message_complete(self) -> None:
+        self._is_arriving = False
+        self._stop_waiting()
+        super().on_message_complete()
+
+    def _wait(self, seconds: float) -> asyncio.TimerHandle:
+        return self.loop.call_later(seconds, self._refuse, _TOO_SLOW)
 
     def _break_off(self, at_once: bool) -> None:
         """End the connection, not the reply; the cycle must not take it for a mistake of ours."""

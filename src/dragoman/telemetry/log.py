@@ -20,7 +20,7 @@ SERVER_LOGGER = logging.getLogger("uvicorn.error")
 MAX_PATH = 200
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-_PLAIN = re.compile(r'[^\s"=]+')
+_PLAIN = re.compile(r"[!#-<>-~]+")
 
 
 class LineFormatter(logging.Formatter):
@@ -29,6 +29,8 @@ class LineFormatter(logging.Formatter):
     def __init__(self, style: str) -> None:
         super().__init__()
         self._json = style == "json"
+        self._second = 0
+        self._time = ""
 
     def format(self, record: logging.LogRecord) -> str:
         fields: Mapping[str, object] = getattr(record, "fields", {})
@@ -38,13 +40,17 @@ class LineFormatter(logging.Formatter):
         if self._json:
             entry = {"time": record.created, "level": record.levelname.lower(), "message": message}
             return msgspec.json.encode({**entry, **fields}).decode()
-        shown = " ".join(f"{name}={_shown(value)}" for name, value in fields.items())
-        return f"{self.formatTime(record, '%H:%M:%S')} {_escaped(message)} {shown}".rstrip()
+        if int(record.created) != self._second:
+            self._second = int(record.created)
+            self._time = self.formatTime(record, "%H:%M:%S")
+        shown = " ".join([f"{name}={_shown(value)}" for name, value in fields.items()])
+        return f"{self._time} {_escaped(message)} {shown}".rstrip()
 
 
 def _shown(value: object) -> str:
-    text = _escaped(str(value))
-    return text if _PLAIN.fullmatch(text) else '"' + text.replace('"', '\\"') + '"'
+    if not isinstance(value, str):
+        return str(value)
+    return value if _PLAIN.fullmatch(value) else '"' + _escaped(value).replace('"', '\\"') + '"'
 
 
 def _escaped(text: str) -> str:
@@ -52,6 +58,8 @@ def _escaped(text: str) -> str:
 
 
 def set_up(style: str) -> None:
+    # Finding these out for every line costs more than writing it, and no line shows them.
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(LineFormatter(style))
     for logger, level in ((LOGGER, logging.INFO), (SERVER_LOGGER, logging.ERROR)):
@@ -64,7 +72,7 @@ def log_exchange(record: Record) -> None:
     """How one exchange went."""
     level = logging.INFO if record.ending == "finished" else logging.WARNING
     if LOGGER.isEnabledFor(level):
-        LOGGER.log(level, "exchange", extra={"fields": record.line()})
+        _write(level, "exchange", record.line())
 
 
 def log_refusal(request_id: str, method: str, path: str, status: int, failure: Failure) -> None:
@@ -76,4 +84,11 @@ def log_refusal(request_id: str, method: str, path: str, status: int, failure: F
         "status": status,
         "error": failure.kind,
     }
-    LOGGER.warning("refused", extra={"fields": fields})
+    _write(logging.WARNING, "refused", fields)
+
+
+def _write(level: int, message: str, fields: Mapping[str, object]) -> None:
+    """By way of `handle`, because `log` first looks through the stack for whoever called."""
+    record = logging.LogRecord(LOGGER.name, level, "", 0, message, None, None)
+    record.fields = fields
+    LOGGER.handle(record)

@@ -1,8 +1,10 @@
 """Where each dialect's endpoints are, and how each wants its key."""
 
 import re
+from urllib.parse import quote, urlsplit
 
 from dragoman.config.model import Provider
+from dragoman.hub.errors import ClientProtocolError
 from dragoman.upstream.port import Call
 
 _VERSIONED = re.compile(r"/v\d+[a-z]*\d*(/openai)?$")
@@ -15,18 +17,34 @@ PATHS: dict[str, tuple[str, str]] = {
 }
 
 
-def address(provider: Provider, call: Call) -> str:
-    """The URL of a call; the configured address may end in the version segment or not."""
-    base = provider.base_url
+def target_of(provider: Provider, call: Call) -> str:
+    """The path and query of a call; the configured address may end in the version segment or not."""
+    base = urlsplit(provider.base_url)
+    root = base.path.rstrip("/")
     dialect = provider.wire_dialect
+    query = base.query
     if dialect == "gemini":
-        verb = call.endpoint or ("streamGenerateContent?alt=sse" if call.stream else "generateContent")
-        root = base if _VERSIONED.search(base) else f"{base}/v1beta"
-        model = call.model if "/" in call.model else f"models/{call.model}"
-        return f"{root}/{model}:{verb}"
-    version, path = PATHS[dialect]
-    root = base if _VERSIONED.search(base) else f"{base}/{version}"
-    return f"{root}/{path}{call.endpoint}"
+        root = root if _VERSIONED.search(root) else f"{root}/v1beta"
+        path = f"{root}/{_model_path(call.model)}:{_verb(call)}"
+        if call.stream and not call.endpoint:
+            query = f"{query}&alt=sse" if query else "alt=sse"
+    else:
+        version, turn = PATHS[dialect]
+        root = root if _VERSIONED.search(root) else f"{root}/{version}"
+        path = f"{root}/{turn}{call.endpoint}"
+    return f"{path}?{query}" if query else path
+
+
+def _verb(call: Call) -> str:
+    return call.endpoint or ("streamGenerateContent" if call.stream else "generateContent")
+
+
+def _model_path(model: str) -> str:
+    """A model's name as part of an address, from which it cannot escape."""
+    segments = (model if "/" in model else f"models/{model}").split("/")
+    if any(segment in ("", ".", "..") for segment in segments):
+        raise ClientProtocolError("expected a model's name, got a path", path="model")
+    return "/".join(quote(segment, safe="@") for segment in segments)
 
 
 def key_headers(dialect: str, key: str) -> dict[str, str]:

@@ -1,26 +1,34 @@
-"""Providers over HTTP: one pooled client per provider, and failures named by what they were.
+"""Providers over HTTP: a pool of connections each, and failures named by what they were.
 
 The request's body is let go once it is sent, because a stream may stay open for an hour.
 """
 
 import asyncio
+import os
+import re
+import socket
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 
-import aiohttp
-
-from dragoman.config.model import Provider, Timeouts
-from dragoman.hub.errors import Failure, UpstreamFailed
-from dragoman.upstream.addresses import address, key_headers
-from dragoman.upstream.port import Call
+from dragoman.config.model import Provider
+from dragoman.hub.errors import ConfigError, Failure, FailureKind, UpstreamFailed
+from dragoman.upstream.addresses import key_headers, target_of
+from dragoman.upstream.connection import Connection, Reply
+from dragoman.upstream.dial import Dialler, NoWayThrough, origin_of
+from dragoman.upstream.inflate import InflatedReply
+from dragoman.upstream.pool import Pool
+from dragoman.upstream.port import Answer, Call
 
 #: Headers that a client's own kind of upstream understands, and no other should see.
-_OWN_HEADERS: dict[str, tuple[str, ...]] = {
+OWN_HEADERS: dict[str, tuple[str, ...]] = {
     "anthropic": ("anthropic-beta", "anthropic-version", "x-claude-code-session-id"),
     "openai_chat": ("openai-organization", "openai-project"),
     "openai_responses": ("openai-organization", "openai-project", "openai-beta", "session-id", "thread-id"),
     "gemini": (),
 }
+
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VALUE = re.compile(r"[\t -~\x80-\xff]*")
 
 
 class HttpUpstream:
@@ -28,97 +36,121 @@ class HttpUpstream:
 
     def __init__(self, provider: Provider) -> None:
         self._provider = provider
-        self._session: aiohttp.ClientSession | None = None
+        self._origin = origin_of(provider.base_url, f"providers.{provider.name}.base_url")
+        what = f"providers.{provider.name}.proxy"
+        self._proxy = origin_of(provider.proxy, what) if provider.proxy else None
+        self._dialler = Dialler(self._origin, self._proxy, provider.verify)
+        self._pool = Pool()
+        self._heads: dict[tuple[int, bool], tuple[bytes, frozenset[str]]] = {}
 
-    def _client(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            connect = self._provider.timeouts.connect or None
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(
-                    limit=0, ssl=_tls(self._provider.verify), keepalive_timeout=60
-                ),
-                timeout=aiohttp.ClientTimeout(total=None, sock_connect=connect),
-                auto_decompress=True,
-                read_bufsize=2**18,
-                cookie_jar=aiohttp.DummyCookieJar(),
-                skip_auto_headers=("User-Agent",),
-            )
-        return self._session
-
-    async def send(self, call: Call) -> "HttpAnswer":
-        provider = self._provider
-        timeouts = provider.timeouts
+    async def send(self, call: Call) -> Answer:
+        limit = self._provider.timeouts.first_byte
+        head = self._head(call)
         try:
-            async with asyncio.timeout(timeouts.first_byte or None):
-                response = await self._client().post(
-                    address(provider, call),
-                    data=call.body,
-                    headers=self._headers(call),
-                    proxy=provider.proxy or None,
-                    allow_redirects=False,
-                )
+            async with asyncio.timeout(limit or None):
+                reply = await self._answered(head, call.body)
         except TimeoutError:
-            raise _failed("timeout", f"no answer within {timeouts.first_byte:g} s", provider) from None
-        except aiohttp.ClientConnectorCertificateError:
-            raise _failed("server", "its certificate is not trusted", provider) from None
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise _failed("overloaded", f"cannot be reached ({type(error).__name__})", provider) from None
-        return HttpAnswer(response, timeouts, provider)
+            raise self._failure("timeout", f"gave no answer within {limit:g} s") from None
+        encoding = reply.headers.get("content-encoding", "identity")
+        return reply if encoding == "identity" else InflatedReply(reply, encoding, self._broken)
 
-    def _headers(self, call: Call) -> dict[str, str]:
+    async def _answered(self, head: bytes, body: bytes) -> Reply:
+        """The reply, once its head is there. An idle connection may turn out to be closed: then the next."""
+        while True:
+            idle = self._pool.take()
+            connection = idle or await self._connected()
+            reply = connection.call(head, body, self._broken)
+            try:
+                await reply.head()
+            except UpstreamFailed:
+                if idle is not None and not connection.has_heard:
+                    continue
+                raise
+            except asyncio.CancelledError:
+                reply.close()
+                raise
+            return reply
+
+    async def _connected(self) -> Connection:
+        limit = self._provider.timeouts.connect
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(limit or None):
+                return await self._dialler.open(lambda: Connection(loop, self._pool.give_back))
+        except TimeoutError:
+            raise self._failure("timeout", f"cannot be reached within {limit:g} s") from None
+        except ssl.SSLCertVerificationError as error:
+            raise self._failure("server", f"its certificate is not trusted: {error.verify_message}") from None
+        except (OSError, UnicodeError) as error:
+            raise self._failure("overloaded", f"cannot be reached ({_reason(error)})") from None
+
+    def _head(self, call: Call) -> bytes:
         provider = self._provider
-        dialect = provider.wire_dialect
-        headers = {"content-type": "application/json", "user-agent": "dragoman"}
-        if dialect == "anthropic":
-            headers["anthropic-version"] = "2023-06-01"
-        if call.stream:
-            headers["accept"] = "text/event-stream"
-        headers |= {name: call.headers[name] for name in _OWN_HEADERS[dialect] if name in call.headers}
+        cached = self._heads.get((call.key, call.stream))
+        if cached is None:
+            cached = self._heads[(call.key, call.stream)] = self._fixed_head(call)
+        fixed, names = cached
+        target = target_of(provider, call)
+        if self._proxy is not None and not self._origin.is_secure:
+            target = f"http://{self._origin.authority}{target}"
+        lines = [f"POST {target} HTTP/1.1\r\n".encode("latin-1"), fixed]
+        for name in OWN_HEADERS[provider.wire_dialect]:
+            value = call.headers.get(name)
+            if value is not None and name not in names and _VALUE.fullmatch(value):
+                lines.append(f"{name}: {value}\r\n".encode("latin-1"))
+            elif name == "anthropic-version" and name not in names:
+                lines.append(b"anthropic-version: 2023-06-01\r\n")
+        lines.append(b"content-length: %d\r\n\r\n" % len(call.body))
+        return b"".join(lines)
+
+    def _fixed_head(self, call: Call) -> tuple[bytes, frozenset[str]]:
+        """The headers that are the same for every call, and the names that the configuration sets."""
+        provider = self._provider
+        headers = {
+            "host": self._origin.authority,
+            "content-type": "application/json",
+            "accept": "text/event-stream" if call.stream else "application/json",
+            "accept-encoding": "identity",
+            "user-agent": "dragoman",
+        }
+        if self._origin.authorization:
+            headers["authorization"] = self._origin.authorization
+        if self._proxy is not None and self._proxy.authorization and not self._origin.is_secure:
+            headers["proxy-authorization"] = self._proxy.authorization
         if provider.keys:
-            headers |= key_headers(dialect, provider.keys[call.key % len(provider.keys)].reveal())
-        return headers | {name.lower(): value.reveal() for name, value in provider.headers.items()}
+            key = provider.keys[call.key % len(provider.keys)].reveal().strip()
+            headers |= key_headers(provider.wire_dialect, key)
+        headers |= {name.lower(): value.reveal() for name, value in provider.headers.items()}
+        return _lines(headers, provider.name), frozenset(name.lower() for name in provider.headers)
+
+    def _broken(self, what: str) -> UpstreamFailed:
+        return self._failure("overloaded", what)
+
+    def _failure(self, kind: FailureKind, what: str) -> UpstreamFailed:
+        status = 504 if kind == "timeout" else 502
+        message = f"provider {self._provider.name} {what}"
+        return UpstreamFailed(Failure(kind=kind, status=status, message=message))
 
     async def close(self) -> None:
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        self._pool.close()
 
 
-class HttpAnswer:
-    """The head and the body, as they arrive."""
-
-    def __init__(self, response: aiohttp.ClientResponse, timeouts: Timeouts, provider: Provider) -> None:
-        self._response = response
-        self._timeouts = timeouts
-        self._provider = provider
-        self.status = response.status
-        self.headers: Mapping[str, str] = {name.lower(): value for name, value in response.headers.items()}
-
-    async def pieces(self) -> AsyncIterator[bytes]:
-        content = self._response.content
-        try:
-            while piece := await content.readany():
-                yield piece
-        except (aiohttp.ClientError, OSError) as error:
-            raise _failed("overloaded", f"broke off ({type(error).__name__})", self._provider) from None
-
-    def close(self) -> None:
-        # A reply that was read to its end has already given its connection back to the pool.
-        self._response.close()
+def _lines(headers: Mapping[str, str], provider: str) -> bytes:
+    lines: list[str] = []
+    for name, value in headers.items():
+        if not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
+            raise ConfigError(
+                f"providers.{provider}: header {name!r} has characters that no header may have",
+                hint="does the key end in a line break?",
+            )
+        lines.append(f"{name}: {value}\r\n")
+    return "".join(lines).encode("latin-1")
 
 
-def _tls(verify: bool | str) -> ssl.SSLContext | bool:
-    if isinstance(verify, str):
-        return ssl.create_default_context(cafile=verify)
-    return verify
-
-
-def _failed(kind: str, what: str, provider: Provider) -> UpstreamFailed:
-    status = {"timeout": 504, "server": 502, "overloaded": 502}[kind]
-    return UpstreamFailed(
-        Failure(
-            kind="timeout" if kind == "timeout" else "server" if kind == "server" else "overloaded",
-            status=status,
-            message=f"provider {provider.name}: {what}",
-        )
-    )
+def _reason(error: Exception) -> str:
+    """Why, in a few words; never an address, which may hold a password."""
+    if isinstance(error, NoWayThrough):
+        return str(error)
+    if isinstance(error, OSError) and error.errno and not isinstance(error, socket.gaierror):
+        return os.strerror(error.errno).lower()
+    return "its name is not known" if isinstance(error, socket.gaierror) else type(error).__name__
