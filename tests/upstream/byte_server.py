@@ -71,6 +71,7 @@ class ByteServer:
         self.hung_up_at: list[float] = []
         self.hung_up = asyncio.Event()
         self.port = 0
+        self.sent = 0
 
     async def __aenter__(self) -> "ByteServer":
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self._tls, limit=2**26)
@@ -121,6 +122,7 @@ class ByteServer:
             case Bytes(data):
                 writer.write(data)
                 await writer.drain()
+                self.sent += len(data)
             case Pause(until):
                 return await self._pause(until, reader)
             case Close(rudely):
@@ -136,6 +138,7 @@ class ByteServer:
         done, pending = await asyncio.wait((going_on, leaving), return_when=asyncio.FIRST_COMPLETED)
         for waiting in pending:
             waiting.cancel()
+            await asyncio.wait((waiting,))
         if leaving in done:
             leaving.exception()
             self.hung_up_at.append(asyncio.get_running_loop().time())
@@ -158,5 +161,5 @@ def run(main: Callable[[], Awaitable[None]]) -> None:
         async with asyncio.timeout(20):
             await main()
 
-    with asyncio.Runner(loop_factory=uvicorn.Config("").get_loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=uvicorn.Config("", log_config=None).get_loop_factory()) as runner:
         runner.run(bounded())

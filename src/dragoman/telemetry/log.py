@@ -34,17 +34,17 @@ class LineFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         fields: Mapping[str, object] = getattr(record, "fields", {})
-        message = record.getMessage()
-        if record.exc_info:
-            message = f"{message.strip()}\n{self.formatException(record.exc_info)}"
+        message = record.getMessage().strip()
+        trace = self.formatException(record.exc_info) if record.exc_info else ""
         if self._json:
             entry = {"time": record.created, "level": record.levelname.lower(), "message": message}
-            return msgspec.json.encode({**entry, **fields}).decode()
+            return msgspec.json.encode({**entry, **({"trace": trace} if trace else {}), **fields}).decode()
         if int(record.created) != self._second:
             self._second = int(record.created)
             self._time = self.formatTime(record, "%H:%M:%S")
         shown = " ".join([f"{name}={_shown(value)}" for name, value in fields.items()])
-        return f"{self._time} {_escaped(message)} {shown}".rstrip()
+        line = f"{self._time} {_escaped(message)} {shown}".rstrip()
+        return "\n  | ".join([line, *(_escaped(each) for each in trace.splitlines())])
 
 
 def _shown(value: object) -> str:

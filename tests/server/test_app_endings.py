@@ -1,0 +1,266 @@
+"""How exchanges end over real sockets: clients that leave or dawdle, upstreams that break, shutdown."""
+
+import asyncio
+
+import pytest
+
+from dragoman.config.model import Server
+from dragoman.server import connection as connection_module
+from tests.exchange.speech import CHAT_START, CHAT_STREAM, chat_text
+from tests.server.running import config_for, running, serving
+from tests.upstream.byte_server import (
+    LAST_CHUNK,
+    Action,
+    Bytes,
+    ByteServer,
+    Close,
+    Pause,
+    chunk,
+    eventually,
+    reply,
+    run,
+    stream_head,
+)
+
+QUESTION = {"model": "any", "max_tokens": 9, "stream": True, "messages": [{"role": "user", "content": "x"}]}
+GEMINI_QUESTION = {"contents": [{"role": "user", "parts": [{"text": "x"}]}]}
+BEGINNING = (stream_head(), chunk(CHAT_START + chat_text("good")))
+STREAM = (stream_head(), *(chunk(piece) for piece in CHAT_STREAM), LAST_CHUNK)
+
+
+@pytest.mark.rule("R126", "H83", "P58")
+@pytest.mark.parametrize("path", ["/v1/messages", "/v1/chat/completions"])
+def test_a_client_that_leaves_ends_the_upstreams_work_at_once(path: str) -> None:
+    async def scenario() -> None:
+        async with (
+            ByteServer([*BEGINNING, Pause(asyncio.Event())]) as upstream,
+            running(config_for(upstream.url)) as gateway,
+        ):
+            async with gateway.connected() as client:
+                await client.send("POST", path, QUESTION)
+                await client.head()
+                assert b"good" in await client.chunk()
+            left_at = asyncio.get_running_loop().time()
+            await eventually(upstream.hung_up.is_set)
+            assert upstream.hung_up_at[0] - left_at < 0.1
+            await eventually(lambda: gateway.app.gateway.heart.open == 0)
+
+    run(scenario)
+
+
+@pytest.mark.rule("R126")
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_client_that_leaves_before_the_first_word_ends_the_upstreams_work(stream: bool) -> None:
+    async def scenario() -> None:
+        async with (
+            ByteServer([Pause(asyncio.Event())]) as upstream,
+            running(config_for(upstream.url)) as gateway,
+        ):
+            async with gateway.connected() as client:
+                await client.send("POST", "/v1/messages", {**QUESTION, "stream": stream})
+                await eventually(lambda: len(upstream.heard) == 1)
+            await eventually(upstream.hung_up.is_set)
+
+    run(scenario)
+
+
+@pytest.mark.rule("R126")
+def test_a_normal_end_is_not_mistaken_for_a_client_that_left() -> None:
+    async def scenario() -> None:
+        # The upstream stays a moment after its last word; the connection is to survive that.
+        go_on = asyncio.Event()
+        stream = [stream_head(), *(chunk(piece) for piece in CHAT_STREAM)]
+        async with (
+            ByteServer([*stream, Pause(go_on), LAST_CHUNK]) as upstream,
+            running(config_for(upstream.url)) as gateway,
+        ):
+            got = await gateway.ask("POST", "/v1/messages", QUESTION)
+            assert b"message_stop" in got.body
+            go_on.set()
+            await eventually(lambda: gateway.app.gateway.heart.open == 0)
+            await gateway.ask("POST", "/v1/messages", QUESTION)
+            assert upstream.accepted == 1
+
+    run(scenario)
+
+
+@pytest.mark.rule("H72")
+def test_a_gemini_client_sees_its_connection_break_behind_the_error() -> None:
+    async def scenario() -> None:
+        path = "/v1beta/models/any:streamGenerateContent?alt=sse"
+        async with (
+            ByteServer([*BEGINNING, Close()]) as upstream,
+            running(config_for(upstream.url)) as gateway,
+            gateway.connected() as client,
+        ):
+            await client.send("POST", path, GEMINI_QUESTION, {"user-agent": "google-genai-sdk/3.1"})
+            await client.head()
+            body = await client.reader.read()
+            assert b'data: {"error":' in body
+            assert not body.endswith(b"0\r\n\r\n")
+            assert body.endswith(b"\n\n\r\n")
+
+    run(scenario)
+
+
+@pytest.mark.rule("H72")
+def test_geminis_own_agent_sees_a_clean_end_behind_the_error() -> None:
+    async def scenario() -> None:
+        path = "/v1beta/models/any:streamGenerateContent?alt=sse"
+        async with (
+            ByteServer([*BEGINNING, Close()]) as upstream,
+            running(config_for(upstream.url)) as gateway,
+        ):
+            got = await gateway.ask("POST", path, GEMINI_QUESTION, {"user-agent": "GeminiCLI-tui/0.61.0/m"})
+            assert b'data: {"error":' in got.body
+
+    run(scenario)
+
+
+def test_a_client_that_does_not_read_makes_the_upstream_wait() -> None:
+    async def scenario() -> None:
+        piece = chunk(chat_text("x" * 100_000))
+        async with (
+            ByteServer([*BEGINNING, *[piece] * 400, LAST_CHUNK]) as upstream,
+            running(config_for(upstream.url)) as gateway,
+            gateway.connected() as client,
+        ):
+            await client.send("POST", "/v1/chat/completions", QUESTION)
+            await client.head()
+            await asyncio.sleep(0.05)
+            # What fits into the buffers on the way is a part of what is on offer.
+            assert upstream.sent < 30_000_000
+            while await client.chunk():
+                pass
+            assert upstream.sent > 40_000_000
+
+    run(scenario)
+
+
+@pytest.mark.rule("R135")
+def test_draining_lets_open_streams_finish_and_sends_newcomers_away() -> None:
+    async def scenario() -> None:
+        go_on = asyncio.Event()
+        rest = [chunk(piece) for piece in CHAT_STREAM[2:]]
+        async with (
+            ByteServer([*BEGINNING, Pause(go_on), *rest, LAST_CHUNK]) as upstream,
+            serving(config_for(upstream.url)) as gateway,
+            gateway.connected() as client,
+        ):
+            await client.send("POST", "/v1/messages", QUESTION)
+            await client.head()
+            gateway.stop()
+            await eventually(lambda: gateway.app.is_closing)
+            refused = await gateway.ask("POST", "/v1/messages", QUESTION)
+            assert refused.status == 529
+            assert refused.headers["retry-after"] == "1"
+            assert (await gateway.ask("GET", "/health")).json()["status"] == "closing"
+            go_on.set()
+            body = b""
+            while piece := await client.chunk():
+                body += piece
+            assert b"message_stop" in body
+
+    run(scenario)
+
+
+@pytest.mark.rule("R135")
+def test_draining_ends_within_its_limit_and_tells_whoever_is_left() -> None:
+    async def scenario() -> None:
+        async with (
+            ByteServer([*BEGINNING, Pause(asyncio.Event())]) as upstream,
+            serving(config_for(upstream.url, server=Server(port=0, drain=0.05))) as gateway,
+            gateway.connected() as client,
+        ):
+            await client.send("POST", "/v1/messages", QUESTION)
+            await client.head()
+            gateway.stop()
+            body = b""
+            while piece := await client.chunk():
+                body += piece
+            assert b"event: error" in body
+            assert b"shutting down" in body
+            await eventually(upstream.hung_up.is_set)
+
+    run(scenario)
+
+
+def test_a_head_that_is_too_large_is_refused() -> None:
+    async def scenario() -> None:
+        async with running(config_for()) as gateway, gateway.connected() as client:
+            client.writer.write(b"GET / HTTP/1.1\r\nhost: x\r\nx-long: ")
+            for _ in range(20):
+                client.writer.write(b"x" * 8192)
+            status, headers = await client.head()
+            assert status == 431
+            assert headers["connection"] == "close"
+
+    run(scenario)
+
+
+def test_a_head_that_never_ends_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection_module, "HEAD_PATIENCE", 0.01)
+
+    async def scenario() -> None:
+        async with running(config_for()) as gateway:
+            async with gateway.connected() as client:
+                client.writer.write(b"GET / HTTP/1.1\r\nhost: x\r\n")
+                assert (await client.head())[0] == 408
+            async with gateway.connected() as silent:
+                assert (await silent.head())[0] == 408
+
+    run(scenario)
+
+
+def test_a_body_that_never_ends_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection_module, "BODY_PATIENCE", 0.01)
+
+    async def scenario() -> None:
+        async with running(config_for()) as gateway, gateway.connected() as client:
+            await client.send("POST", "/v1/messages", b"{", {"content-length": "100"})
+            assert (await client.head())[0] == 408
+
+    run(scenario)
+
+
+def test_a_connection_that_is_kept_open_is_not_taken_for_a_slow_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connection_module, "HEAD_PATIENCE", 0.01)
+    monkeypatch.setattr(connection_module, "BODY_PATIENCE", 0.01)
+
+    async def scenario() -> None:
+        async with running(config_for()) as gateway, gateway.connected() as client:
+            for _ in range(3):
+                await client.send("GET", "/health")
+                assert (await client.got()).status == 200
+                await asyncio.sleep(0.02)
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("garbage", [b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"hello\r\n\r\n"])
+def test_what_is_not_http_is_refused(garbage: bytes) -> None:
+    async def scenario() -> None:
+        async with running(config_for()) as gateway, gateway.connected() as client:
+            client.writer.write(garbage)
+            assert (await client.head())[0] == 400
+
+    run(scenario)
+
+
+def test_no_connection_is_left_behind() -> None:
+    async def scenario() -> None:
+        broken: list[Action] = [*BEGINNING, Close()]
+        async with (
+            ByteServer(
+                STREAM, broken, [reply(b"{}", "500 x")], [Bytes(b"garbage"), Close()], STREAM
+            ) as upstream,
+            running(config_for(upstream.url)) as gateway,
+        ):
+            for _ in range(8):
+                await gateway.ask("POST", "/v1/messages", QUESTION)
+            assert upstream.open <= 1
+            assert gateway.app.gateway.heart.open == 0
+
+    run(scenario)

@@ -1,0 +1,82 @@
+"""Lines of the log: one per exchange, for people or machines, and harmless whatever stands in them."""
+
+import io
+import logging
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+
+from dragoman.exchange.ask import Ask
+from dragoman.exchange.record import Record
+from dragoman.hub.errors import Failure
+from dragoman.telemetry.log import LOGGER, LineFormatter, log_exchange, log_refusal
+
+
+@pytest.fixture
+def written(request: pytest.FixtureRequest) -> Iterator[io.StringIO]:
+    """What the log says, in the style that the test names."""
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(LineFormatter(request.param))
+    before = LOGGER.handlers, LOGGER.level, LOGGER.propagate
+    LOGGER.handlers, LOGGER.level, LOGGER.propagate = [handler], logging.INFO, False
+    yield stream
+    LOGGER.handlers, LOGGER.level, LOGGER.propagate = before
+
+
+def record(model: str = "m", agent: str = "agent/1") -> Record:
+    ask = Ask(dialect="anthropic", body=b"{}", headers={"user-agent": agent}, request_id="req_1")
+    made = Record(ask)
+    made.model = model
+    made.refused = Failure(kind="server", message='it said "no" a=b')
+    return made
+
+
+@pytest.mark.parametrize("written", ["json"], indirect=True)
+def test_a_line_for_machines_is_one_object(written: io.StringIO) -> None:
+    log_exchange(record())
+    line = msgspec.json.decode(written.getvalue())
+    assert line["message"] == "exchange"
+    assert line["level"] == "warning"
+    assert line["request"] == "req_1"
+    assert line["error"] == 'server: it said "no" a=b'
+    assert isinstance(line["time"], float)
+
+
+@pytest.mark.parametrize("written", ["text"], indirect=True)
+def test_a_line_for_people_is_keys_and_values(written: io.StringIO) -> None:
+    log_exchange(record())
+    line = written.getvalue()
+    assert " exchange request=req_1 client=anthropic " in line
+    assert 'error="server: it said \\"no\\" a=b"' in line
+
+
+@pytest.mark.parametrize("written", ["text", "json"], indirect=True)
+def test_nothing_from_outside_can_begin_a_line_of_its_own_or_move_the_cursor(written: io.StringIO) -> None:
+    log_exchange(record(model="x\n12:00:00 exchange \x1b[2J\u2028\x85", agent="a\r\nb\x1b[1m"))
+    line = written.getvalue()
+    assert line.count("\n") == 1
+    assert not {"\r", "\x1b"}.intersection(line)
+
+
+@pytest.mark.parametrize("written", ["json"], indirect=True)
+def test_a_refused_request_is_logged_without_its_query(written: io.StringIO) -> None:
+    failure = Failure(kind="authentication", message="this gateway needs a client key")
+    log_refusal("req_2", "POST", "/v1/messages" + "x" * 1000, 401, failure)
+    line = msgspec.json.decode(written.getvalue())
+    assert line["message"] == "refused"
+    assert line["status"] == 401
+    assert line["error"] == "authentication"
+    assert len(line["path"]) == 200
+
+
+@pytest.mark.parametrize("written", ["text"], indirect=True)
+def test_an_error_of_the_servers_own_comes_with_its_origin(written: io.StringIO) -> None:
+    try:
+        raise KeyError("x")
+    except KeyError:
+        LOGGER.exception("something broke")
+    line, *trace = written.getvalue().splitlines()
+    assert line.endswith("something broke")
+    assert trace[-1] == "  | KeyError: 'x'"
