@@ -16,7 +16,9 @@ from dragoman.server.run import serve as serve_forever
     "--config", "path", metavar="FILE", help="The configuration; without it dragoman.toml is looked for."
 )
 @click.option("--host", help="Listen on this address instead.")
-@click.option("--port", type=int, help="Listen on this port instead; 0 picks a free one.")
+@click.option("--port", type=click.IntRange(0, 65535), help="Listen on this port; 0 picks a free one.")
+    "--port", type=click.IntRange(0, 65535), help="Listen on this port instead; 0 picks a free one."
+)
 def serve(path: str | None, host: str | None, port: int | None) -> None:
     """Serve every agent's API on one port.
 

@@ -15,11 +15,11 @@ from dragoman.exchange.record import REQUEST_ID_HEADER
 from dragoman.hub.errors import DragomanError, Failure, FailureKind, RequestTooLarge
 from dragoman.server.body import ClientGone, Receive, decompressed, receive_body
 from dragoman.server.client import AsgiClient, Scope, Send
+from dragoman.server.counting import count_answer
 from dragoman.server.guard import check_key, check_origin
 from dragoman.server.models import models_body
 from dragoman.server.paths import Endpoint, dialect_of, find
 from dragoman.telemetry.log import log_exchange, log_refusal
-from dragoman.tokens.count import count_body
 
 MEGABYTE = 1024 * 1024
 #: Inflating more than this would keep everyone else waiting, so it is done beside the loop.
@@ -107,7 +107,7 @@ class App:
             raise DragomanError("closing", failure=CLOSING)
         if endpoint.name == "count":
             body = await self._body(arrival)
-            return await arrival.client.json(200, count_body(endpoint.dialect, body, endpoint.model))
+            return await arrival.client.json(200, count_answer(self.gateway.config, endpoint, body))
         await self._exchange(await self._ask(arrival, endpoint), arrival)
 
     def _health(self) -> dict[str, object]:

@@ -12,7 +12,7 @@ from dragoman.exchange.gateway import Gateway
 from dragoman.hub.errors import ConfigError
 from dragoman.server.app import App
 from dragoman.server.connection import Connection
-from dragoman.server.guard import is_loopback
+from dragoman.server.guard import check_exposure
 from dragoman.telemetry.log import set_up
 
 BACKLOG = 4096
@@ -26,19 +26,9 @@ LAST_WORDS = 2
 GC_THRESHOLDS = (20_000, 20, 50)
 
 
-def check_bind(config: Config) -> None:
-    """Anything but loopback can be reached by strangers, so it needs a key."""
-    server = config.server
-    if not is_loopback(server.host) and not server.keys:
-        raise ConfigError(
-            f"server.host is {server.host!r}, which others can reach, and there is no client key",
-            hint='set server.keys = ["env:DRAGOMAN_KEY"], or listen on 127.0.0.1',
-        )
-
-
 def bind(config: Config) -> socket.socket:
     """The listening socket; bound before anything else, so that a taken port is told at once."""
-    check_bind(config)
+    check_exposure(config.server)
     host, port = config.server.host, config.server.port
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
