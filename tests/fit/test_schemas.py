@@ -81,7 +81,7 @@ def test_a_schema_of_something_else_is_replaced_and_told() -> None:
 
 def test_alternatives_at_the_top_get_the_type_that_vendors_insist_on() -> None:
     schema: Schema = {"anyOf": [{"required": ["a"]}], "properties": {"a": {}}}
-    assert schema_at("openai_chat", schema) == {"type": "object", **schema}
+    assert schema_at("openai_chat", schema, schema_alternatives=True) == {"type": "object", **schema}
 
 
 @pytest.mark.rule("H35")
@@ -270,3 +270,52 @@ def test_any_schema_can_be_converted_and_converting_twice_changes_no_more(schema
     once = as_openapi(cleaned(schema))
     assert as_openapi(cleaned(once)) == once
     is_strict_schema(schema)
+
+
+ALTERNATIVES: Schema = {
+    "type": "object",
+    "properties": {"id": {"type": "string"}},
+    "anyOf": [
+        {"properties": {"path": {"type": "string"}, "line": {}}, "required": ["path", "line"]},
+        {"$ref": "#/$defs/by_name"},
+    ],
+    "$defs": {"by_name": {"properties": {"name": {}, "path": {"type": "null"}}, "required": ["path"]}},
+}
+
+
+@pytest.mark.rule("H34")
+@pytest.mark.parametrize("dialect", ["anthropic", "openai_chat", "openai_responses"])
+def test_alternatives_at_the_top_of_a_schema_become_one_object(dialect: str) -> None:
+    """These vendors refuse the whole request for one such tool."""
+    tool = function("a", schema=ALTERNATIVES)
+    after, losses = fitted(request(turn("user", "Hi"), tools=(tool,)), dialect)
+    assert after.tools[0].schema == {
+        "type": "object",
+        "properties": {"id": {"type": "string"}, "path": {"type": "string"}, "line": {}, "name": {}},
+        "required": ["path"],
+        "$defs": ALTERNATIVES["$defs"],
+    }
+    assert losses == ["tool a: alternatives at the top of the schema became one object with all members"]
+
+
+@pytest.mark.rule("H34")
+def test_everything_that_all_of_demands_is_required() -> None:
+    schema: Schema = {"allOf": [{"properties": {"a": {}}, "required": ["a"]}, {"required": ["b"]}]}
+    schema |= {"properties": {"b": {}}}
+    united = schema_at("anthropic", schema)
+    assert united == {"type": "object", "properties": {"a": {}, "b": {}}, "required": ["a", "b"]}
+
+
+@pytest.mark.rule("R12")
+def test_alternatives_below_the_top_stay() -> None:
+    schema: Schema = {"type": "object", "properties": {"a": {"oneOf": [{"type": "string"}, {"enum": [1]}]}}}
+    assert schema_at("anthropic", schema) is schema
+
+
+@pytest.mark.rule("H34")
+def test_members_whose_names_anthropic_refuses_are_left_out() -> None:
+    schema: Schema = {"type": "object", "properties": {"a b": {}, "ok": {}}, "required": ["a b", "ok"]}
+    after, losses = fitted(request(turn("user", "Hi"), tools=(function("a", schema=schema),)), "anthropic")
+    assert after.tools[0].schema == {"type": "object", "properties": {"ok": {}}, "required": ["ok"]}
+    assert losses == ["tool a: members were left out whose names the target does not take"]
+    assert schema_at("openai_chat", schema) is schema

@@ -44,6 +44,8 @@ ABOUT: dict[str, str] = {
     "tool_description_required": "Every tool needs a description, be it empty.",
     "history_needs_tools": "Calls in the history need tools to be declared.",
     "json_schema": "Tools take full JSON schemas; otherwise Gemini's subset of OpenAPI.",
+    "schema_alternatives": "A tool's schema may have `anyOf`, `oneOf`, `allOf`, `not` or `enum` at its top.",
+    "plain_members": "Members of a tool's schema are named by at most 64 letters, digits, `_`, `.`, `-`.",
     "tool_name_limit": "The longest name of a tool, in characters; 0 is no limit.",
     "tool_name_extra": "What a tool's name may hold beside letters, digits, `_` and `-`; `*` is anything.",
     "tool_name_letter_first": "A tool's name must begin with a letter or `_`.",
@@ -80,6 +82,7 @@ ABOUT: dict[str, str] = {
     "candidates": "Several answers can be asked for.",
     "stop_limit": "How many stop sequences are taken.",
     "outputs": "The forms of output: `text`, `json_object`, `json_schema`.",
+    "closed_output": "The schema of an answer must close every object and name no limits.",
     "caching": "How prompt caching is asked for: `breakpoints`, `key` or `none`.",
     "service_tiers": "The service tiers that are known.",
     # Limits.

@@ -1,5 +1,6 @@
 """The form of the answer: native where the target has it, an instruction where it has not."""
 
+from dragoman.fit.closed_schema import closed
 from dragoman.fit.editing import is_foreign, replace
 from dragoman.fit.system import INSTRUCTING
 from dragoman.hub.content import Text
@@ -27,6 +28,14 @@ def output(request: Request, target: Target, losses: Losses) -> Request:
         return _instructed(request, wanted, losses)
     if not is_foreign(request, target) or wanted.kind != "json_schema":
         return request
+    if target.closed_output and wanted.schema is not None:
+        found = closed(wanted.schema)
+        if found is None:
+            return _instructed(request, wanted, losses)
+        schema, told = found
+        if told:
+            losses.add(request.path_of("output"), "limits of the schema are told in words, not enforced")
+        wanted = replace(wanted, schema=schema)
     if not wanted.name:
         wanted = replace(wanted, name=NAME)
     return request if wanted is request.output else replace(request, output=wanted)

@@ -4,6 +4,8 @@
 same object afterwards. Targets with Gemini's subset of OpenAPI get it by `openapi_schema`.
 """
 
+import re
+
 from dragoman.fit.editing import is_foreign, replace
 from dragoman.fit.openapi_schema import as_openapi
 from dragoman.hub.content import Tool
@@ -24,6 +26,10 @@ NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSc
 MARKS = ("encrypted", "propertyOrdering")
 
 MAX_DEPTH = 100
+
+#: What vendors do not take at the top of a function's schema.
+ALTERNATIVES = frozenset({"anyOf", "oneOf", "allOf", "not", "enum"})
+PLAIN_MEMBER = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 
 _WORDS = tuple(f'"{mark}"'.encode() for mark in MARKS)
 
@@ -50,6 +56,11 @@ def _fitted(tool: Tool, target: Target, losses: Losses) -> Tool:
     if tool.schema is None and not target.json_schema:
         return tool  # in the subset, no parameters are no schema
     schema = parameters(tool, losses)
+    if not target.schema_alternatives and not ALTERNATIVES.isdisjoint(schema):
+        losses.add(tool.at, "alternatives at the top of the schema became one object with all members")
+        schema = _united(schema)
+    if target.plain_members:
+        schema = _with_plain_members(schema, tool.at, losses)
     subset: Schema | None = schema
     if not target.json_schema:
         converted = as_openapi(schema)
@@ -72,6 +83,50 @@ def parameters(tool: Tool, losses: Losses) -> Schema:
         "properties": properties if isinstance(properties, dict) else {},
         **{name: value for name, value in schema.items() if name not in ("type", "properties")},
     }
+
+
+def _united(schema: Schema) -> Schema:
+    """One object with the members of all alternatives; required is what every alternative requires."""
+    properties, required = _members(schema)
+    for name in ("allOf", "anyOf", "oneOf"):
+        options = schema.get(name)
+        listed = options if isinstance(options, list) else []
+        found = [_members(_resolved(option, schema)) for option in listed if isinstance(option, dict)]
+        for members, _ in found:
+            properties = {**members, **properties}
+        wanted = [names for _, names in found]
+        if wanted:
+            required |= set().union(*wanted) if name == "allOf" else set.intersection(*wanted)
+    kept = {name: value for name, value in schema.items() if name not in ALTERNATIVES}
+    needed = [name for name in properties if name in required]
+    return kept | {"properties": properties} | ({"required": needed} if needed else {})
+
+
+def _members(schema: Schema) -> tuple[Schema, set[str]]:
+    properties, required = schema.get("properties"), schema.get("required")
+    names = {name for name in required if isinstance(name, str)} if isinstance(required, list) else set()
+    return dict(properties) if isinstance(properties, dict) else {}, names
+
+
+def _resolved(option: Schema, root: Schema) -> Schema:
+    reference = option.get("$ref")
+    if not isinstance(reference, str):
+        return option
+    group, _, name = reference.removeprefix("#/").partition("/")
+    members = root.get(group)
+    found = members.get(name) if isinstance(members, dict) else None
+    return found if isinstance(found, dict) else option
+
+
+def _with_plain_members(schema: Schema, at: str, losses: Losses) -> Schema:
+    """Without members whose names would make the target refuse the whole request."""
+    properties, required = _members(schema)
+    plain = {name: value for name, value in properties.items() if PLAIN_MEMBER.fullmatch(name)}
+    if len(plain) == len(properties):
+        return schema
+    losses.add(at, "members were left out whose names the target does not take")
+    needed = [name for name in plain if name in required]
+    return {**schema, "properties": plain} | ({"required": needed} if "required" in schema else {})
 
 
 def cleaned(schema: Schema) -> Schema:

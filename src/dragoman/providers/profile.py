@@ -78,6 +78,10 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     history_needs_tools: bool = False
     #: False: function schemas must keep to Gemini's subset of OpenAPI.
     json_schema: bool = True
+    #: A function's schema may have `anyOf`, `oneOf`, `allOf`, `not` or `enum` at its top.
+    schema_alternatives: bool = True
+    #: The members of a function's schema must be named by at most 64 letters, digits, `_`, `.` and `-`.
+    plain_members: bool = False
     tool_name_limit: int = 0
     #: Characters beyond letters, digits, `_` and `-` that a tool name may have; `*`: any.
     tool_name_extra: str = "*"
@@ -128,6 +132,8 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     candidates: bool = True
     stop_limit: int = 1_000
     outputs: frozenset[str] = frozenset({"text", "json_object", "json_schema"})
+    #: The schema of an answer must close every object and name no limits.
+    closed_output: bool = False
     caching: CachingStyle | None = None
     service_tiers: frozenset[str] | None = None
 
@@ -169,6 +175,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     tool_description_required: bool | None = None
     history_needs_tools: bool | None = None
     json_schema: bool | None = None
+    schema_alternatives: bool | None = None
+    plain_members: bool | None = None
     tool_name_limit: int | None = None
     tool_name_extra: str | None = None
     tool_name_letter_first: bool | None = None
@@ -202,6 +210,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     candidates: bool | None = None
     stop_limit: int | None = None
     outputs: frozenset[str] | None = None
+    closed_output: bool | None = None
     caching: CachingStyle | None = None
     service_tiers: frozenset[str] | None = None
     context_tokens: int | None = None
@@ -226,6 +235,8 @@ DIALECT_FACTS: Mapping[str, Mapping[str, object]] = {
         "hosted_tools": frozenset({"web_search", "web_fetch", "code_execution"}),
         "search_options": frozenset({"allowed_domains", "blocked_domains", "location", "max_uses"}),
         "history_needs_tools": True,
+        "schema_alternatives": False,
+        "plain_members": True,
         "tool_name_limit": 128,
         "tool_name_extra": "",
         "call_id_limit": 64,
@@ -250,6 +261,7 @@ DIALECT_FACTS: Mapping[str, Mapping[str, object]] = {
         "sampling_with_reasoning": False,
         "candidates": False,
         "outputs": frozenset({"text", "json_schema"}),
+        "closed_output": True,
         "caching": "breakpoints",
         "service_tiers": frozenset({"auto", "standard_only"}),
         "default_max_tokens": 32_000,
@@ -264,6 +276,7 @@ DIALECT_FACTS: Mapping[str, Mapping[str, object]] = {
         "deferred_tools": False,
         "hosted_tools": frozenset(),
         "tool_description_required": True,
+        "schema_alternatives": False,
         "tool_name_limit": 64,
         "tool_name_extra": "",
         "call_id_limit": 40,
@@ -289,6 +302,7 @@ DIALECT_FACTS: Mapping[str, Mapping[str, object]] = {
         "hosted_tools": frozenset({"web_search", "file_search", "code_execution", "image_generation"}),
         "search_options": frozenset({"allowed_domains", "location", "context_size", "live"}),
         "strict_by_default": True,
+        "schema_alternatives": False,
         "tool_name_limit": 64,
         "tool_name_extra": "",
         "call_id_limit": 64,
