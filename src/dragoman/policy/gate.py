@@ -1,0 +1,281 @@
+"""The gate: lets a call's arguments out once they are whole JSON, mended if they must be.
+
+The call itself opens at once, and nothing but arguments is ever delayed. Arguments that are no JSON wait
+until it is known whether the model was done with them: what was merely cut off goes out as it is, because
+completing it could make half a command run. A reply that fails leaves its calls unfinished.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from dragoman.hub.content import ToolCall
+from dragoman.hub.errors import Failure
+from dragoman.hub.events import (
+    DELTAS,
+    ArgumentsDelta,
+    BlockClosed,
+    BlockOpened,
+    ReplyEvent,
+    ReplyFailed,
+    ReplyFinished,
+    StopCause,
+)
+from dragoman.policy.continuation import continuation
+from dragoman.policy.records import DeclaredTool, Intervention, InterventionKind, Report
+from dragoman.policy.settings import Governance
+from dragoman.policy.waiting import replace
+from dragoman.policy.watching import HeldArguments, WatchedArguments
+from dragoman.wire.fields import encode
+from dragoman.wire.partial_json import JsonPrefix, parse_object
+
+#: The endings that say the model had said all it wanted to say. With any other a call may be half a call.
+DONE: frozenset[StopCause] = frozenset({"tool_calls", "end", "malformed_call"})
+
+TRUNCATED = "the reply was cut off"
+TOO_MUCH = "more than may be held"
+TOO_LONG = "held for as long as allowed"
+REPLY_FAILED = "the reply failed"
+UNREPAIRABLE = Failure(
+    kind="server",
+    status=502,
+    code="malformed_arguments",
+    message="the model's arguments for a tool are not JSON and could not be mended",
+)
+
+
+class Mended(Protocol):
+    """What `policy.repair` gives."""
+
+    @property
+    def text(self) -> str: ...
+    @property
+    def ok(self) -> bool: ...
+    @property
+    def steps(self) -> tuple[str, ...]: ...
+    @property
+    def reason(self) -> str: ...
+
+
+class Mend(Protocol):
+    def __call__(self, arguments: str, schema: dict[str, object] | None, *, truncated: bool) -> Mended: ...
+
+
+class _Call:
+    __slots__ = ("arguments", "closed", "since", "size", "tool")
+
+    def __init__(self, tool: str, arguments: HeldArguments, since: float) -> None:
+        self.tool = tool
+        self.arguments = arguments
+        self.since = since
+        self.size = 0
+        self.closed: BlockClosed | None = None
+
+
+class GateStage:
+    """For the modes `hold` and `auto`; in `live` there is no gate."""
+
+    passes = DELTAS - {ArgumentsDelta}
+
+    def __init__(
+        self,
+        governance: Governance,
+        tools: Sequence[DeclaredTool],
+        *,
+        mend: Mend,
+        report: Report,
+        clock: Callable[[], float] | None = None,
+    ) -> None:
+        self._governance = governance
+        self._arguments_kind = HeldArguments if governance.tools == "hold" else WatchedArguments
+        self._schemas = {tool.name: tool.schema for tool in tools}
+        self._mend = mend
+        self._report = report
+        self._clock = clock or _no_clock
+        self._calls: dict[int, _Call] = {}
+        #: Bytes of all calls under way, sent or not: they are all needed for mending.
+        self._size = 0
+        self._has_failed = False
+
+    def feed(self, event: ReplyEvent) -> list[ReplyEvent]:
+        if self._has_failed:
+            return []
+        if type(event) is ArgumentsDelta:
+            return self._more(event)
+        if type(event) is BlockOpened:
+            return self._decided(event, cause="end") or [*self._opened(event)]
+        if type(event) is BlockClosed:
+            return self._closed(event)
+        if type(event) is ReplyFinished:
+            return self._decided(event, cause=event.cause) or [event]
+        if type(event) is ReplyFailed:
+            self._abandon()
+        return [event]
+
+    def _opened(self, event: BlockOpened) -> list[ReplyEvent]:
+        block = event.block
+        if type(block) is not ToolCall or block.kind == "custom":
+            return [event]
+        call = self._calls[event.index] = _Call(block.name, self._arguments_kind(), self._clock())
+        if not block.arguments:
+            return [event]
+        opened = BlockOpened(event.index, replace(block, arguments=""))
+        return [opened, *self._added(event.index, call, block.arguments)]
+
+    def _more(self, event: ArgumentsDelta) -> list[ReplyEvent]:
+        call = self._calls.get(event.index)
+        if call is None:
+            return [event]
+        out = self._added(event.index, call, event.text)
+        # The same object again, so that nothing downstream has to look twice.
+        return [event] if len(out) == 1 and out[0] == event else out
+
+    def _added(self, index: int, call: _Call, text: str) -> list[ReplyEvent]:
+        ready = call.arguments.add(text)
+        size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+        call.size += size
+        self._size += size
+        too_much = self._size > self._governance.hold_bytes
+        if too_much or self._is_late(call):
+            return self._let_go(index, call, ready, TOO_MUCH if too_much else TOO_LONG)
+        return _delta(index, ready)
+
+    def _is_late(self, call: _Call) -> bool:
+        allowed = self._governance.hold_seconds
+        return bool(allowed) and call.arguments.is_held and self._clock() - call.since > allowed
+
+    def _let_go(self, index: int, call: _Call, ready: str, reason: str) -> list[ReplyEvent]:
+        """From here on the call goes out as it comes."""
+        self._forget(index)
+        raw = call.arguments.raw
+        if call.arguments.is_held:
+            self._tell("hold", call, len(raw), ok=False, reason=reason)
+        return _delta(index, ready + call.arguments.rest)
+
+    def _closed(self, event: BlockClosed) -> list[ReplyEvent]:
+        call = self._calls.get(event.index)
+        if call is None:
+            return [event]
+        arguments = call.arguments
+        if self._governance.repair and not arguments.is_sound:
+            call.closed = event
+            return []
+        self._forget(event.index)
+        if arguments.is_held:
+            self._tell("hold", call, len(arguments.raw))
+        return [*_delta(event.index, arguments.rest), event]
+
+    def _decided(self, event: ReplyEvent, *, cause: StopCause) -> list[ReplyEvent]:
+        """The calls that waited to hear whether they were cut off, then the event that told."""
+        waiting = [index for index, call in self._calls.items() if call.closed is not None]
+        if not waiting:
+            return []
+        out: list[ReplyEvent] = []
+        for index in waiting:
+            call = self._forget(index)
+            rest = self._mended(call) if cause in DONE else self._cut_off(call)
+            if rest is None:
+                self._has_failed = True
+                return [*out, ReplyFailed("failed", UNREPAIRABLE)]
+            out += _delta(index, rest)
+            if call.closed is not None:
+                out.append(call.closed)
+        return [*out, *(self._opened(event) if type(event) is BlockOpened else [event])]
+
+    def _cut_off(self, call: _Call) -> str:
+        raw = call.arguments.raw
+        self._tell("unrepairable", call, len(raw), ok=False, reason=TRUNCATED)
+        return call.arguments.rest
+
+    def _mended(self, call: _Call) -> str | None:
+        """What is still to go out of a call that the model was done with; None: the reply must fail."""
+        raw = call.arguments.raw
+        schema = self._schemas.get(call.tool)
+        mended = self._mend(raw, schema, truncated=False)
+        rest = self._rest_of(mended.text, raw[: call.arguments.sent]) if mended.ok else None
+        if rest is None:
+            return self._unrepairable(call, raw, mended.reason)
+        after = call.arguments.sent + len(rest)
+        self._tell("hold", call, after)
+        self._tell("repair", call, after, detail=mended.steps)
+        return rest
+
+    def _rest_of(self, text: str, sent: str) -> str | None:
+        if text.startswith(sent):
+            return text[len(sent) :]
+        wanted = parse_object(text)
+        return None if wanted is None else continuation(sent, wanted)
+
+    def _unrepairable(self, call: _Call, raw: str, reason: str) -> str | None:
+        rest = self._fallback(call, raw)
+        after = 0 if rest is None else call.arguments.sent + len(rest)
+        self._tell("unrepairable", call, after, ok=False, reason=reason or "parse_failed")
+        return rest
+
+    def _fallback(self, call: _Call, raw: str) -> str | None:
+        if self._governance.on_unrepairable == "raw":
+            return call.arguments.rest
+        if self._governance.on_unrepairable == "error":
+            return None
+        prefix = JsonPrefix()
+        prefix.feed(raw[: call.arguments.sent])
+        if prefix.complete:
+            return ""
+        if prefix.closing().startswith('"') and not prefix.closing().startswith('":'):
+            # Half a value went out. Closing it would make it a whole one, and it might be a command.
+            return None
+        return prefix.closing_with(self._raw_key(call), encode(_sound(raw)).decode())
+
+    def _raw_key(self, call: _Call) -> str:
+        """A member that the tool does not have, so that nobody takes it for an argument."""
+        properties = (self._schemas.get(call.tool) or {}).get("properties")
+        key = self._governance.raw_key
+        while isinstance(properties, dict) and key in properties:
+            key = f"raw_{key}"
+        return key
+
+    def _abandon(self) -> None:
+        for index, call in list(self._calls.items()):
+            self._forget(index)
+            if call.arguments.is_held and call.arguments.rest:
+                self._tell("hold", call, call.arguments.sent, ok=False, reason=REPLY_FAILED)
+
+    def _forget(self, index: int) -> _Call:
+        call = self._calls.pop(index)
+        self._size -= call.size
+        return call
+
+    def _tell(
+        self,
+        kind: InterventionKind,
+        call: _Call,
+        after: int,
+        *,
+        detail: tuple[str, ...] = (),
+        ok: bool = True,
+        reason: str = "",
+    ) -> None:
+        self._report(
+            Intervention(
+                kind=kind,
+                tool=call.tool,
+                detail=detail,
+                before=len(call.arguments.raw),
+                after=after,
+                ok=ok,
+                reason=reason,
+                held=self._clock() - call.since,
+            )
+        )
+
+
+def _no_clock() -> float:
+    return 0.0
+
+
+def _sound(text: str) -> str:
+    """The text without halves of characters, which JSON cannot hold."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _delta(index: int, text: str) -> list[ReplyEvent]:
+    return [ArgumentsDelta(index, text)] if text else []
