@@ -17,8 +17,6 @@ from dragoman.server.run import serve as serve_forever
 )
 @click.option("--host", help="Listen on this address instead.")
 @click.option("--port", type=click.IntRange(0, 65535), help="Listen on this port; 0 picks a free one.")
-    "--port", type=click.IntRange(0, 65535), help="Listen on this port instead; 0 picks a free one."
-)
 def serve(path: str | None, host: str | None, port: int | None) -> None:
     """Serve every agent's API on one port.
 
