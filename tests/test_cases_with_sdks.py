@@ -22,6 +22,7 @@ STREAMS = [
 #: Where what is heard cannot be what was said, and why.
 HEARD_OTHERWISE = {
     ("streams/anthropic-refusal", "openai_chat"): "the explanation of a refusal is the refusal's text",
+    ("streams/anthropic-refusal", "openai_responses"): "the explanation of a refusal is the refusal's text",
     (
         "streams/responses-custom-tool-call",
         "openai_chat",

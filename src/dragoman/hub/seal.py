@@ -15,8 +15,8 @@ import msgspec
 
 PREFIX = "dgm1."
 
-#: Forms of `Reasoning` blocks without text that bring the seal of something else to a client which has no place
-#: for it there: of the call whose id follows, or of the text before.
+#: Forms of `Reasoning` blocks without text that bring the seal of something else to a client which has no
+#: place for it there: of the call whose id follows, or of the text before.
 CALL_CARRIER = "carrier:call:"
 TEXT_CARRIER = "carrier:text"
 

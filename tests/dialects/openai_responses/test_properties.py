@@ -101,7 +101,8 @@ def test_texts_and_calls_of_every_reply_arrive_in_order_and_unchanged(events: li
     parts = [part for item in told for part in _parts(item)]
     assert [part["text"] for part in parts if part["type"] == "output_text"] == texts
     calls = [item for item in output if item["type"] in ("function_call", "custom_tool_call")]
-    assert [item.get("arguments", item.get("input")) for item in calls] == arguments
+    # A call that was cut off before its first argument says just that.
+    assert [item.get("arguments", item.get("input")) or "{}" for item in calls] == arguments
 
 
 def _parts(item: Json) -> list[Json]:

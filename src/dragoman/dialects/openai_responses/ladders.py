@@ -1,7 +1,7 @@
 """Output items on their way to a client: each kind climbs its own ladder of events.
 
 An item is announced, grows by deltas, and is told whole at the end; its id and its place never change.
-An item that is cut short is never told as done, because clients act on what is done.
+Clients act on what is completed, so an item that was cut short is told as incomplete, or not as done at all.
 """
 
 from io import StringIO
@@ -79,6 +79,10 @@ class ItemLadder:
 
     def snapshot(self) -> Extras | None:
         """The item as far as it got; None if it was never announced."""
+        raise NotImplementedError
+
+    def close(self, extras: Extras) -> bytes:
+        """The rest of its events. `extras`: what is said of the item now that it ends, such as its status."""
         raise NotImplementedError
 
     def text(self, text: str) -> bytes:
@@ -204,6 +208,7 @@ class ReasoningLadder(ItemLadder):
         self._part = -1
         self.redacted = False
         self.is_foreign = False
+        self.with_seal = True
         self.seal: Seal | None = None
 
     def _item(self, extras: Extras, *, unfinished: str = "") -> Extras:
@@ -243,13 +248,13 @@ class ReasoningLadder(ItemLadder):
         part = {"type": PART_TYPE[self._field], "text": text}
         return said + self.ladder.event(f"response.{PART_EVENT[self._field]}.done", {**place, "part": part})
 
-    def close(self, extras: Extras, *, with_seal: bool) -> bytes:
+    def close(self, extras: Extras) -> bytes:
         said = self.close_part()
         parts = self._told[self._field]
         rest = fitting(extras)
         said += self._tell_aside("content" if self._field == "summary" else "summary", rest)
         item = self._item(rest)
-        if with_seal and (self.seal is not None or self.is_foreign):
+        if self.with_seal and (self.seal is not None or self.is_foreign):
             item["encrypted_content"] = encrypted_content(self.seal, parts, redacted=self.redacted)
         return said + self._done(item)
 
@@ -278,6 +283,7 @@ class CallLadder(ItemLadder):
     def __init__(self, ladder: Ladder, index: int, item_id: str, extras: Extras, call: CallItem) -> None:
         super().__init__(ladder, index, item_id, extras)
         self._call = call
+        self.is_foreign = False
         self.named: Extras = {}
 
     def _item(self, status: str, extras: Extras, arguments: object) -> Extras:
@@ -301,17 +307,22 @@ class CallLadder(ItemLadder):
         return b""
 
     def close(self, extras: Extras) -> bytes:
+        status = fitting(extras).get("status", COMPLETED)
+        said = b""
+        if self.is_foreign and self.is_empty and self._call.kind == "function" and status == COMPLETED:
+            # No arguments at all is not JSON, and client libraries stumble over it.
+            said = self.text("{}")
         text = self._text.getvalue()
-        value = arguments_value(text, self._call, own=bool(extras))
+        value = arguments_value(text, self._call, own=not self.is_foreign)
         if not self._call.text and not isinstance(value, dict):
             value = arguments_value(text, self._call, own=False)
         item = self._item(COMPLETED, fitting(extras), value)
         if not self._call.text:
             return self._added({**item, "status": IN_PROGRESS}) + self._done(item)
-        if item["status"] == INCOMPLETE:
-            return self._done(item)
-        fields = {**self._place(), self._call.field: text}
-        return self.ladder.event(f"response.{self._stem()}.done", fields) + self._done(item)
+        if status != INCOMPLETE:
+            fields = {**self._place(), self._call.field: text}
+            said += self.ladder.event(f"response.{self._stem()}.done", fields)
+        return said + self._done(item)
 
     def snapshot(self) -> Extras | None:
         if not self._call.text:

@@ -1,7 +1,8 @@
 """Writes hub events as this dialect's event stream.
 
 The events come one block at a time. A block becomes one item; only this dialect's own messages have
-several parts, and such an item stays open until its last part is told.
+several parts, and such an item stays open until its last part is told. An item made from another dialect's
+block stays open until something follows it: if that is an end for want of room, the item was cut short.
 """
 
 from copy import copy
@@ -20,6 +21,7 @@ from dragoman.dialects.openai_responses.hosted import (
 )
 from dragoman.dialects.openai_responses.ladders import (
     COMPLETED,
+    INCOMPLETE,
     CallLadder,
     ItemLadder,
     Ladder,
@@ -88,8 +90,8 @@ class ResponsesStreamWriter:
         self._call_ids: set[str] = set()
         self._block: AnyBlock | None = None
         self._item: ItemLadder | None = None
-        #: A message of this dialect whose next part may follow.
-        self._held: MessageLadder | None = None
+        #: The last item, while it may get another part or turn out to be cut short.
+        self._held: ItemLadder | None = None
         self._carried: list[Carried] = []
         self._usage: Usage | None = None
         self._refused = False
@@ -131,10 +133,11 @@ class ResponsesStreamWriter:
         return self._ladder.frame(kind, b'"response":%b}' % response)
 
     def _finished(self, event: ReplyFinished) -> bytes:
-        said = self._let_go()
         response = self._response or ResponseObject(self._audience, ReplyStarted(), self._ids)
         raw_cause = event.raw_cause if self._own else ""
+        said = b"" if self._own or self._refused else self._explain(event)
         reason = reason_of(event.cause, raw_cause, refused=self._refused)
+        said += self._let_go(cut=bool(reason) and not self._own)
         status = "incomplete" if reason else COMPLETED
         ended = response.render(
             status,
@@ -156,6 +159,8 @@ class ResponsesStreamWriter:
             response = ResponseObject(self._audience, ReplyStarted(), self._ids)
             said = self._lifecycle("response.created", response.render("in_progress"))
             error |= write_error(event.failure)
+        if not self._own:
+            said += self._let_go()
         output = list(self._output)
         item = self._item or self._held
         unfinished = item.snapshot() if item else None
@@ -178,6 +183,8 @@ class ResponsesStreamWriter:
             isinstance(block, Opaque) and block.form == "part" and self._own
         ):
             return self._open_message(block)
+        if isinstance(block, Reasoning) and is_carrier(block):
+            return self._open_carrier(block)
         said = self._let_go()
         match block:
             case Reasoning():
@@ -205,7 +212,7 @@ class ResponsesStreamWriter:
         head = self._extras(block).get(ITEM)
         extras: Extras = head if isinstance(head, dict) else {}
         held, said = self._held, b""
-        if held is not None and held.extras.get("id") == extras.get("id"):
+        if self._own and isinstance(held, MessageLadder) and held.extras.get("id") == extras.get("id"):
             message = held
         else:
             said = self._let_go()
@@ -218,17 +225,19 @@ class ResponsesStreamWriter:
         said += message.open_part("refusal" if isinstance(block, Refusal) else "output_text")
         return said + (message.text(block.text) if block.text else b"")
 
+    def _open_carrier(self, block: Reasoning) -> bytes:
+        self._item = None
+        if block.seal is not None:
+            self._carry(carried_by(block, block.seal))
+        return b""
+
     def _open_reasoning(self, block: Reasoning) -> bytes:
-        if is_carrier(block):
-            self._item = None
-            if block.seal is not None:
-                self._carry(carried_by(block, block.seal))
-            return b""
         extras = self._extras(block)
         raw = self._own and block.raw
         thought = ReasoningLadder(self._ladder, len(self._output), self._id("rs_", extras), extras, raw=raw)
         self._item = thought
         thought.seal, thought.redacted, thought.is_foreign = block.seal, block.redacted, not self._own
+        thought.with_seal = self._with_seals
         said = [thought.open()]
         said += [thought.thought(number, text) for number, text in enumerate(block.parts) if text]
         return b"".join(said)
@@ -237,6 +246,7 @@ class ResponsesStreamWriter:
         call = CALL_OF_KIND[block.kind]
         extras = self._extras(block)
         item = CallLadder(self._ladder, len(self._output), self._id(call.prefix, extras), extras, call)
+        item.is_foreign = not self._own
         item.named = {"call_id": self._call_id(block.id)}
         if not call.name:
             item.named["name"] = block.name
@@ -313,47 +323,54 @@ class ResponsesStreamWriter:
         item, block = self._item, self._block
         self._item = self._block = None
         if item is None or block is None:
-            return self._deliver()
+            return b"" if self._held is not None else self._deliver()
         extras: Extras = event.extras if self._own else {}
-        said = b""
-        match item:
-            case MessageLadder():
-                return self._close_message(item, block, extras)
-            case ReasoningLadder():
-                said = item.close(extras or settled(item), with_seal=self._with_seals)
-            case CallLadder():
-                # No arguments at all is not JSON, and client libraries stumble over it.
-                if (
-                    item.is_empty
-                    and not self._own
-                    and isinstance(block, ToolCall)
-                    and block.kind == "function"
-                ):
-                    said = item.text("{}")
-                said += item.close(extras or settled(item))
-        self._output.append(item.final)
-        return said + self._deliver()
+        if isinstance(item, MessageLadder):
+            return self._close_message(item, block, extras)
+        if isinstance(item, CallLadder) and not self._own:
+            self._held = item
+            return b""
+        return self._end(item, extras or settled(item))
 
     def _close_message(self, item: MessageLadder, block: AnyBlock, extras: Extras) -> bytes:
         rest = dict(extras)
         last = rest.pop(ITEM, None)
         said = b"" if isinstance(block, Opaque) else item.close_part(rest)
-        if self._own and ITEM in block.extras and last is None:
+        if not self._own or (ITEM in block.extras and last is None):
             self._held = item
             return said
-        self._held = None
-        said += item.close(last if isinstance(last, dict) else settled(item))
+        return said + self._end(item, last if isinstance(last, dict) else settled(item))
+
+    def _end(self, item: ItemLadder, extras: Extras) -> bytes:
+        said = item.close(extras)
         self._output.append(item.final)
         return said + self._deliver()
 
-    def _let_go(self) -> bytes:
-        """The held message gets no further part."""
+    def _let_go(self, *, cut: bool = False) -> bytes:
+        """Nothing more comes for the held item. `cut`: nor did all that should have come."""
         held, self._held = self._held, None
         if held is None:
             return b""
-        said = held.close(settled(held))
-        self._output.append(held.final)
-        return said + self._deliver()
+        if not cut or (isinstance(held, CallLadder) and self._carried):
+            return self._end(held, settled(held))
+        if self._carried:
+            # An item that was cut short is the last one, so nothing can follow it.
+            self._carried = []
+            self._audience.losses.add("", "the seal of a text that was cut short")
+        return self._end(held, {**settled(held), "status": INCOMPLETE})
+
+    def _explain(self, event: ReplyFinished) -> bytes:
+        """The reason for a refusal, in the place that this dialect has for it."""
+        if event.cause != "refusal" or not event.explanation:
+            return b""
+        self._refused = True
+        message, said = self._held, b""
+        if not isinstance(message, MessageLadder):
+            said = self._let_go()
+            message = MessageLadder(self._ladder, len(self._output), self._id("msg_", {}), {})
+            said += message.open()
+        self._held = message
+        return said + message.open_part("refusal") + message.text(event.explanation) + message.close_part({})
 
     def _deliver(self) -> bytes:
         """Seals that stood on a call or a text follow it, in the only field that clients echo."""

@@ -1,8 +1,8 @@
 """Seals on calls and texts, for clients that have no place for them there.
 
 Such a seal travels in a reasoning block of its own without any text, its form (`hub.seal`) saying what it
-belongs to: a call, which follows, or a text, which came before. A seal that comes with a call comes before its
-first argument, so the call's opening waits just that long; one that comes later still goes out.
+belongs to: a call, which follows, or a text, which came before. A seal that comes with a call comes before
+its first argument, so the call's opening waits just that long; one that comes later still goes out.
 """
 
 from dragoman.fit.editing import replace
