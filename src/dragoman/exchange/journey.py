@@ -14,6 +14,7 @@ from dragoman.dialects.base import Audience, Json, Source
 from dragoman.dialects.registry import dialect_named
 from dragoman.exchange.ask import Ask
 from dragoman.exchange.flows import ArrayFlow, Flow, ForwardFlow, WrittenFlow
+from dragoman.exchange.outline import outline
 from dragoman.fit import fit
 from dragoman.hub.errors import DragomanError, Failure
 from dragoman.hub.events import ReplyFailed
@@ -232,7 +233,7 @@ class Leg:
         line = reply_line(
             self.provider.wire_dialect,
             ask.dialect,
-            journey.request,
+            outline(journey.request),
             fresh_object(journey.body) if ask.dialect == "openai_responses" else {},
             profile=self._profile or self.provider.profile(self.target.model),
             ids=Ids(ask.request_id),

@@ -1,0 +1,43 @@
+"""What the way back needs of a request: names, ids, schemas and wishes, not the words.
+
+A reply may stay open for an hour, and thousands of them at once; the conversation that led to it need not.
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from dragoman.hub.content import AnyBlock, Tool, ToolCall, ToolDeclarations, ToolResult
+from dragoman.hub.request import Request, Turn
+
+
+def outline(request: Request) -> Request:
+    """The request without what was said in it; a reply to one is a reply to the other."""
+    kept = tuple(_kept(request.turns))
+    turns = (Turn(role="assistant", blocks=kept),) if kept else ()
+    return msgspec.structs.replace(request, tools=tuple(map(_bare, request.tools)), turns=turns)
+
+
+def _kept(turns: tuple[Turn, ...]) -> Iterator[AnyBlock]:
+    """Every call and every declaration, in order."""
+    for turn in turns:
+        for block in turn.blocks:
+            match block:
+                case ToolCall():
+                    yield ToolCall(id=block.id, name=block.name, kind=block.kind, namespace=block.namespace)
+                case ToolDeclarations():
+                    yield _declared(block)
+                case ToolResult():
+                    yield from (
+                        _declared(each) for each in block.content if isinstance(each, ToolDeclarations)
+                    )
+                case _:
+                    pass
+
+
+def _declared(block: ToolDeclarations) -> ToolDeclarations:
+    return msgspec.structs.replace(block, tools=tuple(map(_bare, block.tools)))
+
+
+def _bare(tool: Tool) -> Tool:
+    return msgspec.structs.replace(tool, description=None) if tool.description else tool
