@@ -28,7 +28,7 @@ def account(request: Request, target: Target, losses: Losses) -> Request:
     if len(request.user) > USER_LIMIT:
         changes["user"] = "user_" + digest(request.user)
     if request.metadata is not None:
-        if request.metadata:
+        if any(value is not None for value in request.metadata.values()):
             losses.add(request.path_of("metadata"), "metadata stays with the client's own vendor")
         changes["metadata"] = None
     if request.store is not None:

@@ -37,10 +37,7 @@ def content(request: Request, target: Target, losses: Losses) -> Request:
                 words = "failed" if block.is_error else "result"
                 return Text(text=_apart(f"[{block.tool} {words}]\n{block.text}", target), at=block.at)
             case Opaque() if foreign:
-                if block.text:
-                    return Text(text=block.text, at=block.at, cache=block.cache)
-                losses.add(block.at, f"no other dialect has blocks of type {block.kind!r}")
-                return ()
+                return _opened(block, losses)
             case _:
                 return block
 
@@ -52,6 +49,14 @@ def content(request: Request, target: Target, losses: Losses) -> Request:
 
     turns = [with_blocks(turn, edited(turn.blocks, turn, spoken)) for turn in request.turns]
     return with_turns(request, turns)
+
+
+def _opened(block: Opaque, losses: Losses) -> AnyBlock | tuple[AnyBlock, ...]:
+    if block.text:
+        return Text(text=block.text, at=block.at, cache=block.cache)
+    if not block.heeded:
+        losses.add(block.at, f"no other dialect has blocks of type {block.kind!r}")
+    return ()
 
 
 def _apart(text: str, target: Target) -> str:

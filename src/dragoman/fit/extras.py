@@ -6,7 +6,7 @@ Nothing is changed here. Writers put extras back only into the dialect they came
 from collections.abc import Mapping
 
 from dragoman.fit.editing import is_foreign
-from dragoman.hub.content import AnyBlock, Tool, ToolDeclarations, ToolResult
+from dragoman.hub.content import AnyBlock, Text, Tool, ToolDeclarations, ToolResult
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
 from dragoman.providers.profile import Target
@@ -22,12 +22,24 @@ BOOKKEEPING = frozenset(
         "type",
         "caller",
         "phase",
-        "annotations",
         "logprobs",
         "eager_input_streaming",
         "execution",
     }
 )
+
+#: What holds when nothing is said, so that leaving it out takes nothing away.
+USUAL: dict[str, tuple[object, ...]] = {
+    "format": ({"type": "text"},),
+    "modalities": (["text"],),
+    "responseModalities": (["TEXT"],),
+    "speed": ("standard",),
+    "stream_options": ({"include_obfuscation": True}, {"include_obfuscation": False}),
+    "truncation": ("disabled",),
+}
+
+#: Objects that were taken apart: what is left of them is told one by one.
+OPENED = frozenset({"output_config", "text"})
 
 #: Names that begin so are notes of a reader to its own writer.
 NOTE = "@"
@@ -35,6 +47,7 @@ NOTE = "@"
 GROUP = "@namespace"
 
 _REASON = "no other dialect has this field"
+_CITED = "citations go back to nobody but who made them"
 
 
 def extras(request: Request, target: Target, losses: Losses) -> Request:
@@ -58,7 +71,10 @@ def extras(request: Request, target: Target, losses: Losses) -> Request:
 def _tell_block(block: AnyBlock, losses: Losses) -> None:
     if block.extras:
         tell(block.at, block.extras, losses)
-    if isinstance(block, ToolResult):
+    if type(block) is Text:
+        if block.citations:
+            losses.add(block.at, _CITED)
+    elif isinstance(block, ToolResult):
         for inner in block.content:
             _tell_block(inner, losses)
     elif isinstance(block, ToolDeclarations):
@@ -80,5 +96,10 @@ def tell(
 ) -> None:
     for name, value in extras.items():
         # Nothing, no, and none of them are what holds anyway.
-        if name not in ignored and not name.startswith(NOTE) and value not in (None, False, "", [], {}):
-            losses.add(f"{at}.{name}" if at else name, _REASON)
+        if name in ignored or name.startswith(NOTE) or value in (None, False, "", [], {}):
+            continue
+        path = f"{at}.{name}" if at else name
+        if name in OPENED and isinstance(value, dict):
+            tell(path, value, losses, ignored)
+        elif value not in USUAL.get(name.rpartition(".")[2], ()):
+            losses.add(path, _CITED if name == "annotations" else _REASON)

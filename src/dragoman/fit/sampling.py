@@ -8,6 +8,15 @@ from dragoman.providers.profile import Target
 
 PLAIN = ("temperature", "top_p", "top_k", "presence_penalty", "frequency_penalty", "seed", "logit_bias")
 
+#: What holds when nothing is said.
+USUAL: dict[str, object] = {
+    "temperature": 1,
+    "top_p": 1,
+    "presence_penalty": 0,
+    "frequency_penalty": 0,
+    "logit_bias": {},
+}
+
 #: What models that reason refuse to be given, where they refuse anything.
 NOT_WHILE_REASONING = ("temperature", "top_p", "top_k")
 
@@ -55,7 +64,7 @@ def _reasons(request: Request) -> bool:
 
 def _is_default(request: Request, name: str) -> bool:
     """Saying what holds anyway is no wish."""
-    return name in ("temperature", "top_p") and getattr(request, name) == 1
+    return name in USUAL and getattr(request, name) == USUAL[name]
 
 
 def _temperature(request: Request, target: Target, losses: Losses) -> Request:

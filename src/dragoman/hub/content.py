@@ -141,12 +141,14 @@ class HostedResult(Block, frozen=True, kw_only=True):
 class Opaque(Block, frozen=True, kw_only=True):
     """A block that only its own dialect knows: its kind and its whole JSON value.
 
-    `text` is what a target of another dialect gets instead; without it the block is a loss there.
+    `text` is what a target of another dialect gets instead; without it the block is a loss there, unless
+    it is `heeded`: the request says the same in its settings.
     """
 
     kind: str
     value: dict[str, object]
     text: str = ""
+    heeded: bool = False
 
 
 AnyBlock = (

@@ -484,11 +484,9 @@ def test_an_unknown_block_is_told_by_its_text() -> None:
     ]
 
 
-def test_citations_of_others_are_a_loss_and_the_text_stays() -> None:
-    losses = Losses()
+def test_a_text_goes_without_the_citations_of_others() -> None:
     cited = Text(text="a", citations=(Citation(url="https://e.org"),), at="x")
-    assert written(cited, losses=losses) == [{"type": "text", "text": "a"}]
-    assert [loss.path for loss in losses] == ["x.citations"]
+    assert written(cited) == [{"type": "text", "text": "a"}]
 
 
 def test_a_reference_to_a_tool_is_written() -> None:

@@ -76,8 +76,6 @@ class ContentWriter:
             if block.citations:
                 written["citations"] = [write_citation(citation, own=True) for citation in block.citations]
             restore_empty(block.form, written)
-        elif block.citations:
-            self._lose(f"{block.at}.citations", "Anthropic takes only citations that it made itself")
         return self._common(written, block)
 
     def _refusal(self, block: Refusal) -> Json | None:

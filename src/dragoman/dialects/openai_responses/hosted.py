@@ -9,11 +9,14 @@ from collections.abc import Callable
 import msgspec
 
 from dragoman.hub.content import AnyBlock, Extras, HostedCall, HostedResult, Media, Opaque
+from dragoman.hub.request import EFFORTS
 from dragoman.wire.fields import encode
 
 FOLLOWS = "follows"
 #: A note to our own writer, which other dialects pass over: the whole item.
 ITEM = "@item"
+#: The item by which a client changes its settings within a conversation.
+UPDATE = "configuration_update"
 
 #: The family of each hosted item. MCP's own items are told apart by their fields.
 FAMILIES = {
@@ -60,12 +63,18 @@ def _listed(value: object) -> list[Extras]:
     return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
 
 
+def _is_effort_alone(item: Extras) -> bool:
+    """An update of the effort and of nothing else: the request's own effort is the latest one."""
+    rest = {name: value for name, value in item.items() if name not in ("type", "id")}
+    return item.get("type") == UPDATE and any(rest == {"reasoning": {"effort": known}} for known in EFFORTS)
+
+
 def read_hosted(item: Extras, at: str = "") -> list[AnyBlock]:
     """The blocks of an item that is neither a message, nor thought, nor the client's to run."""
     item_type = _text(item.get("type"))
     reader = READERS.get(item_type)
     if reader is None:
-        return [Opaque(kind=item_type, value=item, at=at)]
+        return [Opaque(kind=item_type, value=item, heeded=_is_effort_alone(item), at=at)]
     arguments, result, is_error = reader(item)
     item_id = _text(item.get("id"))
     if item_type == "image_generation_call" and result:

@@ -10,6 +10,7 @@ import msgspec
 
 from dragoman.dialects.base import Json
 from dragoman.dialects.openai_responses.choice import read_choice
+from dragoman.dialects.openai_responses.hosted import UPDATE
 from dragoman.dialects.openai_responses.items import ItemReader
 from dragoman.dialects.openai_responses.taking import said, set_flag
 from dragoman.dialects.openai_responses.tools import read_tools
@@ -155,7 +156,7 @@ def _updated_reasoning(wish: ReasoningWish | None, turns: tuple[Turn, ...]) -> R
     effort: Effort | None = None
     for turn in turns:
         for block in turn.blocks:
-            if isinstance(block, Opaque) and block.kind == "configuration_update":
+            if isinstance(block, Opaque) and block.kind == UPDATE:
                 reasoning = block.value.get("reasoning")
                 asked = reasoning.get("effort") if isinstance(reasoning, dict) else None
                 effort = cast("Effort", asked) if asked in EFFORTS else effort
