@@ -17,9 +17,8 @@ RECORDINGS = sorted((Path(__file__).parent.parent / "recordings").glob("*/reques
 
 
 def request_of(path: Path) -> Request:
-    dialect = dialect_named(path.parent.name)
-    body = msgspec.json.decode(path.read_bytes())
-    return dialect.read_request(body, Losses(), model="model", stream=True)
+    body = msgspec.json.decode(path.read_bytes())["body"]
+    return dialect_named(path.parent.name).read_request(body, Losses(), model="model", stream=True)
 
 
 def test_there_are_recordings() -> None:
