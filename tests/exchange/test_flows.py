@@ -1,6 +1,7 @@
 """Flows, fed in pieces of any size."""
 
 from itertools import pairwise
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -12,7 +13,8 @@ from dragoman.dialects.registry import dialect_named
 from dragoman.exchange.flows import ArrayFlow, Flow, ForwardFlow
 from dragoman.hub.errors import Failure
 from dragoman.hub.events import ReplyFailed
-from tests.exchange.speech import ANTHROPIC_STREAM, CHAT_STREAM, GEMINI_STREAM, anthropic_text
+from dragoman.hub.tally import Tally
+from tests.exchange.speech import ANTHROPIC_STREAM, CHAT_STREAM, GEMINI_STREAM, anthropic_text, chat_text
 
 STREAMS = {
     "anthropic": b"".join(ANTHROPIC_STREAM),
@@ -66,6 +68,39 @@ def test_an_array_is_the_same_however_its_stream_is_cut(cuts: list[int]) -> None
     stream = STREAMS["gemini"]
     told = b"".join(fed(ArrayFlow(forward("gemini")), pieces_of(stream, cuts)))
     assert msgspec.json.decode(told) == [msgspec.json.decode(piece[6:-2]) for piece in GEMINI_STREAM]
+
+
+RECORDED = sorted((Path(__file__).parent.parent / "recordings").glob("*/stream-*.sse"))
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=lambda path: f"{path.parent.name}-{path.stem}")
+@pytest.mark.parametrize("size", [1, 3, 1000], ids=["event by event", "three at a time", "all at once"])
+def test_a_tally_of_what_is_forwarded_is_one_of_what_was_said(path: Path, size: int) -> None:
+    dialect = dialect_named(path.parent.name)
+    stream = path.read_bytes().replace(b"\r\n", b"\n")
+    events = [event + b"\n\n" for event in stream.split(b"\n\n") if event]
+    pieces = [b"".join(events[start : start + size]) for start in range(0, len(events), size)]
+    flow = forward(dialect.name)
+    forwarded = b"".join(fed(flow, pieces))
+    reader, tally = dialect.stream_reader(Source(issuer=dialect.name)), Tally()
+    for event in (*reader.feed(stream), *reader.close()):
+        tally.note(event)
+    assert flow.tally.usage == tally.usage
+    assert flow.tally.failure == tally.failure
+    assert type(flow.tally.ending) is type(tally.ending)
+    assert flow.tally.spoke == tally.spoke
+    if tally.failure is None:
+        assert forwarded == b"".join(pieces)
+
+
+def test_an_answer_cannot_pass_for_the_end_of_the_stream() -> None:
+    sly = '"finish_reason":"stop" "usage":{"prompt_tokens":1} "error" [DONE] \n\n event: message_stop'
+    for dialect, delta in (("anthropic", anthropic_text(sly)), ("openai_chat", chat_text(sly))):
+        flow = forward(dialect)
+        flow.feed(STREAMS[dialect].partition(b"good")[0].rpartition(b"\n\n")[0] + b"\n\n")
+        flow.feed(delta)
+        assert flow.feed(delta) == delta
+        assert not flow.ended
 
 
 def test_an_array_of_nothing_but_a_failure_holds_the_failure() -> None:

@@ -4,6 +4,7 @@ Every flow reads the reply as it passes, so that its usage, its ending and its f
 way. What a flow gives out always ends between two events, so that something may be said in between.
 """
 
+from collections.abc import Callable
 from typing import Protocol
 
 from dragoman.dialects.base import Audience, Dialect, StreamReader
@@ -78,6 +79,43 @@ _ERROR_MARKS: dict[str, tuple[bytes, ...]] = {
 }
 
 
+# What a reply says between its first and its last word tells a tally nothing. These recognise it by what
+# must stand there; a quote or line end inside a JSON text is escaped, so no answer can look like it.
+
+
+def _is_anthropic_delta(events: bytes) -> bool:
+    deltas = events.count(b"event: content_block_delta\ndata: ")
+    return deltas > 0 and events.count(b"\n\n") == deltas
+
+
+def _is_chat_delta(events: bytes) -> bool:
+    unfinished = events.count(b'"finish_reason":null')
+    return (
+        unfinished > 0
+        and events.count(b"\n\n") == unfinished
+        and events.count(b'"usage"') == events.count(b'"usage":null')
+        and b'"error"' not in events
+    )
+
+
+def _is_responses_delta(events: bytes) -> bool:
+    deltas = events.count(b".delta\ndata: ")
+    return deltas > 0 and events.count(b"\n\n") == deltas
+
+
+def _is_never_delta(events: bytes) -> bool:
+    """Every chunk of Gemini's may hold the usage, and most do."""
+    return False
+
+
+_IS_DELTA: dict[str, Callable[[bytes], bool]] = {
+    "anthropic": _is_anthropic_delta,
+    "openai_chat": _is_chat_delta,
+    "openai_responses": _is_responses_delta,
+    "gemini": _is_never_delta,
+}
+
+
 class ForwardFlow:
     """Client and upstream speak the same dialect and nothing changes: whole events go on as they are.
 
@@ -92,6 +130,7 @@ class ForwardFlow:
         self._dialect = dialect
         #: The beginning of an event. It grows in place, so that small pieces cost little.
         self._begun = bytearray()
+        self._is_delta = _IS_DELTA[dialect.name]
         self.tally = Tally()
 
     @property
@@ -99,6 +138,8 @@ class ForwardFlow:
         return self.tally.ending is not None
 
     def feed(self, data: bytes) -> bytes:
+        if self.tally.spoke and not self._begun and data[-2:] == b"\n\n" and self._is_delta(data):
+            return data
         was_ended = self.ended
         self._note(self._reader.feed(data))
         out = data if data[-2:] == b"\n\n" and not self._begun else self._whole_events(data)
