@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from dragoman.dialects.gemini import DIALECT
-from dragoman.hub.errors import STATUS_OF_KIND, Failure, FailureKind
+from dragoman.hub.errors import STATUS_OF_KIND, Failure, FailureKind, kind_of_status
 from tests.dialects.gemini.talk import dig, recorded_json, stems
 
 #: What each recorded error means.
@@ -185,9 +185,34 @@ def test_what_is_written_is_read_as_the_same_kind(kind: FailureKind) -> None:
     assert (read_again.param, read_again.retry_after) == ("contents", 3)
 
 
-@pytest.mark.parametrize(("status", "expected"), [(529, 503), (402, 429), (408, 504), (502, 502), (418, 418)])
-def test_statuses_that_google_does_not_use_become_those_it_does(status: int, expected: int) -> None:
-    assert DIALECT.error_status(Failure(kind="server", message="No.", status=status)) == expected
+@pytest.mark.rule("R127")
+@pytest.mark.parametrize(
+    ("status", "expected", "word"),
+    [
+        (402, 429, "RESOURCE_EXHAUSTED"),
+        (405, 405, "INVALID_ARGUMENT"),
+        (408, 504, "DEADLINE_EXCEEDED"),
+        (418, 400, "INVALID_ARGUMENT"),
+        (422, 400, "INVALID_ARGUMENT"),
+        (502, 503, "UNAVAILABLE"),
+        (520, 500, "INTERNAL"),
+        (529, 503, "UNAVAILABLE"),
+    ],
+)
+def test_statuses_that_google_does_not_use_become_pairs_that_it_does(
+    status: int, expected: int, word: str
+) -> None:
+    failure = Failure(kind=kind_of_status(status), message="No.", status=status)
+    assert DIALECT.error_status(failure) == expected
+    assert dig(DIALECT.write_error(failure), "error", "code") == expected
+    assert dig(DIALECT.write_error(failure), "error", "status") == word
+
+
+@pytest.mark.rule("R127")
+def test_a_stream_that_broke_off_is_told_as_a_server_that_is_not_there() -> None:
+    failure = Failure(kind="overloaded", message="No.", status=502)
+    assert dig(DIALECT.write_error(failure), "error", "code") == 503
+    assert dig(DIALECT.write_error(failure), "error", "status") == "UNAVAILABLE"
 
 
 @pytest.mark.rule("H65")

@@ -59,8 +59,29 @@ STATUSES: dict[FailureKind, str] = {
     "cancelled": "CANCELLED",
 }
 
-#: HTTP statuses that Google does not use, and what its clients know instead.
-HTTP_STATUSES: dict[int, int] = {402: 429, 408: 504, 422: 400, 529: 503}
+#: The HTTP status that goes with each word; clients know hardly any other pairs.
+CODES: dict[str, int] = {
+    "INVALID_ARGUMENT": 400,
+    "FAILED_PRECONDITION": 400,
+    "OUT_OF_RANGE": 400,
+    "UNAUTHENTICATED": 401,
+    "PERMISSION_DENIED": 403,
+    "NOT_FOUND": 404,
+    "ABORTED": 409,
+    "ALREADY_EXISTS": 409,
+    "RESOURCE_EXHAUSTED": 429,
+    "CANCELLED": 499,
+    "INTERNAL": 500,
+    "UNKNOWN": 500,
+    "DATA_LOSS": 500,
+    "UNIMPLEMENTED": 501,
+    "UNAVAILABLE": 503,
+    "DEADLINE_EXCEEDED": 504,
+}
+#: What HTTP itself has to say keeps its status.
+OF_HTTP = frozenset({405, 413})
+#: A gateway before the model failed: nothing is wrong with the request, and the next try may reach it.
+BAD_GATEWAY = 502
 
 TYPE_URL = "type.googleapis.com/google.rpc."
 
@@ -224,7 +245,7 @@ def write_error(failure: Failure) -> Json:
 
 def _status_word(failure: Failure) -> str:
     """The upstream's own word, if it is one of Google's and means the same, or goes with the status."""
-    word = STATUSES[failure.kind]
+    word = "UNAVAILABLE" if failure.http_status == BAD_GATEWAY else STATUSES[failure.kind]
     means = KINDS.get(failure.raw_type)
     fits = means in (KINDS[word], kind_of_status(failure.http_status))
     return failure.raw_type if means and fits else word
@@ -260,7 +281,8 @@ def duration(seconds: float) -> str:
 
 def error_status(failure: Failure) -> int:
     """The HTTP status that a Gemini client expects."""
-    return HTTP_STATUSES.get(failure.http_status, failure.http_status)
+    status = failure.http_status
+    return status if status in OF_HTTP else CODES[_status_word(failure)]
 
 
 def error_headers(failure: Failure) -> dict[str, str]:
