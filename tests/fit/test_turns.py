@@ -85,3 +85,12 @@ def test_at_home_a_begun_answer_is_left_to_the_vendor() -> None:
 def test_a_begun_answer_that_ends_well_is_not_touched() -> None:
     asked = request(USER, turn("assistant", "The answer"))
     assert fitted(asked, "openai_chat", prefill=True)[0].turns == asked.turns
+
+
+@pytest.mark.rule("H42")
+def test_a_conversation_of_which_nothing_is_left_still_has_a_turn() -> None:
+    """Chat servers take a system text alone, but not an empty list."""
+    assert [each.role for each in fitted(request(), "openai_chat")[0].turns] == ["user"]
+    alone = request(turn("system", "S"))
+    assert fitted(alone, "openai_chat")[0].turns == alone.turns
+    assert fitted(request(dialect="openai_chat"), "openai_chat")[0].turns == ()

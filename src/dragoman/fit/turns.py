@@ -73,10 +73,11 @@ def user_first(request: Request, target: Target, losses: Losses) -> Request:
     front = next(
         (at for at, turn in enumerate(request.turns) if turn.role not in INSTRUCTING), len(request.turns)
     )
-    is_empty = front == len(request.turns)
-    needed = (
-        target.turns_required if is_empty else target.user_first and request.turns[front].role == "assistant"
-    )
+    if front < len(request.turns):
+        needed = target.user_first and request.turns[front].role == "assistant"
+    else:
+        # What a client of another dialect said may all have been left out.
+        needed = target.turns_required or (not request.turns and is_foreign(request, target))
     if not needed:
         return request
     opening = Turn(role="user", blocks=(Text(text=OPENING),))

@@ -66,7 +66,8 @@ def decode(
     try:
         value = _decode(data)
     except RecursionError:
-        raise _too_large(blame)(f"JSON is nested deeper than {depth or DEPTH} levels") from None
+        reason = f"nested deeper than {depth} levels" if depth else "nested too deeply"
+        raise _too_large(blame)(f"JSON is {reason}") from None
     except ValueError as error:
         raise blame(f"invalid JSON: {_flaw(data, error)}") from None
     # Each level needs two brackets, so that a short text cannot be too deep.
