@@ -1,0 +1,10 @@
+"""Calls and reasoning that a model wrote into its text, turned into calls and reasoning.
+
+A format is believed only where it was asked for, for tools that were declared, and outside of code and
+quotations; everything else stays the text it is.
+"""
+
+from dragoman.policy.harvest.registry import AUTO, FORMATS
+from dragoman.policy.harvest.stage import HarvestStage
+
+__all__ = ["AUTO", "FORMATS", "HarvestStage"]

@@ -1,0 +1,1 @@
+"""One module per family of models: its markers and what stands between them."""

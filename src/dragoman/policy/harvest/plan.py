@@ -1,0 +1,107 @@
+"""What to look for in a reply: the openers of one family, or of all that are safe without knowing the family.
+
+Calls are looked for only if tools were declared. Several formats may share a marker; then all of them read
+on, and the first to be satisfied wins.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from dragoman.policy.harvest.format import Context, Format, Opener, Place, Section
+from dragoman.policy.harvest.markers import Markers
+from dragoman.policy.harvest.reasoning import reasoning_openers, section_of
+from dragoman.policy.harvest.registry import AUTO, FORMATS
+from dragoman.policy.records import DeclaredTool
+
+
+class Candidate(msgspec.Struct, frozen=True, kw_only=True):
+    """An opener, the format it belongs to, and what its reader will know."""
+
+    format: str
+    opener: Opener
+    context: Context
+
+
+class Openers:
+    """Candidates by their marker."""
+
+    __slots__ = ("by_marker", "markers")
+
+    def __init__(self, candidates: Iterable[Candidate]) -> None:
+        self.by_marker: dict[str, tuple[Candidate, ...]] = {}
+        for candidate in candidates:
+            marker = candidate.opener.marker
+            self.by_marker[marker] = (*self.by_marker.get(marker, ()), candidate)
+        self.markers = Markers(self.by_marker)
+
+    def __bool__(self) -> bool:
+        return bool(self.by_marker)
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """`calls`: what opens calls, wherever it stands. `anywhere`: that, and reasoning that comes again.
+
+    `opening`: what counts before any visible text, and `first`: before anything at all.
+    """
+
+    calls: Openers
+    anywhere: Openers
+    opening: Openers
+    first: Openers
+    implied: Section | None = None
+
+    @property
+    def idle(self) -> bool:
+        """Whether there is nothing to look for."""
+        return not (self.anywhere or self.first or self.implied)
+
+
+def plan_for(family: str, tools: Sequence[DeclaredTool]) -> Plan:
+    """The plan for a family's name or `auto`; raises KeyError for a name that is neither."""
+    known = {tool.name: tool for tool in tools if tool.name}
+    if family == AUTO:
+        chosen: Iterable[Format] = FORMATS.values()
+    else:
+        chosen = (FORMATS[family],)
+    calls: list[Candidate] = []
+    sections: list[Candidate] = []
+    for each in chosen:
+        calls += _calls(each, known, auto=family == AUTO)
+        sections += _sections(each, auto=family == AUTO)
+    # Formats that share a marker often share what reads it.
+    calls = list({(each.opener.marker, each.opener.read): each for each in reversed(calls)}.values())[::-1]
+    sections = list({each.opener.marker: each for each in sections}.values())
+    everything = [*calls, *sections]
+    return Plan(
+        calls=Openers(c for c in calls if c.opener.place is Place.ANYWHERE),
+        anywhere=Openers(c for c in everything if c.opener.place is Place.ANYWHERE),
+        opening=Openers(c for c in everything if c.opener.place is Place.OPENING),
+        first=Openers(c for c in everything if c.opener.place is not Place.ANYWHERE),
+        implied=None if family == AUTO else _implied(FORMATS[family]),
+    )
+
+
+def _calls(each: Format, known: dict[str, DeclaredTool], *, auto: bool) -> list[Candidate]:
+    """Markers that frame more than calls are looked for even if no call can be."""
+    found: list[Candidate] = []
+    for opener in each.openers:
+        wanted = opener.auto and opener.safety != "C" if auto else True
+        if wanted and (known or opener.frames):
+            strict = opener.safety == "C" or (auto and opener.safety == "B")
+            context = Context(tools=known, longest=max(map(len, known), default=0), strict=strict)
+            found.append(Candidate(format=each.name, opener=opener, context=context))
+    return found
+
+
+def _sections(each: Format, *, auto: bool) -> list[Candidate]:
+    return [
+        Candidate(format=each.name, opener=opener, context=Context(tools={}))
+        for reasoning in each.reasoning
+        if reasoning.certain or not auto
+        for opener in (reasoning_openers(reasoning)[:1] if auto else reasoning_openers(reasoning))
+    ]
+
+
+def _implied(each: Format) -> Section | None:
+    return next((section_of(reasoning) for reasoning in each.reasoning if reasoning.implied), None)

@@ -1,0 +1,21 @@
+"""All formats by name. A module of `formats` that lists its own in `FORMATS` is all it takes to add one."""
+
+import pkgutil
+from importlib import import_module
+
+from dragoman.policy.harvest import formats
+from dragoman.policy.harvest.format import Format
+
+#: Instead of a family's name: whatever is safe to believe without knowing the family.
+AUTO = "auto"
+
+
+def _collected() -> dict[str, Format]:
+    found: dict[str, Format] = {}
+    for module in sorted(pkgutil.iter_modules(formats.__path__), key=lambda module: module.name):
+        listed: tuple[Format, ...] = import_module(f"{formats.__name__}.{module.name}").FORMATS
+        found.update((each.name, each) for each in listed)
+    return found
+
+
+FORMATS: dict[str, Format] = _collected()
