@@ -15,6 +15,7 @@ from tests.e2e.stage import Stage
 from tests.e2e.tour import visit
 
 
+@pytest.mark.rule("R1", "R3", "R7", "R40", "H86", "P41", "P72")
 @pytest.mark.parametrize(
     ("client", "dialect"), PAIRS, ids=lambda value: value if isinstance(value, str) else value.name
 )
@@ -26,6 +27,7 @@ def test_a_client_takes_the_tour_with_a_model_of(
     assert complaints(tour, dialect) == [], gateway.tail()
 
 
+@pytest.mark.rule("C22", "R125")
 @pytest.mark.parametrize("client", FORWARDED, ids=lambda client: client.name)
 def test_a_client_takes_the_tour_with_its_own_kind_of_upstream_and_no_change(
     client: Client, stage: Stage, tmp_path: Path

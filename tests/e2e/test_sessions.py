@@ -17,6 +17,8 @@ from tests.e2e.upstream.script import Turn, Use
 AGENTS = (CLAUDE_CODE, CODEX_PATCHING, GEMINI_CLI, OPENCODE[0])
 #: Each model follows every other kind of model once, and the first comes back at the end.
 HOPS = ("anthropic", "gemini", "openai_responses", "openai_chat", "anthropic")
+#: A client that takes long and carries no seals goes only so far.
+SLOW_HOPS = 3
 
 
 async def _run(client: Client, errand: Errand) -> Outcome:
@@ -46,11 +48,13 @@ def hop(client: Client, stage: Stage, number: int, home: Path) -> tuple[Outcome,
     return stage.run(_run(client, errand)), conversation
 
 
+@pytest.mark.rule("H1", "P23", "P44", "P48", "R119")
 @pytest.mark.parametrize("client", AGENTS, ids=lambda client: client.name)
 def test_a_session_goes_on_with_models_of_other_vendors(client: Client, stage: Stage, tmp_path: Path) -> None:
     home = tmp_path / "home"
     project = prepare(home)
-    for number in range(len(HOPS)):
+    hops = SLOW_HOPS if client in OPENCODE else len(HOPS)
+    for number in range(hops):
         outcome, conversation = hop(client, stage, number, home)
         where = f"hop {number} to {HOPS[number]}"
         assert conversation.refusals + conversation.problems == [], where
@@ -59,4 +63,4 @@ def test_a_session_goes_on_with_models_of_other_vendors(client: Client, stage: S
         earlier = f"word-{number - 1} >> trail.txt" if number else ""
         assert earlier.encode() in conversation.turns[-1].raw, f"{where}: the history is gone"
     words = (project / "trail.txt").read_text(encoding="utf-8").split()
-    assert words == [f"word-{number}" for number in range(len(HOPS))]
+    assert words == [f"word-{number}" for number in range(hops)]

@@ -9,8 +9,8 @@ from tests.e2e.clients.opencode import OPENCODE
 from tests.e2e.clients.python_apps import PYTHON_APPS
 from tests.e2e.upstream.voices.registry import DIALECTS
 
-AGENTS = (CLAUDE_CODE, CODEX_PLAIN, CODEX_PATCHING, CODEX_SCRIPTING, GEMINI_CLI, OPENCODE[0])
 OPENCODE_ON_CHAT, OPENCODE_ON_ANTHROPIC, OPENCODE_ON_RESPONSES, OPENCODE_ON_GEMINI = OPENCODE
+AGENTS = (CLAUDE_CODE, CODEX_PLAIN, CODEX_PATCHING, CODEX_SCRIPTING, GEMINI_CLI, OPENCODE_ON_CHAT)
 
 #: What is run with every upstream dialect.
 EVERYWHERE = (*AGENTS, CLAUDE_CODE_SONNET, AGENT_SDK, *PYTHON_APPS, *JS_APPS, *AI_SDK_APPS)
@@ -28,4 +28,4 @@ PAIRS: tuple[tuple[Client, str], ...] = (
 )
 
 #: One client to each dialect that is forwarded without a change.
-FORWARDED = (CLAUDE_CODE, CODEX_PATCHING, GEMINI_CLI, OPENCODE_ON_CHAT)
+FORWARDED = (CLAUDE_CODE, CODEX_PATCHING, GEMINI_CLI, AI_SDK_APPS[1])
