@@ -5,7 +5,7 @@ from dragoman.fit.history import parted
 from dragoman.fit.system import INSTRUCTING
 from dragoman.hub.content import AnyBlock, Text, ToolCall, ToolResult
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import Request, Turn
+from dragoman.hub.request import Request, Role, Turn
 from dragoman.providers.profile import Target
 
 OPENING = "[the conversation begins here]"
@@ -39,16 +39,14 @@ def alternation(request: Request, target: Target, losses: Losses) -> Request:
     """Merge turns of one side; results come first in the user's turn, right behind their calls."""
     if not target.alternation:
         return request
-    turns: list[Turn] = []
+    runs: list[list[Turn]] = []
     for turn in request.turns:
         side = _side(turn)
-        if turns and side != "system" and _side(turns[-1]) == side:
-            turns[-1] = _merged(turns[-1], turn, target)
-        elif turn.role == "tool":
-            turns.append(replace(turn, role="user", form="", extras={}))
+        if runs and side != "system" and _side(runs[-1][0]) == side:
+            runs[-1].append(turn)
         else:
-            turns.append(turn)
-    return with_turns(request, turns)
+            runs.append([turn])
+    return with_turns(request, [_merged(run, target) for run in runs])
 
 
 def _side(turn: Turn) -> str:
@@ -57,15 +55,20 @@ def _side(turn: Turn) -> str:
     return "assistant" if turn.role == "assistant" else "user"
 
 
-def _merged(before: Turn, after: Turn, target: Target) -> Turn:
-    blocks: list[AnyBlock] = list(after.blocks)
-    if before.blocks and blocks and target.joins_text:
-        blocks[0] = parted(before.blocks[-1], blocks[0])
-    together = (*before.blocks, *blocks)
-    results = tuple(block for block in together if type(block) is ToolResult)
-    others = tuple(block for block in together if type(block) is not ToolResult)
-    role = "assistant" if before.role == "assistant" else "user"
-    return replace(before, role=role, blocks=(*results, *others), form="", extras={})
+def _merged(run: list[Turn], target: Target) -> Turn:
+    first = run[0]
+    if len(run) == 1:
+        return replace(first, role="user", form="", extras={}) if first.role == "tool" else first
+    results: list[AnyBlock] = []
+    others: list[AnyBlock] = []
+    for turn in run:
+        blocks = list(turn.blocks)
+        if others and blocks and target.joins_text:
+            blocks[0] = parted(others[-1], blocks[0])
+        for block in blocks:
+            (results if type(block) is ToolResult else others).append(block)
+    role: Role = "assistant" if first.role == "assistant" else "user"
+    return replace(first, role=role, blocks=(*results, *others), form="", extras={})
 
 
 def user_first(request: Request, target: Target, losses: Losses) -> Request:
