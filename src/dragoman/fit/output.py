@@ -35,7 +35,8 @@ def output(request: Request, target: Target, losses: Losses) -> Request:
         schema, told = found
         if told:
             losses.add(request.path_of("output"), "limits of the schema are told in words, not enforced")
-        wanted = replace(wanted, schema=schema)
+        if schema != wanted.schema:
+            wanted = replace(wanted, schema=schema)
     if not wanted.name:
         wanted = replace(wanted, name=NAME)
     return request if wanted is request.output else replace(request, output=wanted)
