@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dragoman.dialects.base import Source
 from dragoman.dialects.registry import dialect_named
-from dragoman.exchange.flows import ArrayFlow, Flow, ForwardFlow
+from dragoman.exchange.flows import SLICE, ArrayFlow, Flow, ForwardFlow
 from dragoman.hub.errors import Failure
 from dragoman.hub.events import ReplyFailed
 from dragoman.hub.tally import Tally
@@ -91,6 +91,27 @@ def test_a_tally_of_what_is_forwarded_is_one_of_what_was_said(path: Path, size: 
     assert flow.tally.spoke == tally.spoke
     if tally.failure is None:
         assert forwarded == b"".join(pieces)
+
+
+@given(lengths=st.lists(st.integers(0, 9000), min_size=1, max_size=12))
+def test_many_events_in_one_piece_are_all_accounted_for(lengths: list[int]) -> None:
+    flow = forward("openai_chat")
+    piece = CHAT_STREAM[0] + b"".join(chat_text("x" * length) for length in lengths)
+    assert flow.feed(piece) == piece
+    rest = b"".join(CHAT_STREAM[3:])
+    assert flow.feed(rest) == rest
+    assert flow.tally.usage is not None
+    assert flow.tally.failure is None
+
+
+@pytest.mark.parametrize("excess", range(-3, 4))
+def test_a_piece_of_just_about_the_size_of_a_slice_is_read(excess: int) -> None:
+    flow = forward("openai_chat")
+    piece = CHAT_STREAM[0] + CHAT_STREAM[1]
+    piece += b":" + b" " * (SLICE + excess - len(piece) - 3) + b"\n\n"
+    assert len(piece) == SLICE + excess
+    assert flow.feed(piece) == piece
+    assert flow.tally.spoke
 
 
 def test_an_answer_cannot_pass_for_the_end_of_the_stream() -> None:

@@ -119,6 +119,8 @@ class ScriptedUpstream:
 class RememberingClient:
     """What the client got, and when. `slowness` is how long it takes for each piece."""
 
+    line = None
+
     def __init__(self, slowness: float = 0.0) -> None:
         self.status = 0
         self.headers: Mapping[str, str] = {}

@@ -30,8 +30,23 @@ class Ask(msgspec.Struct, kw_only=True):
         return self.headers.get("user-agent", "")
 
 
+class Line(Protocol):
+    """A line to a client over which a stream can be written without waiting."""
+
+    def write(self, data: bytes) -> bool:
+        """A piece of a stream whose head is out. False: the client is slow, wait for `drained`."""
+        ...
+
+    def drained(self) -> Awaitable[None]: ...
+
+
 class Client(Protocol):
     """The way back to the client. `send` and `end` wait while the client is slow."""
+
+    @property
+    def line(self) -> Line | None:
+        """The short way, where the server has one."""
+        ...
 
     def head(self, status: int, headers: Mapping[str, str]) -> Awaitable[None]: ...
 

@@ -4,7 +4,7 @@ Every flow reads the reply as it passes, so that its usage, its ending and its f
 way. What a flow gives out always ends between two events, so that something may be said in between.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from dragoman.dialects.base import Audience, Dialect, StreamReader
@@ -68,6 +68,9 @@ class WrittenFlow:
         return self._line.ended
 
 
+#: Bytes of events that are looked at together.
+SLICE = 4096
+
 #: How an event ends, whatever line ends a server uses.
 _EVENT_ENDS = (b"\n\n", b"\n\r\n", b"\r\r")
 #: How a stream says in its own dialect that it failed.
@@ -116,6 +119,17 @@ _IS_DELTA: dict[str, Callable[[bytes], bool]] = {
 }
 
 
+def _slices(events: bytes) -> Iterator[bytes]:
+    """A fast upstream's events in runs, so that the few that matter do not make all of them be read."""
+    start, size = 0, len(events)
+    while size - start > SLICE:
+        end = events.find(b"\n\n", start + SLICE - 2) + 2
+        yield events[start:end]
+        start = end
+    if start < size:
+        yield events[start:] if start else events
+
+
 class ForwardFlow:
     """Client and upstream speak the same dialect and nothing changes: whole events go on as they are.
 
@@ -138,11 +152,15 @@ class ForwardFlow:
         return self.tally.ending is not None
 
     def feed(self, data: bytes) -> bytes:
-        if self.tally.spoke and not self._begun and data[-2:] == b"\n\n" and self._is_delta(data):
-            return data
         was_ended = self.ended
-        self._note(self._reader.feed(data))
-        out = data if data[-2:] == b"\n\n" and not self._begun else self._whole_events(data)
+        if data[-2:] == b"\n\n" and not self._begun:
+            out = data
+            for events in _slices(data):
+                if not (self.tally.spoke and self._is_delta(events)):
+                    self._note(self._reader.feed(events))
+        else:
+            self._note(self._reader.feed(data))
+            out = self._whole_events(data)
         ending = self.tally.ending
         if isinstance(ending, ReplyFailed) and not was_ended and not self._is_told(out):
             return out + self._tail(ending)

@@ -1,7 +1,7 @@
 """The way back to the client, over ASGI."""
 
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from typing import Any
+from typing import Any, Protocol
 
 from dragoman.dialects.registry import dialect_named
 from dragoman.exchange.advice import advised
@@ -11,8 +11,18 @@ from dragoman.wire.fields import encode
 Scope = MutableMapping[str, Any]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
-#: What our own server offers beside ASGI: to hang up without having ended the reply.
-BREAK_OFF = "dragoman.break_off"
+#: Under this name our own server offers its connection, beside what ASGI has.
+EXTENSION = "dragoman"
+
+
+class Line(Protocol):
+    """What our own server's connection can do beyond ASGI."""
+
+    def write(self, data: bytes) -> bool: ...
+
+    def drained(self) -> Awaitable[None]: ...
+
+    def break_off(self, *, at_once: bool) -> None: ...
 
 
 class AsgiClient:
@@ -21,7 +31,7 @@ class AsgiClient:
     def __init__(self, scope: Scope, send: Send) -> None:
         self._send = send
         extensions = scope.get("extensions") or {}
-        self._break_off: Callable[[bool], None] | None = extensions.get(BREAK_OFF, {}).get("call")
+        self.line: Line | None = extensions.get(EXTENSION, {}).get("connection")
         self.ended = False
 
     def head(self, status: int, headers: Mapping[str, str]) -> Awaitable[None]:
@@ -37,8 +47,8 @@ class AsgiClient:
 
     def break_off(self, *, at_once: bool = False) -> None:
         self.ended = True
-        if self._break_off is not None:
-            self._break_off(at_once)
+        if self.line is not None:
+            self.line.break_off(at_once=at_once)
 
     async def json(self, status: int, body: object, headers: Mapping[str, str] | None = None) -> None:
         data = encode(body)

@@ -4,13 +4,14 @@ uvicorn bounds neither the size of a request's head nor the time it takes to arr
 """
 
 import asyncio
+from collections.abc import Awaitable
 from typing import Any
 
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from dragoman.server.client import BREAK_OFF
+from dragoman.server.client import EXTENSION
 
 MAX_HEAD = 64 * 1024
 #: Seconds for the head of a request, and for the whole of it.
@@ -62,7 +63,7 @@ class Connection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._is_in_head = False
         self._stop_waiting()
-        self.scope["extensions"] = {BREAK_OFF: {"call": self._break_off}}
+        self.scope["extensions"] = {EXTENSION: {"connection": self}}
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
@@ -73,7 +74,16 @@ class Connection(HttpToolsProtocol):
     def _wait(self, seconds: float) -> asyncio.TimerHandle:
         return self.loop.call_later(seconds, self._refuse, _TOO_SLOW)
 
-    def _break_off(self, at_once: bool) -> None:
+    def write(self, data: bytes) -> bool:
+        """A piece of a reply that has begun, at once; False: the client is slow, wait for `drained`."""
+        if not self.cycle.disconnected:
+            self.transport.write(b"%x\r\n%b\r\n" % (len(data), data))
+        return not self.flow.write_paused
+
+    def drained(self) -> Awaitable[None]:
+        return self.flow.drain()
+
+    def break_off(self, *, at_once: bool) -> None:
         """End the connection, not the reply; the cycle must not take it for a mistake of ours."""
         self.cycle.disconnected = True
         if at_once:

@@ -35,6 +35,7 @@ class Reply:
         self._failed = failed
         self._loop = connection.loop
         self._waiter: asyncio.Future[None] | None = None
+        self._sink: Callable[[bytes], bool] | None = None
         self._broken = ""
         self._is_complete = False
         self._pieces: list[bytes] = []
@@ -63,12 +64,28 @@ class Reply:
                 raise StopAsyncIteration
             self._raise_if_broken()
             await self._wait()
-        taken = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-        pieces.clear()
-        self.size = 0
-        if not self._is_complete and self._connection.is_paused:
-            self._connection.resume()
-        return taken
+        return self._taken()
+
+    async def pour(self, sink: Callable[[bytes], bool]) -> bool:
+        """Give every piece to `sink` as it comes: True when all is said, False when it has had enough.
+
+        Only then is the caller woken: to wake a task costs as much as to parse a piece.
+        """
+        while True:
+            if self._pieces:
+                if not sink(self._taken()):
+                    return False
+            elif self._is_complete:
+                return True
+            else:
+                self._raise_if_broken()
+                self._sink = sink
+                try:
+                    await self._wait()
+                finally:
+                    has_enough, self._sink = self._sink is None, None
+                if has_enough:
+                    return False
 
     def close(self) -> None:
         """Let go. An unfinished reply is cancelled at the upstream; whoever waits for it is told."""
@@ -86,6 +103,25 @@ class Reply:
     def break_off(self, why: str) -> None:
         self._broken = why
         self.wake()
+
+    def arrived(self) -> None:
+        """Something has come: to the sink with it, or wake whoever waits."""
+        sink = self._sink
+        if sink is not None and self._pieces:
+            if not sink(self._taken()):
+                self._sink = None
+            elif not self._is_complete:
+                return
+        self.wake()
+
+    def _taken(self) -> bytes:
+        pieces = self._pieces
+        taken = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        pieces.clear()
+        self.size = 0
+        if not self._is_complete and self._connection.is_paused:
+            self._connection.resume()
+        return taken
 
     def wake(self) -> None:
         waiter = self._waiter
@@ -176,7 +212,7 @@ class Connection(asyncio.Protocol):
             if self._head_size > MAX_HEAD:
                 self._break("answered with a head that is too large")
             return
-        reply.wake()
+        reply.arrived()
         if reply.size > HIGH_WATER and self._reply is reply and not self.is_paused:
             self._pause()
 

@@ -1,11 +1,9 @@
 """The port to whoever answers. Everything behind it speaks one of the four dialects in bytes."""
 
-from collections.abc import AsyncIterator, Mapping
-from typing import Protocol
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Protocol, runtime_checkable
 
 import msgspec
-
-from dragoman.dialects.base import Json
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,10 +26,24 @@ class Answer(Protocol):
     status: int
     headers: Mapping[str, str]
 
-    def pieces(self) -> AsyncIterator[bytes]: ...
+    def pieces(self) -> AsyncIterator[bytes]:
+        """Always the same iterator. Raises `UpstreamFailed` if the reply breaks off."""
+        ...
 
     def close(self) -> None:
-        """Let go of the connection; an unfinished reply is cancelled at the upstream."""
+        """Let go of the connection; an unfinished reply is cancelled at the upstream.
+
+        Whoever waits for a piece gets `UpstreamFailed`.
+        """
+        ...
+
+
+@runtime_checkable
+class Pourable(Protocol):
+    """An answer that can hand over its pieces the moment they come, without waking anybody."""
+
+    async def pour(self, sink: Callable[[bytes], bool]) -> bool:
+        """True when all is said; False when the sink, by returning False, has had enough for now."""
         ...
 
 
@@ -41,6 +53,3 @@ class Upstream(Protocol):
         ...
 
     async def close(self) -> None: ...
-
-
-__all__ = ["Answer", "Call", "Json", "Upstream"]

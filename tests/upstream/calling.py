@@ -1,0 +1,38 @@
+"""Calls to a server on loopback, as the gateway makes them."""
+
+from collections.abc import Sequence
+
+from dragoman.config.model import Provider, Secret, Timeouts
+from dragoman.upstream.http import HttpUpstream
+from dragoman.upstream.port import Answer, Call
+from tests.upstream.byte_server import ByteServer
+
+CALL = Call(body=b'{"x":1}', model="m", stream=True)
+
+
+def upstream_of(
+    server: ByteServer,
+    dialect: str = "openai_chat",
+    *,
+    keys: Sequence[str] = (),
+    timeouts: Timeouts | None = None,
+    path: str = "",
+    headers: dict[str, Secret] | None = None,
+    proxy: str = "",
+    base_url: str = "",
+) -> HttpUpstream:
+    return HttpUpstream(
+        Provider(
+            name="up",
+            dialect=dialect,
+            base_url=base_url or server.url + path,
+            keys=tuple(Secret(key) for key in keys),
+            timeouts=timeouts or Timeouts(),
+            headers=headers or {},
+            proxy=proxy,
+        )
+    )
+
+
+async def body_of(answer: Answer) -> bytes:
+    return b"".join([piece async for piece in answer.pieces()])

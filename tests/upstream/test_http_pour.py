@@ -1,0 +1,125 @@
+"""Answers that are poured from socket to socket."""
+
+import asyncio
+
+import pytest
+
+from dragoman.hub.errors import UpstreamFailed
+from dragoman.upstream.connection import Reply
+from dragoman.upstream.port import Pourable
+from tests.upstream.byte_server import (
+    LAST_CHUNK,
+    Action,
+    ByteServer,
+    Close,
+    Pause,
+    chunk,
+    run,
+    stream_head,
+)
+from tests.upstream.calling import CALL, body_of, upstream_of
+
+
+def test_a_poured_answer_reaches_the_sink_piece_by_piece_and_whole() -> None:
+    async def scenario() -> None:
+        go_on = asyncio.Event()
+        head, last = [stream_head(), chunk(b"one")], [chunk(b"two"), LAST_CHUNK]
+        async with ByteServer([*head, Pause(go_on), *last]) as server:
+            answer = await upstream_of(server).send(CALL)
+            assert isinstance(answer, Pourable)
+            got: list[bytes] = []
+
+            def sink(piece: bytes) -> bool:
+                got.append(piece)
+                go_on.set()
+                return True
+
+            assert await answer.pour(sink)
+            assert got == [b"one", b"two"]
+            assert await answer.pour(sink)
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("at_once", [True, False], ids=["in one read", "one by one"])
+def test_a_sink_that_has_had_enough_gets_the_rest_when_it_asks_again(at_once: bool) -> None:
+    async def scenario() -> None:
+        gates = [asyncio.Event() for _ in range(3)]
+        body: list[Action] = [
+            chunk(b"one"),
+            Pause(gates[0]),
+            chunk(b"two"),
+            Pause(gates[1]),
+            chunk(b"three"),
+            LAST_CHUNK,
+        ]
+        shown = [action for action in body if not (at_once and isinstance(action, Pause))]
+        async with ByteServer([stream_head(), *shown]) as server:
+            answer = await upstream_of(server).send(CALL)
+            assert isinstance(answer, Pourable)
+            got: list[bytes] = []
+
+            def sink(piece: bytes) -> bool:
+                got.append(piece)
+                gates[min(len(got), 3) - 1].set()
+                return False
+
+            while not await answer.pour(sink):
+                pass
+            assert b"".join(got) == b"onetwothree"
+
+    run(scenario)
+
+
+@pytest.mark.rule("H73")
+def test_a_poured_answer_that_breaks_off_is_a_failure() -> None:
+    async def scenario() -> None:
+        async with ByteServer([stream_head(), chunk(b"one"), Close()]) as server:
+            answer = await upstream_of(server).send(CALL)
+            assert isinstance(answer, Pourable)
+            got: list[bytes] = []
+
+            def sink(piece: bytes) -> bool:
+                got.append(piece)
+                return True
+
+            with pytest.raises(UpstreamFailed, match="broke off"):
+                await answer.pour(sink)
+            assert got == [b"one"]
+
+    run(scenario)
+
+
+def test_a_poured_answer_that_is_let_go_tells_whoever_waits() -> None:
+    async def scenario() -> None:
+        async with ByteServer([stream_head(), Pause(asyncio.Event())]) as server:
+            answer = await upstream_of(server).send(CALL)
+            assert isinstance(answer, Reply)
+            asyncio.get_running_loop().call_later(0.005, answer.close)
+            with pytest.raises(UpstreamFailed, match="was hung up on"):
+                await answer.pour(lambda piece: True)
+
+    run(scenario)
+
+
+def test_nothing_is_poured_once_nobody_waits_any_more() -> None:
+    async def scenario() -> None:
+        go_on = asyncio.Event()
+        async with ByteServer([stream_head(), Pause(go_on), chunk(b"one"), LAST_CHUNK]) as server:
+            answer = await upstream_of(server).send(CALL)
+            assert isinstance(answer, Reply)
+            poured: list[bytes] = []
+
+            def sink(piece: bytes) -> bool:
+                poured.append(piece)
+                return True
+
+            pouring = asyncio.ensure_future(answer.pour(sink))
+            await asyncio.sleep(0.005)
+            pouring.cancel()
+            await asyncio.wait((pouring,))
+            go_on.set()
+            assert await body_of(answer) == b"one"
+            assert poured == []
+
+    run(scenario)
