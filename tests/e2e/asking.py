@@ -203,6 +203,8 @@ def _read_responses(told: Told, event: Json) -> None:
             told.stop = details.get("reason", "completed")
         case "response.failed":
             _error(told, event["response"])
+        case "error":
+            _error(told, {"error": event})
 
 
 def _read_gemini(told: Told, chunk: Json) -> None:
