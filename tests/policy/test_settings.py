@@ -15,8 +15,8 @@ def test_nothing_is_on_unless_asked_for() -> None:
 
 def test_what_a_table_does_not_say_stays_as_it_was() -> None:
     base = Governance(tools="auto", dedupe=True)
-    assert read_governance({"harvest": "kimi"}, base=base) == Governance(
-        tools="auto", dedupe=True, harvest="kimi"
+    assert read_governance({"harvest": "kimi_k2"}, base=base) == Governance(
+        tools="auto", dedupe=True, harvest="kimi_k2"
     )
 
 
@@ -54,7 +54,11 @@ def test_every_field_has_a_key_and_every_key_a_field() -> None:
         ({"tools": "slow"}, 'routes.a.tools: expected one of "live", "hold", "auto", got \'slow\''),
         ({"repair": 1}, "routes.a.repair: expected true or false, got 1"),
         ({"raw_key": ""}, "routes.a.raw_key: expected a text, got ''"),
-        ({"harvest": ["kimi"]}, "routes.a.harvest: expected a text, got an array"),
+        (
+            {"harvest": ["kimi"]},
+            'routes.a.harvest: expected "off", "auto" or the name of a family, got an ar',
+        ),
+        ({"harvest": "hermess"}, 'routes.a.harvest: expected "off", "auto" or the name of a family, got \'h'),
         ({"hold_bytes": 10}, "routes.a.hold_bytes: expected an integer from 1024 on, got 10"),
         ({"hold_seconds": float("nan")}, "routes.a.hold_seconds: expected a number from 0 on, got nan"),
         ({"hold_seconds": True}, "routes.a.hold_seconds: expected a number from 0 on, got True"),

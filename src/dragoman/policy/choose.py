@@ -43,7 +43,7 @@ def choose(
     choices: frozenset[str],
     while_reasoning: bool = True,
 ) -> Chosen:
-    """`choices` are the modes that the target takes, `while_reasoning` whether a call can be forced then too."""
+    """`choices`: modes that the target takes. `while_reasoning`: a model that thinks can be made to call."""
     if not governance.choice or not _is_open(request):
         return Chosen(request=request)
     if governance.choice == "auto":

@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from dragoman.hub.errors import ConfigError
+from dragoman.policy.harvest import AUTO, FORMATS
 from dragoman.policy.rules import GuardRule, read_rules
 from dragoman.wire.fields import json_type
 
@@ -19,7 +20,6 @@ OnDenied = Literal["model", "client"]
 ChoicePolicy = Literal["", "auto", "required"]
 
 OFF = "off"
-AUTO = "auto"
 #: The family whose format the text contract teaches.
 CONTRACT_FAMILY = "hermes"
 
@@ -89,7 +89,9 @@ KEYS: dict[str, Key] = {
     ),
     "raw_key": Key(*_TEXT, "The member that shows arguments beyond repair."),
     "harvest": Key(
-        *_TEXT, "Calls that a model writes as text: `off`, `auto` (unmistakable ones), or a family's name."
+        '"off", "auto" or the name of a family',
+        lambda value: isinstance(value, str) and (value in (OFF, AUTO) or value in FORMATS),
+        "Calls that a model writes as text: `off`, `auto` (unmistakable ones), or a family's name.",
     ),
     "choice": Key(
         *_one_of("", "auto", "required"),
@@ -129,7 +131,8 @@ def read_governance(
             raise ConfigError(f"unknown key {key!r}", path=path, hint=f"known: {', '.join([*KEYS, 'guard'])}")
         if not KEYS[key].accepts(value):
             shown = repr(value) if isinstance(value, str | int | float) else json_type(value)
-            raise ConfigError(f"expected {KEYS[key].words}, got {shown}", path=place)
+            hint = f"families: {', '.join(FORMATS)}" if key == "harvest" else ""
+            raise ConfigError(f"expected {KEYS[key].words}, got {shown}", path=place, hint=hint)
     changes = dict(values)
     if "guard" in values:
         changes["guard"] = read_rules(values["guard"], f"{path}.guard" if path else "guard")

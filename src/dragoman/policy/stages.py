@@ -1,0 +1,93 @@
+"""Which steps a reply takes under a given governance, and in which order.
+
+Calls are found before they are named, named before they are mended, whole before they are compared, and
+compared before they are judged; what is checked last is what goes out. With everything off there is no step.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+import msgspec
+
+from dragoman.hub.events import ReplyEvent
+from dragoman.hub.ids import Ids
+from dragoman.hub.request import Request
+from dragoman.policy.choose import ExitStage
+from dragoman.policy.declared import DeclaredStage
+from dragoman.policy.dedupe import DedupeStage
+from dragoman.policy.gate import GateStage
+from dragoman.policy.guard import GuardStage
+from dragoman.policy.harvest import HarvestStage
+from dragoman.policy.records import DeclaredTool, Report
+from dragoman.policy.repair import repair
+from dragoman.policy.rounds import Rounds
+from dragoman.policy.settings import OFF, Governance
+from dragoman.policy.validate import ValidateStage
+
+_DECLARABLE = frozenset({"function", "custom"})
+
+
+class Stage(Protocol):
+    """A step on events; see `fit.reply.Stage`, which is the same."""
+
+    @property
+    def passes(self) -> frozenset[type]: ...
+
+    def feed(self, event: ReplyEvent) -> list[ReplyEvent]: ...
+
+
+def told_tools(request: Request) -> tuple[DeclaredTool, ...]:
+    """The tools that the upstream was told of, by their names there; none if it may not call any."""
+    if request.tool_choice is not None and request.tool_choice.mode == "none":
+        return ()
+    return tuple(
+        DeclaredTool(tool.name, tool.schema if tool.kind == "function" else None)
+        for tool in request.tools
+        if tool.kind in _DECLARABLE and not tool.namespace
+    )
+
+
+def governing_stages(
+    governance: Governance,
+    tools: tuple[DeclaredTool, ...],
+    *,
+    ids: Ids,
+    report: Report,
+    exit_name: str = "",
+    streams: bool = True,
+    rounds: Rounds | None = None,
+    clock: Callable[[], float] | None = None,
+) -> list[Stage]:
+    """The stages for one reply, right behind the upstream's reader. `exit_name` is what `choose` gave.
+
+    `streams`: somebody is waiting for pieces; if not, calls can be held at no cost. `rounds`: whoever runs
+    the reply can ask again; without it denied calls are told to the client.
+    """
+    stages: list[Stage] = []
+    if governance.family != OFF:
+        stages.append(HarvestStage(tools, family=governance.family, ids=ids, report=report))
+    if governance.rename:
+        stages.append(DeclaredStage(tools, report))
+    if exit_name:
+        stages.append(ExitStage(exit_name, report))
+    if governance.tools != "live":
+        settled = governance if streams else msgspec.structs.replace(governance, tools="hold")
+        stages.append(GateStage(settled, tools, mend=repair, report=report, clock=clock))
+    if governance.dedupe:
+        stages.append(DedupeStage(report, limit=governance.hold_bytes))
+    if governance.guard:
+        stages += _guarding(governance, tools, report, rounds)
+    if governance.validate:
+        stages.append(ValidateStage(tools, report, limit=governance.hold_bytes))
+    return stages
+
+
+def _guarding(
+    governance: Governance, tools: tuple[DeclaredTool, ...], report: Report, rounds: Rounds | None
+) -> list[Stage]:
+    on_denied = governance.on_denied if rounds is not None else "client"
+    guard = GuardStage(governance.guard, tools, report, on_denied=on_denied, limit=governance.hold_bytes)
+    if rounds is None or on_denied == "client":
+        return [guard]
+    rounds.begin(guard)
+    return [guard, rounds]
