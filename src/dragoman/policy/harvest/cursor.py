@@ -98,6 +98,10 @@ class Cursor:
             self.tape.append(taken)
         return taken
 
+    def back(self, literal: str) -> None:
+        """Leave a literal that was just consumed to whoever reads next."""
+        self.at -= len(literal)
+
     def blanks(self) -> Step[str]:
         parts: list[str] = []
         while (yield from self.more()):

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from dragoman.policy.harvest.format import Context, Format, Opener, Place, Section
+from dragoman.policy.harvest.format import Context, Format, Opener, Place, Reasoning, Section
 from dragoman.policy.harvest.markers import Markers
 from dragoman.policy.harvest.reasoning import reasoning_openers, section_of
 from dragoman.policy.harvest.registry import AUTO, FORMATS
@@ -95,11 +95,14 @@ def _calls(each: Format, known: dict[str, DeclaredTool], *, auto: bool) -> list[
 
 
 def _sections(each: Format, *, auto: bool) -> list[Candidate]:
+    """Of an unknown family only a tag before everything else is believed."""
+    known = each.reasoning
+    if auto:
+        known = tuple(Reasoning(opens=r.opens, closes=r.closes, label=r.label) for r in known if r.certain)
     return [
         Candidate(format=each.name, opener=opener, context=Context(tools={}))
-        for reasoning in each.reasoning
-        if reasoning.certain or not auto
-        for opener in (reasoning_openers(reasoning)[:1] if auto else reasoning_openers(reasoning))
+        for reasoning in known
+        for opener in reasoning_openers(reasoning)
     ]
 
 

@@ -47,6 +47,8 @@ def _reader(begun: str) -> Reader:
         stops = (MESSAGE, START, *ENDS) if begun != CHANNEL else (MESSAGE, START, CHANNEL, *ENDS)
         rest, stop = yield from cursor.until(*stops, limit=_HEADER_LIMIT)
         header = begun + rest
+        if stop in (START, CHANNEL):
+            cursor.back(stop)
         if stop != MESSAGE or (begun == START and not rest.startswith("assistant")):
             return None
         recipient = _RECIPIENT.search(header)

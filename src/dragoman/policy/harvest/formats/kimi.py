@@ -23,6 +23,8 @@ HEADER = re.compile(r"(?:functions\.)?(?P<name>.+?):(?P<number>\d+)|(?P<lone>\d+
 
 def _read_call(cursor: Cursor, context: Context) -> Step[Call | None]:
     header, stop = yield from cursor.until(ARGUMENTS, CALL_END, CALL, limit=context.longest + 64)
+    if stop == CALL:
+        cursor.back(stop)
     header = header.strip()
     name = _name(header, context) if stop == ARGUMENTS else None
     if name is None:
