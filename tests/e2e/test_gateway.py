@@ -12,9 +12,12 @@ async def _first_words(folder: Path) -> tuple[int, int]:
     """Start, ask at once, stop: the status of the answer and the exit status."""
     gateway = Gateway("", folder)
     await gateway.start()
-    async with aiohttp.ClientSession() as session, session.get(f"{gateway.url}/health") as response:
-        status = response.status
-    return status, await gateway.stop()
+    try:
+        async with aiohttp.ClientSession() as session, session.get(f"{gateway.url}/health") as response:
+            status = response.status
+    finally:
+        exit_status = await gateway.stop()
+    return status, exit_status
 
 
 def test_a_client_may_connect_as_soon_as_the_address_is_told(stage: Stage, tmp_path: Path) -> None:
