@@ -21,6 +21,8 @@ KEEP_ALIVE = 75
 #: Seconds for what is left after draining: answers that are written but not yet sent.
 LAST_WORDS = 2
 
+MOST_OPEN_FILES = 65_536
+
 #: Requests are large trees that live for a moment. Looking for cycles among them as often as Python does
 #: by default costs a tenth of the time; what does form cycles is found soon enough.
 GC_THRESHOLDS = (20_000, 20, 50)
@@ -75,9 +77,21 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
+def raise_open_files() -> None:
+    """Every stream takes two sockets, and the usual limit is made for programs that have a few."""
+    with suppress(ImportError, OSError, ValueError):
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = MOST_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_OPEN_FILES)
+        if soft < wanted:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
 def serve(config: Config, listener: socket.socket) -> None:
     """Serve until told to stop; open streams get the configured time to finish."""
     set_up(config.server.log)
+    raise_open_files()
     server = Server(App(Gateway(config)))
     gc.collect()
     gc.freeze()

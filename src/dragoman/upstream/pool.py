@@ -6,6 +6,8 @@ from dragoman.upstream.connection import Connection
 
 #: Seconds. Servers close idle connections after anything from five seconds on.
 LONGEST_IDLE = 60.0
+#: Connections. After a rush the rest are let go.
+MOST_IDLE = 100
 
 
 class Pool:
@@ -23,7 +25,7 @@ class Pool:
         return None
 
     def give_back(self, connection: Connection) -> None:
-        if self._is_closed:
+        if self._is_closed or len(self._idle) >= MOST_IDLE:
             connection.abort()
             return
         connection.idle_since = connection.loop.time()

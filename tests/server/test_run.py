@@ -1,0 +1,42 @@
+"""Where the gateway listens, and where it refuses to."""
+
+import resource
+import socket
+
+import pytest
+
+from dragoman.config.model import Config, Server
+from dragoman.hub.errors import ConfigError
+from dragoman.server.run import bind, raise_open_files
+
+
+@pytest.mark.rule("R124")
+def test_what_others_can_reach_is_not_even_bound_without_a_key() -> None:
+    with pytest.raises(ConfigError, match="key"):
+        bind(Config(server=Server(host="192.0.2.1", port=0)))
+
+
+def test_whoever_comes_early_waits_instead_of_being_refused() -> None:
+    with bind(Config(server=Server(port=0))) as listener:
+        socket.create_connection(listener.getsockname(), timeout=5).close()
+
+
+def test_a_port_that_is_taken_is_told_at_once() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ConfigError, match=f"cannot listen on 127.0.0.1:{port}") as caught:
+            bind(Config(server=Server(port=port)))
+    assert "--port" in caught.value.hint
+
+
+def test_the_limit_on_open_files_is_raised_and_never_lowered() -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(256, before[1]), before[1]))
+        raise_open_files()
+        raised, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        assert raised > 256 or raised == before[1]
+        raise_open_files()
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == raised
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
