@@ -72,7 +72,7 @@ SHAPES: list[tuple[object, str]] = [
     ({"error": "b"}, "b"),
     ({"message": "c"}, "c"),
     ({"detail": "d"}, "d"),
-    ({"detail": [{"msg": "e1", "loc": ["body"]}, {"msg": "e2"}]}, "e1; e2"),
+    ({"detail": [{"msg": "e1", "loc": ["body"]}, {"msg": "e2"}]}, "body: e1; e2"),
     ([{"error": {"message": "f"}}], "f"),
     (b"upstream connect error", "upstream connect error"),
     (b"<html><title>Bad gateway</title>", "the upstream answered with an HTML page and status 502"),

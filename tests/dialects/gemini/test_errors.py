@@ -75,6 +75,7 @@ def test_an_error_in_a_list_is_understood() -> None:
     [
         ({"error": "just words"}, "just words"),
         ({"detail": "no such model"}, "no such model"),
+        ({"detail": [{"loc": ["body", "contents"], "msg": "bad"}]}, "body.contents: bad"),
         ({"message": "no such model"}, "no such model"),
         ({"error": {"type": "x", "message": "no such model"}}, "no such model"),
         (b"Service Unavailable", "Service Unavailable"),

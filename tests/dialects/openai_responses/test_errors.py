@@ -16,7 +16,12 @@ def read(status: int, body: bytes, **headers: str) -> Failure:
         (400, b'{"error": {"message": "Bad."}}', "invalid_request", "Bad."),
         (400, b'{"error": "Bad."}', "invalid_request", "Bad."),
         (422, b'{"detail": "Bad."}', "invalid_request", "Bad."),
-        (422, b'{"detail": [{"loc": ["body"], "msg": "Bad."}]}', "invalid_request", "Bad."),
+        (
+            422,
+            b'{"detail": [{"loc": ["body", "input", 0], "msg": "Bad."}]}',
+            "invalid_request",
+            "body.input.0: Bad.",
+        ),
         (400, b'[{"error": {"message": "Bad."}}]', "invalid_request", "Bad."),
         (401, b'{"message": "Bad."}', "authentication", "Bad."),
         (500, b"Bad.", "server", "Bad."),
@@ -97,6 +102,23 @@ def test_each_kind_has_its_type_code_and_status(
     assert DIALECT.error_status(Failure(kind=kind, message="No.")) == status
     if kind == "overloaded":
         assert DIALECT.error_status(failure) == 503
+
+
+@pytest.mark.rule("R114")
+@pytest.mark.parametrize(
+    ("kind", "raw_type", "told"),
+    [
+        ("overloaded", "overloaded_error", "server_error"),
+        ("not_found", "not_found_error", "invalid_request_error"),
+        ("overloaded", "service_unavailable_error", "service_unavailable_error"),
+        ("quota", "usage_limit_reached", "usage_limit_reached"),
+        ("server", "usage_limit_reached", "server_error"),
+    ],
+)
+def test_only_a_type_of_openais_own_is_told_again(kind: FailureKind, raw_type: str, told: str) -> None:
+    error = DIALECT.write_error(Failure(kind=kind, message="No.", raw_type=raw_type))["error"]
+    assert isinstance(error, dict)
+    assert error["type"] == told
 
 
 def test_every_kind_can_be_told() -> None:

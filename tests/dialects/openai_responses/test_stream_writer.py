@@ -474,7 +474,7 @@ HALF: list[ReplyEvent] = [ReplyStarted(id="resp_1"), BlockOpened(0, Text(text=""
         ("quota", "insufficient_quota"),
         ("billing", "insufficient_quota"),
         ("context_overflow", "context_length_exceeded"),
-        ("overloaded", "server_is_overloaded"),
+        ("overloaded", "server_error"),
         ("server", "server_error"),
         ("timeout", "server_error"),
         ("invalid_request", "invalid_prompt"),
@@ -494,6 +494,16 @@ def test_a_failure_under_way_is_told_by_the_code_that_clients_act_on(kind: Failu
     assert item["status"] == "incomplete"
     assert "output_item.done" not in types(stream)
     assert stream.endswith(b"data: [DONE]\n\n")
+
+
+@pytest.mark.rule("H72", "P19")
+@pytest.mark.parametrize(
+    ("upstream", "told"), [("openai_responses", "server_is_overloaded"), ("", "server_error")]
+)
+def test_only_openais_own_overload_is_final_for_codex(upstream: str, told: str) -> None:
+    failure = Failure(kind="overloaded", message="Busy.", code="server_is_overloaded")
+    stream = write([*HALF, ReplyFailed("failed", failure)], Audience(upstream=upstream))
+    assert DIALECT.collect(stream)["error"] == {"code": told, "message": "Busy."}
 
 
 def test_codex_is_told_how_long_to_wait() -> None:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dragoman.dialects.anthropic.spelling import object_of, text_of
 from dragoman.dialects.base import Json
 from dragoman.dialects.headers import retry_headers
+from dragoman.dialects.validation import detail_text
 from dragoman.hub.errors import (
     KIND_OF_STATUS,
     STATUS_OF_KIND,
@@ -110,7 +111,7 @@ def failure_of(told: Json, *, status: int = 0, fallback: str = "the upstream rep
         text_of(inner.get("message"))
         or text_of(error)
         or text_of(told.get("message"))
-        or _detail(told.get("detail"))
+        or detail_text(told.get("detail"))
         or fallback
     )[:MESSAGE_LIMIT]
     return Failure(
@@ -131,13 +132,6 @@ def _kind(kind_name: str, code: str, message: str, status: int) -> FailureKind:
     if refused and (_OVERFLOW.search(message) or _OVERFLOW.search(code) or _OVERFLOW.search(kind_name)):
         return "context_overflow"
     return kind
-
-
-def _detail(detail: object) -> str:
-    """The `detail` of FastAPI servers: a text, or a list of what failed validation."""
-    if isinstance(detail, list):
-        return "; ".join(text_of(object_of(item).get("msg")) for item in detail[:10])
-    return text_of(detail)
 
 
 def _plain_message(body: bytes, status: int) -> str:

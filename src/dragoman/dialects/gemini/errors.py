@@ -11,6 +11,7 @@ import msgspec
 
 from dragoman.dialects.base import Json
 from dragoman.dialects.headers import retry_headers
+from dragoman.dialects.validation import detail_text
 from dragoman.hub.errors import DragomanError, Failure, FailureKind, kind_of_status
 from dragoman.wire.fields import decode
 
@@ -150,7 +151,7 @@ def failure_of(value: object, status: int = 0, body: bytes = b"") -> Failure:
 
 
 def _message(error: Json, outer: Json, inner: object, body: bytes) -> str:
-    for candidate in (error.get("message"), inner, outer.get("detail"), outer.get("message")):
+    for candidate in (error.get("message"), inner, detail_text(outer.get("detail")), outer.get("message")):
         if isinstance(candidate, str) and candidate.strip():
             return candidate
     text = body[:TEXT_LIMIT].decode("utf-8", "replace").strip()

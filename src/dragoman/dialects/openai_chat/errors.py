@@ -11,6 +11,7 @@ import msgspec
 
 from dragoman.dialects.base import Json
 from dragoman.dialects.headers import retry_headers
+from dragoman.dialects.validation import complaint
 from dragoman.hub.errors import Failure, FailureKind, kind_of_status
 
 MESSAGE_LIMIT = 2000
@@ -160,6 +161,8 @@ def _texts(value: object, depth: int = 0) -> Iterator[str]:
     elif isinstance(value, list):
         for item in value[:3]:
             yield from _texts(item, depth + 1)
+    elif isinstance(value, dict) and isinstance(value.get("loc"), list):
+        yield from filter(None, [complaint(value)])
     elif isinstance(value, dict):
         for key in MESSAGE_KEYS:
             yield from _texts(value.get(key), depth + 1)

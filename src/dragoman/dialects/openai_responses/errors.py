@@ -11,6 +11,7 @@ import msgspec
 
 from dragoman.dialects.base import Json
 from dragoman.dialects.headers import retry_headers
+from dragoman.dialects.validation import detail_text
 from dragoman.hub.errors import STATUS_OF_KIND, Failure, FailureKind, kind_of_status
 from dragoman.hub.events import FailedEnding
 
@@ -74,6 +75,24 @@ KIND_OF_CODE: dict[str, FailureKind] = {
 #: Types that are too general to overrule the status.
 VAGUE_TYPES = frozenset({"invalid_request_error", "invalid_request", "server_error", "api_error"})
 
+#: Further types that OpenAI itself uses, kept where the upstream told them.
+OWN_TYPES = frozenset(
+    {
+        "authentication_error",
+        "permission_error",
+        "rate_limit_error",
+        "tokens",
+        "requests",
+        "too_many_requests",
+        "insufficient_quota",
+        "usage_limit_reached",
+        "usage_not_included",
+        "service_unavailable_error",
+        "not_found",
+        "model_error",
+    }
+)
+
 #: The type and the code that clients of this dialect know each kind by.
 TYPE_OF_KIND: dict[FailureKind, tuple[str, str | None]] = {
     "invalid_request": ("invalid_request_error", None),
@@ -92,7 +111,8 @@ TYPE_OF_KIND: dict[FailureKind, tuple[str, str | None]] = {
     "cancelled": ("server_error", None),
 }
 
-#: The code of a reply that failed under way. Codex takes `invalid_prompt` as final and retries the unknown.
+#: The code of a reply that failed under way. Codex takes `invalid_prompt` and `server_is_overloaded` as final
+#: and retries the unknown; another vendor's overload is worth the retry.
 STREAM_CODE_OF_KIND: dict[FailureKind, str] = {
     "invalid_request": "invalid_prompt",
     "context_overflow": "context_length_exceeded",
@@ -105,7 +125,7 @@ STREAM_CODE_OF_KIND: dict[FailureKind, str] = {
     "rate_limit": "rate_limit_exceeded",
     "quota": "insufficient_quota",
     "server": "server_error",
-    "overloaded": "server_is_overloaded",
+    "overloaded": "server_error",
     "timeout": "server_error",
     "cancelled": "cancelled",
 }
@@ -198,8 +218,8 @@ def _error_in(body: bytes) -> object:
             return inner
         if isinstance(inner, str) and inner:
             return {**value, "message": inner}
-        if isinstance(inner, list) and inner and isinstance(inner[0], dict):
-            return {"message": _text(inner[0].get("msg")) or _text(inner[0].get("message"))}
+        if isinstance(inner, list) and inner:
+            return {"message": detail_text(inner)}
     return value
 
 
@@ -228,7 +248,7 @@ def _own_code(failure: Failure) -> str:
 
 def write_error(failure: Failure) -> Json:
     error_type, code = TYPE_OF_KIND[failure.kind]
-    if failure.raw_type not in VAGUE_TYPES and KIND_OF_CODE.get(failure.raw_type) == failure.kind:
+    if failure.raw_type in OWN_TYPES and KIND_OF_CODE[failure.raw_type] == failure.kind:
         error_type = failure.raw_type
     return {
         "error": {
@@ -240,12 +260,13 @@ def write_error(failure: Failure) -> Json:
     }
 
 
-def stream_error(failure: Failure, ending: FailedEnding) -> tuple[str, str]:
-    """The code and the message of a reply that failed under way."""
+def stream_error(failure: Failure, ending: FailedEnding, *, own: bool) -> tuple[str, str]:
+    """The code and the message of a reply that failed under way; `own`: at an upstream of this dialect."""
     if ending == "truncated":
         # Half an answer is worth another try, and Codex takes an overloaded server's word as final.
         return "server_error", failure.message
-    code = _own_code(failure) or STREAM_CODE_OF_KIND[failure.kind]
+    told = _own_code(failure) if own or failure.kind != "overloaded" else ""
+    code = told or STREAM_CODE_OF_KIND[failure.kind]
     message = failure.message
     if failure.kind == "rate_limit" and failure.retry_after is not None and retry_seconds(message) is None:
         wait = f"{failure.retry_after:.3f}".rstrip("0").rstrip(".")

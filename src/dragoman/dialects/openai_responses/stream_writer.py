@@ -149,7 +149,7 @@ class ResponsesStreamWriter:
         return said + self._lifecycle(f"response.{status}", ended) + write_frame(DONE)
 
     def _failed(self, event: ReplyFailed) -> bytes:
-        code, message = stream_error(event.failure, event.ending)
+        code, message = stream_error(event.failure, event.ending, own=self._own)
         said = b""
         error: Extras = {"code": code, "message": message, "param": event.failure.param or None}
         response = self._response
