@@ -163,3 +163,18 @@ def test_only_calls_that_are_being_answered_need_their_reasoning(last: str) -> N
     after, _ = fitted(asked, "anthropic", reasoning="budget", alternation=False)
     assert after.reasoning
     assert after.reasoning.mode == "on"
+
+
+@pytest.mark.rule("H10", "H11")
+@pytest.mark.parametrize(
+    ("wish", "path"),
+    [
+        (ReasoningWish(mode="adaptive", effort="max"), "where.effort"),
+        (ReasoningWish(mode="on", budget=60_000), "where.thinking"),
+    ],
+)
+def test_a_loss_of_effort_points_at_what_the_client_wrote(wish: ReasoningWish, path: str) -> None:
+    paths = {"reasoning": "where.thinking", "effort": "where.effort"}
+    asked = request(turn("user", "Hi"), reasoning=wish, paths=paths)
+    _, losses = fitted(asked, "openai_chat", efforts=("low", "high"))
+    assert [loss.partition(":")[0] for loss in losses] == [path]

@@ -76,12 +76,18 @@ def _clamped(effort: Effort, known: tuple[Effort, ...], request: Request, losses
     """`none` is a wish of its own: no amount of thinking is near it."""
     known = tuple(other for other in known if other != "none")
     if not known:
-        losses.add(request.path_of("reasoning"), "the target knows no efforts")
+        losses.add(_path_of_effort(request), "the target knows no efforts")
         return None
     clamped = nearest(effort, known)
     if clamped != effort:
-        losses.add(request.path_of("reasoning"), f"the target has no effort {effort!r}, {clamped!r} was sent")
+        losses.add(_path_of_effort(request), f"the target has no effort {effort!r}, {clamped!r} was sent")
     return clamped
+
+
+def _path_of_effort(request: Request) -> str:
+    """Where the client named the effort, if it did and has a place of its own for it."""
+    named = request.reasoning is not None and request.reasoning.effort is not None
+    return request.paths.get("effort" if named else "reasoning", request.path_of("reasoning"))
 
 
 def _with_known_effort(

@@ -433,6 +433,13 @@ def test_settings_are_read() -> None:
     assert request.path_of("stop") == "stop_sequences"
 
 
+@pytest.mark.rule("H10")
+def test_an_effort_is_pointed_at_where_it_stands() -> None:
+    thinking = read(thinking={"type": "adaptive"}, output_config={"effort": "max"})
+    assert (thinking.path_of("reasoning"), thinking.path_of("effort")) == ("thinking", "output_config.effort")
+    assert read(output_config={"effort": "max"}).path_of("reasoning") == "output_config.effort"
+
+
 @pytest.mark.rule("C23")
 def test_a_request_streams_only_if_it_says_so() -> None:
     assert [read().stream, read(stream=False).stream, read(stream=True).stream] == [False, False, True]

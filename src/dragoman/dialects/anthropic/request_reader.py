@@ -20,6 +20,7 @@ ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "system": "s
 PATHS = {
     "stop": "stop_sequences",
     "reasoning": "thinking",
+    "effort": "output_config.effort",
     "output": "output_config.format",
     "parallel_calls": "tool_choice.disable_parallel_tool_use",
     "user": "metadata.user_id",
@@ -47,7 +48,9 @@ def read_request(
     user, metadata = _read_metadata(fields)
     paths = PATHS
     if asked_format is not None and asked_format.form:
-        paths = {**PATHS, "output": asked_format.form}
+        paths = {**paths, "output": asked_format.form}
+    if wish is not None and wish.mode is None:
+        paths = {**paths, "reasoning": PATHS["effort"]}
     return Request(
         dialect=NAME,
         model=name,
