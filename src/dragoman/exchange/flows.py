@@ -7,7 +7,8 @@ way. What a flow gives out always ends between two events, so that something may
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
-from dragoman.dialects.base import Audience, Dialect, StreamReader
+from dragoman.dialects.base import Dialect, StreamReader
+from dragoman.exchange.tails import tail_of
 from dragoman.hub.events import ReplyEvent, ReplyFailed
 from dragoman.hub.tally import NOTED, Tally
 from dragoman.wire.sse import LIMIT, SseReader
@@ -145,6 +146,8 @@ class ForwardFlow:
         #: The beginning of an event. It grows in place, so that small pieces cost little.
         self._begun = bytearray()
         self._is_delta = _IS_DELTA[dialect.name]
+        self._tail = tail_of(dialect)
+        self._last = b""
         self.tally = Tally()
 
     @property
@@ -158,12 +161,15 @@ class ForwardFlow:
             for events in _slices(data):
                 if not (self.tally.spoke and self._is_delta(events)):
                     self._note(self._reader.feed(events))
+                    self._tail.note(events)
         else:
             self._note(self._reader.feed(data))
             out = self._whole_events(data)
+            self._tail.note(out)
+        self._last = out or self._last
         ending = self.tally.ending
         if isinstance(ending, ReplyFailed) and not was_ended and not self._is_told(out):
-            return out + self._tail(ending)
+            return out + self._ending(ending)
         return out
 
     def _whole_events(self, data: bytes) -> bytes:
@@ -191,13 +197,13 @@ class ForwardFlow:
         failed = next((event for event in events if isinstance(event, ReplyFailed)), None)
         if failed is None or self._is_told(rest):
             return rest
-        return self._tail(failed)
+        return self._ending(failed)
 
     def fail(self, failure: ReplyFailed) -> bytes:
         if self.ended:
             return b""
         self.tally.note(failure)
-        return self._tail(failure)
+        return self._ending(failure)
 
     def _note(self, events: list[ReplyEvent]) -> None:
         for event in events:
@@ -208,12 +214,9 @@ class ForwardFlow:
         """Whether the upstream itself says in these events that it failed."""
         return any(mark in out for mark in _ERROR_MARKS[self._dialect.name])
 
-    def _tail(self, failed: ReplyFailed) -> bytes:
+    def _ending(self, failed: ReplyFailed) -> bytes:
         """The ending alone, behind the events that were forwarded."""
-        writer = self._dialect.stream_writer(Audience(upstream=self._dialect.name))
-        if self.tally.started:
-            writer.write(self.tally.started)
-        return writer.write(failed)
+        return self._tail.write(failed, self.tally.started, self._last)
 
 
 class ArrayFlow:

@@ -1,0 +1,80 @@
+"""The ending that a forwarded stream gets when its upstream breaks off without one.
+
+It stands behind events that somebody else wrote, so it must agree with them.
+"""
+
+import re
+
+import msgspec
+
+from dragoman.dialects.base import Audience, Dialect
+from dragoman.hub.events import ReplyFailed, ReplyStarted
+from dragoman.wire.sse import SseReader, write_frame
+
+#: What is kept of finished items, in bytes.
+MAX_KEPT = 4 * 1024 * 1024
+
+_ITEM_DONE = "response.output_item.done"
+_SEQUENCE = re.compile(rb'"sequence_number": ?(\d{1,15})')
+
+
+class Tail:
+    """For dialects whose error needs to know nothing of what came before but the reply's identity."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+
+    def note(self, events: bytes) -> None:
+        """Events that are no deltas pass."""
+
+    def write(self, failed: ReplyFailed, started: ReplyStarted | None, last: bytes) -> bytes:
+        """The ending; `last` are the events before it."""
+        writer = self._dialect.stream_writer(Audience(upstream=self._dialect.name))
+        if started is not None:
+            writer.write(started)
+        return writer.write(failed)
+
+
+class ResponsesTail(Tail):
+    """Responses number their events, and the last one repeats every item that was finished."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        super().__init__(dialect)
+        self._kept: list[bytes] = []
+        self._size = 0
+
+    def note(self, events: bytes) -> None:
+        if _ITEM_DONE.encode() in events and self._size < MAX_KEPT:
+            self._kept.append(events)
+            self._size += len(events)
+
+    def write(self, failed: ReplyFailed, started: ReplyStarted | None, last: bytes) -> bytes:
+        numbers = _SEQUENCE.findall(last)
+        number = int(numbers[-1]) + 1 if numbers else 0
+        said: list[bytes] = []
+        for frame in SseReader().feed(super().write(failed, started, last)):
+            if not frame.event:
+                said.append(write_frame(frame.data))
+                continue
+            payload = msgspec.json.decode(frame.data)
+            payload["sequence_number"] = number
+            number += 1
+            if "response" in payload and frame.event != "response.created":
+                payload["response"]["output"] = self._items()
+            said.append(write_frame(msgspec.json.encode(payload), frame.event))
+        return b"".join(said)
+
+    def _items(self) -> list[object]:
+        items = []
+        for frame in SseReader().feed(b"".join(self._kept)):
+            try:
+                payload = msgspec.json.decode(frame.data) if frame.event == _ITEM_DONE else None
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(payload, dict) and isinstance(payload.get("item"), dict):
+                items.append(payload["item"])
+        return items
+
+
+def tail_of(dialect: Dialect) -> Tail:
+    return ResponsesTail(dialect) if dialect.name == "openai_responses" else Tail(dialect)
