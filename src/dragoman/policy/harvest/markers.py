@@ -9,7 +9,7 @@ from functools import lru_cache
 
 
 class Markers:
-    __slots__ = ("_firsts", "_longest", "_pattern", "_prefixes", "literals")
+    __slots__ = ("_firsts", "_longest", "_pattern", "_prefixes", "firsts", "literals")
 
     def __init__(self, literals: Iterable[str]) -> None:
         self.literals = tuple(dict.fromkeys(literals))
@@ -17,8 +17,9 @@ class Markers:
         self._pattern = re.compile(
             "|".join(map(re.escape, sorted(self.literals, key=len, reverse=True))) or r"(?!)"
         )
-        firsts = {literal[0] for literal in self.literals}
-        self._firsts = re.compile("[" + "".join(map(re.escape, sorted(firsts))) + "]" if firsts else r"(?!)")
+        #: The characters that begin a literal, as they stand in a pattern.
+        self.firsts = "".join(map(re.escape, sorted({literal[0] for literal in self.literals})))
+        self._firsts = re.compile(f"[{self.firsts}]" if self.firsts else r"(?!)")
         self._prefixes = frozenset(
             literal[:length] for literal in self.literals for length in range(1, len(literal))
         )
@@ -30,10 +31,6 @@ class Markers:
         """The literal that stands at this place."""
         found = self._pattern.match(text, at)
         return found[0] if found else ""
-
-    def may_begin(self, text: str) -> bool:
-        """Whether the text has a character that a literal begins with."""
-        return self._firsts.search(text) is not None
 
     def hold(self, text: str, start: int) -> int:
         """Where the longest end of the text begins that may become a literal; its length if there is none."""

@@ -4,12 +4,14 @@ Calls are looked for only if tools were declared. Several formats may share a ma
 on, and the first to be satisfied wins.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from dragoman.policy.harvest.format import Context, Format, Opener, Place, Reasoning, Section
 from dragoman.policy.harvest.markers import Markers
+from dragoman.policy.harvest.prose import TELLING
 from dragoman.policy.harvest.reasoning import reasoning_openers, section_of
 from dragoman.policy.harvest.registry import AUTO, FORMATS
 from dragoman.policy.records import DeclaredTool
@@ -26,7 +28,7 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
 class Openers:
     """Candidates by their marker."""
 
-    __slots__ = ("by_marker", "markers")
+    __slots__ = ("by_marker", "markers", "stops")
 
     def __init__(self, candidates: Iterable[Candidate]) -> None:
         self.by_marker: dict[str, tuple[Candidate, ...]] = {}
@@ -34,6 +36,8 @@ class Openers:
             marker = candidate.opener.marker
             self.by_marker[marker] = (*self.by_marker.get(marker, ()), candidate)
         self.markers = Markers(self.by_marker)
+        #: Every character that may begin a marker, or change whether one counts.
+        self.stops = re.compile(f"[{self.markers.firsts}{TELLING}]")
 
     def __bool__(self) -> bool:
         return bool(self.by_marker)

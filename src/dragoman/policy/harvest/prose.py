@@ -6,7 +6,9 @@ answer counts: code that is open is code until its line ends.
 
 import re
 
-_SPECIAL = re.compile(r"[\r\n]|`+|~+|[\"“”>]")
+#: The characters that tell quoted from unquoted, as they stand in a pattern.
+TELLING = r"\r\n`~\"“”>"
+_SPECIAL = re.compile(rf"`+|~+|[{TELLING}]")
 #: What may stand before a fence on its line, besides blanks: the mark of a list item.
 _BEYOND_LINE_START = re.compile(r"[^\s*+\-\d.)]")
 _NOT_BLANK = re.compile(r"\S")
@@ -60,6 +62,13 @@ class Prose:
         """Something else came between; what follows begins a line."""
         self._end_line()
         self._tail = "\n\n"
+
+    def flows(self, text: str) -> bool:
+        """Whether a text without telling characters changes nothing but what came last; if so it has."""
+        if self._line_start or self._closing or self._run is not None:
+            return False
+        self._tail = text[-2:] if len(text) > 1 else (self._tail + text)[-2:]
+        return True
 
     def advance(self, text: str, start: int, end: int) -> None:
         position = start

@@ -45,6 +45,9 @@ class Scanner:
         self._pieces = Pieces()
         self._prose = Prose()
         self._anywhere = plan.anywhere
+        #: Whether nothing waits, and the characters with which something could begin to.
+        self._clear = False
+        self._stops = plan.anywhere.stops
         #: Blanks that wait, and whether blanks that come now are layout.
         self._layout: list[str] = []
         self._skip = False
@@ -63,9 +66,11 @@ class Scanner:
         """Whether it matters how the text ends."""
         return self._mode in (_Mode.BODY, _Mode.DOUBT)
 
+    def passes(self, text: str) -> bool:
+        """Whether this is nothing but words, as most text is; if so it is dealt with, and need not be fed."""
+        return self._clear and not self._stops.search(text) and self._prose.flows(text)
+
     def feed(self, text: str) -> list[Piece]:
-        if self._passes(text):
-            return [Words(text)]
         self._source.extend(text, self._body.save() if self._body else self._at)
         self._run()
         return self._pieces.take()
@@ -94,21 +99,11 @@ class Scanner:
         self._pieces.add(ThoughtsEnd())
         return self._pieces.take()
 
-    def _passes(self, text: str) -> bool:
-        """Whether nothing waits and nothing in this text could: the common case, and a quick one."""
-        if self._mode is not _Mode.WORDS or self._layout or self._skip or self._at != self._source.end:
-            return False
-        if not text or text[-1] in "\r\n" or self._anywhere.markers.may_begin(text):
-            return False
-        self._prose.advance(text, 0, len(text))
-        self._at += len(text)
-        self._source.extend("", self._source.end)
-        self._source.base = self._at
-        return True
-
     def _run(self) -> None:
         while _STEPS[self._mode](self):
             pass
+        waits = self._layout or self._skip or self._at != self._source.end
+        self._clear = self._mode is _Mode.WORDS and not waits
 
     def _start(self) -> bool:
         source = self._source
@@ -283,6 +278,7 @@ class Scanner:
         if new:
             known = [each for candidates in self._anywhere.by_marker.values() for each in candidates]
             self._anywhere = Openers([*known, *map(_layout, new)])
+            self._stops = self._anywhere.stops
 
     def _enter(self, section: Section) -> None:
         self._layout = []

@@ -112,12 +112,9 @@ class HarvestStage:
             return self._renumbered(event)
         if self._over:
             return self._words(watched, event.text)
-        pieces = watched.scanner.feed(event.text)
-        if len(pieces) == 1 and watched.number == event.index and not watched.thinking:
-            only = pieces[0]
-            if type(only) is Words and only.text == event.text:
-                return [event]
-        return self._give(watched, pieces)
+        if watched.scanner.passes(event.text):
+            return [event] if watched.number == event.index else self._words(watched, event.text)
+        return self._give(watched, watched.scanner.feed(event.text))
 
     def _opened(self, event: BlockOpened) -> list[ReplyEvent]:
         block = event.block

@@ -12,7 +12,7 @@ import msgspec
 from dragoman.policy.harvest.cursor import Call, Cursor, Step
 from dragoman.policy.harvest.format import Calls, Context, Reading
 from dragoman.policy.harvest.json_text import json_object, json_string
-from dragoman.policy.harvest.schemas import is_json, member_schema, typed
+from dragoman.policy.harvest.schemas import is_json, member_schema, properties_of, typed
 from dragoman.policy.records import DeclaredTool
 
 #: Where the type of a value comes from: the schema, or the tag, which calls it text or JSON.
@@ -149,15 +149,9 @@ def _read_value(
 
 
 def _is_next_parameter(cursor: Cursor, grammar: Parameter, tool: DeclaredTool) -> Step[bool]:
-    """Whether a parameter that the tool knows begins here, or any at all where it does not tell."""
-    known = [key for key in _known_keys(tool) if len(key) <= _KEY_LIMIT]
-    options = [key + named for key in known for named in grammar.named]
-    return bool(options) and bool((yield from cursor.ahead(*options)))
-
-
-def _known_keys(tool: DeclaredTool) -> list[str]:
-    found = tool.schema.get("properties") if tool.schema else None
-    return [key for key in found if isinstance(key, str)] if isinstance(found, dict) else []
+    """Whether a parameter that the tool knows begins here. Others are data that looks alike."""
+    options = [key + named for key in properties_of(tool.schema) for named in grammar.named]
+    return bool((yield from cursor.ahead(*options)))
 
 
 def _inner(text: str, grammar: Parameter) -> str:

@@ -29,17 +29,12 @@ def read(cursor: Cursor, context: Context) -> Reading:
 
 def read_unwrapped(cursor: Cursor, context: Context) -> Reading:
     """One function; the wrapper's end may be there though its beginning is not."""
-    yield from cursor.blanks()
-    if not (yield from cursor.ahead("<")):
-        call = yield from read_invocation(cursor, context, FUNCTION)
-    else:
-        call = None
+    call = yield from read_invocation(cursor, context, FUNCTION)
     if call is None:
         return None
-    yield call
     yield from cursor.blanks()
     yield from cursor.literal(CLOSER)
-    return Calls()
+    return Calls((call,))
 
 
 QWEN3_CODER = Format(

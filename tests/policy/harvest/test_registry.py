@@ -1,0 +1,42 @@
+"""Every format is documented and has cases of every kind."""
+
+from pathlib import Path
+
+import pytest
+
+from dragoman.policy.harvest import AUTO, FORMATS
+from dragoman.policy.harvest.format import Format
+from tests.policy.harvest.case_file import cases
+
+DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "harvest.md"
+KINDS = {name: {case.kind for case in cases() if case.family == name} for name in (*FORMATS, AUTO)}
+
+
+@pytest.mark.parametrize("name", sorted(FORMATS))
+def test_a_family_has_cases(name: str) -> None:
+    assert KINDS[name]
+    if FORMATS[name].reasoning:
+        shared = [other for other in FORMATS.values() if other.reasoning == FORMATS[name].reasoning]
+        assert any("thought" in KINDS[other.name] or "one" in KINDS[other.name] for other in shared)
+
+
+def is_alike(one: Format, other: Format) -> bool:
+    return {(o.marker, o.read) for o in one.openers} == {(o.marker, o.read) for o in other.openers}
+
+
+@pytest.mark.parametrize("name", sorted(name for name, each in FORMATS.items() if each.openers))
+def test_a_format_has_cases_of_one_call_of_many_and_of_what_looks_alike(name: str) -> None:
+    """Families that differ only in how they think share them."""
+    kinds = set().union(*(KINDS[each.name] for each in FORMATS.values() if is_alike(each, FORMATS[name])))
+    assert {"one", "many", "none"} <= kinds
+
+
+def test_a_format_without_a_marker_is_believed_only_before_any_words() -> None:
+    for each in FORMATS.values():
+        for opener in each.openers:
+            assert (opener.safety == "C") <= (opener.place.name == "OPENING")
+
+
+@pytest.mark.parametrize("name", sorted((*FORMATS, AUTO)))
+def test_a_family_is_documented(name: str) -> None:
+    assert f"`{name}`" in DOCUMENT.read_text(encoding="utf-8")
