@@ -114,3 +114,17 @@ def test_at_home_an_image_moves_behind_the_results_of_its_own_turn() -> None:
     assert shape(after.turns) == [
         ["user", "result 1: [image: see the next message]", "The image that call 1 returned:", "Media", "So?"]
     ]
+
+
+@pytest.mark.rule("H45")
+def test_a_title_comes_before_its_document_where_documents_have_none() -> None:
+    document = Media(kind="document", media_type="application/pdf", data="AAAA", title="Report")
+    asked = request(turn("user", document), turn("assistant", call("1")), turn("tool", result("1", document)))
+    after, losses = fitted(asked, "gemini")
+    bare = Media(kind="document", media_type="application/pdf", data="AAAA")
+    answer = after.turns[2].blocks[0]
+    assert after.turns[0].blocks == (Text(text="Report"), bare)
+    assert isinstance(answer, ToolResult)
+    assert answer.content == (Text(text="Report"), bare)
+    assert losses == []
+    assert fitted(asked, "gemini", media_titles=True)[0].turns[0].blocks == (document,)

@@ -30,6 +30,7 @@ ABOUT: dict[str, str] = {
     "video": "The model sees films.",
     "media_in_results": "Pictures and documents may stand in tool results.",
     "media_in_answers": "They may stand in the assistant's own turns.",
+    "media_titles": "They may have a title.",
     "refusals": "The history tells a refusal apart from text.",
     # Tools.
     "custom_tools": "Tools whose input is free text are understood.",

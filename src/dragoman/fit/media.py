@@ -24,7 +24,7 @@ def media(request: Request, target: Target, losses: Losses) -> Request:
     }
     foreign = is_foreign(request, target)
 
-    def change(block: AnyBlock, turn: Turn) -> AnyBlock:
+    def change(block: AnyBlock, turn: Turn) -> AnyBlock | tuple[AnyBlock, ...]:
         if type(block) is not Media:
             return block
         if not taken[block.kind]:
@@ -37,6 +37,8 @@ def media(request: Request, target: Target, losses: Losses) -> Request:
             reason = "the address means something to one vendor only"
         elif turn.role == "assistant" and not target.media_in_answers:
             reason = f"the target takes no {block.kind} in the assistant's turns"
+        elif block.title and not target.media_titles:
+            return (Text(text=block.title, at=block.at), replace(block, title=""))
         else:
             return block
         losses.add(block.at, reason)

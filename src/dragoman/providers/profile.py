@@ -56,6 +56,8 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     media_in_results: bool = True
     #: They may stand in the assistant's own turns.
     media_in_answers: bool = True
+    #: They may have a title.
+    media_titles: bool = True
     #: A refusal is told apart from text in the history.
     refusals: bool = True
 
@@ -162,6 +164,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     video: bool | None = None
     media_in_results: bool | None = None
     media_in_answers: bool | None = None
+    media_titles: bool | None = None
     refusals: bool | None = None
     custom_tools: bool | None = None
     namespaces: bool | None = None
@@ -320,6 +323,8 @@ DIALECT_FACTS: Mapping[str, Mapping[str, object]] = {
         "service_tiers": frozenset({"auto", "default", "flex", "scale", "priority", "fast", "ultrafast"}),
     },
     "gemini": {
+        # Vertex has a place for them, the Gemini API refuses it.
+        "media_titles": False,
         "refusals": False,
         "custom_tools": False,
         "namespaces": False,

@@ -330,6 +330,25 @@ def test_a_search_is_told_by_its_query_and_its_citations() -> None:
     }
 
 
+@pytest.mark.rule("H28")
+@pytest.mark.parametrize(
+    ("block", "losses"),
+    [
+        (HostedCall(id="s1", tool="web_search", arguments='{"query": "tower"}'), 0),
+        (HostedCall(id="s1", tool="web_search", arguments='{"url": "https://example.org"}'), 1),
+        (HostedResult(call_id="s1", tool="web_search", text="found"), 1),
+        (HostedCall(id="s1", tool="web_fetch", arguments="{}"), 1),
+        (HostedResult(call_id="s1", tool="web_fetch", text="found"), 1),
+    ],
+)
+def test_what_another_vendors_tool_did_is_a_loss_where_gemini_has_no_place_for_it(
+    block: AnyBlock, losses: int
+) -> None:
+    audience = Audience(upstream="anthropic", losses=Losses())
+    said(block, Text(text="So."), audience=audience)
+    assert len(audience.losses) == losses
+
+
 @pytest.mark.rule("H48")
 def test_citations_count_from_the_start_of_the_text_that_the_client_joins() -> None:
     stream = said(

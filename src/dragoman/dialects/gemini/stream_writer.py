@@ -168,11 +168,15 @@ class GeminiStreamWriter:
         self._visible = True
 
     def _search(self, block: HostedCall | HostedResult) -> bytes:
-        """Gemini tells a search by its queries, and what it gave by the citations."""
+        """Gemini tells a search by its queries, and what it gave by the citations alone."""
         arguments = parse_object(block.arguments) if isinstance(block, HostedCall) else None
         query = arguments.get("query") if arguments else None
         if isinstance(query, str):
             self._grounding.asked(query)
+        else:
+            self._audience.losses.add(
+                block.at, "Gemini tells of a search only what was asked and what is cited"
+            )
         return b""
 
     def _text(self, event: TextDelta) -> bytes:
