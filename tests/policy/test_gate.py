@@ -24,6 +24,7 @@ from dragoman.policy.gate import DONE, TRUNCATED, UNREPAIRABLE, GateStage
 from dragoman.policy.records import DeclaredTool
 from dragoman.policy.repair import Repaired, repair
 from dragoman.policy.settings import read_governance
+from dragoman.policy.watching import WatchedArguments
 from dragoman.wire.partial_json import parse_object
 from tests.dialects.strategies import argument_texts, json_objects, replies
 from tests.fit.reply.running import block, calls_in, recut, reply_of, through
@@ -114,10 +115,12 @@ def test_text_is_never_delayed(mode: str) -> None:
 def test_in_auto_sound_arguments_stream() -> None:
     stage = gate(mode="auto")
     stage.feed(BlockOpened(0, ToolCall(id="1", name="any")))
-    pieces = ['{"co', 'mmand":"', "ls -la", " /some/where", '"}']
-    assert [stage.feed(ArgumentsDelta(0, piece)) for piece in pieces] == [
-        [ArgumentsDelta(0, piece)] for piece in pieces
-    ]
+    assert stage.feed(ArgumentsDelta(0, '{"co')) == []
+    assert stage.feed(ArgumentsDelta(0, 'mmand":"')) == [ArgumentsDelta(0, '{"command":"')]
+    for piece in ("ls -la", " /some/where", '"'):
+        assert stage.feed(ArgumentsDelta(0, piece)) == [ArgumentsDelta(0, piece)]
+    assert stage.feed(ArgumentsDelta(0, "}")) == []
+    assert stage.feed(BlockClosed(0)) == [ArgumentsDelta(0, "}"), BlockClosed(0)]
 
 
 @pytest.mark.rule("C16")
@@ -125,13 +128,18 @@ def test_in_auto_sound_arguments_stream() -> None:
     ("pieces", "sent"),
     [
         (["{", "'a'"], ""),
-        (["{", " ", '"a"'], '{ "a"'),
+        (["{", " ", '"a"', ":"], '{ "a":'),
+        (['{"a', ': "x"'], ""),
+        (['{"x":"y","a', '"', " x"], '{"x":"y"'),
+        (['{"x":"y",', '"a\\"b', "c"], '{"x":"y"'),
         (['{"a":1', ",", "}"], '{"a":'),
         (['{"a":"x"', ",", "}"], '{"a":"x"'),
         (['{"a":tr', "y}"], '{"a":'),
         (['{"a":"\\', "q"], '{"a":"'),
         (['{"a":"\\ud83d', "x"], '{"a":"'),
         (['{"a":"\\u00', "e9"], '{"a":"\\u00e9'),
+        (['{"a":1}', ', "b'], '{"a":'),
+        (['{"a":{}', "}", " "], '{"a":{}'),
         (["[", "1]"], ""),
         (['"', "x"], ""),
     ],
@@ -299,6 +307,19 @@ def test_the_outcome_does_not_depend_on_cuts(data: st.DataObject, mode: str) -> 
     events = data.draw(replies())
     again = data.draw(recut(events))
     assert fold(through([gate(mode=mode)], events)) == fold(through([gate(mode=mode)], again))
+
+
+@given(text=st.text(alphabet="{}[]\",:\\ \n1atn'", max_size=40), data=st.data())
+@settings(max_examples=200)
+def test_what_auto_lets_go_does_not_depend_on_cuts(text: str, data: st.DataObject) -> None:
+    text = "{" + text
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=6)))
+    pieces = [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
+    whole, cut = WatchedArguments(), WatchedArguments()
+    sent = whole.add(text)
+    assert "".join(cut.add(piece) for piece in pieces) == sent
+    assert text.startswith(sent)
+    assert (whole.rest, whole.is_sound, whole.is_held) == (cut.rest, cut.is_sound, cut.is_held)
 
 
 @given(events=replies(failing=False), mode=st.sampled_from(MODES))

@@ -218,8 +218,6 @@ class GateStage:
             return None
         prefix = JsonPrefix()
         prefix.feed(raw[: call.arguments.sent])
-        if prefix.complete:
-            return ""
         if prefix.closing().startswith('"') and not prefix.closing().startswith('":'):
             # Half a value went out. Closing it would make it a whole one, and it might be a command.
             return None

@@ -1,8 +1,9 @@
 """One call's arguments at the gate: what has come, and how much of it may go out already.
 
 `HeldArguments` let nothing go. `WatchedArguments` let go what is surely the beginning of one strict JSON
-object, but never a part that might have to be mended: no comma, number or word before what follows it, no
-unfinished escape, and no lone opening bracket, so that what deviates at its first key can be mended freely.
+object, but never a part that might have to be mended: no comma, number or word before what follows it, no key
+before its colon, no unfinished escape, neither the first bracket nor the last. What deviates there can still
+be mended freely.
 """
 
 import re
@@ -19,6 +20,9 @@ _WHOLE = re.compile(
 _ESCAPE = re.compile(r"\\.", re.DOTALL)
 #: Outside strings: what is not let go before something else follows it.
 _UNSETTLED = "+-.0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ, \t\r\n"
+
+#: A longer key is let go as it comes.
+MAX_KEY = 4096
 
 
 class HeldArguments:
@@ -56,15 +60,16 @@ class HeldArguments:
 
 
 class WatchedArguments(HeldArguments):
-    __slots__ = ("_has_deviated", "_in_string", "_prefix", "_tail")
+    __slots__ = ("_has_deviated", "_in_string", "_prefix", "_tail", "_tail_in_string")
 
     def __init__(self) -> None:
         super().__init__()
         self._prefix = JsonPrefix()
         self._has_deviated = False
         self._in_string = False
-        #: What came but is not settled: pieces, because it can be long.
+        #: What came but is not settled: pieces, because it can be long; and whether it begins in a string.
         self._tail: list[str] = []
+        self._tail_in_string = False
 
     def add(self, text: str) -> str:
         self._pieces.append(text)
@@ -95,17 +100,41 @@ class WatchedArguments(HeldArguments):
             return self._settled_with_quotes(text)
         if self._in_string:
             return text
-        return self._settled_to(text, len(text.rstrip(_UNSETTLED)))
+        return self._settled_to(text, self._settled_length(text))
+
+    def _settled_length(self, text: str) -> int:
+        """How much of a text that ends outside strings is settled."""
+        settled = text.rstrip(_UNSETTLED)
+        if self._prefix.complete:
+            # Models go on behind the last bracket, so it has to wait as well.
+            settled = settled[:-1].rstrip(_UNSETTLED)
+        return len(settled)
 
     def _settled_with_quotes(self, text: str) -> str:
         if self._in_string and self._tail:
-            # The beginning of an escape, a few characters at most.
+            # A key, or the beginning of an escape: not much in either case.
             text, self._tail = "".join(self._tail) + text, []
-        self._in_string ^= bool(_ESCAPE.sub("", text).count('"') & 1)
-        if not self._in_string:
-            return self._settled_to(text, len(text.rstrip(_UNSETTLED)))
-        whole = _WHOLE.match(text)
-        return self._settled_to(text, whole.end() if whole else 0)
+            self._in_string = self._tail_in_string
+        masked = _ESCAPE.sub("__", text)
+        self._in_string ^= bool(masked.count('"') & 1)
+        end = self._before_key(masked)
+        if end is None and self._in_string:
+            whole = _WHOLE.match(text)
+            self._tail_in_string = True
+            return self._settled_to(text, whole.end() if whole else 0)
+        self._tail_in_string = False
+        return self._settled_to(text, self._settled_length(text[:end]))
+
+    def _before_key(self, masked: str) -> int | None:
+        """Where a key begins that has no colon behind it yet; None if there is none, or it is endless."""
+        if '"' not in masked:
+            return None
+        closing = self._prefix.closing()
+        if not (":null" in closing if self._in_string else closing.startswith(":")):
+            return None
+        ends = len(masked) if self._in_string else masked.rfind('"')
+        begins = masked.rfind('"', 0, ends)
+        return begins if begins >= 0 and len(masked) - begins <= MAX_KEY else None
 
     def _settled_to(self, text: str, end: int) -> str:
         if end == 0:
