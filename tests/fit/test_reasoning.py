@@ -78,6 +78,13 @@ def test_an_effort_that_the_target_does_not_know_becomes_the_nearest(effort: Eff
 
 
 @pytest.mark.rule("H11")
+def test_the_lowest_effort_of_a_model_that_adapts_is_minimal_enough() -> None:
+    after, losses = fitted(wishing(ReasoningWish(effort="minimal")), "anthropic")
+    assert after.reasoning == ReasoningWish(mode="adaptive", effort="low")
+    assert losses == []
+
+
+@pytest.mark.rule("H11")
 def test_a_model_that_cannot_stop_thinking_thinks_as_little_as_it_can() -> None:
     after, losses = fitted(wishing(OFF), "openai_responses", efforts=("low", "high"))
     assert after.reasoning == ReasoningWish(effort="low")

@@ -257,3 +257,14 @@ def test_an_envelope_without_items_leaves_plain_thought() -> None:
     assert turn.blocks == (
         Reasoning(parts=("said",), raw=True, at="messages[0].reasoning_content", form="reasoning_content"),
     )
+
+
+def test_a_summary_and_what_it_sums_up_reach_a_client_of_this_dialect_as_two_entries() -> None:
+    entries = [{"type": "reasoning.summary", "summary": "why"}, {"type": "reasoning.encrypted", "data": "e"}]
+    events = events_of(chunk({"reasoning_details": entries}), chunk({"content": "So."}), finish(), DONE)
+    stream = written(events, Audience(upstream="openai_chat", ids=Ids("t")))
+    told = [
+        {name: entry[name] for name in entry if name != "index"}
+        for entry in list_of(message_of(stream)["reasoning_details"])
+    ]
+    assert told == entries
