@@ -1,9 +1,9 @@
 """Reading text that is still arriving by plain top-down code: a reader waits by yielding.
 
 A reader is a generator over a `Cursor`. It yields None to wait for more text and returns an outcome, or None
-if the text is not what it reads. Behind a marker that is proof enough it may also yield calls, each when it is
-complete. What it decides depends on the text alone, never on how that was cut. Text is consumed as it comes, so
-that what waits is never longer than a literal's beginning and the work is linear.
+if the text is not what it reads. Behind a marker that is proof enough it may also yield calls, one by one.
+What it decides depends on the text alone, never on how that was cut. Text is consumed as it comes, so that
+what waits is never longer than a literal's beginning and the work is linear.
 """
 
 import re
