@@ -2,8 +2,14 @@
 
 import re
 from collections.abc import Iterator
+from typing import Final
 
 from dragoman.policy.repair.steps import COMMENTS, CONTROL_CHARACTERS, WRAPPING
+
+Place = str
+OUTSIDE: Final = "outside every bracket"
+BEFORE: Final = "before a key or a value"
+BEHIND: Final = "behind a value"
 
 SPACE = re.compile(r"[ \t\n\r]*+")
 FENCE = re.compile(r"```[\w+-]{0,20}[ \t]*+|~~~[\w+-]{0,20}[ \t]*+")
@@ -25,41 +31,47 @@ def space_end(text: str, position: int) -> int:
     return found.end() if found else position
 
 
-def _blank_at(text: str, position: int, *, within: bool) -> tuple[int, str, str] | None:
+def _blank_at(text: str, position: int, place: Place) -> tuple[int, str, str] | None:
     """Where the blank ends that begins here, what to put in its place, and what it was; None if none is."""
     if found := _BYTE_ORDER_MARKS.match(text, position):
         return found.end(), "", WRAPPING
     if found := _ODD_SPACE.match(text, position):
         return found.end(), " ", CONTROL_CHARACTERS
-    if found := MARKER.match(text, position):
+    if place is not BEFORE and (found := MARKER.match(text, position) or FENCE.match(text, position)):
         return found.end(), "", WRAPPING
+    stop = _comment_end(text, position, place)
+    return None if stop < 0 else (stop, " ", COMMENTS)
+
+
+def _comment_end(text: str, position: int, place: Place) -> int:
+    """Where the comment ends that begins here; -1 if none does, or if it may have swallowed what follows."""
     if text.startswith("/*", position):
-        stop = text.find("*/", position + 2)
-        return None if stop < 0 else (stop + 2, " ", COMMENTS)
-    if found := _LINE_COMMENT.match(text, position):
-        # Without a line break it may have swallowed what follows.
-        return None if within and found.end() == len(text) else (found.end(), "", COMMENTS)
-    if not within and (found := FENCE.match(text, position)):
-        return found.end(), "", WRAPPING
-    return None
+        stop = text.find("*/", position + 2) + 2
+        is_whole = stop > 1
+    else:
+        found = _LINE_COMMENT.match(text, position)
+        stop = found.end() if found else -1
+        is_whole = place is OUTSIDE or stop < len(text)
+    # Half a pair of quotes belongs to a string that went wrong.
+    return stop if is_whole and stop > 0 and text.count('"', position, stop) % 2 == 0 else -1
 
 
-def blanks_from(text: str, position: int, *, within: bool) -> Iterator[tuple[int, int, str, str]]:
+def blanks_from(text: str, position: int, place: Place) -> Iterator[tuple[int, int, str, str]]:
     """The blanks in a row that begin here: where each begins and ends, its replacement, and what it is.
 
     White space of JSON's own stands between them and counts for nothing.
     """
     position = space_end(text, position)
-    while position < len(text) and (found := _blank_at(text, position, within=within)):
+    while position < len(text) and (found := _blank_at(text, position, place)):
         stop, replacement, step = found
         yield position, stop, replacement, step
         position = space_end(text, stop)
 
 
-def blanks_end(text: str, position: int, steps: set[str], *, within: bool) -> int:
+def blanks_end(text: str, position: int, place: Place, steps: set[str]) -> int:
     """Where the blanks in a row that begin here end, and the white space behind them; adds what they are."""
     end = position
-    for blank in blanks_from(text, position, within=within):
+    for blank in blanks_from(text, position, place):
         end = blank[1]
         steps.add(blank[3])
     return space_end(text, end)

@@ -27,7 +27,7 @@ _FOLLOWING = {
 }
 _FOLLOWS = {place: re.compile(pattern) for place, pattern in _FOLLOWING.items()}
 _MEMBER_FOLLOWS = re.compile(rf"[}}\]]\s*+,\s*+(?:{QUOTED_NAME}|{NAME}){SEPARATES}")
-_CLOSING_TAIL = re.compile(r"[}\]\s]++\Z")
+_CLOSING_TAIL = re.compile(r"\s*+[}\]][}\]\s]*+\Z")
 #: How far from the end of a text its closing brackets are looked for.
 _TAIL_REACH = 1000
 _MARKER_REACH = 100
@@ -78,8 +78,19 @@ def unfinished(text: str, position: int, opener: str, brackets: Sequence[str]) -
     body = text[position : tail.start()]
     if "".join(tail[0].split()) != "".join([CLOSERS[bracket] for bracket in reversed(brackets)]):
         return body, -1
-    # A quote that is escaped right before the structure ends was meant to end the string.
-    return body.removesuffix(opener) if body.endswith("\\" + opener) else body, tail.start()
+    # A quote that is escaped right before the structure ends was meant to end the string, unless it is the
+    # second of two.
+    escaped = "\\" + opener
+    if body.endswith(escaped) and body.count(escaped) % 2:
+        body = body[:-1]
+    return body, -1 if _ends_in_doubt(body, opener) else tail.start()
+
+
+def _ends_in_doubt(body: str, opener: str) -> bool:
+    """Whether the last character rather belongs to the structure than to the string."""
+    last = body[-1:]
+    is_other_quote = last in CLOSING_QUOTES and last not in CLOSING_QUOTES[opener]
+    return last in (",", ":") or (is_other_quote and body.count(last) % 2 == 1)
 
 
 def _without_marker(text: str, position: int) -> int:
@@ -110,7 +121,9 @@ def _scanner(closers: str, place: str) -> re.Pattern[str]:
 @cache
 def _pairs(closers: str) -> re.Pattern[str]:
     plain = rf"[^{closers}\\]*+(?:\\.[^{closers}\\]*+)*+"
-    return re.compile(rf"{plain}(?:[{closers}](?![\s,:]){plain}[{closers}]{plain})*+", re.DOTALL)
+    return re.compile(
+        rf"{plain}(?:[{closers}](?![\s,:]|[{closers}]\w){plain}[{closers}]{plain})*+", re.DOTALL
+    )
 
 
 @cache

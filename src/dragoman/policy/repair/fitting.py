@@ -112,12 +112,10 @@ def _typed(members: Members, properties: dict[str, object], steps: set[str]) -> 
 
 def _unquoted(value: bytes, types: frozenset[str]) -> str | None:
     """What a string holds, where the schema wants no string but just such a value."""
-    text = decode(value) if value.startswith(b'"') else None
-    if not isinstance(text, str):
+    if not value.startswith(b'"'):
         return None
-    word = text.strip()
-    if word in LITERALS_BY_WORD or read_number(word):
-        word = LITERALS_BY_WORD.get(word) or read_number(word) or ""
+    text = msgspec.json.decode(value, type=str).strip()
+    word = LITERALS_BY_WORD.get(text) or read_number(text) or text
     try:
         kind = TYPE_NAMES[type(decode(word))]
     except DragomanError:

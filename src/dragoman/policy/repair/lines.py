@@ -7,7 +7,7 @@ have been meant.
 import re
 
 from dragoman.policy.repair.scalars import read_word
-from dragoman.policy.repair.schema import allows, properties_of, types_of
+from dragoman.policy.repair.schema import properties_of, types_of
 from dragoman.policy.repair.strings import CLOSING_QUOTES, body_end, written
 from dragoman.wire.fields import encode
 
@@ -39,6 +39,4 @@ def _value(text: str, types: frozenset[str]) -> str | None:
         return written(text[1:end], text[0], set()) if end == len(text) - 1 else None
     if types == {"string"}:
         return encode(text).decode()
-    if text[0] in "{[" or not allows(types, "string"):
-        return read_word(text, types - {"string"}, set()) if text[0] not in "{[" else None
-    return read_word(text, types, set())
+    return None if text[0] in "{[" else read_word(text, types, set())

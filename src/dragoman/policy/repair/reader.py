@@ -13,7 +13,7 @@ from collections.abc import Callable
 import msgspec
 
 from dragoman.policy.repair import endings
-from dragoman.policy.repair.blanks import FENCE, blanks_end, blanks_from, space_end
+from dragoman.policy.repair.blanks import BEFORE, BEHIND, blanks_end, blanks_from, space_end
 from dragoman.policy.repair.edits import Edits, Unreadable
 from dragoman.policy.repair.grammar import (
     AFTER,
@@ -47,17 +47,20 @@ from dragoman.policy.repair.steps import (
     BARE_VALUES,
     BRACKETS,
     COMMAS,
+    COMMENTS,
     INNER_QUOTES,
     OMITTED_VALUES,
     QUOTES,
     SEPARATORS,
     SURPLUS_CLOSERS,
     UNFINISHED_STRING,
-    WRAPPING,
 )
 from dragoman.policy.repair.strings import CLOSING_QUOTES, TRIPLE_QUOTES, body_end, written
 from dragoman.wire.fields import encode
 from dragoman.wire.json_grammar import CLOSERS
+
+#: Liberties after which a string without an end is rather a sign that they were wrong.
+DOUBTFUL = frozenset((COMMAS, COMMENTS, SEPARATORS, SURPLUS_CLOSERS, BARE_VALUES))
 
 
 class Reading(msgspec.Struct, frozen=True):
@@ -102,8 +105,8 @@ class Reader:
 
     def _skip(self, position: int) -> int:
         end = position
-        within = bool(self._nesting.brackets)
-        for start, end, replacement, step in blanks_from(self._text, position, within=within):
+        place = BEHIND if self._state is AFTER else BEFORE
+        for start, end, replacement, step in blanks_from(self._text, position, place):
             self._edits.replace(start, end, replacement, step)
         return space_end(self._text, end)
 
@@ -188,9 +191,6 @@ class Reader:
             return self._close(position)
         if character in OTHER_COMMAS:
             return self._replace_comma(position)
-        if fence := FENCE.match(text, position):
-            self._edits.replace(position, fence.end(), "", WRAPPING)
-            return fence.end()
         return self._insert_comma(position)
 
     def _finish(self, position: int) -> None:
@@ -243,14 +243,17 @@ class Reader:
 
     def _replace_comma(self, position: int) -> int:
         stop = self._comma_run(position)
-        is_last = self._text[stop : stop + 1] in ("", "}", "]")
-        self._edits.replace(position, stop, "" if is_last else ",", COMMAS)
+        self._edits.replace(position, stop, "", COMMAS)
+        rest = blanks_end(self._text, stop, BEFORE, set())
+        if self._text[rest : rest + 1] not in ("", "}", "]"):
+            self._edits.insert(stop, ",", COMMAS)
         return self._begin_next(stop)
 
     def _insert_comma(self, position: int) -> int:
         text = self._text
         if self._nesting.brackets[-1] == "[":
-            if text[position] not in VALUE_STARTS:
+            is_joined = text[position] in CLOSING_QUOTES and text[position - 1] in CLOSING_QUOTES
+            if is_joined or text[position] not in VALUE_STARTS:
                 raise Unreadable
         elif not QUOTED_KEY.match(text, position):
             line_break = LINE_BREAK.search(text, max(0, position - LINE_BREAK_REACH), position)
@@ -289,8 +292,11 @@ class Reader:
         raise Unreadable
 
     def _goes_on_after_key(self, position: int) -> bool:
-        rest = blanks_end(self._text, position, set(), within=True)
-        return bool(SEPARATOR.match(self._text, rest)) or self._text[rest : rest + 1] in VALUE_STARTS
+        """Whether a colon follows, or a value that is clear of the key."""
+        rest = blanks_end(self._text, position, BEFORE, set())
+        following = self._text[rest : rest + 1]
+        is_apart = rest > position or following not in CLOSING_QUOTES
+        return bool(SEPARATOR.match(self._text, rest)) or (is_apart and following in VALUE_STARTS)
 
     def _set_key(self, start: int, end: int, key: str, step: str) -> int:
         self._nesting.keys[-1] = key
@@ -328,7 +334,7 @@ class Reader:
     def _unfinished_string(self, position: int, opener: str) -> int:
         brackets = self._nesting.brackets
         body, stop = endings.unfinished(self._text, position + 1, opener, brackets)
-        if not brackets or stop < 0:
+        if not brackets or stop < 0 or not self._edits.steps.isdisjoint(DOUBTFUL):
             raise Unreadable
         self._edits.steps.add(UNFINISHED_STRING)
         return self._set_string(position, stop, body, opener)

@@ -11,12 +11,13 @@ import msgspec
 
 from dragoman.hub.errors import DragomanError
 from dragoman.policy.repair import lines
-from dragoman.policy.repair.blanks import blanks_end
+from dragoman.policy.repair.blanks import OUTSIDE, blanks_end
 from dragoman.policy.repair.edits import Hopeless, Unreadable
 from dragoman.policy.repair.grammar import BARE_KEY, NAME, QUOTED_KEY, STRICT_SCALAR
 from dragoman.policy.repair.reader import Reader, Reading
 from dragoman.policy.repair.schema import only_text_property, properties_of, required_of
 from dragoman.policy.repair.steps import (
+    BRACKETS,
     COMMAS,
     COMMENTS,
     DOUBLE_ENCODING,
@@ -70,7 +71,7 @@ def readings(text: str, schema: object, *, encodings: int = 0) -> Iterator[Candi
     if SURROGATE.search(text):
         text = pair_surrogates(text)
         steps.add(ESCAPES)
-    start = blanks_end(text, 0, steps, within=False)
+    start = blanks_end(text, 0, OUTSIDE, steps)
     if start == len(text) or _is_nothing(text, start):
         # A comment is something that was said.
         if COMMENTS not in steps:
@@ -99,7 +100,7 @@ def _is_nothing(text: str, start: int) -> bool:
 def _tail(text: str, position: int, steps: set[str]) -> int:
     """Where what may lie around behind an object ends."""
     while True:
-        position = blanks_end(text, position, steps, within=False)
+        position = blanks_end(text, position, OUTSIDE, steps)
         found = _TAIL.match(text, position)
         if found is None:
             return position
@@ -124,6 +125,9 @@ def _whole(
         steps |= reading.steps
         found.append(reading.text)
         position = _tail(text, reading.end, steps)
+    # Brackets both missing and left over: then who knows which belong together.
+    if {BRACKETS, SURPLUS_CLOSERS} <= steps:
+        raise Unreadable
     first = found[0]
     if first.startswith("{"):
         repeated = {REPEATED_OBJECT} if len(found) > 1 else set()
@@ -192,12 +196,7 @@ def decode_object(text: str) -> dict[str, object] | None:
 
 def _string(literal: str, schema: object, steps: set[str], encodings: int) -> Iterator[Candidate]:
     """A string that is an object once more encoded, or the one string that a tool asks for."""
-    try:
-        value = decode(literal)
-    except DragomanError:
-        raise Unreadable from None
-    if not isinstance(value, str):
-        raise Unreadable
+    value = msgspec.json.decode(literal, type=str)
     if not value or value.isspace():
         yield Candidate(NOTHING, frozenset(steps | {EMPTY}))
         return
@@ -221,10 +220,8 @@ def _escaped(text: str, schema: object, outer: Iterable[str], encodings: int) ->
     steps = set(outer)
     if found := _QUOTED_OBJECT.fullmatch(text):
         yield from _decoded(found[1], schema, steps, encodings)
-    if not _ENCODED_START.match(text) or body_end(text, 0, '"') < len(text):
-        return
-    value = decode(written(text, '"', steps))
-    if isinstance(value, str):
+    if _ENCODED_START.match(text) and body_end(text, 0, '"') == len(text):
+        value = msgspec.json.decode(written(text, '"', steps), type=str)
         yield from _decoded(value, schema, steps, encodings)
 
 
