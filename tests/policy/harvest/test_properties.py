@@ -97,6 +97,23 @@ def test_text_without_markers_passes_unchanged_and_at_once(family: str, pieces: 
     assert given_out == "".join(pieces)
 
 
+@pytest.mark.rule("R82")
+@given(pieces=st.lists(st.text(alphabet="<tol_ca\n", max_size=12), min_size=1, max_size=8))
+@settings(max_examples=300)
+def test_only_what_may_be_a_marker_waits_and_line_breaks_before_it(pieces: list[str]) -> None:
+    harvest = stage("hermes")
+    through(harvest, [ReplyStarted(), BlockOpened(0, Text(text="")), TextDelta(0, "x")])
+    come = given_out = ""
+    for piece in pieces:
+        come += piece
+        for event in harvest.feed(TextDelta(0, piece)):
+            given_out += event.text if isinstance(event, TextDelta) else ""
+        assert come.startswith(given_out)
+        waiting = come[len(given_out) :].lstrip("\n")
+        longest = max(length for length in range(12) if come.endswith("<tool_call>"[:length]))
+        assert len(waiting) == longest
+
+
 @given(family=families, events=replies())
 @settings(max_examples=300)
 def test_any_reply_stays_grammatical(family: str, events: list[ReplyEvent]) -> None:
@@ -154,4 +171,4 @@ def test_what_a_stage_says_it_passes_it_passes(family: str, events: list[ReplyEv
 def test_a_megabyte_of_hostile_text_is_done_with(family: str, unit: str) -> None:
     text = unit * (1_000_000 // len(unit))
     assert harvested(family, [text]).ending is not None
-    assert harvested(family, list(text[:100_000])).ending is not None
+    assert harvested(family, list(text[:30_000])).ending is not None

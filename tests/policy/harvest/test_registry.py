@@ -1,5 +1,6 @@
 """Every format is documented and has cases of every kind."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,13 @@ def test_a_format_without_a_marker_is_believed_only_before_any_words() -> None:
             assert (opener.safety == "C") <= (opener.place.name == "OPENING")
 
 
-@pytest.mark.parametrize("name", sorted((*FORMATS, AUTO)))
-def test_a_family_is_documented(name: str) -> None:
-    assert f"`{name}`" in DOCUMENT.read_text(encoding="utf-8")
+def test_what_is_safe_without_knowing_the_family_is_documented() -> None:
+    assert f"`{AUTO}`" in DOCUMENT.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", sorted(FORMATS))
+def test_a_family_is_documented_with_its_class(name: str) -> None:
+    lines = DOCUMENT.read_text(encoding="utf-8").splitlines()
+    rows = [re.split(r"\s*(?<!\\)\|\s*", line)[1:] for line in lines if line.startswith("| `")]
+    ((_, _, documented, *_),) = [row for row in rows if f"`{name}`" in row[0]]
+    assert documented.replace(", ", "/") == FORMATS[name].safety
