@@ -2,7 +2,7 @@
 
 import pytest
 
-from dragoman.exchange.allowances import passed_on
+from dragoman.exchange.allowances import passed_on, with_seconds
 
 NOW = 1_800_000_000.0
 
@@ -56,3 +56,22 @@ def test_a_time_that_makes_no_sense_does_no_harm(reset: str) -> None:
 def test_the_number_of_headers_is_bounded() -> None:
     headers = {f"x-ratelimit-limit-{number}": "1" for number in range(1000)}
     assert len(passed_on(headers, "openai_chat", "openai_chat", NOW)) == 40
+
+
+@pytest.mark.parametrize(
+    ("told", "seconds"),
+    [
+        ("Fri, 15 Jan 2027 08:00:07 GMT", "7"),
+        ("Fri, 15 Jan 2027 07:00:00 GMT", "0"),
+        ("7", "7"),
+        ("0.5", "0.5"),
+        ("soon", "soon"),
+        ("Fri, 99 Jan 2027 08:00:07 GMT", "Fri, 99 Jan 2027 08:00:07 GMT"),
+    ],
+)
+def test_a_date_to_come_back_at_is_told_in_seconds(told: str, seconds: str) -> None:
+    assert with_seconds({"retry-after": told, "a": "b"}, NOW) == {"retry-after": seconds, "a": "b"}
+
+
+def test_no_date_is_made_up() -> None:
+    assert with_seconds({"a": "b"}, NOW) == {"a": "b"}

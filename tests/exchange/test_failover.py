@@ -131,6 +131,20 @@ def test_a_wait_that_the_upstream_asks_for_is_kept() -> None:
     assert upstream.called_at[1] - upstream.called_at[0] == pytest.approx(7.0)
 
 
+def test_a_wait_until_a_date_is_kept_too() -> None:
+    upstream = ScriptedUpstream(refusal(429, retry_after="Fri, 15 Jan 2027 08:00:07 GMT"), GOOD)
+    run(Bench({"up": upstream}).tell(ask("openai_chat")))
+    assert upstream.called_at[1] - upstream.called_at[0] == pytest.approx(7.0)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_an_upstream_that_sends_us_elsewhere_is_not_followed(dialect: str) -> None:
+    upstream = ScriptedUpstream(Script(status=302, headers={"location": "http://127.0.0.1:1/"}))
+    told = run(Bench({"up": upstream}, [provider("up", retries=0)]).tell(ask(dialect)))
+    assert told.client.status in (502, 503)
+    assert "location" not in told.client.headers
+
+
 def test_a_wait_that_is_too_long_is_left_to_the_client() -> None:
     upstream = ScriptedUpstream(refusal(429, retry_after="300"))
     told = run(Bench({"up": upstream}).tell(ask("openai_chat")))

@@ -14,6 +14,7 @@ from dragoman.exchange.flows import SLICE, ArrayFlow, Flow, ForwardFlow
 from dragoman.hub.errors import Failure
 from dragoman.hub.events import ReplyFailed
 from dragoman.hub.tally import Tally
+from dragoman.wire.sse import LIMIT
 from tests.exchange.speech import ANTHROPIC_STREAM, CHAT_STREAM, GEMINI_STREAM, anthropic_text, chat_text
 
 STREAMS = {
@@ -143,6 +144,9 @@ def test_an_event_without_end_is_not_held_for_ever() -> None:
         told += flow.feed(b"x" * 1024 * 1024)
     assert flow.ended
     assert told.startswith(b"".join(ANTHROPIC_STREAM[:3]) + b"event: error\n")
+    for _ in range(20):
+        flow.feed(b"x" * 1024 * 1024)
+    assert len(flow.close()) <= LIMIT
 
 
 def test_small_pieces_of_a_large_event_cost_little() -> None:

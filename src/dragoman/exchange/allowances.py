@@ -4,9 +4,11 @@ Between equals the whole family goes on; across dialects what both can say does.
 upstream's head reaches a client: it may name accounts.
 """
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import NamedTuple
 
 #: Headers that go on to a client of the same dialect.
@@ -50,6 +52,16 @@ def passed_on(headers: Mapping[str, str], source: str, target: str, now: float) 
     write = _write_anthropic if target == "anthropic" else _write_openai
     read = _read_anthropic if source == "anthropic" else _read_openai
     return dict(write(allowance, now) for allowance in read(headers, now))
+
+
+def with_seconds(headers: Mapping[str, str], now: float) -> Mapping[str, str]:
+    """The headers with a `retry-after` that names a date told in seconds, for readers without a clock."""
+    try:
+        date = parsedate_to_datetime(headers.get("retry-after", "")[:40])
+    except ValueError:
+        return headers
+    wait = _wait(date.timestamp() - now)
+    return {**headers, "retry-after": str(math.ceil(wait))}
 
 
 def _read_anthropic(headers: Mapping[str, str], now: float) -> Iterator[Allowance]:

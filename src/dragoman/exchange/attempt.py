@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from dragoman.dialects.registry import dialect_named
-from dragoman.exchange.allowances import passed_on
+from dragoman.exchange.allowances import passed_on, with_seconds
 from dragoman.exchange.ask import Line
 from dragoman.exchange.delivery import Delivery
 from dragoman.exchange.flows import Flow
@@ -207,7 +207,10 @@ class Attempt:
         except UpstreamFailed:
             body = b""
         dialect = dialect_named(self._leg.provider.wire_dialect)
-        return UpstreamFailed(self._told(dialect.read_error(answer.status, answer.headers, body)))
+        headers = with_seconds(answer.headers, self._gateway.clock())
+        # Whatever an upstream means by sending us elsewhere, it is no answer to the client.
+        status = answer.status if answer.status >= 400 else 502
+        return UpstreamFailed(self._told(dialect.read_error(status, headers, body)))
 
     def _true_cause(self, error: UpstreamFailed) -> Failure:
         """A connection that we closed because of a limit broke off for that reason."""
