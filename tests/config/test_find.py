@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from dragoman.config.embedded import EMBEDDED
-from dragoman.config.find import find_config, places
+from dragoman.config.find import find_config, places, state_folder
+from dragoman.config.model import Config, Server
 from dragoman.hub.errors import ConfigError
 
 
@@ -70,3 +71,10 @@ def test_secrets_may_be_missing_when_nobody_needs_them(elsewhere: Path) -> None:
     with pytest.raises(ConfigError, match="NOT_SET"):
         find_config(None, {})
     assert find_config(None, {}, secrets=False).server.keys[0].variable == "NOT_SET"
+
+
+def test_state_is_kept_where_the_file_says_else_with_the_user() -> None:
+    named = Config(server=Server(state="/srv/kept"))
+    assert state_folder(named, {"HOME": "/people/u"}) == Path("/srv/kept")
+    assert state_folder(Config(), {"XDG_STATE_HOME": "/x", "HOME": "/people/u"}) == Path("/x/dragoman")
+    assert state_folder(Config(), {"HOME": "/people/u"}) == Path("/people/u/.local/state/dragoman")

@@ -11,9 +11,10 @@ import threading
 
 import msgspec
 
-from dragoman.config.find import find_config
+from dragoman.config.find import find_config, state_folder
 from dragoman.hub.errors import DragomanError
 from dragoman.server.run import bind, serve
+from dragoman.storage.database import FILE_NAME, Database
 
 
 def main(path: str) -> None:
@@ -23,7 +24,7 @@ def main(path: str) -> None:
     listener = bind(config)
     print(f"http://127.0.0.1:{listener.getsockname()[1]}", flush=True)
     threading.Thread(target=_end_with_starter, daemon=True).start()
-    serve(config, listener)
+    serve(config, listener, Database(state_folder(config, os.environ) / FILE_NAME))
 
 
 def _end_with_starter() -> None:

@@ -5,10 +5,11 @@ import os
 import click
 import msgspec
 
-from dragoman.config.find import find_config
+from dragoman.config.find import find_config, state_folder
 from dragoman.config.model import Config
 from dragoman.server.run import bind
 from dragoman.server.run import serve as serve_forever
+from dragoman.storage.database import FILE_NAME, Database
 
 
 @click.command()
@@ -30,7 +31,7 @@ def serve(path: str | None, host: str | None, port: int | None) -> None:
     address, actual = listener.getsockname()[:2]
     shown = f"[{address}]" if ":" in address else address
     click.echo(_welcome(config, f"http://{shown}:{actual}"), err=True)
-    serve_forever(config, listener)
+    serve_forever(config, listener, Database(state_folder(config, os.environ) / FILE_NAME))
 
 
 def _welcome(config: Config, url: str) -> str:

@@ -16,8 +16,20 @@ def places(environment: Mapping[str, str]) -> list[Path]:
     if named:
         return [Path(named)]
     settings = environment.get("XDG_CONFIG_HOME")
-    home = Path(environment["HOME"]) if environment.get("HOME") else Path.home()
-    return [Path(FILE_NAME), (Path(settings) if settings else home / ".config") / "dragoman" / FILE_NAME]
+    folder = Path(settings) if settings else _home(environment) / ".config"
+    return [Path(FILE_NAME), folder / "dragoman" / FILE_NAME]
+
+
+def _home(environment: Mapping[str, str]) -> Path:
+    return Path(environment["HOME"]) if environment.get("HOME") else Path.home()
+
+
+def state_folder(config: Config, environment: Mapping[str, str]) -> Path:
+    """Where the gateway keeps what outlives it: the folder that was named, else the user's own."""
+    if config.server.state:
+        return Path(config.server.state).expanduser()
+    kept = environment.get("XDG_STATE_HOME")
+    return (Path(kept) if kept else _home(environment) / ".local" / "state") / "dragoman"
 
 
 def find_config(explicit: str | None, environment: Mapping[str, str], *, secrets: bool = True) -> Config:

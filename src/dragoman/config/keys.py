@@ -37,6 +37,7 @@ SERVER = {
     "ping": Key(number(0), "Seconds of silence after which a waiting client gets a sign of life; 0: never."),
     "drain": Key(number(0), "Seconds that open streams get to finish at shutdown."),
     "log": Key(one_of("text", "json"), "The form of the log: for people or for machines."),
+    "state": Key(TEXT, "The folder of what outlives the process; else `~/.local/state/dragoman`."),
 }
 PROVIDER = {
     "preset": Key(TEXT, "A known provider whose dialect, address and facts to start from."),

@@ -80,7 +80,7 @@ def _server(place: Place, environment: Environment) -> Server:
     if place.values.get("host") == "":
         raise place.error('expected an address such as "127.0.0.1"', "host")
     return msgspec.structs.replace(
-        msgspec.convert(place.some("host", "port", "max_body_mb", "ping", "drain", "log"), Server),
+        msgspec.convert(place.some("host", "port", "max_body_mb", "ping", "drain", "log", "state"), Server),
         keys=secrets(place, "keys", environment),
         hosts=tuple(host.strip().lower() for host in place.texts("hosts")),
     )

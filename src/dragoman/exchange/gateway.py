@@ -8,6 +8,7 @@ from dragoman.config.model import Config
 from dragoman.exchange.pulse import Heart
 from dragoman.exchange.secrets import Secrets
 from dragoman.routing.health import Health
+from dragoman.storage.database import Database
 from dragoman.upstream.embedded import EmbeddedUpstream
 from dragoman.upstream.http import HttpUpstream
 from dragoman.upstream.port import Upstream
@@ -16,17 +17,22 @@ _dice = SystemRandom()
 
 
 class Gateway:
-    """`upstreams` stand in for those that the configuration describes; `clock` tells the date."""
+    """`upstreams` stand in for those that the configuration describes; `clock` tells the date.
+
+    Without a `database` that has a file, nothing outlives the process.
+    """
 
     def __init__(
         self,
         config: Config,
         *,
         upstreams: Mapping[str, Upstream] | None = None,
+        database: Database | None = None,
         clock: Callable[[], float] = time.time,
         dice: Callable[[], float] = _dice.random,
     ) -> None:
         self.config = config
+        self.database = database or Database()
         self.clock = clock
         self.dice = dice
         self.health = Health()
@@ -53,3 +59,4 @@ class Gateway:
     async def close(self) -> None:
         for upstream in self._upstreams.values():
             await upstream.close()
+        self.database.close()

@@ -13,6 +13,7 @@ from dragoman.hub.errors import ConfigError
 from dragoman.server.app import App
 from dragoman.server.connection import Connection
 from dragoman.server.guard import check_exposure
+from dragoman.storage.database import Database
 from dragoman.telemetry.log import set_up
 
 BACKLOG = 4096
@@ -88,11 +89,11 @@ def raise_open_files() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-def serve(config: Config, listener: socket.socket) -> None:
+def serve(config: Config, listener: socket.socket, database: Database) -> None:
     """Serve until told to stop; open streams get the configured time to finish."""
     set_up(config.server.log)
     raise_open_files()
-    server = Server(App(Gateway(config)))
+    server = Server(App(Gateway(config, database=database)))
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)

@@ -1,0 +1,119 @@
+"""One file, one thread: order, transactions, survival, permissions."""
+
+import asyncio
+import sqlite3
+import stat
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from dragoman.hub.errors import ConfigError
+from dragoman.storage.database import Database, connect
+
+NOTES = ("CREATE TABLE notes (number INTEGER PRIMARY KEY, text TEXT NOT NULL)",)
+MORE = (*NOTES, "ALTER TABLE notes ADD COLUMN seen INTEGER DEFAULT 0; CREATE INDEX by_text ON notes (text)")
+WRITES_AND_DIES = """
+import os, signal, sys
+from pathlib import Path
+from dragoman.storage.database import Database
+database = Database(Path(sys.argv[1]), sys.argv[2:])
+database.run_now(lambda connection: connection.execute("INSERT INTO notes (text) VALUES ('kept')"))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def add(connection: sqlite3.Connection, text: str) -> None:
+    connection.execute("INSERT INTO notes (text) VALUES (?)", (text,))
+
+
+def texts(connection: sqlite3.Connection) -> list[str]:
+    return [text for (text,) in connection.execute("SELECT text FROM notes ORDER BY number")]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "deep" / "state.db"
+
+
+def test_what_was_asked_first_is_done_first(path: Path) -> None:
+    database = Database(path, NOTES)
+    wanted = [str(number) for number in range(200)]
+
+    async def write() -> None:
+        await asyncio.gather(*(database.run(partial(add, text=text)) for text in wanted))
+
+    asyncio.run(write())
+    assert database.run_now(texts) == wanted
+    database.close()
+
+
+def test_work_that_raises_leaves_nothing_behind(path: Path) -> None:
+    database = Database(path, NOTES)
+
+    def fails(connection: sqlite3.Connection) -> None:
+        add(connection, "half")
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        database.run_now(fails)
+    database.run_now(lambda connection: add(connection, "whole"))
+    assert database.run_now(texts) == ["whole"]
+    database.close()
+
+
+def test_what_was_written_outlives_a_killed_process(path: Path) -> None:
+    ended = subprocess.run([sys.executable, "-c", WRITES_AND_DIES, str(path), *NOTES], check=False)
+    assert ended.returncode == -9
+    connection = connect(path, NOTES)
+    assert texts(connection) == ["kept"]
+    connection.close()
+
+
+def test_two_processes_may_share_the_file(path: Path) -> None:
+    one, other = Database(path, NOTES), Database(path, NOTES)
+    one.run_now(lambda connection: add(connection, "a"))
+    other.run_now(lambda connection: add(connection, "b"))
+    assert one.run_now(texts) == other.run_now(texts) == ["a", "b"]
+    one.close()
+    other.close()
+
+
+def test_an_older_file_is_brought_up_to_date_and_keeps_its_rows(path: Path) -> None:
+    older = connect(path, NOTES)
+    add(older, "old")
+    older.close()
+    newer = connect(path, MORE)
+    assert newer.execute("SELECT text, seen FROM notes").fetchall() == [("old", 0)]
+    newer.close()
+
+
+def test_a_newer_file_is_refused_with_a_way_out(path: Path) -> None:
+    connect(path, MORE).close()
+    with pytest.raises(ConfigError, match="newer dragoman"):
+        connect(path, NOTES)
+
+
+def test_only_the_owner_may_read_it(path: Path) -> None:
+    connection = connect(path, NOTES)
+    add(connection, "secret")
+    for file in path.parent.iterdir():
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600, file.name
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    connection.close()
+
+
+def test_a_file_that_is_none_is_named_in_the_error(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    path.write_bytes(b"no database" * 100)
+    with pytest.raises(ConfigError, match=r"state\.db"):
+        connect(path, NOTES)
+
+
+def test_without_a_path_it_lives_in_memory_until_closed() -> None:
+    database = Database(None, NOTES)
+    database.run_now(lambda connection: add(connection, "a"))
+    assert database.run_now(texts) == ["a"]
+    database.close()
