@@ -163,3 +163,35 @@ def test_a_failure_after_the_end_adds_nothing(dialect: str) -> None:
     flow.feed(STREAMS[dialect])
     flow.close()
     assert flow.fail(FAILURE) == b""
+
+
+@pytest.mark.rule("H75")
+@pytest.mark.parametrize(
+    "noise",
+    [
+        b": keep-alive\n\n",
+        b"event: message\n",
+        b"id: 7\nretry: 100\n",
+        b"data: [DONE]\n\n",
+        b": keep-alive\r\n\r\n",
+    ],
+    ids=["a comment", "a name", "other fields", "a closing word", "a comment with other line ends"],
+)
+def test_gemini_clients_get_nothing_but_data(noise: bytes) -> None:
+    stream = GEMINI_STREAM[0] + noise + GEMINI_STREAM[1] + (b"" if noise.endswith(b"\n\n") else noise + b"\n")
+    for size in (1, 7, 10_000):
+        pieces = [stream[start : start + size] for start in range(0, len(stream), size)]
+        assert b"".join(fed(forward("gemini"), pieces)) == b"".join(GEMINI_STREAM)
+
+
+def test_gemini_clients_get_data_in_the_only_spelling_they_read() -> None:
+    odd = STREAMS["gemini"].replace(b"data: ", b"data:")
+    assert b"".join(fed(forward("gemini"), [odd])) == STREAMS["gemini"]
+
+
+@pytest.mark.rule("H76")
+@pytest.mark.parametrize("dialect", STREAMS)
+@pytest.mark.parametrize("missing", [1, 2])
+def test_a_last_event_without_its_blank_line_gets_one(dialect: str, missing: int) -> None:
+    stream = STREAMS[dialect]
+    assert b"".join(fed(forward(dialect), [stream[:-missing]])) == stream

@@ -12,10 +12,13 @@ from tests.exchange.speech import (
     CHAT_WHOLE,
     DIALECTS,
     GEMINI_STREAM,
+    RESPONSES_CREATED,
+    RESPONSES_FAILED,
     chat_text,
+    event,
     gemini_text,
 )
-from tests.exchange.twin import JSON, SSE, Bench, Script, ScriptedUpstream, ask, provider
+from tests.exchange.twin import JSON, SSE, Bench, Script, ScriptedUpstream, Wait, ask, provider
 
 OWN_STREAMS = {"anthropic": ANTHROPIC_STREAM, "openai_chat": CHAT_STREAM, "gemini": GEMINI_STREAM}
 
@@ -211,3 +214,47 @@ def test_a_reply_is_dated_when_it_begins() -> None:
 
 def text_of(chunk: dict[str, list[dict[str, dict[str, list[dict[str, str]]]]]]) -> str:
     return "".join(part["text"] for part in chunk["candidates"][0]["content"]["parts"])
+
+
+@pytest.mark.rule("H73")
+def test_the_last_word_of_a_response_that_failed_may_come_in_a_piece_of_its_own() -> None:
+    begun = RESPONSES_CREATED + event(
+        {
+            "type": "response.output_item.added",
+            "sequence_number": 1,
+            "output_index": 0,
+            "item": {
+                "type": "message",
+                "id": "m",
+                "role": "assistant",
+                "status": "in_progress",
+                "content": [],
+            },
+        }
+    )
+    part = event(
+        {
+            "type": "response.content_part.added",
+            "sequence_number": 2,
+            "item_id": "m",
+            "output_index": 0,
+            "content_index": 0,
+            "part": {"type": "output_text", "text": "", "annotations": []},
+        }
+    )
+    told = event({"type": "error", "sequence_number": 3, "code": "server_error", "message": "secret-key"})
+    pieces = (begun + part, told, Wait(0.5), RESPONSES_FAILED)
+    upstream = ScriptedUpstream(Script(pieces=pieces))
+    up = provider("up", "openai_responses", retries=0, keys=["secret-key"])
+    result = run(Bench({"up": upstream}, [up]).tell(ask("openai_responses")))
+    assert result.client.body.endswith(told.replace(b"secret-key", b"[redacted]") + RESPONSES_FAILED)
+    assert result.client.is_ended
+    assert result.record.ending == "failed"
+
+
+@pytest.mark.parametrize("kind", ["", "text/plain", "application/json"])
+def test_a_whole_reply_of_any_kind_becomes_the_stream_that_was_asked_for(kind: str) -> None:
+    upstream = ScriptedUpstream(Script(pieces=[CHAT_WHOLE], headers={"content-type": kind}))
+    told = run(Bench({"up": upstream}).tell(ask("openai_chat")))
+    assert dialect_named("openai_chat").check_stream(told.client.body) == []
+    assert told.client.body.endswith(b"data: [DONE]\n\n")

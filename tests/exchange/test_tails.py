@@ -8,6 +8,7 @@ import pytest
 from dragoman.dialects.base import Source
 from dragoman.dialects.registry import dialect_named
 from dragoman.exchange.flows import ForwardFlow
+from dragoman.exchange.tails import tail_of
 from dragoman.hub.errors import Failure
 from dragoman.hub.events import ReplyFailed
 from dragoman.wire.sse import SseReader
@@ -81,3 +82,55 @@ def test_what_is_kept_of_a_long_reply_is_bounded() -> None:
         head = b'{"type":"response.output_item.done","sequence_number":%d,"item":' % (number + 2)
         flow.feed(b"event: response.output_item.done\ndata: " + head + item + b"}\n\n")
     assert len(flow.fail(FAILURE)) < 6_000_000
+
+
+ERROR = (
+    b'event: error\ndata: {"type":"error","sequence_number":%d,"code":"server_error","message":"busy"}\n\n'
+)
+
+
+def upstream_failed(*pieces: bytes) -> bytes:
+    """What a client gets of a response that its upstream ends with these pieces, behind its first events."""
+    flow = forward()
+    told = b"".join(flow.feed(event) for event in events_of(RESPONSES[0].read_bytes())[:4])
+    for piece in pieces:
+        assert not flow.ended or flow.trails
+        told += flow.feed(piece)
+    return told + (flow.close() if flow.trails else b"")
+
+
+def last_word(number: int) -> bytes:
+    response = (
+        b'{"id":"resp_1","status":"failed","output":[],"error":{"code":"server_error","message":"busy"}}'
+    )
+    head = b'event: response.failed\ndata: {"type":"response.failed","sequence_number":%d,"response":%b}\n\n'
+    return head % (number, response)
+
+
+@pytest.mark.rule("H73")
+def test_the_last_word_of_an_upstream_that_failed_follows_its_error_in_any_piece() -> None:
+    begun = upstream_failed(ERROR % 4 + last_word(5))
+    assert begun.endswith(ERROR % 4 + last_word(5))
+    assert upstream_failed(ERROR % 4, last_word(5)) == begun
+    assert upstream_failed(ERROR % 4, last_word(5)[:30], last_word(5)[30:]) == begun
+    assert upstream_failed((ERROR % 4)[:20], (ERROR % 4)[20:] + last_word(5)[:-2]) == begun
+
+
+@pytest.mark.rule("H73")
+@pytest.mark.parametrize("rest", [b"", b'event: response.failed\ndata: {"ty'], ids=["nothing", "half of it"])
+def test_an_upstream_that_owes_its_last_word_gets_one(rest: bytes) -> None:
+    told = payloads(upstream_failed(ERROR % 4, rest))
+    assert [payload["type"] for payload in told[-2:]] == ["error", "response.failed"]
+    assert [payload["sequence_number"] for payload in told[-2:]] == [4, 5]
+    response = told[-1]["response"]
+    assert isinstance(response, dict)
+    assert response["error"]["message"] == "busy"
+
+
+def test_what_only_looks_like_an_error_is_none() -> None:
+    """A response carries its error from the beginning, and it is nothing."""
+    begun = b"".join(events_of(RESPONSES[0].read_bytes())[:2])
+    tail = tail_of(dialect_named("openai_responses"))
+    assert b'"error":null' in begun
+    assert not tail.tells_failure(begun)
+    assert tail.tells_failure(begun + ERROR % 2)

@@ -73,7 +73,7 @@ class Attempt:
         )
 
     async def _stream(self, answer: Answer) -> Failure | None:
-        self._flow = flow = self._leg.flow(answer.headers.get("content-type", ""))
+        self._flow = flow = self._leg.flow(answer.headers.get("content-type", "").lower())
         self._record.tally = flow.tally
         pieces = answer.pieces()
         out = await self._first_words(pieces, flow)
@@ -156,11 +156,10 @@ class Attempt:
 
     async def _finish(self, out: bytes, flow: Flow, pieces: AsyncIterator[bytes]) -> None:
         """The last words, and the end of the upstream's stream behind them."""
-        failure = flow.tally.failure
+        failure, trails = flow.tally.failure, flow.trails
         if failure is not None:
             self._record.broken = self._told(failure)
-            out = self._gateway.secrets(self._leg.provider.name).hidden_bytes(out)
-        trails = flow.trails and failure is None
+            out = self._hidden(out)
         if trails:
             await self._delivery.say(out)
         else:
@@ -169,14 +168,16 @@ class Attempt:
             async with asyncio.timeout(LINGER):
                 async for piece in pieces:
                     if trails and (more := flow.feed(piece)):
-                        await self._delivery.say(more)
+                        await self._delivery.say(more if failure is None else self._hidden(more))
         except (TimeoutError, UpstreamFailed):
             pass
-        await self._delivery.finish(flow.close() if trails else b"")
+        if trails:
+            rest = flow.close()
+            await self._delivery.finish(rest if failure is None else self._hidden(rest))
 
     async def _whole(self, answer: Answer) -> Failure | None:
         body = await self._read_all(answer, MAX_WHOLE_REPLY)
-        whole = self._leg.whole(body, answer.headers.get("content-type", ""))
+        whole = self._leg.whole(body, answer.headers.get("content-type", "").lower())
         self._record.tally = whole.tally
         failure = whole.tally.failure
         if failure is not None:
@@ -219,6 +220,9 @@ class Attempt:
             return error.failure
         message = f"provider {self._leg.provider.name} fell silent: {expired}"
         return Failure(kind="timeout", status=504, message=message)
+
+    def _hidden(self, data: bytes) -> bytes:
+        return self._gateway.secrets(self._leg.provider.name).hidden_bytes(data)
 
     def _told(self, failure: Failure) -> Failure:
         return self._gateway.secrets(self._leg.provider.name).told(failure)

@@ -11,7 +11,7 @@ from dragoman.dialects.base import Dialect, StreamReader
 from dragoman.exchange.tails import tail_of
 from dragoman.hub.events import ReplyEvent, ReplyFailed
 from dragoman.hub.tally import NOTED, Tally
-from dragoman.wire.sse import LIMIT, SseReader
+from dragoman.wire.sse import LIMIT, SseReader, plain_run, write_frame
 
 
 class Flow(Protocol):
@@ -20,7 +20,8 @@ class Flow(Protocol):
     `ended`: the reply has had its last word. `trails`: what follows it is the client's all the same.
     """
 
-    trails: bool
+    @property
+    def trails(self) -> bool: ...
 
     @property
     def ended(self) -> bool: ...
@@ -74,13 +75,7 @@ SLICE = 4096
 
 #: How an event ends, whatever line ends a server uses.
 _EVENT_ENDS = (b"\n\n", b"\n\r\n", b"\r\r")
-#: How a stream says in its own dialect that it failed.
-_ERROR_MARKS: dict[str, tuple[bytes, ...]] = {
-    "anthropic": (b'"error"',),
-    "openai_chat": (b'"error"',),
-    "openai_responses": (b'"error"', b'"response.failed"'),
-    "gemini": (b'"error"',),
-}
+_DONE = b"data: [DONE]"
 
 
 # What a reply says between its first and its last word tells a tally nothing. These recognise it by what
@@ -120,6 +115,11 @@ _IS_DELTA: dict[str, Callable[[bytes], bool]] = {
 }
 
 
+def _completed(event: bytes) -> bytes:
+    """The last event with its blank line, which some servers leave out."""
+    return event.rstrip(b"\r\n") + b"\n\n" if event.strip(b"\r\n") else b""
+
+
 def _slices(events: bytes) -> Iterator[bytes]:
     """A fast upstream's events in runs, so that the few that matter do not make all of them be read."""
     start, size = 0, len(events)
@@ -131,6 +131,25 @@ def _slices(events: bytes) -> Iterator[bytes]:
         yield events[start:] if start else events
 
 
+def _all(events: bytes) -> bytes:
+    return events
+
+
+def _only_data(events: bytes) -> bytes:
+    """Gemini's clients take `data: {json}` and a blank line, and die of anything else."""
+    plain = events.replace(b"\r\n", b"\n") if b"\r" in events else events
+    if _DONE not in plain and plain_run(plain):
+        return events
+    payloads = [frame.data.strip() for frame in SseReader().feed(plain)]
+    return b"".join(
+        [write_frame(data) for data in payloads if data[:1] in (b"{", b"[") and data != b"[DONE]"]
+    )
+
+
+#: What of an upstream's events a client of its dialect may see.
+_FIT_TO_SEE: dict[str, Callable[[bytes], bytes]] = {"gemini": _only_data}
+
+
 class ForwardFlow:
     """Client and upstream speak the same dialect and nothing changes: whole events go on as they are.
 
@@ -138,17 +157,22 @@ class ForwardFlow:
     in the middle of one can still be ended properly.
     """
 
-    trails = True
-
     def __init__(self, reader: StreamReader, dialect: Dialect) -> None:
         self._reader = reader
         self._dialect = dialect
         #: The beginning of an event. It grows in place, so that small pieces cost little.
         self._begun = bytearray()
         self._is_delta = _IS_DELTA[dialect.name]
+        self._fit_to_see = _FIT_TO_SEE.get(dialect.name, _all)
         self._tail = tail_of(dialect)
         self._last = b""
+        #: The upstream has said that it failed, but not yet in the event that must be its last.
+        self._owes_last_word = False
         self.tally = Tally()
+
+    @property
+    def trails(self) -> bool:
+        return self._owes_last_word or not isinstance(self.tally.ending, ReplyFailed)
 
     @property
     def ended(self) -> bool:
@@ -166,11 +190,22 @@ class ForwardFlow:
             self._note(self._reader.feed(data))
             out = self._whole_events(data)
             self._tail.note(out)
+        out = self._fit_to_see(out)
         self._last = out or self._last
         ending = self.tally.ending
-        if isinstance(ending, ReplyFailed) and not was_ended and not self._is_told(out):
-            return out + self._ending(ending)
+        if isinstance(ending, ReplyFailed):
+            return out + self._told(ending, out, was_ended=was_ended)
         return out
+
+    def _told(self, ending: ReplyFailed, events: bytes, *, was_ended: bool) -> bytes:
+        """What must be added to the events of a reply that has failed."""
+        if was_ended:
+            self._owes_last_word = self._owes_last_word and not self._tail.has_last_word(events)
+        elif self._tail.tells_failure(events):
+            self._owes_last_word = not self._tail.has_last_word(events)
+        else:
+            return self._ending(ending)
+        return b""
 
     def _whole_events(self, data: bytes) -> bytes:
         begun = self._begun
@@ -190,14 +225,21 @@ class ForwardFlow:
 
     def close(self) -> bytes:
         """Nothing to add, unless the upstream fell silent in the middle: then the client is told."""
-        events = self._reader.close()
-        self._note(events)
-        rest = bytes(self._begun)
+        was_ended = self.ended
+        self._note(self._reader.close())
+        rest = self._fit_to_see(_completed(bytes(self._begun)))
         self._begun.clear()
-        failed = next((event for event in events if isinstance(event, ReplyFailed)), None)
-        if failed is None or self._is_told(rest):
+        ending = self.tally.ending
+        if not isinstance(ending, ReplyFailed):
             return rest
-        return self._ending(failed)
+        if not was_ended and not self._tail.tells_failure(rest):
+            # Half an event is of no use to anybody.
+            return self._ending(ending)
+        self._told(ending, rest, was_ended=was_ended)
+        if not self._owes_last_word:
+            return rest
+        self._owes_last_word = False
+        return self._tail.write(ending, self.tally.started, self._last, is_told=True)
 
     def fail(self, failure: ReplyFailed) -> bytes:
         if self.ended:
@@ -209,10 +251,6 @@ class ForwardFlow:
         for event in events:
             if type(event) in NOTED:
                 self.tally.note(event)
-
-    def _is_told(self, out: bytes) -> bool:
-        """Whether the upstream itself says in these events that it failed."""
-        return any(mark in out for mark in _ERROR_MARKS[self._dialect.name])
 
     def _ending(self, failed: ReplyFailed) -> bytes:
         """The ending alone, behind the events that were forwarded."""

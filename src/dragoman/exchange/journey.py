@@ -195,8 +195,9 @@ class Leg:
         )
 
     def flow(self, content_type: str) -> Flow:
-        """The lane of a streamed reply."""
-        flow = self._written() if "json" in content_type or not self._forwards_reply() else self._forwarded()
+        """The lane of a streamed reply. What comes as something else than a stream is made into one."""
+        forwards = "event-stream" in content_type and self._forwards_reply()
+        flow = self._forwarded() if forwards else self._written()
         return ArrayFlow(flow) if self._journey.ask.as_array else flow
 
     def whole(self, body: bytes, content_type: str) -> Whole:

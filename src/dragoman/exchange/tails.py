@@ -4,6 +4,7 @@ It stands behind events that somebody else wrote, so it must agree with them.
 """
 
 import re
+from collections.abc import Iterator
 
 import msgspec
 
@@ -15,6 +16,8 @@ from dragoman.wire.sse import SseReader, write_frame
 MAX_KEPT = 4 * 1024 * 1024
 
 _ITEM_DONE = "response.output_item.done"
+#: What stands before the last event of a response that failed.
+_TOLD = frozenset({"response.created", "error"})
 _SEQUENCE = re.compile(rb'"sequence_number": ?(\d{1,15})')
 
 
@@ -27,8 +30,18 @@ class Tail:
     def note(self, events: bytes) -> None:
         """Events that are no deltas pass."""
 
-    def write(self, failed: ReplyFailed, started: ReplyStarted | None, last: bytes) -> bytes:
-        """The ending; `last` are the events before it."""
+    def tells_failure(self, events: bytes) -> bool:
+        """Whether the upstream itself says in these events that it failed."""
+        return any(map(_is_failure, _payloads(events)))
+
+    def has_last_word(self, events: bytes) -> bool:
+        """Whether nothing has to follow a failure that is told in these events."""
+        return True
+
+    def write(
+        self, failed: ReplyFailed, started: ReplyStarted | None, last: bytes, *, is_told: bool = False
+    ) -> bytes:
+        """The ending; `last` are the events before it. What `is_told` is not told twice."""
         writer = self._dialect.stream_writer(Audience(upstream=self._dialect.name))
         if started is not None:
             writer.write(started)
@@ -48,13 +61,20 @@ class ResponsesTail(Tail):
             self._kept.append(events)
             self._size += len(events)
 
-    def write(self, failed: ReplyFailed, started: ReplyStarted | None, last: bytes) -> bytes:
+    def has_last_word(self, events: bytes) -> bool:
+        return any(map(_has_failed, _payloads(events)))
+
+    def write(
+        self, failed: ReplyFailed, started: ReplyStarted | None, last: bytes, *, is_told: bool = False
+    ) -> bytes:
         numbers = _SEQUENCE.findall(last)
         number = int(numbers[-1]) + 1 if numbers else 0
         said: list[bytes] = []
         for frame in SseReader().feed(super().write(failed, started, last)):
             if not frame.event:
                 said.append(write_frame(frame.data))
+                continue
+            if is_told and frame.event in _TOLD:
                 continue
             payload = msgspec.json.decode(frame.data)
             payload["sequence_number"] = number
@@ -74,6 +94,29 @@ class ResponsesTail(Tail):
             if isinstance(payload, dict) and isinstance(payload.get("item"), dict):
                 items.append(payload["item"])
         return items
+
+
+def _payloads(events: bytes) -> Iterator[dict[str, object]]:
+    """The objects in these events; Gemini may wrap one in a list."""
+    for frame in SseReader().feed(events):
+        try:
+            payload = msgspec.json.decode(frame.data)
+        except (ValueError, RecursionError):
+            continue
+        for each in payload if isinstance(payload, list) else (payload,):
+            if isinstance(each, dict):
+                yield each
+
+
+def _is_failure(payload: dict[str, object]) -> bool:
+    return bool(payload.get("error")) or payload.get("type") == "error" or _has_failed(payload)
+
+
+def _has_failed(payload: dict[str, object]) -> bool:
+    """The last event of a response that failed."""
+    response = payload.get("response")
+    status = response.get("status") if isinstance(response, dict) else None
+    return status in ("failed", "cancelled") or payload.get("type") == "response.failed"
 
 
 def tail_of(dialect: Dialect) -> Tail:
