@@ -103,6 +103,14 @@ def test_the_changelog_has_an_entry_for_the_current_version() -> None:
     assert dragoman.__version__ in headings
 
 
+def test_the_changelog_begins_with_what_is_unreleased_and_uses_known_groups() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    headings = re.findall(r"^## \[([^\]]+)\]", text, re.MULTILINE)
+    assert headings[0] == "Unreleased"
+    groups = set(re.findall(r"^### (.+)$", text, re.MULTILINE))
+    assert groups <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
+
+
 def test_there_is_a_lock_for_developers() -> None:
     assert ROOT / "requirements" / "dev.txt" in lock_files()
 

@@ -1,0 +1,141 @@
+"""What a user installs is what was tested: the wheel, its two installers, the container and the service."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dragoman import __version__
+from dragoman.config.load import load_file
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+DEPLOY = ROOT / "deploy"
+BIN = Path(sys.executable).parent
+
+
+def run(*command: str | Path, **variables: str) -> str:
+    done = subprocess.run(
+        [str(part) for part in command],
+        cwd=ROOT,
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("dist")
+    run(BIN / "python", "-m", "hatchling", "build", "-d", folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(built: Path) -> Path:
+    (found,) = built.glob("*.whl")
+    return found
+
+
+def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(wheel: Path) -> None:
+    package = ROOT / "src"
+    wanted = {
+        str(path.relative_to(package))
+        for path in package.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    with zipfile.ZipFile(wheel) as archive:
+        names = {name for name in archive.namelist() if ".dist-info/" not in name}
+    assert names == wanted
+
+
+def test_the_source_archive_can_be_built_again(built: Path, tmp_path: Path) -> None:
+    (archive,) = built.glob("*.tar.gz")
+    with tarfile.open(archive) as opened:
+        opened.extractall(tmp_path, filter="data")
+    (folder,) = tmp_path.iterdir()
+    done = subprocess.run(
+        [BIN / "python", "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path / "again"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(list((tmp_path / "again").glob("*.whl"))) == 1
+
+
+def installed_by_uv(wheel: Path, folder: Path) -> Path:
+    homes = {"UV_TOOL_DIR": str(folder / "tools"), "UV_TOOL_BIN_DIR": str(folder / "bin")}
+    run(BIN / "uv", "tool", "install", "--quiet", "--python", sys.executable, wheel, **homes)
+    return folder / "bin" / "dragoman"
+
+
+def installed_by_pipx(wheel: Path, folder: Path) -> Path:
+    homes = {"PIPX_HOME": str(folder / "home"), "PIPX_BIN_DIR": str(folder / "bin")}
+    run(BIN / "pipx", "install", "--quiet", "--python", sys.executable, wheel, **homes)
+    return folder / "bin" / "dragoman"
+
+
+@pytest.fixture(scope="module", params=[installed_by_uv, installed_by_pipx], ids=["uv", "pipx"])
+def command(
+    request: pytest.FixtureRequest, wheel: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("installed")
+    yield request.param(wheel, folder)
+    shutil.rmtree(folder)
+
+
+def test_the_installed_command_works_without_the_repository(command: Path, tmp_path: Path) -> None:
+    assert run(command, "--version").split()[-1] == __version__
+    home = {"HOME": str(tmp_path), "XDG_CONFIG_HOME": "", "DRAGOMAN_CONFIG": ""}
+    config = tmp_path / "dragoman.toml"
+    config.write_text('[providers.local]\npreset = "ollama"\n\n[[routes]]\nmatch = "*"\ntarget = "local/m"\n')
+    run(command, "config", "check", "--config", config, **home)
+    served = run(command, "models", "--config", config, **home)
+    assert "local/m" in served
+
+
+def container_lines(word: str) -> list[str]:
+    text = (DEPLOY / "Containerfile").read_text("utf-8").replace("\\\n", " ")
+    return re.findall(rf"^{word} (.+)$", text, re.MULTILINE)
+
+
+def test_the_container_copies_files_that_exist_and_does_not_run_as_root() -> None:
+    for line in container_lines("COPY"):
+        *sources, _ = line.split()
+        assert [source for source in sources if not (ROOT / source).exists()] == []
+    assert container_lines("USER") == ["dragoman"]
+
+
+def test_the_containers_configuration_needs_a_key_and_keeps_its_state_in_the_volume() -> None:
+    config = load_file(str(DEPLOY / "container.toml"), {"DRAGOMAN_KEY": "k"})
+    assert config.server.keys
+    assert container_lines("VOLUME") == [config.server.state]
+    assert container_lines("EXPOSE") == [str(config.server.port)]
+
+
+def test_the_service_unit_is_one_that_systemd_takes(tmp_path: Path) -> None:
+    unit = (DEPLOY / "dragoman.service").read_text("utf-8")
+    command = re.search(r"^ExecStart=(\S+) serve ", unit, re.MULTILINE)
+    assert command is not None
+    judge = shutil.which("systemd-analyze")
+    if judge is None:
+        # Elsewhere than on Linux nobody can judge more than the shape.
+        assert re.findall(r"^\[(\w+)\]$", unit, re.MULTILINE) == ["Unit", "Service", "Install"]
+        return
+    # The command is not installed here; anything that exists stands in for it.
+    copy = tmp_path / "dragoman.service"
+    copy.write_text(unit.replace(command[1], sys.executable))
+    judged = subprocess.run([judge, "verify", copy], capture_output=True, text=True, check=False)
+    assert (judged.returncode, judged.stderr) == (0, "")
