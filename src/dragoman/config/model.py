@@ -29,6 +29,12 @@ class Secret:
     def __bool__(self) -> bool:
         return bool(self._value)
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and self._value == other._value
+
+    def __hash__(self) -> int:
+        return hash(self._value)
+
     def __repr__(self) -> str:
         return "Secret(…)"
 

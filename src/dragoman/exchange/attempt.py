@@ -16,6 +16,7 @@ from dragoman.exchange.gateway import Gateway
 from dragoman.exchange.journey import Leg
 from dragoman.exchange.pulse import Pulse
 from dragoman.exchange.record import Record
+from dragoman.exchange.view import Contact
 from dragoman.hub.errors import Failure, UpstreamFailed
 from dragoman.hub.events import ReplyFailed
 from dragoman.upstream.port import Answer, Pourable
@@ -32,8 +33,17 @@ _REQUEST_ID_HEADERS = ("request-id", "x-request-id")
 
 
 class Attempt:
-    def __init__(self, gateway: Gateway, leg: Leg, delivery: Delivery, pulse: Pulse, record: Record) -> None:
+    def __init__(
+        self,
+        gateway: Gateway,
+        contact: Contact,
+        leg: Leg,
+        delivery: Delivery,
+        pulse: Pulse,
+        record: Record,
+    ) -> None:
         self._gateway = gateway
+        self._contact = contact
         self._leg = leg
         self._delivery = delivery
         self._pulse = pulse
@@ -44,7 +54,7 @@ class Attempt:
     async def run(self, key: int) -> Failure | None:
         """Raises `UpstreamFailed` if nothing was said; returns why the reply ended badly, if it did."""
         provider = self._leg.provider
-        answer = await self._gateway.upstream(provider.name).send(self._leg.call(key))
+        answer = await self._contact.upstream.send(self._leg.call(key))
         self._pulse.listen(provider.timeouts, answer.close, self._loop.time())
         try:
             self._note_head(answer)
@@ -222,7 +232,7 @@ class Attempt:
         return Failure(kind="timeout", status=504, message=message)
 
     def _hidden(self, data: bytes) -> bytes:
-        return self._gateway.secrets(self._leg.provider.name).hidden_bytes(data)
+        return self._contact.secrets.hidden_bytes(data)
 
     def _told(self, failure: Failure) -> Failure:
-        return self._gateway.secrets(self._leg.provider.name).told(failure)
+        return self._contact.secrets.told(failure)

@@ -32,13 +32,14 @@ class Exchange:
 
     def __init__(self, gateway: Gateway, ask: Ask, client: Client) -> None:
         self._gateway = gateway
+        self._view = gateway.view
         self._ask = ask
         self._loop = asyncio.get_running_loop()
         self._task: asyncio.Task[object] | None = None
         self._why_stopped: Failure | None = None
         self._is_abandoned = False
         self.record = Record(ask)
-        ping_every = gateway.config.server.ping if ask.dialect in PINGS else 0.0
+        ping_every = self._view.config.server.ping if ask.dialect in PINGS else 0.0
         self._pulse = Pulse(
             self._loop.time(), ping_every=ping_every, ping=self._ping, give_up=self._give_up_on_client
         )
@@ -51,7 +52,8 @@ class Exchange:
         self._task = asyncio.current_task()
         self._gateway.heart.add(self._pulse)
         try:
-            await self._answer_or_refuse()
+            with self._gateway.using(self._view):
+                await self._answer_or_refuse()
         except asyncio.CancelledError:
             await self._cancelled()
         finally:
@@ -78,14 +80,14 @@ class Exchange:
             await self._refuse(error.failure)
 
     async def _answer(self) -> None:
-        gateway, record = self._gateway, self.record
+        gateway, view, record = self._gateway, self._view, self.record
         self._journey = journey = Journey(self._ask, clock=gateway.clock)
         record.model, record.stream = journey.model, journey.stream
-        choice = choose(gateway.config, journey.model)
+        choice = choose(view.config, journey.model)
         record.route = choice.route
-        has_choice_of_keys = any(gateway.keys[target.provider] > 1 for target in choice.targets)
+        has_choice_of_keys = any(view.keys[target.provider] > 1 for target in choice.targets)
         session = journey.session() if has_choice_of_keys else 0
-        places = gateway.health.order(choice.targets, gateway.keys, session, self._loop.time())
+        places = gateway.health.order(choice.targets, view.keys, session, self._loop.time())
         await self._try_all(journey, places, strict=choice.strict)
 
     async def _try_all(self, journey: Journey, places: list[tuple[TargetName, int]], *, strict: bool) -> None:
@@ -107,7 +109,7 @@ class Exchange:
 
     def _leg(self, journey: Journey, target: TargetName, *, strict: bool) -> Leg | ClientProtocolError:
         """The way there; what cannot be said to one target may be said to the next."""
-        provider = self._gateway.config.providers[target.provider]
+        provider = self._view.config.providers[target.provider]
         try:
             return journey.leg(provider, target, strict=strict)
         except ClientProtocolError as error:
@@ -118,11 +120,12 @@ class Exchange:
     ) -> UpstreamFailed | None:
         """Try one target with one key, as often as makes sense; the last error, if none was answered."""
         gateway, record = self._gateway, self.record
+        contact = self._view.contacts[leg.target.provider]
         record.target, record.lane = leg.target, leg.lane
         record.losses, record.reply_losses = leg.losses, leg.reply_losses
         for tries in count(1):
             record.tries += 1
-            self._attempt = Attempt(gateway, leg, self._delivery, self._pulse, record)
+            self._attempt = Attempt(gateway, contact, leg, self._delivery, self._pulse, record)
             try:
                 failure = await self._attempt.run(key)
             except UpstreamFailed as error:

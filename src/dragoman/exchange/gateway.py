@@ -1,12 +1,17 @@
-"""What all exchanges share: the configuration, the upstreams, the health of targets and the heartbeat."""
+"""What all exchanges share: the configuration, the ways to providers, the health of targets, the heartbeat.
 
+An exchange takes `view` when it begins and keeps to it; everything else here outlives a reload.
+"""
+
+import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from random import SystemRandom
 
-from dragoman.config.model import Config
+from dragoman.config.model import Config, Provider
 from dragoman.exchange.pulse import Heart
-from dragoman.exchange.secrets import Secrets
+from dragoman.exchange.view import View
 from dragoman.routing.health import Health
 from dragoman.storage.database import Database
 from dragoman.upstream.embedded import EmbeddedUpstream
@@ -31,32 +36,58 @@ class Gateway:
         clock: Callable[[], float] = time.time,
         dice: Callable[[], float] = _dice.random,
     ) -> None:
-        self.config = config
+        self._stand_ins = dict(upstreams or {})
+        self.view = View(config, self._make)
         self.database = database or Database()
         self.clock = clock
         self.dice = dice
         self.health = Health()
         self.heart = Heart()
-        self.keys = {name: len(provider.keys) for name, provider in config.providers.items()}
-        self._upstreams: dict[str, Upstream] = dict(upstreams or {})
-        self._secrets: dict[str, Secrets] = {}
+        #: Views of earlier configurations that exchanges still hold on to.
+        self._earlier: set[View] = set()
+        self._closing: set[asyncio.Task[None]] = set()
 
-    def upstream(self, name: str) -> Upstream:
-        """The provider's upstream, made when it is first needed."""
-        found = self._upstreams.get(name)
-        if found is None:
-            provider = self.config.providers[name]
-            found = EmbeddedUpstream() if provider.dialect == "embedded" else HttpUpstream(provider)
-            self._upstreams[name] = found
-        return found
+    @property
+    def config(self) -> Config:
+        """The configuration as it is now; an exchange looks at its own view instead."""
+        return self.view.config
 
-    def secrets(self, name: str) -> Secrets:
-        found = self._secrets.get(name)
-        if found is None:
-            found = self._secrets[name] = Secrets(self.config.providers[name])
-        return found
+    def reload(self, config: Config) -> None:
+        """Exchanges that begin from now on see the new configuration; those that are open see the old."""
+        earlier, self.view = self.view, View(config, self._make, self.view)
+        for name, contact in earlier.contacts.items():
+            if self.view.contacts.get(name) is not contact:
+                self.health.forget(name)
+        self._earlier.add(earlier)
+        if not earlier.open:
+            self._let_go(earlier)
+
+    @contextmanager
+    def using(self, view: View) -> Iterator[None]:
+        """While an exchange lasts, what its view leads to stays open."""
+        view.open += 1
+        try:
+            yield
+        finally:
+            view.open -= 1
+            if view is not self.view and not view.open:
+                self._let_go(view)
 
     async def close(self) -> None:
-        for upstream in self._upstreams.values():
-            await upstream.close()
+        for view in (*self._earlier, self.view):
+            self._let_go(view)
+        if self._closing:
+            await asyncio.wait(self._closing)
         self.database.close()
+
+    def _make(self, provider: Provider) -> Upstream:
+        if provider.name in self._stand_ins:
+            return self._stand_ins[provider.name]
+        return EmbeddedUpstream() if provider.dialect == "embedded" else HttpUpstream(provider)
+
+    def _let_go(self, view: View) -> None:
+        self._earlier.discard(view)
+        for contact in view.let_go():
+            closing = asyncio.get_running_loop().create_task(contact.close())
+            self._closing.add(closing)
+            closing.add_done_callback(self._closing.discard)

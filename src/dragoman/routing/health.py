@@ -46,6 +46,11 @@ class Health:
     def worked(self, target: TargetName, key: int) -> None:
         self._cooldowns.pop((target, key), None)
 
+    def forget(self, provider: str) -> None:
+        """The provider is not what it was, so its past says nothing."""
+        for place in [place for place in self._cooldowns if place[0].provider == provider]:
+            del self._cooldowns[place]
+
     def cools(self, target: TargetName, key: int, now: float) -> bool:
         cooldown = self._cooldowns.get((target, key))
         return cooldown is not None and cooldown.until > now
