@@ -5,6 +5,8 @@ from typing import Protocol
 
 import msgspec
 
+from dragoman.limits.caller import ANYONE, Caller
+
 
 class Ask(msgspec.Struct, kw_only=True):
     """Its body can be taken once: whoever takes it decides how long it stays in memory."""
@@ -20,6 +22,7 @@ class Ask(msgspec.Struct, kw_only=True):
     #: Gemini without `alt=sse`: the stream is one JSON array.
     as_array: bool = False
     request_id: str = ""
+    caller: Caller = ANYONE
 
     def take_body(self) -> bytes:
         body, self.body = self.body, b""

@@ -26,6 +26,7 @@ class Record:
         self.dialect = ask.dialect
         self.request_id = ask.request_id
         self.agent = ask.agent
+        self.caller = ask.caller
         self.model = ask.model
         self.stream = False
         self.route = ""
@@ -92,6 +93,7 @@ class Record:
             "request": self.request_id,
             "client": self.dialect,
             "agent": printable(self.agent)[:80],
+            "key": self.caller.name,
             "model": self.model[:MAX_SHOWN],
             "route": self.route,
             "target": str(self.target)[:MAX_SHOWN] if self.target else "",

@@ -13,6 +13,7 @@ from dragoman.exchange.exchange import CLOSING, Exchange
 from dragoman.exchange.gateway import Gateway
 from dragoman.exchange.record import REQUEST_ID_HEADER
 from dragoman.hub.errors import DragomanError, Failure, FailureKind, RequestTooLarge
+from dragoman.limits.caller import Caller
 from dragoman.server.body import ClientGone, Receive, decompressed, receive_body
 from dragoman.server.client import AsgiClient, Scope, Send
 from dragoman.server.counting import count_answer
@@ -100,7 +101,7 @@ class App:
         endpoint = _endpoint_of(arrival)
         if endpoint.name == "health":
             return await arrival.client.json(200, self._health())
-        check_key(arrival.headers, arrival.query, self.gateway.config.server)
+        caller = check_key(arrival.headers, arrival.query, self.gateway.config.server)
         if endpoint.name in ("models", "model"):
             return await arrival.client.json(200, models_body(self.gateway.config, endpoint, arrival.headers))
         if self.is_closing:
@@ -108,7 +109,7 @@ class App:
         if endpoint.name == "count":
             body = await self._body(arrival)
             return await arrival.client.json(200, count_answer(self.gateway.config, endpoint, body))
-        await self._exchange(await self._ask(arrival, endpoint), arrival)
+        await self._exchange(await self._ask(arrival, endpoint, caller), arrival)
 
     def _health(self) -> dict[str, object]:
         status = "closing" if self.is_closing else "ok"
@@ -124,7 +125,7 @@ class App:
         status = await arrival.client.failure(arrival.dialect, failure, headers)
         log_refusal(arrival.request_id, arrival.method, arrival.path, status, failure)
 
-    async def _ask(self, arrival: Arrival, endpoint: Endpoint) -> Ask:
+    async def _ask(self, arrival: Arrival, endpoint: Endpoint, caller: Caller) -> Ask:
         streams = endpoint.name == "stream"
         return Ask(
             dialect=endpoint.dialect,
@@ -134,6 +135,7 @@ class App:
             stream=streams,
             as_array=streams and parse_qs(arrival.query).get("alt", [""])[0] != "sse",
             request_id=arrival.request_id,
+            caller=caller,
         )
 
     async def _body(self, arrival: Arrival) -> bytes:

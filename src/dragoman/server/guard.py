@@ -9,6 +9,7 @@ from urllib.parse import parse_qs
 
 from dragoman.config.model import Server
 from dragoman.hub.errors import ConfigError, DragomanError
+from dragoman.limits.caller import ANYONE, Caller
 
 #: A host as it stands in `Host` and, behind the scheme, in `Origin`: a name or address, perhaps a port.
 _HOST = re.compile(r"(?:([A-Za-z0-9._-]+)|\[([0-9A-Fa-f:.]+)\])(?::\d{1,5})?")
@@ -57,15 +58,20 @@ def check_origin(headers: Mapping[str, str], server: Server) -> None:
         raise NotOurHost("pages of that origin may not call this gateway", hint="add it to server.hosts")
 
 
-def check_key(headers: Mapping[str, str], query: str, server: Server) -> None:
-    """The client's key, in any of the places where clients put one."""
+def check_key(headers: Mapping[str, str], query: str, server: Server) -> Caller:
+    """Who calls, by the key that they show in any of the places where clients put one."""
     if not server.keys:
-        return
+        return ANYONE
     known = [_digest(key.reveal()) for key in server.keys]
+    found = ANYONE
     # Digests are of one length and all are compared, so that the time taken tells nothing.
-    matches = [hmac.compare_digest(_digest(shown), key) for shown in _shown(headers, query) for key in known]
-    if not any(matches):
+    for shown in _shown(headers, query):
+        for number, key in enumerate(known, 1):
+            if hmac.compare_digest(_digest(shown), key):
+                found = Caller(id=f"config-{number}", name=f"server.keys {number}")
+    if found is ANYONE:
         raise NoKey("this gateway needs a client key", hint="send it as x-api-key or as a bearer token")
+    return found
 
 
 def _shown(headers: Mapping[str, str], query: str) -> Iterator[str]:
