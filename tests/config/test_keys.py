@@ -73,9 +73,8 @@ def test_a_fact_accepts_what_a_profile_accepts(name: str, value: object) -> None
 def test_every_preset_speaks_a_known_dialect_and_states_known_facts() -> None:
     for preset in presets().values():
         assert preset.dialect in DIALECTS
-        for stated in (preset.facts, *preset.models.values()):
-            assert set(stated) <= set(facts())
-            assert [name for name, value in stated.items() if not facts()[name].kind.accepts(value)] == []
+        assert set(preset.facts) <= set(facts())
+        assert [name for name, value in preset.facts.items() if not facts()[name].kind.accepts(value)] == []
 
 
 @pytest.mark.parametrize("name", list(presets()))

@@ -135,8 +135,16 @@ def test_facts_of_patterns_hold_until_a_name_says_otherwise() -> None:
 
 def test_a_preset_knows_some_models_by_their_names() -> None:
     provider = loaded("[providers.openai]\n").providers["openai"]
-    assert provider.facts("gpt-4o-mini") == {"max_output_tokens": 16_384}
-    assert provider.facts("gpt-5") == {}
+    assert provider.profile("gpt-4o-mini").max_output_tokens == 16_384
+    assert provider.profile("a-model-of-tomorrow").max_output_tokens is None
+
+
+def test_the_catalogue_holds_for_the_presets_models_whatever_the_provider_is_called() -> None:
+    text = '[providers.work]\npreset = "anthropic"\napi_key = "k"\n[providers.other]\n'
+    text += 'dialect = "anthropic"\nbase_url = "https://gateway.example"\n'
+    providers = loaded(text).providers
+    assert providers["work"].profile("claude-haiku-4-5").reasoning == "budget"
+    assert providers["other"].facts("claude-haiku-4-5") == {}
 
 
 def test_facts_of_a_preset_give_way_to_the_file() -> None:

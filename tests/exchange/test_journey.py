@@ -7,6 +7,7 @@ import sys
 import msgspec
 import pytest
 
+from dragoman.config.load import load
 from dragoman.config.model import TargetName
 from dragoman.exchange.journey import Journey, renamed
 from dragoman.hub.errors import ClientProtocolError
@@ -65,6 +66,29 @@ def test_facts_that_ask_for_nothing_allow_forwarding() -> None:
     leg = journey_of(body).leg(blind, TargetName("up", "m"), strict=False)
     assert leg.lane == "forward"
     assert leg.call(0).body is body
+
+
+CLAUDE = load("[providers.anthropic]\n", "dragoman.toml", {"ANTHROPIC_API_KEY": "k"}).providers["anthropic"]
+THINKING = (
+    b'{"model":"claude-opus-5-5", "max_tokens":100000, "thinking":{"type":"adaptive"}, '
+    b'"messages":[{"role":"user","content":"hello"}]}'
+)
+
+
+def test_a_vendors_own_client_is_trusted_with_the_model_it_names() -> None:
+    leg = journey_of(THINKING, "anthropic").leg(
+        CLAUDE, TargetName("anthropic", "claude-opus-5-5"), strict=False
+    )
+    assert leg.lane == "forward"
+    assert leg.call(0).body is THINKING
+
+
+def test_the_catalogue_holds_for_a_client_that_gets_another_model_than_it_named() -> None:
+    leg = journey_of(THINKING, "anthropic").leg(
+        CLAUDE, TargetName("anthropic", "claude-haiku-4-5"), strict=False
+    )
+    sent = msgspec.json.decode(leg.call(0).body)
+    assert (sent["thinking"]["type"], sent["max_tokens"]) == ("enabled", 64_000)
 
 
 def test_headers_go_on_to_an_upstream_of_the_same_dialect_only() -> None:

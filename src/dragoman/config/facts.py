@@ -93,6 +93,20 @@ ABOUT: dict[str, str] = {
     "default_max_tokens": "The limit that is sent when the client names none and one is needed.",
     "max_tokens_field": "The name of the limit in Chat: `max_tokens` or `max_completion_tokens`.",
     "stream_usage": "Streaming Chat servers are asked to tell the usage.",
+    # Governance.
+    "call_family": "The way the model writes calls in plain text where its server does not read them.",
+    # Prices.
+    "price_input": "Dollars for a million tokens of prompt; 0 is free, unset is not known, here and below.",
+    "price_output": "Dollars for a million tokens of answer, reasoning included.",
+    "price_cache_read": "Dollars for a million tokens read from the prompt cache; unset: as `price_input`.",
+    "price_cache_write": "Dollars for a million tokens written to the cache; unset: as `price_input`.",
+    "price_cache_write_long": "The same for a life of an hour; unset: as `price_cache_write`.",
+    "long_prompt": "Prompts of more tokens than this have the long prices below, as a whole.",
+    "long_price_input": "The price of the prompt, if it is long; unset: as for any other.",
+    "long_price_output": "The price of the answer to a long prompt; unset: as to any other.",
+    "long_price_cache_read": "The price of reading it from the cache; unset: as `long_price_input`.",
+    "long_price_cache_write": "The price of writing it there; unset: as `long_price_input`.",
+    "long_price_cache_write_long": "The same for a life of an hour; unset: as `long_price_cache_write`.",
 }
 
 #: What a profile holds beside facts about a model.

@@ -10,10 +10,20 @@ from urllib.parse import urlsplit
 import msgspec
 
 from dragoman.config.check import Place, Source, near
-from dragoman.config.facts import facts
 from dragoman.config.keys import DIALECTS, PROVIDER, ROOT, ROUTE, SERVER, TIMEOUTS
 from dragoman.config.kinds import listed
-from dragoman.config.model import Config, Provider, Route, Secret, Server, TargetName, Timeouts
+from dragoman.config.layers import layers_below, stated_models
+from dragoman.config.learned import learned_file, read_learned
+from dragoman.config.model import (
+    Config,
+    Models,
+    Provider,
+    Route,
+    Secret,
+    Server,
+    TargetName,
+    Timeouts,
+)
 from dragoman.config.secrets import Environment, secret, secrets, usual_secret
 from dragoman.hub.errors import ConfigError
 
@@ -30,9 +40,10 @@ class Preset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     dialect: str
     base_url: str = ""
     key: str = ""
-    #: About all of its models, and about those whose names fit a pattern.
+    #: About all of its models.
     facts: dict[str, object] = {}
-    models: dict[str, dict[str, object]] = {}
+    #: Whose file tells what is known of single models; empty: its own.
+    catalogue: str = ""
 
 
 @cache
@@ -43,28 +54,42 @@ def presets() -> dict[str, Preset]:
 
 
 def load_file(path: str, variables: Mapping[str, str], *, secrets_needed: bool = True) -> Config:
+    text = _read(path)
+    beside = learned_file(path)
+    learned = read_learned(_read(str(beside)), str(beside)) if beside.is_file() else {}
+    return load(text, path, variables, secrets_needed=secrets_needed, learned=learned)
+
+
+def _read(path: str) -> str:
     try:
         with open(path, "rb") as file:
-            text = file.read().decode("utf-8")
+            return file.read().decode("utf-8")
     except OSError as error:
         raise ConfigError(
             f"cannot read {path}: {error.strerror}", hint="`dragoman init` writes a configuration"
         ) from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: expected UTF-8 text, byte {error.start} is not") from None
-    return load(text, path, variables, secrets_needed=secrets_needed)
 
 
-def load(text: str, path: str, variables: Mapping[str, str], *, secrets_needed: bool = True) -> Config:
+def load(
+    text: str,
+    path: str,
+    variables: Mapping[str, str],
+    *,
+    secrets_needed: bool = True,
+    learned: Mapping[str, Models] | None = None,
+) -> Config:
     """The configuration in `text`; `variables` answer the `env:NAME` references.
 
-    Whoever calls nobody can do without the secrets that are missing.
+    Whoever calls nobody can do without the secrets that are missing. `learned` are facts by provider.
     """
     environment = Environment(variables, secrets_needed)
     root = Source(text, path).root()
     root.check(ROOT)
     providers = {
-        name: _provider(name, place, environment) for name, place in root.table("providers").named_tables()
+        name: _provider(name, place, environment, (learned or {}).get(name, {}))
+        for name, place in root.table("providers").named_tables()
     }
     return Config(
         server=_server(root.table("server"), environment),
@@ -86,11 +111,11 @@ def _server(place: Place, environment: Environment) -> Server:
     )
 
 
-def _provider(name: str, place: Place, environment: Environment) -> Provider:
+def _provider(name: str, place: Place, environment: Environment, learned: Models) -> Provider:
     if not _NAME.fullmatch(name):
         raise place.error("expected a name of letters, digits, `.`, `_` and `-`")
     place.check(PROVIDER)
-    preset = _preset(name, place)
+    preset_name, preset = _preset(name, place)
     dialect = place.text("dialect") or preset.dialect
     if not dialect:
         raise place.error(
@@ -103,7 +128,7 @@ def _provider(name: str, place: Place, environment: Environment) -> Provider:
                 "dialect": dialect,
                 "base_url": _base_url(place, preset, dialect),
                 "timeouts": _timeouts(place),
-                "models": _models(place, preset),
+                "models": stated_models(place),
                 **place.some("verify", "retries"),
             },
             Provider,
@@ -111,10 +136,11 @@ def _provider(name: str, place: Place, environment: Environment) -> Provider:
         keys=_keys(place, preset, environment),
         headers=_headers(place, environment),
         proxy=_proxy(place, environment),
+        layers=layers_below(preset_name, preset.facts, preset.catalogue or preset_name, learned),
     )
 
 
-def _preset(name: str, place: Place) -> Preset:
+def _preset(name: str, place: Place) -> tuple[str, Preset]:
     """What to start from: the named preset, or that of the provider's own name if no dialect is given."""
     wanted = place.text("preset")
     if wanted and wanted not in presets():
@@ -122,7 +148,7 @@ def _preset(name: str, place: Place) -> Preset:
         raise place.error(f'no preset "{wanted}"', "preset", hint=known)
     if not wanted and "dialect" not in place.values:
         wanted = name
-    return presets().get(wanted, Preset(dialect=""))
+    return wanted, presets().get(wanted, Preset(dialect=""))
 
 
 def _base_url(place: Place, preset: Preset, dialect: str) -> str:
@@ -186,14 +212,6 @@ def _timeouts(place: Place) -> Timeouts:
     timeouts = place.table("timeouts")
     timeouts.check(TIMEOUTS)
     return msgspec.convert(timeouts.values, Timeouts)
-
-
-def _models(place: Place, preset: Preset) -> dict[str, dict[str, object]]:
-    models = {"*": preset.facts, **preset.models} if preset.facts else dict(preset.models)
-    for name, table in place.table("models").named_tables():
-        table.check(facts())
-        models[name] = {**models.get(name, {}), **table.values}
-    return models
 
 
 def _routes(root: Place, providers: Mapping[str, Provider]) -> tuple[Route, ...]:

@@ -3,7 +3,9 @@
 Secrets are `Secret`s, which never show their value.
 """
 
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
+from functools import lru_cache
 
 import msgspec
 
@@ -49,6 +51,24 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
     total: float = 3600.0
 
 
+#: The source of what the file states.
+CONFIG = "config"
+#: Facts by model name or pattern.
+Models = dict[str, dict[str, object]]
+
+
+class Layer(msgspec.Struct, frozen=True, kw_only=True):
+    """Facts from one source. `is_stated`: they hold for whoever asks.
+
+    The others are left aside for a client that asks, in the vendor's own dialect, for the model by its own
+    name: it knows the model itself, and its bytes go on unread.
+    """
+
+    source: str
+    models: Models
+    is_stated: bool = True
+
+
 class Provider(msgspec.Struct, frozen=True, kw_only=True):
     """Who we call."""
 
@@ -61,20 +81,32 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     proxy: str = ""
     verify: bool | str = True
     retries: int = 2
-    #: Facts by model name or pattern.
-    models: dict[str, dict[str, object]] = {}
+    #: What the file states.
+    models: Models = {}
+    #: What is known from elsewhere, the weakest first; the file outweighs it all.
+    layers: tuple[Layer, ...] = ()
 
     def __repr__(self) -> str:
         # Not even the addresses: a proxy's may hold a password.
         return f"Provider({self.name!r}, {self.dialect!r})"
 
     def facts(self, model: str) -> dict[str, object]:
-        """What is stated about one of this provider's models: by patterns in order, then by its name."""
+        """What is known about one of this provider's models: by patterns in order, then by its name."""
         facts: dict[str, object] = {}
-        for pattern, more in self.models.items():
-            if pattern != model and fnmatchcase(model, pattern):
-                facts |= more
-        return facts | self.models.get(model, {})
+        for layer in self.layers:
+            facts |= _about(layer.models, model)
+        return facts | _about(self.models, model)
+
+    def states(self, model: str) -> bool:
+        """Whether anything is known that holds for whoever asks; see `Layer`."""
+        tables = [layer.models for layer in self.layers if layer.is_stated]
+        return any(_fitting(tuple(table), model) for table in (*tables, self.models))
+
+    def sources(self, model: str) -> Iterator[tuple[str, dict[str, object]]]:
+        """The same facts as `facts`, source by source, the weakest first."""
+        for layer in self.layers:
+            yield layer.source, _about(layer.models, model)
+        yield CONFIG, _about(self.models, model)
 
     def profile(self, model: str) -> Profile:
         """The facts about one of this provider's models, as a value."""
@@ -85,6 +117,21 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     def wire_dialect(self) -> str:
         """The dialect on the wire; the embedded model speaks OpenAI Chat within this process."""
         return "openai_chat" if self.dialect == "embedded" else self.dialect
+
+
+def _about(models: Models, model: str) -> dict[str, object]:
+    facts: dict[str, object] = {}
+    for name in _fitting(tuple(models), model):
+        facts |= models[name]
+    return facts
+
+
+# Clients choose the names that are asked about, so what is remembered of them is bounded.
+@lru_cache(maxsize=1024)
+def _fitting(patterns: tuple[str, ...], model: str) -> tuple[str, ...]:
+    """The patterns that fit in their order, then the name itself."""
+    fitting = [pattern for pattern in patterns if pattern != model and fnmatchcase(model, pattern)]
+    return (*fitting, model) if model in patterns else tuple(fitting)
 
 
 class TargetName(msgspec.Struct, frozen=True):

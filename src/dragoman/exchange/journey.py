@@ -108,7 +108,7 @@ class Journey:
         dialect = self.ask.dialect
         # An envelope of ours means nothing to anybody else.
         is_own = provider.wire_dialect == dialect and not self._has_envelope()
-        if is_own and target.model == self.model and not provider.facts(target.model):
+        if is_own and target.model == self.model and not provider.states(target.model):
             return Leg(self, provider, target, self.body, "forward")
         profile = provider.profile(target.model)
         facts = target_of(profile, dialect)

@@ -59,7 +59,9 @@ def sampling(request: Request, target: Target, losses: Losses) -> Request:
 
 def _reasons(request: Request) -> bool:
     wish = request.reasoning
-    return wish is not None and wish.mode in ("on", "adaptive")
+    if wish is None:
+        return False
+    return wish.mode in ("on", "adaptive") or (wish.mode is None and wish.effort not in (None, "none"))
 
 
 def _is_default(request: Request, name: str) -> bool:

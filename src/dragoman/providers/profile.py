@@ -222,6 +222,19 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     default_max_tokens: int | None = None
     max_tokens_field: str | None = None
     stream_usage: bool | None = None
+    # What nobody on the request's way asks for, but others do: governance, budgets, `dragoman models show`.
+    call_family: str | None = None
+    price_input: float | None = None
+    price_output: float | None = None
+    price_cache_read: float | None = None
+    price_cache_write: float | None = None
+    price_cache_write_long: float | None = None
+    long_prompt: int | None = None
+    long_price_input: float | None = None
+    long_price_output: float | None = None
+    long_price_cache_read: float | None = None
+    long_price_cache_write: float | None = None
+    long_price_cache_write_long: float | None = None
 
 
 #: What holds for a dialect's servers in general, when a client of another dialect comes.
