@@ -7,7 +7,7 @@ import pytest
 from dragoman.fit import restoration
 from dragoman.fit.limits import MAX_STOPS
 from dragoman.hub.errors import ClientProtocolError
-from dragoman.hub.request import ReasoningWish, Request
+from dragoman.hub.request import Effort, ReasoningWish, Request
 from tests.fit.building import DIALECTS, FOREIGN, fitted, request, target_for, turn
 
 USER = turn("user", "Hi")
@@ -63,6 +63,13 @@ def test_a_model_that_reasons_is_not_given_a_temperature_where_it_refuses_one() 
     assert (after.temperature, after.top_p, after.top_k) == (None, None, None)
     assert [loss.split(":")[0] for loss in losses] == ["temperature", "top_k"]
     assert fitted(asked, "gemini")[0].temperature == 0.5
+
+
+@pytest.mark.parametrize(("effort", "kept"), [("high", None), ("none", 0.5)])
+def test_an_effort_is_reasoning_and_none_is_none(effort: Effort, kept: float | None) -> None:
+    asked = request(USER, temperature=0.5, reasoning=ReasoningWish(effort=effort))
+    after, _ = fitted(asked, "openai_responses", sampling_with_reasoning=False)
+    assert after.temperature == kept
 
 
 @pytest.mark.rule("H51")

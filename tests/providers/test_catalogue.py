@@ -13,7 +13,7 @@ from dragoman.providers.catalogue import Catalogue, catalogue
 
 NAMES = sorted(
     file.name.removesuffix(".toml")
-    for file in files("dragoman.providers").joinpath("catalogue").iterdir()
+    for file in files("dragoman.providers.catalogue").iterdir()
     if file.name.endswith(".toml")
 )
 

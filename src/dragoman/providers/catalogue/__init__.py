@@ -28,7 +28,7 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 @cache
 def catalogue(name: str) -> Catalogue | None:
     """What is known of a vendor's models, if anything is."""
-    file = files("dragoman.providers").joinpath("catalogue", f"{name}.toml")
+    file = files("dragoman.providers.catalogue").joinpath(f"{name}.toml")
     if not file.is_file():
         return None
     found = msgspec.convert(tomllib.loads(file.read_text("utf-8")), _File)
