@@ -258,3 +258,16 @@ def test_a_whole_reply_of_any_kind_becomes_the_stream_that_was_asked_for(kind: s
     told = run(Bench({"up": upstream}).tell(ask("openai_chat")))
     assert dialect_named("openai_chat").check_stream(told.client.body) == []
     assert told.client.body.endswith(b"data: [DONE]\n\n")
+
+
+@pytest.mark.rule("H61")
+def test_the_first_event_tells_about_how_long_the_prompt_is_and_a_picture_is_no_text() -> None:
+    words = "Read the file and tell me what is wrong with it. " * 400
+    picture = {"type": "base64", "media_type": "image/png", "data": "iVBO" * 250_000}
+    blocks = [{"type": "text", "text": words}, {"type": "image", "source": picture}]
+    question = ask("anthropic")
+    body = {"model": "claude-x", "stream": True, "max_tokens": 9}
+    question.body = msgspec.json.encode({**body, "messages": [{"role": "user", "content": blocks}]})
+    told = run(Bench({"up": ScriptedUpstream(Script(pieces=CHAT_STREAM))}).tell(question))
+    first = msgspec.json.decode(told.client.body.split(b"\n\n")[0].partition(b"data: ")[2])
+    assert 4_800 < first["message"]["usage"]["input_tokens"] < 8_000

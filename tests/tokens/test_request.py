@@ -23,9 +23,10 @@ from dragoman.hub.request import OutputFormat, Request, ToolChoice, Turn
 from dragoman.tokens.costs import FAMILIES, Family
 from dragoman.tokens.count import read_count_request
 from dragoman.tokens.families import OVERHEADS, family_of
-from dragoman.tokens.request import request_tokens
+from dragoman.tokens.request import guessed_tokens, request_tokens
 from dragoman.tokens.text import text_tokens
 from tests.tokens.recorded import RECORDED
+from tests.tokens.sample_texts import SAMPLES
 from tests.translate.recordings import body_of, url_of
 
 WORDS = "seven words are enough to be counted"
@@ -55,6 +56,16 @@ def test_a_recorded_request_is_counted_within_a_tenth(dialect: str, stem: str, t
     model = str(url_of(dialect, stem).get("model", ""))
     request = read_count_request(dialect, msgspec.json.encode(body_of(dialect, stem)), model)
     assert request_tokens(request, family_of(request.model, dialect)) == pytest.approx(true, rel=0.1)
+
+
+@pytest.mark.rule("R113", "H69")
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_guess_is_near_the_count(family: Family) -> None:
+    texts = [Text(text=text) for text in SAMPLES.values()] * 12
+    turns = tuple(Turn(role="user", blocks=(text,)) for text in texts)
+    for some in (turns[:1], turns[:7], turns):
+        request = Request(dialect="anthropic", model="m", turns=some, tools=(TOOL,) * 9)
+        assert guessed_tokens(request, family) == pytest.approx(request_tokens(request, family), rel=0.1)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -24,7 +24,9 @@ from dragoman.hub.request import Request
 from dragoman.hub.seal import PREFIX
 from dragoman.hub.tally import Tally
 from dragoman.providers.profile import Profile, Target, target_of
-from dragoman.translate.replies import BYTES_PER_TOKEN, reply_line
+from dragoman.tokens.families import family_of
+from dragoman.tokens.request import guessed_tokens
+from dragoman.translate.replies import reply_line
 from dragoman.translate.requests import fresh_object
 from dragoman.upstream.port import Call
 from dragoman.wire.fields import encode
@@ -34,6 +36,9 @@ Lane = Literal["forward", "rename", "write"]
 
 #: Where agents name their session, so that it keeps its key and its caches.
 SESSION_HEADERS = ("x-claude-code-session-id", "session-id", "x-session-id", "x-session-affinity")
+
+#: Dialects that tell a number where the upstream has told none.
+_TELLS_GUESSES = ("anthropic", "openai_chat")
 
 #: How envelopes of ours begin, plain or in base64: a history with one in it has to change.
 _ENVELOPE = PREFIX.encode()
@@ -239,10 +244,17 @@ class Leg:
             profile=self._profile or self.provider.profile(self.target.model),
             ids=Ids(ask.request_id),
             created=int(journey.clock()),
-            estimate=len(journey.body) // BYTES_PER_TOKEN,
+            estimate=self._estimate(),
             losses=self.reply_losses,
         )
         return WrittenFlow(line)
+
+    def _estimate(self) -> int:
+        """The prompt's tokens, for replies that tell them before the upstream does, or if it never does."""
+        upstream = self.provider.wire_dialect
+        if upstream == "anthropic" or self._journey.ask.dialect not in _TELLS_GUESSES:
+            return 0
+        return guessed_tokens(self._journey.request, family_of(self.target.model, upstream))
 
 
 def renamed(body: bytes, model: str) -> bytes:
