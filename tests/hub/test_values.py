@@ -78,8 +78,15 @@ def test_an_adopted_id_keeps_what_is_legal_of_the_foreign_one() -> None:
     ids = Ids("seed")
     assert ids.adopt("msg_", "msg_01AbC") == "msg_01AbC"
     assert ids.adopt("msg_", "chatcmpl-AbC123456") == "msg_AbC123456"
-    assert ids.adopt("msg_", "odd id!") == Ids("other").adopt("msg_", "odd id!")
+    assert ids.adopt("msg_", "odd id!") == Ids("seed").adopt("msg_", "odd id!")
     assert ids.adopt("msg_", "").startswith("msg_")
+
+
+@pytest.mark.rule("R136")
+def test_a_foreign_id_that_comes_again_in_another_reply_is_another_id() -> None:
+    """Ollama numbers its replies by chance, from 1 to 999."""
+    first, second = Ids("one"), Ids("two")
+    assert first.adopt("resp_", "chatcmpl-417") != second.adopt("resp_", "chatcmpl-417")
 
 
 def test_losses_are_told_once_in_order_and_bounded() -> None:

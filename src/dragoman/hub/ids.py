@@ -44,4 +44,5 @@ class Ids:
         tail = foreign.rpartition("-")[2].rpartition("_")[2]
         if len(tail) >= 8 and _LEGAL.fullmatch(tail):
             return prefix + tail
-        return prefix + digest(foreign)
+        # A short one may well come again in another reply.
+        return prefix + digest(self._seed, foreign)
