@@ -15,7 +15,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "env": ("dragoman.cli.env:env", "Print the variables that point an agent at the gateway."),
     "init": ("dragoman.cli.init:init", "Write a configuration file to grow from."),
     "config": ("dragoman.cli.config:config", "Check the configuration; list its keys."),
-    "models": ("dragoman.cli.models:models", "List the models that clients may ask for."),
+    "models": ("dragoman.cli.models:models", "List the models that clients may ask for; tell what is known."),
     "translate": ("dragoman.cli.translate:translate", "Translate a request, a reply or a stream."),
     "check": ("dragoman.cli.check:check", "Judge a stream against its dialect's grammar."),
 }

@@ -1,17 +1,26 @@
-"""`dragoman models`: what clients may ask for, and where it goes."""
+"""`dragoman models`: what clients may ask for, where it goes, and what is known about it."""
 
 import os
 from collections.abc import Iterator
 
 import click
+import msgspec
 
+from dragoman.cli.tables import shown_value, table
+from dragoman.config.explain import Fact, explained
 from dragoman.config.find import find_config
 from dragoman.config.model import Config, TargetName
+from dragoman.routing.choose import choose
+
+CONFIG_OPTION = click.option(
+    "--config", "path", metavar="FILE", help="The configuration, if not the usual one."
+)
 
 
-@click.command()
-@click.option("--config", "path", metavar="FILE", help="The configuration, if not the usual one.")
-def models(path: str | None) -> None:
+@click.group(invoke_without_command=True)
+@CONFIG_OPTION
+@click.pass_context
+def models(context: click.Context, path: str | None) -> None:
     """List the models that clients may ask for, and the targets behind them.
 
     \b
@@ -19,10 +28,63 @@ def models(path: str | None) -> None:
     local/MODEL       any model of http://127.0.0.1:8000/v1 (openai_chat)
     anything else     local/qwen3-coder
     """
-    rows = list(_rows(find_config(path, os.environ, secrets=False)))
-    width = max((len(name) for name, _ in rows), default=0)
-    for name, goes in rows:
-        click.echo(f"{name:<{width}}  {goes}")
+    if context.invoked_subcommand is not None:
+        context.obj = path
+        return
+    for line in table(list(_rows(find_config(path, os.environ, secrets=False)))):
+        click.echo(line)
+
+
+@models.command()
+@click.argument("name")
+@CONFIG_OPTION
+@click.option("--all", "is_all", is_flag=True, help="Also what is known of the dialect alone.")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.pass_obj
+def show(outer: str | None, name: str, path: str | None, is_all: bool, as_json: bool) -> None:
+    """Tell what is known about a model, and who says so.
+
+    NAME is what a client would ask for: a route's name or `provider/model`.
+
+    \b
+    dragoman models show claude-opus-5
+    dragoman models show ollama/qwen3-coder:30b --all
+
+    A fact of your own goes into the configuration, below [providers.PROVIDER.models."MODEL"].
+    """
+    config = find_config(path or outer, os.environ, secrets=False)
+    choice = choose(config, name)
+    known = {
+        target: explained(config.providers[target.provider], target.model, dialect_too=is_all)
+        for target in choice.targets
+    }
+    if as_json:
+        click.echo(msgspec.json.format(msgspec.json.encode(_report(name, choice.route, known))))
+        return
+    for target, facts in known.items():
+        provider = config.providers[target.provider]
+        click.secho(f"{target} ({provider.dialect}, by route {choice.route})", bold=True)
+        rows = [(fact.name, shown_value(fact.value), _source(fact)) for fact in facts]
+        for line in (
+            table(rows) if rows else ["nothing but its dialect is known; --all tells what follows from it"]
+        ):
+            click.echo(f"  {line}")
+
+
+def _source(fact: Fact) -> str:
+    other = fact.instead_of
+    return f"{fact.source}, not {shown_value(other.value)} ({other.source})" if other else fact.source
+
+
+def _report(name: str, route: str, known: dict[TargetName, list[Fact]]) -> object:
+    targets = [
+        {
+            "target": str(target),
+            "facts": {fact.name: {"value": fact.value, "source": fact.source} for fact in facts},
+        }
+        for target, facts in known.items()
+    ]
+    return {"model": name, "route": route, "targets": targets}
 
 
 def _rows(config: Config) -> Iterator[tuple[str, str]]:

@@ -5,7 +5,6 @@ from dragoman.config.facts import facts
 from dragoman.config.model import Layer, Models
 from dragoman.providers.catalogue import catalogue
 
-CATALOGUE = "catalogue"
 LEARNED = "learned"
 
 
@@ -25,7 +24,11 @@ def layers_below(
     known = catalogue(vendor)
     layers = (
         Layer(source=f"preset {preset}", models={"*": preset_facts} if preset_facts else {}),
-        Layer(source=CATALOGUE, models=known.models if known else {}, is_stated=False),
+        Layer(
+            source=f"catalogue {known.checked}" if known else "",
+            models=known.models if known else {},
+            is_stated=False,
+        ),
         Layer(source=LEARNED, models=learned),
     )
     return tuple(layer for layer in layers if layer.models)
