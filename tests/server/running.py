@@ -1,7 +1,7 @@
 """A gateway on a free port, as `serve` runs it, and a client that shows the bytes it gets."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
 import msgspec
@@ -117,11 +117,16 @@ class Connected:
         return Got(status, headers, body)
 
 
+#: What an operator shows to gateways that run here.
+ADMIN_TOKEN = "admin-token-of-the-tests"
+OPERATOR = {"authorization": f"Bearer {ADMIN_TOKEN}"}
+
+
 @asynccontextmanager
-async def running(config: Config) -> AsyncIterator[Running]:
+async def running(config: Config, read: Callable[[], Config] | None = None) -> AsyncIterator[Running]:
     """Started as `serve` starts it and ended at once, without the pauses that uvicorn makes."""
     listener = bind(config)
-    app = App(Gateway(config))
+    app = App(Gateway(config), read=read, admin_token=Secret(ADMIN_TOKEN))
     server = HttpServer(app)
     server.config.load()
     server.lifespan = server.config.lifespan_class(server.config)

@@ -11,20 +11,24 @@ import threading
 
 import msgspec
 
-from dragoman.config.find import find_config, state_folder
+from dragoman.cli.start import serve_here
+from dragoman.config.find import find_config
+from dragoman.config.model import Config
 from dragoman.hub.errors import DragomanError
-from dragoman.server.run import bind, serve
-from dragoman.storage.database import FILE_NAME, Database
+from dragoman.server.run import bind
 
 
 def main(path: str) -> None:
-    config = find_config(path or None, os.environ)
-    server = msgspec.structs.replace(config.server, host="127.0.0.1", port=0)
-    config = msgspec.structs.replace(config, server=server)
+    def read() -> Config:
+        config = find_config(path or None, os.environ)
+        server = msgspec.structs.replace(config.server, host="127.0.0.1", port=0)
+        return msgspec.structs.replace(config, server=server)
+
+    config = read()
     listener = bind(config)
     print(f"http://127.0.0.1:{listener.getsockname()[1]}", flush=True)
     threading.Thread(target=_end_with_starter, daemon=True).start()
-    serve(config, listener, Database(state_folder(config, os.environ) / FILE_NAME))
+    serve_here(config, listener, read)
 
 
 def _end_with_starter() -> None:

@@ -5,11 +5,10 @@ import os
 import click
 import msgspec
 
-from dragoman.config.find import find_config, state_folder
+from dragoman.cli.start import serve_here
+from dragoman.config.find import find_config
 from dragoman.config.model import Config
 from dragoman.server.run import bind
-from dragoman.server.run import serve as serve_forever
-from dragoman.storage.database import FILE_NAME, Database
 
 
 @click.command()
@@ -24,14 +23,18 @@ def serve(path: str | None, host: str | None, port: int | None) -> None:
     Without a configuration file it serves the embedded model: no key, no network, to see that your agent
     gets through. `dragoman init` writes a file to grow from.
     """
-    config = find_config(path, os.environ)
     changes = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
-    config = msgspec.structs.replace(config, server=msgspec.structs.replace(config.server, **changes))
+
+    def read() -> Config:
+        config = find_config(path, os.environ)
+        return msgspec.structs.replace(config, server=msgspec.structs.replace(config.server, **changes))
+
+    config = read()
     listener = bind(config)
     address, actual = listener.getsockname()[:2]
     shown = f"[{address}]" if ":" in address else address
     click.echo(_welcome(config, f"http://{shown}:{actual}"), err=True)
-    serve_forever(config, listener, Database(state_folder(config, os.environ) / FILE_NAME))
+    serve_here(config, listener, read)
 
 
 def _welcome(config: Config, url: str) -> str:

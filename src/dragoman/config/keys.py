@@ -37,6 +37,10 @@ SERVER = {
     "ping": Key(number(0), "Seconds of silence after which a waiting client gets a sign of life; 0: never."),
     "drain": Key(number(0), "Seconds that open streams get to finish at shutdown."),
     "log": Key(one_of("text", "json"), "The form of the log: for people or for machines."),
+    "admin": Key(
+        one_of("local", "remote", "off"),
+        "Who may use the admin API, with the admin token: callers on this machine, all, or none.",
+    ),
     "state": Key(TEXT, "The folder of what outlives the process; else `~/.local/state/dragoman`."),
 }
 PROVIDER = {

@@ -100,12 +100,16 @@ def load(
     )
 
 
+#: Keys of the server whose values are taken as they are.
+_PLAIN = ("host", "port", "max_body_mb", "ping", "drain", "log", "admin", "state")
+
+
 def _server(place: Place, environment: Environment) -> Server:
     place.check(SERVER)
     if place.values.get("host") == "":
         raise place.error('expected an address such as "127.0.0.1"', "host")
     return msgspec.structs.replace(
-        msgspec.convert(place.some("host", "port", "max_body_mb", "ping", "drain", "log", "state"), Server),
+        msgspec.convert(place.some(*_PLAIN), Server),
         keys=secrets(place, "keys", environment),
         hosts=tuple(host.strip().lower() for host in place.texts("hosts")),
     )

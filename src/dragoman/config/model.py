@@ -163,6 +163,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     ping: float = 10.0
     drain: float = 30.0
     log: str = "text"
+    admin: str = "local"
     #: The folder of what outlives the process; empty is the user's own, see `state_folder`.
     state: str = ""
 

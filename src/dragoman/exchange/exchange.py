@@ -47,6 +47,11 @@ class Exchange:
         self._journey: Journey | None = None
         self._attempt: Attempt | None = None
 
+    @property
+    def started(self) -> float:
+        """By the loop's clock."""
+        return self._pulse.started
+
     async def run(self) -> None:
         """Answer the client, whatever happens. Only a cancellation from outside is raised."""
         self._task = asyncio.current_task()

@@ -5,21 +5,25 @@ stream costs more than translating it.
 """
 
 import asyncio
+from collections.abc import Callable
 from urllib.parse import parse_qs
 from uuid import uuid4
 
+from dragoman.config.model import Config, Secret
 from dragoman.exchange.ask import Ask
 from dragoman.exchange.exchange import CLOSING, Exchange
 from dragoman.exchange.gateway import Gateway
 from dragoman.exchange.record import REQUEST_ID_HEADER
 from dragoman.hub.errors import DragomanError, Failure, FailureKind, RequestTooLarge
 from dragoman.limits.caller import Caller
+from dragoman.server import admin
 from dragoman.server.body import ClientGone, Receive, decompressed, receive_body
 from dragoman.server.client import AsgiClient, Scope, Send
 from dragoman.server.counting import count_answer
 from dragoman.server.guard import check_key, check_origin
 from dragoman.server.models import models_body
 from dragoman.server.paths import Endpoint, dialect_of, find
+from dragoman.server.reload import Reloads
 from dragoman.telemetry.log import log_exchange, log_refusal
 
 MEGABYTE = 1024 * 1024
@@ -37,6 +41,8 @@ class Arrival:
         self.dialect = self.endpoint.dialect if self.endpoint else dialect_of(self.path)
         self.headers = _headers(scope["headers"])
         self.query: str = scope["query_string"].decode("latin-1")
+        client = scope.get("client")
+        self.peer: str = client[0] if client else ""
         self.request_id = f"req_{uuid4().hex[:24]}"
         self.receive = receive
         self.client = AsgiClient(scope, send)
@@ -47,12 +53,24 @@ class Arrival:
 
 
 class App:
-    """One gateway behind one port."""
+    """One gateway behind one port. `read` gives its configuration anew, for reloads.
 
-    def __init__(self, gateway: Gateway) -> None:
+    Without an admin token nobody can use the admin API.
+    """
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        *,
+        read: Callable[[], Config] | None = None,
+        admin_token: Secret | None = None,
+    ) -> None:
         self.gateway = gateway
+        self.reloads = Reloads(gateway, read)
+        self.admin_token = admin_token
+        self.started_at = gateway.clock()
         self.is_closing = False
-        self._open: set[Exchange] = set()
+        self.open: set[Exchange] = set()
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -67,7 +85,7 @@ class App:
         self.is_closing = True
         if seconds > 0 and await self._is_idle_within(seconds):
             return
-        for exchange in tuple(self._open):
+        for exchange in tuple(self.open):
             exchange.stop(CLOSING)
         await self._is_idle_within(1.0)
 
@@ -83,9 +101,11 @@ class App:
         while True:
             message = await receive()
             if message["type"] == "lifespan.shutdown":
+                self.reloads.stop()
                 await self.gateway.close()
                 await send({"type": "lifespan.shutdown.complete"})
                 return
+            self.reloads.start()
             await send({"type": "lifespan.startup.complete"})
 
     async def _http(self, arrival: Arrival) -> None:
@@ -101,6 +121,8 @@ class App:
         endpoint = _endpoint_of(arrival)
         if endpoint.name == "health":
             return await arrival.client.json(200, self._health())
+        if endpoint.name == "admin":
+            return await admin.answer(self, arrival)
         caller = check_key(arrival.headers, arrival.query, self.gateway.config.server)
         if endpoint.name in ("models", "model"):
             return await arrival.client.json(200, models_body(self.gateway.config, endpoint, arrival.headers))
@@ -113,7 +135,7 @@ class App:
 
     def _health(self) -> dict[str, object]:
         status = "closing" if self.is_closing else "ok"
-        return {"status": status, "service": "dragoman", "open_exchanges": len(self._open)}
+        return {"status": status, "service": "dragoman", "open_exchanges": len(self.open)}
 
     async def _refuse(self, arrival: Arrival, failure: Failure) -> None:
         headers = {REQUEST_ID_HEADER.get(arrival.dialect, "x-request-id"): arrival.request_id}
@@ -155,14 +177,14 @@ class App:
         """Run the exchange; a client that hangs up ends it, and with it the upstream."""
         exchange = Exchange(self.gateway, ask, arrival.client)
         watching = asyncio.get_running_loop().create_task(_watch(arrival, exchange))
-        self._open.add(exchange)
+        self.open.add(exchange)
         self._idle.clear()
         try:
             await exchange.run()
         finally:
             watching.cancel()
-            self._open.discard(exchange)
-            if not self._open:
+            self.open.discard(exchange)
+            if not self.open:
                 self._idle.set()
             log_exchange(exchange.record)
 

@@ -62,12 +62,12 @@ def check_key(headers: Mapping[str, str], query: str, server: Server) -> Caller:
     """Who calls, by the key that they show in any of the places where clients put one."""
     if not server.keys:
         return ANYONE
-    known = [_digest(key.reveal()) for key in server.keys]
+    known = [digest(key.reveal()) for key in server.keys]
     found = ANYONE
     # Digests are of one length and all are compared, so that the time taken tells nothing.
     for shown in _shown(headers, query):
         for number, key in enumerate(known, 1):
-            if hmac.compare_digest(_digest(shown), key):
+            if hmac.compare_digest(digest(shown), key):
                 found = Caller(id=f"config-{number}", name=f"server.keys {number}")
     if found is ANYONE:
         raise NoKey("this gateway needs a client key", hint="send it as x-api-key or as a bearer token")
@@ -76,15 +76,19 @@ def check_key(headers: Mapping[str, str], query: str, server: Server) -> Caller:
 
 def _shown(headers: Mapping[str, str], query: str) -> Iterator[str]:
     """Every key that a client shows; some show two, one of them left over from another server."""
-    scheme, _, token = headers.get("authorization", "").partition(" ")
-    bearer = token if scheme.lower() == "bearer" else ""
+    bearer = bearer_of(headers)
     in_query = parse_qs(query).get("key", [""])[0]
     for key in (headers.get("x-api-key", ""), headers.get("x-goog-api-key", ""), bearer, in_query):
         if key.strip():
             yield key.strip()
 
 
-def _digest(key: str) -> bytes:
+def bearer_of(headers: Mapping[str, str]) -> str:
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
+
+
+def digest(key: str) -> bytes:
     return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
 
 

@@ -16,6 +16,7 @@ class Endpoint(NamedTuple):
 
 _POST = ("POST",)
 _READ = ("GET", "HEAD")
+_ANY = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 _V1 = "(?:/v1){0,2}"
 _GEMINI = r"(?:/v1(?:beta1?|alpha)?){1,2}(?:/projects/[^/]+/locations/[^/]+)?(?:/publishers/[^/]+)?"
 _GEMINI_MODEL = rf"{_GEMINI}/(?:models|tunedModels)/(?P<model>.+)"
@@ -36,6 +37,7 @@ _TABLE: tuple[tuple[re.Pattern[str], str, str, tuple[str, ...]], ...] = tuple(
         (rf"{_V1}/models/(?P<model>.+)", "model", "openai_chat", _READ),
         (rf"{_GEMINI}/models", "models", "gemini", _READ),
         (rf"{_GEMINI}/models/(?P<model>.+)", "model", "gemini", _READ),
+        (r"/admin(?:/.*)?", "admin", "openai_chat", _ANY),
         # Claude Code looks whether somebody is there, under one of these.
         (r"/(?:health|api/hello)?", "health", "openai_chat", _READ),
     )

@@ -2,12 +2,16 @@
 
 import asyncio
 import gc
+import os
+import signal
 import socket
+import sys
+from collections.abc import Callable
 from contextlib import suppress
 
 import uvicorn
 
-from dragoman.config.model import Config
+from dragoman.config.model import Config, Secret
 from dragoman.exchange.gateway import Gateway
 from dragoman.hub.errors import ConfigError
 from dragoman.server.app import App
@@ -54,6 +58,7 @@ class Server(uvicorn.Server):
 
     def __init__(self, app: App) -> None:
         self._app = app
+        self._in_terminal = _has_terminal()
         super().__init__(
             uvicorn.Config(
                 app,
@@ -70,12 +75,35 @@ class Server(uvicorn.Server):
             )
         )
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        # Not every system has the signal, and only the main thread may listen to it.
+        with suppress(AttributeError, NotImplementedError, RuntimeError, ValueError):
+            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._hung_up)
+
+    def _hung_up(self) -> None:
+        """The signal to reload is also what a closing terminal sends to those who run in it."""
+        if self._in_terminal and not _has_terminal():
+            self.should_exit = True
+        else:
+            self._app.reloads.soon("SIGHUP")
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         draining = asyncio.ensure_future(self._app.drain(self._app.gateway.config.server.drain))
         while not draining.done() and not self.force_exit:
             await asyncio.wait((draining,), timeout=0.1)
         draining.cancel()
         await super().shutdown(sockets)
+
+
+def _has_terminal() -> bool:
+    """Whether a terminal is at standard input, and still there."""
+    try:
+        return (
+            sys.stdin is not None and os.isatty(sys.stdin.fileno()) and os.tcgetpgrp(sys.stdin.fileno()) > 0
+        )
+    except (OSError, ValueError):
+        return False
 
 
 def raise_open_files() -> None:
@@ -89,11 +117,21 @@ def raise_open_files() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-def serve(config: Config, listener: socket.socket, database: Database) -> None:
-    """Serve until told to stop; open streams get the configured time to finish."""
+def serve(
+    config: Config,
+    listener: socket.socket,
+    database: Database,
+    *,
+    read: Callable[[], Config],
+    admin_token: Secret | None,
+) -> None:
+    """Serve until told to stop; open streams get the configured time to finish.
+
+    `read` gives the configuration anew when it has to be reloaded.
+    """
     set_up(config.server.log)
     raise_open_files()
-    server = Server(App(Gateway(config, database=database)))
+    server = Server(App(Gateway(config, database=database), read=read, admin_token=admin_token))
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)

@@ -6,7 +6,7 @@ Everything in a line may come from outside, so control characters never reach th
 import logging
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -85,6 +85,28 @@ def log_refusal(request_id: str, method: str, path: str, status: int, failure: F
         "error": failure.kind,
     }
     _write(logging.WARNING, "refused", fields)
+
+
+def log_reload(why: str, path: str, changes: Mapping[str, object], waiting: Sequence[str]) -> None:
+    """A new configuration is in force, but for what only a new start can change."""
+    fields = {
+        "config": path,
+        "because": why,
+        "changed": ", ".join(_change(name, what) for name, what in changes.items()) or "nothing",
+    }
+    if waiting:
+        fields["needs_restart"] = ", ".join(waiting)
+    _write(logging.WARNING if waiting else logging.INFO, "reloaded", fields)
+
+
+def _change(name: str, what: object) -> str:
+    return f"{name} ({', '.join(map(str, what))})" if isinstance(what, list) else name
+
+
+def log_reload_refused(why: str, error: str) -> None:
+    """The file is wrong, so the configuration from before stays."""
+    fields = {"because": why, "error": error, "in_force": "the configuration from before"}
+    _write(logging.ERROR, "reload refused", fields)
 
 
 def _write(level: int, message: str, fields: Mapping[str, object]) -> None:

@@ -1,0 +1,32 @@
+"""What `serve` and the companion of `run` share: a gateway with its state folder and its admin token."""
+
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from dragoman.config.find import state_folder
+from dragoman.config.model import Config, Secret
+from dragoman.hub.errors import ConfigError
+from dragoman.server.admin_token import made_token
+from dragoman.server.run import serve
+from dragoman.storage.database import FILE_NAME, Database
+
+
+def serve_here(config: Config, listener: socket.socket, read: Callable[[], Config]) -> None:
+    """Serve on the listener until told to stop; `read` gives the configuration anew."""
+    folder = state_folder(config, os.environ)
+    serve(config, listener, Database(folder / FILE_NAME), read=read, admin_token=_token(folder))
+
+
+def _token(folder: Path) -> Secret | None:
+    """A gateway that cannot keep a token serves all the same, without an admin API."""
+    try:
+        return made_token(folder, os.environ)
+    except ConfigError as error:
+        click.echo(f"warning: no admin API, because: {error.message}", err=True)
+        if error.hint:
+            click.echo(f"hint: {error.hint}", err=True)
+        return None

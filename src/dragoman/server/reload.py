@@ -1,0 +1,139 @@
+"""Reads the configuration again while the gateway runs: when its file changes, on a signal, or when asked.
+
+A file that is wrong changes nothing: the configuration that was in force stays, and the error is kept for
+whoever asks.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from dragoman.config.model import Config
+from dragoman.exchange.gateway import Gateway
+from dragoman.hub.errors import ConfigError
+from dragoman.server.guard import check_exposure
+from dragoman.telemetry.log import log_reload, log_reload_refused, set_up
+
+#: Seconds between two looks at the file.
+WATCHED_EVERY = 1.0
+
+#: Settings that only a new start can change, because something was built upon them.
+FIXED = ("host", "port", "state")
+
+#: Enough of a file to notice that it is another one.
+Print = tuple[int, int, int]
+
+
+class Reloads:
+    """`read` gives the configuration anew; without it there is nothing to reload from."""
+
+    def __init__(self, gateway: Gateway, read: Callable[[], Config] | None = None) -> None:
+        self._gateway = gateway
+        self._read = read
+        self._lock = asyncio.Lock()
+        self._under_way: set[asyncio.Task[object]] = set()
+        self._watching: asyncio.Task[None] | None = None
+        #: When the configuration in force was read, and how often there was a new one.
+        self.loaded_at = gateway.clock()
+        self.count = 0
+        self.refused = 0
+        #: What was wrong with the last that was read, and when; empty if it was fine.
+        self.error = ""
+        self.failed_at = 0.0
+        #: What differs from the file until the gateway is started again.
+        self.waiting: tuple[str, ...] = ()
+
+    def start(self) -> None:
+        path = self._gateway.config.path
+        if self._read is not None and path:
+            self._watching = asyncio.get_running_loop().create_task(self._watch(path), name="dragoman-reload")
+
+    def stop(self) -> None:
+        for task in (self._watching, *self._under_way):
+            if task is not None:
+                task.cancel()
+
+    def soon(self, why: str) -> None:
+        """For whoever cannot wait, such as a signal. A refusal is in the log."""
+        task = asyncio.get_running_loop().create_task(self._quietly(why))
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+
+    async def now(self, why: str) -> dict[str, object]:
+        """Take the configuration that is there now, and tell what changed; raises what is wrong with it."""
+        if self._read is None:
+            raise ConfigError("this gateway was started without a configuration that could be read again")
+        async with self._lock:
+            try:
+                config, waiting = self._acceptable(await asyncio.to_thread(self._read))
+            except ConfigError as error:
+                self.refused += 1
+                self.error = f"{error.message} ({error.hint})" if error.hint else error.message
+                self.failed_at = self._gateway.clock()
+                log_reload_refused(why, self.error)
+                raise
+            changes = dict(_changes(self._gateway.config, config))
+            self._gateway.reload(config)
+            set_up(config.server.log)
+            self.count += 1
+            self.error, self.failed_at = "", 0.0
+            self.loaded_at = self._gateway.clock()
+            self.waiting = waiting
+            log_reload(why, config.path, changes, waiting)
+            return {"config": config.path, "changed": changes, "needs_restart": list(waiting)}
+
+    def _acceptable(self, config: Config) -> tuple[Config, tuple[str, ...]]:
+        """The new configuration on the old address, and what it would have changed about that."""
+        old, new = self._gateway.config.server, config.server
+        waiting = tuple(f"server.{name}" for name in FIXED if getattr(old, name) != getattr(new, name))
+        server = msgspec.structs.replace(new, **{name: getattr(old, name) for name in FIXED})
+        check_exposure(server)
+        return msgspec.structs.replace(config, server=server), waiting
+
+    async def _quietly(self, why: str) -> None:
+        try:
+            await self.now(why)
+        except ConfigError:
+            return
+
+    async def _watch(self, path: str) -> None:
+        """A change counts when it has stood for one look: editors write in several steps."""
+        known = changed = _print_of(path)
+        while True:
+            await asyncio.sleep(WATCHED_EVERY)
+            seen = _print_of(path)
+            if seen == known or seen is None:
+                changed = known
+            elif seen != changed:
+                changed = seen
+            else:
+                known = seen
+                await self._quietly("the file changed")
+
+
+def _print_of(path: str) -> Print | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _changes(old: Config, new: Config) -> Iterator[tuple[str, object]]:
+    """What is different, in the words of the file; never a value."""
+    for name in new.__struct_fields__:
+        before, after = getattr(old, name), getattr(new, name)
+        if before == after:
+            continue
+        if isinstance(before, dict) and isinstance(after, dict):
+            names = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
+            yield name, names
+        elif isinstance(after, msgspec.Struct) and type(before) is type(after):
+            yield (
+                name,
+                [key for key in after.__struct_fields__ if getattr(before, key) != getattr(after, key)],
+            )
+        else:
+            yield name, True

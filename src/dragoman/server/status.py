@@ -1,0 +1,117 @@
+"""What the gateway is doing, for `dragoman status`: a table of sections, looked up when somebody asks."""
+
+import asyncio
+import os
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from dragoman import __version__
+from dragoman.config.model import Config, TargetName
+from dragoman.exchange.exchange import Exchange
+from dragoman.exchange.record import printable
+
+if TYPE_CHECKING:
+    from dragoman.server.app import App
+
+#: How many open exchanges are shown one by one, the oldest first.
+SHOWN = 100
+
+
+def status(app: "App") -> dict[str, object]:
+    return {name: section(app) for name, section in SECTIONS.items()}
+
+
+def _gateway(app: "App") -> object:
+    now = app.gateway.clock()
+    return {
+        "version": __version__,
+        "process": os.getpid(),
+        "state": "closing" if app.is_closing else "serving",
+        "started_at": app.started_at,
+        "uptime": round(now - app.started_at, 1),
+    }
+
+
+def _config(app: "App") -> object:
+    reloads = app.reloads
+    return {
+        "path": app.gateway.config.path,
+        "loaded_at": reloads.loaded_at,
+        "reloads": reloads.count,
+        "refused": reloads.refused,
+        "error": reloads.error,
+        "failed_at": reloads.failed_at,
+        "needs_restart": list(reloads.waiting),
+    }
+
+
+def _exchanges(app: "App") -> object:
+    exchanges = sorted(app.open, key=lambda exchange: exchange.started)
+    return {
+        "open": len(exchanges),
+        "streams": sum(exchange.record.stream for exchange in exchanges),
+        "oldest": [_open(exchange) for exchange in exchanges[:SHOWN]],
+    }
+
+
+def _open(exchange: Exchange) -> Mapping[str, object]:
+    record = exchange.record
+    return {
+        "request": record.request_id,
+        "client": record.dialect,
+        "agent": printable(record.agent)[:80],
+        "model": printable(record.model)[:200],
+        "target": printable(str(record.target)) if record.target else "",
+        "stream": record.stream,
+        "tries": record.tries,
+        "first_token": round(record.first_token, 3),
+        "seconds": round(asyncio.get_running_loop().time() - exchange.started, 3),
+    }
+
+
+def _targets(app: "App") -> object:
+    """Every target that the configuration names, and others that clients have named and that cool down."""
+    config, now = app.gateway.config, asyncio.get_running_loop().time()
+    cooling: dict[TargetName, list[dict[str, object]]] = {}
+    for (target, key), cooldown in app.gateway.health.cooling(now).items():
+        cooling.setdefault(target, []).append(
+            {
+                "key": key + 1,
+                "reason": cooldown.reason,
+                "failures": cooldown.failures,
+                "seconds": round(cooldown.until - now, 1),
+            }
+        )
+    names = dict.fromkeys([*_named_targets(config), *cooling])
+    return [_target(config, name, cooling.get(name, [])) for name in names]
+
+
+def _named_targets(config: Config) -> Iterator[TargetName]:
+    for route in config.routes:
+        yield from route.targets
+    yield from config.default
+    for provider in config.providers.values():
+        if not any(provider.name == target.provider for route in config.routes for target in route.targets):
+            yield TargetName(provider.name, "*")
+
+
+def _target(config: Config, target: TargetName, cooldowns: list[dict[str, object]]) -> dict[str, object]:
+    provider = config.providers.get(target.provider)
+    keys = len(provider.keys) if provider else 0
+    cooled = len(cooldowns)
+    return {
+        "target": printable(str(target)),
+        "dialect": provider.dialect if provider else "",
+        "keys": keys,
+        "health": "ok" if not cooled else "cooling" if cooled >= max(1, keys) else "partly cooling",
+        "cooldowns": cooldowns,
+    }
+
+
+#: A section of the status, and who tells it.
+SECTIONS: dict[str, Callable[["App"], object]] = {
+    "gateway": _gateway,
+    "config": _config,
+    "exchanges": _exchanges,
+    "targets": _targets,
+}
