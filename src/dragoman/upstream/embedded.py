@@ -19,6 +19,7 @@ PIECE = 16
 RETRY_AFTER = "1"
 
 FAILURE = {"message": "the embedded model fails because it was asked to", "type": "server_error"}
+NOT_READ = {"message": "the request is no JSON object in UTF-8", "type": "invalid_request_error"}
 
 
 class EmbeddedUpstream:
@@ -28,7 +29,11 @@ class EmbeddedUpstream:
         self._clock = clock
 
     async def send(self, call: Call) -> "EmbeddedAnswer":
-        thought = think(msgspec.json.decode(call.body, type=dict[str, object]))
+        try:
+            thought = think(msgspec.json.decode(call.body, type=dict[str, object]))
+        except (ValueError, RecursionError):
+            # A request that is forwarded as it came may be anything.
+            return _refusal(400, NOT_READ)
         failed = thought.cut and not call.stream
         if thought.status != 200 or failed:
             return _refusal(500 if failed else thought.status)
@@ -63,8 +68,8 @@ class EmbeddedAnswer:
         self._pieces = iter(())
 
 
-def _refusal(status: int) -> EmbeddedAnswer:
-    body = msgspec.json.encode({"error": {**FAILURE, "code": kind_of_status(status)}})
+def _refusal(status: int, error: Mapping[str, str] = FAILURE) -> EmbeddedAnswer:
+    body = msgspec.json.encode({"error": {**error, "code": kind_of_status(status)}})
     busy = status in (STATUS_OF_KIND["rate_limit"], STATUS_OF_KIND["overloaded"])
     headers = {"retry-after": RETRY_AFTER} if busy else {}
     return EmbeddedAnswer(status, "application/json", iter((body,)), headers)
