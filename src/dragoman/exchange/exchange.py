@@ -64,6 +64,7 @@ class Exchange:
         finally:
             self._delivery.close()
             self._gateway.heart.remove(self._pulse)
+            self._pulse.rest()
             self.record.seconds = self._loop.time() - self._pulse.started
 
     def abandon(self) -> None:

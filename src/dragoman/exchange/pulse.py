@@ -65,6 +65,11 @@ class Pulse:
     def stop_listening(self) -> None:
         self._limits = self._hang_up = None
 
+    def rest(self) -> None:
+        """The reply is over. What the pulse would call holds the pulse, and all of the exchange with it."""
+        self.stop_listening()
+        self._ping = self._give_up = _do_nothing
+
     def beat(self, now: float) -> None:
         self._look_at_client(now)
         if self.heard:
@@ -96,6 +101,10 @@ class Pulse:
         elif self._ping_every and now - self._told_at >= self._ping_every:
             self._told_at = now
             self._ping()
+
+
+def _do_nothing() -> None:
+    pass
 
 
 class Heart:

@@ -68,22 +68,9 @@ class AnthropicStreamWriter:
         self._told_usage: Json = {}
         #: The seal of a text, which travels in a block of its own as soon as another block follows.
         self._waiting: str = ""
-        self._handlers: dict[type, Callable[[Any], bytes]] = {
-            TextDelta: self._grow,
-            ArgumentsDelta: self._grow,
-            ReasoningDelta: self._think,
-            BlockOpened: self._open,
-            BlockClosed: self._close,
-            SealAttached: self._seal,
-            CitationAdded: self._cite,
-            UsageReported: self._report,
-            ReplyStarted: self._start,
-            ReplyFinished: self._finish,
-            ReplyFailed: self._fail,
-        }
 
     def write(self, event: ReplyEvent) -> bytes:
-        return self._handlers[type(event)](event)
+        return _HANDLERS[type(event)](self, event)
 
     def _start(self, event: ReplyStarted) -> bytes:
         audience = self._audience
@@ -291,4 +278,19 @@ _OPENERS: dict[type, Callable[[AnthropicStreamWriter, Any], bytes]] = {
     HostedResult: AnthropicStreamWriter._open_hosted_result,
     Opaque: AnthropicStreamWriter._open_opaque,
     Media: AnthropicStreamWriter._open_media,
+}
+
+
+_HANDLERS: dict[type, Callable[[AnthropicStreamWriter, Any], bytes]] = {
+    TextDelta: AnthropicStreamWriter._grow,
+    ArgumentsDelta: AnthropicStreamWriter._grow,
+    ReasoningDelta: AnthropicStreamWriter._think,
+    BlockOpened: AnthropicStreamWriter._open,
+    BlockClosed: AnthropicStreamWriter._close,
+    SealAttached: AnthropicStreamWriter._seal,
+    CitationAdded: AnthropicStreamWriter._cite,
+    UsageReported: AnthropicStreamWriter._report,
+    ReplyStarted: AnthropicStreamWriter._start,
+    ReplyFinished: AnthropicStreamWriter._finish,
+    ReplyFailed: AnthropicStreamWriter._fail,
 }

@@ -6,13 +6,13 @@ whether the call so far is already whole. A call opens once its name is certain:
 declared the name, otherwise when its arguments begin, because until then a name may come in pieces.
 """
 
-from collections.abc import Callable
 from itertools import pairwise
 from typing import NamedTuple
 
 import msgspec
 
 from dragoman.dialects.base import Source
+from dragoman.dialects.openai_chat.voice import Voice
 from dragoman.hub.builder import ReplyBuilder
 from dragoman.hub.content import CallKind, ToolCall
 from dragoman.hub.errors import UpstreamProtocolError
@@ -102,22 +102,12 @@ def is_object(text: str) -> bool:
 
 
 class CallAssembler:
-    """Turns entries of `tool_calls` into blocks of the builder.
+    """Turns entries of `tool_calls` into blocks of the builder. A call that opens interrupts the voice."""
 
-    `interrupt` ends what was being said; `seal_of` makes the upstream's seal of a signature.
-    """
-
-    def __init__(
-        self,
-        source: Source,
-        builder: ReplyBuilder,
-        interrupt: Callable[[], None],
-        seal_of: Callable[[str], Seal],
-    ) -> None:
+    def __init__(self, source: Source, builder: ReplyBuilder, voice: Voice) -> None:
         self._source = source
         self._builder = builder
-        self._interrupt = interrupt
-        self._seal_of = seal_of
+        self._voice = voice
         self._slots: dict[tuple[int, int], Call] = {}
         self._by_id: dict[str, Call] = {}
         self._held: list[Call] = []
@@ -257,7 +247,7 @@ class CallAssembler:
             call.pieces = []
 
     def _seal(self, call: Call, signature: str) -> None:
-        seal = self._seal_of(signature)
+        seal = self._voice.seal_of(signature)
         if call.block < 0:
             call.seal = seal
         else:
@@ -272,7 +262,7 @@ class CallAssembler:
             self._open(call)
 
     def _open(self, call: Call) -> None:
-        self._interrupt()
+        self._voice.hush()
         self._close_whole()
         identity = call.id
         if not identity or identity in self._used_ids:

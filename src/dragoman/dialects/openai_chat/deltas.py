@@ -9,9 +9,9 @@ from dragoman.dialects.openai_chat.calls import CallAssembler, text_of
 from dragoman.dialects.openai_chat.citations import read_annotation
 from dragoman.dialects.openai_chat.media import read_reply_image
 from dragoman.dialects.openai_chat.reasoning import LIST_FIELDS, TEXT_FIELDS, Thought, read_entry
+from dragoman.dialects.openai_chat.voice import Voice
 from dragoman.hub.builder import ReplyBuilder
 from dragoman.hub.content import AnyBlock, Reasoning, Refusal, Text
-from dragoman.hub.seal import Seal
 
 #: Keys of a delta that are read here; anything else is kept for clients of this dialect.
 DELTA_FIELDS = frozenset(
@@ -37,18 +37,13 @@ class DeltaReader:
     def __init__(self, source: Source, builder: ReplyBuilder) -> None:
         self._source = source
         self._builder = builder
-        self.calls = CallAssembler(source, builder, self.hush, self._seal_of)
-        #: The model that the reply names, for seals of an upstream whose model is not known otherwise.
-        self.model = ""
-        self.voice = -1
-        self.kind: type[AnyBlock] | None = None
+        self.voice = voice = Voice(source, builder)
+        self.calls = CallAssembler(source, builder, voice)
         self.visible = 0
         self.refused = False
         #: Content was given as an empty string, which is not the same as null.
         self.said_nothing = False
         self._visible_before = 0
-        #: The key of the delta that continues the voice.
-        self._field = ""
 
     def read(self, delta: Json, choice: int) -> Json:
         """Take in one delta; gives back what it holds beyond our vocabulary."""
@@ -76,11 +71,12 @@ class DeltaReader:
 
     def read_plain(self, delta: Json) -> bool:
         """Take in a delta that only continues the voice or the calls. False leaves it to `read`."""
-        text = delta.get(self._field)
+        voice = self.voice
+        text = delta.get(voice.field)
         if type(text) is str:
-            if self.kind is Text:
+            if voice.kind is Text:
                 self.visible += len(text)
-            self._builder.append(self.voice, text)
+            self._builder.append(voice.block, text)
             return True
         calls = delta.get("tool_calls")
         if type(calls) is list:
@@ -88,46 +84,37 @@ class DeltaReader:
             return True
         return False
 
-    def hush(self) -> None:
-        """End what is being said."""
-        if self.kind is not None:
-            self._builder.close(self.voice)
-            self.voice, self.kind, self._field = -1, None, ""
-
     def say(self, kind: type[Text] | type[Refusal], text: str) -> None:
         if not text:
             return
-        if self.kind is not kind:
+        if self.voice.kind is not kind:
             self._begin(kind(text=""), "content" if kind is Text else "refusal")
             self._visible_before = self.visible
         if kind is Text:
             self.visible += len(text)
         else:
             self.refused = True
-        self._builder.append(self.voice, text)
+        self._builder.append(self.voice.block, text)
 
     def _begin(self, block: AnyBlock, field: str) -> None:
-        self.hush()
+        self.voice.hush()
         self.calls.settle()
-        self.voice, self.kind, self._field = self._builder.open(block), type(block), field
+        self.voice.begin(block, field)
 
     def _think(self, text: str, form: str, *, raw: bool) -> None:
         if not text:
             return
-        if self.kind is not Reasoning:
+        if self.voice.kind is not Reasoning:
             self._begin(Reasoning(form=form, raw=raw), form if form in TEXT_FIELDS else "")
-        self._builder.append(self.voice, text)
-
-    def _seal_of(self, value: str) -> Seal:
-        return Seal(self._source.issuer, self._source.model or self.model, value)
+        self._builder.append(self.voice.block, text)
 
     def _seal(self, thought: Thought) -> None:
         """A seal ends the thought it stands on; what follows is another one."""
-        seal = self._seal_of(thought.seal)
-        if self.kind is not Reasoning:
+        seal = self.voice.seal_of(thought.seal)
+        if self.voice.kind is not Reasoning:
             self._begin(Reasoning(redacted=thought.redacted), "")
-        self._builder.seal(self.voice, seal)
-        self.hush()
+        self._builder.seal(self.voice.block, seal)
+        self.voice.hush()
 
     def _read_reasoning(self, delta: Json) -> None:
         thoughts = [(field, thought) for field in LIST_FIELDS for thought in self._entries(delta, field)]
@@ -178,15 +165,15 @@ class DeltaReader:
         for value in annotations if isinstance(annotations, list) else ():
             if not isinstance(value, dict):
                 continue
-            if self.kind is Text:
-                self._builder.cite(self.voice, read_annotation(value, self._visible_before))
+            if self.voice.kind is Text:
+                self._builder.cite(self.voice.block, read_annotation(value, self._visible_before))
             else:
                 late.append(value)
         images = delta.get("images")
         for value in images if isinstance(images, list) else ():
             image = read_reply_image(value)
             if image is not None:
-                self.hush()
+                self.voice.hush()
                 self.calls.settle()
                 self._builder.whole(image)
         return {"annotations": late} if late else {}

@@ -130,11 +130,11 @@ class ChatStreamReader(FrameReader):
             }
             extras["delta"] = self._shape
         created = payload.get("created")
-        self._deltas.model = text_of(payload.get("model"))
+        self._deltas.voice.model = model = text_of(payload.get("model"))
         self.builder.start(
             ReplyStarted(
                 id=text_of(payload.get("id")),
-                model=self._deltas.model,
+                model=model,
                 created=created if type(created) is int else 0,
                 extras=extras,
             )

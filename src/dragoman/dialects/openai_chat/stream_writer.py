@@ -82,31 +82,18 @@ class ChatStreamWriter:
         self._characters = 0
         self._annotations: list[Json] = []
         self._usage: Usage | None = None
-        self._handlers: dict[type, Callable[[Any], bytes]] = {
-            TextDelta: self._say,
-            ArgumentsDelta: self._argue,
-            ReasoningDelta: self._think,
-            SealAttached: self._seal,
-            CitationAdded: self._cite,
-            BlockOpened: self._open_block,
-            BlockClosed: self._close,
-            UsageReported: self._report,
-            ReplyStarted: self._start,
-            ReplyFinished: self._finish,
-            ReplyFailed: self._fail,
-        }
 
     def write(self, event: ReplyEvent) -> bytes:
         waiting = self._waiting
         if waiting is None or type(event) is ReplyFailed:
-            return self._handlers[type(event)](event)
+            return _HANDLERS[type(event)](self, event)
         seal: Seal | None = None
         if isinstance(event, SealAttached) and self._open.get(event.index) is waiting:
             if event.seal.issuer not in GOOGLE_ISSUERS:
-                return self._introduce(waiting, None) + self._handlers[SealAttached](event)
+                return self._introduce(waiting, None) + _HANDLERS[SealAttached](self, event)
             seal = event.seal
         written = self._introduce(waiting, seal)
-        return written if seal is not None else written + self._handlers[type(event)](event)
+        return written if seal is not None else written + _HANDLERS[type(event)](self, event)
 
     def _start(self, event: ReplyStarted) -> bytes:
         audience = self._audience
@@ -367,4 +354,19 @@ _OPENERS: dict[type, Callable[[ChatStreamWriter, int, Any], bytes]] = {
     Opaque: ChatStreamWriter._open_opaque,
     HostedCall: ChatStreamWriter._open_hosted,
     HostedResult: ChatStreamWriter._open_hosted,
+}
+
+
+_HANDLERS: dict[type, Callable[[ChatStreamWriter, Any], bytes]] = {
+    TextDelta: ChatStreamWriter._say,
+    ArgumentsDelta: ChatStreamWriter._argue,
+    ReasoningDelta: ChatStreamWriter._think,
+    SealAttached: ChatStreamWriter._seal,
+    CitationAdded: ChatStreamWriter._cite,
+    BlockOpened: ChatStreamWriter._open_block,
+    BlockClosed: ChatStreamWriter._close,
+    UsageReported: ChatStreamWriter._report,
+    ReplyStarted: ChatStreamWriter._start,
+    ReplyFinished: ChatStreamWriter._finish,
+    ReplyFailed: ChatStreamWriter._fail,
 }

@@ -5,6 +5,7 @@ all harvesting: what was found stays, and the rest is text. Calls go out whole, 
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -84,17 +85,6 @@ class HarvestStage:
         self._place = Place.FIRST
         self._over = self._plan.idle
         self._harvested = False
-        self._handlers: dict[type, Callable[..., list[ReplyEvent]]] = {
-            TextDelta: self._text,
-            BlockOpened: self._opened,
-            BlockClosed: self._closed,
-            CitationAdded: self._attached,
-            SealAttached: self._attached,
-            ReasoningDelta: self._renumbered,
-            ArgumentsDelta: self._renumbered,
-            ReplyFinished: self._finished,
-            ReplyFailed: self._failed,
-        }
 
     @property
     def passes(self) -> frozenset[type]:
@@ -103,8 +93,8 @@ class HarvestStage:
         return DELTAS if self._over and not self._watched else _UNWATCHED
 
     def feed(self, event: ReplyEvent) -> list[ReplyEvent]:
-        handler = self._handlers.get(type(event))
-        return handler(event) if handler else [event]
+        handler = _HANDLERS.get(type(event))
+        return handler(self, event) if handler else [event]
 
     def _text(self, event: TextDelta) -> list[ReplyEvent]:
         watched = self._watched.get(event.index)
@@ -298,3 +288,16 @@ class HarvestStage:
 
 
 _UNWATCHED = frozenset({ReasoningDelta, ArgumentsDelta})
+
+
+_HANDLERS: dict[type, Callable[[HarvestStage, Any], list[ReplyEvent]]] = {
+    TextDelta: HarvestStage._text,
+    BlockOpened: HarvestStage._opened,
+    BlockClosed: HarvestStage._closed,
+    CitationAdded: HarvestStage._attached,
+    SealAttached: HarvestStage._attached,
+    ReasoningDelta: HarvestStage._renumbered,
+    ArgumentsDelta: HarvestStage._renumbered,
+    ReplyFinished: HarvestStage._finished,
+    ReplyFailed: HarvestStage._failed,
+}
