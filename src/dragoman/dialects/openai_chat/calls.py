@@ -6,12 +6,14 @@ whether the call so far is already whole. A call opens once its name is certain:
 declared the name, otherwise when its arguments begin, because until then a name may come in pieces.
 """
 
+from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
 
 import msgspec
 
 from dragoman.dialects.base import Source
+from dragoman.dialects.openai_chat.repetition import Change
 from dragoman.dialects.openai_chat.voice import Voice
 from dragoman.hub.builder import ReplyBuilder
 from dragoman.hub.content import CallKind, ToolCall
@@ -130,6 +132,26 @@ class CallAssembler:
                 self._feed_entry(entry, choice, position)
             elif entry is not None:
                 self._source.losses.add("", "an entry of tool_calls that is no object was skipped")
+
+    def change_in(self, entry: object) -> Change | None:
+        """What the next entry may say otherwise than this one, if it only brought arguments."""
+        if not isinstance(entry, dict) or len(entry) != 2:
+            return None
+        function, index = entry.get("function"), entry.get("index")
+        if type(index) is not int or not isinstance(function, dict) or len(function) != 1:
+            return None
+        call = self._slots.get((0, index))
+        if call is None or call.block < 0 or not isinstance(function.get("arguments"), str):
+            return None
+        return Change(function, "arguments", partial(self._go_on, (0, index), call))
+
+    def _go_on(self, slot: tuple[int, int], call: Call, text: str) -> bool:
+        if self._slots.get(slot) is not call:
+            return False
+        self._last = call
+        if text:
+            self._append(call, text)
+        return True
 
     def feed_legacy(self, value: dict[str, object], choice: int) -> None:
         """The `function_call` of one delta, from before there were several calls."""

@@ -4,11 +4,14 @@ One block is being said at a time, the voice; a change of kind ends it and begin
 beside the voice and may go on while it speaks.
 """
 
+from functools import partial
+
 from dragoman.dialects.base import Json, Source
 from dragoman.dialects.openai_chat.calls import CallAssembler, text_of
 from dragoman.dialects.openai_chat.citations import read_annotation
 from dragoman.dialects.openai_chat.media import read_reply_image
 from dragoman.dialects.openai_chat.reasoning import LIST_FIELDS, TEXT_FIELDS, Thought, read_entry
+from dragoman.dialects.openai_chat.repetition import Change
 from dragoman.dialects.openai_chat.voice import Voice
 from dragoman.hub.builder import ReplyBuilder
 from dragoman.hub.content import AnyBlock, Reasoning, Refusal, Text
@@ -83,6 +86,23 @@ class DeltaReader:
             self.calls.feed(calls, 0)
             return True
         return False
+
+    def change_in(self, delta: Json) -> Change | None:
+        """What the next delta may say otherwise than this one, which `read_plain` took."""
+        voice = self.voice
+        if voice.field in delta:
+            return Change(delta, voice.field, partial(self._go_on, voice.block))
+        calls = delta.get("tool_calls")
+        return self.calls.change_in(calls[0]) if isinstance(calls, list) and len(calls) == 1 else None
+
+    def _go_on(self, block: int, text: str) -> bool:
+        voice = self.voice
+        if voice.block != block:
+            return False
+        if voice.kind is Text:
+            self.visible += len(text)
+        self._builder.append(block, text)
+        return True
 
     def say(self, kind: type[Text] | type[Refusal], text: str) -> None:
         if not text:

@@ -13,6 +13,7 @@ from dragoman.dialects.openai_chat.deltas import CALL_FIELDS, DeltaReader
 from dragoman.dialects.openai_chat.errors import failure_of
 from dragoman.dialects.openai_chat.reasoning import TEXT_FIELDS
 from dragoman.dialects.openai_chat.reasons import FAILURE_OF_REASON, read_cause, read_usage
+from dragoman.dialects.openai_chat.repetition import Repetition
 from dragoman.dialects.openai_chat.reply import collect, explode
 from dragoman.dialects.openai_chat.spelling import NAME
 from dragoman.dialects.openai_chat.stream_writer import ChatStreamWriter
@@ -41,6 +42,9 @@ class ChatStreamReader(FrameReader):
     def __init__(self, source: Source) -> None:
         super().__init__(source)
         self._deltas = DeltaReader(source, self.builder)
+        self._repetition = Repetition()
+        #: The chunk that is being read.
+        self._data = b""
         self._alternatives: dict[int, ChatStreamReader] = {}
         self._reason = ""
         self._stop_string: str | None = None
@@ -49,6 +53,11 @@ class ChatStreamReader(FrameReader):
         self._chunk: Json = {}
         self._later_chunk: Json = {}
         self._rest = ChoiceFold(UpstreamProtocolError)
+
+    def _frame(self, frame: Frame) -> None:
+        if frame.event or not self._repetition.take(frame.data):
+            self._data = frame.data
+            super()._frame(frame)
 
     def _read(self, payload: Json, event: str) -> None:
         # What one read brings after the end was never part of the reply.
@@ -79,7 +88,11 @@ class ChatStreamReader(FrameReader):
         delta = choice.get("delta")
         if type(delta) is not dict or len(delta) != 1 or choice.get("index"):
             return False
-        return self._deltas.read_plain(delta)
+        if not self._deltas.read_plain(delta):
+            return False
+        if self._repetition.learns and (change := self._deltas.change_in(delta)) is not None:
+            self._repetition.learn(self._data, payload, change)
+        return True
 
     def _read_text(self, frame: Frame) -> None:
         if self.builder.ended:

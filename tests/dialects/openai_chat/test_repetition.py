@@ -1,0 +1,106 @@
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.dialects.openai_chat.repetition import Change, Repetition
+from tests.dialects.openai_chat.talk import DONE, call, calls, chunk, events_of, finish
+
+TEXTS = st.text(max_size=8) | st.sampled_from(
+    ['"', '"}', "\\", '\\"', "\x00", "é\U0001f600", '","content":"x']
+)
+DELTAS = st.one_of(
+    st.builds(lambda text: {"content": text}, TEXTS),
+    st.builds(lambda text: {"reasoning_content": text}, TEXTS),
+    st.builds(lambda text: {"refusal": text}, TEXTS),
+    st.builds(lambda index, text: {"tool_calls": [call(index, arguments=text)]}, st.integers(0, 1), TEXTS),
+)
+BEGINNING = (
+    chunk({"role": "assistant", "content": ""}),
+    calls(call(0, id="c0", name="ls"), call(1, id="c1", name="cat")),
+)
+
+
+def unlike(number: int, piece: bytes) -> bytes:
+    """The same chunk with a member that means nothing and is never the same twice."""
+    return piece.replace(b"}\n\n", b',"obfuscation":"%d"}\n\n' % number)
+
+
+@given(said=st.lists(DELTAS, max_size=30), joined=st.booleans())
+def test_a_reply_means_the_same_whether_its_chunks_repeat_each_other_or_not(
+    said: list[dict[str, object]], joined: bool
+) -> None:
+    pieces = [*BEGINNING, *map(chunk, said), finish("tool_calls")]
+    apart = [unlike(number, piece) for number, piece in enumerate(pieces)]
+    told = [b"".join(pieces)] if joined else pieces
+    assert events_of(*told, DONE) == events_of(*apart, DONE)
+
+
+def change_of(payload: dict[str, object], heard: list[str], *, accepts: bool = True) -> Change:
+    def take(text: str) -> bool:
+        heard.append(text)
+        return accepts
+
+    return Change(payload, "content", take)
+
+
+def learned(data: bytes, heard: list[str], *, accepts: bool = True) -> Repetition:
+    repetition = Repetition()
+    payload = msgspec.json.decode(data)
+    repetition.learn(data, payload, change_of(payload, heard, accepts=accepts))
+    assert payload == msgspec.json.decode(data)
+    return repetition
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b'{"a":1,"content":"one","b":[]}', b'{"content": "one"}', b'{"b":{"content":"one"},"content":"one"}'],
+)
+def test_a_chunk_with_another_text_is_taken_without_being_decoded(data: bytes) -> None:
+    heard: list[str] = []
+    repetition = learned(data, heard)
+    before, _, after = data.rpartition(b"one")
+    assert repetition.take(before + rb"two\n" + after)
+    assert heard == ["two\n"]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        b'{"a":2,"content":"two","b":[]}',
+        b'{"a":1,"content":"two","b":[1]}',
+        b'{"a":1,"content":"two","error":"x","b":[]}',
+        b'{"a":1,"content":null,"b":[]}',
+        b'{"a":1,"content":"two\n","b":[]}',
+        b'{"a":1,"content":"\xff","b":[]}',
+        b'{"a":1,"content":","b":[]}',
+        b'{"a":1,"content":"b":[]}',
+    ],
+)
+def test_a_chunk_that_differs_elsewhere_is_not_taken(other: bytes) -> None:
+    heard: list[str] = []
+    assert not learned(b'{"a":1,"content":"one","b":[]}', heard).take(other)
+    assert heard == []
+
+
+def test_a_text_that_stands_elsewhere_is_not_learned() -> None:
+    heard: list[str] = []
+    data = b'{"content":"one","b":{"content":"one"}}'
+    assert not learned(data, heard).take(data)
+
+
+def test_a_text_whose_block_has_ended_is_left_to_the_long_way() -> None:
+    heard: list[str] = []
+    data = b'{"content":"one"}'
+    assert not learned(data, heard, accepts=False).take(data)
+
+
+def test_chunks_that_never_repeat_are_not_looked_at_for_ever() -> None:
+    heard: list[str] = []
+    repetition = Repetition()
+    tries = 0
+    while repetition.learns:
+        payload: dict[str, object] = {"content": "one", "n": tries}
+        repetition.learn(msgspec.json.encode(payload), payload, change_of(payload, heard))
+        tries += 1
+        assert tries < 100
