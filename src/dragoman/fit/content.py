@@ -3,7 +3,7 @@
 What a vendor's own tool did stays in the conversation as words: a call without a tool would be an orphan.
 """
 
-from dragoman.fit.editing import edited, is_foreign, replace, with_blocks, with_turns
+from dragoman.fit.editing import edited, is_foreign, kinds_of, replace, with_blocks, with_turns
 from dragoman.hub.content import AnyBlock, HostedCall, HostedResult, Opaque, Refusal, Text, ToolResult
 from dragoman.hub.errors import ClientProtocolError
 from dragoman.hub.loss import Losses
@@ -14,10 +14,17 @@ from dragoman.wire.fields import encode
 ERROR_MARK = "[tool error] "
 
 
+#: What no other dialect can spell.
+_FOREIGN: frozenset[type] = frozenset({HostedCall, HostedResult, Opaque})
+
+
 def content(request: Request, target: Target, losses: Losses) -> Request:
     """Everything a foreign target cannot spell; for any target, errors that it has no flag for."""
     foreign = is_foreign(request, target)
-    if not foreign and target.error_flag and target.refusals:
+    unspoken = _FOREIGN if foreign else frozenset()
+    if not target.refusals:
+        unspoken |= {Refusal}
+    if unspoken.isdisjoint(kinds_of(request.turns)) and (target.error_flag or not _has_errors(request)):
         return request
 
     def spoken(block: AnyBlock, turn: Turn) -> AnyBlock | tuple[AnyBlock, ...]:
@@ -49,6 +56,12 @@ def content(request: Request, target: Target, losses: Losses) -> Request:
 
     turns = [with_blocks(turn, edited(turn.blocks, turn, spoken)) for turn in request.turns]
     return with_turns(request, turns)
+
+
+def _has_errors(request: Request) -> bool:
+    return any(
+        type(block) is ToolResult and block.is_error for turn in request.turns for block in turn.blocks
+    )
 
 
 def _opened(block: Opaque, losses: Losses) -> AnyBlock | tuple[AnyBlock, ...]:

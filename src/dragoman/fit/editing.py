@@ -4,6 +4,7 @@ An edit that changes nothing gives the same object back.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import is_
 
 import msgspec
 
@@ -23,7 +24,7 @@ def is_foreign(request: Request, target: Target) -> bool:
 
 
 def with_turns(request: Request, turns: Sequence[Turn]) -> Request:
-    if len(turns) == len(request.turns) and all(map(_same, turns, request.turns)):
+    if len(turns) == len(request.turns) and all(map(is_, turns, request.turns)):
         return request
     return replace(request, turns=tuple(turns))
 
@@ -94,7 +95,3 @@ def calls_of(turns: Iterable[Turn]) -> Iterator[ToolCall]:
         for block in turn.blocks:
             if type(block) is ToolCall:
                 yield block
-
-
-def _same(one: object, other: object) -> bool:
-    return one is other

@@ -7,6 +7,7 @@ one that answers nothing is kept as text, and a call that nothing answers gets a
 
 from collections import deque
 from collections.abc import Sequence
+from operator import is_
 
 from dragoman.fit.editing import is_foreign, replace, with_blocks, with_turns
 from dragoman.fit.system import INSTRUCTING
@@ -24,7 +25,7 @@ _SPOKEN = (ToolCall, Reasoning)
 
 def empties(request: Request, target: Target, losses: Losses) -> Request:
     """Drop empty texts and turns that say nothing; the only turn of a conversation may be empty."""
-    if not is_foreign(request, target):
+    if not is_foreign(request, target) or all(_says_something(turn, target) for turn in request.turns):
         return request
     turns: list[Turn] = []
     only: Turn | None = None
@@ -43,6 +44,16 @@ def empties(request: Request, target: Target, losses: Losses) -> Request:
     if only is not None and not target.turns_required and all(turn.role in INSTRUCTING for turn in turns):
         turns.append(only)
     return with_turns(request, turns)
+
+
+def _says_something(turn: Turn, target: Target) -> bool:
+    """Whether there is nothing blank in the turn, as in nearly all of them."""
+    for block in turn.blocks:
+        if _says_nothing(block, target):
+            return False
+        if type(block) is ToolResult and len(block.content) > 1:
+            return False
+    return bool(turn.blocks)
 
 
 def _without_blanks(result: ToolResult, target: Target) -> ToolResult:
@@ -237,4 +248,4 @@ def parted(before: AnyBlock, after: AnyBlock) -> AnyBlock:
 
 
 def _are_same(some: Sequence[AnyBlock], others: Sequence[AnyBlock]) -> bool:
-    return len(some) == len(others) and all(one is other for one, other in zip(some, others, strict=True))
+    return len(some) == len(others) and all(map(is_, some, others))

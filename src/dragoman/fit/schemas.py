@@ -5,6 +5,7 @@ same object afterwards. Targets with Gemini's subset of OpenAPI get it by `opena
 """
 
 import re
+from operator import is_, is_not
 
 from dragoman.fit.editing import is_foreign, replace
 from dragoman.fit.openapi_schema import as_openapi
@@ -37,8 +38,9 @@ _WORDS = tuple(f'"{mark}"'.encode() for mark in MARKS)
 def schemas(request: Request, target: Target, losses: Losses) -> Request:
     if not is_foreign(request, target) and target.json_schema:
         return request
-    tools = tuple(_fitted(tool, target, losses) for tool in request.tools)
-    if any(one is not other for one, other in zip(tools, request.tools, strict=True)):
+    is_marked = _may_be_marked([tool.schema for tool in request.tools if tool.schema])
+    tools = tuple(_fitted(tool, target, losses, is_marked=is_marked) for tool in request.tools)
+    if any(map(is_not, tools, request.tools)):
         request = replace(request, tools=tools)
     output = request.output
     if output and output.schema is not None:
@@ -50,12 +52,12 @@ def schemas(request: Request, target: Target, losses: Losses) -> Request:
     return request
 
 
-def _fitted(tool: Tool, target: Target, losses: Losses) -> Tool:
+def _fitted(tool: Tool, target: Target, losses: Losses, *, is_marked: bool) -> Tool:
     if tool.kind != "function":
         return tool
     if tool.schema is None and not target.json_schema:
         return tool  # in the subset, no parameters are no schema
-    schema = parameters(tool, losses)
+    schema = _parameters(tool, losses, is_marked=is_marked)
     if not target.schema_alternatives and not ALTERNATIVES.isdisjoint(schema):
         losses.add(tool.at, "alternatives at the top of the schema became one object with all members")
         schema = _united(schema)
@@ -68,9 +70,9 @@ def _fitted(tool: Tool, target: Target, losses: Losses) -> Tool:
     return tool if subset is tool.schema else replace(tool, schema=subset)
 
 
-def parameters(tool: Tool, losses: Losses) -> Schema:
+def _parameters(tool: Tool, losses: Losses, *, is_marked: bool) -> Schema:
     """The schema as one of an object with properties, which is what every vendor insists on."""
-    schema = cleaned(tool.schema) if tool.schema else {}
+    schema = _legible(tool.schema, is_marked=is_marked) if tool.schema else {}
     kind = schema.get("type")
     if kind == "object" and isinstance(schema.get("properties"), dict):
         return schema
@@ -129,14 +131,24 @@ def _with_plain_members(schema: Schema, at: str, losses: Losses) -> Schema:
     return {**schema, "properties": plain} | ({"required": needed} if "required" in schema else {})
 
 
-def cleaned(schema: Schema) -> Schema:
-    """The same object if there was nothing to clean.
+def _may_be_marked(schemas: list[Schema]) -> bool:
+    """Whether there may be anything to clean but a `$schema` at the top, as most have and no more.
 
-    Most schemas have nothing but a `$schema` at the top. Looking for the words in the schema's text is much
-    cheaper than looking at each node, and agents send dozens of schemas with every request.
+    Looking for the words in the text of all of them is much cheaper than looking at each node, and agents
+    send dozens of schemas with every request.
     """
-    text = encode(schema, blame=ClientProtocolError)
-    if any(word in text for word in _WORDS) or text.count(b'"$schema"') > ("$schema" in schema):
+    text = encode(schemas, blame=ClientProtocolError)
+    declared = sum("$schema" in schema for schema in schemas)
+    return any(word in text for word in _WORDS) or text.count(b'"$schema"') > declared
+
+
+def cleaned(schema: Schema) -> Schema:
+    """The same object if there was nothing to clean."""
+    return _legible(schema, is_marked=_may_be_marked([schema]))
+
+
+def _legible(schema: Schema, *, is_marked: bool) -> Schema:
+    if is_marked:
         return _cleaned(schema, 0)
     if "$schema" not in schema:
         return schema
@@ -174,9 +186,5 @@ def _cleaned_part(name: str, value: object, depth: int) -> object:
         return _cleaned(value, depth + 1)
     if (name in MANY or name == "items") and isinstance(value, list):
         children = [_cleaned(child, depth + 1) if isinstance(child, dict) else child for child in value]
-        return value if all(map(_same, children, value)) else children
+        return value if all(map(is_, children, value)) else children
     return value
-
-
-def _same(one: object, other: object) -> bool:
-    return one is other

@@ -14,6 +14,8 @@ from dragoman.providers.profile import Target
 
 
 def seals(request: Request, target: Target, losses: Losses) -> Request:
+    if not any(map(_is_sealed, request.turns)):
+        return request
     foreign = is_foreign(request, target)
     calling = _calling_turns(request.turns) if target.replay_reasoning else frozenset()
 
@@ -35,6 +37,16 @@ def seals(request: Request, target: Target, losses: Losses) -> Request:
 
     after = edit_blocks(request, change, inside_results=False)
     return after if after is request else _without_emptied_turns(after, request)
+
+
+def _is_sealed(turn: Turn) -> bool:
+    """Whether anything in the turn is a seal's or may need one."""
+    for block in turn.blocks:
+        if type(block) is Reasoning:
+            return True
+        if isinstance(block, (Text, ToolCall)) and block.seal is not None:
+            return True
+    return False
 
 
 def _without_emptied_turns(after: Request, before: Request) -> Request:

@@ -6,6 +6,7 @@ text about a tool calls it what the model will call it.
 """
 
 from collections.abc import Iterable
+from operator import is_not
 
 from dragoman.fit.client_tools import NEEDS_TRAINING, Description, described
 from dragoman.fit.editing import (
@@ -47,7 +48,7 @@ def tools(request: Request, target: Target, losses: Losses) -> Request:
         after for tool in request.tools if (after := _fitted(tool, request, target, losses)) is not None
     ]
     fitted = hosted(fitted, request, target, losses)
-    if len(fitted) != len(request.tools) or any(map(_differ, fitted, request.tools)):
+    if len(fitted) != len(request.tools) or any(map(is_not, fitted, request.tools)):
         request = replace(request, tools=tuple(fitted))
     return _with_stand_ins(_with_plain_calls(request, target), target)
 
@@ -59,10 +60,6 @@ def takes_kind(kind: str, request: Request, target: Target) -> bool:
     if kind in BUILT_IN or kind == "typed":
         return target.client_tools and not is_foreign(request, target)
     return True
-
-
-def _differ(one: object, other: object) -> bool:
-    return one is not other
 
 
 def _declared_in_front(request: Request, target: Target, losses: Losses) -> Request:
@@ -85,7 +82,7 @@ def _declared_in_front(request: Request, target: Target, losses: Losses) -> Requ
             if blocks or not turn.blocks:
                 turns.append(with_blocks(turn, blocks))
         request = with_turns(request, turns)
-    if len(unique) == len(request.tools) and not any(map(_differ, unique, request.tools)):
+    if len(unique) == len(request.tools) and not any(map(is_not, unique, request.tools)):
         return request
     return replace(request, tools=tuple(unique))
 
@@ -195,7 +192,7 @@ def _with_plain_calls(request: Request, target: Target) -> Request:
         block.kind == "function"
         for turn in request.turns
         for block in turn.blocks
-        if isinstance(block, ToolCall | ToolResult)
+        if type(block) is ToolCall or type(block) is ToolResult
     )
 
     def change(block: AnyBlock, turn: Turn) -> AnyBlock:
