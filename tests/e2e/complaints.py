@@ -7,6 +7,7 @@ from tests.e2e.tour import LAST_WORDS, LONG_LOOP, NOTES, PIXEL, Visit
 from tests.e2e.upstream.checks.rules import Result
 from tests.e2e.upstream.conversation import Received
 from tests.e2e.upstream.script import Turn, Use
+from tests.e2e.upstream.server import UPSTREAM_KEY
 
 SEALING = ("anthropic", "openai_responses", "gemini")
 
@@ -16,6 +17,8 @@ def complaints(visit: Visit, dialect: str) -> list[str]:
     found += visit.conversation.problems
     if visit.outcome.exit != 0:
         found.append(f"exit {visit.outcome.exit}: {visit.outcome.output[-1500:]}")
+    if UPSTREAM_KEY in visit.outcome.output:
+        found.append("the upstream's key reached the client")
     if visit.outcome.text.strip() != LAST_WORDS:
         found.append(f"the last words were {visit.outcome.text!r}")
     expected = ["both", *(f"step-{number}" for number in range(LONG_LOOP))]

@@ -11,6 +11,8 @@ LISTENS = re.compile(r"dragoman listens on (http://\S+)")
 SECONDS_TO_START = 20.0
 SECONDS_TO_STOP = 10.0
 KEPT_LINES = 60
+#: All lines, for whoever looks for what must not be there.
+LOG_NAME = "log.txt"
 
 
 class Gateway:
@@ -49,15 +51,19 @@ class Gateway:
         """Keep the last lines of the log, and find the address among the first."""
         assert self._process is not None
         assert self._process.stderr is not None
-        async for raw in self._process.stderr:
-            line = raw.decode("utf-8", "replace").rstrip()
-            found = LISTENS.search(line)
-            if found and not self.url:
-                self.url = found.group(1)
-                self._ready.set()
-            self.log.append(line)
-            del self.log[:-KEPT_LINES]
+        with (self._folder / LOG_NAME).open("ab") as log:
+            async for raw in self._process.stderr:
+                log.write(raw)
+                self._note(raw.decode("utf-8", "replace").rstrip())
         self._ready.set()
+
+    def _note(self, line: str) -> None:
+        found = LISTENS.search(line)
+        if found and not self.url:
+            self.url = found.group(1)
+            self._ready.set()
+        self.log.append(line)
+        del self.log[:-KEPT_LINES]
 
     def tail(self) -> str:
         return "\n".join(self.log[-25:])

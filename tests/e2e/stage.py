@@ -9,6 +9,7 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tests.e2e.clients.client import CLIENT_KEY
 from tests.e2e.gateway import Gateway
 from tests.e2e.upstream.server import UPSTREAM_KEY, Upstream
 
@@ -31,6 +32,21 @@ target = "first/{model}"
 """
 
 
+#: The user's own file, which the gateway only reads.
+NOT_WRITTEN = ("dragoman.toml",)
+
+
+def leaks(folder: Path) -> list[str]:
+    """The files below it in which a secret is to be read."""
+    return [
+        str(path.relative_to(folder))
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name not in NOT_WRITTEN
+        for data in (path.read_bytes(),)
+        if any(secret.encode() in data for secret in (UPSTREAM_KEY, CLIENT_KEY))
+    ]
+
+
 class Stage:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -44,12 +60,14 @@ class Stage:
         self.run(self.upstream.start())
 
     def close(self) -> None:
+        """End everything. Whatever the gateways wrote in the meantime holds none of the secrets they knew."""
         for gateway in self._gateways.values():
             self.run(gateway.stop())
         self.run(self.upstream.stop())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+        assert leaks(self._folder) == []
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Do something on the stage's loop, and wait for it, but not for ever."""

@@ -3,9 +3,12 @@
 from pathlib import Path
 
 import aiohttp
+import pytest
 
+from tests.e2e.clients.client import CLIENT_KEY
 from tests.e2e.gateway import Gateway
-from tests.e2e.stage import Stage
+from tests.e2e.stage import Stage, leaks
+from tests.e2e.upstream.server import UPSTREAM_KEY
 
 
 async def _first_words(folder: Path) -> tuple[int, int]:
@@ -28,3 +31,12 @@ def test_a_client_may_connect_as_soon_as_the_address_is_told(stage: Stage, tmp_p
 def test_an_interrupt_ends_the_gateway_without_complaint(stage: Stage, tmp_path: Path) -> None:
     _, exit_status = stage.run(_first_words(tmp_path))
     assert exit_status == 0
+
+
+@pytest.mark.rule("R124")
+def test_the_search_for_secrets_in_what_a_run_leaves_behind_finds_them(tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "log.txt").write_text(f"error: bad key {UPSTREAM_KEY}")
+    (tmp_path / "dragoman.toml").write_text(UPSTREAM_KEY)
+    (tmp_path / "state.db").write_text(CLIENT_KEY)
+    assert leaks(tmp_path) == ["deep/log.txt", "state.db"]
