@@ -2,13 +2,13 @@
 
 import re
 import tomllib
-from collections.abc import Collection, Iterator, Mapping
-from difflib import get_close_matches
+from collections.abc import Iterator, Mapping
 
 from dragoman.config.keys import Table, tables
 from dragoman.config.kinds import Key, listed, toml_type
 from dragoman.config.lines import Path, lines_of
 from dragoman.hub.errors import ConfigError
+from dragoman.hub.spelling import near
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _AT_LINE = re.compile(r"(.*) \(at (line \d+), column \d+\)")
@@ -122,12 +122,6 @@ class Place:
 
 def _homes(key: str) -> list[Table]:
     return [table for table in tables() if key in table.keys]
-
-
-def near(given: str, known: Collection[str]) -> str:
-    """A question that guesses the spelling, or nothing."""
-    found = get_close_matches(given, known, n=1)
-    return f"did you mean {listed((found[0],))}?" if found else ""
 
 
 def written(path: Path) -> str:

@@ -1,12 +1,16 @@
 """What dragoman does with no configuration at all: every model name reaches the embedded model."""
 
+from collections.abc import Mapping
+
 from dragoman.config.model import Config, Provider, TargetName
+from dragoman.policy.settings import Governance, switched
 
 EMBEDDED = "embedded"
 
 
-def embedded_config() -> Config:
+def embedded_config(environment: Mapping[str, str]) -> Config:
+    governance = switched(Governance(), environment)
     return Config(
-        providers={EMBEDDED: Provider(name=EMBEDDED, dialect="embedded")},
+        providers={EMBEDDED: Provider(name=EMBEDDED, dialect="embedded", governance=governance)},
         default=(TargetName(EMBEDDED, EMBEDDED),),
     )

@@ -42,4 +42,4 @@ def find_config(explicit: str | None, environment: Mapping[str, str], *, secrets
     for place in places(environment):
         if place.is_file() or environment.get("DRAGOMAN_CONFIG"):
             return load_file(str(place), environment, secrets_needed=secrets)
-    return embedded_config()
+    return embedded_config(environment)

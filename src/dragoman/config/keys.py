@@ -5,6 +5,7 @@ from typing import NamedTuple
 import msgspec
 
 from dragoman.config.facts import facts
+from dragoman.config.governance import governance_keys
 from dragoman.config.kinds import (
     FLAG,
     FLAG_OR_TEXT,
@@ -19,6 +20,7 @@ from dragoman.config.kinds import (
     one_of,
 )
 from dragoman.config.model import Config, Provider, Route, Server, Timeouts
+from dragoman.policy.settings import Governance
 
 DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini", "embedded")
 
@@ -54,6 +56,7 @@ PROVIDER = {
     "verify": Key(FLAG_OR_TEXT, "Check certificates; or the path of a file of trusted ones."),
     "retries": Key(integer(0, 20), "How often to try again here before the next target."),
     "models": Key(TABLE, "Facts about models, by name; `*` stands for any part of a name."),
+    "governance": Key(TABLE, "What is asked of the tool calls of all its models."),
 }
 TIMEOUTS = {
     "connect": Key(number(0), "To reach the provider; 0 is no limit, here and below."),
@@ -65,7 +68,12 @@ ROUTE = {
     "match": Key(TEXT, "The model that the client asks for; `*` stands for any part of a name."),
     "target": Key(TEXT_OR_TEXTS, "`provider/model`; of several, the next is tried when one fails."),
     "strict": Key(FLAG, "Refuse requests that cannot be translated without loss."),
+    "governance": Key(TABLE, "What is asked of the tool calls that come back."),
 }
+
+
+def model_keys() -> dict[str, Key]:
+    return {**facts(), "governance": Key(TABLE, "What is asked of the tool calls of these models.")}
 
 
 class Table(NamedTuple):
@@ -89,6 +97,7 @@ def tables() -> tuple[Table, ...]:
         Table("[server]", SERVER, Server),
         Table("[providers.NAME]", PROVIDER, Provider),
         Table("[providers.NAME.timeouts]", TIMEOUTS, Timeouts),
-        Table('[providers.NAME.models."MODEL"]', facts(), msgspec.Struct),
+        Table('[providers.NAME.models."MODEL"]', model_keys(), msgspec.Struct),
         Table("[[routes]]", ROUTE, Route),
+        Table("[routes.governance]", governance_keys(), Governance),
     )

@@ -1,7 +1,7 @@
 """What is known about a provider's models, and whence: its preset, the catalogue, the doctor, the file."""
 
 from dragoman.config.check import Place
-from dragoman.config.facts import facts
+from dragoman.config.keys import model_keys
 from dragoman.config.model import Layer, Models
 from dragoman.providers.catalogue import catalogue
 
@@ -12,8 +12,8 @@ def stated_models(place: Place) -> Models:
     """The facts in the tables below `models`, checked."""
     models: Models = {}
     for name, table in place.table("models").named_tables():
-        table.check(facts())
-        models[name] = table.values
+        table.check(model_keys())
+        models[name] = {key: value for key, value in table.values.items() if key != "governance"}
     return models
 
 

@@ -9,7 +9,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from dragoman.config.check import Place, Source, near
+from dragoman.config.check import Place, Source
+from dragoman.config.governed import governance_changes, governance_of, model_governance
 from dragoman.config.keys import DIALECTS, PROVIDER, ROOT, ROUTE, SERVER, TIMEOUTS
 from dragoman.config.kinds import listed
 from dragoman.config.layers import layers_below, stated_models
@@ -26,6 +27,7 @@ from dragoman.config.model import (
 )
 from dragoman.config.secrets import Environment, secret, secrets, usual_secret
 from dragoman.hub.errors import ConfigError
+from dragoman.hub.spelling import near
 
 #: A provider's name stands before a slash, in headers and in logs.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -44,6 +46,8 @@ class Preset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     facts: dict[str, object] = {}
     #: Whose file tells what is known of single models; empty: its own.
     catalogue: str = ""
+    #: What is asked of its models' tool calls.
+    governance: dict[str, object] = {}
 
 
 @cache
@@ -137,6 +141,8 @@ def _provider(name: str, place: Place, environment: Environment, learned: Models
             },
             Provider,
         ),
+        governance=governance_of(place, preset.governance, environment.variables),
+        model_governance=model_governance(place),
         keys=_keys(place, preset, environment),
         headers=_headers(place, environment),
         proxy=_proxy(place, environment),
@@ -230,7 +236,12 @@ def _routes(root: Place, providers: Mapping[str, Provider]) -> tuple[Route, ...]
         targets = _targets(place, "target", providers)
         if not targets:
             raise place.error("expected `target`", hint='for example target = "provider/model"')
-        routes[match] = Route(match=match, targets=targets, strict=bool(place.values.get("strict")))
+        routes[match] = Route(
+            match=match,
+            targets=targets,
+            strict=bool(place.values.get("strict")),
+            governance=governance_changes(place),
+        )
     return tuple(routes.values())
 
 

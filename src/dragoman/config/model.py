@@ -3,12 +3,13 @@
 Secrets are `Secret`s, which never show their value.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from functools import lru_cache
 
 import msgspec
 
+from dragoman.policy.settings import Governance
 from dragoman.providers.profile import Profile
 
 
@@ -85,6 +86,9 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     models: Models = {}
     #: What is known from elsewhere, the weakest first; the file outweighs it all.
     layers: tuple[Layer, ...] = ()
+    #: What is asked of tool calls, and what else is asked of those of some models, by name or pattern.
+    governance: Governance = Governance()
+    model_governance: Models = {}
 
     def __repr__(self) -> str:
         # Not even the addresses: a proxy's may hold a password.
@@ -112,6 +116,12 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
         """The facts about one of this provider's models, as a value."""
         named = {"dialect": self.wire_dialect, "provider": self.name, "model": model}
         return msgspec.convert({**self.facts(model), **named}, Profile)
+
+    def governed(self, model: str, route: Mapping[str, object]) -> Governance:
+        """What is asked of one model's tool calls, on a route that asks for this besides."""
+        stated = _about(self.model_governance, model) if self.model_governance else {}
+        changes = {**stated, **route}
+        return msgspec.structs.replace(self.governance, **changes) if changes else self.governance
 
     @property
     def wire_dialect(self) -> str:
@@ -150,6 +160,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     match: str
     targets: tuple[TargetName, ...]
     strict: bool = False
+    #: What this route asks of tool calls, beyond what the target's provider does.
+    governance: dict[str, object] = {}
 
 
 class Server(msgspec.Struct, frozen=True, kw_only=True):

@@ -139,6 +139,15 @@ class GateStage:
             return self._let_go(index, call, ready, TOO_MUCH if too_much else TOO_LONG)
         return _delta(index, ready)
 
+    def overdue(self) -> list[ReplyEvent]:
+        """What has been held for as long as it may."""
+        out: list[ReplyEvent] = []
+        for index, call in list(self._calls.items()):
+            if self._is_late(call):
+                out += self._let_go(index, call, "", TOO_LONG)
+                out += [call.closed] if call.closed is not None else []
+        return out
+
     def _is_late(self, call: _Call) -> bool:
         allowed = self._governance.hold_seconds
         return bool(allowed) and call.arguments.is_held and self._clock() - call.since > allowed

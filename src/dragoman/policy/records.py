@@ -9,6 +9,8 @@ from typing import Literal
 import msgspec
 
 InterventionKind = Literal[
+    "choice",
+    "contract",
     "repair",
     "harvest",
     "hold",
@@ -20,6 +22,10 @@ InterventionKind = Literal[
     "exit",
     "unrepairable",
 ]
+
+
+#: What is done to requests; all else is done to replies.
+REQUEST_KINDS: frozenset[InterventionKind] = frozenset({"choice", "contract"})
 
 
 class Intervention(msgspec.Struct, frozen=True, kw_only=True):

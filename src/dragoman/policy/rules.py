@@ -5,7 +5,7 @@ command, or shell operators. A rule that looks for nothing applies to every call
 """
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Literal
@@ -13,6 +13,7 @@ from typing import Literal
 import msgspec
 
 from dragoman.hub.errors import ConfigError
+from dragoman.hub.spelling import near
 from dragoman.policy.pattern_syntax import PatternError
 from dragoman.policy.patterns import Pattern
 from dragoman.policy.shell import OPERATORS, UNCLOSED
@@ -90,7 +91,9 @@ def _used(value: Mapping[str, object], path: str) -> list[GuardRule]:
     name = value["use"]
     if not isinstance(name, str) or name not in known:
         raise ConfigError(
-            f"expected the name of a set of rules, got {name!r}", path=f"{path}.use", hint=_listed(known)
+            f"expected the name of a set of rules, got {_shown(name)}",
+            path=f"{path}.use",
+            hint=_nearest(name, known),
         )
     chosen = known[name]
     if unknown := set(value) - {"use", "tools", "paths", "verdict"}:
@@ -108,12 +111,14 @@ def _used(value: Mapping[str, object], path: str) -> list[GuardRule]:
 def read_rule(value: Mapping[str, object], path: str) -> GuardRule:
     """One rule, checked as far as it can be without a call."""
     if unknown := set(value) - set(GuardRule.__struct_fields__):
-        known = ", ".join(GuardRule.__struct_fields__)
-        raise ConfigError(f"unknown key {min(unknown)!r}", path=path, hint=f"known: {known}")
+        hint = _nearest(min(unknown), GuardRule.__struct_fields__)
+        raise ConfigError(f"unknown key {min(unknown)!r}", path=path, hint=hint)
     verdict = value.get("verdict")
     if verdict not in VERDICTS:
         raise ConfigError(
-            f"expected one of {_listed(VERDICTS)}, got {_shown(verdict)}", path=f"{path}.verdict"
+            f"expected one of {', '.join(VERDICTS)}, got {_shown(verdict)}",
+            path=f"{path}.verdict",
+            hint=near(str(verdict), VERDICTS),
         )
     try:
         rule = msgspec.convert({"name": path, **value}, GuardRule)
@@ -128,11 +133,11 @@ def _check(rule: GuardRule, path: str) -> None:
     if not rule.tools or not all(rule.tools):
         raise ConfigError("expected at least one name of a tool", path=f"{path}.tools")
     if sum(bool(getattr(rule, condition)) for condition in CONDITIONS) > 1:
-        raise ConfigError(f"expected one of {_listed(CONDITIONS)}, got several", path=path)
+        raise ConfigError(f"expected one of {', '.join(CONDITIONS)}, got several", path=path)
     for word in rule.operators:
         if word not in OPERATORS and word != UNCLOSED:
-            known = _listed(sorted({*OPERATORS, UNCLOSED}))
-            raise ConfigError(f"unknown operator {word!r}", path=f"{path}.operators", hint=known)
+            hint = _nearest(word, sorted({*OPERATORS, UNCLOSED}))
+            raise ConfigError(f"unknown operator {word!r}", path=f"{path}.operators", hint=hint)
     if rule.pattern:
         try:
             Pattern(rule.pattern)
@@ -148,5 +153,5 @@ def _shown(value: object) -> str:
     return repr(value) if isinstance(value, str) else json_type(value)
 
 
-def _listed(names: Mapping[str, object] | Sequence[str]) -> str:
-    return ", ".join(names)
+def _nearest(given: object, known: Iterable[str]) -> str:
+    return near(str(given), known) or f"known: {', '.join(known)}"

@@ -10,7 +10,8 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from dragoman.hub.errors import ConfigError
-from dragoman.policy.harvest import AUTO, FORMATS
+from dragoman.hub.spelling import near
+from dragoman.policy.harvest import AUTO, families
 from dragoman.policy.rules import GuardRule, read_rules
 from dragoman.wire.fields import json_type
 
@@ -67,10 +68,17 @@ class Key(NamedTuple):
     words: str
     accepts: Callable[[object], bool]
     about: str
+    #: The texts to choose from, if there are only so many.
+    choices: Callable[[], tuple[str, ...]] = tuple
 
 
-def _one_of(*choices: str) -> tuple[str, Callable[[object], bool]]:
-    return "one of " + ", ".join(f'"{choice}"' for choice in choices), lambda value: value in choices
+def _one_of(*choices: str, about: str) -> Key:
+    words = "one of " + ", ".join(f'"{choice}"' for choice in choices)
+    return Key(words, lambda value: value in choices, about, lambda: choices)
+
+
+def _harvests() -> tuple[str, ...]:
+    return (OFF, AUTO, *families())
 
 
 _FLAG = ("true or false", lambda value: type(value) is bool)
@@ -78,30 +86,38 @@ _TEXT = ("a text", lambda value: isinstance(value, str) and bool(value))
 
 #: Every key of a governance table but `guard`: what it takes, and what it means.
 KEYS: dict[str, Key] = {
-    "tools": Key(
-        *_one_of("live", "hold", "auto"),
-        "How calls go out: `live` piece by piece; `hold` whole and mended; `auto` live until they deviate.",
+    "tools": _one_of(
+        "live",
+        "hold",
+        "auto",
+        about="How calls go out: `live` in pieces; `hold` whole and mended; `auto` live until they deviate.",
     ),
     "repair": Key(*_FLAG, "Arguments that are not JSON are mended, where they are held."),
-    "on_unrepairable": Key(
-        *_one_of("diagnose", "error", "raw"),
-        "Arguments beyond repair: shown in an object, or the reply fails, or they go out as they came.",
+    "on_unrepairable": _one_of(
+        "diagnose",
+        "error",
+        "raw",
+        about="Arguments beyond repair: shown in an object, or the reply fails, or they go out as they came.",
     ),
     "raw_key": Key(*_TEXT, "The member that shows arguments beyond repair."),
     "harvest": Key(
         '"off", "auto" or the name of a family',
-        lambda value: isinstance(value, str) and (value in (OFF, AUTO) or value in FORMATS),
+        lambda value: isinstance(value, str) and (value in (OFF, AUTO) or value in families()),
         "Calls that a model writes as text: `off`, `auto` (unmistakable ones), or a family's name.",
+        _harvests,
     ),
-    "choice": Key(
-        *_one_of("", "auto", "required"),
-        "What to say about calling tools where the client left it open.",
+    "choice": _one_of(
+        "",
+        "auto",
+        "required",
+        about="What to say about calling tools where the client left it open.",
     ),
     "exit": Key(*_FLAG, 'With `choice = "required"`: a further tool through which the model just answers.'),
     "contract": Key(*_FLAG, "Tools are described in words, for models that know no function calling."),
-    "on_denied": Key(
-        *_one_of("model", "client"),
-        "Who is told of a denied call: the client as text, or the model, which gets another turn.",
+    "on_denied": _one_of(
+        "model",
+        "client",
+        about="Who is told of a denied call: the client as text, or the model, which gets another turn.",
     ),
     "rename": Key(*_FLAG, "A call whose name differs from a tool's in nothing but case gets that name."),
     "dedupe": Key(*_FLAG, "A call that says the same as the one before it is left out."),
@@ -123,24 +139,38 @@ def read_governance(
     values: Mapping[str, object], *, base: Governance | None = None, path: str = ""
 ) -> Governance:
     """`base` with what the table says. Errors name the key, what it takes and what came."""
+    return msgspec.structs.replace(base or Governance(), **read_changes(values, path=path))
+
+
+def read_changes(values: Mapping[str, object], *, path: str = "") -> dict[str, object]:
+    """What a table says, checked: fields of `Governance` and their values."""
     for key, value in values.items():
-        place = f"{path}.{key}" if path else key
-        if key == "guard":
-            continue
-        if key not in KEYS:
-            raise ConfigError(f"unknown key {key!r}", path=path, hint=f"known: {', '.join([*KEYS, 'guard'])}")
-        if not KEYS[key].accepts(value):
-            shown = repr(value) if isinstance(value, str | int | float) else json_type(value)
-            hint = f"families: {', '.join(FORMATS)}" if key == "harvest" else ""
-            raise ConfigError(f"expected {KEYS[key].words}, got {shown}", path=place, hint=hint)
+        if key != "guard":
+            _check(key, value, path)
     changes = dict(values)
     if "guard" in values:
         changes["guard"] = read_rules(values["guard"], f"{path}.guard" if path else "guard")
-    return msgspec.structs.replace(base or Governance(), **changes)
+    return changes
+
+
+def _check(key: str, value: object, path: str) -> None:
+    known = KEYS.get(key)
+    if known is None:
+        names = [*KEYS, "guard"]
+        hint = near(key, names) or f"known: {', '.join(names)}"
+        raise ConfigError(f"unknown key {key!r}", path=path, hint=hint)
+    if known.accepts(value):
+        return
+    shown = repr(value) if isinstance(value, str | int | float) else json_type(value)
+    hint = near(value, known.choices()) if isinstance(value, str) else ""
+    if key == "harvest" and not hint:
+        hint = f"families: {', '.join(families())}"
+    place = f"{path}.{key}" if path else key
+    raise ConfigError(f"expected {known.words}, got {shown}", path=place, hint=hint)
 
 
 def switched(governance: Governance, environment: Mapping[str, str]) -> Governance:
-    """The defaults that the environment asks for: calls held and mended, or all of that off."""
+    """The defaults that the environment asks for: calls held and mended; or nothing at all."""
     for variable in SWITCHES:
         value = environment.get(variable, "").strip()
         if not value:
@@ -149,7 +179,7 @@ def switched(governance: Governance, environment: Mapping[str, str]) -> Governan
         if wanted is None:
             raise ConfigError(f"expected 1, true, 0 or false, got {value!r}", path=variable)
         if not wanted:
-            return msgspec.structs.replace(governance, tools="live", repair=False)
+            return Governance(repair=False)
         mode: Mode = "hold" if governance.tools == "live" else governance.tools
         return msgspec.structs.replace(governance, tools=mode, repair=True)
     return governance

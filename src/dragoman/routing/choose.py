@@ -24,6 +24,8 @@ class ModelNotFound(DragomanError):
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
     targets: tuple[TargetName, ...]
     strict: bool = False
+    #: What the route asks of tool calls, beyond what the target's provider does.
+    governance: dict[str, object] = {}
     #: What chose it, for logs: a route's pattern, `direct` or `default`.
     route: str
 
@@ -45,7 +47,12 @@ def choose(config: Config, model: str) -> Choice:
 
 
 def _taken(route: Route, model: str) -> Choice:
-    return Choice(targets=_named(route.targets, model), strict=route.strict, route=route.match)
+    return Choice(
+        targets=_named(route.targets, model),
+        strict=route.strict,
+        governance=route.governance,
+        route=route.match,
+    )
 
 
 def _named(targets: tuple[TargetName, ...], model: str) -> tuple[TargetName, ...]:

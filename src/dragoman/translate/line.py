@@ -5,6 +5,7 @@ becomes a failed ending, told in the client's dialect.
 """
 
 from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
 
 from dragoman.dialects.base import StreamReader, StreamWriter
 from dragoman.dialects.frames import TOO_DEEP
@@ -14,6 +15,15 @@ from dragoman.hub.events import DELTAS, ReplyEvent, ReplyFailed
 from dragoman.hub.grammar import GrammarChecker
 from dragoman.hub.sequence import Sequencer
 from dragoman.hub.tally import NOTED, Tally
+
+
+@runtime_checkable
+class Overdue(Protocol):
+    """A stage that holds something back, but not for ever."""
+
+    def overdue(self) -> list[ReplyEvent]:
+        """What has to go now."""
+        ...
 
 
 class ReplyLine:
@@ -27,11 +37,14 @@ class ReplyLine:
         reader: StreamReader,
         stages: Sequence[Stage],
         writer: StreamWriter,
+        *,
+        governing: Sequence[Stage] = (),
     ) -> None:
         self._reader = reader
         # Only Chat may interleave blocks, and even there a helper of its own vendor takes a change of index
         # for the end of a call.
-        self._stages: list[Stage] = [*stages, Sequencer()]
+        self._lasting: list[Stage] = [*stages, Sequencer()]
+        self._stages: list[Stage] = [*governing, *self._lasting]
         #: The kinds of delta that no stage wants, as things stand.
         self._passing = self._passed_by_all()
         self.ended = False
@@ -55,6 +68,24 @@ class ReplyLine:
         """Somebody else ended it: a time limit, a lost connection, a shutdown."""
         return b"" if self.ended else self._run([failure])
 
+    def go_on(self, reader: StreamReader, governing: Sequence[Stage]) -> None:
+        """What comes now is another reply of the upstream's, and for the client the same one."""
+        self._reader = reader
+        self._stages = [*governing, *self._lasting]
+        self._passing = self._passed_by_all()
+
+    def tick(self) -> bytes:
+        """Time has passed: what has been held for as long as it may goes out."""
+        written: list[bytes] = []
+        for number, stage in enumerate(self._stages):
+            if self.ended or not isinstance(stage, Overdue):
+                continue
+            for event in stage.overdue():
+                for each in self._staged(event, number + 1):
+                    self._write(each, written)
+        self._passing = self._passed_by_all()
+        return b"".join(written)
+
     def _run(self, events: list[ReplyEvent]) -> bytes:
         written: list[bytes] = []
         check, write = self._checker.check, self._writer.write
@@ -74,11 +105,11 @@ class ReplyLine:
                 self._write(ReplyFailed("failed", failure), written)
         return b"".join(written)
 
-    def _staged(self, event: ReplyEvent) -> list[ReplyEvent]:
+    def _staged(self, event: ReplyEvent, first: int = 0) -> list[ReplyEvent]:
         """What becomes of one event; one at a time, so that a stage that breaks loses nothing before it."""
         kind = type(event)
         events = [event]
-        for stage in self._stages:
+        for stage in self._stages[first:] if first else self._stages:
             if len(events) == 1:
                 if type(events[0]) not in stage.passes:
                     events = stage.feed(events[0])

@@ -3,19 +3,22 @@
 A whole reply takes the same line as a stream, so both say the same.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from dragoman.dialects.base import Audience, Json, Source
+from dragoman.dialects.base import Audience, Json, Source, StreamReader
 from dragoman.dialects.registry import dialect_named
-from dragoman.fit import ClientTraits, reply_stages, restoration
+from dragoman.fit import ClientTraits, Stage, reply_stages, restoration
 from dragoman.hub.errors import Failure, UpstreamFailed
 from dragoman.hub.events import FailedEnding, ReplyFailed
 from dragoman.hub.ids import Ids
 from dragoman.hub.loss import Loss, Losses
 from dragoman.hub.request import Request
-from dragoman.providers.profile import Profile
+from dragoman.policy.records import Intervention
+from dragoman.policy.settings import Governance
+from dragoman.providers.profile import Profile, Target
+from dragoman.translate.governing import Governed, govern
 from dragoman.translate.line import ReplyLine
-from dragoman.translate.requests import Body, Translation, facts_of, fresh_object
+from dragoman.translate.requests import Body, Translation, facts_of, fresh_object, profile_of
 from dragoman.wire.fields import encode
 
 #: English and code come to about four bytes a token: good enough for a number that is replaced later.
@@ -27,7 +30,8 @@ class StreamTranslator:
 
     `source` is the upstream's dialect, `target` the client's. `request` is the client's original body: it
     gives back the names, ids and kinds that the client knows. `profile` must be the one that the request
-    was translated with. `created` is the time that dialects which tell the time shall tell.
+    was translated with, and so must be `governance`. `created` is the time that dialects which tell the time
+    shall tell.
     """
 
     def __init__(
@@ -40,32 +44,49 @@ class StreamTranslator:
         ids: Ids | None = None,
         created: int = 0,
         model: str = "",
+        governance: Governance | None = None,
     ) -> None:
         data = b"" if request is None else as_bytes(request)
         body = fresh_object(data) if data else {}
         client = dialect_named(target)
         asked = client.read_request(fresh_object(data), Losses(), model=model) if data else None
         self._losses = Losses()
+        self._interventions: list[Intervention] = []
+        governed = None
+        if governance is not None and not governance.is_off and asked is not None:
+            known = profile_of(profile, source)
+            governed = govern(asked, governance, known, Losses(), self._interventions.append)
+        ids = ids or Ids(data)
         self._line = reply_line(
             source,
             target,
             asked,
             body,
             profile=profile,
-            ids=ids or Ids(data),
+            ids=ids,
             created=created,
             estimate=len(data) // BYTES_PER_TOKEN,
             losses=self._losses,
+            governed=governed,
+            governing=governed.stages(ids=ids.branch("governance"), report=self._interventions.append)
+            if governed
+            else (),
         )
         # The hub knows one answer per reply. A client that asked its own kind of server for several gets
         # them as they come.
-        self._forwards = source == target and asked is not None and (asked.candidates or 1) > 1
+        several = asked is not None and (asked.candidates or 1) > 1
+        self._forwards = source == target and several and governed is None
         self._closed = False
         self._feed = _forward if self._forwards else self._line.feed
 
     @property
     def losses(self) -> tuple[Loss, ...]:
         return self._losses.as_tuple()
+
+    @property
+    def interventions(self) -> tuple[Intervention, ...]:
+        """What governance has done so far, to the request and to the reply."""
+        return tuple(self._interventions)
 
     @property
     def failure(self) -> Failure | None:
@@ -106,24 +127,20 @@ def reply_line(
     created: int,
     estimate: int,
     losses: Losses,
+    governed: Governed | None = None,
+    governing: Sequence[Stage] = (),
 ) -> ReplyLine:
     """The line for one reply to this request, which the client sent as `body`."""
-    upstream, client = dialect_named(upstream_name), dialect_named(client_name)
-    facts = facts_of(profile, upstream_name, client_name)
+    client = dialect_named(client_name)
+    facts = facts_of(governed.profile if governed else profile, upstream_name, client_name)
     model = request.model if request else ""
     traits = ClientTraits(seals_on_calls=client.seals_on_calls, object_arguments=client.object_arguments)
-    asked = request or Request(dialect=client_name, model="")
+    asked = governed.asked if governed else request
     return ReplyLine(
-        upstream.stream_reader(
-            Source(
-                issuer=facts.issuer,
-                model=facts.model or model,
-                ids=ids.branch("upstream"),
-                losses=losses,
-                request=request,
-            )
+        reply_reader(upstream_name, asked, facts, ids=ids.branch("upstream"), losses=losses),
+        reply_stages(
+            restoration(asked or Request(dialect=client_name, model=""), facts), client=traits, losses=losses
         ),
-        reply_stages(restoration(asked, facts), client=traits, losses=losses),
         client.stream_writer(
             Audience(
                 upstream=upstream_name,
@@ -136,7 +153,17 @@ def reply_line(
                 losses=losses,
             )
         ),
+        governing=governing,
     )
+
+
+def reply_reader(
+    upstream: str, asked: Request | None, facts: Target, *, ids: Ids, losses: Losses
+) -> StreamReader:
+    """What reads one reply of the upstream's."""
+    model = facts.model or (asked.model if asked else "")
+    source = Source(issuer=facts.issuer, model=model, ids=ids, losses=losses, request=asked)
+    return dialect_named(upstream).stream_reader(source)
 
 
 def translate_reply(
@@ -149,6 +176,7 @@ def translate_reply(
     ids: Ids | None = None,
     created: int = 0,
     model: str = "",
+    governance: Governance | None = None,
 ) -> Translation:
     """Translate a whole reply body. A reply that failed is raised as `UpstreamFailed`, unless the client's
     dialect has whole bodies for failed replies."""
@@ -160,6 +188,7 @@ def translate_reply(
         ids=ids or Ids(as_bytes(body)),
         created=created,
         model=model,
+        governance=governance,
     )
     if translator._forwards:
         return Translation(fresh_object(body))
@@ -169,7 +198,7 @@ def translate_reply(
     failure = translator.failure
     if failure is not None and translated == client.write_error(failure):
         raise UpstreamFailed(failure)
-    return Translation(translated, translator.losses)
+    return Translation(translated, translator.losses, interventions=translator.interventions)
 
 
 def translate_error(

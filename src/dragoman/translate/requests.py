@@ -10,7 +10,10 @@ from dragoman.fit import fit
 from dragoman.hub.errors import ClientProtocolError, ConfigError, RequestTooLarge
 from dragoman.hub.loss import Loss, Losses
 from dragoman.hub.request import Request
+from dragoman.policy.records import Intervention
+from dragoman.policy.settings import Governance
 from dragoman.providers.profile import Profile, Target, target_of
+from dragoman.translate.governing import govern
 from dragoman.wire.fields import decode, encode
 
 Body = Mapping[str, object] | bytes | str
@@ -29,6 +32,8 @@ class Translation(msgspec.Struct, frozen=True):
     losses: tuple[Loss, ...] = ()
     model: str = ""
     stream: bool = False
+    #: What governance did, if it was asked for.
+    interventions: tuple[Intervention, ...] = ()
 
 
 def translate_request(
@@ -40,23 +45,29 @@ def translate_request(
     strict: bool = False,
     model: str = "",
     stream: bool = False,
+    governance: Governance | None = None,
 ) -> Translation:
     """Translate a request body from the client's dialect `source` to the upstream's dialect `target`.
 
     `model` and `stream` are what the URL said, for clients of Gemini. `strict` refuses (`LossRefused`)
-    instead of recording losses.
+    instead of recording losses. `governance` may raise the tool choice, or tell the tools in words.
     """
     losses = Losses()
+    interventions: list[Intervention] = []
     facts = facts_of(profile, target, source)
     try:
         client_request = read_client_request(body, source, losses, model=model, stream=stream)
-        fitted = fit(client_request, facts, losses)
+        if governance is None or governance.is_off:
+            fitted = fit(client_request, facts, losses)
+        else:
+            known = profile_of(profile, target)
+            fitted = govern(client_request, governance, known, losses, interventions.append).sent
         translated = dialect_named(target).write_request(fitted, facts, losses)
     except RecursionError:
         raise RequestTooLarge("the request is nested too deeply") from None
     if strict:
         losses.refuse_if_any()
-    return Translation(translated, losses.as_tuple(), fitted.model, fitted.stream)
+    return Translation(translated, losses.as_tuple(), fitted.model, fitted.stream, tuple(interventions))
 
 
 def read_client_request(
@@ -77,8 +88,12 @@ def fresh_object(body: Body) -> Json:
 
 def facts_of(profile: Profile | None, upstream: str, client: str) -> Target:
     """The facts of the upstream, as a client of this dialect meets them."""
+    return target_of(profile_of(profile, upstream), client)
+
+
+def profile_of(profile: Profile | None, upstream: str) -> Profile:
     if profile is None:
-        profile = Profile(dialect=upstream)
-    elif profile.dialect != upstream:
+        return Profile(dialect=upstream)
+    if profile.dialect != upstream:
         raise ConfigError(f"the profile is for dialect {profile.dialect!r}, not {upstream!r}")
-    return target_of(profile, client)
+    return profile

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.policy.harvest import AUTO, FORMATS
+from dragoman.policy.harvest import AUTO, families
 from dragoman.policy.harvest.format import Format
 from tests.policy.harvest.case_file import cases
+
+FORMATS = families()
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "harvest.md"
 KINDS = {name: {case.kind for case in cases() if case.family == name} for name in (*FORMATS, AUTO)}

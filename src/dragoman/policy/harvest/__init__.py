@@ -4,7 +4,7 @@ A format is believed only where it was asked for, for tools that were declared, 
 quotations; everything else stays the text it is.
 """
 
-from dragoman.policy.harvest.registry import AUTO, FORMATS
+from dragoman.policy.harvest.registry import AUTO, families
 from dragoman.policy.harvest.stage import HarvestStage
 
-__all__ = ["AUTO", "FORMATS", "HarvestStage"]
+__all__ = ["AUTO", "HarvestStage", "families"]

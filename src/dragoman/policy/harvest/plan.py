@@ -13,7 +13,7 @@ from dragoman.policy.harvest.format import Context, Format, Opener, Place, Reaso
 from dragoman.policy.harvest.markers import Markers
 from dragoman.policy.harvest.prose import TELLING
 from dragoman.policy.harvest.reasoning import reasoning_openers, section_of
-from dragoman.policy.harvest.registry import AUTO, FORMATS
+from dragoman.policy.harvest.registry import AUTO, families
 from dragoman.policy.records import DeclaredTool
 
 
@@ -65,9 +65,9 @@ def plan_for(family: str, tools: Sequence[DeclaredTool]) -> Plan:
     """The plan for a family's name or `auto`; raises KeyError for a name that is neither."""
     known = {tool.name: tool for tool in tools if tool.name}
     if family == AUTO:
-        chosen: Iterable[Format] = FORMATS.values()
+        chosen: Iterable[Format] = families().values()
     else:
-        chosen = (FORMATS[family],)
+        chosen = (families()[family],)
     calls: list[Candidate] = []
     sections: list[Candidate] = []
     for each in chosen:
@@ -82,7 +82,7 @@ def plan_for(family: str, tools: Sequence[DeclaredTool]) -> Plan:
         anywhere=Openers(c for c in everything if c.opener.place is Place.ANYWHERE),
         opening=Openers(c for c in everything if c.opener.place is Place.OPENING),
         first=Openers(c for c in everything if c.opener.place is not Place.ANYWHERE),
-        implied=None if family == AUTO else _implied(FORMATS[family]),
+        implied=None if family == AUTO else _implied(families()[family]),
     )
 
 

@@ -1,6 +1,7 @@
 """All formats by name. A module of `formats` that lists its own in `FORMATS` is all it takes to add one."""
 
 import pkgutil
+from functools import cache
 from importlib import import_module
 
 from dragoman.policy.harvest import formats
@@ -10,12 +11,11 @@ from dragoman.policy.harvest.format import Format
 AUTO = "auto"
 
 
-def _collected() -> dict[str, Format]:
+@cache
+def families() -> dict[str, Format]:
+    """Every format; they are loaded when first asked for, because many who run this never ask."""
     found: dict[str, Format] = {}
     for module in sorted(pkgutil.iter_modules(formats.__path__), key=lambda module: module.name):
         listed: tuple[Format, ...] = import_module(f"{formats.__name__}.{module.name}").FORMATS
         found.update((each.name, each) for each in listed)
     return found
-
-
-FORMATS: dict[str, Format] = _collected()
