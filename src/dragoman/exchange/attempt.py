@@ -13,7 +13,7 @@ from dragoman.exchange.ask import Line
 from dragoman.exchange.delivery import Delivery
 from dragoman.exchange.flows import Flow
 from dragoman.exchange.gateway import Gateway
-from dragoman.exchange.journey import Leg
+from dragoman.exchange.journey import Leg, WholeReply
 from dragoman.exchange.pulse import Pulse
 from dragoman.exchange.record import Record
 from dragoman.exchange.view import Contact
@@ -50,9 +50,34 @@ class Attempt:
         self._record = record
         self._loop = asyncio.get_running_loop()
         self._flow: Flow | None = None
+        self._whole_reply: WholeReply | None = None
+        #: Words of the reply's that wait until an answer can no longer be taken back.
+        self._unsaid: list[bytes] = []
 
     async def run(self, key: int) -> Failure | None:
         """Raises `UpstreamFailed` if nothing was said; returns why the reply ended badly, if it did."""
+        failure = await self._ask(key)
+        while self._leg.waits:
+            failure = await self._ask_again(key)
+        return failure
+
+    async def _ask_again(self, key: int) -> Failure | None:
+        """The same reply goes on with the answer to another question."""
+        self._leg.ask_again()
+        reply = self._flow or self._whole_reply
+        if reply is not None:
+            reply.go_on()
+        try:
+            return await self._ask(key)
+        except UpstreamFailed as error:
+            if self._flow is None or not self._delivery.spoke:
+                raise
+            self._record.broken = failure = self._told(error.failure)
+            await self._delivery.finish(self._flow.fail(ReplyFailed("failed", failure)), failed=True)
+            return failure
+
+    async def _ask(self, key: int) -> Failure | None:
+        """One question and its answer."""
         provider = self._leg.provider
         answer = await self._contact.upstream.send(self._leg.call(key))
         self._pulse.listen(provider.timeouts, answer.close, self._loop.time())
@@ -83,22 +108,40 @@ class Attempt:
         )
 
     async def _stream(self, answer: Answer) -> Failure | None:
-        self._flow = flow = self._leg.flow(answer.headers.get("content-type", "").lower())
-        self._record.tally = flow.tally
+        flow = self._flow
+        if flow is None:
+            self._flow = flow = self._leg.flow(answer.headers.get("content-type", "").lower())
+            self._record.tally = flow.tally
+        self._pulse.tick = self._tick if self._leg.limits_holding else None
         pieces = answer.pieces()
-        out = await self._first_words(pieces, flow)
-        self._record.first_token = self._loop.time() - self._pulse.started
+        await self._first_words(pieces, flow)
+        if self._leg.waits and not flow.tally.spoke:
+            await _read_up(pieces)
+            return None
+        out = b"".join(self._unsaid)
+        self._unsaid.clear()
+        self._record.first_token = self._record.first_token or self._loop.time() - self._pulse.started
         self._leg.forget()
-        if flow.ended:
+        if flow.over:
             await self._finish(out, flow, pieces)
         else:
             await self._delivery.say(out)
             await self._rest(answer, flow)
         return self._record.broken
 
-    async def _first_words(self, pieces: AsyncIterator[bytes], flow: Flow) -> bytes:
-        """What came up to the first word of the answer. A failure until then is nobody's but ours."""
-        held: list[bytes] = []
+    def _tick(self) -> None:
+        """Time has passed; the upstream is silent, and the client is being told nothing."""
+        if self._flow is None or self._flow.over:
+            return
+        out = self._flow.tick()
+        if not self._delivery.spoke:
+            self._unsaid.append(out)
+        elif out:
+            self._delivery.interject(out)
+
+    async def _first_words(self, pieces: AsyncIterator[bytes], flow: Flow) -> None:
+        """Whatever comes up to the first word of the answer. A failure until then is nobody's but ours."""
+        held = self._unsaid
         size = 0
         try:
             async for piece in pieces:
@@ -106,7 +149,7 @@ class Attempt:
                 out = flow.feed(piece)
                 held.append(out)
                 size += len(out)
-                if flow.ended or flow.tally.spoke or size > MAX_HELD:
+                if flow.over or flow.tally.spoke or size > MAX_HELD:
                     break
             else:
                 held.append(flow.close())
@@ -115,7 +158,6 @@ class Attempt:
         failure = flow.tally.failure
         if failure is not None:
             raise UpstreamFailed(self._told(failure))
-        return b"".join(held)
 
     async def _rest(self, answer: Answer, flow: Flow) -> None:
         """One write per read, until the reply has had its last word."""
@@ -135,7 +177,7 @@ class Attempt:
         async for piece in pieces:
             pulse.heard = True
             out = flow.feed(piece)
-            if flow.ended:
+            if flow.over:
                 return out
             if out:
                 await delivery.say(out)
@@ -150,14 +192,17 @@ class Attempt:
             nonlocal last
             pulse.heard = True
             out = feed(piece)
-            if flow.ended:
+            if flow.over:
                 last = out
                 return False
+            if not out:
+                # A client that is told nothing, because something is held back, needs signs of life.
+                return True
             pulse.told = True
-            return write(out) if out else True
+            return write(out)
 
         while not await answer.pour(sink):
-            if flow.ended:
+            if flow.over:
                 return last
             pulse.sending = True
             await line.drained()
@@ -166,6 +211,10 @@ class Attempt:
 
     async def _finish(self, out: bytes, flow: Flow, pieces: AsyncIterator[bytes]) -> None:
         """The last words, and the end of the upstream's stream behind them."""
+        if self._leg.waits:
+            if out:
+                await self._delivery.say(out)
+            return await _read_up(pieces)
         failure, trails = flow.tally.failure, flow.trails
         if failure is not None:
             self._record.broken = self._told(failure)
@@ -187,14 +236,19 @@ class Attempt:
 
     async def _whole(self, answer: Answer) -> Failure | None:
         body = await self._read_all(answer, MAX_WHOLE_REPLY)
-        whole = self._leg.whole(body, answer.headers.get("content-type", "").lower())
-        self._record.tally = whole.tally
+        whole = self._whole_reply
+        if whole is None:
+            self._whole_reply = whole = self._leg.whole()
+            self._record.tally = whole.tally
+        whole.feed(body, answer.headers.get("content-type", "").lower())
+        if self._leg.waits:
+            return None
         failure = whole.tally.failure
         if failure is not None:
             raise UpstreamFailed(self._told(failure))
         self._record.first_token = self._loop.time() - self._pulse.started
         self._leg.forget()
-        await self._delivery.whole(whole.body)
+        await self._delivery.whole(whole.body())
         return None
 
     async def _read_all(self, answer: Answer, limit: int) -> bytes:
@@ -236,3 +290,13 @@ class Attempt:
 
     def _told(self, failure: Failure) -> Failure:
         return self._contact.secrets.told(failure)
+
+
+async def _read_up(pieces: AsyncIterator[bytes]) -> None:
+    """Let an upstream that has said all end its stream, so that its connection can be used again."""
+    try:
+        async with asyncio.timeout(LINGER):
+            async for _ in pieces:
+                pass
+    except (TimeoutError, UpstreamFailed):
+        pass

@@ -105,6 +105,23 @@ class Delivery:
             return
         self.pinging = asyncio.get_running_loop().create_task(self._ping())
 
+    def interject(self, data: bytes) -> None:
+        """Words of a stream that has begun, from somebody who cannot wait until they are sent."""
+        if self._ended:
+            return
+        self._pulse.told = True
+        line = self.client.line
+        if line is not None:
+            line.write(data)
+        else:
+            self.pinging = asyncio.get_running_loop().create_task(self._send(self.pinging, data))
+
+    async def _send(self, before: asyncio.Task[None] | None, data: bytes) -> None:
+        if before is not None:
+            await before
+        await self.client.send(data)
+        self.pinging = None
+
     async def _ping(self) -> None:
         await self._commit()
         await self.client.send(PINGS[self._dialect.name] if self.spoke else WAITING)

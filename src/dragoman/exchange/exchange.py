@@ -18,7 +18,7 @@ from dragoman.exchange.journey import Journey, Leg
 from dragoman.exchange.pulse import Pulse
 from dragoman.exchange.record import Record
 from dragoman.hub.errors import ClientProtocolError, DragomanError, Failure, UpstreamFailed
-from dragoman.routing.choose import choose
+from dragoman.routing.choose import Choice, choose
 from dragoman.routing.retry import STEP_OF_KIND, plan
 
 #: The gateway ends while the exchange is under way; another one will listen soon.
@@ -66,6 +66,7 @@ class Exchange:
             self._gateway.heart.remove(self._pulse)
             self._pulse.rest()
             self.record.seconds = self._loop.time() - self._pulse.started
+            self._gateway.tool_counts.add(self.record)
 
     def abandon(self) -> None:
         """The client is gone: stop, wherever it is, and tell nobody."""
@@ -87,20 +88,20 @@ class Exchange:
 
     async def _answer(self) -> None:
         gateway, view, record = self._gateway, self._view, self.record
-        self._journey = journey = Journey(self._ask, clock=gateway.clock)
+        self._journey = journey = Journey(self._ask, clock=gateway.clock, timer=self._loop.time)
         record.model, record.stream = journey.model, journey.stream
         choice = choose(view.config, journey.model)
         record.route = choice.route
         has_choice_of_keys = any(view.keys[target.provider] > 1 for target in choice.targets)
         session = journey.session() if has_choice_of_keys else 0
         places = gateway.health.order(choice.targets, view.keys, session, self._loop.time())
-        await self._try_all(journey, places, strict=choice.strict)
+        await self._try_all(journey, places, choice)
 
-    async def _try_all(self, journey: Journey, places: list[tuple[TargetName, int]], *, strict: bool) -> None:
+    async def _try_all(self, journey: Journey, places: list[tuple[TargetName, int]], choice: Choice) -> None:
         legs: dict[TargetName, Leg | ClientProtocolError] = {}
         errors: list[DragomanError] = []
         for number, (target, key) in enumerate(places, 1):
-            leg = legs.get(target) or self._leg(journey, target, strict=strict)
+            leg = legs.get(target) or self._leg(journey, target, choice)
             legs[target] = leg
             if isinstance(leg, ClientProtocolError):
                 errors.append(leg)
@@ -113,11 +114,15 @@ class Exchange:
                 break
         raise _most_telling(errors)
 
-    def _leg(self, journey: Journey, target: TargetName, *, strict: bool) -> Leg | ClientProtocolError:
+    def _leg(self, journey: Journey, target: TargetName, choice: Choice) -> Leg | ClientProtocolError:
         """The way there; what cannot be said to one target may be said to the next."""
         provider = self._view.config.providers[target.provider]
+        governance = provider.governed(target.model, choice.governance)
         try:
-            return journey.leg(provider, target, strict=strict)
+            if governance.is_off:
+                return journey.leg(provider, target, strict=choice.strict)
+            report = self.record.interventions.reporter(target, provider.wire_dialect)
+            return journey.leg(provider, target, strict=choice.strict, governance=governance, report=report)
         except ClientProtocolError as error:
             return error
 

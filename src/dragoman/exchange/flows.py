@@ -18,6 +18,7 @@ class Flow(Protocol):
     """Bytes of the upstream in, bytes for the client out.
 
     `ended`: the reply has had its last word. `trails`: what follows it is the client's all the same.
+    `over`: this upstream has; if the reply has not ended, it will `go_on` with another answer.
     """
 
     @property
@@ -27,9 +28,20 @@ class Flow(Protocol):
     def ended(self) -> bool: ...
 
     @property
+    def over(self) -> bool: ...
+
+    @property
     def tally(self) -> Tally: ...
 
     def feed(self, data: bytes) -> bytes: ...
+
+    def tick(self) -> bytes:
+        """Time has passed: what has been held back for as long as it may."""
+        ...
+
+    def go_on(self) -> None:
+        """Another answer follows, and belongs to the same reply."""
+        ...
 
     def close(self) -> bytes:
         """The upstream is done: what is left, and an ending if there was none."""
@@ -68,6 +80,16 @@ class WrittenFlow:
     @property
     def ended(self) -> bool:
         return self._line.ended
+
+    @property
+    def over(self) -> bool:
+        return self._line.ended
+
+    def tick(self) -> bytes:
+        return b""
+
+    def go_on(self) -> None:
+        """There is one answer."""
 
 
 #: Bytes of events that are looked at together.
@@ -178,6 +200,16 @@ class ForwardFlow:
     def ended(self) -> bool:
         return self.tally.ending is not None
 
+    @property
+    def over(self) -> bool:
+        return self.ended
+
+    def tick(self) -> bytes:
+        return b""
+
+    def go_on(self) -> None:
+        """There is one answer."""
+
     def feed(self, data: bytes) -> bytes:
         was_ended = self.ended
         if data[-2:] == b"\n\n" and not self._begun:
@@ -273,8 +305,18 @@ class ArrayFlow:
     def ended(self) -> bool:
         return self._flow.ended
 
+    @property
+    def over(self) -> bool:
+        return self._flow.over
+
     def feed(self, data: bytes) -> bytes:
         return self._told(self._flow.feed(data))
+
+    def tick(self) -> bytes:
+        return self._told(self._flow.tick())
+
+    def go_on(self) -> None:
+        self._flow.go_on()
 
     def close(self) -> bytes:
         return self._told(self._flow.close())

@@ -11,6 +11,7 @@ from random import SystemRandom
 
 from dragoman.config.model import Config, Provider
 from dragoman.exchange.pulse import Heart
+from dragoman.exchange.tool_counts import ToolCounts
 from dragoman.exchange.view import View
 from dragoman.routing.health import Health
 from dragoman.storage.database import Database
@@ -43,6 +44,8 @@ class Gateway:
         self.dice = dice
         self.health = Health()
         self.heart = Heart()
+        #: What governance did to each target's tool calls.
+        self.tool_counts = ToolCounts()
         #: Views of earlier configurations that exchanges still hold on to.
         self._earlier: set[View] = set()
         self._closing: set[asyncio.Task[None]] = set()

@@ -14,6 +14,7 @@ from dragoman.dialects.base import Audience, Json, Source
 from dragoman.dialects.registry import dialect_named
 from dragoman.exchange.ask import Ask
 from dragoman.exchange.flows import ArrayFlow, Flow, ForwardFlow, WrittenFlow
+from dragoman.exchange.governor import GovernedFlow, Governor
 from dragoman.exchange.outline import outline
 from dragoman.fit import fit
 from dragoman.hub.errors import DragomanError, Failure
@@ -22,10 +23,12 @@ from dragoman.hub.ids import Ids, digest
 from dragoman.hub.loss import Loss, Losses
 from dragoman.hub.request import Request
 from dragoman.hub.seal import PREFIX
-from dragoman.hub.tally import Tally
+from dragoman.policy.records import Intervention, Report
+from dragoman.policy.settings import Governance
 from dragoman.providers.profile import Profile, Target, target_of
 from dragoman.tokens.families import family_of
 from dragoman.tokens.request import guessed_tokens
+from dragoman.translate.governing import govern
 from dragoman.translate.replies import reply_line
 from dragoman.translate.requests import fresh_object
 from dragoman.upstream.port import Call
@@ -56,12 +59,22 @@ _glance = msgspec.json.Decoder(Glance).decode
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
-class Journey:
-    """One ask and the ways it can take."""
+_UNGOVERNED = Governance()
 
-    def __init__(self, ask: Ask, *, clock: Callable[[], float]) -> None:
+
+def _untold(intervention: Intervention) -> None:
+    """Nobody wants to know."""
+
+
+class Journey:
+    """One ask and the ways it can take. `clock` tells the date, `timer` how long something takes."""
+
+    def __init__(
+        self, ask: Ask, *, clock: Callable[[], float], timer: Callable[[], float] = lambda: 0.0
+    ) -> None:
         self.ask = ask
         self.clock = clock
+        self.timer = timer
         self.body = ask.take_body()
         self.model, self.stream = ask.model, ask.stream
         self._request: Request | None = None
@@ -108,11 +121,21 @@ class Journey:
             return 0
         return int(digest(request.cache_key or request.user, length=8), 16)
 
-    def leg(self, provider: Provider, target: TargetName, *, strict: bool) -> "Leg":
+    def leg(
+        self,
+        provider: Provider,
+        target: TargetName,
+        *,
+        strict: bool,
+        governance: Governance = _UNGOVERNED,
+        report: Report = _untold,
+    ) -> "Leg":
         """The way to one target. Raises if the request cannot go there."""
         dialect = self.ask.dialect
         # An envelope of ours means nothing to anybody else.
         is_own = provider.wire_dialect == dialect and not self._has_envelope()
+        if not governance.is_off:
+            return self._governed(provider, target, governance, report, strict=strict, is_own=is_own)
         if is_own and target.model == self.model and not provider.states(target.model):
             return Leg(self, provider, target, self.body, "forward")
         profile = provider.profile(target.model)
@@ -120,29 +143,47 @@ class Journey:
         losses = Losses(self.read_losses)
         request = self.request
         fitted = fit(request, facts, losses)
-        if is_own and msgspec.structs.replace(fitted, model=request.model) == request:
-            if target.model == self.model:
-                return Leg(self, provider, target, self.body, "forward", profile)
-            # Gemini's name stands in the address, not in the body.
-            body = self.body if dialect == "gemini" else renamed(self.body, target.model)
-            return Leg(self, provider, target, body, "rename", profile)
-        return self._written(provider, target, fitted, facts, losses, profile, strict=strict)
+        body, lane = self._sent(fitted, facts, losses, is_own=is_own, strict=strict)
+        lost = losses.as_tuple() if lane == "write" else ()
+        return Leg(self, provider, target, body, lane, profile, lost)
 
-    def _written(
+    def _governed(
         self,
         provider: Provider,
         target: TargetName,
-        fitted: Request,
-        facts: Target,
-        losses: Losses,
-        profile: Profile,
+        governance: Governance,
+        report: Report,
         *,
         strict: bool,
+        is_own: bool,
     ) -> "Leg":
-        body = dialect_named(provider.wire_dialect).write_request(fitted, facts, losses)
+        """The way under governance: whatever becomes of the request, its reply is read and written."""
+        profile = provider.profile(target.model)
+        losses = Losses(self.read_losses)
+        governed = govern(self.request, governance, profile, losses, report)
+        dialect = self.ask.dialect
+        governor = Governor(
+            governed, client=dialect, seed=self.ask.request_id, report=report, timer=self.timer
+        )
+        body, lane = self._sent(governed.sent, governor.facts, losses, is_own=is_own, strict=strict)
+        lost = losses.as_tuple() if lane == "write" else ()
+        return Leg(self, provider, target, body, "write", profile, lost, governor)
+
+    def _sent(
+        self, fitted: Request, facts: Target, losses: Losses, *, is_own: bool, strict: bool
+    ) -> tuple[bytes, Lane]:
+        """The fitted request as bytes: the client's own, if nothing changed that they say."""
+        request = self.request
+        if is_own and msgspec.structs.replace(fitted, model=request.model) == request:
+            if fitted.model == self.model:
+                return self.body, "forward"
+            # Gemini's name stands in the address, not in the body.
+            is_said = self.ask.dialect != "gemini"
+            return renamed(self.body, fitted.model) if is_said else self.body, "rename"
+        body = dialect_named(facts.dialect).write_request(fitted, facts, losses)
         if strict:
             losses.refuse_if_any()
-        return Leg(self, provider, target, encode(body), "write", profile, losses.as_tuple())
+        return encode(body), "write"
 
     def _has_envelope(self) -> bool:
         return (_GEMINI_ENVELOPE if self.ask.dialect == "gemini" else _ENVELOPE) in self.body
@@ -158,11 +199,36 @@ class Journey:
         return writer.write(ReplyFailed("failed", failure))
 
 
-class Whole(msgspec.Struct, frozen=True):
-    """A whole reply for the client, and what became of it."""
+class WholeReply:
+    """A whole reply for the client, made of an upstream's, or of several if it is asked again.
 
-    body: bytes
-    tally: Tally
+    A failed one has its failure in the tally, and no body worth sending.
+    """
+
+    def __init__(self, flow: Flow, *, upstream: str, client: str, forwards: bool) -> None:
+        self._flow = flow
+        self._upstream = dialect_named(upstream)
+        self._client = dialect_named(client)
+        self._forwards = forwards
+        self._body = b""
+        self._stream: list[bytes] = []
+        self.tally = flow.tally
+
+    def feed(self, body: bytes, content_type: str) -> None:
+        """What the upstream said."""
+        is_stream = "event-stream" in content_type
+        if self._forwards and not is_stream:
+            self._body = body
+        told = body if is_stream else self._upstream.explode(_object(body))
+        self._stream.append(self._flow.feed(told))
+        if not self._flow.over:
+            self._stream.append(self._flow.close())
+
+    def go_on(self) -> None:
+        self._flow.go_on()
+
+    def body(self) -> bytes:
+        return self._body or encode(self._client.collect(b"".join(self._stream)))
 
 
 class Leg:
@@ -177,6 +243,7 @@ class Leg:
         lane: Lane,
         profile: Profile | None = None,
         losses: tuple[Loss, ...] = (),
+        governor: Governor | None = None,
     ) -> None:
         self._journey = journey
         self.provider = provider
@@ -186,6 +253,23 @@ class Leg:
         self._profile = profile
         self.losses = losses
         self.reply_losses = Losses()
+        self._governor = governor
+
+    @property
+    def waits(self) -> bool:
+        """Whether the model is to be asked again before its reply can go on."""
+        return self._governor is not None and self._governor.waits
+
+    @property
+    def limits_holding(self) -> bool:
+        """Whether something may have to go because it has been held for too long."""
+        return self._governor is not None and self._governor.limits_time
+
+    def ask_again(self) -> None:
+        """Have `call` ask what is to be asked while it waits."""
+        if self._governor is not None:
+            request, facts = self._governor.next_request(), self._governor.facts
+            self._body = encode(dialect_named(facts.dialect).write_request(request, facts, Losses()))
 
     def call(self, key: int) -> Call:
         """The call that goes out with the provider's `key`-th key."""
@@ -205,17 +289,12 @@ class Leg:
         flow = self._forwarded() if forwards else self._written()
         return ArrayFlow(flow) if self._journey.ask.as_array else flow
 
-    def whole(self, body: bytes, content_type: str) -> Whole:
-        """A whole reply. A failed one has its failure in the tally, and no body worth sending."""
+    def whole(self) -> WholeReply:
         forwards = self._forwards_reply()
         flow = self._forwarded() if forwards else self._written()
-        is_stream = "event-stream" in content_type
-        told = body if is_stream else dialect_named(self.provider.wire_dialect).explode(_object(body))
-        stream = flow.feed(told) + flow.close()
-        if forwards and not is_stream:
-            return Whole(body, flow.tally)
-        client = dialect_named(self._journey.ask.dialect)
-        return Whole(encode(client.collect(stream)), flow.tally)
+        return WholeReply(
+            flow, upstream=self.provider.wire_dialect, client=self._journey.ask.dialect, forwards=forwards
+        )
 
     def forget(self) -> None:
         """The reply has begun: nothing will be sent again, so the request need not be kept."""
@@ -234,7 +313,7 @@ class Leg:
         return ForwardFlow(dialect.stream_reader(source), dialect)
 
     def _written(self) -> Flow:
-        journey = self._journey
+        journey, governor = self._journey, self._governor
         ask = journey.ask
         line = reply_line(
             self.provider.wire_dialect,
@@ -246,8 +325,10 @@ class Leg:
             created=int(journey.clock()),
             estimate=self._estimate(),
             losses=self.reply_losses,
+            governed=governor.governed if governor else None,
+            governing=governor.begin(streams=journey.stream) if governor else (),
         )
-        return WrittenFlow(line)
+        return GovernedFlow(line, governor, self.reply_losses) if governor else WrittenFlow(line)
 
     def _estimate(self) -> int:
         """The prompt's tokens, for replies that tell them before the upstream does, or if it never does."""

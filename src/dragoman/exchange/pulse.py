@@ -32,6 +32,7 @@ class Pulse:
         "heard",
         "sending",
         "started",
+        "tick",
         "told",
     )
 
@@ -45,6 +46,8 @@ class Pulse:
         self.sending = False
         self.started = now
         self.expired = ""
+        #: Wants to know that time passes while the client is told nothing.
+        self.tick: Callable[[], None] | None = None
         self._heard_at = now
         self._heard_once = False
         self._told_at = now
@@ -63,7 +66,7 @@ class Pulse:
         self._heard_at = now
 
     def stop_listening(self) -> None:
-        self._limits = self._hang_up = None
+        self._limits = self._hang_up = self.tick = None
 
     def rest(self) -> None:
         """The reply is over. What the pulse would call holds the pulse, and all of the exchange with it."""
@@ -71,6 +74,8 @@ class Pulse:
         self._ping = self._give_up = _do_nothing
 
     def beat(self, now: float) -> None:
+        if self.tick is not None and not self.sending:
+            self.tick()
         self._look_at_client(now)
         if self.heard:
             self.heard = False

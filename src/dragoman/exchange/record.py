@@ -1,10 +1,11 @@
 """What happened in one exchange, for the log line and the response headers. Never the words themselves."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from dragoman.config.model import TargetName
 from dragoman.exchange.ask import Ask
+from dragoman.exchange.interventions import Interventions
 from dragoman.hub.errors import Failure
 from dragoman.hub.events import ReplyFailed, ReplyFinished
 from dragoman.hub.loss import Loss, Losses
@@ -35,6 +36,8 @@ class Record:
         self.tries = 0
         self.losses: Sequence[Loss] = ()
         self.reply_losses = Losses()
+        #: What governance did.
+        self.interventions = Interventions()
         self.tally: Tally | None = None
         #: The HTTP status that the client got; 0 if it got none.
         self.status = 0
@@ -81,6 +84,8 @@ class Record:
             headers["x-dragoman-retries"] = str(self.retries)
         if self.losses:
             headers["x-dragoman-losses"] = printable(f"{len(self.losses)}: {_listed(self.losses)}")
+        if self.interventions:
+            headers["x-dragoman-repairs"] = printable(str(self.interventions))
         return headers
 
     def line(self) -> Mapping[str, object]:
@@ -112,8 +117,21 @@ class Record:
             "retries": self.retries,
             "losses": len(losses),
             "lost": _listed(losses)[:MAX_SHOWN],
+            "interventions": len(self.interventions) if self.interventions.is_governed else None,
         }
         return {name: value for name, value in line.items() if value not in (None, "")}
+
+    def governance_lines(self) -> Iterator[Mapping[str, object]]:
+        """What governance did, one log line each."""
+        for noted in self.interventions:
+            yield {
+                "request": self.request_id,
+                "client": self.dialect,
+                "model": self.model[:MAX_SHOWN],
+                "stream": self.stream,
+                "calls": self.tally.calls if self.tally else 0,
+                **noted.line(),
+            }
 
 
 def _listed(losses: Sequence[Loss]) -> str:

@@ -1,5 +1,6 @@
 """What is worth remembering of a reply, without its words: for logs, limits and decisions about retries."""
 
+from dragoman.hub.content import ToolCall
 from dragoman.hub.errors import Failure
 from dragoman.hub.events import (
     BlockOpened,
@@ -20,6 +21,8 @@ class Tally:
 
     def __init__(self) -> None:
         self.spoke = False
+        #: How many calls there were; of a reply that is forwarded unread, not all are seen.
+        self.calls = 0
         self.usage: Usage | None = None
         self.started: ReplyStarted | None = None
         self.ending: ReplyFinished | ReplyFailed | None = None
@@ -28,6 +31,7 @@ class Tally:
         match event:
             case BlockOpened():
                 self.spoke = True
+                self.calls += type(event.block) is ToolCall
             case UsageReported():
                 self.usage = self.usage.updated_by(event.usage) if self.usage else event.usage
             case ReplyStarted():

@@ -73,6 +73,9 @@ def log_exchange(record: Record) -> None:
     level = logging.INFO if record.ending == "finished" else logging.WARNING
     if LOGGER.isEnabledFor(level):
         _write(level, "exchange", record.line())
+    if record.interventions and LOGGER.isEnabledFor(logging.INFO):
+        for fields in record.governance_lines():
+            _write(logging.INFO if fields["ok"] else logging.WARNING, "governance", fields)
 
 
 def log_refusal(request_id: str, method: str, path: str, status: int, failure: Failure) -> None:
