@@ -27,6 +27,10 @@ match = "*"
 target = {target}
 # target = [{target}, "another/model"]   # the next is tried when one fails
 # strict = true                   # refuse what cannot be translated without loss
+
+# [routes.governance]             # for models that get their tool calls wrong
+# tools = "hold"                  # calls go out whole and mended
+# harvest = "auto"                # calls that the model writes as text become calls
 """
 
 MODEL_FACTS = """

@@ -13,7 +13,7 @@ from dragoman.hub.errors import DragomanError
 from dragoman.policy.repair import lines
 from dragoman.policy.repair.blanks import OUTSIDE, blanks_end
 from dragoman.policy.repair.edits import Hopeless, Unreadable
-from dragoman.policy.repair.grammar import BARE_KEY, NAME, QUOTED_KEY, STRICT_SCALAR
+from dragoman.policy.repair.grammar import BARE_KEY, NAME, QUOTED_KEY
 from dragoman.policy.repair.reader import Reader, Reading
 from dragoman.policy.repair.schema import only_text_property, properties_of, required_of
 from dragoman.policy.repair.steps import (
@@ -54,8 +54,6 @@ _TITLE = re.compile(r"\s*+(\w++)\s*+[:=]\s*+(?:```\w*+\s*+)?")
 _TITLES = frozenset(("arguments", "args", "parameters", "params", "input", "json", "kwargs", "object"))
 #: Prose that holds something like another argument.
 _ASSIGNMENT = re.compile(r"[:=]\s*+[^\s`]")
-#: What a lone text may begin with, besides letters and digits. Others begin something that went wrong.
-_TEXT_STARTS = frozenset("./~$_*#@-+!%")
 
 
 class Candidate(msgspec.Struct, frozen=True):
@@ -89,7 +87,7 @@ def readings(text: str, schema: object, *, encodings: int = 0) -> Iterator[Candi
     if encodings < MAX_ENCODINGS:
         yield from _escaped(text, schema, steps, encodings)
     yield from _within_prose(text, start, schema, steps)
-    yield from _by_schema(text, start, schema, steps)
+    yield from _by_schema(text, schema, steps)
 
 
 def _is_nothing(text: str, start: int) -> bool:
@@ -242,20 +240,10 @@ def _within_prose(text: str, lead: int, schema: object, outer: Iterable[str]) ->
         yield Candidate(reading.text, frozenset(steps))
 
 
-def _by_schema(text: str, start: int, schema: object, outer: Iterable[str]) -> Iterator[Candidate]:
-    """What only makes sense for this tool: its parameters line by line, or the one text that it takes."""
-    steps = frozenset(outer)
+def _by_schema(text: str, schema: object, outer: Iterable[str]) -> Iterator[Candidate]:
+    """What only makes sense for this tool: its parameters line by line.
+
+    Text without quotes is never taken for the one text that a tool wants: a sentence would become a command.
+    """
     if found := lines.read_lines(text, schema):
-        yield Candidate(found, steps | {LINES})
-    name = only_text_property(schema)
-    if name and _is_lone_text(text, start):
-        yield Candidate(encode({name: text}).decode(), steps | {LONE_STRING})
-
-
-def _is_lone_text(text: str, start: int) -> bool:
-    """Whether this is no attempt at JSON, nor at naming a parameter."""
-    first = text[start]
-    key = BARE_KEY.match(text, start)
-    is_member = key is not None and text[key.end() : key.end() + 1] != "="
-    is_plain = first.isalnum() or first in _TEXT_STARTS
-    return is_plain and not is_member and not STRICT_SCALAR.match(text, start)
+        yield Candidate(found, frozenset(outer) | {LINES})

@@ -1,0 +1,120 @@
+"""Replies of a model that misbehaves, in every upstream dialect, and what a client hears of them."""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from dragoman.config.model import Provider
+from dragoman.dialects.base import Audience
+from dragoman.dialects.registry import dialect_named
+from dragoman.exchange.ask import Ask
+from dragoman.hub.content import Text, ToolCall
+from dragoman.hub.events import (
+    ArgumentsDelta,
+    BlockClosed,
+    BlockOpened,
+    ReplyEvent,
+    ReplyFinished,
+    ReplyStarted,
+    StopCause,
+    TextDelta,
+    UsageReported,
+)
+from dragoman.hub.ids import Ids
+from dragoman.hub.usage import Usage
+from dragoman.policy.settings import read_governance
+from dragoman.upstream.port import Call
+from tests.cases.essence import Essence, said
+from tests.exchange.clock import run
+from tests.exchange.twin import JSON, SSE, Bench, Script, ScriptedUpstream, Told, ask, provider
+from tests.translate.asking import asking
+
+Json = dict[str, object]
+#: A call, or a text.
+Block = tuple[str, str] | str
+
+
+def events_of(*blocks: Block, cause: StopCause = "end", pieces: int = 1) -> list[ReplyEvent]:
+    """A reply of these blocks, each in so many pieces."""
+    events: list[ReplyEvent] = [ReplyStarted(id="reply_1", model="m")]
+    for index, block in enumerate(blocks):
+        if isinstance(block, str):
+            events.append(BlockOpened(index, Text(text="")))
+            events += [TextDelta(index, piece) for piece in cut(block, pieces)]
+        else:
+            events.append(BlockOpened(index, ToolCall(id=f"call_{index}abcdefgh", name=block[0])))
+            events += [ArgumentsDelta(index, piece) for piece in cut(block[1], pieces)]
+        events.append(BlockClosed(index))
+    return [*events, UsageReported(Usage(input=10, output=5)), ReplyFinished(cause=cause)]
+
+
+def cut(text: str, pieces: int) -> list[str]:
+    size = max(1, -(-len(text) // pieces))
+    return [text[start : start + size] for start in range(0, len(text), size)]
+
+
+def spoken(dialect: str, events: Sequence[ReplyEvent]) -> list[bytes]:
+    """The events as an upstream of this dialect streams them."""
+    writer = dialect_named(dialect).stream_writer(Audience(upstream="elsewhere", model="m", ids=Ids("up")))
+    return [written for event in events if (written := writer.write(event))]
+
+
+def script(dialect: str, events: Sequence[ReplyEvent], *, stream: bool = True) -> Script:
+    written = spoken(dialect, events)
+    if stream:
+        return Script(pieces=written)
+    body = msgspec.json.encode(dialect_named(dialect).collect(b"".join(written)))
+    return Script(pieces=(body,), headers={"content-type": JSON})
+
+
+def question(
+    dialect: str,
+    *,
+    tools: Sequence[str] = ("Read",),
+    stream: bool = True,
+    more: Mapping[str, object] | None = None,
+) -> Ask:
+    body = asking(dialect, tools=tools) | dict(more or {})
+    asked = ask(dialect, stream=stream, model="m")
+    if dialect != "gemini":
+        body |= {"model": "m", "stream": stream}
+    asked.body = msgspec.json.encode(body)
+    return asked
+
+
+def governed(name: str, dialect: str, values: Mapping[str, object]) -> Provider:
+    return msgspec.structs.replace(provider(name, dialect), governance=read_governance(values))
+
+
+class Heard(msgspec.Struct, frozen=True):
+    """What the client heard, what the upstream was asked, and what was recorded."""
+
+    essence: Essence
+    told: Told
+    calls: list[Call]
+
+    @property
+    def kinds(self) -> list[str]:
+        return [noted.intervention.kind for noted in self.told.record.interventions]
+
+
+def hear(
+    values: Mapping[str, object],
+    *scripts: Script,
+    client: str = "anthropic",
+    upstream: str = "openai_chat",
+    asked: Ask | None = None,
+    stream: bool = True,
+) -> Heard:
+    """Ask under this governance, and hear."""
+    scripted = ScriptedUpstream(*scripts)
+    bench = Bench({"up": scripted}, [governed("up", upstream, values)])
+    told = run(bench.tell(asked or question(client, stream=stream)))
+    assert told.client.status == 200, told.client.body
+    if stream:
+        assert told.client.headers["content-type"].startswith(SSE)
+        assert dialect_named(client).check_stream(told.client.body) == []
+        body = told.client.body
+    else:
+        body = dialect_named(client).explode(told.client.json())
+    return Heard(said(client, body), told, scripted.calls)
