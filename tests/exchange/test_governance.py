@@ -1,13 +1,10 @@
 """Governance in the gateway: the same good calls for every client, from every upstream, streamed or whole."""
 
-import msgspec
 import pytest
 
 from dragoman.hub.events import StopCause
-from tests.exchange.clock import run
-from tests.exchange.governing import Block, events_of, governed, hear, question, script, spoken
+from tests.exchange.governing import Block, events_of, hear, script
 from tests.exchange.speech import DIALECTS
-from tests.exchange.twin import Bench, Break, RememberingClient, Script, ScriptedUpstream, Wait
 
 MENDING: dict[str, object] = {"tools": "hold", "harvest": "hermes", "rename": True, "dedupe": True}
 TEXT_CALL = '<tool_call>\n{"name": "Read", "arguments": {"path": "a"}}\n</tool_call>'

@@ -6,14 +6,13 @@ from hypothesis import strategies as st
 
 from dragoman.hub.content import Text, ToolCall
 from dragoman.hub.events import BlockClosed, BlockOpened, ReplyEvent, ReplyStarted, TextDelta
-from dragoman.policy.harvest import AUTO, families
+from dragoman.policy.harvest import AUTO, registry
 from dragoman.policy.harvest.plan import plan_for
 from tests.dialects.strategies import replies
 from tests.policy.harvest.case_file import cases, told
 from tests.policy.harvest.running import TOOLS, cuts_of, harvested, stage, through
 
-FORMATS = families()
-
+FORMATS = registry.families()
 FAMILIES = [*FORMATS, AUTO]
 WRITTEN = [case.text for case in cases()]
 MARKERS = sorted({opener.marker for each in FORMATS.values() for opener in each.openers})
