@@ -38,8 +38,8 @@ class Answers:
             self.are_complete[-1] = True
 
 
-async def tell(port: int, request: bytes) -> Answers:
-    """Send the bytes and read until the first whole answer, or until the server hangs up.
+async def tell(port: int, request: bytes, *, to_the_end: bool = False) -> Answers:
+    """Send the bytes and read until the first whole answer, or, `to_the_end`, until the server hangs up.
 
     A server may wait for the rest of a request that is not whole; it must let go when it hears that nothing
     more will come. Raises TimeoutError if it does not.
@@ -50,7 +50,7 @@ async def tell(port: int, request: bytes) -> Answers:
     try:
         async with asyncio.timeout(PATIENCE):
             writer.write(request)
-            while not (answers.are_complete and answers.are_complete[-1]):
+            while to_the_end or not (answers.are_complete and answers.are_complete[-1]):
                 data = await reader.read(65536)
                 if not data:
                     break
