@@ -113,7 +113,8 @@ def _type(schema: Mapping[str, object]) -> str:
 
 
 def _between(schema: Mapping[str, object]) -> int | float:
-    least = _number(schema, "minimum", _number(schema, "exclusiveMinimum", -1) + 1)
+    # Readers that set bounds of their own, unsaid, seldom take nothing for an answer.
+    least = _number(schema, "minimum", _number(schema, "exclusiveMinimum", 0) + 1)
     most = _number(schema, "maximum", _number(schema, "exclusiveMaximum", least + 2) - 1)
     return least if least <= most else most
 
