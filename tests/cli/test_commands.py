@@ -113,7 +113,7 @@ def test_without_a_configuration_everything_goes_to_the_embedded_model(tmp_path:
 def test_an_unknown_command_is_an_error_of_usage(tmp_path: Path) -> None:
     outcome = dragoman(tmp_path, "swerve")
     assert outcome.code == 2
-    assert "No such command 'swerve'" in outcome.err
+    assert "No such command 'swerve'. Did you mean 'serve'?" in outcome.err
 
 
 @pytest.mark.parametrize(

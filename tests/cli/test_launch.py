@@ -114,6 +114,17 @@ def test_an_agent_with_models_of_its_own_is_left_to_them() -> None:
     assert door_to(AGENTS["codex"], "http://x", CONFIG, key="", model="").model == ""
 
 
+NAMED = load(
+    '[providers.e]\npreset = "embedded"\n[[routes]]\nmatch = "via-chat"\ntarget = "e/x"\n', "f.toml", {}
+)
+
+
+@pytest.mark.parametrize("name", list(AGENTS))
+def test_an_agent_whose_own_models_are_not_served_asks_for_one_that_is(name: str) -> None:
+    assert door_to(AGENTS[name], "http://x", NAMED, key="", model="").model == "via-chat"
+    assert door_to(AGENTS[name], "http://x", NAMED, key="", model="e/y").model == "e/y"
+
+
 def test_a_gateway_without_keys_is_shown_any_key() -> None:
     assert door_to(AGENTS["claude"], "http://x", Config(), key="", model="").key == "dragoman"
 

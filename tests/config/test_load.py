@@ -57,6 +57,14 @@ def test_a_list_of_targets_keeps_its_order_and_a_route_can_be_strict() -> None:
     assert [route.strict for route in config.routes] == [False, True]
 
 
+def test_a_file_of_certificates_must_be_there(tmp_path: Path) -> None:
+    file = tmp_path / "trusted.pem"
+    text = f'[providers.a]\npreset = "ollama"\nverify = "{file.as_posix()}"\n'
+    assert "line 3: providers.a.verify: expected true, false or a file" in refused(text).message
+    file.write_text("")
+    assert loaded(text).providers["a"].verify == file.as_posix()
+
+
 def test_several_keys_come_in_their_order() -> None:
     config = loaded(EXAMPLE.replace('"env:LOCAL_KEY"', '["env:LOCAL_KEY", "literal"]'))
     assert [key.reveal() for key in config.providers["local"].keys] == ["local-secret", "literal"]

@@ -1,5 +1,6 @@
 """What happens when a target fails: again, elsewhere, or the truth; and who is remembered for it."""
 
+import msgspec
 import pytest
 
 from dragoman.config.model import Timeouts
@@ -236,6 +237,24 @@ def test_a_session_without_a_header_is_known_by_its_cache_key() -> None:
     async def scenario() -> None:
         for name in "aaabcdefgh":
             await bench.tell(ask("openai_chat", body={"prompt_cache_key": name}))
+
+    run(scenario())
+    keys = [call.key for call in upstream.calls]
+    assert len(set(keys[:3])) == 1
+    assert len(set(keys)) == 3
+
+
+def test_a_session_that_says_nothing_of_itself_is_known_by_its_first_words() -> None:
+    upstream = ScriptedUpstream(GOOD)
+    bench = Bench({"up": upstream}, [provider("up", keys=("key-of-one", "key-of-two", "key-of-three"))])
+
+    async def scenario() -> None:
+        for turns, name in enumerate("aaabcdefgh"):
+            question = ask("openai_chat")
+            history = [{"role": "user", "content": name}]
+            history += [{"role": "assistant", "content": "yes"}, {"role": "user", "content": "go on"}] * turns
+            question.body = msgspec.json.encode({"model": "m", "stream": True, "messages": history})
+            await bench.tell(question)
 
     run(scenario())
     keys = [call.key for call in upstream.calls]

@@ -19,7 +19,7 @@ from tests.exchange.speech import (
     error,
     event,
 )
-from tests.exchange.twin import JSON, Bench, Script, ScriptedUpstream, Wait, ask, provider
+from tests.exchange.twin import JSON, Bench, Break, Script, ScriptedUpstream, Wait, ask, provider
 
 KEY = "sk-very-secret-key-1234"
 
@@ -51,6 +51,17 @@ def test_the_headers_name_the_target_and_what_was_lost() -> None:
     assert losses.startswith("2: ")
     assert "top_k" in losses
     assert "x-dragoman-retries" not in told.client.headers
+
+
+def test_a_client_that_still_waits_is_told_nothing_that_may_turn_out_otherwise() -> None:
+    slow = ScriptedUpstream(Script(pieces=[Wait(25), Break()]))
+    good = ScriptedUpstream(Script(pieces=CHAT_STREAM))
+    headers = run(Bench({"slow": slow, "good": good}).tell(ask("openai_chat"))).client.headers
+    assert headers["x-request-id"] == "req_1"
+    assert not [name for name in headers if name.startswith("x-dragoman")]
+    late = ScriptedUpstream(Script(pieces=CHAT_STREAM, after=25))
+    headers = run(Bench({"late": late}).tell(ask("openai_chat"))).client.headers
+    assert headers["x-dragoman-target"] == "late/model"
 
 
 def test_no_header_can_be_injected_by_the_name_of_a_model() -> None:

@@ -111,6 +111,19 @@ def test_models_are_listed_in_three_shapes(path: str, headers: dict[str, str], f
             got = await gateway.ask("GET", path, headers=headers)
             assert got.status == 200
             assert field in got.json()
+            assert got.headers["x-request-id"].startswith("req_")
+
+    run(scenario)
+
+
+def test_a_refusal_names_its_request() -> None:
+    async def scenario() -> None:
+        async with running(config_for()) as gateway:
+            got = await gateway.ask("GET", "/v1/messages/nothing")
+            assert got.json()["request_id"] == got.headers["request-id"]
+            got = await gateway.ask("GET", "/v1/responses/nothing/else")
+            assert message_of("/v1/responses", got.json())
+            assert b'"code":"unknown_endpoint"' in got.body
 
     run(scenario)
 

@@ -8,7 +8,7 @@ import click
 from dragoman.cli.launch import Agent, Door
 from dragoman.config.model import Config
 from dragoman.hub.errors import ConfigError
-from dragoman.routing.choose import model_names
+from dragoman.routing.choose import ModelNotFound, choose, model_names
 
 #: Clients insist on having a key, also where none is asked for.
 ANY_KEY = "dragoman"
@@ -38,14 +38,27 @@ def door_options(command: Callable[..., None]) -> Callable[..., None]:
 def door_to(agent: Agent, url: str, config: Config | None, *, key: str, model: str) -> Door:
     """The door at this address; what the options leave open is taken from the gateway's configuration."""
     names = tuple(model_names(config)) if config else ()
-    if agent.needs_model and not (model or names):
-        raise ConfigError(f"which model shall {agent.title} ask for?", hint="--model NAME")
+    if not model and not _is_served(agent.asks_for, config):
+        if not names and not agent.asks_for:
+            raise ConfigError(f"which model shall {agent.title} ask for?", hint="--model NAME")
+        model = names[0] if names else ""
     return Door(
         url=url.rstrip("/").removesuffix("/v1"),
         key=key or _key(config),
-        model=model or (names[0] if agent.needs_model else ""),
+        model=model,
         names=names,
     )
+
+
+def _is_served(model: str, config: Config | None) -> bool:
+    """Whether the gateway knows what to do with this name; nobody knows of one that runs elsewhere."""
+    if not model or config is None:
+        return bool(model)
+    try:
+        choose(config, model)
+    except ModelNotFound:
+        return False
+    return True
 
 
 def _key(config: Config | None) -> str:

@@ -40,8 +40,8 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     program: str
     package: str
     launch: Callable[[Door], Launch]
-    #: It has no model of its own to ask for.
-    needs_model: bool = False
+    #: A model that it asks for unless it is told another; empty if it has none of its own.
+    asks_for: str = ""
 
 
 def _json(value: object) -> str:
@@ -124,13 +124,23 @@ def _opencode(door: Door) -> Launch:
 
 AGENTS: dict[str, Agent] = {
     "claude": Agent(
-        title="Claude Code", program="claude", package="@anthropic-ai/claude-code", launch=_claude
+        title="Claude Code",
+        program="claude",
+        package="@anthropic-ai/claude-code",
+        launch=_claude,
+        asks_for="claude-opus-5-5",
     ),
-    "codex": Agent(title="Codex CLI", program="codex", package="@openai/codex", launch=_codex),
-    "gemini": Agent(title="Gemini CLI", program="gemini", package="@google/gemini-cli", launch=_gemini),
-    "opencode": Agent(
-        title="OpenCode", program="opencode", package="opencode-ai", launch=_opencode, needs_model=True
+    "codex": Agent(
+        title="Codex CLI", program="codex", package="@openai/codex", launch=_codex, asks_for="gpt-6.1-sol"
     ),
+    "gemini": Agent(
+        title="Gemini CLI",
+        program="gemini",
+        package="@google/gemini-cli",
+        launch=_gemini,
+        asks_for="gemini-3.5-flash-lite",
+    ),
+    "opencode": Agent(title="OpenCode", program="opencode", package="opencode-ai", launch=_opencode),
 }
 
 

@@ -61,7 +61,10 @@ def run(
             # A file in the working directory may be somebody else's, and decides where everything goes.
             source = config.path or "no configuration: the embedded model answers"
             click.echo(f"gateway: {url} ({source})", err=True)
-        launch = chosen.launch(door_to(chosen, url, config, key=key, model=model))
+        door = door_to(chosen, url, config, key=key, model=model)
+        if door.model and not model:
+            click.echo(f"model: {door.model} (--model chooses another)", err=True)
+        launch = chosen.launch(door)
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="dragoman-"))
         launch = settled(launch, Path(folder), os.environ)
         kept = {name: value for name, value in os.environ.items() if name not in launch.unset}

@@ -8,6 +8,7 @@ import msgspec
 from dragoman.cli.start import serve_here
 from dragoman.config.find import find_config
 from dragoman.config.model import Config
+from dragoman.routing.choose import model_names
 from dragoman.server.run import bind
 
 
@@ -39,12 +40,16 @@ def serve(path: str | None, host: str | None, port: int | None) -> None:
 
 def _welcome(config: Config, url: str) -> str:
     source = config.path or "no configuration: every model name reaches the embedded model"
+    keys = config.server.keys
+    key = (f'"${keys[0].variable}"' if keys[0].variable else "KEY") if keys else "any"
+    shown = f" -H x-api-key:{key}" if keys else ""
+    model = next(iter(model_names(config)), "any")
     return f"""dragoman listens on {url}  ({source})
 
-  Claude Code   ANTHROPIC_BASE_URL={url} ANTHROPIC_API_KEY=any claude
-  OpenAI SDKs   OPENAI_BASE_URL={url}/v1 OPENAI_API_KEY=any python app.py
+  Claude Code   ANTHROPIC_BASE_URL={url} ANTHROPIC_API_KEY={key} claude
+  OpenAI SDKs   OPENAI_BASE_URL={url}/v1 OPENAI_API_KEY={key} python app.py
   Any agent     dragoman run claude | codex | gemini | opencode
 
-  Try it        curl -s {url}/v1/responses -d '{{"model": "any", "input": "hello"}}'
+  Try it        curl -s {url}/v1/responses{shown} -d '{{"model": "{model}", "input": "hello"}}'
 
 Stop with Ctrl-C."""

@@ -5,6 +5,7 @@ import tomllib
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import msgspec
@@ -123,6 +124,7 @@ def _provider(name: str, place: Place, environment: Environment, learned: Models
     if not _NAME.fullmatch(name):
         raise place.error("expected a name of letters, digits, `.`, `_` and `-`")
     place.check(PROVIDER)
+    _check_authorities(place)
     preset_name, preset = _preset(name, place)
     dialect = place.text("dialect") or preset.dialect
     if not dialect:
@@ -216,6 +218,13 @@ def _proxy(place: Place, environment: Environment) -> str:
     if address:
         _check_address(place, "proxy", address)
     return address
+
+
+def _check_authorities(place: Place) -> None:
+    """The file of trusted certificates is looked for now, not at the first call."""
+    file = place.values.get("verify")
+    if isinstance(file, str) and not Path(file).is_file():
+        raise place.error("expected true, false or a file of certificates; there is no such file", "verify")
 
 
 def _timeouts(place: Place) -> Timeouts:

@@ -123,7 +123,7 @@ class Delivery:
         self.pinging = None
 
     async def _ping(self) -> None:
-        await self._commit()
+        await self._commit(is_waiting=True)
         await self.client.send(PINGS[self._dialect.name] if self.spoke else WAITING)
         self.pinging = None
 
@@ -133,12 +133,13 @@ class Delivery:
             await self.pinging
         self._pulse.sending = True
 
-    async def _commit(self) -> None:
+    async def _commit(self, *, is_waiting: bool = False) -> None:
         if not self.committed:
             self.committed = True
             kind = JSON if self._as_array else STREAM_HEADERS
             self._record.status = 200
-            await self.client.head(200, {**self._record.headers(), **kind, **self.allowances})
+            told = self._record.headers(is_waiting=is_waiting)
+            await self.client.head(200, {**told, **kind, **({} if is_waiting else self.allowances)})
 
     async def _answer(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
         await self._ready()

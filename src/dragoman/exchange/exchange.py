@@ -91,7 +91,7 @@ class Exchange:
         self._journey = journey = Journey(self._ask, clock=gateway.clock, timer=self._loop.time)
         record.model, record.stream = journey.model, journey.stream
         choice = choose(view.config, journey.model)
-        record.route = choice.route
+        record.route, record.has_alternatives = choice.route, len(choice.targets) > 1
         has_choice_of_keys = any(view.keys[target.provider] > 1 for target in choice.targets)
         session = journey.session() if has_choice_of_keys else 0
         places = gateway.health.order(choice.targets, view.keys, session, self._loop.time())

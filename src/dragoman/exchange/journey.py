@@ -17,6 +17,7 @@ from dragoman.exchange.flows import ArrayFlow, Flow, ForwardFlow, WrittenFlow
 from dragoman.exchange.governor import GovernedFlow, Governor
 from dragoman.exchange.outline import outline
 from dragoman.fit import fit
+from dragoman.hub.content import Text
 from dragoman.hub.errors import DragomanError, Failure
 from dragoman.hub.events import ReplyFailed
 from dragoman.hub.ids import Ids, digest
@@ -119,7 +120,7 @@ class Journey:
         except DragomanError:
             # Whether it can be sent at all is decided elsewhere.
             return 0
-        return int(digest(request.cache_key or request.user, length=8), 16)
+        return int(digest(request.cache_key or request.user or _opening(request), length=8), 16)
 
     def leg(
         self,
@@ -342,6 +343,13 @@ def renamed(body: bytes, model: str) -> bytes:
     """The request for another model; every other byte of every value stays as it was."""
     members = _members(body)
     return msgspec.json.encode({**members, "model": model})
+
+
+def _opening(request: Request) -> str:
+    """What the user said first: the same in every request of a conversation, and in few others."""
+    turn = next((turn for turn in request.turns if turn.role == "user"), None)
+    texts = (block.text for block in turn.blocks if isinstance(block, Text)) if turn else ()
+    return "\n".join(texts)
 
 
 def _object(body: bytes) -> Json:

@@ -32,6 +32,8 @@ class Record:
         self.stream = False
         self.route = ""
         self.target: TargetName | None = None
+        #: Another target may still take over.
+        self.has_alternatives = False
         self.lane = ""
         self.tries = 0
         self.losses: Sequence[Loss] = ()
@@ -75,12 +77,17 @@ class Record:
             case None:
                 return "failed"
 
-    def headers(self) -> dict[str, str]:
-        """What the client may know: which request, which target, what was lost, how often it was tried."""
+    def headers(self, *, is_waiting: bool = False) -> dict[str, str]:
+        """What the client may know: which request, which target, what was lost, how often it was tried.
+
+        While it is still waiting for an answer, only what will be true whoever gives it.
+        """
         headers = {REQUEST_ID_HEADER.get(self.dialect, "x-request-id"): self.request_id}
+        if is_waiting and self.has_alternatives:
+            return headers
         if self.target is not None:
             headers["x-dragoman-target"] = printable(str(self.target))
-        if self.retries:
+        if self.retries and not is_waiting:
             headers["x-dragoman-retries"] = str(self.retries)
         if self.losses:
             headers["x-dragoman-losses"] = printable(f"{len(self.losses)}: {_listed(self.losses)}")

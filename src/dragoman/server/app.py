@@ -9,6 +9,8 @@ from collections.abc import Callable
 from urllib.parse import parse_qs
 from uuid import uuid4
 
+import msgspec
+
 from dragoman.config.model import Config, Secret
 from dragoman.exchange.ask import Ask
 from dragoman.exchange.exchange import CLOSING, Exchange
@@ -46,6 +48,11 @@ class Arrival:
         self.request_id = f"req_{uuid4().hex[:24]}"
         self.receive = receive
         self.client = AsgiClient(scope, send)
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """The header that names the request."""
+        return {REQUEST_ID_HEADER.get(self.dialect, "x-request-id"): self.request_id}
 
     @property
     def wants_websocket(self) -> bool:
@@ -125,12 +132,13 @@ class App:
             return await admin.answer(self, arrival)
         caller = check_key(arrival.headers, arrival.query, self.gateway.config.server)
         if endpoint.name in ("models", "model"):
-            return await arrival.client.json(200, models_body(self.gateway.config, endpoint, arrival.headers))
+            body = models_body(self.gateway.config, endpoint, arrival.headers)
+            return await arrival.client.json(200, body, arrival.identity)
         if self.is_closing:
             raise DragomanError("closing", failure=CLOSING)
         if endpoint.name == "count":
-            body = await self._body(arrival)
-            return await arrival.client.json(200, count_answer(self.gateway.config, endpoint, body))
+            count = count_answer(self.gateway.config, endpoint, await self._body(arrival))
+            return await arrival.client.json(200, count, arrival.identity)
         await self._exchange(await self._ask(arrival, endpoint, caller), arrival)
 
     def _health(self) -> dict[str, object]:
@@ -138,7 +146,8 @@ class App:
         return {"status": status, "service": "dragoman", "open_exchanges": len(self.open)}
 
     async def _refuse(self, arrival: Arrival, failure: Failure) -> None:
-        headers = {REQUEST_ID_HEADER.get(arrival.dialect, "x-request-id"): arrival.request_id}
+        headers = dict(arrival.identity)
+        failure = msgspec.structs.replace(failure, request_id=arrival.request_id)
         if arrival.endpoint is not None and failure.status == 405:
             headers["allow"] = ", ".join(_methods(arrival.endpoint))
         if failure.status == 426:

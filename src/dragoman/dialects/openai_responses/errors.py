@@ -48,6 +48,7 @@ KIND_OF_CODE: dict[str, FailureKind] = {
     "misalignment_policy_violation": "permission",
     "model_not_found": "not_found",
     "not_found": "not_found",
+    "unknown_endpoint": "not_found",
     "not_found_error": "not_found",
     "previous_response_not_found": "invalid_request",
     "invalid_prompt": "invalid_request",
