@@ -49,9 +49,7 @@ def test_an_entry_has_both_prices_or_none_and_no_answer_longer_than_the_context(
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_way_of_writing_calls_is_one_that_can_be_harvested(name: str) -> None:
-    used = {
-        str(stated["call_family"]) for stated in shipped(name).models.values() if "call_family" in stated
-    }
+    used = {str(stated["call_family"]) for stated in shipped(name).models.values() if "call_family" in stated}
     assert used <= set(families())
 
 

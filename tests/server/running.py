@@ -40,6 +40,10 @@ class Running:
         """What a signal does."""
         self._server.should_exit = True
 
+    @property
+    def is_stopping(self) -> bool:
+        return self._server.should_exit
+
     async def ask(
         self,
         method: str,

@@ -75,5 +75,10 @@ def _key(config: Config | None) -> str:
 
 def address(config: Config) -> str:
     """Where a gateway of this configuration can be called."""
-    host = _EVERYWHERE.get(config.server.host, config.server.host)
-    return f"http://{f'[{host}]' if ':' in host else host}:{config.server.port}"
+    return called(config.server.host, config.server.port)
+
+
+def called(host: str, port: int) -> str:
+    """The address under which to call what listens there."""
+    host = _EVERYWHERE.get(host, host)
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"

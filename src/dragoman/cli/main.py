@@ -11,6 +11,8 @@ from dragoman.hub.errors import DragomanError
 #: Each command, where it lives, and the line that `dragoman --help` shows for it.
 COMMANDS: dict[str, tuple[str, str]] = {
     "serve": ("dragoman.cli.serve:serve", "Serve every agent's API on one port."),
+    "status": ("dragoman.cli.status:status", "Show what the running gateway is doing."),
+    "reload": ("dragoman.cli.reload:reload", "Let the running gateway read its configuration again."),
     "run": ("dragoman.cli.run:run", "Start an agent against the gateway."),
     "env": ("dragoman.cli.env:env", "Print the variables that point an agent at the gateway."),
     "init": ("dragoman.cli.init:init", "Write a configuration file to grow from."),

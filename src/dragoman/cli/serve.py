@@ -52,4 +52,6 @@ def _welcome(config: Config, url: str) -> str:
 
   Try it        curl -s {url}/v1/responses{shown} -d '{{"model": "{model}", "input": "hello"}}'
 
+  How it does   dragoman status         New settings   save the file: they are taken over at once
+
 Stop with Ctrl-C."""

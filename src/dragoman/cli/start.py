@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from dragoman.cli.door import called
+from dragoman.cli.notice import Notice, post, withdraw
 from dragoman.config.find import state_folder
 from dragoman.config.model import Config, Secret
 from dragoman.hub.errors import ConfigError
@@ -18,7 +20,23 @@ from dragoman.storage.database import FILE_NAME, Database
 def serve_here(config: Config, listener: socket.socket, read: Callable[[], Config]) -> None:
     """Serve on the listener until told to stop; `read` gives the configuration anew."""
     folder = state_folder(config, os.environ)
-    serve(config, listener, Database(folder / FILE_NAME), read=read, admin_token=_token(folder))
+    token = _token(folder)
+    notice = Notice(url_of(listener), str(folder.absolute()), os.getpid())
+    post(config.path, notice, os.environ)
+    serve(
+        config,
+        listener,
+        Database(folder / FILE_NAME),
+        read=read,
+        admin_token=token,
+        at_end=lambda: withdraw(config.path, notice, os.environ),
+    )
+
+
+def url_of(listener: socket.socket) -> str:
+    """Where the gateway can be called from this machine."""
+    host, port = listener.getsockname()[:2]
+    return called(host, port)
 
 
 def _token(folder: Path) -> Secret | None:

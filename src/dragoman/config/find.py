@@ -37,9 +37,15 @@ def find_config(explicit: str | None, environment: Mapping[str, str], *, secrets
 
     Commands that call nobody can do without the `secrets` that the file refers to.
     """
+    path = config_path(explicit, environment)
+    return load_file(path, environment, secrets_needed=secrets) if path else embedded_config(environment)
+
+
+def config_path(explicit: str | None, environment: Mapping[str, str]) -> str:
+    """The file that `find_config` reads, or nothing."""
     if explicit:
-        return load_file(explicit, environment, secrets_needed=secrets)
+        return explicit
     for place in places(environment):
         if place.is_file() or environment.get("DRAGOMAN_CONFIG"):
-            return load_file(str(place), environment, secrets_needed=secrets)
-    return embedded_config(environment)
+            return str(place)
+    return ""

@@ -28,7 +28,7 @@ async def _index(visit: Visit) -> object:
 
 
 async def _status(visit: Visit) -> object:
-    return status(visit.app)
+    return await status(visit.app)
 
 
 async def _reload(visit: Visit) -> object:

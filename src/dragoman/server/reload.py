@@ -74,9 +74,11 @@ class Reloads:
                 self.failed_at = self._gateway.clock()
                 log_reload_refused(why, self.error)
                 raise
-            changes = dict(_changes(self._gateway.config, config))
+            before = self._gateway.config
+            changes = dict(_changes(before, config))
             self._gateway.reload(config)
-            set_up(config.server.log)
+            if config.server.log != before.server.log:
+                set_up(config.server.log)
             self.count += 1
             self.error, self.failed_at = "", 0.0
             self.loaded_at = self._gateway.clock()

@@ -56,8 +56,9 @@ def bind(config: Config) -> socket.socket:
 class Server(uvicorn.Server):
     """uvicorn that goes on listening while it drains, so that newcomers are told to come back."""
 
-    def __init__(self, app: App) -> None:
+    def __init__(self, app: App, at_end: Callable[[], None] = lambda: None) -> None:
         self._app = app
+        self._at_end = at_end
         self._in_terminal = _has_terminal()
         super().__init__(
             uvicorn.Config(
@@ -94,6 +95,8 @@ class Server(uvicorn.Server):
             await asyncio.wait((draining,), timeout=0.1)
         draining.cancel()
         await super().shutdown(sockets)
+        # Not later: uvicorn raises the signal again that stopped it.
+        self._at_end()
 
 
 def _has_terminal() -> bool:
@@ -124,14 +127,17 @@ def serve(
     *,
     read: Callable[[], Config],
     admin_token: Secret | None,
+    at_end: Callable[[], None],
 ) -> None:
     """Serve until told to stop; open streams get the configured time to finish.
 
-    `read` gives the configuration anew when it has to be reloaded.
+    `read` gives the configuration anew when it has to be reloaded. `at_end` is called at the very end, also
+    when a signal ends the process.
     """
     set_up(config.server.log)
     raise_open_files()
-    server = Server(App(Gateway(config, database=database), read=read, admin_token=admin_token))
+    app = App(Gateway(config, database=database), read=read, admin_token=admin_token)
+    server = Server(app, at_end)
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from dragoman import __version__
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 SHOWN = 100
 
 
-def status(app: "App") -> dict[str, object]:
-    return {name: section(app) for name, section in SECTIONS.items()}
+async def status(app: "App") -> dict[str, object]:
+    return {name: await section(app) for name, section in SECTIONS.items()}
 
 
-def _gateway(app: "App") -> object:
+async def _gateway(app: "App") -> object:
     now = app.gateway.clock()
     return {
         "version": __version__,
@@ -32,7 +32,7 @@ def _gateway(app: "App") -> object:
     }
 
 
-def _config(app: "App") -> object:
+async def _config(app: "App") -> object:
     reloads = app.reloads
     return {
         "path": app.gateway.config.path,
@@ -45,7 +45,7 @@ def _config(app: "App") -> object:
     }
 
 
-def _exchanges(app: "App") -> object:
+async def _exchanges(app: "App") -> object:
     exchanges = sorted(app.open, key=lambda exchange: exchange.started)
     return {
         "open": len(exchanges),
@@ -69,7 +69,7 @@ def _open(exchange: Exchange) -> Mapping[str, object]:
     }
 
 
-def _targets(app: "App") -> object:
+async def _targets(app: "App") -> object:
     """Every target that the configuration names, and others that clients have named and that cool down."""
     config, now = app.gateway.config, asyncio.get_running_loop().time()
     cooling: dict[TargetName, list[dict[str, object]]] = {}
@@ -109,7 +109,7 @@ def _target(config: Config, target: TargetName, cooldowns: list[dict[str, object
 
 
 #: A section of the status, and who tells it.
-SECTIONS: dict[str, Callable[["App"], object]] = {
+SECTIONS: dict[str, Callable[["App"], Awaitable[object]]] = {
     "gateway": _gateway,
     "config": _config,
     "exchanges": _exchanges,

@@ -1,0 +1,200 @@
+"""`dragoman status` and `dragoman reload` against a gateway in a process of its own."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from dragoman.cli.status import shown
+from tests.cli.run_command import dragoman, environment
+
+FILE = """\
+[providers.local]
+dialect = "openai_chat"
+base_url = "http://127.0.0.1:9/v1"
+[[routes]]
+match = "via-chat"
+target = ["local/mock-large", "local"]
+"""
+
+
+@contextmanager
+def gateway(folder: Path, *options: str, **variables: str) -> Iterator[subprocess.Popen[str]]:
+    """`dragoman serve` on a free port, ready to answer."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dragoman", "serve", "--port", "0", *options],
+        cwd=folder,
+        env=environment(folder, **variables),
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stderr is not None
+        while "Stop with" not in process.stderr.readline():
+            assert process.poll() is None
+        yield process
+    finally:
+        process.terminate()
+        process.communicate(timeout=20)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "dragoman.toml").write_text(FILE, "utf-8")
+    return tmp_path
+
+
+def eventually(holds: Callable[[], bool], within: float = 20.0) -> None:
+    end = time.monotonic() + within
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_the_status_finds_the_gateway_wherever_it_listens(folder: Path) -> None:
+    with gateway(folder):
+        outcome = dragoman(folder, "status")
+        assert (outcome.code, outcome.err) == (0, "")
+        lines = outcome.out.splitlines()
+        assert lines[0].startswith("dragoman 0.1.0 at http://127.0.0.1:")
+        assert lines[1].startswith("configuration: dragoman.toml, read ")
+        assert lines[3:] == [
+            "TARGET            HEALTH  WHY",
+            "local/mock-large  ok",
+            "local/*           ok",
+            "",
+            "nothing is open",
+        ]
+        told = msgspec.json.decode(dragoman(folder, "status", "--json").out)
+        assert told["config"]["path"] == "dragoman.toml"
+    state = folder / ".local" / "state" / "dragoman"
+    assert [path.name for path in state.iterdir() if path.name.startswith("gateway")] == []
+
+
+def test_a_reload_is_in_force_when_the_command_has_ended(folder: Path) -> None:
+    with gateway(folder):
+        assert dragoman(folder, "reload").out == "reloaded dragoman.toml\n  nothing has changed\n"
+        (folder / "dragoman.toml").write_text(
+            FILE + '\n[providers.embedded]\n[server]\nstate = "x"\n', "utf-8"
+        )
+        outcome = dragoman(folder, "reload")
+        assert outcome.code == 0
+        assert outcome.err == "  needs a new start of the gateway: server.state\n"
+        assert "embedded/*" in dragoman(folder, "status").out
+
+
+def test_a_reload_of_a_bad_file_tells_its_line_and_the_status_shows_it(folder: Path) -> None:
+    with gateway(folder):
+        (folder / "dragoman.toml").write_text(FILE.replace("base_url", "base_ulr"), "utf-8")
+        outcome = dragoman(folder, "reload")
+        assert outcome.code == 2
+        assert (
+            "error: dragoman.toml, line 3: providers.local.base_ulr: unknown key (did you mean" in outcome.err
+        )
+        seen = dragoman(folder, "status")
+        assert seen.code == 0
+        assert "so the one from before is in force:" in seen.out
+        assert "line 3: providers.local.base_ulr: unknown key" in seen.out
+        assert "local/mock-large  ok" in seen.out
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="this system has no such signal")
+def test_a_hangup_reloads_and_ends_nothing(folder: Path) -> None:
+    with gateway(folder) as process:
+        # It greets before it is ready, and whoever asks waits until it is.
+        assert dragoman(folder, "status").code == 0
+        (folder / "dragoman.toml").write_text(FILE + "\n[providers.embedded]\n", "utf-8")
+        os.kill(process.pid, signal.SIGHUP)
+        eventually(lambda: "embedded/*" in dragoman(folder, "status").out)
+        assert process.poll() is None
+
+
+def test_without_a_gateway_the_status_says_what_to_do(folder: Path) -> None:
+    never = dragoman(folder, "status")
+    assert never.code == 2
+    assert "no gateway has run here yet" in never.err
+    assert "hint: start one with `dragoman serve`" in never.err
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    gone = dragoman(folder, "status", "--url", f"http://127.0.0.1:{port}", DRAGOMAN_ADMIN_TOKEN="x" * 20)
+    assert gone.code == 2
+    assert gone.err.splitlines() == [
+        f"error: no gateway answers at http://127.0.0.1:{port}",
+        "hint: start one with `dragoman serve`, or say where it is with --url",
+    ]
+
+
+def test_a_wrong_token_is_told(folder: Path) -> None:
+    with gateway(folder):
+        outcome = dragoman(folder, "status", DRAGOMAN_ADMIN_TOKEN="not-the-token-of-it")
+        assert outcome.code == 2
+        assert "does not know this admin token" in outcome.err
+        assert "not-the-token-of-it" not in outcome.err
+
+
+@pytest.mark.parametrize("url", ["nonsense", "ftp://127.0.0.1", "http://"])
+def test_an_address_that_is_none_is_told(folder: Path, url: str) -> None:
+    outcome = dragoman(folder, "status", "--url", url, DRAGOMAN_ADMIN_TOKEN="x" * 20)
+    assert outcome.code == 2
+    assert "is no address" in outcome.err
+
+
+def test_a_gateway_that_cannot_keep_a_token_serves_without_an_admin_api(folder: Path) -> None:
+    (folder / "state").write_text("a file where a folder should be", "ascii")
+    with gateway(folder, XDG_STATE_HOME=str(folder / "state")) as process:
+        assert process.poll() is None
+
+
+def test_the_status_for_people_tells_everything_that_matters() -> None:
+    told = {
+        "gateway": {"version": "1.2", "state": "closing", "uptime": 12_000},
+        "config": {
+            "path": "dragoman.toml",
+            "loaded_at": 1000.0,
+            "error": "line 5: no",
+            "failed_at": 1090.0,
+            "needs_restart": ["server.port"],
+        },
+        "targets": [
+            {"target": "a/b", "health": "ok", "keys": 1, "cooldowns": []},
+            {
+                "target": "c/d",
+                "health": "partly cooling",
+                "keys": 2,
+                "cooldowns": [{"key": 2, "reason": "rate_limit 429", "failures": 3, "seconds": 61.2}],
+            },
+        ],
+        "exchanges": {
+            "open": 12,
+            "streams": 11,
+            "oldest": [
+                {
+                    "seconds": 90.0,
+                    "agent": "claude-cli/2 (x)",
+                    "client": "anthropic",
+                    "model": "m",
+                    "target": "",
+                    "first_token": 0.0,
+                }
+            ]
+            * 12,
+        },
+    }
+    lines = [line.replace("\x1b[0m", "") for line in shown(told, "http://here", 1100.0)]
+    text = "\n".join(lines)
+    assert "dragoman 1.2 at http://here, up 3 h 20 min, shutting down" in text
+    assert "read 1 min 40 s ago" in text
+    assert "refused 10 s ago" in text
+    assert "needs a new start: server.port" in text
+    assert "key 2 of 2: rate_limit 429, failed 3 times in a row, tried last for 1 min 1 s" in text
+    assert "open: 12 exchanges, 11 of them streamed" in text
+    assert "  1 min 30 s  claude-cli/2  m → …  waiting for the first word" in text
+    assert lines[-1] == "  and 2 more"

@@ -1,0 +1,314 @@
+"""Reloading: streams go on, what begins anew sees the new configuration, and a bad file changes nothing."""
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from dragoman.config.load import load_file
+from dragoman.config.model import Config, Secret, Server
+from dragoman.hub.errors import ConfigError
+from dragoman.server.reload import WATCHED_EVERY
+from dragoman.telemetry.log import LOGGER, LineFormatter
+from tests.exchange.speech import CHAT_STREAM, CHAT_WHOLE
+from tests.server.running import OPERATOR, Connected, Running, config_for, running
+from tests.upstream.byte_server import (
+    LAST_CHUNK,
+    Action,
+    ByteServer,
+    Pause,
+    chunk,
+    eventually,
+    reply,
+    run,
+    stream_head,
+)
+
+HELLO: dict[str, object] = {"model": "any", "messages": [{"role": "user", "content": "hello"}]}
+STREAM = {**HELLO, "stream": True}
+WHOLE = reply(CHAT_WHOLE, "200 OK", "content-type: application/json")
+
+
+class File:
+    """A configuration file that a test writes and the gateway reads."""
+
+    def __init__(self, folder: Path, text: str) -> None:
+        self.path = folder / "dragoman.toml"
+        self.write(text)
+
+    def write(self, text: str) -> None:
+        """As editors do: beside it, then into its place."""
+        beside = self.path.with_suffix(".new")
+        beside.write_text(text, "utf-8")
+        os.replace(beside, self.path)
+
+    def read(self) -> Config:
+        return load_file(str(self.path), {})
+
+
+def toml(url: str, *, port: int = 0, more: str = "", retries: int = 0) -> str:
+    return (
+        f'default = "up"\n[server]\nport = {port}\n{more}\n[providers.up]\ndialect = "openai_chat"\n'
+        f'base_url = "{url}"\napi_key = "sk-upstream-key"\nretries = {retries}\n'
+    )
+
+
+async def reload(gateway: Running) -> dict[str, Any]:
+    got = await gateway.ask("POST", "/admin/reload", headers=OPERATOR)
+    return {"status": got.status, **got.json()}
+
+
+async def status(gateway: Running) -> dict[str, Any]:
+    return (await gateway.ask("GET", "/admin/status", headers=OPERATOR)).json()
+
+
+def held(going_on: asyncio.Event) -> list[Action]:
+    """A stream that stops in the middle until the test lets it go on."""
+    return [
+        stream_head(),
+        chunk(CHAT_STREAM[0] + CHAT_STREAM[1]),
+        Pause(going_on),
+        *(chunk(piece) for piece in CHAT_STREAM[2:]),
+        LAST_CHUNK,
+    ]
+
+
+@pytest.mark.parametrize("change", ["another address", "the provider is gone", "nothing"])
+def test_a_reload_during_a_hundred_open_streams_drops_none(tmp_path: Path, change: str) -> None:
+    async def scenario() -> None:
+        going_on = asyncio.Event()
+        async with ByteServer(held(going_on)) as old, ByteServer([WHOLE]) as new:
+            file = File(tmp_path, toml(old.url))
+            async with running(file.read(), file.read) as gateway:
+                opened: list[Connected] = []
+                async with asyncio.TaskGroup() as group:
+                    for _ in range(100):
+                        group.create_task(stream(gateway, opened, going_on))
+                    await eventually(lambda: len(opened) == 100)
+                    if change == "another address":
+                        file.write(toml(new.url))
+                    elif change == "the provider is gone":
+                        file.write(toml(new.url).replace("up", "else"))
+                    assert (await reload(gateway))["status"] == 200
+                    if change != "nothing":
+                        assert (await gateway.ask("POST", "/v1/chat/completions", HELLO)).status == 200
+                        assert len(new.heard) == 1
+                    assert (await status(gateway))["exchanges"]["open"] == 100
+                    assert old.open == 100
+                    going_on.set()
+                if change != "nothing":
+                    await eventually(lambda: old.open == 0)
+
+    async def stream(gateway: Running, opened: list[Connected], going_on: asyncio.Event) -> None:
+        async with gateway.connected() as connection:
+            await connection.send("POST", "/v1/chat/completions", STREAM)
+            assert (await connection.head())[0] == 200
+            body = await connection.chunk()
+            opened.append(connection)
+            while piece := await connection.chunk():
+                body += piece
+            assert going_on.is_set()
+            assert body == b"".join(CHAT_STREAM)
+
+    run(scenario)
+
+
+def test_a_provider_that_stays_the_same_keeps_its_connection_and_its_health(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        busy = reply(b'{"error": {"message": "busy"}}', "503 Service Unavailable")
+        async with ByteServer([WHOLE], [busy], [WHOLE]) as upstream:
+            file = File(tmp_path, toml(upstream.url))
+            async with running(file.read(), file.read) as gateway:
+                for expected in (200, 503):
+                    assert (await gateway.ask("POST", "/v1/chat/completions", HELLO)).status == expected
+                file.write(toml(upstream.url, more="ping = 3"))
+                assert (await reload(gateway))["changed"] == {"server": ["ping"]}
+                cooling = [target["health"] for target in (await status(gateway))["targets"]]
+                assert "cooling" in cooling
+                assert (await gateway.ask("POST", "/v1/chat/completions", HELLO)).status == 200
+                assert upstream.accepted == 1
+
+    run(scenario)
+
+
+def test_a_provider_that_changed_begins_anew(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        busy = reply(b'{"error": {"message": "busy"}}', "503 Service Unavailable")
+        async with ByteServer([busy], [WHOLE]) as upstream:
+            file = File(tmp_path, toml(upstream.url))
+            async with running(file.read(), file.read) as gateway:
+                assert (await gateway.ask("POST", "/v1/chat/completions", HELLO)).status == 503
+                file.write(toml(upstream.url).replace("sk-upstream-key", "sk-another-key"))
+                assert (await reload(gateway))["changed"] == {"providers": ["up"]}
+                assert {target["health"] for target in (await status(gateway))["targets"]} == {"ok"}
+                assert (await gateway.ask("POST", "/v1/chat/completions", HELLO)).status == 200
+                assert upstream.heard[1].headers["authorization"] == "Bearer sk-another-key"
+                assert upstream.accepted == 2
+
+    run(scenario)
+
+
+class Listener(logging.Handler):
+    """What was logged, as it would stand in the log."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(LineFormatter("text").format(record))
+
+
+@pytest.fixture
+def log() -> Iterator[list[str]]:
+    listener = Listener()
+    before = LOGGER.handlers, LOGGER.level, LOGGER.propagate
+    LOGGER.handlers, LOGGER.level, LOGGER.propagate = [listener], logging.INFO, False
+    yield listener.lines
+    LOGGER.handlers, LOGGER.level, LOGGER.propagate = before
+
+
+def test_a_bad_file_is_refused_and_the_old_configuration_stays(tmp_path: Path, log: list[str]) -> None:
+    async def scenario() -> None:
+        async with ByteServer([WHOLE]) as upstream:
+            file = File(tmp_path, toml(upstream.url))
+            async with running(file.read(), file.read) as gateway:
+                file.write(toml(upstream.url).replace("dialect", "dialekt"))
+                refused = await reload(gateway)
+                assert refused["status"] == 500
+                assert "line 6: providers.up.dialekt: unknown key" in str(refused["error"])
+                assert (await gateway.ask("POST", "/v1/chat/completions", HELLO)).status == 200
+                shown = (await status(gateway))["config"]
+                assert "did you mean" in shown["error"]
+                assert (shown["reloads"], shown["refused"]) == (0, 1)
+                assert shown["failed_at"] >= shown["loaded_at"]
+                file.write(toml(upstream.url))
+                assert (await reload(gateway))["changed"] == {}
+                shown = (await status(gateway))["config"]
+                assert (shown["error"], shown["failed_at"], shown["reloads"]) == ("", 0.0, 1)
+
+    run(scenario)
+    (refusal,) = [line for line in log if " reload refused " in line]
+    assert "line 6: providers.up.dialekt: unknown key" in refusal
+    assert "sk-upstream-key" not in "".join(log)
+
+
+def test_a_reload_is_logged_with_what_changed_but_no_value(tmp_path: Path, log: list[str]) -> None:
+    async def scenario() -> None:
+        async with ByteServer([WHOLE]) as upstream:
+            file = File(tmp_path, toml(upstream.url))
+            async with running(file.read(), file.read) as gateway:
+                changed = toml(upstream.url, port=1, more='keys = ["client-key-1"]\nping = 4', retries=1)
+                file.write(changed.replace("sk-upstream-key", "sk-another-key"))
+                await reload(gateway)
+
+    run(scenario)
+    (line,) = [line for line in log if " reloaded " in line]
+    assert 'changed="server (keys, ping), providers (up)" needs_restart=server.port' in line
+    assert "client-key-1" not in line
+    assert "sk-another-key" not in line
+
+
+def test_what_needs_a_new_start_is_told_and_all_else_holds(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with ByteServer([WHOLE]) as upstream:
+            file = File(tmp_path, toml(upstream.url))
+            async with running(file.read(), file.read) as gateway:
+                more = 'host = "localhost"\nstate = "elsewhere"\nkeys = ["client-key"]'
+                file.write(toml(upstream.url, port=1, more=more))
+                told = await reload(gateway)
+                assert told["needs_restart"] == ["server.host", "server.port", "server.state"]
+                assert told["changed"] == {"server": ["keys"]}
+                assert (await gateway.ask("POST", "/v1/chat/completions", HELLO)).status == 401
+                with_key = {"x-api-key": "client-key"}
+                assert (await gateway.ask("POST", "/v1/chat/completions", HELLO, with_key)).status == 200
+                assert (await status(gateway))["config"]["needs_restart"] == told["needs_restart"]
+
+    run(scenario)
+
+
+def test_a_gateway_that_strangers_can_reach_cannot_lose_its_keys() -> None:
+    async def scenario() -> None:
+        server = Server(port=0, keys=(Secret("client-key"),))
+        config = config_for(server=server)
+        async with running(config, lambda: config_for(server=Server(port=0))) as gateway:
+            exposed = msgspec.structs.replace(server, host="192.0.2.1")
+            gateway.app.gateway.reload(msgspec.structs.replace(config, server=exposed))
+            with pytest.raises(ConfigError, match="there is no client key"):
+                await gateway.app.reloads.now("a test")
+            assert gateway.app.gateway.config.server.keys
+
+    run(scenario)
+
+
+def counting(read: Callable[[], Config]) -> tuple[Callable[[], Config], list[str]]:
+    calls: list[str] = []
+
+    def counted() -> Config:
+        calls.append("read")
+        return read()
+
+    return counted, calls
+
+
+@pytest.mark.parametrize("how", ["in place", "renamed into place"])
+def test_a_change_of_the_file_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    monkeypatch.setattr("dragoman.server.reload.WATCHED_EVERY", WATCHED_EVERY / 50)
+
+    async def scenario() -> None:
+        async with ByteServer([WHOLE]) as upstream:
+            file = File(tmp_path, toml(upstream.url))
+            read, calls = counting(file.read)
+            async with running(file.read(), read) as gateway:
+                reloads = gateway.app.reloads
+                text = toml(upstream.url, retries=3)
+                if how == "in place":
+                    file.path.write_text(text, "utf-8")
+                else:
+                    file.write(text)
+                await eventually(lambda: reloads.count == 1)
+                assert gateway.app.gateway.config.providers["up"].retries == 3
+                file.write("broken")
+                await eventually(lambda: reloads.refused == 1)
+                file.path.unlink()
+                file.write(toml(upstream.url))
+                await eventually(lambda: reloads.count == 2)
+                assert len(calls) == 3
+
+    run(scenario)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="this system has no such signal")
+def test_a_signal_reloads(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with ByteServer([WHOLE]) as upstream:
+            file = File(tmp_path, toml(upstream.url))
+            async with running(file.read(), file.read) as gateway:
+                file.write(toml(upstream.url, retries=5))
+                os.kill(os.getpid(), signal.SIGHUP)
+                await eventually(lambda: gateway.app.reloads.count == 1)
+                file.write("broken")
+                os.kill(os.getpid(), signal.SIGHUP)
+                await eventually(lambda: gateway.app.reloads.refused == 1)
+                assert gateway.app.gateway.config.providers["up"].retries == 5
+
+    run(scenario)
+
+
+def test_a_terminal_that_closes_ends_the_gateway(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario() -> None:
+        from dragoman.server import run as running_module
+
+        monkeypatch.setattr(running_module, "_has_terminal", lambda: True)
+        async with running(config_for()) as gateway:
+            monkeypatch.setattr(running_module, "_has_terminal", lambda: False)
+            os.kill(os.getpid(), signal.SIGHUP)
+            await eventually(lambda: gateway.is_stopping)
+
+    run(scenario)
