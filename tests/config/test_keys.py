@@ -89,5 +89,5 @@ def test_a_provider_named_after_a_preset_needs_only_its_key(name: str) -> None:
 
 def test_the_providers_that_people_use_have_presets() -> None:
     wanted = "openai anthropic gemini openrouter deepseek groq mistral moonshot zhipu qwen xai"
-    local = "ollama lmstudio vllm llamacpp embedded"
+    local = "ollama lmstudio vllm llamacpp embedded claude-code"
     assert set(presets()) == {*wanted.split(), *local.split()}

@@ -53,6 +53,7 @@ ABOUT: dict[str, str] = {
     "call_id_limit": "The longest id of a call, in characters; 0 is no limit.",
     "call_id_extra": "What a call's id may hold beside letters, digits, `_` and `-`; `*` is anything.",
     "call_id_exact": "Ids must have exactly this many letters and digits; 0 is any number.",
+    "repeated_calls": "A call that waits for its result may be made again, under the same id.",
     "choices": "The ways to choose tools: `auto`, `required`, `none`, `named`, `allowed`.",
     "parallel_control": "Parallel calls can be forbidden.",
     "forced_choice_while_reasoning": "A call can be forced while the model reasons.",

@@ -19,10 +19,10 @@ from dragoman.config.kinds import (
     number,
     one_of,
 )
-from dragoman.config.model import Config, Provider, Route, Server, Timeouts
+from dragoman.config.model import Config, Provider, Route, Server, Sessions, Timeouts
 from dragoman.policy.settings import Governance
 
-DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini", "embedded")
+DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini", "embedded", "claude_code")
 
 ROOT = {
     "server": Key(TABLE, "The gateway itself."),
@@ -57,6 +57,19 @@ PROVIDER = {
     "retries": Key(integer(0, 20), "How often to try again here before the next target."),
     "models": Key(TABLE, "Facts about models, by name; `*` stands for any part of a name."),
     "governance": Key(TABLE, "What is asked of the tool calls of all its models."),
+    "sessions": Key(TABLE, "How Claude Code's sessions are kept; for the dialect `claude_code` only."),
+}
+SESSIONS = {
+    "limit": Key(integer(1, 1000), "The most sessions that run at once; beyond it the oldest makes room."),
+    "warm": Key(integer(0, 100), "Processes that wait, started, for new sessions like the last."),
+    "idle": Key(number(0), "Seconds after which a session that nobody continues is ended; 0: never."),
+    "park": Key(number(0), "Seconds after which a session that waits for results is ended; 0: never."),
+    "call_timeout": Key(number(0), "Seconds that a caller has to return a call's result; 0: no limit."),
+    "max_turns": Key(integer(1, 1000), "The most rounds of tool calls that one prompt may take."),
+    "denials": Key(
+        integer(1, 100), "Calls of undeclared tools after which a turn is ended, with status 403."
+    ),
+    "command": Key(TEXT, "Claude Code's executable; the one that comes with the SDK, unless named."),
 }
 TIMEOUTS = {
     "connect": Key(number(0), "To reach the provider; 0 is no limit, here and below."),
@@ -97,6 +110,7 @@ def tables() -> tuple[Table, ...]:
         Table("[server]", SERVER, Server),
         Table("[providers.NAME]", PROVIDER, Provider),
         Table("[providers.NAME.timeouts]", TIMEOUTS, Timeouts),
+        Table("[providers.NAME.sessions]", SESSIONS, Sessions),
         Table('[providers.NAME.models."MODEL"]', model_keys(), msgspec.Struct),
         Table("[[routes]]", ROUTE, Route),
         Table("[routes.governance]", governance_keys(), Governance),

@@ -12,7 +12,7 @@ import msgspec
 
 from dragoman.config.check import Place, Source
 from dragoman.config.governed import governance_changes, governance_of, model_governance
-from dragoman.config.keys import DIALECTS, PROVIDER, ROOT, ROUTE, SERVER, TIMEOUTS
+from dragoman.config.keys import DIALECTS, PROVIDER, ROOT, ROUTE, SERVER, SESSIONS, TIMEOUTS
 from dragoman.config.kinds import listed
 from dragoman.config.layers import layers_below, stated_models
 from dragoman.config.learned import learned_file, read_learned
@@ -23,6 +23,7 @@ from dragoman.config.model import (
     Route,
     Secret,
     Server,
+    Sessions,
     TargetName,
     Timeouts,
 )
@@ -35,6 +36,9 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 #: Headers that follow from the request itself.
 _OWN_HEADERS = frozenset({"content-length", "transfer-encoding", "connection"})
+
+#: Dialects that only one thing speaks: its facts hold under any name.
+PRESET_OF_DIALECT = {"claude_code": "claude-code"}
 
 
 class Preset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -139,6 +143,8 @@ def _provider(name: str, place: Place, environment: Environment, learned: Models
                 "base_url": _base_url(place, preset, dialect),
                 "timeouts": _timeouts(place),
                 "models": stated_models(place),
+                "sessions": _sessions(place, dialect),
+                **_retries(dialect),
                 **place.some("verify", "retries"),
             },
             Provider,
@@ -158,8 +164,8 @@ def _preset(name: str, place: Place) -> tuple[str, Preset]:
     if wanted and wanted not in presets():
         known = near(wanted, presets()) or f"known presets: {', '.join(presets())}"
         raise place.error(f'no preset "{wanted}"', "preset", hint=known)
-    if not wanted and "dialect" not in place.values:
-        wanted = name
+    if not wanted:
+        wanted = PRESET_OF_DIALECT.get(place.text("dialect"), "") if "dialect" in place.values else name
     return wanted, presets().get(wanted, Preset(dialect=""))
 
 
@@ -168,6 +174,8 @@ def _base_url(place: Place, preset: Preset, dialect: str) -> str:
     if dialect == "embedded":
         if unused := place.some("base_url", "api_key", "headers", "proxy"):
             raise place.error("the embedded model is called by no address and no key", next(iter(unused)))
+        return ""
+    if not url and dialect == "claude_code":
         return ""
     if not url:
         raise place.error("expected `base_url`", hint='for example base_url = "http://127.0.0.1:8000/v1"')
@@ -231,6 +239,19 @@ def _timeouts(place: Place) -> Timeouts:
     timeouts = place.table("timeouts")
     timeouts.check(TIMEOUTS)
     return msgspec.convert(timeouts.values, Timeouts)
+
+
+def _sessions(place: Place, dialect: str) -> Sessions:
+    if "sessions" in place.values and dialect != "claude_code":
+        raise place.error('only a provider of dialect "claude_code" has sessions', "sessions")
+    table = place.table("sessions")
+    table.check(SESSIONS)
+    return msgspec.convert(table.values, Sessions)
+
+
+def _retries(dialect: str) -> dict[str, int]:
+    """Claude Code tries again by itself, and a broken session is begun anew by the upstream."""
+    return {"retries": 0} if dialect == "claude_code" else {}
 
 
 def _routes(root: Place, providers: Mapping[str, Provider]) -> tuple[Route, ...]:

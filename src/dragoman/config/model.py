@@ -70,6 +70,23 @@ class Layer(msgspec.Struct, frozen=True, kw_only=True):
     is_stated: bool = True
 
 
+class Sessions(msgspec.Struct, frozen=True, kw_only=True):
+    """How the sessions of a provider that is Claude Code itself are kept. Times are in seconds."""
+
+    limit: int = 32
+    warm: int = 1
+    idle: float = 1800.0
+    park: float = 600.0
+    call_timeout: float = 120.0
+    max_turns: int = 10
+    denials: int = 3
+    command: str = ""
+
+
+#: What a dialect speaks on the wire, where it is not its own name: both live within this process.
+WIRE_DIALECTS = {"embedded": "openai_chat", "claude_code": "anthropic"}
+
+
 class Provider(msgspec.Struct, frozen=True, kw_only=True):
     """Who we call."""
 
@@ -89,6 +106,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     #: What is asked of tool calls, and what else is asked of those of some models, by name or pattern.
     governance: Governance = Governance()
     model_governance: Models = {}
+    sessions: Sessions = Sessions()
 
     def __repr__(self) -> str:
         # Not even the addresses: a proxy's may hold a password.
@@ -125,8 +143,8 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def wire_dialect(self) -> str:
-        """The dialect on the wire; the embedded model speaks OpenAI Chat within this process."""
-        return "openai_chat" if self.dialect == "embedded" else self.dialect
+        """The dialect on the wire."""
+        return WIRE_DIALECTS.get(self.dialect, self.dialect)
 
 
 def _about(models: Models, model: str) -> dict[str, object]:

@@ -15,7 +15,7 @@ from dragoman.exchange.flows import Flow
 from dragoman.exchange.gateway import Gateway
 from dragoman.exchange.journey import Leg, WholeReply
 from dragoman.exchange.pulse import Pulse
-from dragoman.exchange.record import Record
+from dragoman.exchange.record import SESSION_HEADER, Record
 from dragoman.exchange.view import Contact
 from dragoman.hub.errors import Failure, UpstreamFailed
 from dragoman.hub.events import ReplyFailed
@@ -103,6 +103,8 @@ class Attempt:
         self._record.upstream_id = next(
             (headers[name] for name in _REQUEST_ID_HEADERS if name in headers), ""
         )
+        if self._leg.provider.dialect == "claude_code":
+            self._record.session = headers.get(SESSION_HEADER, "")
         self._delivery.allowances = passed_on(
             headers, self._leg.provider.wire_dialect, self._record.dialect, self._gateway.clock()
         )

@@ -4,17 +4,20 @@ An exchange takes `view` when it begins and keeps to it; everything else here ou
 """
 
 import asyncio
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from random import SystemRandom
 
+from dragoman.config.find import state_folder
 from dragoman.config.model import Config, Provider
 from dragoman.exchange.pulse import Heart
 from dragoman.exchange.tool_counts import ToolCounts
 from dragoman.exchange.view import View
 from dragoman.routing.health import Health
 from dragoman.storage.database import Database
+from dragoman.upstream.claude_code import claude_code_upstream
 from dragoman.upstream.embedded import EmbeddedUpstream
 from dragoman.upstream.http import HttpUpstream
 from dragoman.upstream.port import Upstream
@@ -86,6 +89,8 @@ class Gateway:
     def _make(self, provider: Provider) -> Upstream:
         if provider.name in self._stand_ins:
             return self._stand_ins[provider.name]
+        if provider.dialect == "claude_code":
+            return claude_code_upstream(provider, state_folder(self.config, os.environ))
         return EmbeddedUpstream() if provider.dialect == "embedded" else HttpUpstream(provider)
 
     def _let_go(self, view: View) -> None:

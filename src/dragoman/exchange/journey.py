@@ -275,7 +275,8 @@ class Leg:
     def call(self, key: int) -> Call:
         """The call that goes out with the provider's `key`-th key."""
         ask = self._journey.ask
-        headers: Mapping[str, str] = ask.headers if self.provider.wire_dialect == ask.dialect else {}
+        is_own = self.provider.wire_dialect == ask.dialect or self.provider.dialect == "claude_code"
+        headers: Mapping[str, str] = ask.headers if is_own else {}
         return Call(
             body=self._body,
             model=self.target.model,

@@ -16,6 +16,8 @@ MAX_HEADER = 900
 MAX_SHOWN = 300
 
 REQUEST_ID_HEADER = {"anthropic": "request-id"}
+#: Where a provider that keeps sessions says which one answered, and a client says which one to continue.
+SESSION_HEADER = "x-session-id"
 
 _UNPRINTABLE = re.compile(r"[^ -~]")
 
@@ -53,6 +55,8 @@ class Record:
         self.broken: Failure | None = None
         #: What the upstream calls the exchange.
         self.upstream_id = ""
+        #: The upstream's session that answered, if it keeps any.
+        self.session = ""
 
     @property
     def failure(self) -> Failure | None:
@@ -87,6 +91,8 @@ class Record:
             return headers
         if self.target is not None:
             headers["x-dragoman-target"] = printable(str(self.target))
+        if self.session:
+            headers[SESSION_HEADER] = printable(self.session)
         if self.retries and not is_waiting:
             headers["x-dragoman-retries"] = str(self.retries)
         if self.losses:
@@ -109,6 +115,7 @@ class Record:
             "model": self.model[:MAX_SHOWN],
             "route": self.route,
             "target": str(self.target)[:MAX_SHOWN] if self.target else "",
+            "session": self.session,
             "lane": self.lane,
             "stream": self.stream,
             "ending": self.ending,

@@ -29,6 +29,11 @@ class Contact:
         return self._upstream
 
     @property
+    def made(self) -> Upstream | None:
+        """The upstream, if it has been needed yet."""
+        return self._upstream
+
+    @property
     def secrets(self) -> Secrets:
         if self._secrets is None:
             self._secrets = Secrets(self.provider)

@@ -112,7 +112,8 @@ class _Assignment:
 
     def _choose(self, client: str) -> str:
         for candidate in (original_id(client) or client, client):
-            if candidate not in self._used and is_legal_id(candidate, self._target):
+            is_free = candidate not in self._used or self._target.repeated_calls
+            if is_free and is_legal_id(candidate, self._target):
                 return candidate
         for repeat in count(self._repeats.get(client, 0)):
             hashed = _hashed(client, repeat, self._target)

@@ -33,6 +33,6 @@ def restoration(request: Request, target: Target) -> Restoration:
             if wire != (tool.namespace, tool.name) or tool.kind != "function"
         },
         unwraps=not target.custom_tools,
-        taken_ids=frozenset(call.id for call in calls_of(request.turns)),
+        taken_ids=frozenset(() if target.repeated_calls else (call.id for call in calls_of(request.turns))),
         stops=watched_stops(request, target),
     )

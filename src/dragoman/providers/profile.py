@@ -93,6 +93,8 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     call_id_extra: str = "*"
     #: Some servers want ids of exactly this many letters and digits.
     call_id_exact: int = 0
+    #: The same call may come again in the history, and be made again in a reply.
+    repeated_calls: bool = False
     choices: frozenset[str] = frozenset({"auto", "required", "none", "named", "allowed"})
     parallel_control: bool = True
     forced_choice_while_reasoning: bool = True
@@ -186,6 +188,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     call_id_limit: int | None = None
     call_id_extra: str | None = None
     call_id_exact: int | None = None
+    repeated_calls: bool | None = None
     choices: frozenset[str] | None = None
     parallel_control: bool | None = None
     forced_choice_while_reasoning: bool | None = None

@@ -1,0 +1,15 @@
+"""Claude Code as an upstream: it thinks, the caller's own tools act, and a session spans the requests.
+
+Nothing of the Agent SDK is imported until the first request needs it; see `docs/claude-code-backend.md`.
+"""
+
+from pathlib import Path
+
+from dragoman.config.model import Provider
+from dragoman.upstream.port import Upstream
+
+
+def claude_code_upstream(provider: Provider, state: Path) -> Upstream:
+    from dragoman.upstream.claude_code.upstream import ClaudeCodeUpstream
+
+    return ClaudeCodeUpstream(provider, state)

@@ -1,0 +1,227 @@
+"""All sessions of one provider: found again, made, kept within their limits, and ended."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Coroutine, Iterator
+from typing import Any, Literal
+
+from dragoman.config.model import Provider
+from dragoman.upstream.claude_code.conversation import Conversation
+from dragoman.upstream.claude_code.counters import Counters
+from dragoman.upstream.claude_code.errors import no_room
+from dragoman.upstream.claude_code.folders import Folders
+from dragoman.upstream.claude_code.matching import Known, Standing
+from dragoman.upstream.claude_code.process import Start
+from dragoman.upstream.claude_code.sdk import Kit
+from dragoman.upstream.claude_code.session import Ended, Session
+from dragoman.upstream.claude_code.tools import ToolSet
+
+#: Seconds between two looks at the limits.
+BEAT = 0.25
+#: Tools of sessions that are gone, for callers that do not declare them again.
+REMEMBERED = 1000
+
+
+class Sessions:
+    def __init__(self, provider: Provider, kit: Kit, folders: Folders, counters: Counters) -> None:
+        self._provider = provider
+        self._limits = provider.sessions
+        self._kit = kit
+        self._folders = folders
+        self.counters = counters
+        self._live: dict[str, Session] = {}
+        self._calls: dict[str, str] = {}
+        self._marks: dict[str, str] = {}
+        self._spares: list[Session] = []
+        self._tools: OrderedDict[str, ToolSet] = OrderedDict()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._sweeping: asyncio.Task[None] | None = None
+        self.known = Known(
+            by_call=lambda call: self._standing(self._calls.get(call, "")),
+            by_id=self._standing,
+            by_mark=lambda mark: self._standing(self._marks.get(mark, "")),
+            is_ours=folders.is_ours,
+        )
+
+    # Finding.
+
+    def _standing(self, session: str) -> Standing | None:
+        found = self._live.get(session)
+        if found is not None and found.is_ended:
+            self.end(found)
+            return None
+        return found.standing() if found is not None else None
+
+    def get(self, session: str) -> Session | None:
+        return self._live.get(session)
+
+    def __iter__(self) -> Iterator[Session]:
+        return iter(tuple(self._live.values()))
+
+    def new_id(self) -> str:
+        return self._folders.new_id()
+
+    def tools_of(self, session: str, outline: str) -> ToolSet:
+        """What a session that is gone was told, by its id or by what was said in it."""
+        return self._tools.get(session) or self._tools.get(outline) or ToolSet()
+
+    # Making.
+
+    async def begin(
+        self, start: Start, tools: ToolSet, owner: str, talk: Conversation, session: str
+    ) -> Session:
+        """A session that will answer this conversation; it counts as at work."""
+        self._make_room()
+        self._sweep()
+        is_new = not talk.said
+        spare = self._take_spare(start, tools) if is_new and not session else None
+        made = spare or self._made(start, tools, session or self.new_id())
+        made.owner = owner
+        made.rounds = max(0, talk.rounds) if talk.said else 0
+        made.changed = lambda: self._changed(made)
+        self._live[made.id] = made
+        made.take()
+        if spare is None:
+            made.mailbox.listen()
+            await self._open(made, None if is_new else talk)
+        if not is_new:
+            self.counters.replayed += 1
+        self._warm(start, tools)
+        return made
+
+    def _made(self, start: Start, tools: ToolSet, session: str) -> Session:
+        return Session(session, self._provider, start, tools, self._folders.session(session))
+
+    async def _open(self, session: Session, talk: Conversation | None) -> None:
+        self.counters.spawned += 1
+        try:
+            await session.open(self._kit, talk)
+        except BaseException:
+            self.end(session)
+            raise
+
+    def _make_room(self) -> None:
+        while len(self._live) + len(self._spares) >= self._limits.limit:
+            if self._spares:
+                self._dispose(self._spares.pop(0))
+                continue
+            resting = [one for one in self._live.values() if one.state in ("idle", "parked")]
+            if not resting:
+                raise no_room(self._limits.limit)
+            self.end(min(resting, key=lambda one: one.since))
+            self.counters.evicted += 1
+
+    # Spares.
+
+    def _take_spare(self, start: Start, tools: ToolSet) -> Session | None:
+        for spare in self._spares:
+            if spare.start == start and spare.tools.key == tools.key and not spare.is_ended:
+                self._spares.remove(spare)
+                return spare
+        return None
+
+    def _warm(self, start: Start, tools: ToolSet) -> None:
+        """Have processes ready for the next sessions like this one."""
+        fitting = [one for one in self._spares if one.start == start and one.tools.key == tools.key]
+        if len(fitting) >= self._limits.warm or len(self._live) + len(self._spares) >= self._limits.limit:
+            return
+        if len(self._spares) >= self._limits.warm:
+            self._dispose(self._spares.pop(0))
+        spare = self._made(start, tools, self.new_id())
+        self._later(self._open_spare(spare))
+
+    async def _open_spare(self, spare: Session) -> None:
+        self.counters.spawned += 1
+        self._spares.append(spare)
+        try:
+            await spare.open(self._kit)
+        except Ended:
+            spare.mailbox.stop()
+        if spare.is_ended and spare in self._spares:
+            self._spares.remove(spare)
+            self._dispose(spare)
+
+    # Keeping.
+
+    def _changed(self, session: Session) -> None:
+        standing = session.standing()
+        for index in (self._calls, self._marks):
+            for key in [key for key, value in index.items() if value == session.id]:
+                if index is self._marks or key not in session.waiting:
+                    del index[key]
+        if session.state in ("idle", "parked", "settling"):
+            self._marks[standing.mark] = session.id
+        for call in session.waiting:
+            self._calls[call] = session.id
+
+    def end(self, session: Session, cause: Literal["", "expired"] = "") -> None:
+        """It is gone from here on; its process takes a moment longer."""
+        if self._live.pop(session.id, None) is None:
+            return
+        if cause:
+            self.counters.expired += 1
+        standing = session.standing()
+        for key in (session.id, standing.outline):
+            self._tools[key] = session.tools
+        while len(self._tools) > REMEMBERED:
+            self._tools.popitem(last=False)
+        for index in (self._calls, self._marks):
+            for key in [key for key, value in index.items() if value == session.id]:
+                del index[key]
+        self._dispose(session)
+
+    def _dispose(self, session: Session) -> None:
+        session.changed = lambda: None
+        self._later(self._closed(session))
+
+    async def _closed(self, session: Session) -> None:
+        await session.close()
+        await asyncio.to_thread(self._folders.remove, session.folder)
+
+    def _sweep(self) -> None:
+        if self._sweeping is None:
+            self._sweeping = asyncio.get_running_loop().create_task(self._watch())
+
+    async def _watch(self) -> None:
+        """Look after the limits for as long as there is anything to look after."""
+        loop = asyncio.get_running_loop()
+        while self._live or self._spares:
+            await asyncio.sleep(BEAT)
+            now = loop.time()
+            for session in tuple(self._live.values()):
+                self._look_at(session, now - session.since)
+            for spare in tuple(self._spares):
+                if self._limits.idle and now - spare.since >= self._limits.idle:
+                    self._spares.remove(spare)
+                    self._dispose(spare)
+        self._sweeping = None
+
+    def _look_at(self, session: Session, rested: float) -> None:
+        limits = self._limits
+        if session.is_ended and session.state != "running":
+            self.end(session)
+        elif session.state == "parked":
+            if limits.call_timeout and rested >= limits.call_timeout and not session.is_overdue:
+                session.is_overdue = True
+                self.counters.timed_out += len(session.waiting)
+            if limits.park and rested >= limits.park:
+                self.end(session, "expired")
+        elif session.state == "idle" and limits.idle and rested >= limits.idle:
+            self.end(session, "expired")
+
+    def _later(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+        for session in self:
+            self.end(session)
+        for spare in self._spares:
+            self._dispose(spare)
+        self._spares.clear()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=30.0)
+        self._folders.close()
