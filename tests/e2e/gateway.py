@@ -20,7 +20,7 @@ class Gateway:
 
     def __init__(self, config: str, folder: Path) -> None:
         self._config = config
-        self._folder = folder
+        self.folder = folder
         self._process: asyncio.subprocess.Process | None = None
         self._reading: asyncio.Task[None] | None = None
         self._ready = asyncio.Event()
@@ -28,16 +28,16 @@ class Gateway:
         self.log: list[str] = []
 
     async def start(self) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
         command = [sys.executable, "-m", "dragoman", "serve", "--port", "0"]
         if self._config:
-            path = self._folder / "dragoman.toml"
+            path = self.folder / "dragoman.toml"
             path.write_text(self._config, encoding="utf-8")
             command += ["--config", str(path)]
         self._process = await asyncio.create_subprocess_exec(
             *command,
-            cwd=self._folder,
-            env={"PATH": os.environ["PATH"], "HOME": str(self._folder), "LANG": "C.UTF-8"},
+            cwd=self.folder,
+            env={"PATH": os.environ["PATH"], "HOME": str(self.folder), "LANG": "C.UTF-8"},
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,
@@ -51,7 +51,7 @@ class Gateway:
         """Keep the last lines of the log, and find the address among the first."""
         assert self._process is not None
         assert self._process.stderr is not None
-        with (self._folder / LOG_NAME).open("ab") as log:
+        with (self.folder / LOG_NAME).open("ab") as log:
             async for raw in self._process.stderr:
                 log.write(raw)
                 self._note(raw.decode("utf-8", "replace").rstrip())

@@ -1,11 +1,12 @@
-"""Claude Code behind the gateway, with the caller's own tools: OpenAI SDK to gateway to Claude Code to gateway
-to a scripted model, all on this machine.
+"""Claude Code behind the gateway, with the caller's own tools, end to end on this machine.
+
+The OpenAI SDK calls the gateway, which runs Claude Code, which calls another gateway, behind which is a
+scripted model.
 """
 
-import openai
 import pytest
 
-from tests.e2e.claude_code import CALCULATE, MODEL, Caller, script
+from tests.e2e.claude_code import CALCULATE, MODEL, Caller
 from tests.e2e.stage import Stage
 from tests.e2e.upstream.script import Turn, Use
 
@@ -36,5 +37,5 @@ def test_a_call_and_its_result_are_one_session(caller: Caller, streams: bool, fo
     )
     assert (answered.content, answered.finish, answered.model) == ("The result is 579.", "stop", MODEL)
     assert answered.session == asked.session
-    assert '"579"' in talk.heard[-1] or "579" in talk.heard[-1]
+    assert '"text":"579"' in talk.last_heard
     assert talk.problems == []

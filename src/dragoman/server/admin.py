@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
 from dragoman.hub.errors import DragomanError, Failure
+from dragoman.server.admin_sessions import end_session, list_sessions, show_session
 from dragoman.server.body import receive_body
 from dragoman.server.guard import NoKey, NotOurHost, bearer_of, digest, is_loopback
 from dragoman.server.status import status
@@ -39,6 +40,11 @@ ENDPOINTS: tuple[Row, ...] = (
     Row("GET", PREFIX, _index, "This list."),
     Row("GET", f"{PREFIX}/status", _status, "What the gateway is doing."),
     Row("POST", f"{PREFIX}/reload", _reload, "Read the configuration again."),
+    Row(
+        "GET", f"{PREFIX}/sessions", list_sessions, "The sessions of Claude Code, and what became of others."
+    ),
+    Row("GET", f"{PREFIX}/sessions/{{session}}", show_session, "One session: tools, calls, decisions."),
+    Row("DELETE", f"{PREFIX}/sessions/{{session}}", end_session, "End a session and its process."),
 )
 
 

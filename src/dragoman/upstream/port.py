@@ -47,6 +47,23 @@ class Pourable(Protocol):
         ...
 
 
+@runtime_checkable
+class KeepsSessions(Protocol):
+    """An upstream that keeps something between requests, and tells an operator about it."""
+
+    def session_counts(self) -> dict[str, int]:
+        """How many there are in which state, and what has happened to them so far."""
+        ...
+
+    def session_list(self) -> list[dict[str, object]]: ...
+
+    def session_details(self, session: str) -> dict[str, object] | None: ...
+
+    def end_session(self, session: str) -> bool:
+        """False: there is no such session."""
+        ...
+
+
 class Upstream(Protocol):
     async def send(self, call: Call) -> Answer:
         """Send and wait for the head. Raises `UpstreamFailed` when there is no answer at all."""

@@ -30,6 +30,8 @@ def declared(dialect: str, body: Json) -> list[Declared]:
 def call_for(use: Use, grips: Mapping[str, Grip], tools: list[Declared]) -> Call:
     """The call that fulfils a use; a gateway may have prefixed the tool's name, or wrapped free text."""
     grip = grips[use.intent]
+    if grip.is_undeclared:
+        return Call(name=grip.tool, arguments={grip.argument: grip.text(use.value)})
     tool = _find(grip, tools)
     text = grip.text(use.value)
     if tool.is_custom:

@@ -13,6 +13,7 @@ from dragoman.upstream.claude_code.conversation import Conversation
 from dragoman.upstream.claude_code.counters import Counters
 from dragoman.upstream.claude_code.errors import crashed, session_not_found, tool_call_timeout
 from dragoman.upstream.claude_code.folders import Folders
+from dragoman.upstream.claude_code.insight import details, summary
 from dragoman.upstream.claude_code.joining import Call as ToolCall
 from dragoman.upstream.claude_code.joining import asked_again
 from dragoman.upstream.claude_code.matching import Verdict, decide
@@ -60,9 +61,17 @@ class ClaudeCodeUpstream:
         self._sessions: Sessions | None = None
         self.counters = Counters()
 
-    @property
-    def sessions(self) -> tuple[Session, ...]:
-        return tuple(self._sessions or ())
+    def session_counts(self) -> dict[str, int]:
+        states = [session.state for session in self._sessions or ()]
+        live = {"live": len(states), "parked": states.count("parked")}
+        return {**live, **msgspec.structs.asdict(self.counters)}
+
+    def session_list(self) -> list[dict[str, object]]:
+        return [summary(session) for session in self._sessions or ()]
+
+    def session_details(self, session: str) -> dict[str, object] | None:
+        found = self._sessions.get(session) if self._sessions is not None else None
+        return details(found) if found is not None else None
 
     def end_session(self, session: str) -> bool:
         found = self._sessions.get(session) if self._sessions is not None else None

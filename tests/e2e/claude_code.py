@@ -1,0 +1,181 @@
+"""A caller of Claude Code behind the gateway, on the OpenAI SDK; and the gateway that it calls.
+
+One gateway serves all tests. It has a provider for each set of limits; each model's name leads to one.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import msgspec
+import openai
+
+from tests.e2e.gateway import Gateway
+from tests.e2e.stage import Stage
+from tests.e2e.upstream.conversation import Conversation
+from tests.e2e.upstream.script import Grip, Step
+
+Json = dict[str, Any]
+
+MODEL = "custom-claude-4-sonnet"
+
+#: Limits by the name of the model that leads to them.
+LIMITS: dict[str, str] = {
+    MODEL: "warm = 0",
+    "hasty": "warm = 0\ncall_timeout = 0.3",
+    "forgetful": "warm = 0\nidle = 0.3\npark = 0.3",
+    "narrow": "warm = 0\nlimit = 1",
+    "brief": "warm = 0\nmax_turns = 1",
+    "prepared": "warm = 1",
+}
+PROVIDER = """
+[providers.{name}]
+dialect = "claude_code"
+base_url = "{url}"
+api_key = "inner-key"
+
+[providers.{name}.sessions]
+{limits}
+
+[[routes]]
+match = "{name}"
+target = "{name}/inner-model"
+"""
+
+
+def config(url: str) -> str:
+    return "".join(PROVIDER.format(name=name, url=url, limits=limits) for name, limits in LIMITS.items())
+
+
+def tool(name: str, parameter: str) -> Json:
+    properties = {parameter: {"type": "string", "description": f"The {parameter}."}}
+    parameters = {"type": "object", "properties": properties, "required": [parameter]}
+    about = {"name": name, "description": f"Does {name}.", "parameters": parameters}
+    return {"type": "function", "function": about}
+
+
+CALCULATE = tool("calculate", "expression")
+LOOK_UP = tool("look_up", "key")
+GRIPS = {
+    "calculate": Grip(tool="calculate", argument="expression"),
+    "look_up": Grip(tool="look_up", argument="key"),
+    "shell": Grip(tool="Bash", argument="command", is_undeclared=True),
+}
+
+
+class Heard(msgspec.Struct, kw_only=True):
+    """What the caller heard in one reply."""
+
+    content: str | None
+    finish: str
+    model: str
+    calls: list[Any]
+    usage: Any
+    session: str
+    message: Any
+
+
+class Caller:
+    """Knows the gateway, and opens talks."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        inner = stage.gateway_to("anthropic", keeps_model=True)
+        self.gateway: Gateway = stage.gateway("claude-code", config(inner.url))
+
+    def talk(self, steps: Sequence[Step], *, model: str = MODEL, streams: bool = False) -> "Talk":
+        conversation = self.stage.upstream.open(steps, GRIPS)
+        return Talk(self, conversation, model, streams=streams)
+
+    def counts(self, model: str = MODEL) -> dict[str, int]:
+        """What the gateway has counted about a provider's sessions."""
+        counts: dict[str, int] = self.admin("GET", "/admin/sessions")["counts"].get(model, {})
+        return counts
+
+    def admin(self, method: str, path: str) -> Any:
+        return self.stage.run(_admin(self.gateway, method, path))
+
+
+async def _admin(gateway: Gateway, method: str, path: str) -> Any:
+    token = (Path(gateway.folder) / ".local/state/dragoman/admin-token").read_text("ascii").strip()
+    headers = {"authorization": f"Bearer {token}"}
+    async with (
+        aiohttp.ClientSession() as session,
+        session.request(method, gateway.url + path, headers=headers) as reply,
+    ):
+        return await reply.json()
+
+
+class Talk:
+    """One conversation: the history as the caller keeps it."""
+
+    def __init__(self, caller: Caller, conversation: Conversation, model: str, *, streams: bool) -> None:
+        self._caller = caller
+        self._conversation = conversation
+        self._model = model
+        self._streams = streams
+        self.history: list[Json] = []
+
+    @property
+    def key(self) -> str:
+        return self._conversation.key
+
+    @property
+    def problems(self) -> list[str]:
+        return self._conversation.refusals + self._conversation.problems
+
+    @property
+    def heard(self) -> list[list[Json]]:
+        """The messages of each request that reached the model."""
+        return [received.body["messages"] for received in self._conversation.turns]
+
+    @property
+    def last_heard(self) -> str:
+        """The last request that reached the model, as a text to look for things in."""
+        return self._conversation.turns[-1].raw.decode()
+
+    def say(self, text: str, **options: Any) -> Heard:
+        key = "" if self.history else f"{self.key}: "
+        self.history.append({"role": "user", "content": f"{key}{text}"})
+        return self.send(**options)
+
+    def result(self, call: Any, content: str) -> None:
+        self.history.append({"role": "tool", "tool_call_id": call.id, "content": content})
+
+    def send(self, *, tools: list[Json] | None = None, session: str = "", **more: Any) -> Heard:
+        """Send the history as it stands; the reply becomes part of it."""
+        url = f"{self._caller.gateway.url}/v1"
+        headers = {"x-session-id": session} if session else {}
+        asked: Json = {"model": self._model, "messages": self.history, "extra_headers": headers, **more}
+        if tools is not None:
+            asked["tools"] = tools
+        with openai.OpenAI(base_url=url, api_key="caller", max_retries=0, timeout=60) as client:
+            heard = (self._streamed if self._streams else self._whole)(client, asked)
+        self.history.append(heard.message.to_dict())
+        return heard
+
+    def _whole(self, client: openai.OpenAI, asked: Json) -> Heard:
+        raw = client.chat.completions.with_raw_response.create(**asked)
+        return _heard(raw.parse(), raw.headers["x-session-id"])
+
+    def _streamed(self, client: openai.OpenAI, asked: Json) -> Heard:
+        asked["stream_options"] = {"include_usage": True}
+        with client.chat.completions.stream(**asked) as stream:
+            for _ in stream:
+                pass
+            session = stream._response.headers["x-session-id"]
+            return _heard(stream.get_final_completion(), session)
+
+
+def _heard(completion: Any, session: str) -> Heard:
+    choice = completion.choices[0]
+    return Heard(
+        content=choice.message.content,
+        finish=choice.finish_reason,
+        model=completion.model,
+        calls=choice.message.tool_calls or [],
+        usage=completion.usage,
+        session=session,
+        message=choice.message,
+    )
