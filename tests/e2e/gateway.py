@@ -68,6 +68,14 @@ class Gateway:
     def tail(self) -> str:
         return "\n".join(self.log[-25:])
 
+    async def kill(self) -> None:
+        """End it as a crash does, without a last word."""
+        assert self._process is not None
+        assert self._reading is not None
+        self._process.kill()
+        await self._process.wait()
+        await self._reading
+
     async def stop(self) -> int:
         """Stop as a user does, and give the exit status."""
         assert self._process is not None

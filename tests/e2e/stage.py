@@ -85,6 +85,11 @@ class Stage:
             self._gateways[name] = found
         return found
 
+    def restart(self, name: str, config: str) -> Gateway:
+        """Kill the gateway of that name, and start it again where it was."""
+        self.run(self._gateways.pop(name).kill())
+        return self.gateway(name, config)
+
     async def _start(self, config: str, folder: Path) -> Gateway:
         gateway = Gateway(config, folder)
         await gateway.start()
@@ -95,7 +100,10 @@ class Stage:
 
         If it keeps the model's name, a client of the same dialect has its bytes forwarded.
         """
+        name = f"{dialect}-{'same' if keeps_model else 'renamed'}"
+        return self.gateway(name, self.config_to(dialect, "*" if keeps_model else "mock-large"))
+
+    def config_to(self, dialect: str, model: str = "mock-large") -> str:
+        """The configuration of a gateway whose every model leads to the scripted upstream."""
         url = self.upstream.base_url(dialect)
-        model = "*" if keeps_model else "mock-large"
-        config = CONFIG.format(dialect=dialect, url=url, key=UPSTREAM_KEY, model=model)
-        return self.gateway(f"{dialect}-{'same' if keeps_model else 'renamed'}", config)
+        return CONFIG.format(dialect=dialect, url=url, key=UPSTREAM_KEY, model=model)

@@ -19,13 +19,14 @@ from dragoman.config.kinds import (
     number,
     one_of,
 )
-from dragoman.config.model import Config, Provider, Route, Server, Sessions, Timeouts
+from dragoman.config.model import Config, Provider, Responses, Route, Server, Sessions, Timeouts
 from dragoman.policy.settings import Governance
 
 DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini", "embedded", "claude_code")
 
 ROOT = {
     "server": Key(TABLE, "The gateway itself."),
+    "responses": Key(TABLE, "What is kept for clients of the Responses API."),
     "providers": Key(TABLE, "Who can be called, by a name of your choice."),
     "routes": Key(TABLES, "From the models that clients ask for to targets."),
     "default": Key(TEXT_OR_TEXTS, "Where models go that no route takes; without it they are refused."),
@@ -44,6 +45,12 @@ SERVER = {
         "Who may use the admin API, with the admin token: callers on this machine, all, or none.",
     ),
     "state": Key(TEXT, "The folder of what outlives the process; else `~/.local/state/dragoman`."),
+}
+RESPONSES = {
+    "store": Key(FLAG, "Keep responses for clients that come back to them; `false` keeps none."),
+    "max_count": Key(integer(1), "How many responses are kept at most; the oldest give way."),
+    "max_mb": Key(integer(1), "How many megabytes they may take together."),
+    "max_days": Key(number(0), "How many days a response is kept."),
 }
 PROVIDER = {
     "preset": Key(TEXT, "A known provider whose dialect, address and facts to start from."),
@@ -108,6 +115,7 @@ def tables() -> tuple[Table, ...]:
     return (
         Table("", ROOT, Config),
         Table("[server]", SERVER, Server),
+        Table("[responses]", RESPONSES, Responses),
         Table("[providers.NAME]", PROVIDER, Provider),
         Table("[providers.NAME.timeouts]", TIMEOUTS, Timeouts),
         Table("[providers.NAME.sessions]", SESSIONS, Sessions),

@@ -12,7 +12,7 @@ import msgspec
 
 from dragoman.config.check import Place, Source
 from dragoman.config.governed import governance_changes, governance_of, model_governance
-from dragoman.config.keys import DIALECTS, PROVIDER, ROOT, ROUTE, SERVER, SESSIONS, TIMEOUTS
+from dragoman.config.keys import DIALECTS, PROVIDER, RESPONSES, ROOT, ROUTE, SERVER, SESSIONS, TIMEOUTS
 from dragoman.config.kinds import listed
 from dragoman.config.layers import layers_below, stated_models
 from dragoman.config.learned import learned_file, read_learned
@@ -20,6 +20,7 @@ from dragoman.config.model import (
     Config,
     Models,
     Provider,
+    Responses,
     Route,
     Secret,
     Server,
@@ -102,6 +103,7 @@ def load(
     }
     return Config(
         server=_server(root.table("server"), environment),
+        responses=_responses(root.table("responses")),
         providers=providers,
         routes=_routes(root, providers),
         default=_targets(root, "default", providers),
@@ -122,6 +124,11 @@ def _server(place: Place, environment: Environment) -> Server:
         keys=secrets(place, "keys", environment),
         hosts=tuple(host.strip().lower() for host in place.texts("hosts")),
     )
+
+
+def _responses(place: Place) -> Responses:
+    place.check(RESPONSES)
+    return msgspec.convert(place.values, Responses)
 
 
 def _provider(name: str, place: Place, environment: Environment, learned: Models) -> Provider:

@@ -198,8 +198,18 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     state: str = ""
 
 
+class Responses(msgspec.Struct, frozen=True, kw_only=True):
+    """What is kept of the Responses API, and within which bounds."""
+
+    store: bool = True
+    max_count: int = 10_000
+    max_mb: int = 1024
+    max_days: float = 30.0
+
+
 class Config(msgspec.Struct, frozen=True, kw_only=True):
     server: Server = Server()
+    responses: Responses = Responses()
     providers: dict[str, Provider] = {}
     routes: tuple[Route, ...] = ()
     #: Where a model goes that no route takes; empty refuses it.

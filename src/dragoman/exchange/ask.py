@@ -23,6 +23,11 @@ class Ask(msgspec.Struct, kw_only=True):
     as_array: bool = False
     request_id: str = ""
     caller: Caller = ANYONE
+    #: The gateway put the conversation together, from replies of whichever upstreams: it is never forwarded
+    #: without being read.
+    assembled: bool = False
+    #: Seals are wanted in the reply, asked for or not: the gateway keeps them for the next turn.
+    seals: bool = False
 
     def take_body(self) -> bytes:
         body, self.body = self.body, b""

@@ -134,7 +134,7 @@ class Journey:
         """The way to one target. Raises if the request cannot go there."""
         dialect = self.ask.dialect
         # An envelope of ours means nothing to anybody else.
-        is_own = provider.wire_dialect == dialect and not self._has_envelope()
+        is_own = provider.wire_dialect == dialect and not self.ask.assembled and not self._has_envelope()
         if not governance.is_off:
             return self._governed(provider, target, governance, report, strict=strict, is_own=is_own)
         if is_own and target.model == self.model and not provider.states(target.model):
@@ -320,7 +320,7 @@ class Leg:
         line = reply_line(
             self.provider.wire_dialect,
             ask.dialect,
-            outline(journey.request),
+            outline(journey.request, seals=ask.seals),
             fresh_object(journey.body) if ask.dialect == "openai_responses" else {},
             profile=self._profile or self.provider.profile(self.target.model),
             ids=Ids(ask.request_id),

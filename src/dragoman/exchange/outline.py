@@ -10,9 +10,17 @@ import msgspec
 from dragoman.hub.content import AnyBlock, Tool, ToolCall, ToolDeclarations, ToolResult
 from dragoman.hub.request import Request, Turn
 
+#: By this wish a client of the Responses API asks for seals.
+SEALS = "reasoning.encrypted_content"
 
-def outline(request: Request) -> Request:
-    """The request without what was said in it; a reply to one is a reply to the other."""
+
+def outline(request: Request, *, seals: bool = False) -> Request:
+    """The request without what was said in it; a reply to one is a reply to the other.
+
+    `seals`: the reply shall carry them, whatever the client asked for.
+    """
+    if seals and SEALS not in request.include:
+        request = msgspec.structs.replace(request, include=(*request.include, SEALS))
     kept = tuple(_kept(request.turns))
     turns = (Turn(role="assistant", blocks=kept),) if kept else ()
     return msgspec.structs.replace(request, tools=tuple(map(_bare, request.tools)), turns=turns)

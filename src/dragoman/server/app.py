@@ -12,13 +12,14 @@ from uuid import uuid4
 import msgspec
 
 from dragoman.config.model import Config, Secret
-from dragoman.exchange.ask import Ask
+from dragoman.exchange.ask import Ask, Client
 from dragoman.exchange.exchange import CLOSING, Exchange
 from dragoman.exchange.gateway import Gateway
 from dragoman.exchange.record import REQUEST_ID_HEADER
 from dragoman.hub.errors import DragomanError, Failure, FailureKind, RequestTooLarge
 from dragoman.limits.caller import Caller
-from dragoman.server import admin
+from dragoman.responses.service import ResponsesService
+from dragoman.server import admin, stateful
 from dragoman.server.body import ClientGone, Receive, decompressed, receive_body
 from dragoman.server.client import AsgiClient, Scope, Send
 from dragoman.server.counting import count_answer
@@ -77,6 +78,7 @@ class App:
         self.admin_token = admin_token
         self.started_at = gateway.clock()
         self.is_closing = False
+        self.responses = ResponsesService(gateway)
         self.open: set[Exchange] = set()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -134,12 +136,16 @@ class App:
         if endpoint.name in ("models", "model"):
             body = models_body(self.gateway.config, endpoint, arrival.headers)
             return await arrival.client.json(200, body, arrival.identity)
+        if endpoint.id:
+            return await stateful.answer(self, arrival, endpoint, caller)
         if self.is_closing:
             raise DragomanError("closing", failure=CLOSING)
+        if endpoint.dialect == "openai_responses":
+            return await stateful.run(self, arrival, endpoint, await self._ask(arrival, endpoint, caller))
         if endpoint.name == "count":
             count = count_answer(self.gateway.config, endpoint, await self._body(arrival))
             return await arrival.client.json(200, count, arrival.identity)
-        await self._exchange(await self._ask(arrival, endpoint, caller), arrival)
+        await self.exchange(await self._ask(arrival, endpoint, caller), arrival, arrival.client)
 
     def _health(self) -> dict[str, object]:
         status = "closing" if self.is_closing else "ok"
@@ -182,9 +188,9 @@ class App:
             return await asyncio.to_thread(decompressed, body, encoding, limit)
         return decompressed(body, encoding, limit)
 
-    async def _exchange(self, ask: Ask, arrival: Arrival) -> None:
+    async def exchange(self, ask: Ask, arrival: Arrival, client: Client) -> None:
         """Run the exchange; a client that hangs up ends it, and with it the upstream."""
-        exchange = Exchange(self.gateway, ask, arrival.client)
+        exchange = Exchange(self.gateway, ask, client)
         watching = asyncio.get_running_loop().create_task(_watch(arrival, exchange))
         self.open.add(exchange)
         self._idle.clear()

@@ -12,6 +12,8 @@ class Endpoint(NamedTuple):
     dialect: str
     methods: tuple[str, ...]
     model: str = ""
+    #: Of a stored response.
+    id: str = ""
 
 
 _POST = ("POST",)
@@ -30,6 +32,8 @@ _TABLE: tuple[tuple[re.Pattern[str], str, str, tuple[str, ...]], ...] = tuple(
         (rf"{_V1}/chat/completions", "turn", "openai_chat", _POST),
         (rf"{_V1}/responses", "turn", "openai_responses", ("POST", "GET")),
         (rf"{_V1}/responses/input_tokens", "count", "openai_responses", _POST),
+        (rf"{_V1}/responses/(?P<id>[^/]+)", "response", "openai_responses", ("GET", "DELETE")),
+        (rf"{_V1}/responses/(?P<id>[^/]+)/input_items", "input_items", "openai_responses", _READ),
         (rf"{_GEMINI_MODEL}:generateContent", "turn", "gemini", _POST),
         (rf"{_GEMINI_MODEL}:streamGenerateContent", "stream", "gemini", _POST),
         (rf"{_GEMINI_MODEL}:countTokens", "count", "gemini", _POST),
@@ -58,7 +62,8 @@ def find(path: str) -> Endpoint | None:
     for pattern, name, dialect, methods in _TABLE:
         found = pattern.fullmatch(path)
         if found:
-            return Endpoint(name, dialect, methods, found.groupdict().get("model") or "")
+            groups = found.groupdict()
+            return Endpoint(name, dialect, methods, groups.get("model") or "", groups.get("id") or "")
     return None
 
 

@@ -112,6 +112,11 @@ def log_reload_refused(why: str, error: str) -> None:
     _write(logging.ERROR, "reload refused", fields)
 
 
+def log_trouble(message: str, **fields: object) -> None:
+    """Something of the gateway's own that does not work, though exchanges go on."""
+    _write(logging.ERROR, message, fields)
+
+
 def _write(level: int, message: str, fields: Mapping[str, object]) -> None:
     """By way of `handle`, because `log` first looks through the stack for whoever called."""
     record = logging.LogRecord(LOGGER.name, level, "", 0, message, None, None)

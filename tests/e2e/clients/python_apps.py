@@ -103,10 +103,10 @@ async def responses(errand: Errand) -> str:
             calls = [item for item in reply.output if item.type == "function_call"]
             if not calls:
                 return reply.output_text
-            items += [await _response_result(call, errand) for call in calls]
+            items += [await response_result(call, errand) for call in calls]
 
 
-async def _response_result(call: Any, errand: Errand) -> dict[str, Any]:
+async def response_result(call: Any, errand: Errand) -> dict[str, Any]:
     done = await use(call.name, msgspec.json.decode(call.arguments), errand)
     url = f"data:image/png;base64,{done.image}"
     picture = [{"type": "input_image", "image_url": url, "detail": "auto"}]

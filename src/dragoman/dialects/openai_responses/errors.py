@@ -47,6 +47,7 @@ KIND_OF_CODE: dict[str, FailureKind] = {
     "bio_policy": "permission",
     "misalignment_policy_violation": "permission",
     "model_not_found": "not_found",
+    "response_not_found": "not_found",
     "not_found": "not_found",
     "unknown_endpoint": "not_found",
     "not_found_error": "not_found",

@@ -1,0 +1,64 @@
+"""OpenAI's SDK leaves its conversations to the gateway, which keeps them whatever happens to it."""
+
+from typing import Any
+
+import openai
+import pytest
+from openai.types.responses import Response
+
+from tests.e2e.clients.client import CLIENT_KEY
+from tests.e2e.clients.python_tools import GRIPS, functions
+from tests.e2e.stage import Stage
+from tests.e2e.upstream.conversation import Conversation
+from tests.e2e.upstream.script import Step, Turn, Use
+from tests.e2e.upstream.voices.registry import DIALECTS
+
+TOOLS: Any = [{"type": "function", "strict": True, **one} for one in functions("parameters")]
+THINKS: Any = {"effort": "medium", "summary": "auto"}
+
+
+def client_of(url: str) -> openai.OpenAI:
+    return openai.OpenAI(base_url=f"{url}/v1", api_key=CLIENT_KEY, max_retries=0)
+
+
+def script(stage: Stage, *steps: Step) -> Conversation:
+    return stage.upstream.open(steps, GRIPS)
+
+
+def say(client: openai.OpenAI, words: Any, **more: Any) -> Response:
+    """One streamed turn; the response of its last event."""
+    events = client.responses.create(
+        model="gpt-5.5", input=words, tools=TOOLS, reasoning=THINKS, stream=True, **more
+    )
+    *_, last = events
+    response = last.response
+    assert isinstance(response, Response)
+    assert response.status == "completed"
+    return response
+
+
+def outputs_of(reply: Response, text: str) -> list[Any]:
+    calls = [item for item in reply.output if item.type == "function_call"]
+    return [{"type": "function_call_output", "call_id": call.call_id, "output": text} for call in calls]
+
+
+@pytest.mark.rule("P67")
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_killed_gateway_loses_no_stored_response(dialect: str, stage: Stage) -> None:
+    name, config = f"killed-{dialect}", stage.config_to(dialect)
+    conversation = script(
+        stage,
+        Turn(text="I look.", reasoning="First a look.", uses=(Use("run", "ls"),)),
+        Turn(text="There is marzipan.", reasoning="That is all."),
+    )
+    with client_of(stage.gateway(name, config).url) as client:
+        first = say(client, f"This is {conversation.key}. What is there?")
+    with client_of(stage.restart(name, config).url) as client:
+        assert client.responses.retrieve(first.id).to_dict()["output"] == first.to_dict()["output"]
+        second = say(client, outputs_of(first, "marzipan"), previous_response_id=first.id)
+        assert second.output_text == "There is marzipan."
+    with client_of(stage.restart(name, config).url) as client:
+        assert client.responses.retrieve(second.id).output_text == "There is marzipan."
+        listed = list(client.responses.input_items.list(second.id, order="asc", limit=2))
+        assert [listed[0].type, listed[-1].type] == ["message", "function_call_output"]
+    assert conversation.refusals + conversation.problems == []
