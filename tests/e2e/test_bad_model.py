@@ -1,0 +1,176 @@
+"""Real agents finish a job with a model that cannot write a call properly; ungoverned they do not."""
+
+import tomllib
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from dragoman.hub.content import ToolCall
+from tests.e2e.bad_model import (
+    LAST_WORDS,
+    BadModel,
+    Said,
+    Slip,
+    Wish,
+    dies,
+    doubled,
+    fenced,
+    single_quotes,
+    unfinished,
+    wrong_case,
+)
+from tests.e2e.clients.claude import CLAUDE_CODE
+from tests.e2e.clients.client import CLIENT_KEY, Client, Errand, Outcome
+from tests.e2e.clients.codex import CODEX_PLAIN
+from tests.e2e.stage import Stage
+from tests.e2e.tour import prepare
+from tests.policy.harvest.running import harvested
+
+TEMPLATES = tomllib.loads(
+    (Path(__file__).resolve().parent.parent / "policy" / "harvest" / "templates.toml").read_text("utf-8")
+)
+AGENTS = (CLAUDE_CODE, CODEX_PLAIN)
+
+PROVIDER = """\
+[providers.local]
+dialect = "openai_chat"
+base_url = "{url}"
+retries = 1
+"""
+UNGOVERNED = """
+[[routes]]
+match = "*"
+target = "local/bad"
+"""
+GOVERNED = """
+[[routes]]
+match = "*-{harvest}"
+target = "local/bad"
+
+[routes.governance]
+tools = "hold"
+harvest = "{harvest}"
+rename = true
+dedupe = true
+"""
+
+
+def told(kind: str, template: str, wish: Wish) -> Said:
+    """The call as a family of models writes it, in plain text."""
+    ways = {"json": wish.arguments, "raw": wish.command, "python": repr(wish.command)}
+    named = template.replace("search", wish.tool).replace("query", wish.argument)
+    # A call without a marker is only believed if it is all that was said.
+    before = "" if template.startswith(("{", "[")) else "I will do it.\n"
+    return Said(text=before + named.replace("%s", ways[kind]))
+
+
+def by_family() -> dict[str, Slip]:
+    found: dict[str, Slip] = {}
+    for kind, templates in TEMPLATES.items():
+        for family, template in templates.items():
+            if family != "auto":
+                found.setdefault(family, partial(told, kind, template))
+    return found
+
+
+FAMILIES = by_family()
+
+
+def is_plain(slip: Slip) -> bool:
+    """Whether the call is found without being told which family writes it."""
+    said = slip(Wish("search", "query", "ls"))
+    return any(isinstance(block, ToolCall) for block in harvested("auto", [said.text]).blocks)
+
+
+PLAIN = [family for family, slip in FAMILIES.items() if is_plain(slip)]
+NAMED = [family for family in FAMILIES if family not in PLAIN]
+SLIPS: dict[str, Slip] = {
+    "single-quotes": single_quotes,
+    "unfinished": unfinished,
+    "doubled": doubled,
+    "wrong-case": wrong_case,
+    "fenced": fenced,
+}
+
+
+@pytest.fixture(scope="module")
+def model(stage: Stage) -> Iterator[BadModel]:
+    model = BadModel()
+    stage.run(model.start())
+    yield model
+    stage.run(model.stop())
+
+
+class Work(msgspec.Struct, frozen=True):
+    outcome: Outcome
+    trail: list[str]
+    wanted: list[str]
+
+    @property
+    def is_done(self) -> bool:
+        return (
+            self.outcome.exit == 0 and self.outcome.text.strip() == LAST_WORDS and self.trail == self.wanted
+        )
+
+
+def work(
+    stage: Stage, model: BadModel, agent: Client, slips: Sequence[Slip], home: Path, *, harvest: str
+) -> Work:
+    """Let the agent do a job of one command for each slip."""
+    governed = [GOVERNED.format(harvest=each) for each in ("auto", *NAMED)] if harvest else [UNGOVERNED]
+    config = PROVIDER.format(url=model.url) + "".join(governed)
+    gateway = stage.gateway(f"bad-{'governed' if harvest else 'ungoverned'}", config)
+    words = [f"word-{number}" for number, slip in enumerate(slips) if slip is not dies]
+    left = iter(words)
+    commands = [
+        "echo half >> trail.txt; echo never" if slip is dies else f"echo {next(left)} >> trail.txt"
+        for slip in slips
+    ]
+    job = model.hire(slips, commands, agent.grips)
+    project = prepare(home)
+    errand = Errand(
+        url=gateway.url,
+        key=CLIENT_KEY,
+        prompt=f"This is {job.key}. Do what is to be done.",
+        home=home,
+        project=project,
+        model=f"some-model-{harvest}",
+    )
+
+    async def run() -> Outcome:
+        return await agent.run(agent, errand)
+
+    outcome = stage.run(run())
+    trail = project / "trail.txt"
+    return Work(outcome, trail.read_text("utf-8").split() if trail.exists() else [], words)
+
+
+@pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: agent.name)
+def test_with_governance_the_agent_finishes_a_job_of_every_slip_and_wrapper(
+    stage: Stage, model: BadModel, agent: Client, tmp_path: Path
+) -> None:
+    slips = [*SLIPS.values(), dies, *(FAMILIES[family] for family in PLAIN)]
+    done = work(stage, model, agent, slips, tmp_path / "home", harvest="auto")
+    assert done.trail == done.wanted
+    assert done.is_done, done.outcome.output[-2000:]
+
+
+@pytest.mark.parametrize("family", NAMED)
+@pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: agent.name)
+def test_with_its_family_named_the_agent_finishes_too(
+    stage: Stage, model: BadModel, agent: Client, family: str, tmp_path: Path
+) -> None:
+    done = work(stage, model, agent, [FAMILIES[family]] * 2, tmp_path / "home", harvest=family)
+    assert done.is_done, (done.trail, done.outcome.output[-2000:])
+
+
+@pytest.mark.parametrize("name", [*SLIPS, "told"])
+@pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: agent.name)
+def test_without_governance_each_slip_alone_spoils_the_job(
+    stage: Stage, model: BadModel, agent: Client, name: str, tmp_path: Path
+) -> None:
+    slip = SLIPS.get(name, FAMILIES["hermes"])
+    assert not work(stage, model, agent, [slip] * 2, tmp_path / "home", harvest="").is_done
