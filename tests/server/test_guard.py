@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from dragoman.config.model import Secret, Server
 from dragoman.hub.errors import ConfigError
+from dragoman.limits.caller import NoKey
 from dragoman.server.guard import (
-    NoKey,
     NotOurHost,
     check_exposure,
     check_key,

@@ -4,6 +4,7 @@ import os
 
 import click
 
+from dragoman.cli.state import has_stored_keys
 from dragoman.config.find import find_config, places
 from dragoman.config.keys import tables
 from dragoman.server.guard import check_exposure
@@ -22,7 +23,7 @@ def check(path: str | None) -> None:
     Variables that the file refers to (`env:NAME`) must be set. Nobody is called.
     """
     found = find_config(path, os.environ)
-    check_exposure(found.server)
+    check_exposure(found.server, has_stored_keys=has_stored_keys(found))
     if not found.path:
         looked = " and ".join(str(place) for place in places(os.environ))
         click.echo(f"no configuration at {looked}: the embedded model would be served")

@@ -6,12 +6,15 @@ from typing import Any
 import click
 
 from dragoman.cli.launch import Agent, Door
+from dragoman.cli.state import has_stored_keys
 from dragoman.config.model import Config
 from dragoman.hub.errors import ConfigError
 from dragoman.routing.choose import ModelNotFound, choose, model_names
 
 #: Clients insist on having a key, also where none is asked for.
 ANY_KEY = "dragoman"
+#: The variable in which `run` passes a key to a gateway that it starts, where one is needed.
+KEY_VARIABLE = "DRAGOMAN_COMPANION_KEY"
 
 #: Addresses that can be listened on but not called.
 _EVERYWHERE = {".".join("0000"): "127.0.0.1", "::": "::1", "": "127.0.0.1"}
@@ -62,7 +65,11 @@ def _is_served(model: str, config: Config | None) -> bool:
 
 
 def _key(config: Config | None) -> str:
-    if config is None or not config.server.keys:
+    if config is None:
+        return ANY_KEY
+    if not config.server.keys:
+        if has_stored_keys(config):
+            raise ConfigError("the gateway asks for a client key", hint="--key KEY, or export DRAGOMAN_KEY=…")
         return ANY_KEY
     first = config.server.keys[0]
     if not first:

@@ -18,6 +18,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "init": ("dragoman.cli.init:init", "Write a configuration file to grow from."),
     "config": ("dragoman.cli.config:config", "Check the configuration; list its keys."),
     "models": ("dragoman.cli.models:models", "List the models that clients may ask for; tell what is known."),
+    "keys": ("dragoman.cli.keys:keys", "Make, list and revoke the keys that clients show."),
+    "usage": ("dragoman.cli.usage:usage", "Show what was used, by key, model, provider or day."),
     "translate": ("dragoman.cli.translate:translate", "Translate a request, a reply or a stream."),
     "check": ("dragoman.cli.check:check", "Judge a stream against its dialect's grammar."),
 }

@@ -1,6 +1,7 @@
 """`dragoman run AGENT`: start an agent against the gateway, and the gateway too if none is running."""
 
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -14,8 +15,9 @@ from typing import IO
 
 import click
 
-from dragoman.cli.door import address, door_options, door_to
+from dragoman.cli.door import KEY_VARIABLE, address, door_options, door_to
 from dragoman.cli.launch import AGENTS, Agent, past_proxies, settled
+from dragoman.cli.state import has_stored_keys
 from dragoman.config.find import find_config
 from dragoman.config.model import Config
 from dragoman.hub.errors import ConfigError
@@ -57,7 +59,10 @@ def run(
     with ExitStack() as stack:
         config = None if url else find_config(path, os.environ, secrets=False)
         if config is not None:
-            url = running_at(config) or stack.enter_context(_companion(config, log_path))
+            url = running_at(config)
+            if not url:
+                own_key = _own_key(config) if not key else ""
+                url, key = stack.enter_context(_companion(config, log_path, own_key)), key or own_key
             # A file in the working directory may be somebody else's, and decides where everything goes.
             source = config.path or "no configuration: the embedded model answers"
             click.echo(f"gateway: {url} ({source})", err=True)
@@ -72,6 +77,11 @@ def run(
         given = arguments[1:] if arguments[:1] == ("--",) else arguments
         code = _in_foreground([program, *launch.arguments, *given], environment)
     sys.exit(code)
+
+
+def _own_key(config: Config) -> str:
+    """A key for the agent that a gateway of our own is for: of stored keys only the hashes are known."""
+    return secrets.token_urlsafe(32) if not config.server.keys and has_stored_keys(config) else ""
 
 
 def _installed(agent: Agent) -> str:
@@ -100,14 +110,15 @@ def running_at(config: Config) -> str:
 
 
 @contextmanager
-def _companion(config: Config, log_path: str | None) -> Iterator[str]:
-    """The address of a gateway of our own, for as long as the context lasts."""
+def _companion(config: Config, log_path: str | None, key: str) -> Iterator[str]:
+    """The address of a gateway of our own, for as long as the context lasts; `key` opens it."""
     with _log(log_path) as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "dragoman.cli.companion", config.path],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,
+            env={**os.environ, KEY_VARIABLE: key},
             # Ctrl-C is meant for the agent.
             start_new_session=True,
         )

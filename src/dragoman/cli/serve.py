@@ -6,6 +6,7 @@ import click
 import msgspec
 
 from dragoman.cli.start import serve_here
+from dragoman.cli.state import has_stored_keys
 from dragoman.config.find import find_config
 from dragoman.config.model import Config
 from dragoman.routing.choose import model_names
@@ -31,18 +32,20 @@ def serve(path: str | None, host: str | None, port: int | None) -> None:
         return msgspec.structs.replace(config, server=msgspec.structs.replace(config.server, **changes))
 
     config = read()
-    listener = bind(config)
+    asks_for_keys = has_stored_keys(config)
+    listener = bind(config, has_stored_keys=asks_for_keys)
     address, actual = listener.getsockname()[:2]
     shown = f"[{address}]" if ":" in address else address
-    click.echo(_welcome(config, f"http://{shown}:{actual}"), err=True)
+    click.echo(_welcome(config, f"http://{shown}:{actual}", asks_for_keys=asks_for_keys), err=True)
     serve_here(config, listener, read)
 
 
-def _welcome(config: Config, url: str) -> str:
+def _welcome(config: Config, url: str, *, asks_for_keys: bool) -> str:
     source = config.path or "no configuration: every model name reaches the embedded model"
     keys = config.server.keys
-    key = (f'"${keys[0].variable}"' if keys[0].variable else "KEY") if keys else "any"
-    shown = f" -H x-api-key:{key}" if keys else ""
+    key = f'"${keys[0].variable}"' if keys and keys[0].variable else "KEY"
+    shown = f" -H x-api-key:{key}" if keys or asks_for_keys else ""
+    key = key if shown else "any"
     model = next(iter(model_names(config)), "any")
     return f"""dragoman listens on {url}  ({source})
 

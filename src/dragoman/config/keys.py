@@ -32,7 +32,7 @@ ROOT = {
     "default": Key(TEXT_OR_TEXTS, "Where models go that no route takes; without it they are refused."),
 }
 SERVER = {
-    "host": Key(TEXT, "The address to listen on. Anything but loopback needs `keys`."),
+    "host": Key(TEXT, "The address to listen on. Anything but loopback needs client keys."),
     "port": Key(integer(0, 65535), "The port to listen on; 0 picks a free one."),
     "keys": Key(TEXTS, "The keys of which clients must show one, each a literal or `env:NAME`."),
     "hosts": Key(TEXTS, "Further host names that clients, and pages in browsers, may call the gateway by."),

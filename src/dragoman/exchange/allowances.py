@@ -6,10 +6,12 @@ upstream's head reaches a client: it may name accounts.
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import NamedTuple
+
+from dragoman.limits.decide import Room
 
 #: Headers that go on to a client of the same dialect.
 FAMILIES: dict[str, re.Pattern[str]] = {
@@ -52,6 +54,18 @@ def passed_on(headers: Mapping[str, str], source: str, target: str, now: float) 
     write = _write_anthropic if target == "anthropic" else _write_openai
     read = _read_anthropic if source == "anthropic" else _read_openai
     return dict(write(allowance, now) for allowance in read(headers, now))
+
+
+def told(rooms: Iterable[Room], dialect: str, now: float) -> dict[str, str]:
+    """The limits of the client's own key, in the headers of its dialect; Gemini has none."""
+    if dialect not in FAMILIES:
+        return {}
+    write = _write_anthropic if dialect == "anthropic" else _write_openai
+    return dict(
+        write(Allowance(room.of, what, value), now)
+        for room in rooms
+        for what, value in (("limit", room.limit), ("remaining", room.remaining), ("reset", room.reset))
+    )
 
 
 def with_seconds(headers: Mapping[str, str], now: float) -> Mapping[str, str]:

@@ -147,7 +147,7 @@ class Attempt:
         size = 0
         try:
             async for piece in pieces:
-                self._pulse.heard = True
+                self._pulse.heard += len(piece)
                 out = flow.feed(piece)
                 held.append(out)
                 size += len(out)
@@ -177,7 +177,7 @@ class Attempt:
         """The last words, after everything before them has been sent."""
         pulse, delivery = self._pulse, self._delivery
         async for piece in pieces:
-            pulse.heard = True
+            pulse.heard += len(piece)
             out = flow.feed(piece)
             if flow.over:
                 return out
@@ -192,7 +192,7 @@ class Attempt:
 
         def sink(piece: bytes) -> bool:
             nonlocal last
-            pulse.heard = True
+            pulse.heard += len(piece)
             out = feed(piece)
             if flow.over:
                 last = out
@@ -258,7 +258,7 @@ class Attempt:
         size = 0
         try:
             async for piece in answer.pieces():
-                self._pulse.heard = True
+                self._pulse.heard += len(piece)
                 size += len(piece)
                 if size > limit:
                     message = f"the upstream's reply is longer than {limit} bytes"

@@ -47,7 +47,9 @@ class Delivery:
         self._record = record
         self._pulse = pulse
         self._ended = False
+        #: What the upstream tells of its limits, and what there is to tell of the client's own.
         self.allowances: Mapping[str, str] = {}
+        self.own_allowances: Mapping[str, str] = {}
         self.committed = False
         self.spoke = False
         self.pinging: asyncio.Task[None] | None = None
@@ -78,7 +80,7 @@ class Delivery:
     async def whole(self, body: bytes) -> None:
         """A whole reply."""
         self.committed = self.spoke = self._ended = True
-        await self._answer(200, {**JSON, **self.allowances}, body)
+        await self._answer(200, {**JSON, **self._shown_allowances()}, body)
 
     async def refuse(self, failure: Failure) -> None:
         """An error in the client's dialect, with its true status."""
@@ -86,7 +88,8 @@ class Delivery:
         failure, headers = advised(failure, self._dialect)
         error: object = self._dialect.write_error(failure)
         status = self._dialect.error_status(failure)
-        await self._answer(status, {**JSON, **headers}, encode([error] if self._as_array else error))
+        headers = {**JSON, **self.own_allowances, **headers}
+        await self._answer(status, headers, encode([error] if self._as_array else error))
 
     def cut(self) -> None:
         """Hang up on a client that is beyond reach."""
@@ -139,7 +142,12 @@ class Delivery:
             kind = JSON if self._as_array else STREAM_HEADERS
             self._record.status = 200
             told = self._record.headers(is_waiting=is_waiting)
-            await self.client.head(200, {**told, **kind, **({} if is_waiting else self.allowances)})
+            allowances = self._shown_allowances(is_waiting=is_waiting)
+            await self.client.head(200, {**told, **kind, **allowances})
+
+    def _shown_allowances(self, *, is_waiting: bool = False) -> Mapping[str, str]:
+        """A client that has limits of its own need not know those of the gateway."""
+        return self.own_allowances or ({} if is_waiting else self.allowances)
 
     async def _answer(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
         await self._ready()

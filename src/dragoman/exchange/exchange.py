@@ -5,13 +5,16 @@ After it, the client is told the truth in its own dialect.
 """
 
 import asyncio
+from collections.abc import Sequence
 from itertools import count
 
 import msgspec
 
 from dragoman.config.model import TargetName
+from dragoman.exchange.allowances import told
 from dragoman.exchange.ask import Ask, Client
 from dragoman.exchange.attempt import Attempt
+from dragoman.exchange.bill import Bill
 from dragoman.exchange.delivery import PINGS, Delivery
 from dragoman.exchange.gateway import Gateway
 from dragoman.exchange.journey import Journey, Leg
@@ -44,6 +47,7 @@ class Exchange:
             self._loop.time(), ping_every=ping_every, ping=self._ping, give_up=self._give_up_on_client
         )
         self._delivery = Delivery(ask, client, self.record, self._pulse)
+        self._bill = Bill(gateway, self._view, ask)
         self._journey: Journey | None = None
         self._attempt: Attempt | None = None
 
@@ -67,6 +71,7 @@ class Exchange:
             self._pulse.rest()
             self.record.seconds = self._loop.time() - self._pulse.started
             self._gateway.tool_counts.add(self.record)
+            self._bill.close(self.record, self._pulse.heard)
 
     def abandon(self) -> None:
         """The client is gone: stop, wherever it is, and tell nobody."""
@@ -90,12 +95,24 @@ class Exchange:
         gateway, view, record = self._gateway, self._view, self.record
         self._journey = journey = Journey(self._ask, clock=gateway.clock, timer=self._loop.time)
         record.model, record.stream = journey.model, journey.stream
+        await self._bill.check(journey.model)
         choice = choose(view.config, journey.model)
         record.route, record.has_alternatives = choice.route, len(choice.targets) > 1
+        await self._reserve(journey, choice.targets)
         has_choice_of_keys = any(view.keys[target.provider] > 1 for target in choice.targets)
         session = journey.session() if has_choice_of_keys else 0
         places = gateway.health.order(choice.targets, view.keys, session, self._loop.time())
         await self._try_all(journey, places, choice)
+
+    async def _reserve(self, journey: Journey, targets: Sequence[TargetName]) -> None:
+        """Whether the caller's limits allow it; what is left of them is told either way."""
+        try:
+            await self._bill.reserve(journey, targets)
+        finally:
+            if self._bill.rooms:
+                self._delivery.own_allowances = told(
+                    self._bill.rooms, self._ask.dialect, self._gateway.clock()
+                )
 
     async def _try_all(self, journey: Journey, places: list[tuple[TargetName, int]], choice: Choice) -> None:
         legs: dict[TargetName, Leg | ClientProtocolError] = {}

@@ -12,6 +12,8 @@ from random import SystemRandom
 
 from dragoman.config.find import state_folder
 from dragoman.config.model import Config, Provider
+from dragoman.exchange.keyring import Keyring
+from dragoman.exchange.meter import Meter
 from dragoman.exchange.pulse import Heart
 from dragoman.exchange.tool_counts import ToolCounts
 from dragoman.exchange.view import View
@@ -45,6 +47,8 @@ class Gateway:
         self.database = database or Database()
         self.clock = clock
         self.dice = dice
+        self.keyring = Keyring(self.database, clock)
+        self.meter = Meter(self.database, clock)
         self.health = Health()
         self.heart = Heart()
         #: What governance did to each target's tool calls.
@@ -84,6 +88,7 @@ class Gateway:
             self._let_go(view)
         if self._closing:
             await asyncio.wait(self._closing)
+        await self.meter.close()
         self.database.close()
 
     def _make(self, provider: Provider) -> Upstream:

@@ -1,6 +1,6 @@
 """One heartbeat for all open replies: signs of life for waiting clients, and limits on silence.
 
-A timer per event would cost more than the event; so the pieces only raise a flag, and one task looks
+A timer per event would cost more than the event; so the pieces only leave a mark, and one task looks
 around twice a second.
 """
 
@@ -23,7 +23,7 @@ class Pulse:
         "_give_up",
         "_hang_up",
         "_heard_at",
-        "_heard_once",
+        "_heard_before",
         "_limits",
         "_ping",
         "_ping_every",
@@ -39,8 +39,9 @@ class Pulse:
     def __init__(
         self, now: float, *, ping_every: float, ping: Callable[[], None], give_up: Callable[[], None]
     ) -> None:
-        #: Raised by whoever hears from the upstream, or tells the client something; lowered at each beat.
-        self.heard = False
+        #: Bytes of the reply; whoever hears from the upstream adds to it.
+        self.heard = 0
+        #: Raised by whoever tells the client something; lowered at each beat.
         self.told = False
         #: The client is being told something and takes its time.
         self.sending = False
@@ -49,7 +50,7 @@ class Pulse:
         #: Wants to know that time passes while the client is told nothing.
         self.tick: Callable[[], None] | None = None
         self._heard_at = now
-        self._heard_once = False
+        self._heard_before = 0
         self._told_at = now
         self._blocked_at = now
         self._ping_every = ping_every
@@ -62,7 +63,7 @@ class Pulse:
         """An upstream is answering; `hang_up` ends it."""
         self._limits, self._hang_up = limits, hang_up
         self.expired = ""
-        self.heard = self._heard_once = False
+        self.heard = self._heard_before = 0
         self._heard_at = now
 
     def stop_listening(self) -> None:
@@ -77,16 +78,15 @@ class Pulse:
         if self.tick is not None and not self.sending:
             self.tick()
         self._look_at_client(now)
-        if self.heard:
-            self.heard = False
-            self._heard_once = True
+        if self.heard != self._heard_before:
+            self._heard_before = self.heard
             self._heard_at = now
         limits = self._limits
         if limits is None or self._hang_up is None or self.expired or self.sending:
             # While the client is slow nobody listens, so silence says nothing about the upstream.
             self._heard_at = now
             return
-        silence = limits.idle if self._heard_once else limits.first_byte
+        silence = limits.idle if self._heard_before else limits.first_byte
         if silence and now - self._heard_at >= silence:
             self.expired = f"nothing came for {silence:g} s"
         elif limits.total and now - self.started >= limits.total:

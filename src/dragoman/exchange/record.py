@@ -57,6 +57,8 @@ class Record:
         self.upstream_id = ""
         #: The upstream's session that answered, if it keeps any.
         self.session = ""
+        #: In micro-dollars; None if nobody knows the price.
+        self.cost: int | None = None
 
     @property
     def failure(self) -> Failure | None:
@@ -126,6 +128,7 @@ class Record:
             "input": usage.input if usage else None,
             "cached": usage.cache_read if usage else None,
             "output": usage.output if usage else None,
+            "cost": None if self.cost is None else self.cost / 1e6,
             "first_token": round(self.first_token, 4),
             "seconds": round(self.seconds, 4),
             "retries": self.retries,

@@ -7,6 +7,7 @@ same as before, and the rest are closed when the last exchange that may use them
 from collections.abc import Callable, Mapping
 
 from dragoman.config.model import Config, Provider
+from dragoman.exchange.pricing import PriceList
 from dragoman.exchange.secrets import Secrets
 from dragoman.upstream.port import Upstream
 
@@ -51,6 +52,7 @@ class View:
         self, config: Config, make: Callable[[Provider], Upstream], earlier: "View | None" = None
     ) -> None:
         self.config = config
+        self.prices = PriceList(config)
         #: How many keys each provider has.
         self.keys = {name: len(provider.keys) for name, provider in config.providers.items()}
         #: Exchanges that began with this view and have not ended.

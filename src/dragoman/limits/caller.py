@@ -57,6 +57,12 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
 ANYONE = Caller()
 
 
+class NoKey(DragomanError):
+    kind = "authentication"
+    default_status = 401
+    default_code = "invalid_api_key"
+
+
 class ModelForbidden(DragomanError):
     kind = "permission"
     default_status = 403

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
 from dragoman.hub.errors import DragomanError, Failure
+from dragoman.limits.caller import NoKey
 from dragoman.server.admin_sessions import end_session, list_sessions, show_session
 from dragoman.server.body import receive_body
-from dragoman.server.guard import NoKey, NotOurHost, bearer_of, digest, is_loopback
+from dragoman.server.guard import NotOurHost, bearer_of, is_loopback
 from dragoman.server.status import status
 from dragoman.server.visit import Row, Visit
+from dragoman.storage.client_keys import digest_of
 
 if TYPE_CHECKING:
     from dragoman.server.app import App, Arrival
@@ -70,7 +72,7 @@ def check_operator(app: "App", arrival: "Arrival") -> None:
 
 def shows(headers: Mapping[str, str], secret: str) -> bool:
     """Whether the bearer token is the secret; the time it takes tells nothing."""
-    return hmac.compare_digest(digest(bearer_of(headers)), digest(secret))
+    return hmac.compare_digest(digest_of(bearer_of(headers)), digest_of(secret))
 
 
 def _found(method: str, path: str) -> tuple[Row, Mapping[str, str]]:

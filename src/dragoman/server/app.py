@@ -126,15 +126,18 @@ class App:
             await self._refuse(arrival, error.failure)
 
     async def _serve(self, arrival: Arrival) -> None:
-        check_origin(arrival.headers, self.gateway.config.server)
+        server, keyring = self.gateway.config.server, self.gateway.keyring
+        if keyring.is_stale:
+            await keyring.refresh()
+        check_origin(arrival.headers, server, needs_key=keyring.has_any)
         endpoint = _endpoint_of(arrival)
         if endpoint.name == "health":
             return await arrival.client.json(200, self._health())
         if endpoint.name == "admin":
             return await admin.answer(self, arrival)
-        caller = check_key(arrival.headers, arrival.query, self.gateway.config.server)
+        caller = check_key(arrival.headers, arrival.query, server, keyring)
         if endpoint.name in ("models", "model"):
-            body = models_body(self.gateway.config, endpoint, arrival.headers)
+            body = models_body(self.gateway.config, endpoint, arrival.headers, caller)
             return await arrival.client.json(200, body, arrival.identity)
         if endpoint.id:
             return await stateful.answer(self, arrival, endpoint, caller)

@@ -1,15 +1,16 @@
 """Who may call: the Host and Origin checks against pages in a browser, and the client's key."""
 
-import hashlib
 import hmac
 import ipaddress
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import parse_qs
 
 from dragoman.config.model import Server
+from dragoman.exchange.keyring import Keyring
 from dragoman.hub.errors import ConfigError, DragomanError
-from dragoman.limits.caller import ANYONE, Caller
+from dragoman.limits.caller import ANYONE, Caller, NoKey
+from dragoman.storage.client_keys import digest_of
 
 #: A host as it stands in `Host` and, behind the scheme, in `Origin`: a name or address, perhaps a port.
 _HOST = re.compile(r"(?:([A-Za-z0-9._-]+)|\[([0-9A-Fa-f:.]+)\])(?::\d{1,5})?")
@@ -21,12 +22,6 @@ class NotOurHost(DragomanError):
     default_status = 403
 
 
-class NoKey(DragomanError):
-    kind = "authentication"
-    default_status = 401
-    default_code = "invalid_api_key"
-
-
 def is_loopback(host: str) -> bool:
     if host == "localhost" or host.endswith(".localhost"):
         return True
@@ -36,18 +31,22 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def check_exposure(server: Server) -> None:
+def check_exposure(server: Server, *, has_stored_keys: bool = False) -> None:
     """Anything but loopback can be reached by strangers, so it needs a key."""
-    if not is_loopback(server.host) and not server.keys:
+    if not is_loopback(server.host) and not server.keys and not has_stored_keys:
         raise ConfigError(
             f"server.host is {server.host!r}, which others can reach, and there is no client key",
-            hint='set server.keys = ["env:DRAGOMAN_KEY"], or listen on 127.0.0.1',
+            hint="set server.keys, or make a key: dragoman keys create NAME; or listen on 127.0.0.1",
         )
 
 
-def check_origin(headers: Mapping[str, str], server: Server) -> None:
-    """A page in a browser can reach loopback under a name of its own: only names we know are served."""
-    open_to_all = bool(server.keys) and not server.hosts and not is_loopback(server.host)
+def check_origin(headers: Mapping[str, str], server: Server, *, needs_key: bool = False) -> None:
+    """A page in a browser can reach loopback under a name of its own: only names we know are served.
+
+    `needs_key`: whoever calls must show a key, as where `server.keys` are set.
+    """
+    is_guarded = needs_key or bool(server.keys)
+    open_to_all = is_guarded and not server.hosts and not is_loopback(server.host)
     if not open_to_all and not _known(_name(headers.get("host", "")), server):
         raise NotOurHost("this gateway is not served under that host name", hint="add it to server.hosts")
     origin = headers.get("origin")
@@ -58,19 +57,32 @@ def check_origin(headers: Mapping[str, str], server: Server) -> None:
         raise NotOurHost("pages of that origin may not call this gateway", hint="add it to server.hosts")
 
 
-def check_key(headers: Mapping[str, str], query: str, server: Server) -> Caller:
+def check_key(
+    headers: Mapping[str, str], query: str, server: Server, keyring: Keyring | None = None
+) -> Caller:
     """Who calls, by the key that they show in any of the places where clients put one."""
-    if not server.keys:
+    has_stored = keyring is not None and keyring.has_any
+    if not server.keys and not has_stored and is_loopback(server.host):
         return ANYONE
-    known = [digest(key.reveal()) for key in server.keys]
-    found = ANYONE
+    shown = [digest_of(key) for key in _shown(headers, query)]
+    found = _configured(shown, server)
+    if found is None and keyring is not None:
+        found = keyring.find(shown)
+    if found is None:
+        what = "does not know that client key" if shown else "needs a client key"
+        raise NoKey(f"this gateway {what}", hint="send it as x-api-key or as a bearer token")
+    return found
+
+
+def _configured(shown: Sequence[bytes], server: Server) -> Caller | None:
+    """The caller whose key stands in the configuration."""
+    found: Caller | None = None
     # Digests are of one length and all are compared, so that the time taken tells nothing.
-    for shown in _shown(headers, query):
-        for number, key in enumerate(known, 1):
-            if hmac.compare_digest(digest(shown), key):
+    for number, key in enumerate(server.keys, 1):
+        known = digest_of(key.reveal())
+        for digest in shown:
+            if hmac.compare_digest(digest, known):
                 found = Caller(id=f"config-{number}", name=f"server.keys {number}")
-    if found is ANYONE:
-        raise NoKey("this gateway needs a client key", hint="send it as x-api-key or as a bearer token")
     return found
 
 
@@ -86,10 +98,6 @@ def _shown(headers: Mapping[str, str], query: str) -> Iterator[str]:
 def bearer_of(headers: Mapping[str, str]) -> str:
     scheme, _, token = headers.get("authorization", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
-
-
-def digest(key: str) -> bytes:
-    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
 
 
 def _known(host: str, server: Server) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from dragoman.config.model import Config
+from dragoman.limits.caller import ANYONE, Caller, check_model, may_use
 from dragoman.providers.profile import Profile
 from dragoman.routing.choose import choose, model_names
 from dragoman.server.paths import Endpoint
@@ -17,15 +18,18 @@ class Shape(Protocol):
     def __call__(self, name: str, profile: Profile) -> dict[str, object]: ...
 
 
-def models_body(config: Config, endpoint: Endpoint, headers: Mapping[str, str]) -> dict[str, object]:
+def models_body(
+    config: Config, endpoint: Endpoint, headers: Mapping[str, str], caller: Caller = ANYONE
+) -> dict[str, object]:
     """The list, or one model; asking for one that no route serves is a 404 that lists what exists."""
     dialect = endpoint.dialect
     if dialect != "gemini" and "anthropic-version" in headers:
         dialect = "anthropic"
     shape = SHAPES.get(dialect, _openai)
     if endpoint.name == "model":
+        check_model(caller, endpoint.model)
         return shape(endpoint.model, _profile(config, endpoint.model))
-    names = model_names(config)
+    names = [name for name in model_names(config) if may_use(caller, name)]
     entries = [shape(name, _profile(config, name)) for name in names]
     if dialect == "anthropic":
         first, last = (names[0], names[-1]) if names else (None, None)

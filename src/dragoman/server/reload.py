@@ -91,7 +91,7 @@ class Reloads:
         old, new = self._gateway.config.server, config.server
         waiting = tuple(f"server.{name}" for name in FIXED if getattr(old, name) != getattr(new, name))
         server = msgspec.structs.replace(new, **{name: getattr(old, name) for name in FIXED})
-        check_exposure(server)
+        check_exposure(server, has_stored_keys=self._gateway.keyring.has_any)
         return msgspec.structs.replace(config, server=server), waiting
 
     async def _quietly(self, why: str) -> None:

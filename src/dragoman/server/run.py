@@ -33,9 +33,9 @@ MOST_OPEN_FILES = 65_536
 GC_THRESHOLDS = (20_000, 20, 50)
 
 
-def bind(config: Config) -> socket.socket:
+def bind(config: Config, *, has_stored_keys: bool = False) -> socket.socket:
     """The listening socket; bound before anything else, so that a taken port is told at once."""
-    check_exposure(config.server)
+    check_exposure(config.server, has_stored_keys=has_stored_keys)
     host, port = config.server.host, config.server.port
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)

@@ -1,0 +1,72 @@
+"""What an exchange has really used, as far as that can be known.
+
+An upstream tells its usage at the end. A reply that never got there is charged what was told so far, and for
+the rest what the bytes that came suggest: to charge nothing would make breaking off the way to pay nothing.
+"""
+
+import msgspec
+
+from dragoman.hub.usage import Usage
+from dragoman.limits.decide import Amount
+
+#: Set aside for an answer whose length the request does not limit.
+DEFAULT_OUTPUT = 4096
+#: Bytes of a request for one token of its prompt, where nobody has counted.
+BYTES_PER_TOKEN = 4
+#: Bytes of a stream for one token of an answer, frames included. Vendors differ in how much goes into one
+#: frame; these lie at the end that charges more.
+STREAM_BYTES_PER_TOKEN: dict[str, int] = {
+    "anthropic": 30,
+    "openai_chat": 100,
+    "openai_responses": 80,
+    "gemini": 30,
+}
+
+#: No reply has more tokens; a larger number is a mistake or a trick.
+MOST_TOKENS = 10**9
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """How far an exchange got."""
+
+    #: What the upstream told, if it did.
+    usage: Usage | None
+    #: The prompt's tokens, counted before it was sent.
+    input: int
+    #: The upstream had the request, and has not said that it refuses it.
+    was_accepted: bool
+    finished: bool
+    #: Bytes of the reply that came, and the dialect of the stream they were in, if they were in one.
+    heard: int = 0
+    stream: str = ""
+
+
+def really_used(outcome: Outcome) -> Usage:
+    """Every count that budgets and bills are made of; none of them is unknown any more."""
+    if not outcome.was_accepted:
+        return Usage(input=0, output=0)
+    told = _sane(outcome.usage) if outcome.usage else Usage()
+    output = told.output
+    if output is None or not outcome.finished:
+        guessed = outcome.heard // STREAM_BYTES_PER_TOKEN.get(outcome.stream, BYTES_PER_TOKEN)
+        output = max(told.output or 0, min(guessed, MOST_TOKENS))
+    # Some servers begin with a zero that the end would have corrected.
+    is_told = told.input is not None and (told.input > 0 or outcome.finished)
+    return msgspec.structs.replace(told, input=told.input if is_told else outcome.input, output=output)
+
+
+def _sane(usage: Usage) -> Usage:
+    """An upstream's numbers are bytes from outside like all others."""
+    counts: dict[str, int | None] = {
+        name: getattr(usage, name) for name in Usage.__struct_fields__ if name != "extras"
+    }
+    return msgspec.structs.replace(
+        Usage(),
+        **{
+            name: None if count is None else min(max(0, count), MOST_TOKENS) for name, count in counts.items()
+        },
+    )
+
+
+def amount_of(usage: Usage, cost: int) -> Amount:
+    return Amount(usage.total + (usage.tool_input or 0), cost)

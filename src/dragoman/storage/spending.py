@@ -1,0 +1,131 @@
+"""What each key has used and set aside, in the file: so that a limit holds for all processes that share it.
+
+An amount is set aside before a request goes out, in the same transaction that looks whether it may; and is
+replaced by the truth when the request has ended. What a process had set aside when it died is let go once
+the process has not been seen for a while; what its requests cost at least is charged then.
+"""
+
+import sqlite3
+
+import msgspec
+
+from dragoman.limits.bucket import Bucket
+from dragoman.limits.caller import Limits
+from dragoman.limits.decide import Account, Amount, Grant, Refusal, Room, corrected, decide
+from dragoman.limits.periods import PERIODS, Period, start_of
+from dragoman.storage.processes import forget_the_dead, see
+
+
+class Wish(msgspec.Struct, frozen=True, kw_only=True):
+    """What a request is expected to use at most, and what it uses at least once it was sent."""
+
+    key: str
+    limits: Limits
+    most: Amount
+    least: Amount
+
+
+class Reservation(msgspec.Struct, frozen=True, kw_only=True):
+    id: int
+    wish: Wish
+    at: float
+    rooms: tuple[Room, ...]
+
+
+def reserve(connection: sqlite3.Connection, process: str, wish: Wish, now: float) -> Reservation | Refusal:
+    see(connection, process, now)
+    let_go_of_the_dead(connection, process, now)
+    outcome = decide(wish.limits, account(connection, wish.key, now), wish.most, now)
+    if isinstance(outcome, Refusal):
+        return outcome
+    return _reserved(connection, process, wish, outcome, now)
+
+
+def _reserved(
+    connection: sqlite3.Connection, process: str, wish: Wish, grant: Grant, now: float
+) -> Reservation:
+    _keep_bucket(connection, wish.key, "requests", grant.requests)
+    _keep_bucket(connection, wish.key, "tokens", grant.tokens)
+    row = connection.execute(
+        "INSERT INTO reservations (key, process, at, tokens, cost, least_tokens, least_cost)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id",
+        (wish.key, process, now, *wish.most, *wish.least),
+    ).fetchone()
+    return Reservation(id=row[0], wish=wish, at=now, rooms=grant.rooms)
+
+
+def settle(connection: sqlite3.Connection, reservation: Reservation, used: Amount, now: float) -> None:
+    """Replace what was set aside by what was used, in the period in which it was asked for."""
+    wish = reservation.wish
+    gone = connection.execute("DELETE FROM reservations WHERE id = ?", (reservation.id,)).rowcount == 0
+    if gone:
+        # Another process took this one for dead, perhaps because the machine slept, and charged this much.
+        rest = Amount(max(0, used.tokens - wish.least.tokens), max(0, used.cost - wish.least.cost))
+        charge(connection, wish.key, rest, reservation.at)
+        return
+    charge(connection, wish.key, used, reservation.at)
+    tokens = _bucket(connection, wish.key, "tokens")
+    bucket = corrected(wish.limits, tokens, wish.most.tokens, used.tokens, now)
+    _keep_bucket(connection, wish.key, "tokens", bucket)
+
+
+def charge(connection: sqlite3.Connection, key: str, amount: Amount, at: float) -> None:
+    """Add to what the key has used in the day and the month of this date."""
+    for period in PERIODS:
+        connection.execute(
+            "INSERT INTO spending (key, period, start, tokens, cost) VALUES (?, ?, ?, ?, ?)"
+            " ON CONFLICT (key, period, start)"
+            " DO UPDATE SET tokens = tokens + excluded.tokens, cost = cost + excluded.cost",
+            (key, period, start_of(period, at), *amount),
+        )
+
+
+def let_go_of_the_dead(connection: sqlite3.Connection, process: str, now: float) -> None:
+    forget_the_dead(connection, process, now)
+    left_behind = connection.execute(
+        "DELETE FROM reservations WHERE process NOT IN (SELECT id FROM processes)"
+        " RETURNING key, at, least_tokens, least_cost"
+    ).fetchall()
+    for key, at, tokens, cost in left_behind:
+        charge(connection, key, Amount(tokens, cost), at)
+
+
+def account(connection: sqlite3.Connection, key: str, now: float) -> Account:
+    """All that is remembered of a key, as it stands now."""
+    return Account(
+        requests=_bucket(connection, key, "requests"),
+        tokens=_bucket(connection, key, "tokens"),
+        used={period: _used(connection, key, period, now) for period in PERIODS},
+        reserved={period: _set_aside(connection, key, period, now) for period in PERIODS},
+    )
+
+
+def _used(connection: sqlite3.Connection, key: str, period: Period, now: float) -> Amount:
+    row = connection.execute(
+        "SELECT tokens, cost FROM spending WHERE key = ? AND period = ? AND start = ?",
+        (key, period, start_of(period, now)),
+    ).fetchone()
+    return Amount(*row) if row else Amount()
+
+
+def _set_aside(connection: sqlite3.Connection, key: str, period: Period, now: float) -> Amount:
+    row = connection.execute(
+        "SELECT total(tokens), total(cost) FROM reservations WHERE key = ? AND at >= ?",
+        (key, start_of(period, now)),
+    ).fetchone()
+    return Amount(int(row[0]), int(row[1]))
+
+
+def _bucket(connection: sqlite3.Connection, key: str, unit: str) -> Bucket | None:
+    row = connection.execute(
+        "SELECT level, at FROM buckets WHERE key = ? AND unit = ?", (key, unit)
+    ).fetchone()
+    return Bucket(*row) if row else None
+
+
+def _keep_bucket(connection: sqlite3.Connection, key: str, unit: str, bucket: Bucket | None) -> None:
+    if bucket is not None:
+        connection.execute(
+            "INSERT OR REPLACE INTO buckets (key, unit, level, at) VALUES (?, ?, ?, ?)",
+            (key, unit, bucket.level, bucket.at),
+        )
