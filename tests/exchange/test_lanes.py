@@ -271,3 +271,52 @@ def test_the_first_event_tells_about_how_long_the_prompt_is_and_a_picture_is_no_
     told = run(Bench({"up": ScriptedUpstream(Script(pieces=CHAT_STREAM))}).tell(question))
     first = msgspec.json.decode(told.client.body.split(b"\n\n")[0].partition(b"data: ")[2])
     assert 4_800 < first["message"]["usage"]["input_tokens"] < 8_000
+
+
+def usage_told(body: bytes) -> bool:
+    return b'"prompt_tokens"' in body
+
+
+@pytest.mark.rule("H61", "R112")
+@pytest.mark.parametrize("options", [{}, {"include_usage": False}, {"include_obfuscation": False}])
+@pytest.mark.parametrize("model", ["*", "other"], ids=["forwarded", "renamed"])
+def test_usage_is_asked_for_and_kept_from_a_chat_client_that_did_not_ask(
+    model: str, options: dict[str, bool]
+) -> None:
+    upstream = ScriptedUpstream(Script(pieces=CHAT_STREAM))
+    told = run(
+        Bench({"up": upstream}, model=model).tell(ask("openai_chat", body={"stream_options": options}))
+    )
+    sent = msgspec.json.decode(upstream.calls[0].body)
+    assert sent["stream_options"] == {**options, "include_usage": True}
+    assert told.record.tally is not None
+    assert told.record.tally.usage is not None
+    assert told.record.tally.usage.input == 12
+    assert not usage_told(told.client.body)
+    assert dialect_named("openai_chat").check_stream(told.client.body) == []
+
+
+@pytest.mark.rule("H61")
+@pytest.mark.parametrize("size", [1, 10_000])
+def test_usage_is_kept_from_the_client_however_the_stream_is_cut(size: int) -> None:
+    stream = b"".join(CHAT_STREAM)
+    pieces = [stream[start : start + size] for start in range(0, len(stream), size)]
+    question = ask("openai_chat", body={"stream_options": {}})
+    told = run(Bench({"up": ScriptedUpstream(Script(pieces=pieces))}).tell(question))
+    assert told.client.body == stream.replace(CHAT_STREAM[4], b"")
+
+
+def test_a_server_that_does_not_know_how_is_not_asked_for_usage() -> None:
+    upstream = ScriptedUpstream(Script(pieces=CHAT_STREAM))
+    simple = msgspec.structs.replace(provider("up"), models={"*": {"stream_usage": False}})
+    run(Bench({"up": upstream}, [simple]).tell(ask("openai_chat", body={"stream_options": {}})))
+    assert msgspec.json.decode(upstream.calls[0].body)["stream_options"] == {}
+
+
+def test_a_whole_reply_tells_its_usage_unasked() -> None:
+    upstream = ScriptedUpstream(Script(pieces=[CHAT_WHOLE], headers={"content-type": JSON}))
+    question = ask("openai_chat", stream=False)
+    sent = question.body
+    told = run(Bench({"up": upstream}).tell(question))
+    assert upstream.calls[0].body == sent
+    assert usage_told(told.client.body)

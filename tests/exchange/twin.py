@@ -241,6 +241,8 @@ def ask(
     else:
         question |= {"model": model, "stream": stream, "messages": [{"role": "user", "content": "hello"}]}
         question |= {"max_tokens": 100} if dialect == "anthropic" else {}
+        if dialect == "openai_chat" and stream:
+            question.setdefault("stream_options", {"include_usage": True})
     return Ask(
         dialect=dialect,
         body=msgspec.json.encode(question),

@@ -306,7 +306,8 @@ def test_a_streamed_turn_goes_through_with_both_sides_keys_kept_apart() -> None:
         script = [stream_head(), *(chunk(piece) for piece in CHAT_STREAM), LAST_CHUNK]
         async with ByteServer(script) as upstream, running(config_for(upstream.url)) as gateway:
             headers = {"authorization": "Bearer client-key", "cookie": "a=b", "x-stainless-os": "Linux"}
-            got = await gateway.ask("POST", "/v1/chat/completions", {**HELLO, "stream": True}, headers)
+            question = {**HELLO, "stream": True, "stream_options": {"include_usage": True}}
+            got = await gateway.ask("POST", "/v1/chat/completions", question, headers)
             assert got.body == b"".join(CHAT_STREAM)
             heard = upstream.heard[0].headers
             assert heard["authorization"] == "Bearer sk-upstream-key"

@@ -31,7 +31,7 @@ from tests.upstream.byte_server import (
 )
 
 HELLO: dict[str, object] = {"model": "any", "messages": [{"role": "user", "content": "hello"}]}
-STREAM = {**HELLO, "stream": True}
+STREAM = {**HELLO, "stream": True, "stream_options": {"include_usage": True}}
 WHOLE = reply(CHAT_WHOLE, "200 OK", "content-type: application/json")
 
 

@@ -126,8 +126,10 @@ class Delivery:
         self.pinging = None
 
     async def _ping(self) -> None:
-        await self._commit(is_waiting=True)
-        await self.client.send(PINGS[self._dialect.name] if self.spoke else WAITING)
+        # What ended in the meantime needs no sign of life; its head may not even be out.
+        if not self._ended:
+            await self._commit(is_waiting=True)
+            await self.client.send(PINGS[self._dialect.name] if self.spoke else WAITING)
         self.pinging = None
 
     async def _ready(self) -> None:

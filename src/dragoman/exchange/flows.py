@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from dragoman.dialects.base import Dialect, StreamReader
+from dragoman.exchange.chat_usage import without_usage
 from dragoman.exchange.tails import tail_of
 from dragoman.hub.events import ReplyEvent, ReplyFailed
 from dragoman.hub.tally import NOTED, Tally
@@ -179,13 +180,13 @@ class ForwardFlow:
     in the middle of one can still be ended properly.
     """
 
-    def __init__(self, reader: StreamReader, dialect: Dialect) -> None:
+    def __init__(self, reader: StreamReader, dialect: Dialect, *, hides_usage: bool = False) -> None:
         self._reader = reader
         self._dialect = dialect
         #: The beginning of an event. It grows in place, so that small pieces cost little.
         self._begun = bytearray()
         self._is_delta = _IS_DELTA[dialect.name]
-        self._fit_to_see = _FIT_TO_SEE.get(dialect.name, _all)
+        self._fit_to_see = without_usage if hides_usage else _FIT_TO_SEE.get(dialect.name, _all)
         self._tail = tail_of(dialect)
         self._last = b""
         #: The upstream has said that it failed, but not yet in the event that must be its last.

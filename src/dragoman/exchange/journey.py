@@ -12,6 +12,7 @@ import msgspec
 from dragoman.config.model import Provider, TargetName
 from dragoman.dialects.base import Audience, Json, Source
 from dragoman.dialects.registry import dialect_named
+from dragoman.exchange import chat_usage
 from dragoman.exchange.ask import Ask
 from dragoman.exchange.flows import ArrayFlow, Flow, ForwardFlow, WrittenFlow
 from dragoman.exchange.governor import GovernedFlow, Governor
@@ -54,6 +55,7 @@ class Glance(msgspec.Struct):
 
     model: object = ""
     stream: object = False
+    stream_options: object = None
 
 
 _glance = msgspec.json.Decoder(Glance).decode
@@ -81,6 +83,8 @@ class Journey:
         self._request: Request | None = None
         self._unreadable: DragomanError | None = None
         self.read_losses = Losses()
+        #: The client wants to know nothing of the tokens that its stream took; others do.
+        self.hides_usage = False
         if ask.dialect != "gemini":
             self._glance()
 
@@ -93,6 +97,8 @@ class Journey:
             self.model, self.stream = glance.model, glance.stream
         else:
             self.model, self.stream = self.request.model, self.request.stream
+        is_chat = self.ask.dialect == "openai_chat"
+        self.hides_usage = is_chat and self.stream and not chat_usage.is_asked(glance.stream_options)
 
     @property
     def request(self) -> Request:
@@ -138,7 +144,7 @@ class Journey:
         if not governance.is_off:
             return self._governed(provider, target, governance, report, strict=strict, is_own=is_own)
         if is_own and target.model == self.model and not provider.states(target.model):
-            return Leg(self, provider, target, self.body, "forward")
+            return Leg(self, provider, target, self._asking(self.body), "forward")
         profile = provider.profile(target.model)
         facts = target_of(profile, dialect)
         losses = Losses(self.read_losses)
@@ -177,14 +183,20 @@ class Journey:
         request = self.request
         if is_own and msgspec.structs.replace(fitted, model=request.model) == request:
             if fitted.model == self.model:
-                return self.body, "forward"
+                return self._asking(self.body, facts), "forward"
             # Gemini's name stands in the address, not in the body.
             is_said = self.ask.dialect != "gemini"
-            return renamed(self.body, fitted.model) if is_said else self.body, "rename"
-        body = dialect_named(facts.dialect).write_request(fitted, facts, losses)
+            body = renamed(self.body, fitted.model) if is_said else self.body
+            return self._asking(body, facts), "rename"
+        written = encode(dialect_named(facts.dialect).write_request(fitted, facts, losses))
         if strict:
             losses.refuse_if_any()
-        return encode(body), "write"
+        return self._asking(written, facts) if facts.dialect == self.ask.dialect else written, "write"
+
+    def _asking(self, body: bytes, facts: Target | None = None) -> bytes:
+        """A request of the client's own dialect, which also asks for what we want to know."""
+        is_understood = facts is None or facts.stream_usage
+        return chat_usage.asking(body) if self.hides_usage and is_understood else body
 
     def _has_envelope(self) -> bool:
         return (_GEMINI_ENVELOPE if self.ask.dialect == "gemini" else _ENVELOPE) in self.body
@@ -312,7 +324,7 @@ class Leg:
     def _forwarded(self) -> Flow:
         dialect = dialect_named(self._journey.ask.dialect)
         source = Source(issuer=dialect.name, losses=self.reply_losses)
-        return ForwardFlow(dialect.stream_reader(source), dialect)
+        return ForwardFlow(dialect.stream_reader(source), dialect, hides_usage=self._journey.hides_usage)
 
     def _written(self) -> Flow:
         journey, governor = self._journey, self._governor

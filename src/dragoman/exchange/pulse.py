@@ -138,5 +138,6 @@ class Heart:
             await asyncio.sleep(BEAT)
             now = loop.time()
             for pulse in tuple(self._pulses):
-                pulse.beat(now)
+                # One that fails must not stop the heart for all others.
+                loop.call_soon(pulse.beat, now)
         self._task = None

@@ -1,0 +1,54 @@
+"""The heartbeat of all open replies, where one of them is in an odd state."""
+
+import asyncio
+
+from dragoman.exchange.delivery import Delivery
+from dragoman.exchange.pulse import Heart, Pulse
+from dragoman.exchange.record import Record
+from dragoman.hub.errors import Failure
+from tests.exchange.clock import run
+from tests.exchange.twin import RememberingClient, ask
+
+
+def pulse_of(seen: list[str], name: str, *, fails: bool = False) -> Pulse:
+    def ping() -> None:
+        seen.append(name)
+        assert not fails, "this one is broken"
+
+    return Pulse(0.0, ping_every=1.0, ping=ping, give_up=lambda: None)
+
+
+def test_one_that_fails_does_not_stop_the_heart_of_all_others() -> None:
+    seen: list[str] = []
+    complaints: list[object] = []
+
+    async def scenario() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+        heart = Heart()
+        pulses = [pulse_of(seen, "good"), pulse_of(seen, "bad", fails=True), pulse_of(seen, "fine")]
+        for pulse in pulses:
+            heart.add(pulse)
+        await asyncio.sleep(3.2)
+        for pulse in pulses:
+            heart.remove(pulse)
+
+    run(scenario())
+    assert seen.count("good") == seen.count("fine") == 3
+    assert len(complaints) == seen.count("bad")
+
+
+def test_a_sign_of_life_that_comes_too_late_is_not_sent() -> None:
+    """The refusal is decided in the same moment in which the sign of life was."""
+    client = RememberingClient()
+    question = ask("openai_chat")
+
+    async def scenario() -> None:
+        pulse = pulse_of([], "x")
+        delivery = Delivery(question, client, Record(question), pulse)
+        delivery.ping()
+        await delivery.refuse(Failure(kind="overloaded", status=503, message="busy"))
+        delivery.close()
+
+    run(scenario())
+    assert client.status == 503
+    assert client.body.startswith(b'{"error"')
