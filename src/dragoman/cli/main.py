@@ -20,6 +20,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "models": ("dragoman.cli.models:models", "List the models that clients may ask for; tell what is known."),
     "keys": ("dragoman.cli.keys:keys", "Make, list and revoke the keys that clients show."),
     "usage": ("dragoman.cli.usage:usage", "Show what was used, by key, model, provider or day."),
+    "doctor": ("dragoman.cli.doctor:doctor", "Find out what is wrong, and what a model can do."),
     "translate": ("dragoman.cli.translate:translate", "Translate a request, a reply or a stream."),
     "check": ("dragoman.cli.check:check", "Judge a stream against its dialect's grammar."),
 }

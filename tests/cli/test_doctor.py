@@ -1,0 +1,78 @@
+"""`dragoman doctor`: a table for people, JSON for programs, progress meanwhile, and an exit code."""
+
+import socket
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.cli.run_command import dragoman
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    text = (
+        f'[server]\nport = {port}\n[providers.embedded]\n[[routes]]\nmatch = "me"\ntarget = "embedded/it"\n'
+    )
+    (tmp_path / "dragoman.toml").write_text(text, "utf-8")
+    return tmp_path
+
+
+def test_without_a_model_it_looks_around_and_asks_nobody_anything_that_costs(folder: Path) -> None:
+    outcome = dragoman(folder, "doctor")
+    assert outcome.code == 0
+    assert "dragoman.toml" in outcome.out
+    assert "is free" in outcome.out
+    assert "tokens" not in outcome.out
+
+
+def test_with_a_model_it_tells_what_works_what_is_helped_and_what_fails(folder: Path) -> None:
+    outcome = dragoman(folder, "doctor", "me")
+    assert outcome.code == 1
+    lines = [line.split() for line in outcome.out.splitlines()]
+    assert ["works", "answers"] in lines
+    assert any(line[:3] == ["helped", "stop", "sequences"] for line in lines)
+    assert any(line[:2] == ["fails", "pictures"] for line in lines)
+    assert "… parallel calls" in outcome.err
+    assert "next: dragoman doctor me --write" in outcome.err
+    assert not (folder / "dragoman.learned.toml").exists()
+
+
+def test_what_was_learned_is_kept_if_asked_and_shown_afterwards(folder: Path) -> None:
+    outcome = dragoman(folder, "doctor", "me", "--write")
+    assert "wrote dragoman.learned.toml" in outcome.err
+    shown = dragoman(folder, "models", "show", "me").out
+    assert "stop_limit  0" in shown
+    assert "learned" in shown
+
+
+def test_programs_get_json_and_nothing_else(folder: Path) -> None:
+    outcome = dragoman(folder, "doctor", "me", "--json")
+    report = msgspec.json.decode(outcome.out)
+    assert report["examination"]["target"] == "embedded/it"
+    assert {"name", "state", "detail", "advice", "facts"} == set(report["examination"]["findings"][0])
+    assert outcome.err == ""
+
+
+def test_a_small_budget_ends_the_examination_early(folder: Path) -> None:
+    outcome = dragoman(folder, "doctor", "me", "--budget", "2000")
+    assert "unclear" in outcome.out
+    assert "--budget gives it more" in outcome.out
+
+
+def test_a_provider_that_cannot_be_reached_is_not_examined(folder: Path) -> None:
+    text = '[providers.gone]\ndialect = "openai_chat"\nbase_url = "http://127.0.0.1:1/v1"\n'
+    (folder / "other.toml").write_text(text, "utf-8")
+    outcome = dragoman(folder, "doctor", "gone/model", "--config", "other.toml")
+    assert outcome.code == 1
+    assert "cannot be reached" in outcome.out
+    assert "answers" not in outcome.out
+
+
+def test_a_model_that_is_not_there_is_an_error_with_what_there_is(folder: Path) -> None:
+    outcome = dragoman(folder, "doctor", "nobody")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "embedded/MODEL" in outcome.err

@@ -1,0 +1,89 @@
+"""What the doctor writes is what the configuration reads, and only the user may read it."""
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from dragoman.config.load import load_file
+from dragoman.doctor.finding import Examination, Facts, Finding
+from dragoman.doctor.learn import write_learned
+from dragoman.hub.errors import ConfigError
+
+EXAMPLE = """\
+[providers.local]
+dialect = "openai_chat"
+base_url = "http://127.0.0.1:8901/v1"
+"""
+FACTS: Facts = {
+    "images": False,
+    "choices": ["auto", "none"],
+    "stop_limit": 0,
+    "call_family": "hermes",
+    "price_input": 0.5,
+}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    file = tmp_path / "dragoman.toml"
+    file.write_text(EXAMPLE, "utf-8")
+    return str(file)
+
+
+def examination(model: str, facts: Facts, *, is_whole: bool = True) -> Examination:
+    finding = Finding(name="some", state="helped", facts=facts)
+    return Examination(target=f"local/{model}", findings=(finding,), is_whole=is_whole)
+
+
+@pytest.mark.parametrize("model", ["plain", "with/slash:and-more", 'with "quotes" \\ and ünicode'])
+def test_what_is_learned_is_known_the_next_time(path: str, model: str) -> None:
+    write_learned(load_file(path, {}), examination(model, FACTS))
+    provider = load_file(path, {}).providers["local"]
+    assert provider.facts(model) == FACTS
+    assert dict(provider.sources(model))["learned"] == FACTS
+    assert provider.facts("another") == {}
+
+
+def test_the_file_is_for_the_users_eyes_alone(path: str) -> None:
+    written = write_learned(load_file(path, {}), examination("m", FACTS))
+    assert stat.S_IMODE(written.stat().st_mode) == 0o600
+    assert [each.name for each in written.parent.iterdir() if each.name.startswith(".")] == []
+
+
+def test_models_that_were_learned_before_stay(path: str) -> None:
+    config = load_file(path, {})
+    write_learned(config, examination("first", {"images": False}))
+    write_learned(config, examination("second", {"images": True}))
+    provider = load_file(path, {}).providers["local"]
+    assert (provider.facts("first"), provider.facts("second")) == ({"images": False}, {"images": True})
+
+
+def test_a_whole_examination_replaces_what_was_known_and_a_broken_one_adds_to_it(path: str) -> None:
+    config = load_file(path, {})
+    write_learned(config, examination("m", {"images": False}))
+    write_learned(config, examination("m", {"stop_limit": 0}, is_whole=False))
+    assert load_file(path, {}).providers["local"].facts("m") == {"images": False, "stop_limit": 0}
+    write_learned(config, examination("m", {"stop_limit": 1}))
+    assert load_file(path, {}).providers["local"].facts("m") == {"stop_limit": 1}
+
+
+def test_the_configuration_outweighs_what_was_learned(path: str) -> None:
+    write_learned(load_file(path, {}), examination("m", {"images": False}))
+    Path(path).write_text(EXAMPLE + '[providers.local.models."*"]\nimages = true\n', "utf-8")
+    assert load_file(path, {}).providers["local"].facts("m") == {"images": True}
+
+
+def test_without_a_configuration_there_is_no_place_for_it(path: str) -> None:
+    config = load_file(path, {})
+    nowhere = type(config)(providers=config.providers)
+    with pytest.raises(ConfigError) as caught:
+        write_learned(nowhere, examination("m", FACTS))
+    assert "dragoman init" in caught.value.hint
+
+
+def test_a_folder_that_cannot_be_written_to_is_told(path: str) -> None:
+    config = load_file(path, {})
+    elsewhere = type(config)(providers=config.providers, path=str(Path(path).parent / "missing" / "x.toml"))
+    with pytest.raises(ConfigError, match="cannot write"):
+        write_learned(elsewhere, examination("m", FACTS))

@@ -1,0 +1,96 @@
+"""Providers are reached, or it is said why not; nothing is spent, and no key is shown."""
+
+import asyncio
+
+import msgspec
+import pytest
+
+from dragoman.config.model import Config, Provider, Secret
+from dragoman.doctor.finding import Finding
+from dragoman.doctor.reach import reach
+from dragoman.hub.errors import Failure, UpstreamFailed
+from dragoman.upstream.embedded import EmbeddedAnswer
+from dragoman.upstream.port import Call
+
+KEY = "sk-0123456789abcdefghijklmnop"
+
+
+class Answering:
+    """Answers everything with one status and one body."""
+
+    def __init__(self, status: int, body: bytes) -> None:
+        self._status, self._body = status, body
+        self.calls: list[Call] = []
+        self.is_closed = False
+
+    async def send(self, call: Call) -> EmbeddedAnswer:
+        self.calls.append(call)
+        if not self._status:
+            failure = Failure(
+                kind="overloaded", status=502, message="provider up cannot be reached (refused)"
+            )
+            raise UpstreamFailed(failure)
+        return EmbeddedAnswer(self._status, "application/json", iter((self._body,)))
+
+    async def close(self) -> None:
+        self.is_closed = True
+
+
+def provider(dialect: str = "openai_chat", key: str = KEY) -> Provider:
+    return Provider(
+        name="up", dialect=dialect, base_url="https://api.example/v1", keys=(Secret(key, "UP_KEY"),)
+    )
+
+
+def found(status: int, message: str = "no", dialect: str = "openai_chat") -> Finding:
+    upstream = Answering(status, msgspec.json.encode({"error": {"message": message}}))
+    config = Config(providers={"up": provider(dialect)})
+    (finding,) = asyncio.run(reach(config, make=lambda _: upstream, progress=lambda name: None))
+    assert upstream.is_closed
+    assert [call.body for call in upstream.calls] == [b"{}"]
+    return finding
+
+
+@pytest.mark.parametrize(
+    ("status", "state", "advice"),
+    [
+        (400, "works", ""),
+        (422, "works", ""),
+        (200, "works", ""),
+        (404, "works", "base_url"),
+        (401, "fails", "UP_KEY"),
+        (403, "fails", "UP_KEY"),
+        (429, "unclear", "account"),
+        (500, "fails", "later"),
+        (0, "fails", "is it running?"),
+    ],
+)
+def test_what_a_server_says_to_an_empty_question_tells_whether_it_can_be_used(
+    status: int, state: str, advice: str
+) -> None:
+    finding = found(status)
+    assert (finding.name, finding.state) == ("provider up", state)
+    assert advice in finding.advice
+
+
+def test_a_key_that_is_refused_with_another_status_is_told_as_such() -> None:
+    finding = found(400, "API key not valid. Please pass a valid API key.", "gemini")
+    assert (finding.state, finding.advice) == ("fails", "check the variable UP_KEY")
+
+
+def test_no_key_is_repeated_by_the_servers_words() -> None:
+    finding = found(401, f"Incorrect API key provided: {KEY}")
+    assert finding.state == "fails"
+    assert KEY not in str(finding)
+
+
+def test_a_provider_without_its_key_is_not_called() -> None:
+    config = Config(providers={"up": provider(key="")})
+    upstream = Answering(400, b"{}")
+    (finding,) = asyncio.run(reach(config, make=lambda _: upstream, progress=lambda name: None))
+    assert (finding.state, upstream.calls) == ("skipped", [])
+
+
+def test_the_embedded_model_needs_no_reaching() -> None:
+    config = Config(providers={"embedded": Provider(name="embedded", dialect="embedded")})
+    assert asyncio.run(reach(config, progress=lambda name: None)) == []
