@@ -254,7 +254,7 @@ def test_progress_is_told_probe_by_probe() -> None:
 
 
 def test_the_embedded_model_can_be_examined_too() -> None:
-    found = asyncio.run(examine(embedded_config(), TargetName(EMBEDDED, EMBEDDED)))
+    found = asyncio.run(examine(embedded_config({}), TargetName(EMBEDDED, EMBEDDED)))
     states = {finding.name: finding.state for finding in found.findings}
     assert (states["answers"], states["tools"], states["parallel calls"]) == ("works", "works", "works")
     assert states["pictures"] == "fails"

@@ -5,7 +5,7 @@ import re
 from dragoman.hub.content import Text, ToolCall
 from dragoman.hub.events import BlockClosed, BlockOpened, ReplyEvent, ReplyFinished, ReplyStarted
 from dragoman.hub.ids import Ids
-from dragoman.policy.harvest import FORMATS, HarvestStage
+from dragoman.policy.harvest import HarvestStage, families
 from dragoman.policy.records import DeclaredTool, Intervention
 
 #: Families whose way others share: the name that most people know goes first.
@@ -17,8 +17,8 @@ def family_of(text: str, tool: dict[str, object]) -> str:
     """The family in whose way a call stands in the text, the best known first; empty if there is none."""
     schema = tool["input_schema"]
     declared = DeclaredTool(str(tool["name"]), schema if isinstance(schema, dict) else None)
-    families = dict.fromkeys((*_KNOWN, *FORMATS))
-    return next((name for name in families if _finds(name, text, declared)), "")
+    names = dict.fromkeys((*_KNOWN, *families()))
+    return next((name for name in names if _finds(name, text, declared)), "")
 
 
 def reasons_in_text(text: str) -> bool:
