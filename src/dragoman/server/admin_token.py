@@ -37,7 +37,7 @@ def made_token(folder: Path, environment: Mapping[str, str]) -> Secret:
     found = found_token(folder, environment)
     if found is not None:
         return found
-    beside = folder / f"{FILE_NAME}.{os.getpid()}"
+    beside = folder / f"{FILE_NAME}.{secrets.token_hex(8)}"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
