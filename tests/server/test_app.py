@@ -111,7 +111,8 @@ def test_models_are_listed_in_three_shapes(path: str, headers: dict[str, str], f
             got = await gateway.ask("GET", path, headers=headers)
             assert got.status == 200
             assert field in got.json()
-            assert got.headers["x-request-id"].startswith("req_")
+            name = "request-id" if "anthropic-version" in headers else "x-request-id"
+            assert got.headers[name].startswith("req_")
 
     run(scenario)
 
@@ -120,6 +121,8 @@ def test_a_refusal_names_its_request() -> None:
     async def scenario() -> None:
         async with running(config_for()) as gateway:
             got = await gateway.ask("GET", "/v1/messages/nothing")
+            assert got.json()["request_id"] == got.headers["request-id"]
+            got = await gateway.ask("POST", "/v1/models/x", headers={"anthropic-version": "x"})
             assert got.json()["request_id"] == got.headers["request-id"]
             got = await gateway.ask("GET", "/v1/responses/nothing/else")
             assert message_of("/v1/responses", got.json())

@@ -54,6 +54,12 @@ def test_anthropic_clients_get_a_page_of_models() -> None:
     ]
 
 
+@pytest.mark.parametrize("header", ["x_goog_api_client", "x_goog_api_key"])
+def test_googles_sdk_gets_its_shape_under_the_path_that_it_shares(header: str) -> None:
+    assert listed("/v1/models", CONFIG, **{header: "x"}) == listed("/v1beta/models")
+    assert listed("/v1/models/via-chat", CONFIG, **{header: "x"}) == listed("/v1beta/models/via-chat")
+
+
 @pytest.mark.rule("H70")
 def test_gemini_clients_get_models_with_their_limits() -> None:
     models = listed("/v1beta/models")["models"]

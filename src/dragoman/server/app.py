@@ -24,7 +24,7 @@ from dragoman.server.body import ClientGone, Receive, decompressed, receive_body
 from dragoman.server.client import AsgiClient, Scope, Send
 from dragoman.server.counting import count_answer
 from dragoman.server.guard import check_key, check_origin
-from dragoman.server.models import models_body
+from dragoman.server.models import dialect_of_client, models_body
 from dragoman.server.paths import Endpoint, dialect_of, find
 from dragoman.server.reload import Reloads
 from dragoman.telemetry.log import log_exchange, log_refusal
@@ -41,8 +41,9 @@ class Arrival:
         self.method: str = scope["method"]
         self.path: str = scope["path"]
         self.endpoint = find(self.path)
-        self.dialect = self.endpoint.dialect if self.endpoint else dialect_of(self.path)
         self.headers = _headers(scope["headers"])
+        found = self.endpoint
+        self.dialect = dialect_of_client(found, self.headers) if found else dialect_of(self.path)
         self.query: str = scope["query_string"].decode("latin-1")
         client = scope.get("client")
         self.peer: str = client[0] if client else ""

@@ -13,6 +13,9 @@ from dragoman.server.paths import Endpoint
 CREATED = 1_700_000_000
 CREATED_TEXT = "2023-11-14T22:13:20Z"
 
+#: Headers by which a vendor's clients can be told.
+_SIGNS = {"anthropic-version": "anthropic", "x-goog-api-client": "gemini", "x-goog-api-key": "gemini"}
+
 
 class Shape(Protocol):
     def __call__(self, name: str, profile: Profile) -> dict[str, object]: ...
@@ -22,9 +25,7 @@ def models_body(
     config: Config, endpoint: Endpoint, headers: Mapping[str, str], caller: Caller = ANYONE
 ) -> dict[str, object]:
     """The list, or one model; asking for one that no route serves is a 404 that lists what exists."""
-    dialect = endpoint.dialect
-    if dialect != "gemini" and "anthropic-version" in headers:
-        dialect = "anthropic"
+    dialect = dialect_of_client(endpoint, headers)
     shape = SHAPES.get(dialect, _openai)
     if endpoint.name == "model":
         check_model(caller, endpoint.model)
@@ -37,6 +38,13 @@ def models_body(
     if dialect == "gemini":
         return {"models": entries}
     return {"object": "list", "data": entries}
+
+
+def dialect_of_client(endpoint: Endpoint, headers: Mapping[str, str]) -> str:
+    """Whose client asks, where several vendors list their models under one path."""
+    if endpoint.name in ("models", "model") and endpoint.dialect != "gemini":
+        return next((dialect for name, dialect in _SIGNS.items() if name in headers), endpoint.dialect)
+    return endpoint.dialect
 
 
 def _profile(config: Config, name: str) -> Profile:
