@@ -216,6 +216,43 @@ def test_a_call_that_was_cut_off_is_never_mended(mode: str, cause: StopCause, te
     assert [(each.kind, each.ok, each.reason) for each in told] == [("unrepairable", False, TRUNCATED)]
 
 
+ALL_GIVEN = DeclaredTool(
+    "any", {"type": "object", "properties": {"command": {"type": "string"}}, "additionalProperties": False}
+)
+
+
+@pytest.mark.rule("R81")
+@pytest.mark.parametrize("mode", MODES)
+def test_a_call_that_was_cut_off_gets_its_last_bracket_only_if_nothing_was_left_to_say(mode: str) -> None:
+    text = '{"command": "ls"'
+    for tool, expected in ((ALL_GIVEN, text + "}"), (SHELL, text)):
+        events = reply_of(a_call(*text, tool=tool.name), cause="length")
+        (call,) = calls_in(through([gate(mode=mode, tools=[tool])], events))
+        assert call.arguments == expected
+
+
+@pytest.mark.rule("R81")
+@pytest.mark.parametrize("mode", MODES)
+def test_a_call_that_was_cut_off_before_its_arguments_is_no_call_without_arguments(mode: str) -> None:
+    told = Told()
+    for pieces in ([], ["  "]):
+        events = reply_of(a_call(*pieces, tool="shell"), cause="length")
+        (call,) = calls_in(through([gate(told, mode=mode)], events))
+        assert parse_object(call.arguments) is None
+    assert [(each.kind, each.reason) for each in told] == [("unrepairable", TRUNCATED)] * 2
+    (without,) = calls_in(through([gate(mode=mode)], reply_of(a_call(tool="any"), cause="length")))
+    assert without.arguments == ""
+
+
+@pytest.mark.rule("R81")
+@pytest.mark.parametrize("mode", MODES)
+def test_no_arguments_are_none_if_the_model_was_done(mode: str) -> None:
+    told = Told()
+    (call,) = calls_in(through([gate(told, mode=mode)], reply_of(a_call(tool="shell"), cause="tool_calls")))
+    assert call.arguments == ""
+    assert all(each.ok for each in told)
+
+
 @pytest.mark.rule("R81")
 @pytest.mark.parametrize("mode", MODES)
 def test_a_call_that_others_follow_was_not_cut_off(mode: str) -> None:
@@ -293,6 +330,31 @@ def test_time_that_a_call_was_held_is_told_and_bounded() -> None:
     assert stage.feed(ArgumentsDelta(0, "1}")) == [ArgumentsDelta(0, '{"a":1}')]
     assert stage.feed(BlockClosed(0)) == [BlockClosed(0)]
     assert [(each.kind, each.held, each.ok) for each in told] == [("hold", 6.0, False)]
+
+
+def test_time_passes_while_nothing_comes() -> None:
+    now = 100.0
+    told = Told()
+    governance = read_governance({"tools": "hold", "hold_seconds": 5})
+    stage = GateStage(governance, [], mend=repair, report=told, clock=lambda: now)
+    fed(stage, [BlockOpened(0, ToolCall(id="1", name="any")), ArgumentsDelta(0, "{'a': 1}"), BlockClosed(0)])
+    fed(stage, [BlockOpened(1, ToolCall(id="2", name="any")), ArgumentsDelta(1, '{"a":')])
+    assert stage.overdue() == []
+    now = 106.0
+    assert stage.overdue() == [ArgumentsDelta(1, '{"a":')]
+    assert stage.overdue() == []
+    assert stage.feed(ArgumentsDelta(1, "1}")) == [ArgumentsDelta(1, "1}")]
+    assert [each.reason for each in told if not each.ok] == ["held for as long as allowed"]
+
+
+def test_a_call_that_waits_for_the_ending_goes_as_it_is_when_time_is_up() -> None:
+    now = 100.0
+    governance = read_governance({"tools": "hold", "hold_seconds": 5})
+    stage = GateStage(governance, [], mend=repair, report=Told(), clock=lambda: now)
+    fed(stage, [BlockOpened(0, ToolCall(id="1", name="any")), ArgumentsDelta(0, "{'a': 1}"), BlockClosed(0)])
+    now = 106.0
+    assert stage.overdue() == [ArgumentsDelta(0, "{'a': 1}"), BlockClosed(0)]
+    assert stage.feed(ReplyFinished(cause="tool_calls")) == [ReplyFinished(cause="tool_calls")]
 
 
 @given(events=replies(), mode=st.sampled_from(MODES), choice=st.sampled_from(["diagnose", "error", "raw"]))

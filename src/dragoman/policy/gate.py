@@ -22,6 +22,7 @@ from dragoman.hub.events import (
 )
 from dragoman.policy.continuation import continuation
 from dragoman.policy.records import DeclaredTool, Intervention, InterventionKind, Report
+from dragoman.policy.repair.schema import properties_of
 from dragoman.policy.settings import Governance
 from dragoman.policy.waiting import replace
 from dragoman.policy.watching import HeldArguments, WatchedArguments
@@ -32,6 +33,8 @@ from dragoman.wire.partial_json import JsonPrefix, parse_object
 DONE: frozenset[StopCause] = frozenset({"tool_calls", "end", "malformed_call"})
 
 TRUNCATED = "the reply was cut off"
+#: The beginning of arguments that never came.
+UNFINISHED = "{"
 TOO_MUCH = "more than may be held"
 TOO_LONG = "held for as long as allowed"
 REPLY_FAILED = "the reply failed"
@@ -165,13 +168,17 @@ class GateStage:
         if call is None:
             return [event]
         arguments = call.arguments
-        if self._governance.repair and not arguments.is_sound:
+        if self._governance.repair and not (arguments.is_sound and self._is_whole(call)):
             call.closed = event
             return []
         self._forget(event.index)
         if arguments.is_held:
             self._tell("hold", call, len(arguments.raw))
         return [*_delta(event.index, arguments.rest), event]
+
+    def _is_whole(self, call: _Call) -> bool:
+        """No arguments at all mean a whole call only to a tool that takes none; else they may be to come."""
+        return not call.arguments.is_empty or not properties_of(self._schemas.get(call.tool))
 
     def _decided(self, event: ReplyEvent, *, cause: StopCause) -> list[ReplyEvent]:
         """The calls that waited to hear whether they were cut off, then the event that told."""
@@ -191,13 +198,24 @@ class GateStage:
         return [*out, *(self._opened(event) if type(event) is BlockOpened else [event])]
 
     def _cut_off(self, call: _Call) -> str:
+        """A call that may be half a call: whole only if its schema proves it, and otherwise no JSON at all."""
         raw = call.arguments.raw
+        mended = self._mend(raw, self._schemas.get(call.tool), truncated=True)
+        if mended.ok and raw.strip():
+            rest = mended.text[call.arguments.sent :]
+            self._tell("repair", call, len(mended.text), detail=mended.steps)
+            return rest
         self._tell("unrepairable", call, len(raw), ok=False, reason=TRUNCATED)
-        return call.arguments.rest
+        # Nothing would mean no arguments, and that is a whole call.
+        return call.arguments.rest if raw.strip() else UNFINISHED
 
     def _mended(self, call: _Call) -> str | None:
         """What is still to go out of a call that the model was done with; None: the reply must fail."""
         raw = call.arguments.raw
+        if call.arguments.is_empty:
+            if call.arguments.is_held:
+                self._tell("hold", call, len(raw))
+            return raw
         schema = self._schemas.get(call.tool)
         mended = self._mend(raw, schema, truncated=False)
         rest = self._rest_of(mended.text, raw[: call.arguments.sent]) if mended.ok else None

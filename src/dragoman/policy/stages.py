@@ -65,7 +65,17 @@ def governing_stages(
     """
     stages: list[Stage] = []
     if governance.family != OFF:
-        stages.append(HarvestStage(tools, family=governance.family, ids=ids, report=report))
+        stages.append(
+            HarvestStage(
+                tools,
+                family=governance.family,
+                ids=ids,
+                report=report,
+                limit=governance.hold_bytes,
+                seconds=governance.hold_seconds,
+                clock=clock or _no_clock,
+            )
+        )
     if governance.rename:
         stages.append(DeclaredStage(tools, report))
     if exit_name:
@@ -80,6 +90,10 @@ def governing_stages(
     if governance.validate:
         stages.append(ValidateStage(tools, report, limit=governance.hold_bytes))
     return stages
+
+
+def _no_clock() -> float:
+    return 0.0
 
 
 def _guarding(

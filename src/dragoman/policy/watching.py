@@ -54,6 +54,10 @@ class HeldArguments:
         return self.raw[self.sent :]
 
     @property
+    def is_empty(self) -> bool:
+        return not self.raw.strip()
+
+    @property
     def is_sound(self) -> bool:
         """Whether this is one strict JSON object, or nothing at all, which means no arguments."""
         return parse_object(self.raw) is not None

@@ -20,7 +20,9 @@ from dragoman.hub.events import (
     TextDelta,
 )
 from dragoman.hub.fold import fold
+from dragoman.hub.ids import Ids
 from dragoman.hub.seal import Seal
+from dragoman.policy.harvest import HarvestStage
 from dragoman.policy.records import Intervention
 from tests.policy.harvest.running import TOOLS, harvested, reply_of, stage, through
 
@@ -297,3 +299,48 @@ def test_every_harvest_is_reported_without_its_words() -> None:
 def test_an_unknown_family_is_refused() -> None:
     with pytest.raises(KeyError):
         stage("esperanto")
+
+
+def held(text: str, *, now: list[float], notes: list[Intervention]) -> HarvestStage:
+    """A stage that waits for the end of what it has been given."""
+    made = HarvestStage(
+        TOOLS,
+        family="hermes",
+        ids=Ids("seed"),
+        report=notes.append,
+        limit=2000,
+        seconds=5,
+        clock=lambda: now[0],
+    )
+    assert made.feed(ReplyStarted()) == [ReplyStarted()]
+    assert made.feed(BlockOpened(0, Text(text=""))) == []
+    assert made.feed(TextDelta(0, text)) == []
+    return made
+
+
+def test_what_may_wait_for_the_end_of_a_call_is_bounded() -> None:
+    notes: list[Intervention] = []
+    made = held('<tool_call>{"name": "get_time", "arguments": {"a": "', now=[0.0], notes=notes)
+    out: list[ReplyEvent] = []
+    for _ in range(100):
+        out += made.feed(TextDelta(0, "x" * 30))
+    out += [*made.feed(BlockClosed(0)), *made.feed(ReplyFinished(cause="end"))]
+    assert texts([ReplyStarted(), *out]) == [
+        '<tool_call>{"name": "get_time", "arguments": {"a": "' + "x" * 3000
+    ]
+    assert [(note.kind, note.ok, note.reason) for note in notes] == [
+        ("harvest", False, "more than may be held")
+    ]
+
+
+def test_what_waits_for_the_end_of_a_call_waits_only_so_long() -> None:
+    notes: list[Intervention] = []
+    now = [100.0]
+    made = held('<tool_call>{"name": ', now=now, notes=notes)
+    now[0] = 104.0
+    assert made.overdue() == []
+    now[0] = 106.0
+    assert made.overdue() == [BlockOpened(0, Text(text="")), TextDelta(0, '<tool_call>{"name": ')]
+    assert made.overdue() == []
+    assert made.feed(TextDelta(0, "x")) == [TextDelta(0, "x")]
+    assert [note.reason for note in notes] == ["held for as long as allowed"]

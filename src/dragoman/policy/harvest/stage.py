@@ -34,6 +34,11 @@ from dragoman.policy.harvest.plan import plan_for
 from dragoman.policy.harvest.scanner import Scanner
 from dragoman.policy.records import DeclaredTool, Intervention, Report
 
+#: How many characters may wait, unless a caller says otherwise.
+LIMIT = 4 * 1024 * 1024
+TOO_MUCH = "more than may be held"
+TOO_LONG = "held for as long as allowed"
+
 #: Causes with which the model itself ended its reply. A watched-for stop sequence may be a closing tag.
 _ENDED_WELL: frozenset[StopCause] = frozenset(("end", "tool_calls", "stop_sequence", "other"))
 
@@ -49,8 +54,10 @@ class _Watched:
         "number",
         "said",
         "scanner",
+        "since",
         "thinking",
         "thought",
+        "waiting",
     )
 
     def __init__(self, index: int, block: Text, scanner: Scanner) -> None:
@@ -66,12 +73,31 @@ class _Watched:
         self.thought = 0
         #: Its own close, which waits for what ends the reply.
         self.closed: BlockClosed | None = None
+        #: How many characters have come since something last went out, and when the first of them came.
+        self.waiting = 0
+        self.since = 0.0
 
 
 class HarvestStage:
-    """`family` names a format, or is `auto`: what is safe to believe of any model, and nothing else."""
+    """`family` names a format, or is `auto`: what is safe to believe of any model, and nothing else.
 
-    def __init__(self, tools: Sequence[DeclaredTool], *, family: str, ids: Ids, report: Report) -> None:
+    When more than `limit` characters wait, or any for more than `seconds`, the reply is text after all.
+    """
+
+    def __init__(
+        self,
+        tools: Sequence[DeclaredTool],
+        *,
+        family: str,
+        ids: Ids,
+        report: Report,
+        limit: int = LIMIT,
+        seconds: float = 0.0,
+        clock: Callable[[], float] = lambda: 0.0,
+    ) -> None:
+        self._limit = limit
+        self._seconds = seconds
+        self._clock = clock
         self._plan = plan_for(family, tools)
         self._family = family
         self._ids = ids
@@ -104,7 +130,30 @@ class HarvestStage:
             return self._words(watched, event.text)
         if watched.scanner.passes(event.text):
             return [event] if watched.number == event.index else self._words(watched, event.text)
-        return self._give(watched, watched.scanner.feed(event.text))
+        pieces = watched.scanner.feed(event.text)
+        if pieces:
+            watched.waiting = 0
+            return self._give(watched, pieces)
+        watched.since = watched.since if watched.waiting else self._clock()
+        watched.waiting += len(event.text)
+        return self._let_go(watched, TOO_MUCH) if watched.waiting > self._limit else []
+
+    def overdue(self) -> list[ReplyEvent]:
+        """What has been held for as long as it may."""
+        if not self._seconds or self._over:
+            return []
+        now = self._clock()
+        late = [each for each in self._watched.values() if each.waiting and now - each.since > self._seconds]
+        return self._let_go(late[0], TOO_LONG) if late else []
+
+    def _let_go(self, watched: _Watched, reason: str) -> list[ReplyEvent]:
+        """Whoever keeps people waiting for so long writes no calls."""
+        self._report(
+            Intervention(
+                kind="harvest", detail=(self._family,), before=watched.waiting, ok=False, reason=reason
+            )
+        )
+        return self._stop_harvest()
 
     def _opened(self, event: BlockOpened) -> list[ReplyEvent]:
         block = event.block
