@@ -198,7 +198,7 @@ class GateStage:
         return [*out, *(self._opened(event) if type(event) is BlockOpened else [event])]
 
     def _cut_off(self, call: _Call) -> str:
-        """A call that may be half a call: whole only if its schema proves it, and otherwise no JSON at all."""
+        """A call that may be half a call: whole only if its schema proves it, else no JSON at all."""
         raw = call.arguments.raw
         mended = self._mend(raw, self._schemas.get(call.tool), truncated=True)
         if mended.ok and raw.strip():

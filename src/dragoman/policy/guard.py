@@ -113,7 +113,7 @@ class _Verdicts:
             self._tell(held, verdict, len(verdict.arguments))
             return _rewritten(held, verdict.arguments)
         self._tell(held, verdict, 0)
-        call = replace(held.call, arguments=held.arguments)
+        call = held.whole
         denied = DeniedCall(call=call, rule=verdict.rules[-1], reason=verdict.reason)
         if verdict.kind == "ask":
             return said(held.index, question(denied))

@@ -61,6 +61,12 @@ class HeldCall:
     def arguments(self) -> str:
         return self._arguments.getvalue()
 
+    @property
+    def whole(self) -> ToolCall:
+        """The call with all that came of it."""
+        seals = [event.seal for event in self.events if type(event) is SealAttached]
+        return replace(self.call, arguments=self.arguments, seal=seals[-1] if seals else self.call.seal)
+
     def part(self, start: int, length: int) -> str:
         self._arguments.seek(start)
         return self._arguments.read(length)

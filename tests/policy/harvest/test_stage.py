@@ -320,14 +320,13 @@ def held(text: str, *, now: list[float], notes: list[Intervention]) -> HarvestSt
 
 def test_what_may_wait_for_the_end_of_a_call_is_bounded() -> None:
     notes: list[Intervention] = []
-    made = held('<tool_call>{"name": "get_time", "arguments": {"a": "', now=[0.0], notes=notes)
+    begun = '<tool_call>{"name": "get_time", "arguments": {"a": "'
+    made = held(begun, now=[0.0], notes=notes)
     out: list[ReplyEvent] = []
     for _ in range(100):
         out += made.feed(TextDelta(0, "x" * 30))
     out += [*made.feed(BlockClosed(0)), *made.feed(ReplyFinished(cause="end"))]
-    assert texts([ReplyStarted(), *out]) == [
-        '<tool_call>{"name": "get_time", "arguments": {"a": "' + "x" * 3000
-    ]
+    assert texts([ReplyStarted(), *out]) == [begun + "x" * 3000]
     assert [(note.kind, note.ok, note.reason) for note in notes] == [
         ("harvest", False, "more than may be held")
     ]
