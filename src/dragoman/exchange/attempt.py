@@ -19,7 +19,7 @@ from dragoman.exchange.record import SESSION_HEADER, Record
 from dragoman.exchange.view import Contact
 from dragoman.hub.errors import Failure, UpstreamFailed
 from dragoman.hub.events import ReplyFailed
-from dragoman.upstream.port import Answer, Pourable
+from dragoman.upstream.port import Answer, Call, Pourable
 
 #: A reply that is not streamed must fit in memory.
 MAX_WHOLE_REPLY = 64 * 1024 * 1024
@@ -56,30 +56,31 @@ class Attempt:
 
     async def run(self, key: int) -> Failure | None:
         """Raises `UpstreamFailed` if nothing was said; returns why the reply ended badly, if it did."""
-        failure = await self._ask(key)
+        failure = await self._ask(self._leg.call(key))
         while self._leg.waits:
             failure = await self._ask_again(key)
         return failure
 
     async def _ask_again(self, key: int) -> Failure | None:
         """The same reply goes on with the answer to another question."""
-        self._leg.ask_again()
+        call = self._leg.next_call(key)
         reply = self._flow or self._whole_reply
         if reply is not None:
             reply.go_on()
         try:
-            return await self._ask(key)
+            return await self._ask(call)
         except UpstreamFailed as error:
             if self._flow is None or not self._delivery.spoke:
                 raise
             self._record.broken = failure = self._told(error.failure)
-            await self._delivery.finish(self._flow.fail(ReplyFailed("failed", failure)), failed=True)
+            out = b"".join([*self._unsaid, self._flow.fail(ReplyFailed("failed", failure))])
+            await self._delivery.finish(self._hidden(out), failed=True)
             return failure
 
-    async def _ask(self, key: int) -> Failure | None:
+    async def _ask(self, call: Call) -> Failure | None:
         """One question and its answer."""
         provider = self._leg.provider
-        answer = await self._contact.upstream.send(self._leg.call(key))
+        answer = await self._contact.upstream.send(call)
         self._pulse.listen(provider.timeouts, answer.close, self._loop.time())
         try:
             self._note_head(answer)

@@ -34,6 +34,8 @@ class Governor:
         self._streams = True
         self._rounds: Rounds | None = None
         self._round = 0
+        #: The question of this round.
+        self._fitted = fitted
 
     @property
     def limits_time(self) -> bool:
@@ -49,12 +51,14 @@ class Governor:
         self._streams = streams
         self._round = 1
         self._rounds = Rounds() if self.governed.asks_again else None
+        self._fitted = self.governed.fitted
         return self._stages()
 
     def next_request(self) -> Request:
         """What to ask while it waits, ready to be written."""
-        fitted = self.governed.fitted
-        return self.governed.written(self._rounds.next_request(fitted) if self._rounds else fitted)
+        if self._rounds is not None:
+            self._fitted = self._rounds.next_request(self._fitted)
+        return self.governed.written(self._fitted)
 
     def go_on(self, line: ReplyLine, losses: Losses) -> None:
         """Have the line listen to the answer to the next question. Ask for `next_request` before."""

@@ -278,19 +278,24 @@ class Leg:
         """Whether something may have to go because it has been held for too long."""
         return self._governor is not None and self._governor.limits_time
 
-    def ask_again(self) -> None:
-        """Have `call` ask what is to be asked while it waits."""
+    def next_call(self, key: int) -> Call:
+        """The call that asks what is to be asked while it waits."""
+        body = self._body
         if self._governor is not None:
             request, facts = self._governor.next_request(), self._governor.facts
-            self._body = encode(dialect_named(facts.dialect).write_request(request, facts, Losses()))
+            body = encode(dialect_named(facts.dialect).write_request(request, facts, Losses()))
+        return self._call(body, key)
 
     def call(self, key: int) -> Call:
         """The call that goes out with the provider's `key`-th key."""
+        return self._call(self._body, key)
+
+    def _call(self, body: bytes, key: int) -> Call:
         ask = self._journey.ask
         is_own = self.provider.wire_dialect == ask.dialect or self.provider.dialect == "claude_code"
         headers: Mapping[str, str] = ask.headers if is_own else {}
         return Call(
-            body=self._body,
+            body=body,
             model=self.target.model,
             stream=self._journey.stream,
             key=key,
