@@ -54,6 +54,11 @@ MALFORMED = [
 ]
 
 
+def begun(index: int) -> ArgumentsDelta:
+    """Arguments have come, and none may go yet."""
+    return ArgumentsDelta(index, "")
+
+
 @pytest.mark.rule("R80", "R83", "C16")
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
@@ -85,7 +90,7 @@ def test_a_held_call_opens_at_once_and_gets_its_arguments_in_one_piece() -> None
     events = reply_of(a_call('{"a"', ":1", "}"), cause="tool_calls")
     _, opened, *pieces, closed, finished = fed(gate(), events)
     assert opened == [BlockOpened(0, ToolCall(id="call_0", name="any"))]
-    assert pieces == [[], [], []]
+    assert pieces == [[begun(0)], [], []]
     assert closed == [ArgumentsDelta(0, '{"a":1}'), BlockClosed(0)]
     assert finished == [ReplyFinished(cause="tool_calls")]
 
@@ -94,7 +99,7 @@ def test_a_held_call_opens_at_once_and_gets_its_arguments_in_one_piece() -> None
 def test_arguments_that_come_with_the_call_are_held_like_any_others() -> None:
     call = ToolCall(id="1", name="any", arguments="{'a'")
     stage = gate()
-    assert stage.feed(BlockOpened(0, call)) == [BlockOpened(0, ToolCall(id="1", name="any"))]
+    assert stage.feed(BlockOpened(0, call)) == [BlockOpened(0, ToolCall(id="1", name="any")), begun(0)]
     assert stage.feed(ArgumentsDelta(0, ": 1}")) == []
     assert stage.feed(BlockClosed(0)) == []
     finished = ReplyFinished(cause="tool_calls")
@@ -115,7 +120,7 @@ def test_text_is_never_delayed(mode: str) -> None:
 def test_in_auto_sound_arguments_stream() -> None:
     stage = gate(mode="auto")
     stage.feed(BlockOpened(0, ToolCall(id="1", name="any")))
-    assert stage.feed(ArgumentsDelta(0, '{"co')) == []
+    assert stage.feed(ArgumentsDelta(0, '{"co')) == [begun(0)]
     assert stage.feed(ArgumentsDelta(0, 'mmand":"')) == [ArgumentsDelta(0, '{"command":"')]
     for piece in ("ls -la", " /some/where", '"'):
         assert stage.feed(ArgumentsDelta(0, piece)) == [ArgumentsDelta(0, piece)]
@@ -271,7 +276,7 @@ def test_a_reply_that_fails_leaves_its_calls_unfinished(mode: str, ending: Faile
     told = Told()
     for events in (a_call(*text)[:-1], a_call(*text)):
         out = through([gate(told, mode=mode)], [ReplyStarted(), *events, failed])
-        assert out == [ReplyStarted(), BlockOpened(0, ToolCall(id="call_0", name="any")), failed]
+        assert out == [ReplyStarted(), BlockOpened(0, ToolCall(id="call_0", name="any")), begun(0), failed]
     assert [(each.kind, each.ok) for each in told] == [("hold", False), ("hold", False)]
 
 
@@ -314,7 +319,7 @@ def test_many_calls_share_what_may_be_held() -> None:
     for index in range(3):
         stage.feed(BlockOpened(index, ToolCall(id=str(index), name="any")))
     out = [stage.feed(ArgumentsDelta(index, "x" * 400)) for index in range(3)]
-    assert out == [[], [], [ArgumentsDelta(2, "x" * 400)]]
+    assert out == [[begun(0)], [begun(1)], [ArgumentsDelta(2, "x" * 400)]]
 
 
 @pytest.mark.rule("R85")
@@ -325,7 +330,7 @@ def test_time_that_a_call_was_held_is_told_and_bounded() -> None:
     stage = GateStage(governance, [], mend=repair, report=told, clock=lambda: now)
     stage.feed(BlockOpened(0, ToolCall(id="1", name="any")))
     now = 104.0
-    assert stage.feed(ArgumentsDelta(0, '{"a":')) == []
+    assert stage.feed(ArgumentsDelta(0, '{"a":')) == [begun(0)]
     now = 106.0
     assert stage.feed(ArgumentsDelta(0, "1}")) == [ArgumentsDelta(0, '{"a":1}')]
     assert stage.feed(BlockClosed(0)) == [BlockClosed(0)]

@@ -65,7 +65,7 @@ class ReasoningDelta(Event, frozen=True, gc=False):
 
 
 class ArgumentsDelta(Event, frozen=True, gc=False):
-    """More of a call's `arguments`."""
+    """More of a call's `arguments`. An empty one says that they have begun, and is never written."""
 
     index: int
     text: str

@@ -64,7 +64,7 @@ class Mend(Protocol):
 
 
 class _Call:
-    __slots__ = ("arguments", "closed", "since", "size", "tool")
+    __slots__ = ("arguments", "closed", "has_begun", "since", "size", "tool")
 
     def __init__(self, tool: str, arguments: HeldArguments, since: float) -> None:
         self.tool = tool
@@ -72,6 +72,8 @@ class _Call:
         self.since = since
         self.size = 0
         self.closed: BlockClosed | None = None
+        #: Whether others know that arguments have come.
+        self.has_begun = False
 
 
 class GateStage:
@@ -140,7 +142,11 @@ class GateStage:
         too_much = self._size > self._governance.hold_bytes
         if too_much or self._is_late(call):
             return self._let_go(index, call, ready, TOO_MUCH if too_much else TOO_LONG)
-        return _delta(index, ready)
+        if call.has_begun:
+            return _delta(index, ready)
+        call.has_begun = True
+        # Whoever keeps a call back until its first arguments need not keep it any longer.
+        return [ArgumentsDelta(index, ready)]
 
     def overdue(self) -> list[ReplyEvent]:
         """What has been held for as long as it may."""

@@ -1,0 +1,199 @@
+"""While a call is held the client hears that somebody is there; and it is never held for good."""
+
+import asyncio
+
+import msgspec
+import pytest
+
+from dragoman.dialects.registry import dialect_named
+from dragoman.exchange.exchange import CLOSING
+from dragoman.hub.events import StopCause
+from tests.cases.essence import parsed, said
+from tests.exchange.clock import run
+from tests.exchange.governing import events_of, governed, hear, question, script, spoken
+from tests.exchange.speech import DIALECTS
+from tests.exchange.twin import Bench, Break, Piece, RememberingClient, Script, ScriptedUpstream, Told, Wait
+
+HOLD: dict[str, object] = {"tools": "hold"}
+CALL = ("Read", '{"path": "a"}')
+BROKEN_CALL = ("Read", "{'path': 'rm -r /home/me', 'more': 1}")
+
+
+def slowly(*blocks: tuple[str, str] | str, wait: float, cause: StopCause = "tool_calls") -> list[Piece]:
+    """A Chat reply in small pieces with pauses between them."""
+    pieces: list[Piece] = []
+    for written in spoken("openai_chat", events_of(*blocks, cause=cause, pieces=6)):
+        pieces += [written, Wait(wait)]
+    return pieces
+
+
+def told_by(
+    pieces: list[Piece], values: dict[str, object], *, client: str = "anthropic", ping: float = 10.0
+) -> Told:
+    bench = Bench(
+        {"up": ScriptedUpstream(Script(pieces=pieces))}, [governed("up", "openai_chat", values)], ping=ping
+    )
+    return run(bench.tell(question(client)))
+
+
+def calls_of(client: str, body: bytes) -> list[object]:
+    return [arguments for _, arguments in said(client, body).calls]
+
+
+@pytest.mark.rule("R81", "C17")
+@pytest.mark.parametrize("client", ["anthropic", "openai_responses"])
+def test_a_held_call_is_named_at_once_and_told_once(client: str) -> None:
+    told = told_by(slowly(CALL, wait=1), HOLD, client=client)
+    named = next(number for number, write in enumerate(told.client.writes) if b'"Read"' in write)
+    complete = [number for number, write in enumerate(told.client.writes) if rb"\"path\"" in write]
+    assert named < complete[0]
+    assert told.client.times[named] < told.client.times[complete[0]]
+    assert calls_of(client, told.client.body) == [{"path": "a"}]
+    (held,) = told.record.interventions
+    assert held.intervention.kind == "hold"
+    assert held.intervention.held > 1
+
+
+@pytest.mark.rule("R82", "H13")
+@pytest.mark.parametrize(
+    ("client", "ping"),
+    [
+        ("anthropic", b'event: ping\ndata: {"type":"ping"}\n\n'),
+        ("openai_chat", b": keep-alive\n\n"),
+        ("openai_responses", b": keep-alive\n\n"),
+    ],
+)
+def test_signs_of_life_are_sent_while_a_call_is_held(client: str, ping: bytes) -> None:
+    told = told_by(slowly("Wait.", CALL, wait=4), HOLD, client=client, ping=5)
+    assert told.client.writes.count(ping) >= 2
+    assert dialect_named(client).check_stream(told.client.body) == []
+    assert calls_of(client, told.client.body) == [{"path": "a"}]
+
+
+@pytest.mark.rule("R82")
+def test_text_flows_as_it_comes() -> None:
+    told = told_by(slowly("one two three", CALL, wait=1), {**HOLD, "harvest": "auto"})
+    texts = [
+        time
+        for time, write in zip(told.client.times, told.client.writes, strict=True)
+        if b"text_delta" in write
+    ]
+    assert texts == sorted(set(texts))
+    assert len(texts) == 5
+
+
+@pytest.mark.parametrize("client", DIALECTS)
+def test_nothing_is_held_for_longer_than_allowed_even_if_nothing_comes(client: str) -> None:
+    written = spoken("openai_chat", events_of(CALL, cause="tool_calls", pieces=2))
+    half = next(number for number, piece in enumerate(written) if b'"arguments":"{' in piece)
+    pieces: list[Piece] = [*written[: half + 1], Wait(60), *written[half + 1 :]]
+    values = {**HOLD, "hold_seconds": 5.0}
+    told = told_by(pieces, values, client=client, ping=0)
+    assert calls_of(client, told.client.body) == [{"path": "a"}]
+    (let_go,) = [noted.intervention for noted in told.record.interventions]
+    assert (let_go.kind, let_go.ok, let_go.reason) == ("hold", False, "held for as long as allowed")
+    assert let_go.held < 7
+    if client not in ("gemini",):
+        assert any(5 < time < 8 for time in told.client.times)
+
+
+def test_text_that_may_be_a_call_goes_when_its_time_is_up() -> None:
+    begun, rest = '<tool_call>{"name": "Read",', " never mind"
+    pieces: list[Piece] = []
+    for piece in spoken("openai_chat", events_of("Well.", begun, rest)):
+        pieces += [piece, Wait(20)] if begun.encode()[:10] in piece else [piece]
+    told = told_by(pieces, {"harvest": "hermes", "hold_seconds": 5.0}, ping=0)
+    assert said("anthropic", told.client.body).text == f"Well.{begun}{rest}"
+    assert any(5 < time < 8 for time in told.client.times)
+
+
+@pytest.mark.rule("R81", "R84", "R127")
+@pytest.mark.parametrize("mode", ["hold", "auto"])
+@pytest.mark.parametrize("client", DIALECTS)
+def test_a_call_whose_upstream_dies_is_never_completed(client: str, mode: str) -> None:
+    written = spoken("openai_chat", events_of(BROKEN_CALL, cause="tool_calls", pieces=4))
+    for length in range(2, len(written) - 2):
+        told = told_by([*written[:length], Break()], {"tools": mode}, client=client)
+        assert told.record.ending == "truncated" if told.client.status == 200 else "failed"
+        if told.client.status != 200:
+            continue
+        assert dialect_named(client).check_stream(told.client.body) == []
+        assert b"rm -r" not in told.client.body
+
+
+@pytest.mark.rule("R81")
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+@pytest.mark.parametrize("mode", ["hold", "auto"])
+@pytest.mark.parametrize("arguments", ['{"path": "rm -r /ho', "{'path': 'a'}", '{"path"', "{"])
+def test_a_call_that_ran_into_the_limit_is_no_call_that_could_run(
+    arguments: str, mode: str, stream: bool
+) -> None:
+    events = events_of(("Read", arguments), cause="length")
+    heard = hear(
+        {"tools": mode}, script("openai_chat", events, stream=stream), client="openai_chat", stream=stream
+    )
+    ((_, shown),) = heard.essence.calls
+    assert shown is None
+
+
+@pytest.mark.rule("R81")
+@pytest.mark.parametrize("arguments", ['{"path": "rm -r /ho', "{'path': 'a'}"])
+def test_clients_that_take_objects_are_shown_a_call_that_ran_into_the_limit(arguments: str) -> None:
+    events = events_of(("Read", arguments), cause="length")
+    for client in ("anthropic", "gemini"):
+        heard = hear(
+            {"tools": "hold"}, script("openai_chat", events, stream=False), client=client, stream=False
+        )
+        for _, shown in heard.essence.calls:
+            assert isinstance(shown, dict)
+            assert "path" not in shown
+            assert shown
+
+
+def test_a_gateway_that_closes_completes_no_call() -> None:
+    async def scene() -> Told:
+        pieces: list[Piece] = [*spoken("openai_chat", events_of(BROKEN_CALL, pieces=3))[:4], Wait(1000)]
+        bench = Bench({"up": ScriptedUpstream(Script(pieces=pieces))}, [governed("up", "openai_chat", HOLD)])
+        client = RememberingClient()
+        exchange = bench.exchange(question("anthropic"), client)
+        task = asyncio.create_task(exchange.run())
+        await asyncio.sleep(5)
+        exchange.stop(CLOSING)
+        await task
+        return Told(client, exchange.record)
+
+    told = run(scene())
+    assert told.record.ending == "cancelled"
+    assert b"rm -r" not in told.client.body
+    assert dialect_named("anthropic").check_stream(told.client.body) == []
+
+
+@pytest.mark.rule("R84", "C15")
+@pytest.mark.parametrize("client", DIALECTS)
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+def test_by_choice_a_reply_with_arguments_beyond_repair_fails(client: str, stream: bool) -> None:
+    events = events_of("Well.", ("Read", "read it ]["), cause="tool_calls")
+    upstream = ScriptedUpstream(script("openai_chat", events, stream=stream))
+    values = {"tools": "hold", "on_unrepairable": "error"}
+    bench = Bench({"up": upstream}, [governed("up", "openai_chat", values)])
+    told = run(bench.tell(question(client, stream=stream)))
+    assert told.record.ending == "failed"
+    assert told.record.failure is not None
+    assert told.record.failure.http_status == 502
+    assert told.client.status == (200 if stream else dialect_named(client).error_status(told.record.failure))
+    assert "unrepairable" in [noted.intervention.kind for noted in told.record.interventions]
+
+
+@pytest.mark.rule("C15")
+def test_by_choice_arguments_beyond_repair_stay_as_they_are() -> None:
+    events = events_of(("Read", "read it ]["), cause="tool_calls")
+    heard = hear(
+        {"tools": "hold", "on_unrepairable": "raw"}, script("openai_chat", events), client="openai_chat"
+    )
+    chunks = [line for line in heard.told.client.body.split(b"\n\n") if b'"arguments"' in line]
+    texts = [
+        msgspec.json.decode(chunk.removeprefix(b"data: "))["choices"][0]["delta"]["tool_calls"][0]
+        for chunk in chunks
+    ]
+    assert "".join(text["function"].get("arguments", "") for text in texts) == "read it ]["
+    assert parsed("read it ][") is None
