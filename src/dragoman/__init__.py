@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from dragoman.hub.errors import DragomanError as DragomanError
     from dragoman.hub.loss import Loss as Loss
+    from dragoman.policy.settings import Governance as Governance
     from dragoman.providers.profile import Profile as Profile
     from dragoman.translate import StreamTranslator as StreamTranslator
     from dragoman.translate import Translation as Translation
@@ -22,6 +23,7 @@ __version__ = "0.1.0"
 #: Where each public name lives. They load when first asked for, so that `dragoman --help` need not wait.
 _HOMES = {
     "DragomanError": "dragoman.hub.errors",
+    "Governance": "dragoman.policy.settings",
     "Loss": "dragoman.hub.loss",
     "Profile": "dragoman.providers.profile",
     "StreamTranslator": "dragoman.translate",

@@ -1,10 +1,22 @@
 """Governance in the gateway: the same good calls for every client, from every upstream, streamed or whole."""
 
+from typing import get_args
+
+import msgspec
 import pytest
 
+from dragoman.config.model import TargetName
+from dragoman.exchange.record import Record
+from dragoman.exchange.tool_counts import COUNTED_AS, MAX_TARGETS, ToolCounts
 from dragoman.hub.events import StopCause
-from tests.exchange.governing import Block, events_of, hear, script
+from dragoman.hub.tally import Tally
+from dragoman.policy.choose import EXIT_NAME
+from dragoman.policy.records import Intervention, InterventionKind
+from tests.cases.essence import said
+from tests.exchange.clock import run
+from tests.exchange.governing import Block, events_of, governed, hear, question, script, spoken
 from tests.exchange.speech import DIALECTS
+from tests.exchange.twin import Bench, Piece, Script, ScriptedUpstream, Wait, provider
 
 MENDING: dict[str, object] = {"tools": "hold", "harvest": "hermes", "rename": True, "dedupe": True}
 TEXT_CALL = '<tool_call>\n{"name": "Read", "arguments": {"path": "a"}}\n</tool_call>'
@@ -48,3 +60,250 @@ def test_every_client_hears_the_same_good_calls(name: str, upstream: str, client
     assert heard.essence.text == text
     assert heard.essence.calls == tuple(("Read", each) for each in arguments)
     assert heard.told.record.ending == "finished"
+
+
+@pytest.mark.rule("R79", "R83", "R89", "C16")
+@pytest.mark.parametrize("client", DIALECTS)
+@pytest.mark.parametrize("upstream", DIALECTS)
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+def test_off_means_off(upstream: str, client: str, stream: bool) -> None:
+    """Not a byte of a bad reply changes, in either direction."""
+    events = events_of(f"I will look.\n{TEXT_CALL}", ("rEAD", '{"path":"a"}'), cause="tool_calls", pieces=3)
+    plain = ScriptedUpstream(script(upstream, events, stream=stream))
+    switched_off = ScriptedUpstream(script(upstream, events, stream=stream))
+    off = governed("up", upstream, {"repair": False, "on_denied": "model", "exit": False})
+    bodies = []
+    for scripted, known in ((plain, provider("up", upstream)), (switched_off, off)):
+        asked = question(client, stream=stream)
+        sent = asked.body
+        told = run(Bench({"up": scripted}, [known]).tell(asked))
+        bodies.append((scripted.calls[0].body, told.client.body, told.record.lane))
+        assert len(told.record.interventions) == 0
+        assert "x-dragoman-repairs" not in told.client.headers
+        if client == upstream:
+            assert scripted.calls[0].body == sent
+            (piece,) = {b"".join(each for each in scripted_pieces(scripted))}
+            assert told.client.body == piece
+            assert told.record.lane == "forward"
+    assert bodies[0] == bodies[1]
+
+
+def scripted_pieces(upstream: ScriptedUpstream) -> list[bytes]:
+    return [piece for piece in upstream.answers[0].script.pieces if isinstance(piece, bytes)]
+
+
+@pytest.mark.rule("R83", "R90")
+@pytest.mark.parametrize("client", DIALECTS)
+@pytest.mark.parametrize("upstream", DIALECTS)
+def test_a_good_reply_is_told_as_without_governance(upstream: str, client: str) -> None:
+    watching = {"harvest": "auto", "rename": True, "dedupe": True, "validate": True, "guard": ["secrets"]}
+    events = events_of("I will look.", ("Read", '{"path":"a"}'), cause="tool_calls", pieces=3)
+    pieces = spoken(upstream, events)
+    # Something must change, or the ungoverned reply would be forwarded unread.
+    bodies = [
+        run(
+            Bench(
+                {"up": ScriptedUpstream(Script(pieces=pieces))},
+                [governed("up", upstream, values)],
+                model="m2",
+            ).tell(question(client))
+        ).client.body
+        for values in ({}, watching)
+    ]
+    assert bodies[0] == bodies[1]
+
+
+@pytest.mark.rule("R18", "R89", "C6")
+@pytest.mark.parametrize("client", DIALECTS)
+@pytest.mark.parametrize("upstream", DIALECTS)
+def test_governing_replies_adds_nothing_to_requests(upstream: str, client: str) -> None:
+    plain = hear({}, script(upstream, events_of("Hi.")), client=client, upstream=upstream)
+    heard = hear(
+        {**MENDING, "validate": True, "guard": ["secrets"]},
+        script(upstream, events_of("Hi.")),
+        client=client,
+        upstream=upstream,
+    )
+    assert heard.calls[0].body == plain.calls[0].body
+
+
+@pytest.mark.rule("R85")
+def test_a_whole_reply_tells_in_its_head_what_was_done() -> None:
+    events = events_of(("rEAD", "{'path': 'a',}"), cause="tool_calls")
+    heard = hear(MENDING, script("openai_chat", events, stream=False), stream=False)
+    assert heard.told.client.headers["x-dragoman-repairs"] == (
+        "3: rename Read (case); hold Read; repair Read (commas, quotes)"
+    )
+
+
+@pytest.mark.rule("R85")
+def test_a_stream_tells_in_its_head_what_was_done_by_then() -> None:
+    events = events_of(("rEAD", "{'path': 'a',}"), cause="tool_calls", pieces=3)
+    heard = hear(MENDING, script("openai_chat", events))
+    assert heard.told.client.headers["x-dragoman-repairs"] == "1: rename Read (case)"
+    assert heard.kinds == ["rename", "hold", "repair"]
+
+
+@pytest.mark.rule("R85")
+def test_every_intervention_is_a_line_of_the_log() -> None:
+    pieces: list[Piece] = []
+    for piece in spoken("openai_chat", events_of(("Read", "{'path': 'a',}"), cause="tool_calls", pieces=4)):
+        pieces += [piece, Wait(0.5)]
+    heard = hear({"tools": "hold"}, Script(pieces=pieces), client="openai_responses")
+    _, repaired = heard.told.record.governance_lines()
+    assert repaired == {
+        "request": "req_1",
+        "client": "openai_responses",
+        "model": "m",
+        "stream": True,
+        "calls": 1,
+        "phase": "response",
+        "upstream": "openai_chat",
+        "target": "up/m",
+        "kind": "repair",
+        "tool": "Read",
+        "detail": "commas, quotes",
+        "ok": True,
+        "before": 14,
+        "after": 13,
+        "held_ms": 2000,
+    }
+    assert heard.told.record.line()["interventions"] == 2
+
+
+@pytest.mark.rule("R84", "R85")
+def test_what_went_wrong_says_why() -> None:
+    events = events_of(("Read", "read it ]["), ("Nope", "{}"), cause="tool_calls")
+    heard = hear(MENDING, script("openai_chat", events))
+    lines = {str(line["kind"]): line for line in heard.told.record.governance_lines()}
+    assert (lines["unrepairable"]["ok"], lines["unrepairable"]["reason"]) == (False, "parse_failed")
+    assert lines["undeclared"]["reason"] == "no such tool was declared"
+    assert heard.essence.calls[1] == ("Nope", {})
+
+
+def test_what_is_kept_of_a_reply_with_very_many_calls_is_bounded() -> None:
+    events = events_of(*[("rEAD", "{}")] * 300, cause="tool_calls")
+    heard = hear({"rename": True}, script("openai_chat", events, stream=False), stream=False)
+    record = heard.told.record
+    assert len(record.interventions) == 300
+    assert len(list(record.interventions)) == 200
+    assert len(heard.told.client.headers["x-dragoman-repairs"]) <= 900
+
+
+def test_counts_tell_which_model_misbehaves() -> None:
+    bad = events_of(("rEAD", "{'path': 'a'}"), TEXT_CALL, cause="tool_calls")
+    upstream = ScriptedUpstream(script("openai_chat", bad), script("openai_chat", events_of(TEXT_CALL)))
+    bench = Bench({"up": upstream}, [governed("up", "openai_chat", MENDING)])
+
+    async def scene() -> None:
+        for _ in range(2):
+            await bench.tell(question("anthropic"))
+
+    run(scene())
+    assert bench.gateway.tool_counts.snapshot() == {
+        "up/m": {"replies": 2, "calls": 2, "renamed": 1, "held": 2, "repaired": 1, "harvested": 1}
+    }
+
+
+def test_models_beyond_a_number_are_counted_together() -> None:
+    counts = ToolCounts()
+    for number in range(MAX_TARGETS + 10):
+        record = Record(question("anthropic"))
+        record.target = TargetName("up", f"m{number}")
+        record.tally = Tally()
+        record.interventions.reporter(record.target, "openai_chat")(Intervention(kind="rename", tool="a"))
+        counts.add(record)
+    assert len(counts.snapshot()) == MAX_TARGETS + 1
+    assert counts.snapshot()["(others)"] == {"replies": 10, "renamed": 10}
+
+
+def test_every_kind_of_intervention_is_counted_as_something() -> None:
+    assert set(COUNTED_AS) == set(get_args(InterventionKind))
+
+
+def test_several_answers_cannot_be_governed() -> None:
+    asked = question("openai_chat", more={"n": 2})
+    upstream = ScriptedUpstream(script("openai_chat", events_of("Hi.")))
+    told = run(Bench({"up": upstream}, [governed("up", "openai_chat", {"guard": ["secrets"]})]).tell(asked))
+    assert told.client.status == 400
+    assert upstream.calls == []
+
+
+@pytest.mark.rule("R17")
+@pytest.mark.parametrize("client", DIALECTS)
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+def test_a_model_that_must_call_can_still_answer(client: str, stream: bool) -> None:
+    events = events_of((EXIT_NAME, '{"answer": "All done."}'), cause="tool_calls", pieces=3)
+    heard = hear(
+        {"choice": "required"}, script("openai_chat", events, stream=stream), client=client, stream=stream
+    )
+    sent = msgspec.json.decode(heard.calls[0].body)
+    assert sent["tool_choice"] == "required"
+    assert [tool["function"]["name"] for tool in sent["tools"]] == ["Read", EXIT_NAME]
+    assert heard.essence.text == "All done."
+    assert heard.essence.calls == ()
+    assert EXIT_NAME.encode() not in heard.told.client.body
+    assert heard.kinds == ["choice", "exit"]
+    assert [line["phase"] for line in heard.told.record.governance_lines()] == ["request", "response"]
+
+
+@pytest.mark.rule("R17")
+def test_an_explicit_choice_is_never_overridden() -> None:
+    asked = question("openai_chat", more={"tool_choice": "none"})
+    sent = asked.body
+    heard = hear(
+        {"choice": "required"}, script("openai_chat", events_of("Hi.")), client="openai_chat", asked=asked
+    )
+    assert heard.calls[0].body == sent
+
+
+@pytest.mark.rule("H36")
+@pytest.mark.parametrize("client", DIALECTS)
+@pytest.mark.parametrize("upstream", DIALECTS)
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+def test_a_model_without_function_calling_can_call(client: str, upstream: str, stream: bool) -> None:
+    events = events_of(f"I will look.\n{TEXT_CALL}", pieces=4)
+    heard = hear(
+        {"contract": True},
+        script(upstream, events, stream=stream),
+        client=client,
+        upstream=upstream,
+        stream=stream,
+    )
+    sent = heard.calls[0].body
+    assert b'"tools"' not in sent
+    assert b"# Tools" in sent
+    assert heard.essence.text == "I will look."
+    assert heard.essence.calls == (("Read", {"path": "a"}),)
+
+
+@pytest.mark.rule("H22", "H36")
+def test_a_free_text_tool_works_in_words_too() -> None:
+    tool = {"type": "custom", "name": "apply_patch", "description": "Patches."}
+    asked = question("openai_responses", tools=(), more={"tools": [tool]})
+    text = '<tool_call>\n{"name": "apply_patch", "arguments": {"input": "*** Begin"}}\n</tool_call>'
+    for upstream in ("openai_chat", "openai_responses"):
+        asked.body = asked.body or question("openai_responses", tools=(), more={"tools": [tool]}).body
+        heard = hear(
+            {"contract": True},
+            script(upstream, events_of(text)),
+            client="openai_responses",
+            upstream=upstream,
+            asked=asked,
+        )
+        assert heard.essence.calls == (("apply_patch", {"input": "*** Begin"}),)
+        assert b"custom_tool_call" in heard.told.client.body
+
+
+@pytest.mark.rule("H36", "C20")
+@pytest.mark.parametrize(("family", "calls"), [("qwen3_coder", 1), (None, 0)])
+def test_the_family_that_is_known_of_a_model_can_be_harvested(family: str | None, calls: int) -> None:
+    # Of an unknown family nobody believes a call that lacks its wrapper.
+    text = "<function=Read>\n<parameter=path>\na\n</parameter>\n</function>\n</tool_call>"
+    facts = {"call_family": family} if family else {}
+    known = msgspec.structs.replace(
+        governed("up", "openai_chat", {"harvest": "model"}), models={"m": facts} if facts else {}
+    )
+    upstream = ScriptedUpstream(script("openai_chat", events_of(text)))
+    told = run(Bench({"up": upstream}, [known]).tell(question("anthropic")))
+    assert len(said("anthropic", told.client.body).calls) == calls

@@ -16,7 +16,7 @@ from tests.exchange.twin import Bench, Break, Piece, RememberingClient, Script, 
 
 HOLD: dict[str, object] = {"tools": "hold"}
 CALL = ("Read", '{"path": "a"}')
-BROKEN_CALL = ("Read", "{'path': 'rm -r /home/me', 'more': 1}")
+BROKEN_CALL = ("Read", "{'path': 'rm -r /srv/data', 'more': 1}")
 
 
 def slowly(*blocks: tuple[str, str] | str, wait: float, cause: StopCause = "tool_calls") -> list[Piece]:
@@ -124,7 +124,7 @@ def test_a_call_whose_upstream_dies_is_never_completed(client: str, mode: str) -
 @pytest.mark.rule("R81")
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 @pytest.mark.parametrize("mode", ["hold", "auto"])
-@pytest.mark.parametrize("arguments", ['{"path": "rm -r /ho', "{'path': 'a'}", '{"path"', "{"])
+@pytest.mark.parametrize("arguments", ['{"path": "rm -r /sr', "{'path': 'a'}", '{"path"', "{"])
 def test_a_call_that_ran_into_the_limit_is_no_call_that_could_run(
     arguments: str, mode: str, stream: bool
 ) -> None:
@@ -137,7 +137,7 @@ def test_a_call_that_ran_into_the_limit_is_no_call_that_could_run(
 
 
 @pytest.mark.rule("R81")
-@pytest.mark.parametrize("arguments", ['{"path": "rm -r /ho', "{'path': 'a'}"])
+@pytest.mark.parametrize("arguments", ['{"path": "rm -r /sr', "{'path': 'a'}"])
 def test_clients_that_take_objects_are_shown_a_call_that_ran_into_the_limit(arguments: str) -> None:
     events = events_of(("Read", arguments), cause="length")
     for client in ("anthropic", "gemini"):

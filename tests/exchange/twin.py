@@ -53,7 +53,7 @@ def broken() -> UpstreamFailed:
 
 class ScriptedAnswer:
     def __init__(self, script: Script) -> None:
-        self._script = script
+        self.script = script
         self._closing = asyncio.Event()
         self.status = script.status
         self.headers = script.headers
@@ -65,7 +65,7 @@ class ScriptedAnswer:
         return self._iterator
 
     async def _run(self) -> AsyncIterator[bytes]:
-        for piece in self._script.pieces:
+        for piece in self.script.pieces:
             if self._closing.is_set():
                 raise broken()
             match piece:

@@ -56,9 +56,12 @@ def test_every_field_has_a_key_and_every_key_a_field() -> None:
         ({"raw_key": ""}, "routes.a.raw_key: expected a text, got ''"),
         (
             {"harvest": ["kimi"]},
-            'routes.a.harvest: expected "off", "auto" or the name of a family, got an ar',
+            'routes.a.harvest: expected "off", "auto", "model" or the name of a family, got an ar',
         ),
-        ({"harvest": "hermess"}, 'routes.a.harvest: expected "off", "auto" or the name of a family, got \'h'),
+        (
+            {"harvest": "hermess"},
+            'routes.a.harvest: expected "off", "auto", "model" or the name of a family, got \'h',
+        ),
         ({"hold_bytes": 10}, "routes.a.hold_bytes: expected an integer from 1024 on, got 10"),
         ({"hold_seconds": float("nan")}, "routes.a.hold_seconds: expected a number from 0 on, got nan"),
         ({"hold_seconds": True}, "routes.a.hold_seconds: expected a number from 0 on, got True"),

@@ -21,6 +21,8 @@ OnDenied = Literal["model", "client"]
 ChoicePolicy = Literal["", "auto", "required"]
 
 OFF = "off"
+#: The family that is known of the model, and what is safe to believe of any where none is.
+OF_MODEL = "model"
 #: The family whose format the text contract teaches.
 CONTRACT_FAMILY = "hermes"
 
@@ -53,6 +55,12 @@ class Governance(msgspec.Struct, frozen=True, kw_only=True):
         """What to harvest: a contract is useless if nobody reads the answers."""
         return CONTRACT_FAMILY if self.contract and self.harvest == OFF else self.harvest
 
+    def known(self, family: str) -> "Governance":
+        """The same for a model of which this family is known, if any is."""
+        if self.harvest != OF_MODEL:
+            return self
+        return msgspec.structs.replace(self, harvest=family if family in families() else AUTO)
+
     @property
     def is_off(self) -> bool:
         """Whether replies pass as they are and requests go as they came."""
@@ -78,7 +86,7 @@ def _one_of(*choices: str, about: str) -> Key:
 
 
 def _harvests() -> tuple[str, ...]:
-    return (OFF, AUTO, *families())
+    return (OFF, AUTO, OF_MODEL, *families())
 
 
 _FLAG = ("true or false", lambda value: type(value) is bool)
@@ -101,9 +109,9 @@ KEYS: dict[str, Key] = {
     ),
     "raw_key": Key(*_TEXT, "The member that shows arguments beyond repair."),
     "harvest": Key(
-        '"off", "auto" or the name of a family',
-        lambda value: isinstance(value, str) and (value in (OFF, AUTO) or value in families()),
-        "Calls that a model writes as text: `off`, `auto` (unmistakable ones), or a family's name.",
+        '"off", "auto", "model" or the name of a family',
+        lambda value: isinstance(value, str) and (value in (OFF, AUTO, OF_MODEL) or value in families()),
+        "Calls written as text: `auto` (unmistakable ones), `model` (by its `call_family`), or a family.",
         _harvests,
     ),
     "choice": _one_of(

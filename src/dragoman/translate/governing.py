@@ -80,6 +80,7 @@ def govern(
 
     Replies of several answers cannot be governed, so they cannot be asked for.
     """
+    governance = governance.known(profile.call_family or "")
     facts = {"candidates": False, **(_IN_WORDS if governance.contract else {})}
     profile = msgspec.structs.replace(profile, **facts)
     target = target_of(profile, request.dialect)
