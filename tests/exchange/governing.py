@@ -78,6 +78,8 @@ def question(
     asked = ask(dialect, stream=stream, model="m")
     if dialect != "gemini":
         body |= {"model": "m", "stream": stream}
+    if dialect == "openai_chat" and stream:
+        body |= {"stream_options": {"include_usage": True}}
     asked.body = msgspec.json.encode(body)
     return asked
 

@@ -188,10 +188,15 @@ class Journey:
             is_said = self.ask.dialect != "gemini"
             body = renamed(self.body, fitted.model) if is_said else self.body
             return self._asking(body, facts), "rename"
-        written = encode(dialect_named(facts.dialect).write_request(fitted, facts, losses))
+        written = self.written(fitted, facts, losses)
         if strict:
             losses.refuse_if_any()
-        return self._asking(written, facts) if facts.dialect == self.ask.dialect else written, "write"
+        return written, "write"
+
+    def written(self, fitted: Request, facts: Target, losses: Losses) -> bytes:
+        """A request in the words of its target."""
+        body = encode(dialect_named(facts.dialect).write_request(fitted, facts, losses))
+        return self._asking(body, facts) if facts.dialect == self.ask.dialect else body
 
     def _asking(self, body: bytes, facts: Target | None = None) -> bytes:
         """A request of the client's own dialect, which also asks for what we want to know."""
@@ -282,8 +287,7 @@ class Leg:
         """The call that asks what is to be asked while it waits."""
         body = self._body
         if self._governor is not None:
-            request, facts = self._governor.next_request(), self._governor.facts
-            body = encode(dialect_named(facts.dialect).write_request(request, facts, Losses()))
+            body = self._journey.written(self._governor.next_request(), self._governor.facts, Losses())
         return self._call(body, key)
 
     def call(self, key: int) -> Call:
