@@ -5,7 +5,7 @@ it is told to the client, and returned.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 from dragoman.dialects.registry import dialect_named
 from dragoman.exchange.allowances import passed_on, with_seconds
@@ -56,19 +56,15 @@ class Attempt:
 
     async def run(self, key: int) -> Failure | None:
         """Raises `UpstreamFailed` if nothing was said; returns why the reply ended badly, if it did."""
-        failure = await self._ask(self._leg.call(key))
+        failure = await self._ask(self._leg.call, key)
         while self._leg.waits:
             failure = await self._ask_again(key)
         return failure
 
     async def _ask_again(self, key: int) -> Failure | None:
         """The same reply goes on with the answer to another question."""
-        call = self._leg.next_call(key)
-        reply = self._flow or self._whole_reply
-        if reply is not None:
-            reply.go_on()
         try:
-            return await self._ask(call)
+            return await self._ask(self._next_call, key)
         except UpstreamFailed as error:
             if self._flow is None or not self._delivery.spoke:
                 raise
@@ -77,10 +73,17 @@ class Attempt:
             await self._delivery.finish(self._hidden(out), failed=True)
             return failure
 
-    async def _ask(self, call: Call) -> Failure | None:
-        """One question and its answer."""
+    def _next_call(self, key: int) -> Call:
+        call = self._leg.next_call(key)
+        reply = self._flow or self._whole_reply
+        if reply is not None:
+            reply.go_on()
+        return call
+
+    async def _ask(self, call: Callable[[int], Call], key: int) -> Failure | None:
+        """One question and its answer. What was asked is let go as soon as it is sent."""
         provider = self._leg.provider
-        answer = await self._contact.upstream.send(call)
+        answer = await self._contact.upstream.send(call(key))
         self._pulse.listen(provider.timeouts, answer.close, self._loop.time())
         try:
             self._note_head(answer)
