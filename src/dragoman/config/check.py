@@ -13,7 +13,7 @@ from dragoman.hub.spelling import near
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _AT_LINE = re.compile(r"(.*) \(at (line \d+), column \d+\)")
 #: Values under these keys may be secrets, so no message repeats them.
-_PRIVATE = frozenset({"api_key", "keys", "headers", "proxy", "base_url"})
+_PRIVATE = frozenset({"api_key", "keys", "metrics_key", "headers", "proxy", "base_url"})
 
 
 class Source:

@@ -19,7 +19,7 @@ from dragoman.config.kinds import (
     number,
     one_of,
 )
-from dragoman.config.model import Config, Provider, Responses, Route, Server, Sessions, Timeouts
+from dragoman.config.model import Config, Provider, Responses, Route, Server, Sessions, Telemetry, Timeouts
 from dragoman.policy.settings import Governance
 
 DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini", "embedded", "claude_code")
@@ -27,6 +27,7 @@ DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini", "embedded"
 ROOT = {
     "server": Key(TABLE, "The gateway itself."),
     "responses": Key(TABLE, "What is kept for clients of the Responses API."),
+    "telemetry": Key(TABLE, "What others may know of the gateway's work."),
     "providers": Key(TABLE, "Who can be called, by a name of your choice."),
     "routes": Key(TABLES, "From the models that clients ask for to targets."),
     "default": Key(TEXT_OR_TEXTS, "Where models go that no route takes; without it they are refused."),
@@ -51,6 +52,14 @@ RESPONSES = {
     "max_count": Key(integer(1), "How many responses are kept at most; the oldest give way."),
     "max_mb": Key(integer(1), "How many megabytes they may take together."),
     "max_days": Key(number(0), "How many days a response is kept."),
+}
+TELEMETRY = {
+    "metrics": Key(
+        one_of("key", "open", "off"),
+        "Who may read `/metrics`: whoever shows `metrics_key` or the admin token, all, or none.",
+    ),
+    "metrics_key": Key(TEXT, "The key of whoever collects metrics: a literal or `env:NAME`."),
+    "traces": Key(TEXT, "Where to send traces: the address of an OpenTelemetry collector that takes HTTP."),
 }
 PROVIDER = {
     "preset": Key(TEXT, "A known provider whose dialect, address and facts to start from."),
@@ -116,6 +125,7 @@ def tables() -> tuple[Table, ...]:
         Table("", ROOT, Config),
         Table("[server]", SERVER, Server),
         Table("[responses]", RESPONSES, Responses),
+        Table("[telemetry]", TELEMETRY, Telemetry),
         Table("[providers.NAME]", PROVIDER, Provider),
         Table("[providers.NAME.timeouts]", TIMEOUTS, Timeouts),
         Table("[providers.NAME.sessions]", SESSIONS, Sessions),

@@ -12,7 +12,17 @@ import msgspec
 
 from dragoman.config.check import Place, Source
 from dragoman.config.governed import governance_changes, governance_of, model_governance
-from dragoman.config.keys import DIALECTS, PROVIDER, RESPONSES, ROOT, ROUTE, SERVER, SESSIONS, TIMEOUTS
+from dragoman.config.keys import (
+    DIALECTS,
+    PROVIDER,
+    RESPONSES,
+    ROOT,
+    ROUTE,
+    SERVER,
+    SESSIONS,
+    TELEMETRY,
+    TIMEOUTS,
+)
 from dragoman.config.kinds import listed
 from dragoman.config.layers import layers_below, stated_models
 from dragoman.config.learned import learned_file, read_learned
@@ -26,6 +36,7 @@ from dragoman.config.model import (
     Server,
     Sessions,
     TargetName,
+    Telemetry,
     Timeouts,
 )
 from dragoman.config.secrets import Environment, secret, secrets, usual_secret
@@ -104,6 +115,7 @@ def load(
     return Config(
         server=_server(root.table("server"), environment),
         responses=_responses(root.table("responses")),
+        telemetry=_telemetry(root.table("telemetry"), environment),
         providers=providers,
         routes=_routes(root, providers),
         default=_targets(root, "default", providers),
@@ -129,6 +141,19 @@ def _server(place: Place, environment: Environment) -> Server:
 def _responses(place: Place) -> Responses:
     place.check(RESPONSES)
     return msgspec.convert(place.values, Responses)
+
+
+def _telemetry(place: Place, environment: Environment) -> Telemetry:
+    place.check(TELEMETRY)
+    traces = place.text("traces")
+    if traces:
+        _check_address(place, "traces", traces)
+    keys = secrets(place, "metrics_key", environment)
+    return Telemetry(
+        metrics=place.text("metrics") or Telemetry().metrics,
+        metrics_key=keys[0] if keys else None,
+        traces=traces,
+    )
 
 
 def _provider(name: str, place: Place, environment: Environment, learned: Models) -> Provider:

@@ -207,9 +207,19 @@ class Responses(msgspec.Struct, frozen=True, kw_only=True):
     max_days: float = 30.0
 
 
+class Telemetry(msgspec.Struct, frozen=True, kw_only=True):
+    """What others may know of the gateway's work."""
+
+    metrics: str = "key"
+    metrics_key: Secret | None = None
+    #: The address of a collector; empty is none.
+    traces: str = ""
+
+
 class Config(msgspec.Struct, frozen=True, kw_only=True):
     server: Server = Server()
     responses: Responses = Responses()
+    telemetry: Telemetry = Telemetry()
     providers: dict[str, Provider] = {}
     routes: tuple[Route, ...] = ()
     #: Where a model goes that no route takes; empty refuses it.

@@ -19,7 +19,7 @@ from dragoman.exchange.delivery import PINGS, Delivery
 from dragoman.exchange.gateway import Gateway
 from dragoman.exchange.journey import Journey, Leg
 from dragoman.exchange.pulse import Pulse
-from dragoman.exchange.record import Record
+from dragoman.exchange.record import Record, Tried
 from dragoman.hub.errors import ClientProtocolError, DragomanError, Failure, UpstreamFailed
 from dragoman.routing.choose import Choice, choose
 from dragoman.routing.retry import STEP_OF_KIND, plan
@@ -72,6 +72,8 @@ class Exchange:
             self.record.seconds = self._loop.time() - self._pulse.started
             self._gateway.tool_counts.add(self.record)
             self._bill.close(self.record, self._pulse.heard)
+            for tell in self._gateway.witnesses:
+                tell(self.record)
 
     def abandon(self) -> None:
         """The client is gone: stop, wherever it is, and tell nobody."""
@@ -153,12 +155,12 @@ class Exchange:
         record.losses, record.reply_losses = leg.losses, leg.reply_losses
         for tries in count(1):
             record.tries += 1
+            began = self._loop.time()
             self._attempt = Attempt(gateway, contact, leg, self._delivery, self._pulse, record)
             try:
                 failure = await self._attempt.run(key)
             except UpstreamFailed as error:
-                now = self._loop.time()
-                gateway.health.failed(leg.target, key, error.failure, now)
+                now = self._judged(leg.target, key, began, error.failure)
                 step = plan(
                     error.failure,
                     tries=tries,
@@ -170,12 +172,18 @@ class Exchange:
                     return error
                 await asyncio.sleep(step.wait)
                 continue
-            if failure is None:
-                gateway.health.worked(leg.target, key)
-            else:
-                gateway.health.failed(leg.target, key, failure, self._loop.time())
+            self._judged(leg.target, key, began, failure)
             return None
         return None
+
+    def _judged(self, target: TargetName, key: int, began: float, failure: Failure | None) -> float:
+        """Note what a try, which has ended now, says about its target."""
+        health, since, now = self._gateway.health, self._pulse.started, self._loop.time()
+        if failure is None:
+            health.worked(target, key)
+        cools = failure is not None and health.failed(target, key, failure, now)
+        self.record.attempts.append(Tried(target, began - since, now - since, failure, cools))
+        return now
 
     async def _refuse(self, failure: Failure) -> None:
         """No target could answer: a true status if nothing was sent, otherwise the dialect's own error."""

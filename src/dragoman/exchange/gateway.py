@@ -15,6 +15,7 @@ from dragoman.config.model import Config, Provider
 from dragoman.exchange.keyring import Keyring
 from dragoman.exchange.meter import Meter
 from dragoman.exchange.pulse import Heart
+from dragoman.exchange.record import Record
 from dragoman.exchange.tool_counts import ToolCounts
 from dragoman.exchange.view import View
 from dragoman.routing.health import Health
@@ -53,6 +54,8 @@ class Gateway:
         self.heart = Heart()
         #: What governance did to each target's tool calls.
         self.tool_counts = ToolCounts()
+        #: Who is told of every exchange that has ended.
+        self.witnesses: list[Callable[[Record], None]] = []
         #: Views of earlier configurations that exchanges still hold on to.
         self._earlier: set[View] = set()
         self._closing: set[asyncio.Task[None]] = set()

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from dragoman.config.model import TargetName
 from dragoman.exchange.ask import Ask
@@ -22,6 +23,18 @@ SESSION_HEADER = "x-session-id"
 _UNPRINTABLE = re.compile(r"[^ -~]")
 
 
+class Tried(NamedTuple):
+    """One try of one target. Seconds are since the exchange began."""
+
+    target: TargetName
+    began: float
+    ended: float
+    #: Why it was not, or not well, answered.
+    failure: Failure | None
+    #: Whether the target cools down because of it.
+    cools: bool
+
+
 class Record:
     """Filled in as the exchange goes on."""
 
@@ -38,6 +51,8 @@ class Record:
         self.has_alternatives = False
         self.lane = ""
         self.tries = 0
+        #: The tries that came to an end.
+        self.attempts: list[Tried] = []
         self.losses: Sequence[Loss] = ()
         self.reply_losses = Losses()
         #: What governance did.

@@ -28,10 +28,10 @@ class Health:
     def __init__(self) -> None:
         self._cooldowns: dict[tuple[TargetName, int], Cooldown] = {}
 
-    def failed(self, target: TargetName, key: int, failure: Failure, now: float) -> None:
-        """Remember a failure, if it says something about the target."""
+    def failed(self, target: TargetName, key: int, failure: Failure, now: float) -> bool:
+        """Remember a failure, if it says something about the target; whether it does."""
         if failure.kind not in COOLS:
-            return
+            return False
         earlier = self._cooldowns.pop((target, key), None)
         failures = earlier.failures + 1 if earlier else 1
         # The exponent is bounded too: a target may fail for months.
@@ -42,6 +42,7 @@ class Health:
         self._cooldowns[(target, key)] = Cooldown(
             now + wait, failures, f"{failure.kind} {failure.http_status}"
         )
+        return True
 
     def worked(self, target: TargetName, key: int) -> None:
         self._cooldowns.pop((target, key), None)

@@ -19,7 +19,7 @@ from dragoman.exchange.record import REQUEST_ID_HEADER
 from dragoman.hub.errors import DragomanError, Failure, FailureKind, RequestTooLarge
 from dragoman.limits.caller import Caller
 from dragoman.responses.service import ResponsesService
-from dragoman.server import admin, stateful
+from dragoman.server import admin, metrics, stateful
 from dragoman.server.body import ClientGone, Receive, decompressed, receive_body
 from dragoman.server.client import AsgiClient, Scope, Send
 from dragoman.server.counting import count_answer
@@ -28,6 +28,7 @@ from dragoman.server.models import dialect_of_client, models_body
 from dragoman.server.paths import Endpoint, dialect_of, find
 from dragoman.server.reload import Reloads
 from dragoman.telemetry.log import log_exchange, log_refusal
+from dragoman.telemetry.metrics import Metrics
 
 MEGABYTE = 1024 * 1024
 #: Inflating more than this would keep everyone else waiting, so it is done beside the loop.
@@ -75,6 +76,8 @@ class App:
         admin_token: Secret | None = None,
     ) -> None:
         self.gateway = gateway
+        self.metrics = Metrics(gateway)
+        gateway.witnesses += (log_exchange, self.metrics.finished)
         self.reloads = Reloads(gateway, read)
         self.admin_token = admin_token
         self.started_at = gateway.clock()
@@ -136,6 +139,8 @@ class App:
             return await arrival.client.json(200, self._health())
         if endpoint.name == "admin":
             return await admin.answer(self, arrival)
+        if endpoint.name == "metrics":
+            return await metrics.answer(self, arrival)
         caller = check_key(arrival.headers, arrival.query, server, keyring)
         if endpoint.name in ("models", "model"):
             body = models_body(self.gateway.config, endpoint, arrival.headers, caller)
@@ -164,6 +169,7 @@ class App:
             # What else comes over this connection would not be HTTP.
             headers["connection"] = "close"
         status = await arrival.client.failure(arrival.dialect, failure, headers)
+        self.metrics.refused(failure)
         log_refusal(arrival.request_id, arrival.method, arrival.path, status, failure)
 
     async def _ask(self, arrival: Arrival, endpoint: Endpoint, caller: Caller) -> Ask:
@@ -205,7 +211,6 @@ class App:
             self.open.discard(exchange)
             if not self.open:
                 self._idle.set()
-            log_exchange(exchange.record)
 
 
 def _headers(raw: list[tuple[bytes, bytes]]) -> dict[str, str]:

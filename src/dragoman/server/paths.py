@@ -42,6 +42,7 @@ _TABLE: tuple[tuple[re.Pattern[str], str, str, tuple[str, ...]], ...] = tuple(
         (rf"{_GEMINI}/models", "models", "gemini", _READ),
         (rf"{_GEMINI}/models/(?P<model>.+)", "model", "gemini", _READ),
         (r"/admin(?:/.*)?", "admin", "openai_chat", _ANY),
+        (r"/metrics", "metrics", "openai_chat", _READ),
         # Claude Code looks whether somebody is there, under one of these.
         (r"/(?:health|api/hello)?", "health", "openai_chat", _READ),
     )

@@ -7,9 +7,11 @@ whoever asks.
 import asyncio
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 import msgspec
 
+from dragoman.config.learned import learned_file
 from dragoman.config.model import Config
 from dragoman.exchange.gateway import Gateway
 from dragoman.hub.errors import ConfigError
@@ -22,8 +24,8 @@ WATCHED_EVERY = 1.0
 #: Settings that only a new start can change, because something was built upon them.
 FIXED = ("host", "port", "state")
 
-#: Enough of a file to notice that it is another one.
-Print = tuple[int, int, int]
+#: Enough of each file to notice that it is another one.
+Print = tuple[tuple[int, int, int], ...]
 
 
 class Reloads:
@@ -106,7 +108,7 @@ class Reloads:
         while True:
             await asyncio.sleep(WATCHED_EVERY)
             seen = _print_of(path)
-            if seen == known or seen is None:
+            if seen == known or not seen:
                 changed = known
             elif seen != changed:
                 changed = seen
@@ -115,12 +117,14 @@ class Reloads:
                 await self._quietly("the file changed")
 
 
-def _print_of(path: str) -> Print | None:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+def _print_of(path: str) -> Print:
+    """Of the file and of what was learned beside it; nothing while the file is missing."""
+    prints = []
+    with suppress(OSError):
+        for each in (path, learned_file(path)):
+            found = os.stat(each)
+            prints.append((found.st_mtime_ns, found.st_size, found.st_ino))
+    return tuple(prints)
 
 
 def _changes(old: Config, new: Config) -> Iterator[tuple[str, object]]:

@@ -1,0 +1,293 @@
+"""`/metrics` over HTTP: who may read it, what is looked up for it; every metric moves and is explained."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from dragoman import __version__
+from dragoman.config.model import Config, Provider, Secret, Server, TargetName, Telemetry
+from dragoman.exchange.gateway import Gateway
+from dragoman.exchange.record import Record
+from dragoman.hub.errors import ConfigError
+from dragoman.policy.records import Intervention
+from dragoman.server.app import App
+from dragoman.server.metrics import LOOKS, page
+from dragoman.telemetry.instruments import About
+from dragoman.telemetry.metrics import Metrics
+from tests.exchange.speech import CHAT_STREAM
+from tests.exchange.twin import Script, ScriptedUpstream, ask
+from tests.server.running import ADMIN_TOKEN, OPERATOR, Running, config_for, running
+from tests.telemetry.scrape import Scrape
+from tests.upstream.byte_server import LAST_CHUNK, Action, ByteServer, Pause, chunk, reply, run, stream_head
+
+DOCUMENTATION = (Path(__file__).resolve().parents[2] / "docs" / "metrics.md").read_text("utf-8")
+HELLO: dict[str, object] = {"model": "any", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}
+STREAM: list[Action] = [stream_head(), *(chunk(piece) for piece in CHAT_STREAM), LAST_CHUNK]
+BUSY = reply(b'{"error": {"message": "busy"}}', "503 Service Unavailable")
+
+
+def everything() -> list[About]:
+    counted = [instrument.about for instrument in Metrics(Gateway(Config())).instruments]
+    return [*counted, *(look.about for look in LOOKS)]
+
+
+NAMES = [about.name for about in everything()]
+
+
+async def scrape(gateway: Running) -> Scrape:
+    got = await gateway.ask("GET", "/metrics", headers=OPERATOR)
+    assert got.status == 200
+    assert got.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    return Scrape(got.body.decode())
+
+
+@pytest.mark.parametrize(
+    ("telemetry", "headers", "status"),
+    [
+        (Telemetry(), {}, 401),
+        (Telemetry(), {"authorization": "Bearer wrong"}, 401),
+        (Telemetry(), {"x-api-key": "client-key"}, 401),
+        (Telemetry(), OPERATOR, 200),
+        (Telemetry(metrics_key=Secret("scraper-key")), {"authorization": "Bearer scraper-key"}, 200),
+        (Telemetry(metrics_key=Secret("scraper-key")), OPERATOR, 200),
+        (Telemetry(metrics_key=Secret("scraper-key")), {"authorization": "Bearer scraper"}, 401),
+        (Telemetry(metrics="open"), {}, 200),
+        (Telemetry(metrics="open"), {"origin": "https://evil.example"}, 403),
+        (Telemetry(metrics="off"), OPERATOR, 404),
+    ],
+)
+def test_metrics_are_for_those_who_may_read_them(
+    telemetry: Telemetry, headers: dict[str, str], status: int
+) -> None:
+    async def scenario() -> None:
+        config = config_for(server=Server(port=0, keys=(Secret("client-key"),)))
+        async with running(msgspec.structs.replace(config, telemetry=telemetry)) as gateway:
+            got = await gateway.ask("GET", "/metrics", headers=headers)
+            assert got.status == status
+            assert ADMIN_TOKEN.encode() not in got.body
+
+    run(scenario)
+
+
+def test_the_key_of_a_scraper_opens_nothing_else() -> None:
+    async def scenario() -> None:
+        config = config_for(server=Server(port=0, keys=(Secret("client-key"),)))
+        telemetry = Telemetry(metrics_key=Secret("scraper-key"))
+        async with running(msgspec.structs.replace(config, telemetry=telemetry)) as gateway:
+            key = {"authorization": "Bearer scraper-key"}
+            assert (await gateway.ask("GET", "/admin/status", headers=key)).status == 401
+            assert (await gateway.ask("POST", "/v1/messages", HELLO, key)).status == 401
+
+    run(scenario)
+
+
+def test_metrics_are_read_and_not_written() -> None:
+    async def scenario() -> None:
+        async with running(config_for()) as gateway:
+            assert (await gateway.ask("POST", "/metrics", headers=OPERATOR)).status == 405
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("about", everything(), ids=lambda about: about.name)
+def test_every_metric_is_explained_in_the_documentation(about: About) -> None:
+    labels = ", ".join(f"`{label}`" for label in about.labels)
+    assert f"| `{about.name}` | {about.kind} | {labels} | {about.meaning} |" in DOCUMENTATION.splitlines()
+
+
+def test_the_documentation_explains_no_metric_that_does_not_exist() -> None:
+    rows = [line.split("`")[1] for line in DOCUMENTATION.splitlines() if line.startswith("| `")]
+    assert sorted(rows) == sorted(NAMES)
+    assert len(set(NAMES)) == len(NAMES)
+
+
+class Keeper(ScriptedUpstream):
+    """An upstream that keeps sessions."""
+
+    def __init__(self) -> None:
+        super().__init__(Script(pieces=CHAT_STREAM))
+        self.counts = {"live": 0, "parked": 0, "spawned": 0, "evicted": 0}
+
+    def session_counts(self) -> dict[str, int]:
+        return self.counts
+
+    def session_list(self) -> list[dict[str, object]]:
+        return []
+
+    def session_details(self, session: str) -> dict[str, object] | None:
+        return None
+
+    def end_session(self, session: str) -> bool:
+        return False
+
+
+async def talk(gateway: Running) -> None:
+    got = await gateway.ask("POST", "/v1/messages", {**HELLO, "top_k": 3, "stream": True}, CLIENT)
+    assert got.status == 200
+
+
+async def fail(gateway: Running) -> None:
+    assert (await gateway.ask("POST", "/v1/chat/completions", HELLO, CLIENT)).status == 503
+
+
+async def stay_out(gateway: Running) -> None:
+    assert (await gateway.ask("POST", "/v1/messages", HELLO)).status == 401
+
+
+async def govern(gateway: Running) -> None:
+    """An exchange under governance, as it is told when it has ended."""
+    record = Record(ask("anthropic"))
+    record.target = TargetName("up", "any")
+    record.interventions.reporter(record.target, "openai_chat")(Intervention(kind="repair", held=0.5))
+    gateway.app.gateway.witnesses[-1](record)
+
+
+async def call_tools(gateway: Running) -> None:
+    tools = [{"name": "Read", "input_schema": {"type": "object", "properties": {"path": {"type": "string"}}}}]
+    body = {**HELLO, "messages": [{"role": "user", "content": "use the Read tool"}], "tools": tools}
+    got = await gateway.ask("POST", "/v1/messages", {**body, "tool_choice": {"type": "any"}}, CLIENT)
+    assert b"tool_use" in got.body
+
+
+async def reload(gateway: Running) -> None:
+    await gateway.app.reloads.now("a test")
+
+
+async def reload_badly(gateway: Running) -> None:
+    gateway.app.reloads._read = unreadable
+    with suppress(ConfigError):
+        await gateway.app.reloads.now("a test")
+
+
+def priced(config: Config) -> Config:
+    prices = {"any": {"price_input": 1.0, "price_output": 2.0}}
+    provider = msgspec.structs.replace(config.providers["up"], models=prices)
+    return msgspec.structs.replace(config, providers={"up": provider})
+
+
+def unreadable() -> Config:
+    raise ConfigError("no")
+
+
+CLIENT = {"x-api-key": "client-key"}
+Deed = Callable[[Running], Awaitable[None]]
+
+#: What makes each metric move that is not simply there.
+MOVES: dict[str, tuple[list[list[Action]], Deed]] = {
+    "dragoman_requests_total": ([STREAM], talk),
+    "dragoman_request_seconds": ([STREAM], talk),
+    "dragoman_first_token_seconds": ([STREAM], talk),
+    "dragoman_tokens_total": ([STREAM], talk),
+    "dragoman_attempts_total": ([STREAM], talk),
+    "dragoman_losses_total": ([STREAM], talk),
+    "dragoman_key_requests_total": ([STREAM], talk),
+    "dragoman_key_tokens_total": ([STREAM], talk),
+    "dragoman_errors_total": ([[BUSY]], fail),
+    "dragoman_retries_total": ([[BUSY]], fail),
+    "dragoman_cooldowns_total": ([[BUSY]], fail),
+    "dragoman_cooling": ([[BUSY]], fail),
+    "dragoman_refusals_total": ([STREAM], stay_out),
+    "dragoman_cost_dollars_total": ([STREAM], talk),
+    "dragoman_key_cost_dollars_total": ([STREAM], talk),
+    "dragoman_tool_interventions_total": ([STREAM], govern),
+    "dragoman_tool_held_seconds_total": ([STREAM], govern),
+    "dragoman_tool_calls_total": ([], call_tools),
+    "dragoman_reloads_total": ([STREAM], reload),
+    "dragoman_config_ok": ([STREAM], reload_badly),
+}
+#: Those that have tests of their own below.
+LOOKED_AT = {
+    "dragoman_open_exchanges",
+    "dragoman_open_streams",
+    "dragoman_sessions",
+    "dragoman_session_events_total",
+    "dragoman_info",
+    "process_start_time_seconds",
+    "process_cpu_seconds_total",
+    "process_resident_memory_bytes",
+    "process_open_fds",
+}
+
+
+def test_every_metric_has_a_test_in_which_it_moves() -> None:
+    assert {*MOVES, *LOOKED_AT} == set(NAMES)
+    assert LOOKED_AT.isdisjoint(MOVES)
+
+
+@pytest.mark.rule("R133")
+@pytest.mark.parametrize("name", list(MOVES))
+def test_a_metric_moves_when_something_happens(name: str) -> None:
+    answers, deed = MOVES[name]
+
+    async def scenario() -> None:
+        async with ByteServer(*(answers or [STREAM])) as upstream:
+            url = upstream.url if answers else ""
+            config = priced(config_for(url, server=Server(port=0, keys=(Secret("client-key"),)), retries=1))
+            async with running(config, lambda: config) as gateway:
+                before = (await scrape(gateway)).of(name)
+                await deed(gateway)
+                assert (await scrape(gateway)).of(name) != before
+
+    run(scenario)
+
+
+@pytest.mark.rule("R133")
+def test_open_exchanges_and_streams_are_counted_while_they_last() -> None:
+    async def scenario() -> None:
+        going_on = asyncio.Event()
+        script: list[Action] = [*STREAM[:2], STREAM[2], Pause(going_on), *STREAM[3:]]
+        async with ByteServer(script) as upstream, running(config_for(upstream.url)) as gateway:
+            async with gateway.connected() as connection:
+                await connection.send("POST", "/v1/chat/completions", {**HELLO, "stream": True})
+                await connection.head()
+                during = await scrape(gateway)
+                going_on.set()
+                while await connection.chunk():
+                    pass
+            after = await scrape(gateway)
+        for name in ("dragoman_open_exchanges", "dragoman_open_streams"):
+            assert (during.value(name), after.value(name)) == (1, 0)
+
+    run(scenario)
+
+
+@pytest.mark.rule("R133")
+def test_sessions_are_counted_by_state_and_by_what_happened_to_them() -> None:
+    async def scenario() -> None:
+        keeper = Keeper()
+        config = Config(providers={"claude": Provider(name="claude", dialect="embedded")})
+        app = App(Gateway(config, upstreams={"claude": keeper}))
+        assert app.gateway.view.contacts["claude"].upstream is keeper
+        before = Scrape(await page(app))
+        keeper.counts = {"live": 3, "parked": 2, "spawned": 7, "evicted": 1}
+        after = Scrape(await page(app))
+        for seen, numbers in ((before, [0, 0, 0, 0]), (after, [3, 2, 7, 1])):
+            assert [
+                seen.value("dragoman_sessions", provider="claude", state="live"),
+                seen.value("dragoman_sessions", provider="claude", state="parked"),
+                seen.value("dragoman_session_events_total", provider="claude", event="spawned"),
+                seen.value("dragoman_session_events_total", provider="claude", event="evicted"),
+            ] == numbers
+            assert seen.value("dragoman_session_events_total", event="live") == 0
+
+    run(scenario)
+
+
+def test_the_process_tells_about_itself() -> None:
+    async def scenario() -> None:
+        async with running(config_for()) as gateway:
+            before = await scrape(gateway)
+            async with gateway.connected(), gateway.connected():
+                assert sum(range(3_000_000)) > 0
+                after = await scrape(gateway)
+            assert after.value("dragoman_info", version=__version__) == 1
+            assert after.value("process_start_time_seconds") == gateway.app.started_at
+            assert after.value("process_cpu_seconds_total") > before.value("process_cpu_seconds_total") > 0
+            assert after.value("process_open_fds") > before.value("process_open_fds") > 0
+            assert after.value("process_resident_memory_bytes") > 1_000_000
+
+    run(scenario)

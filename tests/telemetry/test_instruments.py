@@ -1,0 +1,60 @@
+"""Counters and histograms: what they hold, how they are written, and that nobody can make them grow."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.telemetry.instruments import MOST_SERIES, OTHERS, Counter, Histogram, exposition
+from tests.telemetry.scrape import Scrape
+
+
+def scraped(*instruments: Counter | Histogram) -> Scrape:
+    return Scrape(exposition((each.about, each.samples()) for each in instruments))
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])), st.integers(1, 10**15))
+def test_whatever_a_label_holds_is_read_as_it_was_written(text: str, amount: int) -> None:
+    counter = Counter("things_total", ("what",), "Things.")
+    # The parser of the reference cuts lines where Python does, which the format does not.
+    text = " ".join(text.splitlines())
+    counter.add((text,), amount)
+    assert scraped(counter).samples == {("things_total", (("what", text),)): amount}
+
+
+def test_line_ends_in_labels_do_not_break_the_page() -> None:
+    counter = Counter("things_total", ("what",), "Things.")
+    counter.add(('a\nb"c\\d',))
+    assert scraped(counter).samples == {("things_total", (("what", 'a\nb"c\\d'),)): 1}
+
+
+def test_a_histogram_counts_what_is_at_most_as_large() -> None:
+    histogram = Histogram("seconds", ("who",), "Seconds.", (1, 2.5))
+    for number in (0.5, 1, 1.5, 2.5, 99):
+        histogram.add(("me",), number)
+    seen = scraped(histogram)
+    buckets = [seen.value("seconds_bucket", who="me", le=le) for le in ("1", "2.5", "+Inf")]
+    assert buckets == [2, 4, 5]
+    assert (seen.value("seconds_count"), seen.value("seconds_sum")) == (5, 104.5)
+    assert seen.kinds == {"seconds": "histogram"}
+    assert histogram.mean(("me",)) == 104.5 / 5
+    assert histogram.mean(("you",)) == 0
+
+
+def test_the_number_of_series_is_bounded() -> None:
+    counter = Counter("things_total", ("a", "b"), "Things.")
+    histogram = Histogram("seconds", ("who",), "Seconds.", (1,))
+    for number in range(MOST_SERIES + 50):
+        counter.add((str(number), "x"))
+        histogram.add((str(number),), 0.5)
+    counter.add(("0", "x"))
+    seen = scraped(counter, histogram)
+    assert len(seen.of("things_total")) == MOST_SERIES + 1
+    assert seen.value("things_total", a=OTHERS, b=OTHERS) == 50
+    assert seen.value("things_total", a="0") == 2
+    assert seen.value("seconds_count", who=OTHERS) == 50
+
+
+def test_a_page_without_samples_is_still_a_page() -> None:
+    counter = Counter("things_total", (), "Things.")
+    assert exposition([(counter.about, counter.samples())]) == (
+        "# HELP things_total Things.\n# TYPE things_total counter\n"
+    )
