@@ -24,6 +24,27 @@ SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320, 640, 1800)
 FIRST_SECONDS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.5, 3, 6, 12, 25, 50, 100)
 
 
+class KeyMetrics:
+    """What client keys have used; their names are the operator's."""
+
+    def __init__(self) -> None:
+        self.requests = Counter(
+            "dragoman_key_requests_total", ("key", "ending"), "Exchanges that have ended, by client key."
+        )
+        self.tokens = Counter("dragoman_key_tokens_total", ("key",), "Tokens used, by client key.")
+        self.cost = Counter("dragoman_key_cost_dollars_total", ("key",), "What was spent, by client key.")
+
+    def finished(self, record: Record, usage: Usage | None, ending: str) -> None:
+        name = record.caller.name
+        if not name:
+            return
+        self.requests.add((name, ending))
+        if usage is not None:
+            self.tokens.add((name,), usage.total)
+        if record.cost:
+            self.cost.add((name,), record.cost * MICRO)
+
+
 class Metrics:
     """The counters of one gateway, since it began."""
 
@@ -86,15 +107,12 @@ class Metrics:
         self.held = Counter(
             "dragoman_tool_held_seconds_total", PLACE, "Seconds for which governance held tool calls back."
         )
-        self.key_requests = Counter(
-            "dragoman_key_requests_total", ("key", "ending"), "Exchanges that have ended, by client key."
-        )
-        self.key_tokens = Counter("dragoman_key_tokens_total", ("key",), "Tokens used, by client key.")
-        self.key_cost = Counter("dragoman_key_cost_dollars_total", ("key",), "What was spent, by client key.")
+        self.keys = KeyMetrics()
 
     @property
     def instruments(self) -> tuple[Counter | Histogram, ...]:
-        return tuple(value for value in vars(self).values() if isinstance(value, Counter | Histogram))
+        values = (*vars(self).values(), *vars(self.keys).values())
+        return tuple(value for value in values if isinstance(value, Counter | Histogram))
 
     def refused(self, failure: Failure) -> None:
         self.refusals.add((failure.kind,))
@@ -119,7 +137,7 @@ class Metrics:
                 self.losses.add((record.dialect, *place, side), len(losses))
         self._tries(record)
         self._tools(record, place)
-        self._key(record, usage, ending)
+        self.keys.finished(record, usage, ending)
 
     def place(self, target: TargetName | None) -> Labels:
         """A target as labels; both are empty where there was none."""
@@ -147,16 +165,6 @@ class Metrics:
             self.interventions.add((*where, counted_as(noted.intervention)))
             if noted.intervention.held:
                 self.held.add(where, noted.intervention.held)
-
-    def _key(self, record: Record, usage: Usage | None, ending: str) -> None:
-        name = record.caller.name
-        if not name:
-            return
-        self.key_requests.add((name, ending))
-        if usage is not None:
-            self.key_tokens.add((name,), usage.total)
-        if record.cost:
-            self.key_cost.add((name,), record.cost * MICRO)
 
 
 def classes(usage: Usage | None) -> Iterator[tuple[str, int]]:
