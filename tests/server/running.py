@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import msgspec
 
@@ -11,6 +12,7 @@ from dragoman.exchange.gateway import Gateway
 from dragoman.server.app import App
 from dragoman.server.run import Server as HttpServer
 from dragoman.server.run import bind
+from dragoman.storage.database import Database
 from tests.upstream.byte_server import eventually
 
 
@@ -127,10 +129,13 @@ OPERATOR = {"authorization": f"Bearer {ADMIN_TOKEN}"}
 
 
 @asynccontextmanager
-async def running(config: Config, read: Callable[[], Config] | None = None) -> AsyncIterator[Running]:
+async def running(
+    config: Config, read: Callable[[], Config] | None = None, *, state: Path | None = None
+) -> AsyncIterator[Running]:
     """Started as `serve` starts it and ended at once, without the pauses that uvicorn makes."""
-    listener = bind(config)
-    app = App(Gateway(config), read=read, admin_token=Secret(ADMIN_TOKEN))
+    listener = bind(config, has_stored_keys=state is not None)
+    gateway = Gateway(config, database=Database(state))
+    app = App(gateway, read=read, admin_token=Secret(ADMIN_TOKEN))
     server = HttpServer(app)
     server.config.load()
     server.lifespan = server.config.lifespan_class(server.config)

@@ -15,7 +15,14 @@ from dragoman.hub.errors import DragomanError
 from dragoman.hub.usage import Usage
 from dragoman.limits.caller import ANYONE, check_model
 from dragoman.limits.decide import Amount, Refusal, Room
-from dragoman.limits.settling import BYTES_PER_TOKEN, DEFAULT_OUTPUT, Outcome, amount_of, really_used
+from dragoman.limits.settling import (
+    BYTES_PER_TOKEN,
+    DEFAULT_OUTPUT,
+    Outcome,
+    amount_of,
+    at_most,
+    really_used,
+)
 from dragoman.limits.telling import limit_reached
 from dragoman.storage.spending import Reservation, Wish
 from dragoman.storage.usage import Counts
@@ -91,7 +98,7 @@ class Bill:
             return Amount(), Amount()
         self._input, output = self._counted(journey, targets[0])
         sent = Usage(input=self._input, output=0)
-        answered = Usage(input=self._input, output=output)
+        answered = Usage(input=at_most(self._input), output=output)
         return (
             amount_of(answered, max(self._priced(target, answered) for target in targets)),
             amount_of(sent, max(self._priced(target, sent) for target in targets)),

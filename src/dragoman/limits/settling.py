@@ -11,6 +11,10 @@ from dragoman.limits.decide import Amount
 
 #: Set aside for an answer whose length the request does not limit.
 DEFAULT_OUTPUT = 4096
+#: What is set aside for a prompt beyond what was counted: counting without the vendor's own tokenizer is
+#: right to a few percent, and vendors add a few tokens of their own.
+SAFETY_SHARE = 4
+SAFETY = 16
 #: Bytes of a request for one token of its prompt, where nobody has counted.
 BYTES_PER_TOKEN = 4
 #: Bytes of a stream for one token of an answer, frames included. Vendors differ in how much goes into one
@@ -66,6 +70,11 @@ def _sane(usage: Usage) -> Usage:
             name: None if count is None else min(max(0, count), MOST_TOKENS) for name, count in counts.items()
         },
     )
+
+
+def at_most(tokens: int) -> int:
+    """What a prompt that was counted may turn out to have."""
+    return tokens + tokens // SAFETY_SHARE + SAFETY
 
 
 def amount_of(usage: Usage, cost: int) -> Amount:
