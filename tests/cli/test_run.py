@@ -193,3 +193,12 @@ def test_the_variables_need_no_configuration_for_a_gateway_elsewhere(tmp_path: P
     assert outcome.code == 0
     assert "export ANTHROPIC_BASE_URL=http://gateway.example\n" in outcome.out
     assert "export ANTHROPIC_AUTH_TOKEN=team\n" in outcome.out
+
+
+def test_an_agent_gets_a_key_of_its_own_for_a_gateway_that_asks_for_one(folder: Path) -> None:
+    assert dragoman(folder, "keys", "create", "ci").code == 0
+    outcome = dragoman(folder, "run", "claude", PATH=path_of(folder))
+    assert outcome.code == 0, outcome.err
+    assert "marigold" in outcome.out
+    used = msgspec.json.decode(dragoman(folder, "usage", "--json").out)
+    assert [each["key"] for each in used] == ["server.keys 1"]

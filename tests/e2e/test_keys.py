@@ -1,0 +1,143 @@
+"""Client keys with the real commands and a real gateway, which is killed and started again."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import msgspec
+import pytest
+
+from tests.cli.run_command import dragoman
+from tests.e2e.gateway import Gateway
+from tests.exchange.speech import CHAT_WHOLE
+from tests.upstream.byte_server import ByteServer, Pause, eventually, reply, run
+
+HELLO = {"model": "any", "max_tokens": 5, "messages": [{"role": "user", "content": "say hello"}]}
+WHOLE = reply(CHAT_WHOLE, "200 OK", "content-type: application/json")
+#: What `WHOLE` says that it used.
+USED = 15
+
+
+def config(upstream: ByteServer) -> str:
+    return f"""
+default = "up"
+[providers.up]
+dialect = "openai_chat"
+base_url = "{upstream.url}"
+retries = 0
+"""
+
+
+async def command(folder: Path, *arguments: str) -> Any:
+    """`dragoman keys …`, while the test's own upstream goes on serving."""
+    done = await asyncio.to_thread(dragoman, folder, *arguments)
+    assert done.code == 0, done.err
+    return msgspec.json.decode(done.out) if "--json" in arguments else done.out.strip()
+
+
+async def ask(session: aiohttp.ClientSession, gateway: Gateway, key: str = "", **more: object) -> int:
+    headers = {"x-api-key": key} if key else {}
+    url = f"{gateway.url}/v1/chat/completions"
+    async with session.post(url, json={**HELLO, **more}, headers=headers) as response:
+        await response.read()
+        return response.status
+
+
+async def until(asking: Callable[[], Awaitable[int]], status: int) -> None:
+    """Ask until the answer has this status, which must be within a second."""
+    async with asyncio.timeout(1.0):
+        while await asking() != status:
+            await asyncio.sleep(0.02)
+
+
+def test_a_key_made_and_revoked_by_the_command_is_noticed_by_a_running_gateway(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with ByteServer([WHOLE]) as upstream, aiohttp.ClientSession() as session:
+            gateway = Gateway(config(upstream), tmp_path)
+            await gateway.start()
+            try:
+                assert await ask(session, gateway) == 200
+                key = await command(tmp_path, "keys", "create", "ci")
+                await until(lambda: ask(session, gateway), 401)
+                assert await ask(session, gateway, key) == 200
+                await command(tmp_path, "keys", "revoke", "ci")
+                await until(lambda: ask(session, gateway, key), 401)
+            finally:
+                assert await gateway.stop() == 0
+            told = await command(tmp_path, "usage", "--json")
+            assert {each["key"] for each in told} == {"(no key)", "ci"}
+
+    run(scenario)
+
+
+@pytest.mark.rule("R124")
+def test_a_budget_survives_a_gateway_that_is_killed(tmp_path: Path) -> None:
+    """What was used stays used; what was only set aside is free at once; the rest can be used, no more."""
+    never = asyncio.Event()
+    budget = 10_000
+
+    async def scenario() -> None:
+        async with (
+            ByteServer([WHOLE], [WHOLE], [Pause(never)], [Pause(never)], [WHOLE]) as upstream,
+            aiohttp.ClientSession() as session,
+        ):
+            limit = ("--tokens-per-day", str(budget))
+            key = await command(tmp_path, "keys", "create", "ci", *limit)
+            gateway = Gateway(config(upstream), tmp_path)
+            await gateway.start()
+            assert [await ask(session, gateway, key) for _ in range(2)] == [200, 200]
+            open_asks = [
+                asyncio.ensure_future(ask(session, gateway, key, max_tokens=4_800)) for _ in range(2)
+            ]
+            await eventually(lambda: len(upstream.heard) == 4)
+            assert await ask(session, gateway, key, max_tokens=4_800) == 429
+            await gateway.kill()
+            await asyncio.wait(open_asks)
+            for each in open_asks:
+                assert isinstance(each.exception(), aiohttp.ClientError)
+            again = Gateway(config(upstream), tmp_path)
+            await again.start()
+            try:
+                assert await ask(session, again, key, max_tokens=4_800) == 200
+                told = await command(tmp_path, "keys", "show", "ci", "--json")
+                assert 3 * USED < told["used"]["day"]["tokens"] < 3 * USED + 100
+                assert told["reserved"]["day"]["tokens"] == 0
+            finally:
+                await again.stop()
+
+    run(scenario)
+
+
+def test_a_budget_holds_for_two_hundred_at_once_also_when_the_gateway_is_killed_among_them(
+    tmp_path: Path,
+) -> None:
+    budget = 40 * USED + 7
+
+    async def scenario() -> None:
+        async with (
+            ByteServer([WHOLE]) as upstream,
+            aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session,
+        ):
+            key = await command(tmp_path, "keys", "create", "ci", "--tokens-per-day", str(budget))
+            gateway = Gateway(config(upstream), tmp_path)
+            await gateway.start()
+            asks = [asyncio.ensure_future(ask(session, gateway, key)) for _ in range(200)]
+            await eventually(lambda: len(upstream.heard) >= 5)
+            await gateway.kill()
+            await asyncio.gather(*asks, return_exceptions=True)
+            again = Gateway(config(upstream), tmp_path)
+            await again.start()
+            try:
+                statuses: list[int] = [200]
+                while 200 in statuses:
+                    statuses = await asyncio.gather(*(ask(session, again, key) for _ in range(200)))
+                    assert set(statuses) <= {200, 429}
+                told = await command(tmp_path, "keys", "show", "ci", "--json")
+                assert budget <= told["used"]["day"]["tokens"] < budget + USED
+                assert told["reserved"]["day"]["tokens"] == 0
+            finally:
+                await again.stop()
+
+    run(scenario)
