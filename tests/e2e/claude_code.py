@@ -79,10 +79,10 @@ class Heard(msgspec.Struct, kw_only=True):
 class Caller:
     """Knows the gateway, and opens talks."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: Stage, gateway: Gateway | None = None) -> None:
         self.stage = stage
         inner = stage.gateway_to("anthropic", keeps_model=True)
-        self.gateway: Gateway = stage.gateway("claude-code", config(inner.url))
+        self.gateway = gateway or stage.gateway("claude-code", config(inner.url))
 
     def talk(self, steps: Sequence[Step], *, model: str = MODEL, streams: bool = False) -> "Talk":
         conversation = self.stage.upstream.open(steps, GRIPS)
@@ -107,33 +107,70 @@ async def _admin(gateway: Gateway, method: str, path: str) -> Any:
         return await reply.json()
 
 
+def processes(folder: Path) -> list[int]:
+    """Claude Code's processes of the gateway that keeps its state in this folder."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            line = path.read_bytes()
+        except OSError:
+            continue
+        if str(folder).encode() in line and b"stream-json" in line:
+            found.append(int(path.parent.name))
+    return found
+
+
 class Talk:
     """One conversation: the history as the caller keeps it."""
 
     def __init__(self, caller: Caller, conversation: Conversation, model: str, *, streams: bool) -> None:
-        self._caller = caller
-        self._conversation = conversation
+        self.caller = caller
+        self.conversation = conversation
         self._model = model
         self._streams = streams
         self.history: list[Json] = []
 
     @property
     def key(self) -> str:
-        return self._conversation.key
+        return self.conversation.key
 
     @property
     def problems(self) -> list[str]:
-        return self._conversation.refusals + self._conversation.problems
+        return self.conversation.refusals + self.conversation.problems
 
     @property
     def heard(self) -> list[list[Json]]:
         """The messages of each request that reached the model."""
-        return [received.body["messages"] for received in self._conversation.turns]
+        return [received.body["messages"] for received in self.conversation.turns]
 
     @property
     def last_heard(self) -> str:
         """The last request that reached the model, as a text to look for things in."""
-        return self._conversation.turns[-1].raw.decode()
+        return self.conversation.turns[-1].raw.decode()
+
+    @property
+    def tools_heard(self) -> set[str]:
+        """The tools that the model was last offered, by the caller's names."""
+        return {
+            tool["name"].removeprefix("mcp__gateway__") for tool in self.conversation.turns[-1].body["tools"]
+        }
+
+    def result_heard(self, call: Any) -> str:
+        """What the model was last told about a call."""
+        for message in self.heard[-1]:
+            for block in message["content"] if isinstance(message["content"], list) else []:
+                if block.get("tool_use_id") == call.id:
+                    content = block["content"]
+                    return content if isinstance(content, str) else str(content[0]["text"]).rstrip("\n")
+        return ""
+
+    def wait_until(self, counted: str, count: int) -> None:
+        """Until the gateway has counted so many of something."""
+        for _ in range(200):
+            if self.caller.counts(self._model)[counted] >= count:
+                return
+            self.caller.stage.wait(0.05)
+        raise AssertionError(f"{counted} never came to {count}")
 
     def say(self, text: str, **options: Any) -> Heard:
         key = "" if self.history else f"{self.key}: "
@@ -143,9 +180,26 @@ class Talk:
     def result(self, call: Any, content: str) -> None:
         self.history.append({"role": "tool", "tool_call_id": call.id, "content": content})
 
+    async def raw_stream(self, tools: list[Json]) -> str:
+        """The bytes of a streamed reply to the history as it stands."""
+        body = {"model": self._model, "messages": self.history, "tools": tools, "stream": True}
+        async with (
+            aiohttp.ClientSession() as session,
+            session.post(f"{self.caller.gateway.url}/v1/chat/completions", json=body) as reply,
+        ):
+            return await reply.text()
+
+    def leave_early(self, tools: list[Json]) -> None:
+        """Send the history, take the first words of the reply, and hang up."""
+        url = f"{self.caller.gateway.url}/v1"
+        with openai.OpenAI(base_url=url, api_key="caller", max_retries=0, timeout=60) as client:
+            asked: Any = {"model": self._model, "messages": self.history, "tools": tools}
+            with client.chat.completions.create(stream=True, **asked) as stream:
+                next(chunk for chunk in stream if chunk.choices and chunk.choices[0].delta.content)
+
     def send(self, *, tools: list[Json] | None = None, session: str = "", **more: Any) -> Heard:
         """Send the history as it stands; the reply becomes part of it."""
-        url = f"{self._caller.gateway.url}/v1"
+        url = f"{self.caller.gateway.url}/v1"
         headers = {"x-session-id": session} if session else {}
         asked: Json = {"model": self._model, "messages": self.history, "extra_headers": headers, **more}
         if tools is not None:

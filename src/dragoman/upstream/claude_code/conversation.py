@@ -5,7 +5,7 @@ where texts are cut, and reasoning, which many clients drop, make no difference.
 asked for twice, because some of its siblings' results came first.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -90,20 +90,28 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
 
 def read(body: Json) -> Conversation:
     """The conversation in the body of a Messages request."""
-    atoms = _merged(list(_atoms(body.get("messages") or [])))
-    said = max((at + 1 for at, atom in enumerate(atoms) if atom.role == "assistant"), default=0)
-    return Conversation(atoms=tuple(atoms), said=said, system=_system(body.get("system")))
+    atoms = _merged(_once(_atoms(body.get("messages") or [])))
+    return Conversation(atoms=tuple(atoms), said=_said(atoms), system=_system(body.get("system")))
 
 
-def spoken(blocks: Sequence[Json]) -> tuple[Atom, ...]:
-    """What a reply adds to the history."""
-    return tuple(_merged(list(_atoms([{"role": "assistant", "content": list(blocks)}]))))
+def answered(talk: Conversation, blocks: Sequence[Json]) -> tuple[Atom, ...]:
+    """The history that the next request will show, after a reply of these blocks.
+
+    Calls that were only asked for again add nothing to it.
+    """
+    spoken = _atoms([{"role": "assistant", "content": list(blocks)}])
+    atoms = _merged(_once((*talk.atoms, *spoken)))
+    return tuple(atoms[: _said(atoms)])
 
 
-def fingerprint(atoms: Sequence[Atom], seed: str = "") -> str:
+def _said(atoms: Sequence[Atom]) -> int:
+    return max((at + 1 for at, atom in enumerate(atoms) if atom.role == "assistant"), default=0)
+
+
+def fingerprint(atoms: Iterable[Atom], seed: str = "") -> str:
     """One number for all that was said."""
     mark = digest(seed)
-    for atom in _merged(list(atoms)):
+    for atom in _merged(atoms):
         mark = digest(mark, atom.role, atom.kind, atom.id, atom.key)
     return mark
 
@@ -114,20 +122,24 @@ def outline(atoms: Sequence[Atom], seed: str = "") -> str:
 
 
 def _atoms(messages: Sequence[Json]) -> Iterator[Atom]:
-    seen: set[tuple[str, str]] = set()
     for message in messages:
         role = "assistant" if message.get("role") == "assistant" else "user"
         content = message.get("content")
         blocks = content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
         for block in blocks:
             atom = _atom("assistant" if role == "assistant" else "user", block)
-            if atom is None:
-                continue
-            if atom.id:
-                if (atom.kind, atom.id) in seen:
-                    continue
-                seen.add((atom.kind, atom.id))
-            yield atom
+            if atom is not None:
+                yield atom
+
+
+def _once(atoms: Iterable[Atom]) -> Iterator[Atom]:
+    """Each call and each result once, where it first stood."""
+    seen: set[tuple[str, str]] = set()
+    for atom in atoms:
+        if atom.id and (atom.kind, atom.id) in seen:
+            continue
+        seen.add((atom.kind, atom.id))
+        yield atom
 
 
 def _atom(role: Literal["user", "assistant"], block: Json) -> Atom | None:
@@ -147,7 +159,7 @@ def _atom(role: Literal["user", "assistant"], block: Json) -> Atom | None:
             return Atom(role, "media", _spelled(block), block=block)
 
 
-def _merged(atoms: list[Atom]) -> list[Atom]:
+def _merged(atoms: Iterable[Atom]) -> list[Atom]:
     """Texts of one side that stand side by side are one text to a fingerprint."""
     merged: list[Atom] = []
     for atom in atoms:

@@ -45,9 +45,8 @@ class Folders:
         return ended
 
     def session(self, session: str) -> Path:
-        """A session's own folder, new and empty."""
-        folder = self._own / session
-        shutil.rmtree(folder, ignore_errors=True)
+        """A folder for a session's process; one that is begun anew does not meet its earlier self there."""
+        folder = self._own / f"{session}-{secrets.token_hex(4)}"
         for part in ("", "work", "config"):
             (folder / part).mkdir(mode=_PRIVATE)
         return folder
@@ -56,10 +55,13 @@ class Folders:
         shutil.rmtree(folder, ignore_errors=True)
 
     def close(self) -> None:
+        self._let_go()
+        shutil.rmtree(self._own, ignore_errors=True)
+
+    def _let_go(self) -> None:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
-        shutil.rmtree(self._own, ignore_errors=True)
 
     def new_id(self) -> str:
         """A session's id; nobody else can make one that `is_ours`."""

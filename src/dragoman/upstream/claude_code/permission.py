@@ -13,7 +13,6 @@ import msgspec
 
 from dragoman.upstream.claude_code.naming import outer_name
 from dragoman.upstream.claude_code.sdk import Kit
-from dragoman.upstream.claude_code.tools import ToolSet
 
 #: Decisions that a session remembers.
 KEPT = 200
@@ -32,13 +31,13 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 class Auth:
     """The permissions of one session."""
 
-    def __init__(self, session: str, tools: Callable[[], ToolSet]) -> None:
+    def __init__(self, session: str, names: Callable[[], frozenset[str]]) -> None:
         self._session = session
-        self._tools = tools
+        self._names = names
         self.audit: deque[Decision] = deque(maxlen=KEPT)
 
     def allows(self, inner: str) -> bool:
-        return outer_name(inner) in self._tools().names
+        return outer_name(inner) in self._names()
 
     def decide(self, inner: str, call: str) -> bool:
         """Allowed or not; the first decision about a call is the one that is kept."""

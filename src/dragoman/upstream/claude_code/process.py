@@ -26,7 +26,7 @@ CHUNK = 256 * 1024
 PATIENCE = 3.0
 
 #: Variables of the gateway's own that Claude Code needs on this machine.
-KEPT = [
+KEPT = (
     "PATH",
     "LANG",
     "LC_ALL",
@@ -43,9 +43,9 @@ KEPT = [
     "SSL_CERT_FILE",
     "SSL_CERT_DIR",
     "IS_SANDBOX",
-]
+)
 #: And those by which it finds its API, if the provider names neither address nor key.
-CREDENTIALS = [
+CREDENTIALS = (
     "ANTHROPIC_API_KEY",
     "ANTHROPIC_AUTH_TOKEN",
     "ANTHROPIC_BASE_URL",
@@ -61,7 +61,7 @@ CREDENTIALS = [
     "CLOUD_ML_REGION",
     "ANTHROPIC_VERTEX_PROJECT_ID",
     "GOOGLE_APPLICATION_CREDENTIALS",
-]
+)
 
 FIXED = {
     "CLAUDE_CODE_ENTRYPOINT": "sdk-py",
@@ -96,7 +96,7 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
 def environment(
     provider: Provider, folder: Path, start: Start, variables: Mapping[str, str]
 ) -> dict[str, str]:
-    names = KEPT
+    names: tuple[str, ...] = KEPT
     own: dict[str, str] = {}
     if provider.base_url:
         own["ANTHROPIC_BASE_URL"] = provider.base_url.removesuffix("/v1")

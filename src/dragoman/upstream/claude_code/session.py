@@ -16,7 +16,7 @@ from uuid import uuid4
 import msgspec
 
 from dragoman.config.model import Provider
-from dragoman.upstream.claude_code.conversation import Atom, Conversation, fingerprint, outline, spoken
+from dragoman.upstream.claude_code.conversation import Atom, Conversation, answered, fingerprint, outline
 from dragoman.upstream.claude_code.joining import Call, Joiner, asked_again
 from dragoman.upstream.claude_code.matching import Standing, State
 from dragoman.upstream.claude_code.naming import SERVER
@@ -94,9 +94,11 @@ class Session:
         #: Calls that the caller was shown; the others come one at a time.
         self.shown: set[str] = set()
         self.is_overdue = False
+        #: The caller wants no calls now.
+        self.forbids_calls = False
         self.since = asyncio.get_running_loop().time()
         self.changed: Callable[[], None] = lambda: None
-        self.auth = Auth(session, lambda: self.tools)
+        self.auth = Auth(session, lambda: self.callable)
         self.mailbox = Mailbox()
         self._calls = Calls()
         self._mark = ""
@@ -179,6 +181,11 @@ class Session:
         )
 
     @property
+    def callable(self) -> frozenset[str]:
+        """The names of the tools that may be called."""
+        return frozenset() if self.forbids_calls else self.tools.names
+
+    @property
     def pid(self) -> int:
         return self._process.pid if self._process is not None else 0
 
@@ -190,14 +197,13 @@ class Session:
 
     def rest(self, talk: Conversation, joiner: Joiner) -> None:
         """The turn is over, or stops for results."""
-        said = spoken(joiner.said)
         self.waiting = {call.id: call for call in joiner.calls}
         self.shown = {call.id for call in joiner.shown}
         if self.waiting:
             self.rounds += 1
         else:
             self.rounds = 0
-        self._stand("parked" if self.waiting else "idle", (*talk.atoms, *said))
+        self._stand("parked" if self.waiting else "idle", answered(talk, joiner.said))
 
     def _stand(self, state: State, atoms: tuple[Atom, ...]) -> None:
         self.mailbox.stop()
@@ -251,7 +257,7 @@ class Session:
         """The calls that still wait: all of them, or the next."""
         calls = list(self.waiting.values())[: 1 if one_at_a_time else None]
         self.shown |= {call.id for call in calls}
-        self._stand("parked", (*talk.atoms, *spoken([call.block for call in calls])))
+        self._stand("parked", answered(talk, [call.block for call in calls]))
         return asked_again(calls, self.model, f"msg_{uuid4().hex[:24]}")
 
     async def retool(self, tools: ToolSet) -> None:

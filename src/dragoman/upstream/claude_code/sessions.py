@@ -61,9 +61,9 @@ class Sessions:
     def new_id(self) -> str:
         return self._folders.new_id()
 
-    def tools_of(self, session: str, outline: str) -> ToolSet:
+    def tools_of(self, session: str, outline: str) -> ToolSet | None:
         """What a session that is gone was told, by its id or by what was said in it."""
-        return self._tools.get(session) or self._tools.get(outline) or ToolSet()
+        return self._tools.get(session) or self._tools.get(outline)
 
     # Making.
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from dragoman.upstream.claude_code.conversation import Conversation
 from dragoman.upstream.claude_code.naming import SERVER
 from dragoman.upstream.claude_code.sdk import Kit
 
@@ -39,10 +40,17 @@ def declared(body: Json) -> ToolSet | None:
     tools = body.get("tools")
     if not isinstance(tools, list):
         return None
-    if (body.get("tool_choice") or {}).get("type") == "none":
-        return ToolSet()
     functions = [tool for tool in tools if isinstance(tool, dict) and tool.get("name")]
     return ToolSet(tuple(sorted(functions, key=lambda tool: str(tool["name"]))))
+
+
+def recalled(talk: Conversation) -> ToolSet:
+    """Stand-ins for the tools that a history calls, when nobody remembers what they were: an API that is
+    shown calls wants to be shown tools too."""
+    names = {str(atom.block.get("name")) for atom in talk.atoms if atom.kind == "call"}
+    about = "Was used earlier in this conversation."
+    schema = {"type": "object", "additionalProperties": True}
+    return ToolSet(tuple({"name": n, "description": about, "input_schema": schema} for n in sorted(names)))
 
 
 class Calls:

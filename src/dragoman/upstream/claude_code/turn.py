@@ -66,7 +66,7 @@ class Turn:
         session = self.session
         return Joiner(
             session.model,
-            allows=session.tools.names,
+            allows=session.callable,
             one_at_a_time=self._one_at_a_time,
             last=session.rounds >= session.provider.sessions.max_turns,
         )

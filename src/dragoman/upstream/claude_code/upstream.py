@@ -21,7 +21,7 @@ from dragoman.upstream.claude_code.process import Start
 from dragoman.upstream.claude_code.sdk import kit
 from dragoman.upstream.claude_code.session import Ended, Session
 from dragoman.upstream.claude_code.sessions import Sessions
-from dragoman.upstream.claude_code.tools import declared
+from dragoman.upstream.claude_code.tools import declared, recalled
 from dragoman.upstream.claude_code.turn import FixedAnswer, Turn, TurnAnswer
 from dragoman.upstream.port import Answer, Call
 
@@ -45,6 +45,8 @@ class Asked:
         self.tools = declared(body)
         choice = body.get("tool_choice")
         self.one_at_a_time = isinstance(choice, dict) and choice.get("disable_parallel_tool_use") is True
+        chose_none = isinstance(choice, dict) and choice.get("type") == "none"
+        self.forbids_calls = chose_none or (self.tools is not None and not self.tools.tools)
         self.start = Start(model=call.model, system=self.talk.system, thinking=_thinking(body))
 
     def verdict(self, sessions: Sessions) -> Verdict:
@@ -119,6 +121,7 @@ class ClaudeCodeUpstream:
 
     def _turn(self, asked: Asked, session: Session) -> Turn:
         async def begin() -> None:
+            session.forbids_calls = asked.forbids_calls
             await session.use_model(asked.model)
             if asked.tools is not None:
                 await session.retool(asked.tools)
@@ -136,7 +139,11 @@ class ClaudeCodeUpstream:
     async def _begun(self, sessions: Sessions, asked: Asked, session: str) -> Turn:
         outline = conversation.outline(asked.talk.history, asked.owner)
         tools = asked.tools if asked.tools is not None else sessions.tools_of(session, outline)
+        if tools is None or not tools.tools:
+            tools = recalled(asked.talk)
         made = await sessions.begin(asked.start, tools, asked.owner, asked.talk, session)
+
+        made.forbids_calls = asked.forbids_calls
 
         async def begin() -> None:
             if not asked.talk.said:

@@ -1,0 +1,177 @@
+"""What becomes of Claude Code's sessions when callers leave, processes die and gateways are started again."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import openai
+import pytest
+
+from tests.e2e.claude_code import CALCULATE, Caller, Talk, config, processes
+from tests.e2e.gateway import Gateway
+from tests.e2e.stage import Stage
+from tests.e2e.upstream.script import Fault, Turn, Use
+
+SUM = (Turn(uses=(Use("calculate", "123 + 456"),)), Turn(text="The result is 579."))
+#: A reply that stops in the middle for longer than any test lasts.
+SLOW = Fault(kind="silence", turn=Turn(text="This takes a long while to say."), place="text", seconds=60.0)
+
+
+@pytest.fixture
+def caller(stage: Stage) -> Caller:
+    return Caller(stage)
+
+
+class Host:
+    """A gateway of a test's own, which it may end and start again on the same files."""
+
+    def __init__(self, stage: Stage, folder: Path) -> None:
+        self._stage = stage
+        self._folder = folder
+        self._config = config(stage.gateway_to("anthropic", keeps_model=True).url)
+        self.gateway = self._started()
+
+    def _started(self) -> Gateway:
+        gateway = Gateway(self._config, self._folder)
+        self._stage.run(gateway.start())
+        return gateway
+
+    @property
+    def caller(self) -> Caller:
+        return Caller(self._stage, self.gateway)
+
+    @property
+    def processes(self) -> list[int]:
+        return processes(self._folder)
+
+    def restart(self, *, killed: bool = False) -> None:
+        self._stage.run(self.gateway.kill() if killed else self.gateway.stop())
+        self.gateway = self._started()
+
+    def close(self) -> None:
+        self._stage.run(self.gateway.stop())
+
+
+@pytest.fixture
+def host(stage: Stage, tmp_path: Path) -> Iterator[Host]:
+    host = Host(stage, tmp_path / "gateway")
+    yield host
+    host.close()
+
+
+def until(stage: Stage, holds: object) -> None:
+    """Wait until something is the case."""
+    assert callable(holds)
+    for _ in range(200):
+        if holds():
+            return
+        stage.wait(0.05)
+    raise AssertionError("it never came to pass")
+
+
+@pytest.mark.rule("R101")
+@pytest.mark.parametrize("killed", [False, True], ids=["stopped", "killed"])
+def test_a_gateway_that_was_started_again_goes_on_from_the_history(
+    stage: Stage, host: Host, killed: bool
+) -> None:
+    talk = host.caller.talk(SUM)
+    asked = talk.say("add 123 and 456", tools=[CALCULATE])
+    assert len(host.processes) == 1
+    before = host.processes[0]
+    host.restart(killed=killed)
+    until(stage, lambda: before not in host.processes)
+    talk.caller = host.caller
+    talk.result(asked.calls[0], "579")
+    answered = talk.send(session=asked.session if killed else "")
+    assert answered.content == "The result is 579."
+    assert talk.result_heard(asked.calls[0]) == "579"
+    assert len(host.processes) == 1
+    assert talk.problems == []
+
+
+def _kill(talk: Talk, session: str) -> None:
+    os.kill(talk.caller.admin("GET", f"/admin/sessions/{session}")["process"], signal.SIGKILL)
+
+
+def test_a_process_that_dies_while_it_waits_is_replaced(caller: Caller) -> None:
+    talk = caller.talk(SUM)
+    asked = talk.say("add 123 and 456", tools=[CALCULATE])
+    _kill(talk, asked.session)
+    talk.result(asked.calls[0], "579")
+    assert talk.send().content == "The result is 579."
+    assert talk.result_heard(asked.calls[0]) == "579"
+
+
+def test_a_process_that_dies_in_the_middle_of_a_turn_is_replaced_once(stage: Stage, caller: Caller) -> None:
+    talk = caller.talk([Turn(text="Hello."), SLOW, Turn(text="All is well.")])
+    greeted = talk.say("hello", tools=[CALCULATE])
+    talk.history.append({"role": "user", "content": "how are you?"})
+    replayed = caller.counts()["replayed"]
+
+    async def both() -> str:
+        answering = asyncio.get_running_loop().run_in_executor(None, talk.send)
+        while len(talk.heard) < 2:
+            await asyncio.sleep(0.02)
+        await asyncio.get_running_loop().run_in_executor(None, os.kill, process, signal.SIGKILL)
+        return str((await answering).content)
+
+    process = caller.admin("GET", f"/admin/sessions/{greeted.session}")["process"]
+    assert stage.run(both()) == "All is well."
+    assert caller.counts()["replayed"] == replayed + 1
+
+
+@pytest.mark.rule("R104")
+def test_a_caller_that_leaves_interrupts_the_turn_and_may_come_back(stage: Stage, caller: Caller) -> None:
+    talk = caller.talk([Turn(text="Hello."), SLOW, Turn(text="All is well.")])
+    greeted = talk.say("hello", tools=[CALCULATE])
+    talk.history.append({"role": "user", "content": "how are you?"})
+    talk.leave_early([CALCULATE])
+    until(stage, lambda: talk.conversation.turns[-1].left)
+    again = talk.send(tools=[CALCULATE])
+    assert (again.content, again.session) == ("All is well.", greeted.session)
+
+
+def test_a_caller_that_leaves_after_its_results_gets_its_answer_when_it_comes_back(
+    stage: Stage, caller: Caller
+) -> None:
+    talk = caller.talk([SUM[0], SLOW, SUM[1]])
+    asked = talk.say("add 123 and 456", tools=[CALCULATE])
+    talk.result(asked.calls[0], "579")
+    talk.leave_early([CALCULATE])
+    until(stage, lambda: talk.conversation.turns[-1].left)
+    assert talk.send(tools=[CALCULATE]).content == "The result is 579."
+    assert talk.result_heard(asked.calls[0]) == "579"
+
+
+def test_an_error_of_the_api_is_told_with_its_status(caller: Caller) -> None:
+    talk = caller.talk([Fault(kind="status", status=401, message="the key is not valid")])
+    with pytest.raises(openai.AuthenticationError) as refused:
+        talk.say("hello", tools=[CALCULATE])
+    assert "the key is not valid" in refused.value.message
+
+
+def test_a_new_session_takes_a_process_that_waits(stage: Stage, caller: Caller) -> None:
+    talk = caller.talk([Turn(text="Hello.")], model="prepared")
+    talk.say("hello", tools=[CALCULATE])
+    talk.wait_until("spawned", 2)
+    second = caller.talk([Turn(text="Hello too.")], model="prepared")
+    assert second.say("hello", tools=[CALCULATE]).content == "Hello too."
+    second.wait_until("spawned", 3)
+    assert caller.counts("prepared")["live"] == 2
+
+
+@pytest.mark.rule("R109")
+def test_an_operator_sees_sessions_and_ends_them(stage: Stage, caller: Caller) -> None:
+    talk = caller.talk(SUM)
+    asked = talk.say("add 123 and 456", tools=[CALCULATE])
+    shown = caller.admin("GET", f"/admin/sessions/{asked.session}")
+    assert (shown["state"], shown["tools"], shown["waiting"]) == ("parked", ["calculate"], 1)
+    assert shown["calls"] == [{"id": asked.calls[0].id, "tool": "calculate"}]
+    assert "123" not in str(shown), "nothing of what was said"
+    listed = caller.admin("GET", "/admin/sessions")["sessions"]
+    assert asked.session in [session["id"] for session in listed]
+    assert caller.admin("DELETE", f"/admin/sessions/{asked.session}") == {"ended": asked.session}
+    until(stage, lambda: not Path(f"/proc/{shown['process']}").exists())
+    assert caller.admin("GET", f"/admin/sessions/{asked.session}")["error"]["code"] == "session_not_found"

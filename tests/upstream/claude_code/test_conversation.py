@@ -1,0 +1,112 @@
+"""Histories that say the same have the same fingerprint, and no others."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.upstream.claude_code.conversation import answered, fingerprint, outline, read
+from tests.upstream.claude_code.talking import Json, call, claude, result, talk, user
+
+HISTORY = (
+    user("add 1 and 2"),
+    claude("I will.", call("c1", a=1, b={"x": [1, 2], "y": "z"})),
+    user(result("c1", "3")),
+)
+
+
+def mark(*messages: Json) -> str:
+    return fingerprint(talk(*messages).atoms)
+
+
+@pytest.mark.rule("R101")
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param(
+            (
+                {"role": "user", "content": "add 1 and 2"},
+                claude("I will.", call("c1", b={"y": "z", "x": [1, 2]}, a=1)),
+                user(result("c1", [{"type": "text", "text": "3"}])),
+            ),
+            id="order-of-keys-and-wrapping",
+        ),
+        pytest.param(
+            (
+                user("add 1", {"type": "text", "text": " and 2\n", "cache_control": {"type": "ephemeral"}}),
+                claude({"type": "thinking", "thinking": "hm", "signature": "s"}, "I  will."),
+                claude({**call("c1", a=1, b={"x": [1, 2], "y": "z", "n": None}), "caller": None}),
+                user(result("c1", "3")),
+            ),
+            id="cuts-blanks-nulls-marks-and-reasoning",
+        ),
+        pytest.param(
+            (*HISTORY, claude(call("c1", a=1)), user(result("c1", "3"))), id="a-call-that-was-asked-for-again"
+        ),
+    ],
+)
+def test_what_clients_change_without_meaning_anything_makes_no_difference(other: tuple[Json, ...]) -> None:
+    assert mark(*other) == mark(*HISTORY)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        (user("add 1 and 3"), *HISTORY[1:]),
+        (HISTORY[0], claude("I won't.", call("c1", a=1, b={"x": [1, 2], "y": "z"})), HISTORY[2]),
+        (HISTORY[0], claude("I will.", call("c1", a=2, b={"x": [1, 2], "y": "z"})), HISTORY[2]),
+        (HISTORY[0], claude("I will.", call("c2", a=1, b={"x": [1, 2], "y": "z"})), user(result("c2", "3"))),
+        (*HISTORY[:2], user(result("c1", "4"))),
+        HISTORY[:2],
+    ],
+)
+def test_what_was_said_otherwise_makes_one(other: tuple[Json, ...]) -> None:
+    assert mark(*other) != mark(*HISTORY)
+
+
+def test_an_outline_does_not_hear_what_claude_says() -> None:
+    silent = (HISTORY[0], claude(call("c1", a=1, b={"x": [1, 2], "y": "z"})), HISTORY[2])
+    assert outline(talk(*silent).atoms) == outline(talk(*HISTORY).atoms)
+    assert fingerprint(talk(*silent).atoms) != fingerprint(talk(*HISTORY).atoms)
+
+
+def test_the_news_are_what_comes_after_claude() -> None:
+    heard = talk(*HISTORY, claude(call("c2"), call("c3")), user(result("c2"), "and hurry"))
+    assert [atom.id for atom in heard.results] == ["c2"]
+    assert [atom.key for atom in heard.words] == ["and hurry"]
+    assert [atom.id for atom in heard.open_calls] == ["c3"]
+
+
+def test_results_that_come_in_parts_are_news_until_claude_goes_on() -> None:
+    heard = talk(
+        user("go"), claude(call("c1"), call("c2")), user(result("c2")), claude(call("c1")), user(result("c1"))
+    )
+    assert [atom.id for atom in heard.results] == ["c2", "c1"]
+    assert heard.open_calls == ()
+    assert heard.rounds == 1
+
+
+@pytest.mark.rule("R100")
+def test_rounds_are_counted_from_the_last_words_of_the_user() -> None:
+    earlier = (user("go"), claude(call("c1")), user(result("c1")), claude(call("c2")), user(result("c2")))
+    assert talk(*earlier).rounds == 2
+    assert talk(*earlier, claude("done"), user("more")).rounds == 0
+    assert talk(*earlier, claude("done"), user("more"), claude(call("c3")), user(result("c3"))).rounds == 1
+
+
+texts = st.text(st.characters(codec="utf-8"), max_size=20)
+
+
+@given(st.lists(st.tuples(texts, texts), min_size=1, max_size=4), texts)
+def test_the_next_request_shows_the_history_that_was_foretold(
+    turns: list[tuple[str, str]], question: str
+) -> None:
+    messages = [message for asked, told in turns for message in (user(f"q{asked}"), claude(f"a{told}"))]
+    before = talk(*messages[:-1])
+    foretold = answered(before, messages[-1]["content"])
+    after = talk(*messages, user(f"q{question}"))
+    assert fingerprint(foretold) == fingerprint(after.history)
+
+
+def test_a_system_prompt_in_parts_is_one_text() -> None:
+    blocks = [{"type": "text", "text": "Be brief."}, {"type": "text", "text": "Be kind."}]
+    assert read({"messages": [], "system": blocks}).system == "Be brief.\n\nBe kind."

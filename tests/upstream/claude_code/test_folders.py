@@ -1,0 +1,69 @@
+"""Sessions' files are private, and what a dead gateway left behind is found at the next start."""
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dragoman.upstream.claude_code.folders import PID, Folders
+
+
+def opened(state: Path) -> Folders:
+    folders = Folders(state)
+    folders.open()
+    return folders
+
+
+def test_folders_are_private_and_go_with_the_gateway(tmp_path: Path) -> None:
+    folders = opened(tmp_path)
+    session = folders.session("ses_a")
+    for folder in (session, session / "work", session.parent, tmp_path / "claude-code"):
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert stat.S_IMODE((tmp_path / "claude-code" / "secret").stat().st_mode) == 0o600
+    folders.close()
+    assert not session.parent.exists()
+
+
+@pytest.mark.rule("R102")
+def test_an_id_is_known_again_also_by_the_next_gateway_and_by_no_other(tmp_path: Path) -> None:
+    session = opened(tmp_path / "one").new_id()
+    assert opened(tmp_path / "one").is_ours(session)
+    assert not opened(tmp_path / "two").is_ours(session)
+    assert not opened(tmp_path / "one").is_ours(session[:-1] + ("0" if session[-1] != "0" else "1"))
+    assert not opened(tmp_path / "one").is_ours("")
+
+
+def sleeper(*words: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", *words])
+
+
+def test_processes_of_a_killed_gateway_are_ended_at_the_next_start_and_no_others(tmp_path: Path) -> None:
+    dead = opened(tmp_path)
+    orphan_folder, reused_folder = dead.session("ses_a"), dead.session("ses_b")
+    orphan, stranger = sleeper(str(orphan_folder)), sleeper("somebody-else")
+    try:
+        (orphan_folder / PID).write_text(str(orphan.pid))
+        (reused_folder / PID).write_text(str(stranger.pid))
+        alive = opened(tmp_path)
+        living = alive.session("ses_c")
+        dead._let_go()
+        assert Folders(tmp_path).open() == 1
+        assert orphan.wait(10) == -signal.SIGKILL
+        assert stranger.poll() is None
+        assert not orphan_folder.exists()
+        assert living.exists(), "a gateway that lives keeps its own"
+    finally:
+        for process in (orphan, stranger):
+            process.kill()
+            process.wait()
+
+
+def test_a_folder_that_cannot_be_read_is_left_alone(tmp_path: Path) -> None:
+    state = tmp_path / "claude-code"
+    (state / "gateway-1-x").mkdir(parents=True)
+    os.mkdir(state / "gateway-1-x" / "lock")
+    assert Folders(tmp_path).open() == 0

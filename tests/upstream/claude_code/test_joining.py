@@ -1,0 +1,114 @@
+"""The messages of a turn as one reply that the caller can read."""
+
+from typing import Any
+
+import pytest
+
+from dragoman.dialects.registry import dialect_named
+from dragoman.upstream.claude_code.joining import Call, Joiner, asked_again
+
+Json = dict[str, Any]
+
+
+def message(*blocks: Json, tokens: int = 10, reason: str = "end_turn") -> list[Json]:
+    events: list[Json] = [
+        {
+            "type": "message_start",
+            "message": {"id": "msg_1", "usage": {"input_tokens": tokens, "output_tokens": 1}},
+        }
+    ]
+    for index, block in enumerate(blocks):
+        start: Json
+        if block["type"] == "text":
+            start, delta = {"type": "text", "text": ""}, {"type": "text_delta", "text": block["text"]}
+        else:
+            start, delta = {**block, "input": {}}, {"type": "input_json_delta", "partial_json": '{"a": 1}'}
+        events += [
+            {"type": "content_block_start", "index": index, "content_block": start},
+            {"type": "content_block_delta", "index": index, "delta": delta},
+            {"type": "content_block_stop", "index": index},
+        ]
+    delta = {"stop_reason": reason, "stop_sequence": None}
+    return [
+        *events,
+        {"type": "message_delta", "delta": delta, "usage": {"output_tokens": tokens}},
+        {"type": "message_stop"},
+    ]
+
+
+def text(words: str) -> Json:
+    return {"type": "text", "text": words}
+
+
+def use(call_id: str, name: str) -> Json:
+    return {"type": "tool_use", "id": call_id, "name": name}
+
+
+def joined(joiner: Joiner, *messages: list[Json]) -> Json:
+    """The reply as a whole body, by way of our own reader of Anthropic streams."""
+    stream = b"".join(joiner.feed(event) for events in messages for event in events) + joiner.finish()
+    return dict(dialect_named("anthropic").collect(stream))
+
+
+def new(*, one_at_a_time: bool = False, last: bool = False) -> Joiner:
+    allows = frozenset({"calculate", "mcp__x__y"})
+    return Joiner("alias", allows=allows, one_at_a_time=one_at_a_time, last=last)
+
+
+@pytest.mark.rule("R93")
+def test_only_our_own_prefix_comes_off_a_name() -> None:
+    joiner = new()
+    body = joined(joiner, message(use("c1", "mcp__gateway__mcp__x__y"), reason="tool_use"))
+    assert (body["model"], body["stop_reason"]) == ("alias", "tool_use")
+    assert body["content"] == [{**use("c1", "mcp__x__y"), "input": {"a": 1}}]
+    assert joiner.shown == [Call("c1", "mcp__x__y", {"a": 1})]
+
+
+@pytest.mark.rule("R94")
+def test_messages_are_joined_their_tokens_added_up_and_denied_calls_left_out() -> None:
+    joiner = new()
+    body = joined(
+        joiner,
+        message(text("First."), use("c1", "Bash"), use("c2", "mcp__gateway__other"), reason="tool_use"),
+        message(text("Second."), tokens=5),
+    )
+    assert [block["text"] for block in body["content"]] == ["First.", "Second."]
+    assert body["stop_reason"] == "end_turn"
+    assert (body["usage"]["input_tokens"], body["usage"]["output_tokens"]) == (15, 15)
+    assert joiner.denied == [("c1", "Bash"), ("c2", "mcp__gateway__other")]
+    assert joiner.calls == []
+
+
+def test_one_at_a_time_shows_the_first_call_and_holds_the_others() -> None:
+    joiner = new(one_at_a_time=True)
+    calls = (use("c1", "mcp__gateway__calculate"), use("c2", "mcp__gateway__calculate"))
+    body = joined(joiner, message(*calls, reason="tool_use"))
+    assert [block["id"] for block in body["content"]] == ["c1"]
+    assert ([call.id for call in joiner.shown], [call.id for call in joiner.held]) == (["c1"], ["c2"])
+
+
+def test_beyond_the_last_round_no_call_is_shown() -> None:
+    joiner = new(last=True)
+    body = joined(
+        joiner, message(text("Once more."), use("c1", "mcp__gateway__calculate"), reason="tool_use")
+    )
+    assert [block["type"] for block in body["content"]] == ["text"]
+    assert (joiner.beyond, body["stop_reason"]) == (1, "end_turn")
+
+
+def test_a_message_that_is_begun_again_leaves_no_block_open() -> None:
+    joiner = new()
+    body = joined(joiner, message(text("Half."))[:3], message(text("Whole.")))
+    assert [block["text"] for block in body["content"]] == ["Half.", "Whole."]
+
+
+def test_a_turn_without_a_word_is_still_a_reply() -> None:
+    assert joined(new())["content"] == []
+
+
+@pytest.mark.rule("R98")
+def test_calls_that_are_asked_for_again_keep_their_ids_and_cost_nothing() -> None:
+    calls = [Call("c1", "calculate", {"a": 1}), Call("c2", "calculate", {})]
+    body: Json = dict(dialect_named("anthropic").collect(asked_again(calls, "alias", "msg_2")))
+    assert body["content"] == [call.block for call in calls]
+    assert (body["stop_reason"], body["usage"]["output_tokens"]) == ("tool_use", 0)

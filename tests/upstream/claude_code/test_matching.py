@@ -1,0 +1,112 @@
+"""Which session a request continues, decided over sessions that are only described."""
+
+import msgspec
+import pytest
+
+from dragoman.upstream.claude_code.conversation import Conversation, fingerprint, outline
+from dragoman.upstream.claude_code.matching import Known, Standing, State, Verdict, decide
+from tests.upstream.claude_code.talking import Json, call, claude, result, talk, user
+
+OWNER = "somebody"
+ASKED = (user("add"), claude(call("c1"), call("c2")))
+CHATTED = (user("hello"), claude("Hi."))
+
+
+def standing(history: Conversation, state: State, *waiting: str, overdue: bool = False) -> Standing:
+    return Standing(
+        id="ses_a",
+        owner=OWNER,
+        state=state,
+        mark=fingerprint(history.atoms, OWNER),
+        outline=outline(history.atoms, OWNER),
+        system=fingerprint((), history.system),
+        waiting=frozenset(waiting),
+        overdue=frozenset(waiting) if overdue else frozenset(),
+    )
+
+
+PARKED = standing(talk(*ASKED), "parked", "c1", "c2")
+IDLE = standing(talk(*CHATTED), "idle")
+
+
+def verdict(*messages: Json, session: Standing | None, named: str = "", owner: str = OWNER) -> Verdict:
+    def given(holds: bool) -> Standing | None:
+        return session if holds else None
+
+    known = Known(
+        by_call=lambda call_id: given(session is not None and call_id in session.waiting),
+        by_id=lambda wanted: given(session is not None and wanted == session.id),
+        by_mark=lambda mark: given(session is not None and mark == session.mark),
+        is_ours=lambda wanted: wanted in ("ses_a", "ses_gone"),
+    )
+    return decide(talk(*messages), named, owner, known)
+
+
+@pytest.mark.rule("R96", "R98")
+@pytest.mark.parametrize("results", [("c1", "c2"), ("c2", "c1"), ("c2",)])
+@pytest.mark.parametrize("named", ["", "ses_a", "never-heard-of"])
+def test_a_call_finds_its_session_before_anything_else(results: tuple[str, ...], named: str) -> None:
+    news = user(*map(result, results))
+    assert verdict(*ASKED, news, session=PARKED, named=named) == Verdict("continue", "ses_a")
+
+
+def test_words_of_claude_that_a_client_dropped_do_not_matter_to_a_call() -> None:
+    session = standing(talk(user("add"), claude("Let me see.", call("c1"))), "parked", "c1")
+    assert verdict(user("add"), claude(call("c1")), user(result("c1")), session=session).step == "continue"
+
+
+@pytest.mark.rule("R101")
+def test_a_call_in_a_history_that_was_edited_is_replayed() -> None:
+    edited = (user("subtract"), ASKED[1], user(result("c1"), result("c2")))
+    assert verdict(*edited, session=PARKED) == Verdict("replay")
+
+
+@pytest.mark.rule("R105", "R106")
+def test_a_result_that_is_late_is_told_so_unless_the_user_goes_on() -> None:
+    session = msgspec.structs.replace(PARKED, overdue=PARKED.waiting)
+    assert verdict(*ASKED, user(result("c1")), session=session) == Verdict("late", "ses_a")
+    assert verdict(*ASKED, user(result("c1"), "go on"), session=session) == Verdict("continue", "ses_a")
+
+
+@pytest.mark.rule("R101")
+def test_a_history_finds_its_session_again() -> None:
+    assert verdict(*CHATTED, user("and?"), session=IDLE) == Verdict("continue", "ses_a")
+    assert verdict(user("hello"), claude("Ho."), user("and?"), session=IDLE) == Verdict("replay")
+    assert verdict(*ASKED, user("stop that"), session=PARKED) == Verdict("continue", "ses_a")
+
+
+def test_a_session_at_work_is_left_alone() -> None:
+    busy = msgspec.structs.replace(IDLE, state="running")
+    assert verdict(*CHATTED, user("and?"), session=busy, named="ses_a") == Verdict("replay")
+    busy = msgspec.structs.replace(PARKED, state="running")
+    assert verdict(*ASKED, user(result("c1"), result("c2")), session=busy) == Verdict("replay")
+
+
+def test_another_system_prompt_is_another_session() -> None:
+    session = standing(talk(*CHATTED, system="Be brief."), "idle")
+    assert verdict(*CHATTED, user("and?"), session=session) == Verdict("replay")
+
+
+@pytest.mark.rule("R102", "R106")
+def test_a_session_that_is_named_is_found_or_lost() -> None:
+    news = (*CHATTED, user("and?"))
+    assert verdict(*news, session=IDLE, named="ses_a") == Verdict("continue", "ses_a")
+    assert verdict(*news, session=IDLE, named="ses_gone") == Verdict("replay", "ses_gone")
+    assert verdict(*news, session=IDLE, named="ses_of_others") == Verdict("lost", "ses_of_others")
+
+
+def test_sessions_of_other_clients_are_out_of_reach() -> None:
+    assert verdict(*CHATTED, user("and?"), session=IDLE, owner="another") == Verdict("replay")
+    assert verdict(*CHATTED, user("and?"), session=IDLE, named="ses_a", owner="another").step == "lost"
+    answer = user(result("c1"), result("c2"))
+    assert verdict(*ASKED, answer, session=PARKED, owner="another") == Verdict("replay")
+
+
+@pytest.mark.rule("R98")
+def test_missing_results_are_asked_for_again_without_a_session() -> None:
+    assert verdict(*ASKED, user(result("c1")), session=None) == Verdict("again")
+    assert verdict(*ASKED, user(result("c1"), "never mind"), session=None) == Verdict("replay")
+
+
+def test_results_without_their_calls_lead_nowhere() -> None:
+    assert verdict(user(result("c9")), session=None).step == "lost"

@@ -1,0 +1,82 @@
+"""A visible history as Claude Code's own transcript."""
+
+from uuid import uuid4
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.upstream.claude_code.replay import CANCELLED, messages, project_folder, transcript
+from tests.upstream.claude_code.talking import Json, call, claude, result, talk, user
+
+
+def test_every_call_is_followed_by_its_result_and_has_the_name_that_claude_code_knows() -> None:
+    heard = talk(
+        user("go"),
+        claude("Well.", call("c1"), call("c2")),
+        user(result("c2", "two"), result("c1", "one"), "ok?"),
+    )
+    assert messages(heard) == [
+        user("go"),
+        claude("Well.", call("c1", "mcp__gateway__calculate"), call("c2", "mcp__gateway__calculate")),
+        user(result("c1", "one"), result("c2", "two"), "ok?"),
+    ]
+
+
+def test_results_that_came_in_parts_become_one_round_again() -> None:
+    heard = talk(
+        user("go"), claude(call("c1"), call("c2")), user(result("c2")), claude(call("c1")), user(result("c1"))
+    )
+    assert [message["role"] for message in messages(heard)] == ["user", "assistant", "user"]
+
+
+def test_rounds_stay_apart() -> None:
+    heard = talk(user("go"), claude(call("c1")), user(result("c1")), claude(call("c2")), user(result("c2")))
+    assert [message["role"] for message in messages(heard)] == [
+        "user",
+        "assistant",
+        "user",
+        "assistant",
+        "user",
+    ]
+
+
+def test_a_call_that_was_passed_over_is_said_to_be() -> None:
+    answers = messages(talk(user("go"), claude(call("c1")), user("never mind")))[-1]["content"]
+    assert answers[0] == {**result("c1", CANCELLED), "is_error": True}
+    assert answers[1]["text"] == "never mind"
+
+
+blocks = st.sampled_from(["a", "b", "call", "result"])
+
+
+@given(st.lists(st.tuples(st.booleans(), st.lists(blocks, min_size=1, max_size=3)), min_size=1, max_size=6))
+def test_a_transcript_is_a_chain_that_an_api_accepts(turns: list[tuple[bool, list[str]]]) -> None:
+    said: list[Json] = [user("begin")]
+    made: list[str] = []
+    for is_claude, words in turns:
+        parts: list[str | Json] = []
+        for word in words:
+            if word == "call" and is_claude:
+                made.append(f"c{len(made)}")
+                parts.append(call(made[-1]))
+            elif word == "result" and not is_claude and made:
+                parts.append(result(made[-1]))
+            elif word in "ab":
+                parts.append(word)
+        said.append(claude(*parts) if is_claude else user(*parts))
+    lines = [
+        msgspec.json.decode(line) for line in transcript(talk(*said), str(uuid4()), "/w", "m").splitlines()
+    ]
+    assert [line["parentUuid"] for line in lines] == [None, *(line["uuid"] for line in lines[:-1])]
+    waiting: set[str] = set()
+    for line in lines:
+        content = line["message"]["content"]
+        results = {block["tool_use_id"] for block in content if block["type"] == "tool_result"}
+        assert results == (waiting if line["type"] == "user" else set())
+        assert line["type"] == "user" or not waiting
+        waiting = {block["id"] for block in content if block["type"] == "tool_use"}
+
+
+def test_a_folder_is_named_as_claude_code_names_it() -> None:
+    assert project_folder("/srv/a.b/my work") == "-srv-a-b-my-work"
