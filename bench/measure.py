@@ -17,9 +17,12 @@ class Result(NamedTuple):
 
 
 def compare(
-    baseline: Job, jobs: dict[str, Job], *, units: int, rounds: int = 7, seconds: float = 0.15
+    baseline: Job, jobs: dict[str, Job], *, units: int, rounds: int = 61, seconds: float = 0.015
 ) -> dict[str, Result]:
-    """Run baseline and jobs in turn, `rounds` times; `units` is how many things one run of a job handles."""
+    """Run baseline and jobs in turn, `rounds` times; `units` is how many things one run of a job handles.
+
+    Many short rounds: on a busy machine only what ran within the same moment can be compared.
+    """
     repeats = {name: _repeats(job, seconds) for name, job in {"": baseline, **jobs}.items()}
     times: dict[str, list[float]] = {name: [] for name in repeats}
     gc.collect()

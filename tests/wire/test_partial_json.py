@@ -84,6 +84,28 @@ def test_of_all_short_texts_exactly_those_are_accepted_that_can_be_completed(
             assert (fed([text])[1] == length) == (text in completable), text
 
 
+@given(text=ANY_TEXTS, more=st.text(CHARACTERS, max_size=4))
+@example(text='{"a": "', more="b" * 70_000)
+def test_what_flows_would_be_accepted_and_changes_nothing(text: str, more: str) -> None:
+    skimmed, _ = fed([text])
+    if skimmed.flows(more):
+        read, _ = fed([text])
+        assert read.feed(more) == len(more)
+        assert (read.closing(), read.depth, read.broken) == (skimmed.closing(), skimmed.depth, False)
+
+
+@pytest.mark.parametrize("more", ["", "plain", "ä€😀", "b" * 65_536])
+def test_plain_characters_flow_in_a_string(more: str) -> None:
+    prefix, _ = fed(['{"a": "b'])
+    assert prefix.flows(more)
+
+
+@pytest.mark.parametrize("more", ['"', "\\", "\n", "\ud800", "b" * 65_537])
+def test_what_may_end_a_string_does_not_flow(more: str) -> None:
+    prefix, _ = fed(['{"a": "b'])
+    assert not prefix.flows(more)
+
+
 @pytest.mark.rule("H13", "R60")
 @given(text=ANY_TEXTS, cuts=CUTS)
 def test_nothing_depends_on_how_the_text_is_cut(text: str, cuts: list[int]) -> None:

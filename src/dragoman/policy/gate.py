@@ -32,6 +32,9 @@ from dragoman.wire.partial_json import JsonPrefix, parse_object
 #: The endings that say the model had said all it wanted to say. With any other a call may be half a call.
 DONE: frozenset[StopCause] = frozenset({"tool_calls", "end", "malformed_call"})
 
+_NO_ARGUMENTS: frozenset[type] = DELTAS - {ArgumentsDelta}
+_NOTHING: frozenset[type] = frozenset()
+
 TRUNCATED = "the reply was cut off"
 #: The beginning of arguments that never came.
 UNFINISHED = "{"
@@ -79,8 +82,6 @@ class _Call:
 class GateStage:
     """For the modes `hold` and `auto`; in `live` there is no gate."""
 
-    passes = DELTAS - {ArgumentsDelta}
-
     def __init__(
         self,
         governance: Governance,
@@ -90,7 +91,10 @@ class GateStage:
         report: Report,
         clock: Callable[[], float] | None = None,
     ) -> None:
+        self.passes = _NO_ARGUMENTS
         self._governance = governance
+        self._limit = governance.hold_bytes
+        self._patience = governance.hold_seconds
         self._arguments_kind = HeldArguments if governance.tools == "hold" else WatchedArguments
         self._schemas = {tool.name: tool.schema for tool in tools}
         self._mend = mend
@@ -130,39 +134,51 @@ class GateStage:
         call = self._calls.get(event.index)
         if call is None:
             return [event]
-        out = self._added(event.index, call, event.text)
-        # The same object again, so that nothing downstream has to look twice.
-        return [event] if len(out) == 1 and out[0] == event else out
+        text = event.text
+        ready = call.arguments.add(text)
+        if self._is_too_much(call, text):
+            return self._let_go(event.index, call, ready)
+        if ready == text:
+            call.has_begun = True
+            # The same object again, so that nothing downstream has to look twice.
+            return [event]
+        return self._ready(event.index, call, ready)
 
     def _added(self, index: int, call: _Call, text: str) -> list[ReplyEvent]:
         ready = call.arguments.add(text)
+        is_too_much = self._is_too_much(call, text)
+        return self._let_go(index, call, ready) if is_too_much else self._ready(index, call, ready)
+
+    def _ready(self, index: int, call: _Call, text: str) -> list[ReplyEvent]:
+        if call.has_begun:
+            return _delta(index, text)
+        call.has_begun = True
+        # Whoever keeps a call back until its first arguments need not keep it any longer.
+        return [ArgumentsDelta(index, text)]
+
+    def _is_too_much(self, call: _Call, text: str) -> bool:
+        """Count a further piece: whether it is one too many, or comes too late."""
         size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
         call.size += size
         self._size += size
-        too_much = self._size > self._governance.hold_bytes
-        if too_much or self._is_late(call):
-            return self._let_go(index, call, ready, TOO_MUCH if too_much else TOO_LONG)
-        if call.has_begun:
-            return _delta(index, ready)
-        call.has_begun = True
-        # Whoever keeps a call back until its first arguments need not keep it any longer.
-        return [ArgumentsDelta(index, ready)]
+        return self._size > self._limit or self._is_late(call)
 
     def overdue(self) -> list[ReplyEvent]:
         """What has been held for as long as it may."""
         out: list[ReplyEvent] = []
         for index, call in list(self._calls.items()):
             if self._is_late(call):
-                out += self._let_go(index, call, "", TOO_LONG)
+                out += self._let_go(index, call, "")
                 out += [call.closed] if call.closed is not None else []
         return out
 
     def _is_late(self, call: _Call) -> bool:
-        allowed = self._governance.hold_seconds
-        return bool(allowed) and call.arguments.is_held and self._clock() - call.since > allowed
+        has_limit = self._patience > 0
+        return has_limit and call.arguments.is_held and self._clock() - call.since > self._patience
 
-    def _let_go(self, index: int, call: _Call, ready: str, reason: str) -> list[ReplyEvent]:
+    def _let_go(self, index: int, call: _Call, ready: str) -> list[ReplyEvent]:
         """From here on the call goes out as it comes."""
+        reason = TOO_MUCH if self._size > self._limit else TOO_LONG
         self._forget(index)
         raw = call.arguments.raw
         if call.arguments.is_held:
@@ -197,6 +213,7 @@ class GateStage:
             rest = self._mended(call) if cause in DONE else self._cut_off(call)
             if rest is None:
                 self._has_failed = True
+                self.passes = _NOTHING
                 return [*out, ReplyFailed("failed", UNREPAIRABLE)]
             out += _delta(index, rest)
             if call.closed is not None:

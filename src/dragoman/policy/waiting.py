@@ -112,7 +112,10 @@ class WaitingCalls:
         self._has_removed = False
         #: How many calls the client gets.
         self.calls = 0
-        self.passes: frozenset[type] = DELTAS - judge.wants
+        #: What passes while no call waits, and while one does.
+        self._free = DELTAS - judge.wants
+        self._bound = self._free - _CALL_DELTAS
+        self.passes: frozenset[type] = self._free
 
     def feed(self, event: ReplyEvent) -> list[ReplyEvent]:
         out = self._fed(event)
@@ -123,9 +126,7 @@ class WaitingCalls:
     def _passing(self) -> frozenset[type]:
         if self._has_moved:
             return _NOTHING
-        if self._held or self._gone:
-            return DELTAS - _CALL_DELTAS - self._judge.wants
-        return DELTAS - self._judge.wants
+        return self._bound if self._held or self._gone else self._free
 
     def _fed(self, event: ReplyEvent) -> list[ReplyEvent]:
         if isinstance(event, _INDEXED):

@@ -77,11 +77,15 @@ class WatchedArguments(HeldArguments):
 
     def add(self, text: str) -> str:
         self._pieces.append(text)
+        prefix = self._prefix
+        if self._in_string and not self._tail and prefix.flows(text):
+            self.sent += len(text)
+            return text
         if self._has_deviated:
             return ""
-        accepted = self._prefix.feed(text)
-        kind = self._prefix.kind
-        self._has_deviated = self._prefix.broken or (bool(kind) and kind != "object")
+        accepted = prefix.feed(text)
+        kind = prefix.kind
+        self._has_deviated = prefix.broken or (bool(kind) and kind != "object")
         if kind and kind != "object":
             return ""
         settled = self._settled(text if accepted == len(text) else text[:accepted])

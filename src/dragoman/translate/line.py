@@ -5,6 +5,7 @@ becomes a failed ending, told in the client's dialect.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Protocol, runtime_checkable
 
 from dragoman.dialects.base import StreamReader, StreamWriter
@@ -45,8 +46,8 @@ class ReplyLine:
         # for the end of a call.
         self._lasting: list[Stage] = [*stages, Sequencer()]
         self._stages: list[Stage] = [*governing, *self._lasting]
-        #: The kinds of delta that no stage wants, as things stand.
-        self._passing = self._passed_by_all()
+        #: Which stages want each kind of delta, as things stand; mostly none.
+        self._wanting = self._wanted()
         self.ended = False
         self._checker = GrammarChecker()
         self._writer = writer
@@ -72,7 +73,7 @@ class ReplyLine:
         """What comes now is another reply of the upstream's, and for the client the same one."""
         self._reader = reader
         self._stages = [*governing, *self._lasting]
-        self._passing = self._passed_by_all()
+        self._wanting = self._wanted()
 
     def tick(self) -> bytes:
         """Time has passed: what has been held for as long as it may goes out."""
@@ -81,22 +82,32 @@ class ReplyLine:
             if self.ended or not isinstance(stage, Overdue):
                 continue
             for event in stage.overdue():
-                for each in self._staged(event, number + 1):
-                    self._write(each, written)
-        self._passing = self._passed_by_all()
+                self._written([event], self._stages[number + 1 :], written)
+        self._wanting = self._wanted()
         return b"".join(written)
 
     def _run(self, events: list[ReplyEvent]) -> bytes:
         written: list[bytes] = []
-        check, write = self._checker.check, self._writer.write
+        check, write, stages = self._checker.check, self._writer.write, self._stages
         try:
             for event in events:
-                if type(event) in self._passing:
+                wanting = self._wanting.get(type(event))
+                if wanting is None:
+                    self._written([event], self._stages, written)
+                    if self.ended:
+                        break
+                    continue
+                for position in wanting:
+                    changed = stages[position].feed(event)
+                    # A delta that stays one changes nothing about what the stages want.
+                    if len(changed) != 1 or type(changed[0]) is not type(event):
+                        self._deviated(changed, position, written)
+                        break
+                    event = changed[0]
+                else:
                     check(event)
                     written.append(write(event))
                     continue
-                for each in self._staged(event):
-                    self._write(each, written)
                 if self.ended:
                     break
         except (DragomanError, RecursionError) as error:
@@ -105,20 +116,22 @@ class ReplyLine:
                 self._write(ReplyFailed("failed", failure), written)
         return b"".join(written)
 
-    def _staged(self, event: ReplyEvent, first: int = 0) -> list[ReplyEvent]:
-        """What becomes of one event; one at a time, so that a stage that breaks loses nothing before it."""
-        kind = type(event)
-        events = [event]
-        for stage in self._stages[first:] if first else self._stages:
+    def _deviated(self, events: list[ReplyEvent], position: int, written: list[bytes]) -> None:
+        """What the stage at this position made of a delta, on its way through the others."""
+        if events or self._stages[position].passes != self._passing[position]:
+            self._written(events, self._stages[position + 1 :], written)
+
+    def _written(self, events: list[ReplyEvent], stages: Sequence[Stage], written: list[bytes]) -> None:
+        """What the stages make of events after which they may want other things than before."""
+        for stage in stages:
             if len(events) == 1:
                 if type(events[0]) not in stage.passes:
                     events = stage.feed(events[0])
             else:
                 events = [after for each in events for after in stage.feed(each)]
-        # A delta that stays one changes nothing about what the stages want.
-        if kind not in DELTAS or len(events) != 1 or type(events[0]) is not kind:
-            self._passing = self._passed_by_all()
-        return events
+        self._wanting = self._wanted()
+        for event in events:
+            self._write(event, written)
 
     def _write(self, event: ReplyEvent, written: list[bytes]) -> None:
         self._checker.check(event)
@@ -130,5 +143,15 @@ class ReplyLine:
             self.tally.note(event)
             self.ended = self._checker.ended
 
-    def _passed_by_all(self) -> frozenset[type]:
-        return DELTAS.intersection(*(stage.passes for stage in self._stages))
+    def _wanted(self) -> dict[type, tuple[int, ...]]:
+        self._passing = tuple([stage.passes for stage in self._stages])
+        return _wanted_by(self._passing)
+
+
+@lru_cache(maxsize=1024)
+def _wanted_by(passing: tuple[frozenset[type], ...]) -> dict[type, tuple[int, ...]]:
+    """The stages that do not pass a delta, by its kind; the same few cases come in every reply."""
+    return {
+        kind: tuple(position for position, passes in enumerate(passing) if kind not in passes)
+        for kind in DELTAS
+    }

@@ -128,6 +128,8 @@ _ESCAPE = (
 )
 _PLAIN = r'[^"\\\x00-\x1f\ud800-\udfff]*'
 
+#: Characters that stand for themselves, and nothing else.
+PLAIN_TEXT = re.compile(_PLAIN)
 #: The inside of a string, up to its end or to an escape that is not whole.
 STRING_BODY = re.compile(rf"{_PLAIN}(?:{_ESCAPE}{_PLAIN})*")
 

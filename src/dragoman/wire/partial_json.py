@@ -27,6 +27,7 @@ from dragoman.wire.json_grammar import (
     MOVES,
     NUMBER_ENDS,
     OPEN,
+    PLAIN_TEXT,
     START,
     STRING_BODY,
     STRINGS,
@@ -86,6 +87,16 @@ class JsonPrefix:
     @property
     def depth(self) -> int:
         return len(self._stack)
+
+    def flows(self, text: str) -> bool:
+        """Whether this only continues the string that is open, as most pieces do; it need not be fed then."""
+        return (
+            self._state in STRINGS
+            and not self._escape
+            and not self.broken
+            and len(text) <= WINDOW
+            and PLAIN_TEXT.fullmatch(text) is not None
+        )
 
     def feed(self, text: str) -> int:
         """How many characters of this text keep the whole a beginning of JSON."""

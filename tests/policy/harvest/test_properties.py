@@ -75,7 +75,7 @@ plain_texts = st.text(alphabet=st.characters(exclude_characters="<[{◁fHt`~(", 
 @pytest.mark.rule("R82")
 @given(
     family=st.sampled_from(
-        [name for name in FAMILIES if name == AUTO or plan_for(name, TOOLS).implied is None]
+        [name for name in FAMILIES if name == AUTO or plan_for(name, has_tools=True).implied is None]
     ),
     pieces=st.lists(plain_texts, min_size=1, max_size=5),
 )

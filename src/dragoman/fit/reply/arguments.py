@@ -37,6 +37,8 @@ class _Arguments:
         self._pieces.append(text)
         if self._deviant:
             return ""
+        if not self._blank and self._prefix.kind == "object" and self._prefix.flows(text):
+            return text
         accepted = self._prefix.feed(text)
         kind = self._prefix.kind
         if kind != "object":

@@ -2,18 +2,18 @@
 
 from dragoman.policy.harvest.cursor import Call, Cursor, Source
 from dragoman.policy.harvest.format import Outcome, Reading
-from dragoman.policy.harvest.plan import Candidate
+from dragoman.policy.harvest.plan import Candidate, KnownTools
 
 
 class _Attempt:
     __slots__ = ("candidate", "cursor", "reading", "result")
 
-    def __init__(self, candidate: Candidate, source: Source, start: int) -> None:
+    def __init__(self, candidate: Candidate, source: Source, start: int, tools: KnownTools) -> None:
         opener = candidate.opener
         inside = len(opener.marker) if opener.inside is None else opener.inside
         self.candidate = candidate
         self.cursor = Cursor(source, start + inside)
-        self.reading: Reading = opener.read(self.cursor, candidate.context)
+        self.reading: Reading = opener.read(self.cursor, tools.context(candidate))
         self.result: Call | Outcome | None = None
 
     def read(self) -> bool | None:
@@ -31,9 +31,11 @@ class Body:
 
     __slots__ = ("_attempts", "_furthest", "_saved", "_saved_to", "_source", "start")
 
-    def __init__(self, source: Source, start: int, candidates: tuple[Candidate, ...]) -> None:
+    def __init__(
+        self, source: Source, start: int, candidates: tuple[Candidate, ...], tools: KnownTools
+    ) -> None:
         self._source = source
-        self._attempts = [_Attempt(candidate, source, start) for candidate in candidates]
+        self._attempts = [_Attempt(candidate, source, start, tools) for candidate in candidates]
         self._furthest = max(attempt.cursor.at for attempt in self._attempts)
         self._saved: list[str] = []
         self._saved_to = start

@@ -6,6 +6,7 @@ on, and the first to be satisfied wins.
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 import msgspec
 
@@ -18,11 +19,35 @@ from dragoman.policy.records import DeclaredTool
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
-    """An opener, the format it belongs to, and what its reader will know."""
+    """An opener, the format it belongs to, and what its reader may know: the tools, or none."""
 
     format: str
     opener: Opener
-    context: Context
+    calls: bool = False
+    strict: bool = False
+
+
+class KnownTools:
+    """The declared tools, for the readers of one reply."""
+
+    __slots__ = ("_loose", "_strict")
+
+    def __init__(self, tools: Sequence[DeclaredTool]) -> None:
+        known = {tool.name: tool for tool in tools if tool.name}
+        longest = max(map(len, known), default=0)
+        self._loose = Context(tools=known, longest=longest)
+        self._strict = Context(tools=known, longest=longest, strict=True)
+
+    def __bool__(self) -> bool:
+        return bool(self._loose.tools)
+
+    def context(self, candidate: Candidate) -> Context:
+        if not candidate.calls:
+            return _NO_TOOLS
+        return self._strict if candidate.strict else self._loose
+
+
+_NO_TOOLS = Context(tools={})
 
 
 class Openers:
@@ -61,9 +86,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return not (self.anywhere or self.first or self.implied)
 
 
-def plan_for(family: str, tools: Sequence[DeclaredTool]) -> Plan:
-    """The plan for a family's name or `auto`; raises KeyError for a name that is neither."""
-    known = {tool.name: tool for tool in tools if tool.name}
+@lru_cache(maxsize=64)
+def plan_for(family: str, *, has_tools: bool) -> Plan:
+    """The plan for a family's name or `auto`; raises KeyError for a name that is neither.
+
+    Made once for all replies: it would take as long as reading a hundred events.
+    """
     if family == AUTO:
         chosen: Iterable[Format] = families().values()
     else:
@@ -71,7 +99,7 @@ def plan_for(family: str, tools: Sequence[DeclaredTool]) -> Plan:
     calls: list[Candidate] = []
     sections: list[Candidate] = []
     for each in chosen:
-        calls += _calls(each, known, auto=family == AUTO)
+        calls += _calls(each, has_tools=has_tools, auto=family == AUTO)
         sections += _sections(each, auto=family == AUTO)
     # Formats that share a marker often share what reads it.
     calls = list({(each.opener.marker, each.opener.read): each for each in reversed(calls)}.values())[::-1]
@@ -86,15 +114,14 @@ def plan_for(family: str, tools: Sequence[DeclaredTool]) -> Plan:
     )
 
 
-def _calls(each: Format, known: dict[str, DeclaredTool], *, auto: bool) -> list[Candidate]:
+def _calls(each: Format, *, has_tools: bool, auto: bool) -> list[Candidate]:
     """Markers that frame more than calls are looked for even if no call can be."""
     found: list[Candidate] = []
     for opener in each.openers:
         wanted = opener.auto and opener.safety != "C" if auto else True
-        if wanted and (known or opener.frames):
+        if wanted and (has_tools or opener.frames):
             strict = opener.safety == "C" or (auto and opener.safety == "B")
-            context = Context(tools=known, longest=max(map(len, known), default=0), strict=strict)
-            found.append(Candidate(format=each.name, opener=opener, context=context))
+            found.append(Candidate(format=each.name, opener=opener, calls=True, strict=strict))
     return found
 
 
@@ -104,7 +131,7 @@ def _sections(each: Format, *, auto: bool) -> list[Candidate]:
     if auto:
         known = tuple(Reasoning(opens=r.opens, closes=r.closes, label=r.label) for r in known if r.certain)
     return [
-        Candidate(format=each.name, opener=opener, context=Context(tools={}))
+        Candidate(format=each.name, opener=opener)
         for reasoning in known
         for opener in reasoning_openers(reasoning)
     ]

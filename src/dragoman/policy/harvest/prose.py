@@ -63,12 +63,14 @@ class Prose:
         self._end_line()
         self._tail = "\n\n"
 
-    def flows(self, text: str) -> bool:
-        """Whether a text without telling characters changes nothing but what came last; if so it has."""
-        if self._line_start or self._closing or self._run is not None:
-            return False
-        self._tail = text[-2:] if len(text) > 1 else (self._tail + text)[-2:]
-        return True
+    @property
+    def flows(self) -> bool:
+        """Whether texts without telling characters change nothing but what came last."""
+        return not (self._line_start or self._closing or self._run is not None)
+
+    def follow(self, text: str) -> None:
+        """Such a text came, and perhaps others before it."""
+        self._tail = (self._tail + text)[-2:]
 
     def advance(self, text: str, start: int, end: int) -> None:
         position = start

@@ -11,10 +11,10 @@ from enum import Enum, auto
 
 from dragoman.policy.harvest.body import Body
 from dragoman.policy.harvest.cursor import Call, Ending, Source
-from dragoman.policy.harvest.format import Begins, Context, Layout, Opener, Outcome, Place, Section
+from dragoman.policy.harvest.format import Begins, Layout, Opener, Outcome, Place, Section
 from dragoman.policy.harvest.markers import Markers, markers_of
 from dragoman.policy.harvest.pieces import Harvested, Piece, Pieces, Thoughts, ThoughtsEnd, Unfinished, Words
-from dragoman.policy.harvest.plan import Candidate, Openers, Plan
+from dragoman.policy.harvest.plan import Candidate, KnownTools, Openers, Plan
 from dragoman.policy.harvest.prose import Prose
 from dragoman.policy.harvest.reasoning import layout_reader
 
@@ -38,8 +38,9 @@ class _Mode(Enum):
 class Scanner:
     """`place`: what came before this text in the reply; nothing, nothing visible, or words."""
 
-    def __init__(self, plan: Plan, place: Place) -> None:
+    def __init__(self, plan: Plan, tools: KnownTools, place: Place) -> None:
         self._plan = plan
+        self._tools = tools
         self._source = Source()
         self._at = 0
         self._pieces = Pieces()
@@ -48,6 +49,8 @@ class Scanner:
         #: Whether nothing waits, and the characters with which something could begin to.
         self._clear = False
         self._stops = plan.anywhere.stops
+        #: The last of what passed.
+        self._passed = ""
         #: Blanks that wait, and whether blanks that come now are layout.
         self._layout: list[str] = []
         self._skip = False
@@ -68,7 +71,10 @@ class Scanner:
 
     def passes(self, text: str) -> bool:
         """Whether this is nothing but words, as most text is; if so it is dealt with, and need not be fed."""
-        return self._clear and not self._stops.search(text) and self._prose.flows(text)
+        if not self._clear or self._stops.search(text):
+            return False
+        self._passed = text if len(text) > 1 else self._passed[-1:] + text
+        return True
 
     def feed(self, text: str) -> list[Piece]:
         self._source.extend(text, self._body.save() if self._body else self._at)
@@ -100,10 +106,13 @@ class Scanner:
         return self._pieces.take()
 
     def _run(self) -> None:
+        if self._passed:
+            self._prose.follow(self._passed)
+            self._passed = ""
         while _STEPS[self._mode](self):
             pass
         waits = self._layout or self._skip or self._at != self._source.end
-        self._clear = self._mode is _Mode.WORDS and not waits
+        self._clear = self._mode is _Mode.WORDS and not waits and self._prose.flows
 
     def _start(self) -> bool:
         source = self._source
@@ -233,7 +242,7 @@ class Scanner:
 
     def _open(self, candidates: tuple[Candidate, ...]) -> None:
         self._origin = self._mode
-        self._body = Body(self._source, self._at, candidates)
+        self._body = Body(self._source, self._at, candidates, self._tools)
         self._mode = _Mode.BODY
 
     def _accept(self, candidate: Candidate, calls: tuple[Call, ...], length: int) -> None:
@@ -269,7 +278,12 @@ class Scanner:
             self._say(text)
         else:
             self._think(text)
-        if self._source.ending is not None and self._at == self._source.end and candidate.context.tools:
+        if (
+            self._source.ending is not None
+            and self._at == self._source.end
+            and candidate.calls
+            and self._tools
+        ):
             self._pieces.add(Unfinished(candidate.format, len(text)))
 
     def _ignore(self, literals: tuple[str, ...]) -> None:
@@ -335,7 +349,7 @@ class Scanner:
 
 def _layout(literal: str) -> Candidate:
     opener = Opener(marker=literal, read=layout_reader(), safety="A")
-    return Candidate(format="", opener=opener, context=Context(tools={}))
+    return Candidate(format="", opener=opener)
 
 
 _STEPS: dict[_Mode, Callable[[Scanner], bool]] = {

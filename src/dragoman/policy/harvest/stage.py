@@ -30,7 +30,7 @@ from dragoman.hub.ids import Ids
 from dragoman.policy.harvest.cursor import Call, Ending
 from dragoman.policy.harvest.format import Place
 from dragoman.policy.harvest.pieces import Harvested, Piece, Thoughts, ThoughtsEnd, Words
-from dragoman.policy.harvest.plan import plan_for
+from dragoman.policy.harvest.plan import KnownTools, plan_for
 from dragoman.policy.harvest.scanner import Scanner
 from dragoman.policy.records import DeclaredTool, Intervention, Report
 
@@ -98,7 +98,8 @@ class HarvestStage:
         self._limit = limit
         self._seconds = seconds
         self._clock = clock
-        self._plan = plan_for(family, tools)
+        self._tools = KnownTools(tools)
+        self._plan = plan_for(family, has_tools=bool(self._tools))
         self._family = family
         self._ids = ids
         self._report = report
@@ -119,13 +120,18 @@ class HarvestStage:
         return DELTAS if self._over and not self._watched else _UNWATCHED
 
     def feed(self, event: ReplyEvent) -> list[ReplyEvent]:
+        if type(event) is TextDelta:
+            watched = self._watched.get(event.index)
+            if watched is None:
+                return self._renumbered(event)
+            is_in_place = watched.number == event.index and not self._over
+            if is_in_place and watched.scanner.passes(event.text):
+                return [event]
+            return self._text(event, watched)
         handler = _HANDLERS.get(type(event))
         return handler(self, event) if handler else [event]
 
-    def _text(self, event: TextDelta) -> list[ReplyEvent]:
-        watched = self._watched.get(event.index)
-        if watched is None:
-            return self._renumbered(event)
+    def _text(self, event: TextDelta, watched: _Watched) -> list[ReplyEvent]:
         if self._over:
             return self._words(watched, event.text)
         if watched.scanner.passes(event.text):
@@ -161,7 +167,7 @@ class HarvestStage:
         if not isinstance(block, Reasoning):
             events += self._settle(Ending.FOLLOWED)
         if isinstance(block, Text) and not self._over:
-            watched = _Watched(event.index, block, Scanner(self._plan, self._place))
+            watched = _Watched(event.index, block, Scanner(self._plan, self._tools, self._place))
             self._watched[event.index] = watched
             return [*events, *self._give(watched, watched.scanner.feed(block.text))]
         if isinstance(block, Reasoning):
@@ -340,7 +346,6 @@ _UNWATCHED = frozenset({ReasoningDelta, ArgumentsDelta})
 
 
 _HANDLERS: dict[type, Callable[[HarvestStage, Any], list[ReplyEvent]]] = {
-    TextDelta: HarvestStage._text,
     BlockOpened: HarvestStage._opened,
     BlockClosed: HarvestStage._closed,
     CitationAdded: HarvestStage._attached,

@@ -1,0 +1,37 @@
+"""What an exchange leaves behind: nothing that the garbage collector would have to find."""
+
+import gc
+
+import pytest
+
+from dragoman.exchange.exchange import Exchange
+from dragoman.translate.line import ReplyLine
+from tests.exchange.clock import run
+from tests.exchange.speech import ANTHROPIC_STREAM, CHAT_STREAM
+from tests.exchange.twin import Bench, Script, ScriptedUpstream, ask, provider
+
+
+@pytest.mark.parametrize(
+    ("client", "upstream", "stream"),
+    [
+        ("anthropic", "openai_chat", CHAT_STREAM),
+        ("openai_responses", "openai_chat", CHAT_STREAM),
+        ("gemini", "openai_chat", CHAT_STREAM),
+        ("openai_chat", "openai_chat", CHAT_STREAM),
+        ("openai_chat", "anthropic", ANTHROPIC_STREAM),
+    ],
+)
+def test_an_exchange_that_is_over_is_freed_at_once(
+    client: str, upstream: str, stream: tuple[bytes, ...]
+) -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        answering = ScriptedUpstream(Script(pieces=stream))
+        bench = Bench({"up": answering}, [provider("up", upstream)])
+        told = run(bench.tell(ask(client)))
+        left = [each for each in gc.get_objects() if isinstance(each, (Exchange, ReplyLine))]
+    finally:
+        gc.enable()
+    assert told.record.ending == "finished"
+    assert left == []
