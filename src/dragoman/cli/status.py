@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from dragoman.cli.operator import Operator, operator_options
+from dragoman.cli.status_tools import shown_tools
 from dragoman.cli.tables import table
 
 #: Open exchanges that are shown one by one.
@@ -20,12 +21,14 @@ _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
 @click.command()
 @operator_options
+@click.option("--tools", is_flag=True, help="Which models get their tool calls wrong, and how often.")
 @click.option("--json", "as_json", is_flag=True, help="Everything, for programs.")
-def status(path: str | None, url: str, as_json: bool) -> None:
+def status(path: str | None, url: str, tools: bool, as_json: bool) -> None:
     """Show what the gateway is doing: targets, cooldowns and why, open streams.
 
     \b
     dragoman status
+    dragoman status --tools
     dragoman status --json | jq .targets
     """
     operator = Operator(path, url)
@@ -33,7 +36,7 @@ def status(path: str | None, url: str, as_json: bool) -> None:
     if as_json:
         sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(told), indent=2) + b"\n")
         return
-    for line in shown(told, operator.url, time.time()):
+    for line in shown_tools(told["tools"]) if tools else shown(told, operator.url, time.time()):
         click.echo(line)
 
 

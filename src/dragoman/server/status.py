@@ -108,10 +108,19 @@ def _target(config: Config, target: TargetName, cooldowns: list[dict[str, object
     }
 
 
+async def _tools(app: "App") -> object:
+    """What governance did to the tool calls of each target since the gateway started."""
+    return [
+        {"target": printable(target), "counts": counts}
+        for target, counts in app.gateway.tool_counts.snapshot().items()
+    ]
+
+
 #: A section of the status, and who tells it.
 SECTIONS: dict[str, Callable[["App"], Awaitable[object]]] = {
     "gateway": _gateway,
     "config": _config,
     "exchanges": _exchanges,
     "targets": _targets,
+    "tools": _tools,
 }

@@ -1,0 +1,34 @@
+"""`dragoman status --tools` tells a person which of their models misbehaves."""
+
+from dragoman.cli.status_tools import COLUMNS, shown_tools
+from dragoman.exchange.tool_counts import COUNTED_AS, REASONING
+
+
+def test_the_model_that_needed_the_most_help_comes_first() -> None:
+    lines = list(
+        shown_tools(
+            [
+                {"target": "local/good", "counts": {"replies": 90, "calls": 300, "held": 300, "repaired": 1}},
+                {
+                    "target": "local/bad",
+                    "counts": {"replies": 10, "calls": 12, "repaired": 5, "harvested": 3, "denied": 1},
+                },
+            ]
+        )
+    )
+    assert lines == [
+        "TARGET      REPLIES  CALLS  REPAIRED  HARVESTED  DENIED",
+        "local/bad   10       12     5         3          1",
+        "local/good  90       300    1         0          0",
+    ]
+
+
+def test_where_nothing_was_governed_the_next_step_is_told() -> None:
+    (line,) = shown_tools([])
+    assert "[routes.governance]" in line
+
+
+def test_everything_that_goes_wrong_has_a_column() -> None:
+    counted = {name for names in COUNTED_AS.values() for name in names} | {REASONING}
+    quiet = {"held", "valid", "allowed", "raised", "contracts"}
+    assert counted - quiet <= set(COLUMNS.values())

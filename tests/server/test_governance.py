@@ -1,0 +1,126 @@
+"""Governance over real connections, where pieces of a reply go from socket to socket."""
+
+import asyncio
+from collections.abc import Mapping
+
+import msgspec
+import pytest
+
+from dragoman.config.model import Config, Server
+from dragoman.dialects.registry import dialect_named
+from dragoman.policy.settings import read_governance
+from tests.cases.essence import said
+from tests.exchange.governing import events_of, spoken
+from tests.server.running import OPERATOR, Connected, config_for, running
+from tests.translate.asking import asking
+from tests.upstream.byte_server import LAST_CHUNK, Action, ByteServer, Pause, chunk, reply, run, stream_head
+
+CALL = ("Read", "{'path': 'a'}")
+
+
+def governed_config(url: str, values: Mapping[str, object], *, ping: float = 10.0) -> Config:
+    config = config_for(url, server=Server(port=0, ping=ping))
+    provider = msgspec.structs.replace(config.providers["up"], governance=read_governance(values))
+    return msgspec.structs.replace(config, providers={"up": provider})
+
+
+def question(*, stream: bool) -> dict[str, object]:
+    return {**asking("anthropic", tools=["Read"]), "stream": stream}
+
+
+async def heard_until(connection: Connected, wanted: bytes) -> bytes:
+    """The stream up to something; fails if it ends before."""
+    heard = b""
+    while wanted not in heard:
+        piece = await connection.chunk()
+        assert piece, heard
+        heard += piece
+    return heard
+
+
+def test_the_status_tells_which_models_misbehave() -> None:
+    async def scenario() -> None:
+        stream = b"".join(spoken("openai_chat", events_of(CALL, cause="tool_calls")))
+        body = msgspec.json.encode(dialect_named("openai_chat").collect(stream))
+        answer: list[Action] = [reply(body, "200 OK", "content-type: application/json")]
+        async with (
+            ByteServer(answer) as upstream,
+            running(governed_config(upstream.url, {"tools": "hold"})) as gateway,
+        ):
+            got = await gateway.ask("POST", "/v1/messages", question(stream=False))
+            assert got.headers["x-dragoman-repairs"] == "2: hold Read; repair Read (quotes)"
+            status = (await gateway.ask("GET", "/admin/status", headers=OPERATOR)).json()
+            assert status["tools"] == [
+                {"target": "up/m", "counts": {"replies": 1, "calls": 1, "held": 1, "repaired": 1}}
+            ]
+
+    run(scenario)
+
+
+@pytest.mark.rule("R81", "R82", "C17")
+def test_a_held_call_is_named_then_pinged_then_told_whole() -> None:
+    async def scenario() -> None:
+        going_on = asyncio.Event()
+        pieces = spoken("openai_chat", events_of("Well.", CALL, cause="tool_calls", pieces=4))
+        half = next(number for number, piece in enumerate(pieces) if b"tool_calls" in piece) + 2
+        script: list[Action] = [stream_head(), *map(chunk, pieces[:half]), Pause(going_on)]
+        script += [*map(chunk, pieces[half:]), LAST_CHUNK]
+        async with (
+            ByteServer(script) as upstream,
+            running(governed_config(upstream.url, {"tools": "hold"}, ping=0.5)) as gateway,
+            gateway.connected() as connection,
+        ):
+            await connection.send("POST", "/v1/messages", question(stream=True))
+            await connection.head()
+            heard = await heard_until(connection, b'"name":"Read"')
+            assert b"path" not in heard
+            heard += await heard_until(connection, b"event: ping")
+            going_on.set()
+            heard += await heard_until(connection, b"message_stop")
+            assert dialect_named("anthropic").check_stream(heard) == []
+            assert said("anthropic", heard).calls == (("Read", {"path": "a"}),)
+
+    run(scenario)
+
+
+def test_what_was_held_for_too_long_goes_while_the_upstream_is_silent() -> None:
+    async def scenario() -> None:
+        going_on = asyncio.Event()
+        pieces = spoken("openai_chat", events_of(("Read", '{"path": "a"}'), cause="tool_calls", pieces=2))
+        half = next(number for number, piece in enumerate(pieces) if b"tool_calls" in piece) + 1
+        script: list[Action] = [stream_head(), *map(chunk, pieces[:half]), Pause(going_on)]
+        script += [*map(chunk, pieces[half:]), LAST_CHUNK]
+        values = {"tools": "hold", "hold_seconds": 0.2}
+        async with (
+            ByteServer(script) as upstream,
+            running(governed_config(upstream.url, values)) as gateway,
+            gateway.connected() as connection,
+        ):
+            await connection.send("POST", "/v1/messages", question(stream=True))
+            await connection.head()
+            heard = await heard_until(connection, rb"{\"path\"")
+            going_on.set()
+            heard += await heard_until(connection, b"message_stop")
+            assert said("anthropic", heard).calls == (("Read", {"path": "a"}),)
+
+    run(scenario)
+
+
+@pytest.mark.rule("R74")
+def test_the_model_is_asked_again_over_the_same_connection() -> None:
+    async def scenario() -> None:
+        first = spoken("openai_chat", events_of(("Read", '{"path": "secret"}'), cause="tool_calls"))
+        second = spoken("openai_chat", events_of("Never mind."))
+        scripts: list[list[Action]] = [
+            [stream_head(), *map(chunk, pieces), LAST_CHUNK] for pieces in (first, second)
+        ]
+        rule = {"tools": ["Read"], "pattern": "secret", "verdict": "deny", "reason": "no"}
+        async with (
+            ByteServer(*scripts) as upstream,
+            running(governed_config(upstream.url, {"guard": [rule], "on_denied": "model"})) as gateway,
+        ):
+            got = await gateway.ask("POST", "/v1/messages", question(stream=True))
+            assert said("anthropic", got.body).text == "Never mind."
+            assert dialect_named("anthropic").check_stream(got.body) == []
+
+    run(scenario)
