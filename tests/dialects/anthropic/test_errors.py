@@ -145,6 +145,48 @@ def test_an_overflow_is_told_in_the_words_that_make_claude_code_compact(message:
     assert DIALECT.error_status(failure) == 400
 
 
+TOO_LONG_TOGETHER = [
+    (
+        "maximum context length is 4096 tokens. However, you requested 5000 tokens (4,000 in the messages, "
+        "1000 in the completion)",
+        "4000 + 1000 > 4096",
+    ),
+    (
+        "maximum context length is 131072 tokens, you requested about 140000 tokens (90000 of text input, "
+        "10000 of tool input, 40000 in the output)",
+        "100000 + 40000 > 131072",
+    ),
+    (
+        "'max_tokens' or 'max_completion_tokens' is too large: 32000. This model's maximum context length is "
+        "40960 tokens and your request has 20000 input tokens (32000 > 40960 - 20000).",
+        "20000 + 32000 > 40960",
+    ),
+    (
+        "`inputs` tokens + `max_new_tokens` must be <= 4096. "
+        "Given: 4000 `inputs` tokens and 200 `max_new_tokens`",
+        "4000 + 200 > 4096",
+    ),
+]
+
+
+@pytest.mark.rule("H65")
+@pytest.mark.parametrize(("message", "total"), TOO_LONG_TOGETHER)
+def test_a_prompt_that_fits_without_so_long_an_answer_is_told_so(message: str, total: str) -> None:
+    """Claude Code then asks for less, where it would otherwise throw away half of the conversation."""
+    text = f"input length and `max_tokens` exceed context limit: {total}"
+    error = DIALECT.write_error(Failure(kind="context_overflow", message=message))["error"]
+    assert error == {"type": "invalid_request_error", "message": text}
+
+
+def test_a_prompt_that_fits_in_no_way_is_told_to_be_too_long() -> None:
+    message = "maximum context length is 4096 tokens: 5000 in the messages, 1000 in the completion"
+    error = DIALECT.write_error(Failure(kind="context_overflow", message=message))["error"]
+    assert error == {
+        "type": "invalid_request_error",
+        "message": "prompt is too long: 5000 tokens > 4096 maximum",
+    }
+
+
 def test_an_ordinary_complaint_is_no_overflow() -> None:
     assert read(400, {"error": {"message": "messages.0: too many roles"}}).kind == "invalid_request"
 

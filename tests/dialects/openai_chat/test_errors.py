@@ -82,6 +82,12 @@ def test_errors_in_many_shapes(status: int, body: object, kind: str, message: st
         "Input length 9000 exceeds the maximum model length of 8192",
         "Requested token count exceeds the model's context window",
         "Too many input tokens",
+        "Prompt exceeds max length",
+        "prompt token count of 130000 exceeds the limit of 128000",
+        "<400> InvalidParameter: Range of input length should be [1, 98304]",
+        "The number of tokens to keep from the initial prompt is greater than the window",
+        "However, the model is loaded with context length of only 4096 tokens, which is not enough.",
+        "`inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5000 `inputs` tokens",
     ],
 )
 def test_a_full_context_window_is_known_by_its_many_words(message: str) -> None:

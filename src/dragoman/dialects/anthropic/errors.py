@@ -73,8 +73,19 @@ _NATIVE_OVERFLOW = re.compile(
     r"prompt is too long: \d+ tokens > \d+ maximum"
     r"|input length and `max_tokens` exceed context limit: \d+ \+ \d+ > \d+"
 )
-_LIMIT = re.compile(
-    r"(?:max(?:imum)?|limit|allowed|context (?:length|window|size))[^\d]{0,40}(\d[\d,]*)", re.IGNORECASE
+#: Where the limit stands, from the surest place to the least sure.
+_LIMITS = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        r"context (?:length|window|size)[^\d]{0,20}(\d[\d,]*)",
+        r"(\d[\d,]*) maximum context length",
+        r"(?:max(?:imum)?|limit|allowed)[^\d]{0,40}(\d[\d,]*)",
+    )
+)
+#: What a vendor counts when the prompt and the wanted answer are too long only together.
+_PROMPT = re.compile(r"(\d[\d,]*) (?:in (?:the messages|your prompt)|of \w{1,12} input|`inputs`|input) ?")
+_ANSWER = re.compile(
+    r"(\d[\d,]*) (?:in the (?:completion|output)|for the completion|`max_new_tokens`)|too large: (\d[\d,]*)"
 )
 _NUMBER = re.compile(r"\d[\d,]*")
 
@@ -167,12 +178,17 @@ def overflow_text(message: str) -> str:
     """An overflow in the words that Claude Code understands, with as many of the numbers as were told."""
     if _NATIVE_OVERFLOW.search(message):
         return message
-    found = _LIMIT.search(message[:MESSAGE_LIMIT])
+    said = message[:MESSAGE_LIMIT]
+    found = next(filter(None, (pattern.search(said) for pattern in _LIMITS)), None)
     if found is None:
         return f"prompt is too long: {message}"
     limit = _number(found[1])
-    numbers = [_number(text) for text in _NUMBER.findall(message[:MESSAGE_LIMIT])]
-    beyond = [number for number in numbers if number > limit]
+    prompt = sum(map(_number, _PROMPT.findall(said)))
+    answer = _ANSWER.search(said)
+    if answer is not None and 0 < prompt <= limit:
+        wanted = _number(answer[1] or answer[2])
+        return f"input length and `max_tokens` exceed context limit: {prompt} + {wanted} > {limit}"
+    beyond = [number for number in map(_number, _NUMBER.findall(said)) if number > limit]
     tokens = str(beyond[0]) if beyond else f"more than {limit}"
     return f"prompt is too long: {tokens} tokens > {limit} maximum"
 

@@ -66,7 +66,11 @@ OVERFLOW = re.compile(
     r"|(prompt|input|request|conversation) (is|was) too (long|large for)"
     r"|(prompt|input) has [0-9,]+ tokens"
     r"|too many (input |prompt )?tokens"
-    r"|reduce the length of the (messages|prompt|input)",
+    r"|reduce the length of the (messages|prompt|input)"
+    r"|(prompt|input)( length| tokens| token count)?( of [0-9,]+)? exceeds? (the )?(max|limit)"
+    r"|range of input length should be"
+    r"|tokens to keep from the initial prompt|context length of only"
+    r"|`inputs` tokens \+ `max_new_tokens` must be",
     re.IGNORECASE,
 )
 
