@@ -144,7 +144,7 @@ class Record:
             "cached": usage.cache_read if usage else None,
             "output": usage.output if usage else None,
             "cost": None if self.cost is None else self.cost / 1e6,
-            "first_token": round(self.first_token, 4),
+            "first_token": round(self.first_token, 4) if self.first_token else None,
             "seconds": round(self.seconds, 4),
             "retries": self.retries,
             "losses": len(losses),
