@@ -146,7 +146,7 @@ def test_whoever_knocks_is_answered(method: str, path: str) -> None:
 
 
 @pytest.mark.rule("H81")
-def test_a_websocket_is_refused_by_the_one_status_that_codex_understands() -> None:
+def test_a_websocket_that_cannot_be_opened_is_refused_by_the_one_status_that_codex_understands() -> None:
     async def scenario() -> None:
         async with running(config_for()) as gateway:
             upgrade = {"connection": "Upgrade", "upgrade": "websocket", "sec-websocket-version": "13"}

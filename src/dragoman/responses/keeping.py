@@ -5,7 +5,9 @@ from typing import Protocol
 
 import msgspec
 
+from dragoman.dialects.openai_responses.errors import error_status, write_error
 from dragoman.exchange.ask import Client, Line
+from dragoman.hub.errors import DragomanError
 from dragoman.responses.labels import Labelling
 from dragoman.responses.stored import Members, Stored, members_of
 from dragoman.responses.turn import Turn, array
@@ -58,7 +60,10 @@ class KeepingClient:
             return await self._client.end(await self._told(data) if data else data)
         status, headers = self._head
         if status == 200:
-            data = await self._whole(data)
+            try:
+                data = await self._whole(data)
+            except DragomanError as error:
+                status, data = error_status(error.failure), msgspec.json.encode(write_error(error.failure))
             headers = {**headers, "content-length": str(len(data))}
         await self._client.head(status, headers)
         await self._client.end(data)
@@ -80,7 +85,7 @@ class KeepingClient:
 
     async def _whole(self, body: bytes) -> bytes:
         labelling = self._labelling
-        response = labelling.label.on(members_of(body))
+        response = labelling.whole(members_of(body))
         if not await self._keep(response) and labelling.label.store:
             response = msgspec.structs.replace(labelling.label, store=False).on(response)
         return msgspec.json.encode(response)

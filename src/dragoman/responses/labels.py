@@ -9,7 +9,8 @@ from dragoman.hub.errors import DragomanError
 from dragoman.responses.stored import Members, members_of
 from dragoman.wire.sse import Frame, SseReader, write_frame
 
-TERMINAL = frozenset({"response.completed", "response.incomplete", "response.failed"})
+#: The events that end a stream.
+LAST_WORDS = frozenset({"response.completed", "response.incomplete", "response.failed"})
 #: No text of an answer can look like these: a quote inside a JSON text is escaped.
 _CARRIES_RESPONSE = b'"response"'
 _ITEM_DONE = b"response.output_item.done"
@@ -57,6 +58,10 @@ class Labelling:
             return events
         return b"".join(self._frame(frame) for frame in frames)
 
+    def whole(self, response: Members) -> Members:
+        """A response that comes all at once."""
+        return self.label.on(response)
+
     def _frame(self, frame: Frame) -> bytes:
         try:
             payload = members_of(frame.data)
@@ -65,7 +70,7 @@ class Labelling:
                 self._note(payload["item"])
             elif "response" in payload:
                 response = self.label.on(members_of(payload["response"]))
-                if kind in TERMINAL:
+                if kind in LAST_WORDS:
                     self.last = response = self._whole(response)
                 payload["response"] = msgspec.Raw(_encode(response))
                 return write_frame(_encode(payload), frame.event)

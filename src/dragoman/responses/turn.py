@@ -4,19 +4,20 @@ What the client said about state ends here: no upstream is asked to store, to co
 the background, because whatever it stored could not be found again at another one.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
 from dragoman.exchange.ask import Ask
 from dragoman.hub.errors import ClientProtocolError, DragomanError
+from dragoman.responses.compaction import asked_for, head_of, is_trigger, since_last, told_again
 from dragoman.responses.labels import Label
 from dragoman.responses.store import ResponseStore
 from dragoman.responses.stored import CONTINUABLE, Members, items_of, members_of, previous_not_found
 
 ENCRYPTED_REASONING = "reasoning.encrypted_content"
 #: Marks of requests that need a turn of ours though they neither store nor continue.
-_MARKS = (b'"item_reference"',)
+_MARKS = (b'"item_reference"', b'"compaction_trigger"', b'"dgmc1.')
 
 _encode = msgspec.json.encode
 
@@ -31,6 +32,7 @@ class Wish(msgspec.Struct, frozen=True):
     stream: object = None
     reasoning: object = None
     include: object = None
+    model: object = None
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,6 +47,8 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     #: Everything that was said up to here, `input` included.
     conversation: list[msgspec.Raw]
     stream: bool = False
+    #: The reply is to be a summary of the conversation.
+    compacts: bool = False
 
 
 class Local(msgspec.Struct):
@@ -58,62 +62,75 @@ _wish = msgspec.json.Decoder(Wish).decode
 _string = msgspec.json.Decoder(str).decode
 
 
-class ItemHead(msgspec.Struct):
-    type: object = ""
-    id: object = ""
-
-
-_head = msgspec.json.Decoder(ItemHead).decode
-
-
 def wish_of(body: bytes) -> Wish | None:
-    """What the request asks of us beyond a reply; None if that is nothing, or it cannot be read at all."""
+    """What a request says about state; None if it cannot be read at all."""
     try:
-        wish = _wish(body)
+        return _wish(body)
     except (ValueError, RecursionError):
         return None
+
+
+def leans(wish: Wish, body: bytes) -> bool:
+    """Whether the request needs what is kept here, or wants to be kept."""
     if wish.conversation is not None:
         # That is kept by the vendor, and only the vendor can go on with it.
-        return None
+        return False
     plain = wish.store is False and wish.previous_response_id is None and not wish.background
-    return None if plain and not any(mark in body for mark in _MARKS) else wish
+    return not plain or any(mark in body for mark in _MARKS)
 
 
 class TurnMaker:
-    def __init__(self, store: ResponseStore, *, keeps: bool, limit: int) -> None:
+    """`summarises` says whether a summary is the gateway's to ask for, by the model that is to write it."""
+
+    def __init__(
+        self, store: ResponseStore, *, keeps: bool, limit: int, summarises: Callable[[str], bool]
+    ) -> None:
         self._store = store
         self._keeps = keeps
         self._limit = limit
+        self._summarises = summarises
 
-    async def make(self, ask: Ask, wish: Wish, response_id: str, owner: str, local: Local) -> Turn:
-        members = members_of(ask.take_body())
+    async def make(
+        self, ask: Ask, wish: Wish, response_id: str, local: Local, *, compacts: bool = False
+    ) -> Turn:
+        owner = ask.caller.id
+        members = _members(ask.take_body())
         previous = _text(wish.previous_response_id, "previous_response_id")
         background = _flag(wish.background, "background", default=False)
-        stream = _flag(wish.stream, "stream", default=False)
         store = _flag(wish.store, "store", default=True)
         if background and not (store and self._keeps):
             raise ClientProtocolError("a response that runs in the background must be stored", path="store")
-        new = await self._resolved(_input(members), owner)
+        own = _input(members)
+        new = await self._resolved(own, owner)
         parent, before = "", list[msgspec.Raw]()
         if previous and previous == local.id:
             before = local.items
         elif previous:
             parent, before = previous, await self._before(previous, owner)
-        if previous or new is not None:
-            members["input"] = msgspec.Raw(_encode([*before, *(new or ())]))
+        conversation = since_last(before) + new
+        compacts = compacts or self._is_to_summarise(new, wish)
+        if compacts:
+            _settle_summary(members)
+        seen = told_again(conversation)
+        if previous or compacts or any(one is not other for one, other in zip(seen, own, strict=True)):
+            members["input"] = msgspec.Raw(_encode(asked_for(seen) if compacts else seen))
         _settle(members, wish, background=background)
-        body = _encode(members)
         return Turn(
-            ask=msgspec.structs.replace(ask, body=body, assembled=bool(previous), seals=True),
+            ask=msgspec.structs.replace(ask, body=_encode(members), assembled=bool(previous), seals=True),
             label=Label(
                 id=response_id, previous=previous, store=store and self._keeps, background=background
             ),
             owner=owner,
             parent=parent,
-            input=[*([] if parent else before), *(new or ())],
-            conversation=[*before, *(new or ())],
-            stream=stream,
+            input=new if parent else [*before, *new],
+            conversation=conversation,
+            stream=_flag(wish.stream, "stream", default=False),
+            compacts=compacts,
         )
+
+    def _is_to_summarise(self, new: Sequence[msgspec.Raw], wish: Wish) -> bool:
+        has_trigger = bool(new) and is_trigger(new[-1])
+        return has_trigger and isinstance(wish.model, str) and self._summarises(wish.model)
 
     async def _before(self, previous: str, owner: str) -> list[msgspec.Raw]:
         """Input and output of every turn before this one, in order."""
@@ -131,32 +148,47 @@ class TurnMaker:
             )
         return [item for turn in turns for part in (turn.input, turn.output) for item in items_of(part)]
 
-    async def _resolved(self, items: list[msgspec.Raw] | None, owner: str) -> list[msgspec.Raw] | None:
+    async def _resolved(self, items: list[msgspec.Raw], owner: str) -> list[msgspec.Raw]:
         """The items, references replaced by what they refer to. What is unknown is left to upstreams."""
-        places = {
-            position: head.id
-            for position, item in enumerate(items or ())
-            if b"item_reference" in bytes(item)
-            and (head := _head(item)).type == "item_reference"
-            and isinstance(head.id, str)
+        heads = {
+            place: head_of(item) for place, item in enumerate(items) if b'"item_reference"' in bytes(item)
         }
-        if not places or items is None:
+        names = {
+            place: head.id
+            for place, head in heads.items()
+            if head.type == "item_reference" and isinstance(head.id, str)
+        }
+        if not names:
             return items
-        found = await self._store.items(list(places.values()), owner)
-        known = {place: item for place, item in zip(places, found, strict=True) if item is not None}
-        return [known.get(position, item) for position, item in enumerate(items)]
+        found = await self._store.items(list(names.values()), owner)
+        known = {place: item for place, item in zip(names, found, strict=True) if item is not None}
+        return [known.get(place, item) for place, item in enumerate(items)]
 
 
-def _input(members: Mapping[str, msgspec.Raw]) -> list[msgspec.Raw] | None:
-    """The request's own items; None if it has none to speak of."""
+def _members(body: bytes) -> Members:
+    try:
+        return members_of(body)
+    except (ValueError, RecursionError):
+        raise ClientProtocolError("expected a JSON object as the request body") from None
+
+
+def _input(members: Mapping[str, msgspec.Raw]) -> list[msgspec.Raw]:
+    """The request's own items."""
     given = bytes(members.get("input", b"null"))
     if given[:1] == b'"':
         return [msgspec.Raw(_encode({"type": "message", "role": "user", "content": _string(given)}))]
     if given[:1] == b"[":
         return items_of(given)
     if given == b"null":
-        return None
+        return []
     raise ClientProtocolError("expected a string or an array", path="input")
+
+
+def _settle_summary(members: Members) -> None:
+    """A summary is plain text, and calls nothing; the tools stay, so that caches still know the prompt."""
+    members.pop("text", None)
+    if "tools" in members:
+        members["tool_choice"] = msgspec.Raw(b'"none"')
 
 
 def _settle(members: Members, wish: Wish, *, background: bool) -> None:

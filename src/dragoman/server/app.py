@@ -19,7 +19,7 @@ from dragoman.exchange.record import REQUEST_ID_HEADER
 from dragoman.hub.errors import DragomanError, Failure, FailureKind, RequestTooLarge
 from dragoman.limits.caller import Caller
 from dragoman.responses.service import ResponsesService
-from dragoman.server import admin, metrics, stateful
+from dragoman.server import admin, metrics, sockets, stateful
 from dragoman.server.body import ClientGone, Receive, decompressed, receive_body
 from dragoman.server.client import AsgiClient, Scope, Send
 from dragoman.server.counting import count_answer
@@ -84,12 +84,15 @@ class App:
         self.is_closing = False
         self.responses = ResponsesService(gateway)
         self.open: set[Exchange] = set()
+        self.sockets = 0
         self._idle = asyncio.Event()
         self._idle.set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._lifespan(receive, send)
+        elif scope["type"] == "websocket":
+            await self._websocket({**scope, "method": "GET"}, receive, send)
         else:
             await self._http(Arrival(scope, receive, send))
 
@@ -129,11 +132,29 @@ class App:
         except DragomanError as error:
             await self._refuse(arrival, error.failure)
 
-    async def _serve(self, arrival: Arrival) -> None:
-        server, keyring = self.gateway.config.server, self.gateway.keyring
+    async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        arrival = Arrival(scope, receive, sockets.refusing(send))
+        try:
+            await self._check_origin(arrival)
+            await sockets.serve(self, arrival, send)
+        except DragomanError as error:
+            await self._refuse(arrival, error.failure)
+
+    async def _check_origin(self, arrival: Arrival) -> None:
+        keyring = self.gateway.keyring
         if keyring.is_stale:
             await keyring.refresh()
-        check_origin(arrival.headers, server, needs_key=keyring.has_any)
+        check_origin(arrival.headers, self.gateway.config.server, needs_key=keyring.has_any)
+
+    async def caller_of(self, arrival: Arrival) -> Caller:
+        """Who calls, by the keys that are good now."""
+        keyring = self.gateway.keyring
+        if keyring.is_stale:
+            await keyring.refresh()
+        return check_key(arrival.headers, arrival.query, self.gateway.config.server, keyring)
+
+    async def _serve(self, arrival: Arrival) -> None:
+        await self._check_origin(arrival)
         endpoint = _endpoint_of(arrival)
         if endpoint.name == "health":
             return await arrival.client.json(200, self._health())
@@ -141,7 +162,7 @@ class App:
             return await admin.answer(self, arrival)
         if endpoint.name == "metrics":
             return await metrics.answer(self, arrival)
-        caller = check_key(arrival.headers, arrival.query, server, keyring)
+        caller = await self.caller_of(arrival)
         if endpoint.name in ("models", "model"):
             body = models_body(self.gateway.config, endpoint, arrival.headers, caller)
             return await arrival.client.json(200, body, arrival.identity)
@@ -202,12 +223,18 @@ class App:
         """Run the exchange; a client that hangs up ends it, and with it the upstream."""
         exchange = Exchange(self.gateway, ask, client)
         watching = asyncio.get_running_loop().create_task(_watch(arrival, exchange))
+        try:
+            await self.carry(exchange)
+        finally:
+            watching.cancel()
+
+    async def carry(self, exchange: Exchange) -> None:
+        """Run an exchange to its end, which a shutdown waits for."""
         self.open.add(exchange)
         self._idle.clear()
         try:
             await exchange.run()
         finally:
-            watching.cancel()
             self.open.discard(exchange)
             if not self.open:
                 self._idle.set()
@@ -247,7 +274,9 @@ def _endpoint_of(arrival: Arrival) -> Endpoint:
         raise _failed("not_found", 404, message, code="unknown_endpoint")
     if arrival.wants_websocket and endpoint.name == "turn":
         # Codex asks for a WebSocket first; this status alone sends it to plain HTTP at once.
-        raise _failed("invalid_request", 426, "WebSocket is not served here; send POST requests")
+        raise _failed(
+            "invalid_request", 426, "no WebSocket can be opened by this request; send POST requests"
+        )
     methods = _methods(endpoint)
     if arrival.method not in methods:
         raise _failed("invalid_request", 405, f"this endpoint takes {', '.join(methods)}")

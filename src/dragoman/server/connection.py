@@ -6,17 +6,24 @@ uvicorn bounds neither the size of a request's head nor the time it takes to arr
 import asyncio
 from collections.abc import Awaitable
 from typing import Any
+from urllib.parse import unquote
 
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from dragoman.server.client import EXTENSION
+from dragoman.server.paths import find
 
 MAX_HEAD = 64 * 1024
 #: Seconds for the head of a request, and for the whole of it.
 HEAD_PATIENCE = 30.0
 BODY_PATIENCE = 300.0
+
+#: What the WebSocket library takes of a head, with room to spare.
+HANDSHAKE = frozenset({b"host", b"sec-websocket-key", b"sec-websocket-version"})
+MOST_HEADERS = 120
+LONGEST_LINE = 8000
 
 _TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 _TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
@@ -101,6 +108,30 @@ class Connection(HttpToolsProtocol):
         if self._waiting is not None:
             self._waiting.cancel()
             self._waiting = None
+
+    def _should_upgrade(self) -> bool:
+        """Only one path is served over WebSockets; whatever else asks for one is an ordinary request.
+
+        So is a head that the WebSocket library would not take: it answers such a one with a broken line.
+        """
+        if self.parser.get_method() != b"GET" or not super()._should_upgrade():
+            return False
+        path = unquote(self.url.partition(b"?")[0].decode("latin-1"))
+        endpoint = find(path)
+        if endpoint is None or (endpoint.name, endpoint.dialect) != ("turn", "openai_responses"):
+            return False
+        names = {name for name, _ in self.headers}
+        longest = max(len(name) + len(value) for name, value in self.headers)
+        return (
+            names >= HANDSHAKE
+            and len(self.headers) <= MOST_HEADERS
+            and max(longest, len(self.url)) <= LONGEST_LINE
+        )
+
+    def handle_websocket_upgrade(self) -> None:
+        self._is_arriving = False
+        self._stop_waiting()
+        super().handle_websocket_upgrade()
 
     def _unsupported_upgrade_warning(self) -> None:
         """Agents that ask for a WebSocket are told by the status; it is nothing to warn about."""

@@ -14,7 +14,7 @@ import uvicorn
 from dragoman.config.model import Config, Secret
 from dragoman.exchange.gateway import Gateway
 from dragoman.hub.errors import ConfigError
-from dragoman.server.app import App
+from dragoman.server.app import MEGABYTE, App
 from dragoman.server.connection import Connection
 from dragoman.server.guard import check_exposure
 from dragoman.storage.database import Database
@@ -67,7 +67,10 @@ class Server(uvicorn.Server):
                 log_config=None,
                 access_log=False,
                 server_header=False,
-                ws="none",
+                ws="websockets-sansio",
+                ws_max_size=app.gateway.config.server.max_body_mb * MEGABYTE,
+                # On loopback, compressing costs more than it saves.
+                ws_per_message_deflate=False,
                 lifespan="on",
                 proxy_headers=False,
                 backlog=BACKLOG,

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from dragoman.exchange.record import Record
+from dragoman.exchange.record import Record, printable
 from dragoman.hub.errors import Failure
 
 LOGGER = logging.getLogger("dragoman")
@@ -110,6 +110,12 @@ def log_reload_refused(why: str, error: str) -> None:
     """The file is wrong, so the configuration from before stays."""
     fields = {"because": why, "error": error, "in_force": "the configuration from before"}
     _write(logging.ERROR, "reload refused", fields)
+
+
+def log_socket(agent: str, responses: int, seconds: float) -> None:
+    """A WebSocket that has ended, and how many responses were asked for over it."""
+    fields = {"agent": printable(agent)[:80], "responses": responses, "seconds": round(seconds, 1)}
+    _write(logging.INFO, "socket closed", fields)
 
 
 def log_trouble(message: str, **fields: object) -> None:

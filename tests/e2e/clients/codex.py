@@ -28,16 +28,33 @@ CODE = {
 }
 
 
+#: Its own provider under another address: it speaks over a WebSocket.
+BUILT_IN = """\
+openai_base_url = "{url}/v1"
+check_for_update_on_startup = false
+[analytics]
+enabled = false
+"""
+
+
 async def run(client: Client, errand: Errand) -> Outcome:
+    return await _run(errand, CONFIG)
+
+
+async def run_built_in(client: Client, errand: Errand) -> Outcome:
+    return await _run(errand, BUILT_IN)
+
+
+async def _run(errand: Errand, config: str) -> Outcome:
     folder = errand.home / ".codex"
-    write(folder / "config.toml", CONFIG.replace("{url}", errand.url))
+    write(folder / "config.toml", config.replace("{url}", errand.url))
     last = errand.home / "last-message.txt"
     options = ["--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"]
     options += ["-m", errand.model, "-o", str(last)]
     again = ["resume", "--last", *options, errand.prompt]
     begin = [*options, "-i", "pixel.png", "--", errand.prompt]
     command = [str(BINARIES / "codex"), "exec", *(again if errand.resumes else begin)]
-    environment = {"CODEX_HOME": str(folder), "GATEWAY_KEY": errand.key}
+    environment = {"CODEX_HOME": str(folder), "GATEWAY_KEY": errand.key, "CODEX_API_KEY": errand.key}
     status, out, err = await execute(command, errand, environment)
     text = last.read_text(encoding="utf-8") if last.exists() else ""
     if not json_lines(out):
@@ -45,12 +62,23 @@ async def run(client: Client, errand: Errand) -> Outcome:
     return Outcome(exit=status, text=text, output=out + err)
 
 
-def codex(name: str, model: str, grips: dict[str, Grip], *, is_parallel: bool = True) -> Client:
+def codex(
+    name: str, model: str, grips: dict[str, Grip], *, is_parallel: bool = True, is_built_in: bool = False
+) -> Client:
     return Client(
-        name=name, dialect="openai_responses", model=model, grips=grips, run=run, is_parallel=is_parallel
+        name=name,
+        dialect="openai_responses",
+        model=model,
+        grips=grips,
+        run=run_built_in if is_built_in else run,
+        is_parallel=is_parallel,
     )
 
 
 CODEX_PLAIN = codex("codex-unknown-model", "some-model", SHELL)
 CODEX_PATCHING = codex("codex-gpt-5.5", "gpt-5.5", WITH_PATCH)
 CODEX_SCRIPTING = codex("codex-gpt-6.1-sol", "gpt-6.1-sol", CODE, is_parallel=False)
+CODEX_ON_SOCKETS = (
+    codex("codex-websocket-gpt-5.5", "gpt-5.5", WITH_PATCH, is_built_in=True),
+    codex("codex-websocket-gpt-6.1-sol", "gpt-6.1-sol", CODE, is_parallel=False, is_built_in=True),
+)

@@ -2,7 +2,7 @@
 
 from tests.e2e.clients.claude import AGENT_SDK, CLAUDE_CODE, CLAUDE_CODE_SONNET
 from tests.e2e.clients.client import Client
-from tests.e2e.clients.codex import CODEX_PATCHING, CODEX_PLAIN, CODEX_SCRIPTING
+from tests.e2e.clients.codex import CODEX_ON_SOCKETS, CODEX_PATCHING, CODEX_PLAIN, CODEX_SCRIPTING
 from tests.e2e.clients.gemini import GEMINI_CLI, GEMINI_CLI_OLDER
 from tests.e2e.clients.js_apps import AI_SDK_APPS, JS_APPS
 from tests.e2e.clients.opencode import OPENCODE
@@ -14,7 +14,16 @@ OPENCODE_ON_CHAT, OPENCODE_ON_ANTHROPIC, OPENCODE_ON_RESPONSES, OPENCODE_ON_GEMI
 AGENTS = (CLAUDE_CODE, CODEX_PLAIN, CODEX_PATCHING, CODEX_SCRIPTING, GEMINI_CLI, OPENCODE_ON_CHAT)
 
 #: What is run with every upstream dialect.
-EVERYWHERE = (*AGENTS, CLAUDE_CODE_SONNET, AGENT_SDK, *PYTHON_APPS, *STORED_APPS, *JS_APPS, *AI_SDK_APPS)
+EVERYWHERE = (
+    *AGENTS,
+    *CODEX_ON_SOCKETS,
+    CLAUDE_CODE_SONNET,
+    AGENT_SDK,
+    *PYTHON_APPS,
+    *STORED_APPS,
+    *JS_APPS,
+    *AI_SDK_APPS,
+)
 
 #: Slow ones whose way of speaking is already covered by a faster client: one foreign upstream each.
 SAMPLED = (

@@ -96,6 +96,23 @@ def echo(body: Json) -> Extras:
     return fields
 
 
+def begun(body: Json, response_id: str, created: int, status: str) -> Extras:
+    """The response to a request that nobody has answered yet."""
+    return {
+        "id": response_id,
+        "object": "response",
+        "created_at": created,
+        "model": body.get("model"),
+        "status": status,
+        "completed_at": None,
+        "error": None,
+        "incomplete_details": None,
+        "usage": None,
+        "output": [],
+        **echo(body),
+    }
+
+
 def _time(value: object) -> object:
     return value if type(value) in (int, float) else None
 

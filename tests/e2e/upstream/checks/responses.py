@@ -232,11 +232,17 @@ class _Walk:
         self.seals += 1
 
 
+#: The last one is what Codex tells its own vendor about a message.
+MESSAGE_FIELDS = frozenset(
+    {"type", "role", "content", "id", "status", "phase", "internal_chat_message_metadata_passthrough"}
+)
+
+
 def _message(item: Json, at: str) -> None:
     role = item.get("role")
     if not isinstance(role, str) or role not in PARTS_OF_ROLE:
         raise Refused(f"Invalid value: '{role}' for '{at}.role'")
-    only(item, {"type", "role", "content", "id", "status", "phase"}, f"Unknown parameter: '{at}.{{}}'.")
+    only(item, MESSAGE_FIELDS, f"Unknown parameter: '{at}.{{}}'.")
     content = item.get("content")
     need(isinstance(content, str | list), f"Missing required parameter: '{at}.content'.")
     for part in content if isinstance(content, list) else []:

@@ -1,0 +1,259 @@
+"""The Responses API over a WebSocket: one response after another, each event a text of its own.
+
+What a connection said is remembered as long as it stays open, stored or not: the next request may name the
+last response and send only what is new.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol
+from uuid import uuid4
+
+import msgspec
+
+from dragoman.dialects.base import Json
+from dragoman.dialects.openai_responses.errors import error_status, write_error
+from dragoman.dialects.openai_responses.response_object import begun
+from dragoman.exchange.ask import Ask
+from dragoman.exchange.exchange import CLOSING, Exchange
+from dragoman.exchange.gateway import Gateway
+from dragoman.hub.errors import ClientProtocolError, DragomanError, Failure
+from dragoman.limits.caller import Caller
+from dragoman.responses.service import ResponsesService
+from dragoman.responses.stored import Members, items_of, members_of
+from dragoman.responses.turn import Local, Turn
+from dragoman.translate.requests import fresh_object
+from dragoman.wire.fields import encode
+from dragoman.wire.sse import SseReader
+
+#: Requests that may wait while one is answered.
+MOST_WAITING = 8
+IDLE = 1800.0
+LIFETIME = 3600.0
+#: Headers of an error that a client acts on.
+TOLD_HEADERS = ("retry-after", "retry-after-ms", "x-should-retry", "x-request-id")
+
+LIMIT_REACHED = Failure(
+    kind="invalid_request",
+    status=400,
+    message="the connection has lasted as long as it may; open a new one and go on there",
+    code="websocket_connection_limit_reached",
+)
+
+
+class Socket(Protocol):
+    async def receive(self) -> bytes | None:
+        """The next message; None when the client is gone."""
+        ...
+
+    async def send(self, text: bytes) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+class SocketClient:
+    """Turns a stream of server-sent events into messages, and an error into one."""
+
+    line = None
+
+    def __init__(self, socket: Socket, stream_id: str) -> None:
+        self._socket = socket
+        #: A client that runs several conversations over one connection finds its own by this.
+        self._mark = b',"stream_id":%b}' % encode(stream_id) if stream_id else b""
+        self._status = 200
+        self._headers: Mapping[str, str] = {}
+        self._frames = SseReader()
+        self.is_broken = False
+
+    async def head(self, status: int, headers: Mapping[str, str]) -> None:
+        self._status, self._headers = status, headers
+
+    async def send(self, data: bytes) -> None:
+        for frame in self._frames.feed(data):
+            if frame.data[:1] == b"{":
+                await self.tell(frame.data)
+
+    async def end(self, data: bytes = b"") -> None:
+        if self._status == 200:
+            await self.send(data)
+        else:
+            headers = {name: self._headers[name] for name in TOLD_HEADERS if name in self._headers}
+            await self.fail(self._status, members_of(data)["error"], headers)
+
+    async def fail(self, status: int, error: object, headers: Mapping[str, str] | None = None) -> None:
+        """Tell of an error before there was a response: what HTTP says in its head stands beside it."""
+        event: Json = {"type": "error", "status": status, "error": error}
+        await self.tell(encode({**event, "headers": headers} if headers else event))
+
+    async def tell(self, event: bytes) -> None:
+        await self._socket.send(event[:-1] + self._mark if self._mark else event)
+
+    def break_off(self, *, at_once: bool = False) -> None:
+        self.is_broken = True
+
+
+class Create(msgspec.Struct, frozen=True):
+    """What a message says beside the request itself."""
+
+    type: object = None
+    generate: object = None
+    stream_id: object = None
+
+
+_create = msgspec.json.Decoder(Create).decode
+
+
+class SocketSession:
+    """One connection. `ask` holds what was said when it was opened; `carry` runs an exchange to its end.
+
+    `caller` says who calls, again for every request: a key may be worth nothing by now.
+    `idle` and `lifetime` are seconds: without a request, and in all.
+    """
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        responses: ResponsesService,
+        socket: Socket,
+        ask: Ask,
+        caller: Callable[[], Awaitable[Caller]],
+        carry: Callable[[Exchange], Awaitable[None]],
+        is_closing: Callable[[], bool],
+        *,
+        idle: float = IDLE,
+        lifetime: float = LIFETIME,
+    ) -> None:
+        self._gateway = gateway
+        self._responses = responses
+        self._socket = socket
+        self._ask = ask
+        self._caller = caller
+        self._carry = carry
+        self._is_closing = is_closing
+        self._idle = idle
+        self._lifetime = lifetime
+        self.responses = 0
+        self._local = Local()
+        self._waiting: asyncio.Queue[bytes | None] = asyncio.Queue(MOST_WAITING)
+        self._exchange: Exchange | None = None
+        self._is_gone = False
+
+    async def run(self) -> None:
+        """Answer until the client leaves, or has been silent for too long."""
+        loop = asyncio.get_running_loop()
+        reading = loop.create_task(self._read())
+        ends_at = loop.time() + self._lifetime
+        try:
+            while (message := await self._next()) is not None:
+                if loop.time() >= ends_at:
+                    await self._refuse(LIMIT_REACHED, SocketClient(self._socket, ""))
+                    break
+                if not await self._answer(message):
+                    break
+        finally:
+            reading.cancel()
+        if not self._is_gone:
+            await self._socket.close()
+
+    async def _next(self) -> bytes | None:
+        try:
+            async with asyncio.timeout(self._idle):
+                return await self._waiting.get()
+        except TimeoutError:
+            return None
+
+    async def _read(self) -> None:
+        """Messages wait their turn; a client that leaves ends what is being said to it."""
+        while (message := await self._socket.receive()) is not None:
+            await self._waiting.put(message)
+        self._is_gone = True
+        if self._exchange is not None:
+            self._exchange.abandon()
+        await self._waiting.put(None)
+
+    async def _answer(self, message: bytes) -> bool:
+        """False if there is nobody left to answer."""
+        client = SocketClient(self._socket, "")
+        try:
+            create = _create_of(message)
+            if isinstance(create.stream_id, str):
+                client = SocketClient(self._socket, create.stream_id)
+            await self._respond(message, create, client)
+        except DragomanError as error:
+            await self._refuse(error.failure, client)
+        return not (client.is_broken or self._is_gone)
+
+    async def _refuse(self, failure: Failure, client: SocketClient) -> None:
+        await client.fail(error_status(failure), write_error(failure)["error"])
+
+    async def _respond(self, message: bytes, create: Create, client: SocketClient) -> None:
+        if self._is_closing():
+            raise DragomanError("closing", failure=CLOSING)
+        turn = await self._responses.turn_of(self._asked(message, await self._caller()), self._local)
+        self.responses += 1
+        if turn.label.previous == self._local.id:
+            # What fails to go on cannot be gone on with either: the client says everything again.
+            self._local = Local()
+        if create.generate is False:
+            return await self._warm_up(turn, client)
+
+        async def keep(response: Members) -> bool:
+            if bytes(response["status"]) != b'"failed"':
+                self._local = Local(turn.label.id, [*turn.conversation, *items_of(response["output"])])
+            return turn.label.store and await self._responses.keep(turn, response)
+
+        exchange = Exchange(self._gateway, turn.ask, self._responses.client(turn, client, keep))
+        self._exchange = exchange
+        if not self._is_gone:
+            await self._carry(exchange)
+        self._exchange = None
+
+    def _asked(self, message: bytes, caller: Caller) -> Ask:
+        """The request in a message, as it would have come over HTTP."""
+        members = members_of(message)
+        for name in ("type", "generate", "stream_id", "background"):
+            members.pop(name, None)
+        members["stream"] = msgspec.Raw(b"true")
+        return msgspec.structs.replace(
+            self._ask,
+            body=msgspec.json.encode(members),
+            request_id=f"req_{uuid4().hex[:24]}",
+            caller=caller,
+        )
+
+    async def _warm_up(self, turn: Turn, client: SocketClient) -> None:
+        """The client says early what it will build on; nobody has to be asked for that."""
+        body = fresh_object(turn.ask.take_body())
+        created = int(self._gateway.clock())
+        response = begun(body, turn.label.id, created, "in_progress")
+        told = turn.label.on(members_of(encode(response)))
+        await client.tell(_event("response.created", told, 0))
+        last = {**told, "status": msgspec.Raw(b'"completed"'), "completed_at": msgspec.Raw(encode(created))}
+        last["usage"] = msgspec.Raw(encode(NO_USAGE))
+        self._local = Local(turn.label.id, turn.conversation)
+        if turn.label.store:
+            await self._responses.keep(turn, last)
+        await client.tell(_event("response.completed", last, 1))
+
+
+NO_USAGE: Json = {
+    "input_tokens": 0,
+    "input_tokens_details": {"cached_tokens": 0},
+    "output_tokens": 0,
+    "output_tokens_details": {"reasoning_tokens": 0},
+    "total_tokens": 0,
+}
+
+
+def _event(kind: str, response: Members, number: int) -> bytes:
+    return msgspec.json.encode({"type": kind, "response": response, "sequence_number": number})
+
+
+def _create_of(message: bytes) -> Create:
+    try:
+        create = _create(message)
+    except (ValueError, RecursionError):
+        raise ClientProtocolError("expected a JSON object in each message") from None
+    if create.type != "response.create":
+        raise ClientProtocolError("expected response.create", path="type")
+    return create
