@@ -67,9 +67,9 @@ def test_the_status_finds_the_gateway_wherever_it_listens(folder: Path) -> None:
         assert lines[0].startswith("dragoman 0.1.0 at http://127.0.0.1:")
         assert lines[1].startswith("configuration: dragoman.toml, read ")
         assert lines[3:] == [
-            "TARGET            HEALTH  WHY",
-            "local/mock-large  ok",
-            "local/*           ok",
+            "TARGET            REQUESTS  FAILED  FIRST WORD  HEALTH  WHY",
+            "local/mock-large  0         0       -           ok",
+            "local/*           0         0       -           ok",
             "",
             "nothing is open",
         ]
@@ -103,7 +103,7 @@ def test_a_reload_of_a_bad_file_tells_its_line_and_the_status_shows_it(folder: P
         assert seen.code == 0
         assert "so the one from before is in force:" in seen.out
         assert "line 3: providers.local.base_ulr: unknown key" in seen.out
-        assert "local/mock-large  ok" in seen.out
+        assert "local/mock-large  0         0       -           ok" in seen.out
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="this system has no such signal")
@@ -164,9 +164,20 @@ def test_the_status_for_people_tells_everything_that_matters() -> None:
             "needs_restart": ["server.port"],
         },
         "targets": [
-            {"target": "a/b", "health": "ok", "keys": 1, "cooldowns": []},
+            {
+                "target": "a/b",
+                "requests": 12.0,
+                "failed": 1.0,
+                "first_token": 0.456,
+                "health": "ok",
+                "keys": 1,
+                "cooldowns": [],
+            },
             {
                 "target": "c/d",
+                "requests": 0,
+                "failed": 0,
+                "first_token": 0.0,
                 "health": "partly cooling",
                 "keys": 2,
                 "cooldowns": [{"key": 2, "reason": "rate_limit 429", "failures": 3, "seconds": 61.2}],
@@ -187,6 +198,11 @@ def test_the_status_for_people_tells_everything_that_matters() -> None:
             ]
             * 12,
         },
+        "keys": [
+            {"key": "ci", "of": "tokens", "period": "minute", "limit": 1000, "used": 800, "share": 0.8},
+            {"key": "team", "of": "cost", "period": "day", "limit": 2_500_000, "used": 1, "share": 1.02},
+        ],
+        "sessions": {"claude": {"live": 3, "parked": 1, "timed_out": 2, "evicted": 0}, "idle": {"live": 0}},
     }
     lines = [line.replace("\x1b[0m", "") for line in shown(told, "http://here", 1100.0)]
     text = "\n".join(lines)
@@ -197,4 +213,9 @@ def test_the_status_for_people_tells_everything_that_matters() -> None:
     assert "key 2 of 2: rate_limit 429, failed 3 times in a row, tried last for 1 min 1 s" in text
     assert "open: 12 exchanges, 11 of them streamed" in text
     assert "  1 min 30 s  claude-cli/2  m → …  waiting for the first word" in text
-    assert lines[-1] == "  and 2 more"
+    assert "a/b     12        1       0.46 s      ok" in text
+    assert "\n  and 2 more\n" in text
+    keys = ["  team  102%  of $2.50 per day", "  ci    80%   of 1,000 tokens per minute"]
+    assert lines[lines.index("keys near their limits") + 1 :][:2] == keys
+    assert "sessions of claude: 3 live, 1 parked, 2 timed out" in lines
+    assert "sessions of idle: none yet" in lines

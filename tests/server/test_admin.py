@@ -9,7 +9,7 @@ import pytest
 
 from dragoman.config.model import Secret, Server
 from dragoman.server.admin import ENDPOINTS
-from tests.exchange.speech import CHAT_STREAM
+from tests.exchange.speech import CHAT_STREAM, CHAT_WHOLE
 from tests.server.running import ADMIN_TOKEN, OPERATOR, Running, config_for, running
 from tests.upstream.byte_server import LAST_CHUNK, Action, ByteServer, Pause, chunk, reply, run, stream_head
 
@@ -193,6 +193,20 @@ def test_the_status_says_which_target_cools_down_and_why() -> None:
             (cooldown,) = cooling["cooldowns"]
             assert (cooldown["key"], cooldown["reason"], cooldown["failures"]) == (1, "overloaded 503", 1)
             assert 0 < cooldown["seconds"] <= 5
+
+    run(scenario)
+
+
+def test_the_status_tells_what_targets_have_done() -> None:
+    async def scenario() -> None:
+        whole = reply(CHAT_WHOLE, "200 OK", "content-type: application/json")
+        missing = reply(b'{"error": {"message": "no"}}', "404 Not Found")
+        async with ByteServer([whole], [missing]) as upstream, running(config_for(upstream.url)) as gateway:
+            for _ in range(2):
+                await gateway.ask("POST", "/v1/chat/completions", HELLO)
+            (target,) = (await status(gateway))["targets"]
+            assert (target["target"], target["requests"], target["failed"]) == ("up/*", 2, 1)
+            assert target["first_token"] > 0
 
     run(scenario)
 

@@ -13,9 +13,15 @@ from dragoman.config.model import Config, Provider, Secret, Server, TargetName, 
 from dragoman.exchange.gateway import Gateway
 from dragoman.exchange.record import Record
 from dragoman.hub.errors import ConfigError
+from dragoman.limits.caller import Limits
+from dragoman.limits.decide import Amount
 from dragoman.policy.records import Intervention
 from dragoman.server.app import App
 from dragoman.server.metrics import LOOKS, page
+from dragoman.server.status import status
+from dragoman.storage import client_keys
+from dragoman.storage.database import Database
+from dragoman.storage.spending import charge
 from dragoman.telemetry.instruments import About
 from dragoman.telemetry.metrics import Metrics
 from tests.exchange.speech import CHAT_STREAM
@@ -205,6 +211,7 @@ LOOKED_AT = {
     "dragoman_open_streams",
     "dragoman_sessions",
     "dragoman_session_events_total",
+    "dragoman_key_limit_used_ratio",
     "dragoman_info",
     "process_start_time_seconds",
     "process_cpu_seconds_total",
@@ -273,6 +280,31 @@ def test_sessions_are_counted_by_state_and_by_what_happened_to_them() -> None:
                 seen.value("dragoman_session_events_total", provider="claude", event="evicted"),
             ] == numbers
             assert seen.value("dragoman_session_events_total", event="live") == 0
+
+    run(scenario)
+
+
+def test_keys_near_their_limits_are_told(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        database = Database(tmp_path / "state.db")
+        gateway = Gateway(Config(), database=database, clock=lambda: 1_800_000_000.0)
+        app = App(gateway)
+        assert "used_ratio{" not in await page(app)
+        assert not (tmp_path / "state.db").exists()
+        limits = Limits(tokens_per_day=100, cost_per_month=1000)
+        made, _ = await database.run(lambda db: client_keys.create(db, "ci", gateway.clock(), limits=limits))
+        await gateway.keyring.refresh()
+        assert (await status(app))["keys"] == []
+        amount = Amount(tokens=95, cost=1)
+        await database.run(lambda db: charge(db, made.caller.id, amount, gateway.clock()))
+        seen = Scrape(await page(app))
+        assert seen.value("dragoman_key_limit_used_ratio", key="ci", of="tokens", period="day") == 0.95
+        assert len(seen.of("dragoman_key_limit_used_ratio")) == 1
+        near = {"key": "ci", "of": "tokens", "period": "day", "limit": 100, "used": 95, "share": 0.95}
+        assert (await status(app))["keys"] == [near]
+        await database.run(lambda db: client_keys.revoke(db, "ci", gateway.clock()))
+        assert (await status(app))["keys"] == []
+        await gateway.close()
 
     run(scenario)
 

@@ -11,6 +11,7 @@ import msgspec
 from dragoman.cli.operator import Operator, operator_options
 from dragoman.cli.status_tools import shown_tools
 from dragoman.cli.tables import table
+from dragoman.limits.telling import amount_text
 
 #: Open exchanges that are shown one by one.
 LISTED = 10
@@ -24,7 +25,7 @@ _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 @click.option("--tools", is_flag=True, help="Which models get their tool calls wrong, and how often.")
 @click.option("--json", "as_json", is_flag=True, help="Everything, for programs.")
 def status(path: str | None, url: str, tools: bool, as_json: bool) -> None:
-    """Show what the gateway is doing: targets, cooldowns and why, open streams.
+    """Show what the gateway is doing: targets, cooldowns and why, open streams, keys near limits.
 
     \b
     dragoman status
@@ -50,6 +51,8 @@ def shown(told: dict[str, Any], url: str, now: float) -> Iterator[str]:
     yield from _targets(told["targets"])
     yield ""
     yield from _exchanges(told["exchanges"])
+    yield from _keys(told["keys"])
+    yield from _sessions(told["sessions"])
 
 
 def _config(config: dict[str, Any], now: float) -> Iterator[str]:
@@ -67,10 +70,12 @@ def _targets(targets: list[dict[str, Any]]) -> Iterator[str]:
     if not targets:
         yield "no targets: the configuration names no provider"
         return
-    rows = [("TARGET", "HEALTH", "WHY")]
+    rows = [("TARGET", "REQUESTS", "FAILED", "FIRST WORD", "HEALTH", "WHY")]
     for target in targets:
         why = "; ".join(_cooldown(each, target["keys"]) for each in target["cooldowns"])
-        rows.append((target["target"], target["health"], why))
+        first = f"{target['first_token']:.2f} s" if target["first_token"] else "-"
+        numbers = (f"{target['requests']:.0f}", f"{target['failed']:.0f}", first)
+        rows.append((target["target"], *numbers, target["health"], why))
     colours = ["", *("" if target["health"] == "ok" else "yellow" for target in targets)]
     for line, colour in zip(table(rows), colours, strict=True):
         yield click.style(line, fg=colour) if colour else line
@@ -101,6 +106,29 @@ def _exchanges(exchanges: dict[str, Any]) -> Iterator[str]:
     yield from table(rows)
     if count > LISTED:
         yield f"  and {count - LISTED} more"
+
+
+def _keys(near: list[dict[str, Any]]) -> Iterator[str]:
+    if not near:
+        return
+    yield ""
+    yield "keys near their limits"
+    rows = [
+        (
+            f"  {each['key']}",
+            f"{each['share']:.0%}",
+            f"of {amount_text(each['of'], each['limit'])} per {each['period']}",
+        )
+        for each in sorted(near, key=lambda each: -each["share"])
+    ]
+    yield from table(rows)
+
+
+def _sessions(sessions: dict[str, dict[str, int]]) -> Iterator[str]:
+    for name, counts in sessions.items():
+        told = ", ".join(f"{count} {what.replace('_', ' ')}" for what, count in counts.items() if count)
+        yield ""
+        yield f"sessions of {name}: {told or 'none yet'}"
 
 
 def _span(seconds: float) -> str:

@@ -120,6 +120,11 @@ def _buckets(limits: Limits, account: Account, now: float) -> tuple[Bucket | Non
     return requests, tokens
 
 
+def rooms_now(limits: Limits, account: Account, now: float) -> tuple[Room, ...]:
+    """What is left of the limits per minute."""
+    return _rooms(limits, *_buckets(limits, account, now))
+
+
 def _rooms(limits: Limits, requests: Bucket | None, tokens: Bucket | None) -> tuple[Room, ...]:
     of_requests = _room("requests", limits.requests_per_minute, requests)
     return (*of_requests, *_room("tokens", limits.tokens_per_minute, tokens))

@@ -13,6 +13,7 @@ from dragoman.hub.errors import DragomanError, Failure
 from dragoman.limits.caller import NoKey
 from dragoman.server.admin import shows
 from dragoman.server.admin_sessions import keepers
+from dragoman.server.keys_near_limits import keys_near_limits
 from dragoman.telemetry.instruments import CONTENT_TYPE, About, Kind, Labels, Sample, exposition
 
 if TYPE_CHECKING:
@@ -91,6 +92,10 @@ async def _session_events(app: "App") -> list[Sample]:
     ]
 
 
+async def _near_limits(app: "App") -> list[Sample]:
+    return [Sample((name, near.of, near.period), near.share) for name, near in await keys_near_limits(app)]
+
+
 async def _reloads(app: "App") -> list[Sample]:
     return [Sample(("done",), app.reloads.count), Sample(("refused",), app.reloads.refused)]
 
@@ -158,6 +163,13 @@ LOOKS: tuple[Look, ...] = (
         ("provider", "event"),
         "What has happened to sessions of Claude Code: spawned, replayed, evicted, timed_out and more.",
         _session_events,
+    ),
+    _look(
+        "dragoman_key_limit_used_ratio",
+        "gauge",
+        ("key", "of", "period"),
+        "How much of a client key's limit is used; shown from 0.8 on. `of` is requests, tokens or cost.",
+        _near_limits,
     ),
     _look("dragoman_reloads_total", "counter", ("outcome",), "Reloads: done or refused.", _reloads),
     _look(

@@ -5,16 +5,23 @@ import os
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from dragoman import __version__
 from dragoman.config.model import Config, TargetName
 from dragoman.exchange.exchange import Exchange
 from dragoman.exchange.record import printable
+from dragoman.server.admin_sessions import keepers
+from dragoman.server.keys_near_limits import keys_near_limits
+from dragoman.telemetry.instruments import Labels
 
 if TYPE_CHECKING:
     from dragoman.server.app import App
 
 #: How many open exchanges are shown one by one, the oldest first.
 SHOWN = 100
+
+NO_TRAFFIC: dict[str, float] = {"requests": 0, "failed": 0, "first_token": 0.0}
 
 
 async def status(app: "App") -> dict[str, object]:
@@ -72,6 +79,7 @@ def _open(exchange: Exchange) -> Mapping[str, object]:
 async def _targets(app: "App") -> object:
     """Every target that the configuration names, and others that clients have named and that cool down."""
     config, now = app.gateway.config, asyncio.get_running_loop().time()
+    traffic = _traffic(app)
     cooling: dict[TargetName, list[dict[str, object]]] = {}
     for (target, key), cooldown in app.gateway.health.cooling(now).items():
         cooling.setdefault(target, []).append(
@@ -82,8 +90,30 @@ async def _targets(app: "App") -> object:
                 "seconds": round(cooldown.until - now, 1),
             }
         )
+    named = set(_named_targets(config))
     names = dict.fromkeys([*_named_targets(config), *cooling])
-    return [_target(config, name, cooling.get(name, [])) for name in names]
+    return [
+        {
+            **_target(config, name, cooling.get(name, [])),
+            # What clients made up is counted together, as `*`.
+            **(traffic.get(app.metrics.place(name), NO_TRAFFIC) if name in named else NO_TRAFFIC),
+        }
+        for name in names
+    ]
+
+
+def _traffic(app: "App") -> dict[Labels, dict[str, float]]:
+    """What the targets have done since the gateway began, by provider and model."""
+    metrics = app.metrics
+    found: dict[Labels, dict[str, float]] = {}
+    for (_, _, provider, model, ending), count in metrics.requests.sums.items():
+        place = (provider, model)
+        seen = found.setdefault(
+            place, {**NO_TRAFFIC, "first_token": round(metrics.first_token.mean(place), 3)}
+        )
+        seen["requests"] += count
+        seen["failed"] += count if ending in ("failed", "truncated") else 0
+    return found
 
 
 def _named_targets(config: Config) -> Iterator[TargetName]:
@@ -116,11 +146,24 @@ async def _tools(app: "App") -> object:
     ]
 
 
+async def _keys(app: "App") -> object:
+    found = await keys_near_limits(app)
+    return [
+        {"key": name, **msgspec.structs.asdict(near), "share": round(near.share, 3)} for name, near in found
+    ]
+
+
+async def _sessions(app: "App") -> object:
+    return {name: keeper.session_counts() for name, keeper in keepers(app)}
+
+
 #: A section of the status, and who tells it.
 SECTIONS: dict[str, Callable[["App"], Awaitable[object]]] = {
     "gateway": _gateway,
     "config": _config,
     "exchanges": _exchanges,
     "targets": _targets,
+    "keys": _keys,
     "tools": _tools,
+    "sessions": _sessions,
 }
