@@ -129,6 +129,7 @@ class Talk:
         self._model = model
         self._streams = streams
         self.history: list[Json] = []
+        self.api_key = "caller"
 
     @property
     def key(self) -> str:
@@ -204,7 +205,7 @@ class Talk:
         asked: Json = {"model": self._model, "messages": self.history, "extra_headers": headers, **more}
         if tools is not None:
             asked["tools"] = tools
-        with openai.OpenAI(base_url=url, api_key="caller", max_retries=0, timeout=60) as client:
+        with openai.OpenAI(base_url=url, api_key=self.api_key, max_retries=0, timeout=60) as client:
             heard = (self._streamed if self._streams else self._whole)(client, asked)
         self.history.append(heard.message.to_dict())
         return heard

@@ -5,6 +5,7 @@ scripted model.
 """
 
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import msgspec
 import openai
@@ -280,3 +281,29 @@ def test_twenty_sessions_at_once_are_not_mixed_up(caller: Caller) -> None:
     for number, talk in enumerate(talks):
         assert f"result {number}" in talk.last_heard
         assert talk.problems == []
+
+
+def test_words_are_never_taken_for_commands_or_files(caller: Caller, tmp_path: Path) -> None:
+    secret = tmp_path / "secret.txt"
+    secret.write_text("the-word-nobody-should-hear", "utf-8")
+    call = Turn(uses=(Use("calculate", "1"),))
+    talk = caller.talk([Turn(text="Hello."), call, Turn(text="So."), Turn(text="Replayed.")])
+    talk.say(f"@{secret} /help", tools=[CALCULATE])
+    asked = talk.say(f"look at @{secret}")
+    talk.result(asked.calls[0], f"see @{secret}")
+    talk.say(f"and at @{secret}")
+    talk.history[-1]["content"] = "What I never said."
+    assert talk.say(f"/cost @{secret}", tools=[CALCULATE]).content == "Replayed."
+    assert len(talk.heard) == 4
+    for received in talk.conversation.turns:
+        assert str(secret) in received.raw.decode()
+        assert "the-word-nobody-should-hear" not in received.raw.decode()
+
+
+def test_another_client_cannot_reach_a_session(caller: Caller) -> None:
+    talk = caller.talk([Turn(text="Hello."), Turn(text="Hello again.")])
+    greeted = talk.say("hello", tools=[CALCULATE])
+    talk.api_key = "somebody-else"
+    with pytest.raises(openai.NotFoundError):
+        talk.say("hello", session=greeted.session)
+    assert talk.send().session != greeted.session

@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.hub.errors import Failure, FailureKind
-from dragoman.routing.retry import LONGEST_RETRY_AFTER, LONGEST_WAIT, STEP_OF_KIND, Plan, plan
+from dragoman.routing.retry import (
+    LONGEST_RETRY_AFTER,
+    LONGEST_WAIT,
+    SESSION_CODES,
+    STEP_OF_KIND,
+    Plan,
+    cools,
+    plan,
+)
 
 
 def failure(kind: FailureKind, retry_after: float | None = None) -> Failure:
@@ -73,3 +81,13 @@ def test_a_wait_is_never_negative_nor_endless(
     planned = plan(failure(kind, retry_after), tries=tries, allowed=allowed, jitter=jitter)
     assert 0 <= planned.wait <= max(LONGEST_RETRY_AFTER, 1.25 * LONGEST_WAIT)
     assert planned.step == "again" or planned.wait == 0
+
+
+@pytest.mark.parametrize("code", sorted(SESSION_CODES))
+def test_a_failure_of_one_session_is_final_and_cools_nobody(code: str) -> None:
+    late = Failure(kind="timeout", message="", code=code)
+    assert plan(late, tries=1, allowed=5, jitter=0.5) == Plan("give up")
+    assert not cools(late)
+    vendors = Failure(kind="timeout", message="", code=code, raw_type="timeout_error")
+    assert plan(vendors, tries=1, allowed=5, jitter=0.5) == Plan("elsewhere")
+    assert cools(vendors)

@@ -13,6 +13,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "serve": ("dragoman.cli.serve:serve", "Serve every agent's API on one port."),
     "status": ("dragoman.cli.status:status", "Show what the running gateway is doing."),
     "reload": ("dragoman.cli.reload:reload", "Let the running gateway read its configuration again."),
+    "sessions": ("dragoman.cli.sessions:sessions", "List, show and end sessions of Claude Code."),
     "run": ("dragoman.cli.run:run", "Start an agent against the gateway."),
     "env": ("dragoman.cli.env:env", "Print the variables that point an agent at the gateway."),
     "init": ("dragoman.cli.init:init", "Write a configuration file to grow from."),

@@ -22,7 +22,7 @@ from dragoman.exchange.pulse import Pulse
 from dragoman.exchange.record import Record, Tried
 from dragoman.hub.errors import ClientProtocolError, DragomanError, Failure, UpstreamFailed
 from dragoman.routing.choose import Choice, choose
-from dragoman.routing.retry import STEP_OF_KIND, plan
+from dragoman.routing.retry import plan, step_of
 
 #: The gateway ends while the exchange is under way; another one will listen soon.
 CLOSING = Failure(
@@ -129,7 +129,7 @@ class Exchange:
             if error is None:
                 return
             errors.append(error)
-            if STEP_OF_KIND[error.failure.kind] == "give up":
+            if step_of(error.failure) == "give up":
                 break
         raise _most_telling(errors)
 
@@ -221,7 +221,7 @@ class Exchange:
 
 def _most_telling(errors: list[DragomanError]) -> DragomanError:
     """Of several failures, the first that may pass: it says when to come back. Otherwise the last."""
-    passing = (error for error in errors if STEP_OF_KIND[error.failure.kind] == "again")
+    passing = (error for error in errors if step_of(error.failure) == "again")
     return next(passing, errors[-1])
 
 

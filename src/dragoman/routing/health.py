@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from dragoman.config.model import TargetName
 from dragoman.hub.errors import Failure
-from dragoman.routing.retry import COOLS
+from dragoman.routing.retry import cools
 
 FIRST_COOLDOWN = 5.0
 LONGEST_COOLDOWN = 300.0
@@ -30,7 +30,7 @@ class Health:
 
     def failed(self, target: TargetName, key: int, failure: Failure, now: float) -> bool:
         """Remember a failure, if it says something about the target; whether it does."""
-        if failure.kind not in COOLS:
+        if not cools(failure):
             return False
         earlier = self._cooldowns.pop((target, key), None)
         failures = earlier.failures + 1 if earlier else 1

@@ -35,6 +35,12 @@ COOLS = frozenset(
     {"authentication", "billing", "permission", "rate_limit", "quota", "server", "overloaded", "timeout"}
 )
 
+#: Failures of one session with its caller, which no other target could help out of. The codes are ours: a
+#: vendor's failure also carries the vendor's own word for it.
+SESSION_CODES = frozenset(
+    {"tool_call_timeout", "permission_denied", "session_not_found", "max_turns_exceeded"}
+)
+
 #: Kinds that say that the target has no room now.
 BUSY = frozenset({"rate_limit", "overloaded"})
 
@@ -42,6 +48,20 @@ FIRST_WAIT = 0.5
 LONGEST_WAIT = 10.0
 #: A server that wants us to wait longer than this is asked later, by the client or not at all.
 LONGEST_RETRY_AFTER = 20.0
+
+
+def step_of(failure: Failure) -> Step:
+    """What a failure calls for."""
+    return "give up" if _is_about_session(failure) else STEP_OF_KIND[failure.kind]
+
+
+def cools(failure: Failure) -> bool:
+    """Whether a failure says something about its target."""
+    return failure.kind in COOLS and not _is_about_session(failure)
+
+
+def _is_about_session(failure: Failure) -> bool:
+    return failure.code in SESSION_CODES and not failure.raw_type
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -54,7 +74,7 @@ def plan(failure: Failure, *, tries: int, allowed: int, jitter: float, others: b
 
     `jitter` is between 0 and 1. `others`: a healthy target is left, so waiting for this one is idle.
     """
-    step = STEP_OF_KIND[failure.kind]
+    step = step_of(failure)
     if step != "again":
         return Plan(step)
     if tries > allowed or (others and failure.kind in BUSY):

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import msgspec
+
 from dragoman.config.model import Provider, Secret
 from dragoman.upstream.claude_code.process import Start, command, environment
 
@@ -22,6 +24,18 @@ def test_other_keys_stay_with_the_gateway(tmp_path: Path) -> None:
     assert "CLAUDECODE" not in variables
 
 
+def test_headers_and_a_proxy_are_claude_codes_too(tmp_path: Path) -> None:
+    configured = msgspec.structs.replace(
+        provider("given"), headers={"x-team": Secret("blue")}, proxy="http://127.0.0.1:3128"
+    )
+    variables = environment(configured, tmp_path, START, OURS)
+    assert variables["ANTHROPIC_CUSTOM_HEADERS"] == "x-team: blue"
+    assert variables["HTTPS_PROXY"] == "http://127.0.0.1:3128"
+    assert (
+        environment(provider("a", "b"), tmp_path, Start(model="m", key=3), OURS)["ANTHROPIC_API_KEY"] == "b"
+    )
+
+
 def test_without_a_key_of_its_own_it_uses_the_one_it_would_use_anyway(tmp_path: Path) -> None:
     assert environment(provider(), tmp_path, START, OURS)["ANTHROPIC_API_KEY"] == "own"
     token = environment(provider("sk-ant-oat01-x"), tmp_path, START, OURS)
@@ -37,5 +51,7 @@ def test_it_has_no_tools_no_settings_and_no_bypass(tmp_path: Path) -> None:
     assert words[words.index("--permission-prompt-tool") + 1] == "stdio"
     assert not any("bypass" in word or "skip-permissions" in word or "allowed" in word for word in words)
     assert "Be brief." not in words, "a prompt may be longer than an argument, and others can read arguments"
+    model = "--model=--dangerously-skip-permissions"
+    assert model in command("/bin/claude", tmp_path, Start(model="--dangerously-skip-permissions"), "")
     assert words[-2:] == ["--effort", "low"]
     assert command("/bin/claude", tmp_path, START, "some-id")[-1] == "--resume=some-id"

@@ -90,7 +90,8 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     system: str = ""
     thinking: tuple[str, ...] = ()
-    max_tokens: int = 0
+    #: Which of the provider's keys.
+    key: int = 0
 
 
 def environment(
@@ -101,12 +102,15 @@ def environment(
     if provider.base_url:
         own["ANTHROPIC_BASE_URL"] = provider.base_url.removesuffix("/v1")
     if provider.keys:
-        key = provider.keys[0].reveal().strip()
+        key = provider.keys[start.key % len(provider.keys)].reveal().strip()
         own["CLAUDE_CODE_OAUTH_TOKEN" if key.startswith("sk-ant-oat") else "ANTHROPIC_API_KEY"] = key
-    if not own:
+    if not provider.base_url and not provider.keys:
         names += CREDENTIALS
-    if start.max_tokens:
-        own["CLAUDE_CODE_MAX_OUTPUT_TOKENS"] = str(start.max_tokens)
+    if provider.headers:
+        lines = (f"{name}: {value.reveal()}" for name, value in provider.headers.items())
+        own["ANTHROPIC_CUSTOM_HEADERS"] = "\n".join(lines)
+    if provider.proxy:
+        own |= dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY"), provider.proxy)
     if hasattr(os, "getuid") and os.getuid() == 0:
         own["IS_SANDBOX"] = "1"
     kept = {name: variables[name] for name in names if name in variables}
@@ -117,7 +121,7 @@ def environment(
 def command(executable: str, folder: Path, start: Start, resume: str) -> list[str]:
     servers = {"mcpServers": {SERVER: {"type": "sdk", "name": SERVER}}}
     words = [executable, "--output-format", "stream-json", "--input-format", "stream-json", "--verbose"]
-    words += ["--system-prompt-file", str(folder / "system.txt"), "--model", start.model]
+    words += ["--system-prompt-file", str(folder / "system.txt"), f"--model={start.model}"]
     words += ["--tools", "", "--setting-sources=", "--disable-slash-commands"]
     words += ["--mcp-config", msgspec.json.encode(servers).decode(), "--strict-mcp-config"]
     words += ["--permission-prompt-tool", "stdio", "--include-partial-messages", *start.thinking]

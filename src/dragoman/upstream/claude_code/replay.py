@@ -18,6 +18,8 @@ Json = dict[str, Any]
 
 #: Any date will do: the transcript is read once, in its order.
 LONG_AGO = "2020-01-01T00:00:00.000Z"
+#: What the user said is words: no command to run, and no file to fetch.
+VERBATIM = {"queueSkipSlashCommands": True, "queueSkipAttachments": True}
 CANCELLED = "[no result: the user went on without it]"
 
 
@@ -53,6 +55,7 @@ def transcript(talk: Conversation, session: str, directory: str, model: str) -> 
             "message": message,
             "uuid": entry,
             "timestamp": LONG_AGO,
+            **VERBATIM,
         }
         lines.append(msgspec.json.encode(line) + b"\n")
         parent = entry

@@ -32,7 +32,8 @@ class Sessions:
         self._live: dict[str, Session] = {}
         self._calls: dict[str, str] = {}
         self._marks: dict[str, str] = {}
-        self._spares: list[Session] = []
+        #: Processes that wait, and how far their start has come; the oldest first.
+        self._spares: dict[Session, asyncio.Task[None]] = {}
         self._tools: OrderedDict[str, ToolSet] = OrderedDict()
         self._tasks: set[asyncio.Task[None]] = set()
         self._sweeping: asyncio.Task[None] | None = None
@@ -74,7 +75,7 @@ class Sessions:
         self._make_room()
         self._sweep()
         is_new = not talk.said
-        spare = self._take_spare(start, tools) if is_new and not session else None
+        spare = await self._ready_spare(start, tools) if is_new and not session else None
         made = spare or self._made(start, tools, session or self.new_id())
         made.owner = owner
         made.rounds = max(0, talk.rounds) if talk.said else 0
@@ -103,7 +104,7 @@ class Sessions:
     def _make_room(self) -> None:
         while len(self._live) + len(self._spares) >= self._limits.limit:
             if self._spares:
-                self._dispose(self._spares.pop(0))
+                self._drop_spare(next(iter(self._spares)))
                 continue
             resting = [one for one in self._live.values() if one.state in ("idle", "parked")]
             if not resting:
@@ -113,11 +114,15 @@ class Sessions:
 
     # Spares.
 
-    def _take_spare(self, start: Start, tools: ToolSet) -> Session | None:
-        for spare in self._spares:
-            if spare.start == start and spare.tools.key == tools.key and not spare.is_ended:
-                self._spares.remove(spare)
-                return spare
+    async def _ready_spare(self, start: Start, tools: ToolSet) -> Session | None:
+        """A process that waits for just such a session, once it has started."""
+        for spare, opening in tuple(self._spares.items()):
+            if spare.start == start and spare.tools.key == tools.key:
+                del self._spares[spare]
+                await asyncio.wait((opening,))
+                if not spare.is_ended:
+                    return spare
+                self._dispose(spare)
         return None
 
     def _warm(self, start: Start, tools: ToolSet) -> None:
@@ -126,20 +131,20 @@ class Sessions:
         if len(fitting) >= self._limits.warm or len(self._live) + len(self._spares) >= self._limits.limit:
             return
         if len(self._spares) >= self._limits.warm:
-            self._dispose(self._spares.pop(0))
+            self._drop_spare(next(iter(self._spares)))
         spare = self._made(start, tools, self.new_id())
-        self._later(self._open_spare(spare))
+        self._spares[spare] = self._later(self._open_spare(spare))
 
     async def _open_spare(self, spare: Session) -> None:
         self.counters.spawned += 1
-        self._spares.append(spare)
         try:
             await spare.open(self._kit)
         except Ended:
-            spare.mailbox.stop()
-        if spare.is_ended and spare in self._spares:
-            self._spares.remove(spare)
-            self._dispose(spare)
+            await spare.close()
+
+    def _drop_spare(self, spare: Session) -> None:
+        self._spares.pop(spare).cancel()
+        self._dispose(spare)
 
     # Keeping.
 
@@ -191,9 +196,8 @@ class Sessions:
             for session in tuple(self._live.values()):
                 self._look_at(session, now - session.since)
             for spare in tuple(self._spares):
-                if self._limits.idle and now - spare.since >= self._limits.idle:
-                    self._spares.remove(spare)
-                    self._dispose(spare)
+                if spare.is_ended or (self._limits.idle and now - spare.since >= self._limits.idle):
+                    self._drop_spare(spare)
         self._sweeping = None
 
     def _look_at(self, session: Session, rested: float) -> None:
@@ -209,19 +213,19 @@ class Sessions:
         elif session.state == "idle" and limits.idle and rested >= limits.idle:
             self.end(session, "expired")
 
-    def _later(self, work: Coroutine[Any, Any, None]) -> None:
+    def _later(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def close(self) -> None:
         if self._sweeping is not None:
             self._sweeping.cancel()
         for session in self:
             self.end(session)
-        for spare in self._spares:
-            self._dispose(spare)
-        self._spares.clear()
+        for spare in tuple(self._spares):
+            self._drop_spare(spare)
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=30.0)
         self._folders.close()

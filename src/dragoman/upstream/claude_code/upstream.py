@@ -47,7 +47,7 @@ class Asked:
         self.one_at_a_time = isinstance(choice, dict) and choice.get("disable_parallel_tool_use") is True
         chose_none = isinstance(choice, dict) and choice.get("type") == "none"
         self.forbids_calls = chose_none or (self.tools is not None and not self.tools.tools)
-        self.start = Start(model=call.model, system=self.talk.system, thinking=_thinking(body))
+        self.start = Start(model=call.model, system=self.talk.system, thinking=_thinking(body), key=call.key)
 
     def verdict(self, sessions: Sessions) -> Verdict:
         return decide(self.talk, self.named, self.owner, sessions.known)
