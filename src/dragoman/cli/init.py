@@ -63,7 +63,7 @@ def init(provider: str | None, model: str | None, path: str, force: bool) -> Non
     variable = presets()[provider].key
     text = written(provider, model)
     load(text, path, {variable: "to be set"})
-    _write(path, text, replace=force)
+    write_private(path, text, replace=force)
     click.echo(f"wrote {path}")
     steps = [f"export {variable}=…"] if variable and not os.environ.get(variable) else []
     for step in (*steps, "dragoman serve, and in another terminal dragoman run claude"):
@@ -97,7 +97,7 @@ def _asked_model(provider: str) -> str:
     return str(click.prompt("Model, as the provider calls it"))
 
 
-def _write(path: str, text: str, *, replace: bool) -> None:
+def write_private(path: str, text: str, *, replace: bool) -> None:
     """Keys may be written into it later, so it is for the user's eyes alone."""
     flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if replace else os.O_EXCL)
     try:

@@ -17,6 +17,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("dragoman.cli.run:run", "Start an agent against the gateway."),
     "env": ("dragoman.cli.env:env", "Print the variables that point an agent at the gateway."),
     "init": ("dragoman.cli.init:init", "Write a configuration file to grow from."),
+    "import": ("dragoman.cli.import_:import_", "Make a configuration from another gateway's."),
     "config": ("dragoman.cli.config:config", "Check the configuration; list its keys."),
     "models": ("dragoman.cli.models:models", "List the models that clients may ask for; tell what is known."),
     "keys": ("dragoman.cli.keys:keys", "Make, list and revoke the keys that clients show."),

@@ -1,0 +1,161 @@
+"""claude-code-router's configuration becomes one that works, and nothing in it is dropped in silence."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from dragoman.config.load import load
+from dragoman.config.model import Config
+from dragoman.hub.errors import ConfigError
+from dragoman.importing.ccr import import_ccr
+from dragoman.importing.draft import Draft
+from dragoman.routing.choose import choose
+
+EVERYWHERE = ".".join("0000")
+FILE = Path(__file__).with_name("ccr.json")
+
+
+def imported(config: dict[str, object] | None = None) -> Draft:
+    text = FILE.read_text("utf-8") if config is None else msgspec.json.encode(config).decode()
+    return import_ccr(text, "config.json")
+
+
+def loaded(draft: Draft) -> Config:
+    return load(draft.text("a test"), "dragoman.toml", dict.fromkeys(draft.variables, "some-key"))
+
+
+def noted(draft: Draft) -> str:
+    return "\n".join(map(str, draft.notes))
+
+
+CONFIG = loaded(imported())
+
+
+@pytest.mark.parametrize(
+    ("asked", "target"),
+    [
+        ("claude-opus-5-5", "deepseek/deepseek-chat"),
+        ("claude-haiku-4-5-20251001", "ollama/qwen2.5-coder:latest"),
+        ("openrouter/google/gemini-2.5-pro", "openrouter/google/gemini-2.5-pro"),
+    ],
+)
+def test_models_go_where_they_went(asked: str, target: str) -> None:
+    assert [str(found) for found in choose(CONFIG, asked).targets] == [target]
+
+
+def test_providers_keep_their_addresses_and_dialects() -> None:
+    assert {name: (each.dialect, each.base_url) for name, each in CONFIG.providers.items()} == {
+        "openrouter": ("openai_chat", "https://openrouter.ai/api/v1"),
+        "deepseek": ("openai_chat", "https://api.deepseek.com/v1"),
+        "ollama": ("openai_chat", "http://127.0.0.1:11434/v1"),
+        "gemini": ("gemini", "https://generativelanguage.googleapis.com"),
+        "model-scope": ("openai_chat", "https://api-inference.modelscope.cn/v1"),
+        "claude": ("anthropic", "https://api.anthropic.com"),
+    }
+
+
+def test_secrets_become_variables_and_stand_nowhere() -> None:
+    draft = imported()
+    said = draft.text("a test") + noted(draft) + str(draft.variables)
+    assert "literal-secret" not in said
+    assert "house-key" not in said
+    assert draft.variables == {
+        "DRAGOMAN_KEY": "APIKEY",
+        "OPENROUTER_API_KEY": "Providers[0].api_key",
+        "DEEPSEEK_API_KEY": "",
+        "GOOGLE_KEY": "",
+        "MODEL_SCOPE_API_KEY": "Providers[4].api_key",
+        "CLAUDE_API_KEY": "Providers[5].api_key",
+    }
+    assert CONFIG.providers["ollama"].keys == ()
+
+
+def test_transformers_become_facts_and_governance() -> None:
+    scope = CONFIG.providers["model-scope"]
+    assert scope.profile("any").max_output_tokens == 65_536
+    assert scope.governance.tools == "hold"
+    assert 'governance = { choice = "required" }' in imported().text("a test")
+
+
+def test_the_gateway_listens_where_the_router_did() -> None:
+    server = CONFIG.server
+    assert (server.host, server.port, len(server.keys)) == (EVERYWHERE, 3456, 1)
+
+
+def test_what_was_said_once_holds_for_every_provider_but_no_proxy_leads_to_this_machine() -> None:
+    assert {each.timeouts.total for each in CONFIG.providers.values()} == {600.0}
+    assert CONFIG.providers["claude"].proxy == "http://proxy.example:7890"
+    assert CONFIG.providers["ollama"].proxy == ""
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "Providers[0].transformer (openrouter)",
+        "Providers[4].transformer (customparams)",
+        "Providers[6] (vertex)",
+        "Router.think",
+        "Router.longContext",
+        "Router.longContextThreshold",
+        "Router.webSearch",
+        "LOG",
+        "NON_INTERACTIVE_MODE",
+        "CUSTOM_ROUTER_PATH",
+        "/model provider,model",
+    ],
+)
+def test_what_has_no_equivalent_is_noted(place: str) -> None:
+    assert place in [note.place for note in imported().notes]
+
+
+def test_a_key_that_nobody_knows_is_noted() -> None:
+    assert "FUTURE: there is no equivalent" in noted(imported({"FUTURE": {"a": 1}}))
+
+
+def test_an_open_door_without_a_key_is_closed() -> None:
+    draft = imported({"HOST": EVERYWHERE})
+    assert loaded(draft).server.host == "127.0.0.1"
+    assert "HOST" in noted(draft)
+
+
+def test_a_route_to_a_provider_that_is_not_there_is_noted() -> None:
+    draft = imported({"Router": {"default": "nobody,model"}})
+    assert draft.routes == {}
+    assert "Router.default: left out: there is no provider 'nobody'" in noted(draft)
+
+
+def test_a_proxy_with_a_password_is_a_secret() -> None:
+    provider = {"name": "x", "api_base_url": "https://api.example/v1/chat/completions"}
+    draft = imported({"PROXY_URL": "http://me:hunter2@proxy.example:1", "Providers": [provider]})
+    assert "hunter2" not in draft.text("a test")
+    assert 'proxy = "env:PROXY_URL"' in draft.text("a test")
+
+
+def test_two_secrets_get_two_variables_and_one_secret_one() -> None:
+    address = "https://api.example/v1/chat/completions"
+    providers = [{"name": "a.b", "api_base_url": address, "api_key": key} for key in ("one", "two")]
+    providers.append({"name": "c", "api_base_url": address, "api_key": "one"})
+    draft = imported({"Providers": providers})
+    assert list(draft.variables) == ["A_B_API_KEY", "A_B_API_KEY_2"]
+
+
+@pytest.mark.parametrize("text", ["", "nonsense", "[1]", '{"APIKEY": "my-secret"', "[" * 100_000])
+def test_what_is_no_configuration_is_told_without_its_words(text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        import_ccr(text, "config.json")
+    assert "config.json" in caught.value.message
+    assert "my-secret" not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"Providers": 5, "Router": [], "APIKEY": 7, "PORT": "many", "HOST": 1},
+        {"Providers": [{}, {"name": 5}, {"api_base_url": "ftp://x"}, "text"]},
+        {"Providers": [{"name": "//", "api_base_url": "http://x", "transformer": {"use": [[], [5], 7]}}]},
+        {"Router": {"default": 5, "background": "x"}},
+    ],
+)
+def test_odd_files_give_a_configuration_all_the_same(config: dict[str, object]) -> None:
+    loaded(imported(config))

@@ -1,0 +1,211 @@
+"""The LiteLLM proxy's configuration becomes one that works, and nothing in it is dropped in silence."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from dragoman.config.load import load
+from dragoman.config.model import Config, TargetName
+from dragoman.config.prices import prices_of
+from dragoman.hub.errors import ConfigError
+from dragoman.importing.draft import Draft
+from dragoman.importing.litellm import import_litellm
+from dragoman.routing.choose import choose
+
+FILE = Path(__file__).with_name("litellm.yaml")
+VARIABLES = {"TEAM_BASE": "https://llm.team.example/v1"}
+
+
+def imported(text: str = "", variables: dict[str, str] | None = None) -> Draft:
+    text = text or FILE.read_text("utf-8")
+    return import_litellm(text, "config.yaml", VARIABLES if variables is None else variables)
+
+
+def loaded(draft: Draft) -> Config:
+    return load(draft.text("a test"), "dragoman.toml", dict.fromkeys(draft.variables, "some-key"))
+
+
+def noted(draft: Draft) -> str:
+    return "\n".join(map(str, draft.notes))
+
+
+CONFIG = loaded(imported())
+
+
+@pytest.mark.parametrize(
+    ("asked", "targets"),
+    [
+        ("gpt-5", ["openai/gpt-5", "azure/team-gpt5", "anthropic/claude-opus-5"]),
+        ("gpt-4o", ["openai/gpt-5", "azure/team-gpt5", "anthropic/claude-opus-5"]),
+        ("claude", ["anthropic/claude-opus-5"]),
+        ("smart", ["anthropic/claude-opus-5"]),
+        ("local", ["ollama/qwen3-coder:30b", "openai/gpt-5", "azure/team-gpt5"]),
+        ("team-llm", ["openai-2/our-finetune"]),
+        ("fast", ["cerebras/llama-4-scout"]),
+        ("claude-sonnet-5", ["anthropic/claude-sonnet-5"]),
+        ("gemini/gemini-3.5-flash", ["gemini/gemini-3.5-flash"]),
+    ],
+)
+def test_models_go_where_they_went_and_fall_back_as_they_did(asked: str, targets: list[str]) -> None:
+    assert [str(found) for found in choose(CONFIG, asked).targets] == targets
+
+
+def test_providers_keep_their_addresses_and_dialects() -> None:
+    assert {name: (each.dialect, each.base_url) for name, each in CONFIG.providers.items()} == {
+        "openai": ("openai_responses", "https://api.openai.com/v1"),
+        "azure": ("openai_chat", "https://team-eu.openai.azure.com/openai/v1"),
+        "anthropic": ("anthropic", "https://api.anthropic.com"),
+        "ollama": ("openai_chat", "http://gpu-box.example:11434/v1"),
+        "openai-2": ("openai_chat", "https://llm.team.example/v1"),
+        "cerebras": ("openai_chat", "https://api.cerebras.ai/v1"),
+        "gemini": ("gemini", "https://generativelanguage.googleapis.com"),
+    }
+
+
+def test_one_model_with_two_keys_is_one_provider_with_two_keys() -> None:
+    assert [key.variable for key in CONFIG.providers["openai"].keys] == ["OPENAI_API_KEY", "OPENAI_API_KEY_2"]
+
+
+def test_settings_of_deployments_and_of_all_are_kept() -> None:
+    azure, team, openai = (CONFIG.providers[name] for name in ("azure", "openai-2", "openai"))
+    assert (azure.timeouts.total, azure.timeouts.first_byte) == (120.0, 30.0)
+    assert (team.retries, openai.retries, openai.timeouts.total) == (4, 3, 600.0)
+    assert {name: value.variable for name, value in team.headers.items()} == {
+        "x-team": "",
+        "x-auth-token": "X_AUTH_TOKEN",
+    }
+
+
+def test_what_is_known_of_models_is_kept() -> None:
+    profile = CONFIG.providers["ollama"].profile("qwen3-coder:30b")
+    assert (profile.context_tokens, profile.max_output_tokens, profile.images) == (65_536, 8_192, False)
+    prices = prices_of(CONFIG, TargetName("ollama", "qwen3-coder:30b"))
+    assert prices is not None
+    assert (prices.rates.input, prices.rates.output) == (0.1, 0.4)
+
+
+def test_secrets_become_variables_and_stand_nowhere() -> None:
+    draft = imported()
+    assert "literal-secret" not in draft.text("a test") + noted(draft) + str(draft.variables)
+    assert draft.variables["DRAGOMAN_KEY"] == "general_settings.master_key"
+    assert draft.variables["OPENAI_API_KEY"] == ""
+    assert "api_key" in draft.variables["OPENAI_API_KEY_2"]
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "model_list[0] (gpt-5): rpm",
+        "model_list[2] (gpt-5): api_version",
+        "model_list[3] (claude): temperature",
+        "model_list[7] (on-aws)",
+        "model_list[8] (embeddings)",
+        "fallbacks of local",
+        "model_name gpt-5",
+        "litellm_settings.drop_params",
+        "litellm_settings.context_window_fallbacks",
+        "litellm_settings.success_callback",
+        "router_settings.routing_strategy",
+        "router_settings.redis_host",
+        "router_settings.redis_password",
+        "general_settings.database_url",
+        "environment_variables.LANGFUSE_SECRET_KEY",
+        "guardrails",
+    ],
+)
+def test_what_has_no_equivalent_is_noted(place: str) -> None:
+    assert place in [note.place for note in imported().notes]
+
+
+def test_an_address_that_the_environment_does_not_tell_is_noted() -> None:
+    draft = imported(variables={})
+    assert "team-llm" not in draft.routes
+    assert "TEAM_BASE is not set" in noted(draft)
+
+
+def deployment(model: str, *more: str, name: str = "m") -> str:
+    lines = "".join(f"      {line}\n" for line in (f'model: "{model}"', *more))
+    return f'model_list:\n  - model_name: "{name}"\n    litellm_params:\n{lines}'
+
+
+@pytest.mark.parametrize(
+    ("model", "provider", "target"),
+    [
+        ("gpt-5", "openai", "openai/gpt-5"),
+        ("claude-opus-5", "anthropic", "anthropic/claude-opus-5"),
+        ("openai/responses/gpt-5", "openai", "openai/gpt-5"),
+        ("openrouter/anthropic/claude-opus-5", "openrouter", "openrouter/anthropic/claude-opus-5"),
+        ("dashscope/qwen3-max", "qwen", "qwen/qwen3-max"),
+        ("ollama/llama3.1", "ollama", "ollama/llama3.1"),
+        ("hosted_vllm/some/model", "vllm", "vllm/some/model"),
+        ("zai/glm-5", "zai", "zai/glm-5"),
+    ],
+)
+def test_a_models_prefix_tells_its_provider(model: str, provider: str, target: str) -> None:
+    draft = imported(deployment(model))
+    assert list(draft.providers) == [provider]
+    assert draft.routes == {"m": [target]}
+    loaded(draft)
+
+
+@pytest.mark.parametrize("model", ["vertex_ai/gemini-2.5-pro", "sagemaker/x", "azure/x", "unheard-of/model"])
+def test_whom_dragoman_cannot_call_is_noted(model: str) -> None:
+    draft = imported(deployment(model))
+    assert draft.routes == {}
+    assert "model_list[0] (m): left out" in noted(draft)
+
+
+def test_every_name_can_go_to_one_provider() -> None:
+    draft = imported(deployment("openai/*", "api_base: http://127.0.0.1:8000/v1", name="*"))
+    assert [str(target) for target in choose(loaded(draft), "anything").targets] == ["openai/anything"]
+
+
+def test_a_pattern_that_changes_names_is_noted() -> None:
+    draft = imported(deployment("anthropic/claude-*", name="my-*"))
+    assert draft.routes == {}
+    assert "my-*" in noted(draft)
+
+
+def test_models_with_keys_of_their_own_stay_apart() -> None:
+    entry = "  - model_name: {0}\n    litellm_params: {{model: openai/{0}, api_key: os.environ/{1}}}\n"
+    draft = imported("model_list:\n" + entry.format("a", "ONE") + entry.format("b", "TWO"))
+    assert draft.routes == {"a": ["openai/a"], "b": ["openai-2/b"]}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "- 1",
+        "just words",
+        "a: [",
+        "a: &x {b: *x}\nmodel_list: [*y]",
+        "key: 'sk-secret\n  - {",
+        "!!python/object:os.x {}",
+    ],
+)
+def test_what_is_no_configuration_is_told_without_its_words(text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        imported(text)
+    assert "config.yaml" in caught.value.message
+    assert "sk-secret" not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "model_list: 5\nlitellm_settings: []\nrouter_settings: no\n",
+        "model_list:\n  - {}\n  - model_name: 5\n  - 7\n  - {model_name: x, litellm_params: 3}\n",
+        "model_list:\n  - {model_name: x, litellm_params: {model: gpt-5, api_base: 5, timeout: never}}\n",
+        "litellm_settings: {fallbacks: [{a: b}, 5], num_retries: many}\n",
+    ],
+)
+def test_odd_files_give_a_configuration_all_the_same(text: str) -> None:
+    loaded(imported(text))
+
+
+def test_without_the_library_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    with pytest.raises(ConfigError) as caught:
+        imported()
+    assert "dragoman[import]" in caught.value.hint
