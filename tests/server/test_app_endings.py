@@ -49,6 +49,28 @@ def test_a_client_that_leaves_ends_the_upstreams_work_at_once(path: str) -> None
 
 
 @pytest.mark.rule("R126")
+def test_a_client_that_leaves_with_another_request_under_way_ends_the_upstreams_work() -> None:
+    async def scenario() -> None:
+        words = asyncio.Event()
+        more = [action for _ in range(50) for action in (Pause(words), chunk(chat_text("x" * 100)))]
+        async with (
+            ByteServer([*BEGINNING, *more, Pause(asyncio.Event())]) as upstream,
+            running(config_for(upstream.url)) as gateway,
+        ):
+            async with gateway.connected() as client:
+                await client.send("POST", "/v1/messages", QUESTION)
+                client.writer.write(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n")
+                await client.head()
+                assert b"good" in await client.chunk()
+            # A client that sends on is not listened to; that it is gone shows when it is told more.
+            words.set()
+            await eventually(upstream.hung_up.is_set)
+            await eventually(lambda: gateway.app.gateway.heart.open == 0)
+
+    run(scenario)
+
+
+@pytest.mark.rule("R126")
 @pytest.mark.parametrize("stream", [True, False])
 def test_a_client_that_leaves_before_the_first_word_ends_the_upstreams_work(stream: bool) -> None:
     async def scenario() -> None:

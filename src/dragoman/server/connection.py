@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
 from dragoman.server.client import EXTENSION
@@ -44,11 +44,18 @@ class Connection(HttpToolsProtocol):
         self._is_arriving = False
         self._is_in_head = False
         self._head_size = 0
+        #: The request that is being answered. `cycle` is the one that came last, which may have to wait.
+        self._answered: RequestResponseCycle | None = None
         self._waiting: asyncio.TimerHandle | None = self._wait(HEAD_PATIENCE)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
         super().connection_lost(exc)
+        answered = self._answered
+        if answered is not None and answered is not self.cycle:
+            # uvicorn tells the last request only, and the others would be answered to nobody.
+            answered.disconnected = not answered.response_complete
+            answered.message_event.set()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -72,6 +79,14 @@ class Connection(HttpToolsProtocol):
         self._stop_waiting()
         self.scope["extensions"] = {EXTENSION: {"connection": self}}
         super().on_headers_complete()
+        if not self.pipeline:
+            self._answered = self.cycle
+
+    def on_response_complete(self) -> None:
+        following = self.pipeline[-1][0] if self.pipeline else None
+        super().on_response_complete()
+        if following is not None:
+            self._answered = following
 
     def on_message_complete(self) -> None:
         self._is_arriving = False
@@ -83,7 +98,7 @@ class Connection(HttpToolsProtocol):
 
     def write(self, data: bytes) -> bool:
         """A piece of a reply that has begun, at once; False: the client is slow, wait for `drained`."""
-        if not self.cycle.disconnected:
+        if self._answered is not None and not self._answered.disconnected:
             self.transport.write(b"%x\r\n%b\r\n" % (len(data), data))
         return not self.flow.write_paused
 
@@ -92,7 +107,8 @@ class Connection(HttpToolsProtocol):
 
     def break_off(self, *, at_once: bool) -> None:
         """End the connection, not the reply; the cycle must not take it for a mistake of ours."""
-        self.cycle.disconnected = True
+        if self._answered is not None:
+            self._answered.disconnected = True
         if at_once:
             self.transport.abort()
         else:
