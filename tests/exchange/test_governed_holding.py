@@ -197,3 +197,18 @@ def test_by_choice_arguments_beyond_repair_stay_as_they_are() -> None:
     ]
     assert "".join(text["function"].get("arguments", "") for text in texts) == "read it ]["
     assert parsed("read it ][") is None
+
+
+@pytest.mark.rule("P9", "R51")
+@pytest.mark.parametrize("mode", ["hold", "auto"])
+def test_no_client_gets_an_empty_fragment_while_a_call_is_held(mode: str) -> None:
+    told = told_by(slowly(CALL, wait=0), {"tools": mode}, client="openai_chat")
+    fragments = [
+        entry["function"]["arguments"]
+        for line in told.client.body.split(b"\n\n")
+        if b'"tool_calls":' in line
+        for entry in msgspec.json.decode(line.removeprefix(b"data: "))["choices"][0]["delta"]["tool_calls"]
+    ]
+    assert fragments[0] == ""
+    assert all(fragments[1:])
+    assert "".join(fragments) == CALL[1]

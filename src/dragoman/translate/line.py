@@ -12,7 +12,7 @@ from dragoman.dialects.base import StreamReader, StreamWriter
 from dragoman.dialects.frames import TOO_DEEP
 from dragoman.fit import Stage
 from dragoman.hub.errors import DragomanError, Failure
-from dragoman.hub.events import DELTAS, ArgumentsDelta, ReplyEvent, ReplyFailed
+from dragoman.hub.events import DELTAS, ReplyEvent, ReplyFailed
 from dragoman.hub.grammar import GrammarChecker
 from dragoman.hub.sequence import Sequencer
 from dragoman.hub.tally import NOTED, Tally
@@ -135,9 +135,6 @@ class ReplyLine:
 
     def _write(self, event: ReplyEvent, written: list[bytes]) -> None:
         self._checker.check(event)
-        if type(event) is ArgumentsDelta and not event.text:
-            # It only told the stages that more is to come.
-            return
         written.append(self._writer.write(event))
         if type(event) in NOTED:
             self.tally.note(event)

@@ -206,7 +206,7 @@ class ChatStreamWriter:
 
     def _argue(self, event: ArgumentsDelta) -> bytes:
         opened = self._open[event.index]
-        return self._fragment(opened, event.text) if isinstance(opened, OpenCall) else b""
+        return self._fragment(opened, event.text) if isinstance(opened, OpenCall) and event.text else b""
 
     def _fragment(self, call: OpenCall, text: str) -> bytes:
         call.said = True
