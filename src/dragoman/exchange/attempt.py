@@ -117,7 +117,7 @@ class Attempt:
         flow = self._flow
         if flow is None:
             self._flow = flow = self._leg.flow(answer.headers.get("content-type", "").lower())
-            self._record.tally = flow.tally
+            self._record.tally, self._record.snapshot = flow.tally, self._leg.snapshot
         self._pulse.tick = self._tick if self._leg.limits_holding else None
         pieces = answer.pieces()
         await self._first_words(pieces, flow)
@@ -245,7 +245,7 @@ class Attempt:
         whole = self._whole_reply
         if whole is None:
             self._whole_reply = whole = self._leg.whole()
-            self._record.tally = whole.tally
+            self._record.tally, self._record.snapshot = whole.tally, self._leg.snapshot
         whole.feed(body, answer.headers.get("content-type", "").lower())
         if self._leg.waits:
             return None

@@ -12,6 +12,7 @@ from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
 from dragoman.policy.records import Report
 from dragoman.policy.rounds import Rounds
+from dragoman.policy.snapshot import Snapshot
 from dragoman.providers.profile import Target, target_of
 from dragoman.translate.governing import Governed
 from dragoman.translate.line import ReplyLine
@@ -34,6 +35,8 @@ class Governor:
         self._streams = True
         self._rounds: Rounds | None = None
         self._round = 0
+        #: What the reply said before governance and after it, if somebody wants to see that.
+        self.snapshot: Snapshot | None = None
         #: The question of this round.
         self._fitted = fitted
 
@@ -52,6 +55,7 @@ class Governor:
         self._round = 1
         self._rounds = Rounds() if self.governed.asks_again else None
         self._fitted = self.governed.fitted
+        self.snapshot = Snapshot() if self.governed.governance.snapshots else None
         return self._stages()
 
     def next_request(self) -> Request:
@@ -75,6 +79,7 @@ class Governor:
             streams=self._streams,
             rounds=self._rounds,
             clock=self._timer,
+            snapshot=self.snapshot,
         )
 
 

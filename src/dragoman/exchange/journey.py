@@ -27,6 +27,7 @@ from dragoman.hub.request import Request
 from dragoman.hub.seal import PREFIX
 from dragoman.policy.records import Intervention, Report
 from dragoman.policy.settings import Governance
+from dragoman.policy.snapshot import Snapshot
 from dragoman.providers.profile import Profile, Target, target_of
 from dragoman.tokens.families import family_of
 from dragoman.tokens.request import guessed_tokens
@@ -277,6 +278,11 @@ class Leg:
     def waits(self) -> bool:
         """Whether the model is to be asked again before its reply can go on."""
         return self._governor is not None and self._governor.waits
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """What the reply said before governance and after it, if somebody wants to see that."""
+        return self._governor.snapshot if self._governor else None
 
     @property
     def limits_holding(self) -> bool:

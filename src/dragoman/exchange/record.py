@@ -11,6 +11,7 @@ from dragoman.hub.errors import Failure
 from dragoman.hub.events import ReplyFailed, ReplyFinished
 from dragoman.hub.loss import Loss, Losses
 from dragoman.hub.tally import Tally
+from dragoman.policy.snapshot import Snapshot
 
 #: A header must stay short, whatever was lost; so must a line of the log.
 MAX_HEADER = 900
@@ -57,6 +58,8 @@ class Record:
         self.reply_losses = Losses()
         #: What governance did.
         self.interventions = Interventions()
+        #: The reply before and after, where a route asks for that.
+        self.snapshot: Snapshot | None = None
         self.tally: Tally | None = None
         #: The HTTP status that the client got; 0 if it got none.
         self.status = 0

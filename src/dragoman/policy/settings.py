@@ -49,6 +49,7 @@ class Governance(msgspec.Struct, frozen=True, kw_only=True):
     validate: bool = False
     hold_bytes: int = 4 * 1024 * 1024
     hold_seconds: float = 0.0
+    snapshots: bool = False
 
     @property
     def family(self) -> str:
@@ -140,6 +141,7 @@ KEYS: dict[str, Key] = {
         lambda value: isinstance(value, int | float) and type(value) is not bool and 0 <= value <= 1e9,
         "How long a call may be held back; 0: as long as it takes.",
     ),
+    "snapshots": Key(*_FLAG, "Replies that were changed are kept in files, before and after, redacted."),
 }
 
 

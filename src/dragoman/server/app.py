@@ -29,6 +29,7 @@ from dragoman.server.paths import Endpoint, dialect_of, find
 from dragoman.server.reload import Reloads
 from dragoman.telemetry.log import log_exchange, log_refusal
 from dragoman.telemetry.metrics import Metrics
+from dragoman.telemetry.snapshots import Snapshots
 
 MEGABYTE = 1024 * 1024
 #: Inflating more than this would keep everyone else waiting, so it is done beside the loop.
@@ -77,7 +78,8 @@ class App:
     ) -> None:
         self.gateway = gateway
         self.metrics = Metrics(gateway)
-        gateway.witnesses += (log_exchange, self.metrics.finished)
+        self._snapshots = Snapshots(gateway)
+        gateway.witnesses += (log_exchange, self.metrics.finished, self._snapshots)
         self.reloads = Reloads(gateway, read)
         self.admin_token = admin_token
         self.started_at = gateway.clock()
@@ -119,6 +121,7 @@ class App:
             if message["type"] == "lifespan.shutdown":
                 self.reloads.stop()
                 await self.gateway.close()
+                self._snapshots.close()
                 await send({"type": "lifespan.shutdown.complete"})
                 return
             self.reloads.start()

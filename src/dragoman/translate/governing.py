@@ -17,6 +17,7 @@ from dragoman.policy.contract import with_contract
 from dragoman.policy.records import DeclaredTool, Intervention, Report
 from dragoman.policy.rounds import Rounds
 from dragoman.policy.settings import Governance
+from dragoman.policy.snapshot import Snapshot, TapStage
 from dragoman.policy.stages import governing_stages, told_tools
 from dragoman.providers.profile import Profile, target_of
 
@@ -57,9 +58,11 @@ class Governed(msgspec.Struct, frozen=True, kw_only=True):
         streams: bool = True,
         rounds: Rounds | None = None,
         clock: Callable[[], float] | None = None,
+        snapshot: Snapshot | None = None,
     ) -> list[Stage]:
         """The steps of one reply, right behind its reader."""
         return [
+            *([TapStage(snapshot.before)] if snapshot else ()),
             *governing_stages(
                 self.governance,
                 self.tools,
@@ -69,7 +72,8 @@ class Governed(msgspec.Struct, frozen=True, kw_only=True):
                 streams=streams,
                 rounds=rounds,
                 clock=clock,
-            )
+            ),
+            *([TapStage(snapshot.after)] if snapshot else ()),
         ]
 
 

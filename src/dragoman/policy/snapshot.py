@@ -1,0 +1,116 @@
+"""What a reply said before governance and after it, for people who want to see what was done to it.
+
+Kept only where that is asked for, and only so much of it.
+"""
+
+from typing import Literal
+
+import msgspec
+
+from dragoman.hub.content import Reasoning, Text, ToolCall
+from dragoman.hub.events import (
+    DELTAS,
+    ArgumentsDelta,
+    BlockClosed,
+    BlockOpened,
+    ReasoningDelta,
+    ReplyEvent,
+    ReplyFailed,
+    ReplyFinished,
+    TextDelta,
+)
+
+#: Characters that are kept of each side.
+MAX_CHARACTERS = 64 * 1024
+MAX_BLOCKS = 500
+
+_KEPT_DELTAS = frozenset({TextDelta, ReasoningDelta, ArgumentsDelta})
+
+
+class SeenBlock(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """One block as it went by. `is_cut`: there was more of it than is kept."""
+
+    kind: Literal["text", "reasoning", "call", "other"]
+    name: str = ""
+    call_id: str = ""
+    text: str = ""
+    is_cut: bool = False
+    is_open: bool = True
+
+
+class Side(msgspec.Struct, kw_only=True):
+    """All blocks of one side, and how it ended."""
+
+    blocks: list[SeenBlock] = []
+    ending: str = ""
+    left_out: int = 0
+
+
+class Snapshot:
+    """Both sides of one reply."""
+
+    def __init__(self) -> None:
+        self.before = Side()
+        self.after = Side()
+
+
+class TapStage:
+    """Passes everything on, and remembers the beginning of it."""
+
+    passes = DELTAS - _KEPT_DELTAS
+
+    def __init__(self, side: Side) -> None:
+        self._side = side
+        self._room = MAX_CHARACTERS
+        self._open: dict[int, tuple[SeenBlock, list[str]]] = {}
+
+    def feed(self, event: ReplyEvent) -> list[ReplyEvent]:
+        match event:
+            case TextDelta() | ReasoningDelta() | ArgumentsDelta():
+                self._add(event.index, event.text)
+            case BlockOpened():
+                self._opened(event)
+            case BlockClosed():
+                self._closed(event.index)
+            case ReplyFinished() | ReplyFailed():
+                for index in list(self._open):
+                    self._closed(index, is_open=True)
+                self._side.ending = event.cause if isinstance(event, ReplyFinished) else event.ending
+            case _:
+                pass
+        return [event]
+
+    def _opened(self, event: BlockOpened) -> None:
+        if len(self._side.blocks) >= MAX_BLOCKS:
+            self._side.left_out += 1
+            return
+        match event.block:
+            case Text(text=text):
+                seen, begun = SeenBlock(kind="text"), text
+            case Reasoning(parts=parts):
+                seen, begun = SeenBlock(kind="reasoning"), "".join(parts)
+            case ToolCall(name=name, id=call_id, arguments=arguments):
+                seen, begun = SeenBlock(kind="call", name=name[:200], call_id=call_id[:200]), arguments
+            case _:
+                seen, begun = SeenBlock(kind="other", name=type(event.block).__name__), ""
+        self._side.blocks.append(seen)
+        self._open[event.index] = (seen, [])
+        self._add(event.index, begun)
+
+    def _add(self, index: int, text: str) -> None:
+        entry = self._open.get(index)
+        if entry is None or not text:
+            return
+        seen, pieces = entry
+        kept = text[: self._room]
+        self._room -= len(kept)
+        seen.is_cut |= len(kept) < len(text)
+        if kept:
+            pieces.append(kept)
+
+    def _closed(self, index: int, *, is_open: bool = False) -> None:
+        entry = self._open.pop(index, None)
+        if entry is not None:
+            seen, pieces = entry
+            seen.text = "".join(pieces)
+            seen.is_open = is_open
