@@ -102,6 +102,7 @@ def test_anthropic_clients_see_what_is_left_of_their_minute(holder: KeyHolder) -
     run(scenario)
 
 
+@pytest.mark.rule("H86")
 def test_a_client_with_limits_of_its_own_does_not_see_the_gateways(holder: KeyHolder) -> None:
     limited = holder.create("limited", requests_per_minute=5)
     free = holder.create("free")
@@ -219,6 +220,7 @@ def test_a_budget_holds_under_two_hundred_requests_at_once(
     run(scenario)
 
 
+@pytest.mark.rule("R127")
 def test_a_stream_that_breaks_off_is_charged_for_what_came(holder: KeyHolder) -> None:
     key = holder.create(tokens_per_day=1_000_000)
     words = [chunk(chat_text(f"word {number} ")) for number in range(50)]
@@ -238,6 +240,7 @@ def test_a_stream_that_breaks_off_is_charged_for_what_came(holder: KeyHolder) ->
     run(scenario)
 
 
+@pytest.mark.rule("H83")
 def test_a_client_that_leaves_is_charged_and_gives_back_the_rest(holder: KeyHolder) -> None:
     key = holder.create(tokens_per_day=1_000_000)
     never = asyncio.Event()
@@ -263,6 +266,7 @@ def test_a_client_that_leaves_is_charged_and_gives_back_the_rest(holder: KeyHold
     run(scenario)
 
 
+@pytest.mark.rule("H83")
 def test_a_client_that_leaves_before_the_first_word_is_charged_its_prompt(holder: KeyHolder) -> None:
     key = holder.create(tokens_per_day=1_000_000)
     never = asyncio.Event()

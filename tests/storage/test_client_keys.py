@@ -29,6 +29,7 @@ def test_a_key_is_long_random_and_easy_to_select() -> None:
     assert all(re.fullmatch(r"dgm_[A-Za-z0-9]{43}", key) for key in made)
 
 
+@pytest.mark.rule("C26")
 def test_the_file_holds_no_key(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     connection = connect(path)

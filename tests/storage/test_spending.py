@@ -13,8 +13,8 @@ import pytest
 from dragoman.limits.caller import Limits
 from dragoman.limits.decide import Amount, Refusal
 from dragoman.storage.database import Database, connect
-from dragoman.storage.processes import LEASE, own_name, see
-from dragoman.storage.spending import Reservation, Wish, account, reserve, settle
+from dragoman.storage.processes import LEASE, own_name
+from dragoman.storage.spending import Reservation, Wish, account, keep_alive, leave, reserve, settle
 
 NOW = 1_794_794_400.0  # 2026-11-16 02:00 UTC
 HOUR = 3600.0
@@ -104,7 +104,7 @@ def test_a_reply_that_ends_tomorrow_counts_for_today(connection: sqlite3.Connect
 def test_a_process_that_is_not_seen_any_more_keeps_nothing_set_aside(connection: sqlite3.Connection) -> None:
     reserved(connection, wish(95, least=4), process=OTHER)
     assert isinstance(reserve(connection, ME, wish(10), NOW + LEASE), Refusal)
-    see(connection, OTHER, NOW + LEASE)
+    keep_alive(connection, OTHER, NOW + LEASE)
     assert isinstance(reserve(connection, ME, wish(10), NOW + LEASE + 1), Refusal)
     reserved(connection, wish(10), NOW + 2 * LEASE + 1)
     # What it had sent has been paid for, whatever came back.
@@ -116,6 +116,14 @@ def test_a_process_that_was_only_asleep_is_not_charged_twice(connection: sqlite3
     reserved(connection, wish(10), NOW + LEASE + 1)
     settle(connection, asleep, Amount(30, 30), NOW + LEASE + 2)
     assert account(connection, "key_1", NOW).used["day"] == Amount(30, 30)
+
+
+def test_a_process_that_ends_in_order_leaves_nothing_set_aside(connection: sqlite3.Connection) -> None:
+    reserved(connection, wish(95, least=4))
+    reserved(connection, wish(5, least=1), process=OTHER)
+    leave(connection, ME)
+    held = account(connection, "key_1", NOW)
+    assert (held.used["day"], held.reserved["day"]) == (Amount(4, 4), Amount(5, 5))
 
 
 def test_a_process_never_takes_itself_for_dead(connection: sqlite3.Connection) -> None:

@@ -17,8 +17,8 @@ from dragoman.hub.errors import ConfigError
 from dragoman.limits.decide import NOTHING, Amount, Refusal
 from dragoman.storage.client_keys import ID_MARK
 from dragoman.storage.database import Database
-from dragoman.storage.processes import LEASE, leave, own_name, see
-from dragoman.storage.spending import Reservation, Wish, reserve
+from dragoman.storage.processes import LEASE, own_name
+from dragoman.storage.spending import Reservation, Wish, keep_alive, leave, reserve
 from dragoman.storage.usage import Counts, tidy
 
 LOGGER = logging.getLogger("dragoman")
@@ -93,7 +93,7 @@ class Meter:
             await asyncio.wait((self._writing,))
 
     async def close(self) -> None:
-        """Write what is due; whatever is still set aside is let go by whoever looks next."""
+        """Write what is due; whatever is still set aside is let go."""
         if self._beating is not None:
             self._beating.cancel()
         if self._tasks:
@@ -150,7 +150,7 @@ class Meter:
         process = self._process
         while self._open:
             await asyncio.sleep(BEAT)
-            await self._tried(lambda connection: see(connection, process, self._clock()))
+            await self._tried(lambda connection: keep_alive(connection, process, self._clock()))
         self._beating = None
 
     async def _tried(self, work: Callable[[sqlite3.Connection], None]) -> bool:

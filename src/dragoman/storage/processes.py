@@ -14,21 +14,18 @@ def own_name() -> str:
     return f"{socket.gethostname()} {os.getpid()} {secrets.token_hex(4)}"
 
 
-def see(connection: sqlite3.Connection, process: str, now: float) -> None:
-    """The process is alive."""
-    connection.execute("INSERT OR REPLACE INTO processes (id, seen) VALUES (?, ?)", (process, now))
+def see(connection: sqlite3.Connection, process: str, now: float) -> list[str]:
+    """The process is alive; gives those others that are not any more."""
+    others = dict(connection.execute("SELECT id, seen FROM processes"))
+    seen = others.pop(process, None)
+    # To be seen often enough is enough.
+    if seen is None or not seen <= now < seen + LEASE / 8:
+        connection.execute("INSERT OR REPLACE INTO processes (id, seen) VALUES (?, ?)", (process, now))
+    return [other for other, last in others.items() if last < now - LEASE or _is_gone(other)]
 
 
-def leave(connection: sqlite3.Connection, process: str) -> None:
-    """The process ends in order."""
+def forget(connection: sqlite3.Connection, process: str) -> None:
     connection.execute("DELETE FROM processes WHERE id = ?", (process,))
-
-
-def forget_the_dead(connection: sqlite3.Connection, process: str, now: float) -> None:
-    """All but `process` itself, which is asking."""
-    for other, seen in connection.execute("SELECT id, seen FROM processes").fetchall():
-        if other != process and (seen < now - LEASE or _is_gone(other)):
-            leave(connection, other)
 
 
 def _is_gone(process: str) -> bool:

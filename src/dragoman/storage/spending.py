@@ -11,9 +11,21 @@ import msgspec
 
 from dragoman.limits.bucket import Bucket
 from dragoman.limits.caller import Limits
-from dragoman.limits.decide import Account, Amount, Grant, Refusal, Room, corrected, decide
+from dragoman.limits.decide import NOTHING, Account, Amount, Grant, Refusal, Room, corrected, decide
 from dragoman.limits.periods import PERIODS, Period, start_of
-from dragoman.storage.processes import forget_the_dead, see
+from dragoman.storage.processes import forget, see
+
+_BUCKETS = "SELECT unit, level, at FROM buckets WHERE key = ?"
+_USED = """
+SELECT period, tokens, cost FROM spending
+WHERE key = ?1 AND ((period = 'day' AND start = ?2) OR (period = 'month' AND start = ?3))
+"""
+_SET_ASIDE = """
+SELECT
+    total(CASE WHEN at >= ? THEN tokens END), total(CASE WHEN at >= ? THEN cost END),
+    total(tokens), total(cost)
+FROM reservations WHERE key = ? AND at >= ?
+"""
 
 
 class Wish(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,8 +45,7 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def reserve(connection: sqlite3.Connection, process: str, wish: Wish, now: float) -> Reservation | Refusal:
-    see(connection, process, now)
-    let_go_of_the_dead(connection, process, now)
+    keep_alive(connection, process, now)
     outcome = decide(wish.limits, account(connection, wish.key, now), wish.most, now)
     if isinstance(outcome, Refusal):
         return outcome
@@ -64,27 +75,32 @@ def settle(connection: sqlite3.Connection, reservation: Reservation, used: Amoun
         charge(connection, wish.key, rest, reservation.at)
         return
     charge(connection, wish.key, used, reservation.at)
-    tokens = _bucket(connection, wish.key, "tokens")
-    bucket = corrected(wish.limits, tokens, wish.most.tokens, used.tokens, now)
+    buckets = {unit: Bucket(level, at) for unit, level, at in connection.execute(_BUCKETS, (wish.key,))}
+    bucket = corrected(wish.limits, buckets.get("tokens"), wish.most.tokens, used.tokens, now)
     _keep_bucket(connection, wish.key, "tokens", bucket)
 
 
 def charge(connection: sqlite3.Connection, key: str, amount: Amount, at: float) -> None:
     """Add to what the key has used in the day and the month of this date."""
-    for period in PERIODS:
-        connection.execute(
-            "INSERT INTO spending (key, period, start, tokens, cost) VALUES (?, ?, ?, ?, ?)"
-            " ON CONFLICT (key, period, start)"
-            " DO UPDATE SET tokens = tokens + excluded.tokens, cost = cost + excluded.cost",
-            (key, period, start_of(period, at), *amount),
-        )
+    connection.executemany(
+        "INSERT INTO spending (key, period, start, tokens, cost) VALUES (?, ?, ?, ?, ?)"
+        " ON CONFLICT (key, period, start)"
+        " DO UPDATE SET tokens = tokens + excluded.tokens, cost = cost + excluded.cost",
+        [(key, period, start_of(period, at), *amount) for period in PERIODS],
+    )
 
 
-def let_go_of_the_dead(connection: sqlite3.Connection, process: str, now: float) -> None:
-    forget_the_dead(connection, process, now)
+def keep_alive(connection: sqlite3.Connection, process: str, now: float) -> None:
+    """Say that the process lives, and let go of what others left behind when they died."""
+    for dead in see(connection, process, now):
+        leave(connection, dead)
+
+
+def leave(connection: sqlite3.Connection, process: str) -> None:
+    """The process is gone: what it had set aside is let go, and what that cost at least is charged."""
+    forget(connection, process)
     left_behind = connection.execute(
-        "DELETE FROM reservations WHERE process NOT IN (SELECT id FROM processes)"
-        " RETURNING key, at, least_tokens, least_cost"
+        "DELETE FROM reservations WHERE process = ? RETURNING key, at, least_tokens, least_cost", (process,)
     ).fetchall()
     for key, at, tokens, cost in left_behind:
         charge(connection, key, Amount(tokens, cost), at)
@@ -92,35 +108,18 @@ def let_go_of_the_dead(connection: sqlite3.Connection, process: str, now: float)
 
 def account(connection: sqlite3.Connection, key: str, now: float) -> Account:
     """All that is remembered of a key, as it stands now."""
+    buckets = {unit: Bucket(level, at) for unit, level, at in connection.execute(_BUCKETS, (key,))}
+    day, month = start_of("day", now), start_of("month", now)
+    used: dict[Period, Amount] = dict.fromkeys(PERIODS, NOTHING)
+    for period, tokens, cost in connection.execute(_USED, (key, day, month)):
+        used[period] = Amount(tokens, cost)
+    *today, tokens, cost = map(int, connection.execute(_SET_ASIDE, (day, day, key, month)).fetchone())
     return Account(
-        requests=_bucket(connection, key, "requests"),
-        tokens=_bucket(connection, key, "tokens"),
-        used={period: _used(connection, key, period, now) for period in PERIODS},
-        reserved={period: _set_aside(connection, key, period, now) for period in PERIODS},
+        requests=buckets.get("requests"),
+        tokens=buckets.get("tokens"),
+        used=used,
+        reserved={"day": Amount(*today), "month": Amount(tokens, cost)},
     )
-
-
-def _used(connection: sqlite3.Connection, key: str, period: Period, now: float) -> Amount:
-    row = connection.execute(
-        "SELECT tokens, cost FROM spending WHERE key = ? AND period = ? AND start = ?",
-        (key, period, start_of(period, now)),
-    ).fetchone()
-    return Amount(*row) if row else Amount()
-
-
-def _set_aside(connection: sqlite3.Connection, key: str, period: Period, now: float) -> Amount:
-    row = connection.execute(
-        "SELECT total(tokens), total(cost) FROM reservations WHERE key = ? AND at >= ?",
-        (key, start_of(period, now)),
-    ).fetchone()
-    return Amount(int(row[0]), int(row[1]))
-
-
-def _bucket(connection: sqlite3.Connection, key: str, unit: str) -> Bucket | None:
-    row = connection.execute(
-        "SELECT level, at FROM buckets WHERE key = ? AND unit = ?", (key, unit)
-    ).fetchone()
-    return Bucket(*row) if row else None
 
 
 def _keep_bucket(connection: sqlite3.Connection, key: str, unit: str, bucket: Bucket | None) -> None:

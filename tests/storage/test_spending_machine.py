@@ -1,0 +1,114 @@
+"""Any history of requests, deaths and midnights keeps every budget, and forgets nothing that was used."""
+
+import hypothesis.strategies as st
+from hypothesis import settings
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from dragoman.limits.caller import Limits
+from dragoman.limits.decide import Amount, Refusal, budgets
+from dragoman.limits.periods import start_of
+from dragoman.storage.database import connect
+from dragoman.storage.processes import LEASE
+from dragoman.storage.spending import Reservation, Wish, account, keep_alive, leave, reserve, settle
+
+KEY = "key_1"
+START = 1_794_866_400.0  # 2026-11-16 22:00 UTC
+PROCESSES = ("there 1 a", "there 2 b", "there 3 c")
+LIMITS = Limits(tokens_per_day=300, tokens_per_month=500, cost_per_day=900)
+
+
+class Spending(RuleBasedStateMachine):
+    """`open`: what each living process has under way. What a request uses is at most what it set aside."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.connection = connect(None)
+        self.now = START
+        self.open: dict[str, list[Reservation]] = {name: [] for name in PROCESSES}
+        #: What was used, by the day on which it was asked for, and the largest of all requests.
+        self.used: dict[int, Amount] = {}
+        self.largest = Amount()
+
+    def teardown(self) -> None:
+        self.connection.close()
+
+    def charged(self, at: float, amount: Amount) -> None:
+        day = start_of("day", at)
+        self.used[day] = self.used.get(day, Amount()).plus(amount)
+
+    @rule(process=st.sampled_from(PROCESSES), tokens=st.integers(1, 120), cost=st.integers(0, 400))
+    def begin(self, process: str, tokens: int, cost: int) -> None:
+        least = Amount(tokens // 3, cost // 3)
+        wish = Wish(key=KEY, limits=LIMITS, most=Amount(tokens, cost), least=least)
+        outcome = reserve(self.connection, process, wish, self.now)
+        if not isinstance(outcome, Refusal):
+            self.open[process].append(outcome)
+            self.largest = Amount(max(self.largest.tokens, tokens), max(self.largest.cost, cost))
+
+    @precondition(lambda self: any(self.open.values()))
+    @rule(pick=st.integers(0, 1000), share=st.integers(0, 100))
+    def end(self, pick: int, share: int) -> None:
+        busy = [process for process, held in self.open.items() if held]
+        held = self.open[busy[pick % len(busy)]]
+        reservation = held.pop(pick % len(held))
+        most, least = reservation.wish.most, reservation.wish.least
+        used = Amount(
+            least.tokens + (most.tokens - least.tokens) * share // 100,
+            least.cost + (most.cost - least.cost) * share // 100,
+        )
+        settle(self.connection, reservation, used, self.now)
+        self.charged(reservation.at, used)
+
+    @rule(process=st.sampled_from(PROCESSES))
+    def die_and_be_noticed(self, process: str) -> None:
+        """It is not seen for a while; the others are, and one of them looks."""
+        self.now += LEASE + 1
+        others = [name for name in PROCESSES if name != process]
+        for other in others:
+            # Each says that it lives before the other may take it for dead.
+            self.connection.execute(
+                "INSERT OR REPLACE INTO processes (id, seen) VALUES (?, ?)", (other, self.now)
+            )
+        keep_alive(self.connection, others[0], self.now)
+        self.lost(process)
+
+    @rule(process=st.sampled_from(PROCESSES))
+    def end_in_order(self, process: str) -> None:
+        leave(self.connection, process)
+        self.lost(process)
+
+    def lost(self, process: str) -> None:
+        for reservation in self.open[process]:
+            self.charged(reservation.at, reservation.wish.least)
+        self.open[process] = []
+
+    @rule(hours=st.integers(1, 30))
+    def wait(self, hours: int) -> None:
+        self.now += hours * 3600
+        for process in PROCESSES:
+            self.connection.execute(
+                "INSERT OR REPLACE INTO processes (id, seen) VALUES (?, ?)", (process, self.now)
+            )
+
+    @invariant()
+    def every_budget_holds(self) -> None:
+        held = account(self.connection, KEY, self.now)
+        for unit, period, limit in budgets(LIMITS):
+            used, reserved = getattr(held.used[period], unit), getattr(held.reserved[period], unit)
+            assert used + reserved < limit + max(getattr(self.largest, unit), 1)
+
+    @invariant()
+    def what_was_used_is_remembered(self) -> None:
+        day = start_of("day", self.now)
+        assert account(self.connection, KEY, self.now).used["day"] == self.used.get(day, Amount())
+
+    @invariant()
+    def what_is_set_aside_is_under_way(self) -> None:
+        day = start_of("day", self.now)
+        under_way = [each for held in self.open.values() for each in held if each.at >= day]
+        reserved = account(self.connection, KEY, self.now).reserved["day"]
+        assert reserved.tokens == sum(each.wish.most.tokens for each in under_way)
+
+
+TestSpending = Spending.TestCase
+TestSpending.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
