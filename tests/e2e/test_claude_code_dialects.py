@@ -89,3 +89,31 @@ def test_through_gemini(talk: Talk) -> None:
         answered = client.models.generate_content(model=MODEL, contents=contents, config=config)
     assert answered.text == "The result is 579."
     assert _same_process(talk, spawned)
+
+
+@pytest.mark.parametrize("keeps_thoughts", [True, False], ids=["kept", "dropped"])
+def test_a_replay_goes_on_with_thoughts_or_without(stage: Stage, keeps_thoughts: bool) -> None:
+    caller = Caller(stage)
+    ask = Turn(reasoning="Adding comes first.", uses=(Use("calculate", "123 + 456"),))
+    talk = caller.talk([ask, SUM[1]], model="narrow")
+    history: list[Any] = [{"role": "user", "content": f"{talk.key}: add 123 and 456"}]
+    asked: Any = {
+        "model": "narrow",
+        "max_tokens": 4000,
+        "messages": history,
+        "tools": [{**ABOUT, "input_schema": SCHEMA}],
+        "thinking": {"type": "enabled", "budget_tokens": 2000},
+    }
+    with anthropic.Anthropic(base_url=caller.gateway.url, api_key="caller", max_retries=0) as client:
+        reply = client.messages.create(**asked)
+        assert reply.content[0].type == "thinking"
+        caller.talk([Turn(text="Thanks.")], model="narrow").say("make room")
+        kept = reply.content if keeps_thoughts else reply.content[1:]
+        history.append({"role": "assistant", "content": kept})
+        result = {"type": "tool_result", "tool_use_id": reply.content[-1].id, "content": "579"}
+        history.append({"role": "user", "content": [result]})
+        answer = client.messages.create(**asked)
+    assert answer.content[-1].type == "text"
+    assert answer.content[-1].text == "The result is 579."
+    assert ("Adding comes first." in talk.last_heard) == keeps_thoughts
+    assert talk.problems == []

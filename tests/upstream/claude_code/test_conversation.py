@@ -107,6 +107,18 @@ def test_the_next_request_shows_the_history_that_was_foretold(
     assert fingerprint(foretold) == fingerprint(after.history)
 
 
+THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "s"}
+
+
+def test_thoughts_that_lead_to_the_calls_being_answered_are_missed() -> None:
+    answer = user(result("c1"))
+    assert talk(user("go"), claude(call("c1")), answer).lacks_thoughts
+    assert talk(user("go"), claude({**THOUGHT, "signature": ""}, call("c1")), answer).lacks_thoughts
+    assert not talk(user("go"), claude(THOUGHT, "So.", call("c1")), answer).lacks_thoughts
+    assert not talk(user("go"), claude(call("c1")), user(result("c1"), "and?")).lacks_thoughts
+    assert talk(user("go"), claude(THOUGHT, call("c1"), THOUGHT, call("c2")), answer).rounds == 1
+
+
 def test_a_system_prompt_in_parts_is_one_text() -> None:
     blocks = [{"type": "text", "text": "Be brief."}, {"type": "text", "text": "Be kind."}]
     assert read({"messages": [], "system": blocks}).system == "Be brief.\n\nBe kind."

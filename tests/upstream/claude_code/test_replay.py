@@ -30,6 +30,12 @@ def test_results_that_came_in_parts_become_one_round_again() -> None:
     assert [message["role"] for message in messages(heard)] == ["user", "assistant", "user"]
 
 
+def test_thoughts_come_along_if_they_are_signed() -> None:
+    thought = {"type": "thinking", "thinking": "hm", "signature": "s"}
+    heard = talk(user("go"), claude(thought, call("c1")), user(result("c1")))
+    assert messages(heard)[1]["content"][0] == thought
+
+
 def test_rounds_stay_apart() -> None:
     heard = talk(user("go"), claude(call("c1")), user(result("c1")), claude(call("c2")), user(result("c2")))
     assert [message["role"] for message in messages(heard)] == [

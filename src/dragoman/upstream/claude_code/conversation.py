@@ -13,12 +13,12 @@ import msgspec
 from dragoman.hub.ids import digest
 
 Json = dict[str, Any]
-Kind = Literal["text", "media", "call", "result"]
+Kind = Literal["text", "media", "call", "result", "thought"]
 
 _sorted = msgspec.json.Encoder(order="sorted").encode
 
-#: What the model said to itself; clients keep it or not.
-_REASONING = frozenset({"thinking", "redacted_thinking"})
+#: What the model said to itself, and the member that proves it; clients keep it or not.
+_REASONING = {"thinking": "signature", "redacted_thinking": "data"}
 #: Members that change how a request is processed, not what it says.
 _MARKS = frozenset({"cache_control", "citations"})
 
@@ -80,12 +80,25 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
         rounds = 0
         before: Atom | None = None
         for atom in self.atoms:
+            if atom.kind == "thought":
+                continue
             if atom.role == "user" and atom.kind != "result":
                 rounds = 0
             elif atom.kind == "call" and (before is None or before.kind != "call"):
                 rounds += 1
             before = atom
         return rounds
+
+    @property
+    def lacks_thoughts(self) -> bool:
+        """Whether calls are just being answered of which nobody says what led to them."""
+        if self.words or not self.results:
+            return False
+        last = [atom for atom in self.history if atom.role == "user" or atom.kind in ("call", "thought")]
+        turn: list[Atom] = []
+        while last and last[-1].role == "assistant":
+            turn.append(last.pop())
+        return not any(atom.kind == "thought" for atom in turn)
 
 
 def read(body: Json) -> Conversation:
@@ -109,9 +122,9 @@ def _said(atoms: Sequence[Atom]) -> int:
 
 
 def fingerprint(atoms: Iterable[Atom], seed: str = "") -> str:
-    """One number for all that was said."""
+    """One number for all that was said aloud."""
     mark = digest(seed)
-    for atom in _merged(atoms):
+    for atom in _merged(atom for atom in atoms if atom.kind != "thought"):
         mark = digest(mark, atom.role, atom.kind, atom.id, atom.key)
     return mark
 
@@ -154,7 +167,7 @@ def _atom(role: Literal["user", "assistant"], block: Json) -> Atom | None:
             key = _result_key(block.get("content"))
             return Atom("user", "result", key, str(block.get("tool_use_id") or ""), block)
         case kind if kind in _REASONING:
-            return None
+            return Atom("assistant", "thought", "", block=block) if block.get(_REASONING[kind]) else None
         case _:
             return Atom(role, "media", _spelled(block), block=block)
 

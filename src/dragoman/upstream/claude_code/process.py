@@ -74,6 +74,8 @@ FIXED = {
     # A reply that breaks off is asked for again as a stream, so that the caller can hear it.
     "CLAUDE_CODE_DISABLE_NONSTREAMING_FALLBACK": "1",
     "CLAUDE_CODE_MAX_RETRIES": "2",
+    # The caller keeps the history, and shortens it when it is too long.
+    "DISABLE_AUTO_COMPACT": "1",
     # Every tool is shown to the model, however many there are.
     "ENABLE_TOOL_SEARCH": "false",
     # Calls wait for as long as the session does; the gateway keeps the time.

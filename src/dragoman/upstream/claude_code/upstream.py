@@ -141,7 +141,11 @@ class ClaudeCodeUpstream:
         tools = asked.tools if asked.tools is not None else sessions.tools_of(session, outline)
         if tools is None or not tools.tools:
             tools = recalled(asked.talk)
-        made = await sessions.begin(asked.start, tools, asked.owner, asked.talk, session)
+        start = asked.start
+        if asked.talk.said and asked.talk.lacks_thoughts:
+            # An API that thinks wants to see the thoughts behind calls that are being answered.
+            start = msgspec.structs.replace(start, thinking=("--thinking", "disabled"))
+        made = await sessions.begin(start, tools, asked.owner, asked.talk, session)
 
         made.forbids_calls = asked.forbids_calls
 
