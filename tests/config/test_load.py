@@ -278,3 +278,17 @@ def test_a_file_that_is_not_text_is_told_so(tmp_path: Path) -> None:
     file.write_bytes(b"a = 1\n\xff")
     with pytest.raises(ConfigError, match="expected UTF-8 text, byte 6 is not"):
         load_file(str(file), {})
+
+
+def test_claude_code_needs_neither_address_nor_key_and_is_the_same_under_any_name() -> None:
+    text = '[providers.helper]\ndialect = "claude_code"\n[providers.helper.sessions]\nlimit = 3\n'
+    provider = load(text, "dragoman.toml", {}).providers["helper"]
+    assert (provider.base_url, provider.keys, provider.wire_dialect) == ("", (), "anthropic")
+    assert (provider.sessions.limit, provider.sessions.max_turns, provider.retries) == (3, 10, 0)
+    assert provider.profile("sonnet").repeated_calls is True
+
+
+def test_only_claude_code_has_sessions() -> None:
+    text = '[providers.up]\ndialect = "gemini"\nbase_url = "http://h"\n[providers.up.sessions]\nlimit = 3\n'
+    with pytest.raises(ConfigError, match=r"line 4: providers\.up\.sessions: only a provider of dialect"):
+        load(text, "dragoman.toml", {})

@@ -1,11 +1,12 @@
 """Providers are reached, or it is said why not; nothing is spent, and no key is shown."""
 
 import asyncio
+from pathlib import Path
 
 import msgspec
 import pytest
 
-from dragoman.config.model import Config, Provider, Secret
+from dragoman.config.model import Config, Provider, Secret, Sessions
 from dragoman.doctor.finding import Finding
 from dragoman.doctor.reach import reach
 from dragoman.hub.errors import Failure, UpstreamFailed
@@ -94,3 +95,20 @@ def test_a_provider_without_its_key_is_not_called() -> None:
 def test_the_embedded_model_needs_no_reaching() -> None:
     config = Config(providers={"embedded": Provider(name="embedded", dialect="embedded")})
     assert asyncio.run(reach(config, progress=lambda name: None)) == []
+
+
+def test_claude_code_is_looked_for_on_this_machine(tmp_path: Path) -> None:
+    pytest.importorskip("claude_agent_sdk")
+    executable = tmp_path / "claude"
+    config = Config(
+        providers={
+            "claude": Provider(
+                name="claude", dialect="claude_code", sessions=Sessions(command=str(executable))
+            )
+        }
+    )
+    (missing,) = asyncio.run(reach(config, progress=lambda name: None))
+    assert (missing.state, "sessions.command" in missing.detail) == ("fails", True)
+    executable.touch()
+    (there,) = asyncio.run(reach(config, progress=lambda name: None))
+    assert (there.state, there.detail) == ("works", str(executable))

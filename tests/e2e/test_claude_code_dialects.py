@@ -1,5 +1,8 @@
 """Claude Code's sessions through the other APIs that the gateway serves: Messages, Responses and Gemini."""
 
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import anthropic
@@ -11,6 +14,7 @@ from tests.e2e.claude_code import MODEL, Caller, Talk
 from tests.e2e.stage import Stage
 from tests.e2e.upstream.script import Turn, Use
 
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "claude-code-backend.md"
 SUM = (Turn(text="Let me add.", uses=(Use("calculate", "123 + 456"),)), Turn(text="The result is 579."))
 SCHEMA = {
     "type": "object",
@@ -89,6 +93,20 @@ def test_through_gemini(talk: Talk) -> None:
         answered = client.models.generate_content(model=MODEL, contents=contents, config=config)
     assert answered.text == "The result is 579."
     assert _same_process(talk, spawned)
+
+
+def test_the_example_in_the_documentation_works_as_it_stands(talk: Talk) -> None:
+    code = PAGE.read_text("utf-8").split("```python\n")[1].split("```")[0]
+    for given, ours in (
+        ("http://127.0.0.1:8484", talk.caller.gateway.url),
+        ("my-claude", MODEL),
+        ("What is", f"{talk.key}: what is"),
+    ):
+        assert given in code
+        code = code.replace(given, ours)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.stderr, done.stdout) == ("", "The result is 579.\n")
+    assert talk.problems == []
 
 
 @pytest.mark.parametrize("keeps_thoughts", [True, False], ids=["kept", "dropped"])

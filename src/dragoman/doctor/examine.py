@@ -4,10 +4,12 @@ What is learned holds for the probes that follow, as it will for the agents that
 """
 
 import asyncio
+import os
 from collections.abc import Callable, Sequence
 
 import msgspec
 
+from dragoman.config.find import state_folder
 from dragoman.config.layers import LEARNED
 from dragoman.config.model import Config, Provider, TargetName
 from dragoman.config.prices import prices_of
@@ -16,6 +18,7 @@ from dragoman.doctor.probe import Outcome, Probe, Remedy
 from dragoman.doctor.probes import PROBES
 from dragoman.doctor.talk import BudgetSpent, Talk
 from dragoman.hub.errors import Failure, FailureKind
+from dragoman.upstream.claude_code import claude_code_upstream
 from dragoman.upstream.embedded import EmbeddedUpstream
 from dragoman.upstream.http import HttpUpstream
 from dragoman.upstream.port import Upstream
@@ -74,6 +77,8 @@ async def examine(
 
 
 def way_to(provider: Provider) -> Upstream:
+    if provider.dialect == "claude_code":
+        return claude_code_upstream(provider, state_folder(Config(), os.environ))
     return EmbeddedUpstream() if provider.dialect == "embedded" else HttpUpstream(provider)
 
 

@@ -13,6 +13,7 @@ from dragoman.doctor.examine import Progress, way_to
 from dragoman.doctor.finding import Finding
 from dragoman.exchange.secrets import Secrets
 from dragoman.hub.errors import DragomanError, Failure
+from dragoman.upstream.claude_code import installed
 from dragoman.upstream.port import Call, Upstream
 
 #: Seconds that a provider gets.
@@ -38,6 +39,8 @@ async def _reached(provider: Provider, make: Callable[[Provider], Upstream]) -> 
     name = f"provider {provider.name}"
     if any(not key for key in provider.keys):
         return Finding(name=name, state="skipped", detail="its key is not set")
+    if provider.dialect == "claude_code":
+        return await _installed(name, provider)
     try:
         upstream = make(provider)
         try:
@@ -50,6 +53,14 @@ async def _reached(provider: Provider, make: Callable[[Provider], Upstream]) -> 
     except DragomanError as error:
         return _fails(name, error.message, error.hint or "is the address right, is it running?")
     return _judged(name, provider, Secrets(provider).told(failure) if failure else None)
+
+
+async def _installed(name: str, provider: Provider) -> Finding:
+    """Claude Code is no server: whether it can be started is all there is to know without asking a model."""
+    try:
+        return Finding(name=name, state="works", detail=await installed(provider))
+    except DragomanError as error:
+        return _fails(name, error.message, "see docs/claude-code-backend.md")
 
 
 async def _asked(provider: Provider, upstream: Upstream) -> Failure | None:

@@ -13,3 +13,10 @@ def claude_code_upstream(provider: Provider, state: Path) -> Upstream:
     from dragoman.upstream.claude_code.upstream import ClaudeCodeUpstream
 
     return ClaudeCodeUpstream(provider, state)
+
+
+async def installed(provider: Provider) -> str:
+    """The path of Claude Code's executable. Raises an error that says what to install."""
+    from dragoman.upstream.claude_code.sdk import kit
+
+    return (await kit()).executable(provider.sessions.command)
