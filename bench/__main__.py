@@ -1,13 +1,60 @@
-"""Run with `make bench`: prints every measurement as a ratio within this run."""
+"""Run with `make bench`: prints every measurement as a ratio within this run.
 
+python -m bench [core | governed | repair | claude_code | clients | gateway | endurance]...
+"""
+
+import resource
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from bench import repair
 from bench.claude_code import claude_code_report
+from bench.clients import clients_report
 from bench.core import request_report, stream_report
 from bench.gateway import gateway_report
+from bench.gateway_endurance import held_report, soak_report
+from bench.gateway_processes import everything
+from bench.governed import governed_report
+
+ALONE = {
+    "core": (stream_report, request_report),
+    "governed": (governed_report,),
+    "repair": (repair.report,),
+    "claude_code": (claude_code_report,),
+}
+RUNNING = {
+    "clients": (clients_report,),
+    "gateway": (gateway_report,),
+    "endurance": (soak_report, held_report),
+}
 
 
-def main() -> None:
-    for report in (stream_report, request_report, gateway_report, claude_code_report):
-        print("\n".join(report()), end="\n\n")
+def reports(wanted: set[str]) -> Iterator[list[str]]:
+    for name, pure in ALONE.items():
+        if name in wanted or not wanted:
+            for report in pure:
+                yield report()
+    running = [name for name in RUNNING if name in wanted or not wanted]
+    if running:
+        with tempfile.TemporaryDirectory() as folder, everything(Path(folder)) as setting:
+            for name in running:
+                for measure in RUNNING[name]:
+                    yield measure(setting)
 
 
-main()
+def main(wanted: set[str]) -> None:
+    unknown = wanted - ALONE.keys() - RUNNING.keys()
+    if unknown:
+        sys.exit(
+            f"error: no benchmark {', '.join(sorted(unknown))}; there are {', '.join([*ALONE, *RUNNING])}"
+        )
+    # Every stream takes two sockets of the gateway's, and the usual limit is made for less.
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    for lines in reports(wanted):
+        print("\n".join(lines), end="\n\n", flush=True)
+
+
+main(set(sys.argv[1:]))

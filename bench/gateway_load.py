@@ -16,20 +16,30 @@ END_OF_BODY = b"\r\n0\r\n\r\n"
 
 
 class Tally:
-    def __init__(self, requests: int) -> None:
-        self.left = requests
+    def __init__(self, requests: int, tell: int) -> None:
+        self.to_ask = requests
+        self.asked = 0
         self.good = 0
         self.bad = 0
+        #: Replies that were hung up on in the middle, on purpose.
+        self.left = 0
+        self._tell = tell
         self.events = 0
         self.first: list[float] = []
         self.open = 0
         self.done = asyncio.get_running_loop().create_future()
+
+    def note(self) -> None:
+        """One more is over; tell it now and then."""
+        if self._tell and not (self.good + self.bad + self.left) % self._tell:
+            print(self.good + self.bad + self.left, flush=True)
 
     def told(self) -> dict[str, object]:
         first = sorted(self.first) or [0.0]
         return {
             "good": self.good,
             "bad": self.bad,
+            "left": self.left,
             "events": self.events,
             "first_ms": [first[int(len(first) * share)] * 1000 for share in (0.5, 0.99)],
         }
@@ -38,10 +48,11 @@ class Tally:
 class Caller(asyncio.Protocol):
     """One connection: asks, reads to the end, asks again."""
 
-    def __init__(self, request: bytes, tally: Tally) -> None:
-        self._request = request
+    def __init__(self, questions: "Questions", tally: Tally) -> None:
+        self._questions = questions
         self._tally = tally
         self._is_waiting = False
+        self._leaves = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -50,21 +61,29 @@ class Caller(asyncio.Protocol):
 
     def _ask(self) -> None:
         tally = self._tally
-        if not tally.left:
+        if not tally.to_ask:
             self._transport.close()
             return
-        tally.left -= 1
+        tally.to_ask -= 1
+        tally.asked += 1
         self._is_waiting = True
         self._has_words = self._is_whole = False
         self._tail = b""
         self._asked = time.perf_counter()
-        self._transport.write(self._request)
+        request, self._leaves = self._questions.next(tally.asked)
+        self._transport.write(request)
 
     def data_received(self, data: bytes) -> None:
         tally = self._tally
         if not self._has_words and b"word" in data:
             self._has_words = True
             tally.first.append(time.perf_counter() - self._asked)
+            if self._leaves:
+                self._is_waiting = False
+                tally.left += 1
+                tally.note()
+                self._transport.abort()
+                return
         tally.events += data.count(b"\n\n")
         seen = self._tail + data
         self._is_whole = self._is_whole or any(ending in seen for ending in ENDINGS)
@@ -73,26 +92,66 @@ class Caller(asyncio.Protocol):
             self._is_waiting = False
             tally.good += self._is_whole
             tally.bad += not self._is_whole
+            tally.note()
             self._ask()
 
     def connection_lost(self, exc: Exception | None) -> None:
         tally = self._tally
         tally.bad += self._is_waiting
+        if self._leaves and tally.to_ask:
+            self._questions.another_caller()
         tally.open -= 1
         if not tally.open and not tally.done.done():
             tally.done.set_result(None)
 
 
+class Questions:
+    """What to ask: mostly one thing, now and then the other, whose answer is not waited for."""
+
+    def __init__(self, options: argparse.Namespace, tally: Tally) -> None:
+        self._options = options
+        self._tally = tally
+        self._usual = self._request(options.body)
+        self._leaving = self._request(options.leaving) if options.leaving else b""
+        self._opening: set[asyncio.Task[object]] = set()
+
+    def _request(self, path: str) -> bytes:
+        options = self._options
+        with open(path, "rb") as file:
+            body = file.read()
+        head = f"POST {options.path} HTTP/1.1\r\nhost: 127.0.0.1:{options.port}\r\n"
+        return f"{head}content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body
+
+    def next(self, number: int) -> tuple[bytes, bool]:
+        leaves = bool(self._leaving) and number % self._options.every == 0
+        return (self._leaving if leaves else self._usual), leaves
+
+    async def call(self) -> None:
+        loop = asyncio.get_running_loop()
+        await loop.create_connection(lambda: Caller(self, self._tally), "127.0.0.1", self._options.port)
+        self._tally.open -= 1
+
+    def another_caller(self) -> None:
+        """In the place of one who left. It counts as open until it is, lest everything seem to be over."""
+        self._tally.open += 1
+        task = asyncio.get_running_loop().create_task(self.call())
+        self._opening.add(task)
+        task.add_done_callback(self._opening.discard)
+
+
 async def main(options: argparse.Namespace) -> None:
-    with open(options.body, "rb") as file:
-        body = file.read()
-    head = f"POST {options.path} HTTP/1.1\r\nhost: 127.0.0.1:{options.port}\r\n"
-    request = f"{head}content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body
-    loop = asyncio.get_running_loop()
-    tally = Tally(options.requests)
+    tally = Tally(options.requests, options.tell)
+    questions = Questions(options, tally)
     started = time.perf_counter()
+
+    def out_of_time() -> None:
+        tally.to_ask = 0
+
+    if options.seconds:
+        asyncio.get_running_loop().call_later(options.seconds, out_of_time)
     for _ in range(options.connections):
-        await loop.create_connection(lambda: Caller(request, tally), "127.0.0.1", options.port)
+        tally.open += 1
+        await questions.call()
         await asyncio.sleep(options.ramp / options.connections)
     await tally.done
     print(msgspec.json.encode({**tally.told(), "seconds": time.perf_counter() - started}).decode())
@@ -106,4 +165,8 @@ if __name__ == "__main__":
     parser.add_argument("--connections", type=int, default=16)
     parser.add_argument("--requests", type=int, default=100)
     parser.add_argument("--ramp", type=float, default=0.0, help="seconds over which to open the connections")
+    parser.add_argument("--seconds", type=float, default=0.0, help="ask nothing more after so long")
+    parser.add_argument("--tell", type=int, default=0, help="print a number each time so many are answered")
+    parser.add_argument("--leaving", default="", help="a body to whose answer nobody listens to the end")
+    parser.add_argument("--every", type=int, default=50, help="how often to send that body")
     asyncio.run(main(parser.parse_args()))

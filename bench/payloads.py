@@ -35,21 +35,22 @@ def tool(number: int) -> dict[str, object]:
     }
 
 
-def agent_request(size: int = 100_000) -> bytes:
-    """An Anthropic request like a coding agent's: system, 24 tools, a history of calls and results."""
+def agent_request(size: int = 100_000, tools: int = 24) -> bytes:
+    """An Anthropic request like a coding agent's: system, tools, a history of calls and results."""
     messages: list[dict[str, object]] = [{"role": "user", "content": text_of(400)}]
+    system = text_of(min(12_000, size // 4))
     turn = 0
     body: dict[str, object] = {
         "model": "claude-sonnet-4-5",
         "max_tokens": 32000,
         "stream": True,
-        "system": [{"type": "text", "text": text_of(12_000), "cache_control": {"type": "ephemeral"}}],
-        "tools": [tool(number) for number in range(24)],
+        "system": [{"type": "text", "text": system, "cache_control": {"type": "ephemeral"}}],
+        "tools": [tool(number) for number in range(tools)],
         "messages": messages,
     }
     while len(msgspec.json.encode(body)) < size:
         turn += 1
-        call = {"type": "tool_use", "id": f"toolu_{turn:04}", "name": f"Tool{turn % 24}"}
+        call = {"type": "tool_use", "id": f"toolu_{turn:04}", "name": f"Tool{turn % tools}"}
         messages.append(
             {
                 "role": "assistant",

@@ -41,9 +41,12 @@ def test_an_outline_keeps_every_wish(path: Path) -> None:
     for field in Request.__struct_fields__:
         if field not in ("tools", "turns"):
             assert getattr(kept, field) == getattr(request, field)
-    assert [(tool.name, tool.kind, tool.schema) for tool in kept.tools] == [
-        (tool.name, tool.kind, tool.schema) for tool in request.tools
+    assert [(tool.name, tool.kind) for tool in kept.tools] == [
+        (tool.name, tool.kind) for tool in request.tools
     ]
+
+
+SCHEMA = {"type": "object", "properties": {"a": {"type": "string", "description": "SECRET member"}}}
 
 
 def test_an_outline_holds_nothing_that_was_said() -> None:
@@ -59,7 +62,12 @@ def test_an_outline_holds_nothing_that_was_said() -> None:
             },
             {"role": "tool", "tool_call_id": "c1", "content": "SECRET result"},
         ],
-        "tools": [{"type": "function", "function": {"name": "f", "description": "SECRET tool"}}],
+        "tools": [
+            {
+                "type": "function",
+                "function": {"name": "f", "description": "SECRET tool", "parameters": SCHEMA},
+            }
+        ],
     }
     request = dialect_named("openai_chat").read_request(body, Losses())
     kept = outline(request)

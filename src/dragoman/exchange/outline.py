@@ -1,6 +1,7 @@
-"""What the way back needs of a request: names, ids, schemas and wishes, not the words.
+"""What the way back needs of a request: names, ids and wishes, not the words.
 
-A reply may stay open for an hour, and thousands of them at once; the conversation that led to it need not.
+A reply may stay open for an hour, and thousands of them at once; the conversation that led to it need not,
+nor the schemas, which take more memory than all the rest. Who judges calls by them keeps them on purpose.
 """
 
 from collections.abc import Iterator
@@ -48,4 +49,4 @@ def _declared(block: ToolDeclarations) -> ToolDeclarations:
 
 
 def _bare(tool: Tool) -> Tool:
-    return msgspec.structs.replace(tool, description=None) if tool.description else tool
+    return msgspec.structs.replace(tool, description=None, schema=None, grammar=None)
