@@ -12,7 +12,6 @@ from dragoman.hub.content import (
     Reasoning,
     Refusal,
     Text,
-    Tool,
     ToolCall,
     ToolDeclarations,
     ToolReference,
@@ -32,8 +31,8 @@ MINUTE = 1_300_000
 MAX_OPAQUE = 2_000
 
 
-#: Samples that a guess is made from, and their length: an eighth of the work for a request of ordinary size.
-SAMPLES = 64
+#: Samples that a guess is made from, and their length: little work for a request of any size.
+SAMPLES = 32
 SAMPLE = 64
 
 
@@ -76,22 +75,23 @@ class _Tally:
         self.extra: float = overhead.request
 
     def take_tools(self, request: Request) -> None:
-        loaded = _references(request)
-        tools = [tool for tool in declared_tools(request) if not tool.deferred or tool.name in loaded]
+        tools = list(declared_tools(request))
+        if any(tool.deferred for tool in tools):
+            loaded = _references(request)
+            tools = [tool for tool in tools if not tool.deferred or tool.name in loaded]
         if not tools:
             return
         forced = request.tool_choice is not None and request.tool_choice.mode in ("required", "named")
-        self.extra += self.overhead.tools[forced]
+        self.extra += self.overhead.tools[forced] + len(tools) * self.overhead.tool
+        if self.overhead.tools_as == "types":
+            self.texts += map(as_types, tools)
+        else:
+            self.texts.append(as_json(tools))
         for tool in tools:
-            self._take_tool(tool)
-
-    def _take_tool(self, tool: Tool) -> None:
-        self.extra += self.overhead.tool
-        if tool.kind in ("typed", "hosted"):
-            self.extra += KNOWN_TOOL
-        self.texts.append(as_types(tool) if self.overhead.tools_as == "types" else as_json(tool))
-        if tool.grammar is not None:
-            self.texts.append(tool.grammar.definition)
+            if tool.kind in ("typed", "hosted"):
+                self.extra += KNOWN_TOOL
+            if tool.grammar is not None:
+                self.texts.append(tool.grammar.definition)
 
     def take(self, blocks: Iterable[AnyBlock]) -> None:
         for block in blocks:

@@ -1,6 +1,6 @@
 """Tools as models see them, to be counted: as JSON, or as the types that OpenAI makes of their schemas."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from dragoman.hub.content import Tool
 from dragoman.wire.fields import encode
@@ -14,8 +14,12 @@ MAX_DEPTH = 12
 _TYPES = {"integer": "number", "null": "null", "boolean": "boolean"}
 
 
-def as_json(tool: Tool) -> str:
-    fields = {"name": tool.name, "description": tool.description or "", "input_schema": tool.schema or {}}
+def as_json(tools: Iterable[Tool]) -> str:
+    """All of them at once; they come by the dozen with every request."""
+    fields = [
+        {"name": tool.name, "description": tool.description or "", "input_schema": tool.schema or {}}
+        for tool in tools
+    ]
     return encode(fields).decode()
 
 
