@@ -32,9 +32,9 @@ RUNNING = {
 
 
 def reports(wanted: set[str]) -> Iterator[list[str]]:
-    for name, pure in ALONE.items():
+    for name, measures in ALONE.items():
         if name in wanted or not wanted:
-            for report in pure:
+            for report in measures:
                 yield report()
     running = [name for name in RUNNING if name in wanted or not wanted]
     if running:
