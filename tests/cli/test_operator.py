@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from http.client import HTTPConnection
 from pathlib import Path
 
 import msgspec
@@ -15,6 +16,7 @@ import pytest
 
 from dragoman.cli.status import shown
 from tests.cli.run_command import dragoman, environment
+from tests.telemetry.collector import collecting
 
 FILE = """\
 [providers.local]
@@ -151,6 +153,33 @@ def test_a_gateway_that_cannot_keep_a_token_serves_without_an_admin_api(folder: 
     (folder / "state").write_text("a file where a folder should be", "ascii")
     with gateway(folder, XDG_STATE_HOME=str(folder / "state")) as process:
         assert process.poll() is None
+
+
+def test_traces_are_sent_before_the_gateway_ends(folder: Path) -> None:
+    pytest.importorskip("opentelemetry.sdk.trace")
+    with collecting() as (address, got):
+        (folder / "dragoman.toml").write_text(
+            f'default = "embedded"\n[telemetry]\ntraces = "{address}"\n[providers.embedded]\n', "utf-8"
+        )
+        with gateway(folder) as process:
+            url = dragoman(folder, "status").out.split(" at ")[1].split(",")[0]
+            connection = HTTPConnection(url.removeprefix("http://"), timeout=20)
+            connection.request("POST", "/v1/responses", '{"model": "any", "input": "hello"}')
+            assert connection.getresponse().status == 200
+            connection.close()
+            assert process.poll() is None
+        assert [path for path, _ in got] == ["/v1/traces"]
+
+
+def test_traces_without_their_packages_are_refused_with_the_next_step(folder: Path) -> None:
+    # An installation without the extra, as far as the import of one package goes.
+    (folder / "missing" / "opentelemetry").mkdir(parents=True)
+    (folder / "missing" / "opentelemetry" / "__init__.py").write_text("", "ascii")
+    (folder / "dragoman.toml").write_text(FILE + '\n[telemetry]\ntraces = "http://127.0.0.1:9"\n', "utf-8")
+    outcome = dragoman(folder, "serve", "--port", "0", PYTHONPATH=str(folder / "missing"))
+    assert outcome.code == 2
+    assert "hint: pip install 'dragoman[otel]'" in outcome.err
+    assert "Traceback" not in outcome.err
 
 
 def test_the_status_for_people_tells_everything_that_matters() -> None:

@@ -149,7 +149,7 @@ async def govern(gateway: Running) -> None:
     record = Record(ask("anthropic"))
     record.target = TargetName("up", "any")
     record.interventions.reporter(record.target, "openai_chat")(Intervention(kind="repair", held=0.5))
-    gateway.app.gateway.witnesses[-1](record)
+    gateway.app.metrics.finished(record)
 
 
 async def call_tools(gateway: Running) -> None:

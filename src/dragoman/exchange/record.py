@@ -44,6 +44,9 @@ class Record:
         self.request_id = ask.request_id
         self.agent = ask.agent
         self.caller = ask.caller
+        #: The client's own trace, if it keeps one.
+        self.traceparent = ask.headers.get("traceparent", "")
+        self.tracestate = ask.headers.get("tracestate", "")
         self.model = ask.model
         self.stream = False
         self.route = ""

@@ -30,6 +30,7 @@ from dragoman.server.reload import Reloads
 from dragoman.telemetry.log import log_exchange, log_refusal
 from dragoman.telemetry.metrics import Metrics
 from dragoman.telemetry.snapshots import Snapshots
+from dragoman.telemetry.spans import Spans
 
 MEGABYTE = 1024 * 1024
 #: Inflating more than this would keep everyone else waiting, so it is done beside the loop.
@@ -75,11 +76,15 @@ class App:
         *,
         read: Callable[[], Config] | None = None,
         admin_token: Secret | None = None,
+        spans: Spans | None = None,
     ) -> None:
         self.gateway = gateway
         self.metrics = Metrics(gateway)
         self._snapshots = Snapshots(gateway)
         gateway.witnesses += (log_exchange, self.metrics.finished, self._snapshots)
+        self._spans = spans
+        if spans is not None:
+            gateway.witnesses.append(spans.finished)
         self.reloads = Reloads(gateway, read)
         self.admin_token = admin_token
         self.started_at = gateway.clock()
@@ -120,6 +125,8 @@ class App:
             message = await receive()
             if message["type"] == "lifespan.shutdown":
                 self.reloads.stop()
+                if self._spans is not None:
+                    await asyncio.to_thread(self._spans.close)
                 await self.gateway.close()
                 self._snapshots.close()
                 await send({"type": "lifespan.shutdown.complete"})

@@ -34,6 +34,7 @@ class Reloads:
     def __init__(self, gateway: Gateway, read: Callable[[], Config] | None = None) -> None:
         self._gateway = gateway
         self._read = read
+        self._traces = gateway.config.telemetry.traces
         self._lock = asyncio.Lock()
         self._under_way: set[asyncio.Task[object]] = set()
         self._watching: asyncio.Task[None] | None = None
@@ -91,10 +92,12 @@ class Reloads:
     def _acceptable(self, config: Config) -> tuple[Config, tuple[str, ...]]:
         """The new configuration on the old address, and what it would have changed about that."""
         old, new = self._gateway.config.server, config.server
-        waiting = tuple(f"server.{name}" for name in FIXED if getattr(old, name) != getattr(new, name))
+        waiting = [f"server.{name}" for name in FIXED if getattr(old, name) != getattr(new, name)]
+        if config.telemetry.traces != self._traces:
+            waiting.append("telemetry.traces")
         server = msgspec.structs.replace(new, **{name: getattr(old, name) for name in FIXED})
         check_exposure(server, has_stored_keys=self._gateway.keyring.has_any)
-        return msgspec.structs.replace(config, server=server), waiting
+        return msgspec.structs.replace(config, server=server), tuple(waiting)
 
     async def _quietly(self, why: str) -> None:
         try:

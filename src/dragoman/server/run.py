@@ -19,6 +19,7 @@ from dragoman.server.connection import Connection
 from dragoman.server.guard import check_exposure
 from dragoman.storage.database import Database
 from dragoman.telemetry.log import set_up
+from dragoman.telemetry.spans import spans_to
 
 BACKLOG = 4096
 #: Seconds between two requests of one client.
@@ -139,7 +140,10 @@ def serve(
     """
     set_up(config.server.log)
     raise_open_files()
-    app = App(Gateway(config, database=database), read=read, admin_token=admin_token)
+    gateway = Gateway(config, database=database)
+    traces = config.telemetry.traces
+    spans = spans_to(traces, lambda: gateway.config) if traces else None
+    app = App(gateway, read=read, admin_token=admin_token, spans=spans)
     server = Server(app, at_end)
     gc.collect()
     gc.freeze()

@@ -16,6 +16,8 @@ from dragoman.hub.errors import Failure
 LOGGER = logging.getLogger("dragoman")
 #: The server's own complaints; its chatter is not ours.
 SERVER_LOGGER = logging.getLogger("uvicorn.error")
+#: A collector that cannot be reached is no news in every other line.
+TRACES_LOGGER = logging.getLogger("opentelemetry")
 
 MAX_PATH = 200
 
@@ -57,12 +59,15 @@ def _escaped(text: str) -> str:
     return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
+_LEVELS = ((LOGGER, logging.INFO), (SERVER_LOGGER, logging.ERROR), (TRACES_LOGGER, logging.ERROR))
+
+
 def set_up(style: str) -> None:
     # Finding these out for every line costs more than writing it, and no line shows them.
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(LineFormatter(style))
-    for logger, level in ((LOGGER, logging.INFO), (SERVER_LOGGER, logging.ERROR)):
+    for logger, level in _LEVELS:
         logger.handlers = [handler]
         logger.setLevel(level)
         logger.propagate = False
