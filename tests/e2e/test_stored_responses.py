@@ -10,7 +10,7 @@ from tests.e2e.clients.client import CLIENT_KEY
 from tests.e2e.clients.python_tools import GRIPS, functions
 from tests.e2e.stage import Stage
 from tests.e2e.upstream.conversation import Conversation
-from tests.e2e.upstream.script import Step, Turn, Use
+from tests.e2e.upstream.script import Fault, Step, Turn, Use
 from tests.e2e.upstream.voices.registry import DIALECTS
 
 TOOLS: Any = [{"type": "function", "strict": True, **one} for one in functions("parameters")]
@@ -61,4 +61,61 @@ def test_a_killed_gateway_loses_no_stored_response(dialect: str, stage: Stage) -
         assert client.responses.retrieve(second.id).output_text == "There is marzipan."
         listed = list(client.responses.input_items.list(second.id, order="asc", limit=2))
         assert [listed[0].type, listed[-1].type] == ["message", "function_call_output"]
+    assert conversation.refusals + conversation.problems == []
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_the_sdk_counts_lists_cancels_and_deletes(dialect: str, stage: Stage) -> None:
+    slow = Fault(kind="silence", turn=Turn(text="This takes long."), place="text", seconds=30.0)
+    conversation = script(stage, Turn(text="There is marzipan."), slow)
+    with client_of(stage.gateway_to(dialect).url) as client:
+        question = f"This is {conversation.key}. What is there?"
+        first = say(client, question)
+        counted = client.responses.input_tokens.count(
+            model="gpt-5.5", input="And now?", previous_response_id=first.id
+        )
+        alone = client.responses.input_tokens.count(model="gpt-5.5", input="And now?")
+        assert counted.input_tokens > alone.input_tokens
+        (item,) = client.responses.input_items.list(first.id)
+        assert item.to_dict()["content"] == [{"type": "input_text", "text": question}]
+        running = client.responses.create(
+            model="gpt-5.5", input="Go on.", previous_response_id=first.id, tools=TOOLS, background=True
+        )
+        assert running.status == "queued"
+        assert client.responses.cancel(running.id).status == "cancelled"
+        assert client.responses.retrieve(running.id).status == "cancelled"
+        client.responses.delete(first.id)
+        with pytest.raises(openai.NotFoundError):
+            client.responses.retrieve(first.id)
+        with pytest.raises(openai.BadRequestError) as refused:
+            say(client, "And now?", previous_response_id=first.id)
+        assert refused.value.code == "previous_response_not_found"
+    assert conversation.refusals + conversation.problems == []
+
+
+@pytest.mark.rule("H64")
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_the_sdk_goes_on_from_a_compacted_conversation(dialect: str, stage: Stage) -> None:
+    conversation = script(
+        stage,
+        Turn(text="There is marzipan.", reasoning="Sweet."),
+        Turn(text="Notes: it was marzipan."),
+        Turn(text="It was marzipan."),
+    )
+    with client_of(stage.gateway_to(dialect).url) as client:
+        question = f"This is {conversation.key}. What is there?"
+        first = say(client, question)
+        compacted = client.responses.compact(
+            model="gpt-5.5", previous_response_id=first.id, extra_body={"tools": TOOLS}
+        )
+        assert compacted.object == "response.compaction"
+        assert [item.type for item in compacted.output] == ["message", "compaction"]
+        assert compacted.usage.input_tokens > 0
+        # The SDK takes every message in an output for one of the model.
+        items: Any = [item.to_dict(warnings=False) for item in compacted.output]
+        assert say(client, [*items, {"role": "user", "content": "What was it?"}]).output_text == (
+            "It was marzipan."
+        )
+    assert b"Notes: it was marzipan." in conversation.received[-1].raw
+    assert b"There is marzipan." not in conversation.received[-1].raw
     assert conversation.refusals + conversation.problems == []

@@ -7,13 +7,15 @@ The wrapping is no secret, since the client has the conversation anyway: it only
 import base64
 import binascii
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from dragoman.dialects.base import Json
+from dragoman.exchange.ask import Client
 from dragoman.hub.errors import DragomanError, Failure
 from dragoman.responses.labels import LAST_WORDS, Label, Labelling
+from dragoman.responses.listing import named
 from dragoman.responses.stored import Members, items_of, members_of
 from dragoman.wire.sse import Frame, SseReader, write_frame
 
@@ -36,6 +38,7 @@ WISH = (
 INTRODUCTION = "The conversation so far was cut here. These are the notes that were left of it:\n\n"
 
 _encode = msgspec.json.encode
+_json = msgspec.json.Decoder(dict[str, object]).decode
 
 
 class Head(msgspec.Struct):
@@ -212,12 +215,44 @@ def text_in(response: Members) -> str:
     return "".join(part.text for part in parts if part.type == "output_text").strip()
 
 
-def compacted(response: Members, items: Sequence[msgspec.Raw]) -> Json:
-    """The answer to a client that asked for nothing but this: what to send from now on."""
-    return {
-        "id": response["id"],
-        "object": "response.compaction",
-        "created_at": response["created_at"],
-        "output": [*user_messages(items), *items_of(response["output"])],
-        "usage": response["usage"],
-    }
+class CompactClient:
+    """Makes the answer to a client that asked for nothing but a summary: what to send from now on."""
+
+    line = None
+
+    def __init__(self, client: Client, items: Sequence[msgspec.Raw]) -> None:
+        self._client = client
+        self._kept = user_messages(items)
+        self._status = 200
+        self._headers: Mapping[str, str] = {}
+
+    async def head(self, status: int, headers: Mapping[str, str]) -> None:
+        self._status, self._headers = status, headers
+
+    async def send(self, data: bytes) -> None:
+        await self._client.send(data)
+
+    async def end(self, data: bytes = b"") -> None:
+        if self._status == 200:
+            data = self._compacted(members_of(data))
+        await self._client.head(self._status, {**self._headers, "content-length": str(len(data))})
+        await self._client.end(data)
+
+    def break_off(self, *, at_once: bool = False) -> None:
+        self._client.break_off(at_once=at_once)
+
+    def _compacted(self, response: Members) -> bytes:
+        return _encode(
+            {
+                "id": response["id"],
+                "object": "response.compaction",
+                "created_at": response["created_at"],
+                "output": [*self._messages(response), *items_of(response["output"])],
+                "usage": response["usage"],
+            }
+        )
+
+    def _messages(self, response: Members) -> list[Json]:
+        """The user's own words, spelled as in any list."""
+        name = bytes(response["id"]).decode()
+        return [named(_json(item), name, place) for place, item in enumerate(self._kept)]

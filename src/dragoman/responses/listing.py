@@ -49,7 +49,7 @@ def listed(turns: Sequence[Kept], page: Page) -> Json:
     """One page of what went into the last of these turns: its input, and all of the turns before."""
     items: list[Json] = []
     for turn in turns:
-        items += (_named(item, turn.id, place) for place, item in enumerate(_items(turn.input)))
+        items += (named(item, turn.id, place) for place, item in enumerate(_items(turn.input)))
         if turn is not turns[-1]:
             items += _items(turn.output)
     if page.order == "desc":
@@ -70,7 +70,7 @@ def listed(turns: Sequence[Kept], page: Page) -> Json:
     }
 
 
-def _named(item: Json, response_id: str, place: int) -> Json:
+def named(item: Json, response_id: str, place: int) -> Json:
     """An input item as readers of lists expect it; what the client gave no id has one that stays the same."""
     kind = item.get("type") or "message"
     prefix = _PREFIX_OF_TYPE.get(str(kind), "item_")

@@ -158,6 +158,13 @@ def hide(connection: sqlite3.Connection, number: int) -> int:
     return freed
 
 
+def touch(connection: sqlite3.Connection, runner: str, now: float) -> None:
+    connection.execute(
+        "UPDATE responses SET seen = ? WHERE visible AND status IN ('queued', 'in_progress') AND runner = ?",
+        (now, runner),
+    )
+
+
 def totals(connection: sqlite3.Connection) -> Totals:
     count, size = connection.execute(
         "SELECT COALESCE(SUM(visible), 0), COALESCE(SUM(size), 0) FROM responses"

@@ -37,6 +37,8 @@ class ResponsesService:
     async def summary_of(self, ask: Ask) -> Turn:
         """The request for a summary of the conversation that it holds or continues."""
         wish = msgspec.structs.replace(_readable(ask), store=False, background=False, stream=False)
+        if not isinstance(wish.model, str) or not wish.model:
+            raise ClientProtocolError("expected the name of a model", path="model")
         return await self._maker().make(ask, wish, _new_id(), Local(), compacts=True)
 
     def _maker(self) -> TurnMaker:
@@ -62,8 +64,7 @@ class ResponsesService:
         async def keep_if_asked(response: Members) -> bool:
             return turn.label.store and await self.keep(turn, response)
 
-        labelling = (Compacting if turn.compacts else Labelling)(turn.label)
-        return KeepingClient(client, labelling, keep or keep_if_asked)
+        return KeepingClient(client, labelling_of(turn), keep or keep_if_asked)
 
     async def input_items(self, response_id: str, owner: str, page: Page) -> Json:
         return listed((await self.store.turns(response_id, owner, self._limit))[1], page)
@@ -72,12 +73,18 @@ class ResponsesService:
     def _limit(self) -> int:
         return self._gateway.config.server.max_body_mb * MEGABYTE
 
-    async def keep(self, turn: Turn, response: Members) -> bool:
+    async def keep(self, turn: Turn, response: Members, *, events: bytes = b"") -> bool:
         """Keep a response that has had its last word; a store that fails must not take the reply with it."""
         try:
-            return await self.store.put(stored(turn, response, self._gateway.clock()))
+            row = stored(turn, response, self._gateway.clock())
+            return await self.store.put(msgspec.structs.replace(row, events=events) if events else row)
         except (DragomanError, msgspec.MsgspecError):
             return False
+
+
+def labelling_of(turn: Turn) -> Labelling:
+    """What stands between the reply and whoever hears it."""
+    return (Compacting if turn.compacts else Labelling)(turn.label)
 
 
 def _new_id() -> str:

@@ -83,6 +83,11 @@ class ResponseStore:
         """Items that stored responses have given out, by their ids."""
         return await self._run(lambda connection: [rows.item(connection, name, owner) for name in names])
 
+    async def touch(self, runner: str) -> None:
+        """The runner lives."""
+        now = self._clock()
+        await self._run(lambda connection: rows.touch(connection, runner, now))
+
     async def totals(self) -> rows.Totals:
         return await self._run(rows.totals)
 

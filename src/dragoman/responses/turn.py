@@ -196,6 +196,8 @@ def _settle(members: Members, wish: Wish, *, background: bool) -> None:
     members["store"] = msgspec.Raw(b"false")
     members.pop("previous_response_id", None)
     members.pop("background", None)
+    if wish.stream is False:
+        members.pop("stream", None)
     if background:
         members["stream"] = msgspec.Raw(b"true")
     reasoning = wish.reasoning

@@ -18,6 +18,7 @@ from dragoman.exchange.gateway import Gateway
 from dragoman.exchange.record import REQUEST_ID_HEADER
 from dragoman.hub.errors import DragomanError, Failure, FailureKind, RequestTooLarge
 from dragoman.limits.caller import Caller
+from dragoman.responses.background import Background
 from dragoman.responses.service import ResponsesService
 from dragoman.server import admin, metrics, sockets, stateful
 from dragoman.server.body import ClientGone, Receive, decompressed, receive_body
@@ -92,6 +93,7 @@ class App:
         self.responses = ResponsesService(gateway)
         self.open: set[Exchange] = set()
         self.sockets = 0
+        self.background = Background(gateway, self.responses, self.carry)
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -106,6 +108,7 @@ class App:
     async def drain(self, seconds: float) -> None:
         """Take nothing new, let what is open finish within the limit, then end the rest, truthfully."""
         self.is_closing = True
+        await self.background.close()
         if seconds > 0 and await self._is_idle_within(seconds):
             return
         for exchange in tuple(self.open):

@@ -32,6 +32,8 @@ _TABLE: tuple[tuple[re.Pattern[str], str, str, tuple[str, ...]], ...] = tuple(
         (rf"{_V1}/chat/completions", "turn", "openai_chat", _POST),
         (rf"{_V1}/responses", "turn", "openai_responses", ("POST", "GET")),
         (rf"{_V1}/responses/input_tokens", "count", "openai_responses", _POST),
+        (rf"{_V1}/responses/compact", "compact", "openai_responses", _POST),
+        (rf"{_V1}/responses/(?P<id>[^/]+)/cancel", "cancel", "openai_responses", _POST),
         (rf"{_V1}/responses/(?P<id>[^/]+)", "response", "openai_responses", ("GET", "DELETE")),
         (rf"{_V1}/responses/(?P<id>[^/]+)/input_items", "input_items", "openai_responses", _READ),
         (rf"{_GEMINI_MODEL}:generateContent", "turn", "gemini", _POST),

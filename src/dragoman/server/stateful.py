@@ -1,41 +1,107 @@
 """The Responses API's endpoints: turns that lean on what is kept, and what is kept under an id."""
 
+import asyncio
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 
 import msgspec
 
 from dragoman.exchange.ask import Ask
+from dragoman.hub.errors import ClientProtocolError
 from dragoman.limits.caller import Caller
+from dragoman.responses.background import is_background
+from dragoman.responses.compaction import CompactClient
 from dragoman.responses.listing import page_of
+from dragoman.responses.run import Run
+from dragoman.responses.stored import Stored
+from dragoman.responses.turn import Turn
 from dragoman.server.counting import count_answer
 from dragoman.server.paths import Endpoint
 
 if TYPE_CHECKING:
     from dragoman.server.app import App, Arrival
 
+#: No stream has that many events.
+MOST_EVENTS = 10**9
+
 
 async def run(app: "App", arrival: "Arrival", endpoint: Endpoint, ask: Ask) -> None:
     """Answer a request that may lean on what is kept, or want to be kept itself."""
+    if endpoint.name == "compact":
+        return await _compact(app, arrival, ask)
     turn = await app.responses.turn(ask)
     if turn is not None:
         ask = turn.ask
     if endpoint.name == "count":
         count = count_answer(app.gateway.config, endpoint, ask.take_body())
         return await arrival.client.json(200, count, arrival.identity)
+    if turn is not None and turn.label.background:
+        return await _begin(app, arrival, turn)
     client = arrival.client if turn is None else app.responses.client(turn, arrival.client)
     await app.exchange(ask, arrival, client)
 
 
+async def _compact(app: "App", arrival: "Arrival", ask: Ask) -> None:
+    turn = await app.responses.summary_of(ask)
+    client = CompactClient(arrival.client, turn.conversation)
+    await app.exchange(turn.ask, arrival, app.responses.client(turn, client))
+
+
+async def _begin(app: "App", arrival: "Arrival", turn: Turn) -> None:
+    """Start it; its client may listen, or ask again later."""
+    begun = await app.background.begin(turn)
+    if turn.stream:
+        return await _follow(app, arrival, begun, -1)
+    await arrival.client.json(200, msgspec.Raw(begun.told()), arrival.identity)
+
+
 async def answer(app: "App", arrival: "Arrival", endpoint: Endpoint, caller: Caller) -> None:
     """What is kept under an id, for whom it was kept."""
-    response_id, owner, responses = endpoint.id, caller.id, app.responses
+    response_id, owner = endpoint.id, caller.id
     body: object
     if endpoint.name == "input_items":
-        body = await responses.input_items(response_id, owner, page_of(parse_qs(arrival.query)))
+        page = page_of(parse_qs(arrival.query))
+        body = await app.responses.input_items(response_id, owner, page)
+    elif endpoint.name == "cancel":
+        body = msgspec.Raw(await app.background.cancel(response_id, owner))
     elif arrival.method == "DELETE":
-        await responses.store.delete(response_id, owner)
+        await app.background.delete(response_id, owner)
         body = {"id": response_id, "object": "response", "deleted": True}
     else:
-        body = msgspec.Raw((await responses.store.get(response_id, owner)).told())
+        found = await app.background.get(response_id, owner)
+        query = parse_qs(arrival.query)
+        if query.get("stream", [""])[0] == "true":
+            return await _follow(app, arrival, found, _after(query.get("starting_after", ["-1"])[0]))
+        body = msgspec.Raw(found.told())
     await arrival.client.json(200, body, arrival.identity)
+
+
+def _after(number: str) -> int:
+    if number != "-1" and not (number.isdecimal() and int(number[:12]) < MOST_EVENTS):
+        raise ClientProtocolError("expected the number of an event", path="starting_after")
+    return int(number)
+
+
+async def _follow(app: "App", arrival: "Arrival", found: Run | Stored, after: int) -> None:
+    """Tell the events of a response until its end, or until nobody listens; it goes on either way."""
+    if isinstance(found, Stored) and not is_background(found):
+        raise ClientProtocolError(
+            "only a response that was made in the background can be streamed again",
+            path="stream",
+            hint="leave it out to get the whole response",
+        )
+    telling = asyncio.ensure_future(
+        app.background.follow(found, after, arrival.client, app.gateway.config.server.ping, arrival.identity)
+    )
+    leaving = asyncio.ensure_future(_left(arrival))
+    await asyncio.wait((telling, leaving), return_when=asyncio.FIRST_COMPLETED)
+    for task in (telling, leaving):
+        task.cancel()
+    await asyncio.wait((telling, leaving))
+    if not telling.cancelled():
+        telling.result()
+
+
+async def _left(arrival: "Arrival") -> None:
+    while (await arrival.receive())["type"] != "http.disconnect":
+        pass

@@ -38,4 +38,4 @@ PAIRS: tuple[tuple[Client, str], ...] = (
 )
 
 #: One client to each dialect that is forwarded without a change.
-FORWARDED = (CLAUDE_CODE, CODEX_PATCHING, GEMINI_CLI, AI_SDK_APPS[1], *STORED_APPS)
+FORWARDED = (CLAUDE_CODE, CODEX_PATCHING, GEMINI_CLI, AI_SDK_APPS[1], *STORED_APPS[:2])

@@ -29,6 +29,41 @@ async def whole(client: openai.AsyncOpenAI, turn: dict[str, Any]) -> Response:
     return reply
 
 
+async def polled(client: openai.AsyncOpenAI, turn: dict[str, Any]) -> Response:
+    """In the background, asked for again and again."""
+    reply = await client.responses.create(**turn, background=True)
+    assert isinstance(reply, Response)
+    while reply.status in ("queued", "in_progress"):
+        await asyncio.sleep(0.01)
+        reply = await client.responses.retrieve(reply.id)
+    return reply
+
+
+async def resumed(client: openai.AsyncOpenAI, turn: dict[str, Any]) -> Response:
+    """In the background, listened to up to a point, and from there on by another connection."""
+    seen = -1
+    async for event in await client.responses.create(**turn, background=True, stream=True):
+        if event.type == "response.created":
+            name = event.response.id
+        seen = event.sequence_number
+        if seen == RESUMED_AFTER:
+            break
+    reply: Response | None = None
+    async for event in await client.responses.retrieve(name, stream=True, starting_after=seen):
+        if event.sequence_number != seen + 1:
+            raise ValueError(f"event {event.sequence_number} came after {seen}")
+        seen = event.sequence_number
+        if event.type == "response.completed":
+            reply = event.response
+    if reply is None:
+        raise ValueError("the stream had no end")
+    return reply
+
+
+#: In the middle of everything that the tour's turns say.
+RESUMED_AFTER = 5
+
+
 def names(response: Response) -> list[str | None]:
     return [item.id for item in response.output]
 
@@ -64,7 +99,12 @@ async def converse(errand: Errand, say: Say) -> str:
             items = [await response_result(call, errand) for call in calls]
 
 
-SAYS: dict[str, Say] = {"stored-streamed": streamed, "stored-whole": whole}
+SAYS: dict[str, Say] = {
+    "stored-streamed": streamed,
+    "stored-whole": whole,
+    "stored-polled": polled,
+    "stored-resumed": resumed,
+}
 
 
 async def run(client: Client, errand: Errand) -> Outcome:

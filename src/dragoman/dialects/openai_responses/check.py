@@ -135,7 +135,7 @@ class Judge:
             self.blame(f"{kind}: the response's id changed")
         self._begun = True
         self._response_id = response.get("id")
-        if response.get("status") != STATUS_OF_LIFECYCLE[kind]:
+        if response.get("status") not in STATUS_OF_LIFECYCLE[kind]:
             self.blame(f"{kind}: the response's status does not fit")
         usage = response.get("usage")
         if isinstance(usage, dict):

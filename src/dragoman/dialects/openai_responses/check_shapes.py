@@ -113,12 +113,13 @@ TEXT_EVENTS: dict[str, TextEvent] = {
 }
 
 STATUS_OF_LIFECYCLE = {
-    "response.created": "in_progress",
-    "response.queued": "queued",
-    "response.in_progress": "in_progress",
-    "response.completed": "completed",
-    "response.incomplete": "incomplete",
-    "response.failed": "failed",
+    # In the background a response waits before it begins.
+    "response.created": ("in_progress", "queued"),
+    "response.queued": ("queued",),
+    "response.in_progress": ("in_progress",),
+    "response.completed": ("completed",),
+    "response.incomplete": ("incomplete",),
+    "response.failed": ("failed",),
 }
 
 INCOMPLETE_REASONS = frozenset({"max_output_tokens", "content_filter", "max_messages", "steered"})

@@ -1,0 +1,214 @@
+"""Responses that are made in the background: queued, polled, followed, cancelled.
+
+They run in this process and nowhere else. One whose process has died is told as failed to whoever asks next.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from uuid import uuid4
+
+import msgspec
+
+from dragoman.dialects.openai_responses.response_object import begun
+from dragoman.exchange.ask import Client
+from dragoman.exchange.delivery import STREAM_HEADERS
+from dragoman.exchange.exchange import CLOSING, Exchange
+from dragoman.exchange.gateway import Gateway
+from dragoman.hub.errors import ClientProtocolError, DragomanError, Failure
+from dragoman.responses.keeping import stored
+from dragoman.responses.run import CANCELLED, Run, RunClient
+from dragoman.responses.service import ResponsesService, labelling_of
+from dragoman.responses.stored import OPEN, Members, Stored, members_of, not_found
+from dragoman.responses.turn import Turn
+from dragoman.routing.choose import choose
+from dragoman.translate.requests import fresh_object
+from dragoman.wire.fields import encode
+from dragoman.wire.sse import SseReader, write_frame
+
+MOST_AT_ONCE = 32
+MOST_WAITING = 256
+#: Seconds between two signs of life of a process, and those after which it is taken for dead.
+SIGN_EVERY = 10.0
+DEAD_AFTER = 45.0
+
+KEEP_ALIVE = b": keep-alive\n\n"
+DONE = b"data: [DONE]\n\n"
+
+FULL = Failure(
+    kind="rate_limit",
+    status=429,
+    message="too many responses wait in the background; try again later",
+    retry_after=10.0,
+)
+DIED = "the gateway ended while it made this response; ask again"
+
+
+class Background:
+    """`carry` runs an exchange to its end."""
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        responses: ResponsesService,
+        carry: Callable[[Exchange], Awaitable[None]],
+        *,
+        at_once: int = MOST_AT_ONCE,
+    ) -> None:
+        self._gateway = gateway
+        self._responses = responses
+        self._carry = carry
+        self._runner = uuid4().hex
+        self._slots = asyncio.Semaphore(at_once)
+        self._runs: dict[str, Run] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._signs: asyncio.Task[None] | None = None
+
+    async def begin(self, turn: Turn) -> Run:
+        """Queue it. It is known to the store before its client hears of it."""
+        if len(self._runs) >= MOST_AT_ONCE + MOST_WAITING:
+            raise DragomanError(FULL.message, failure=FULL)
+        body = fresh_object(turn.ask.body)
+        # A model that nobody serves is told at once.
+        choose(self._gateway.config, str(body.get("model") or ""))
+        created = int(self._gateway.clock())
+        response = turn.label.on(members_of(encode(begun(body, turn.label.id, created, "queued"))))
+        run = Run(turn, response)
+        if not await self._responses.store.put(self._row(run)):
+            raise DragomanError("the response cannot be stored, so it cannot run in the background")
+        run.stand("queued", "response.created", "response.queued")
+        self._runs[turn.label.id] = run
+        task = asyncio.get_running_loop().create_task(self._make(run), name="dragoman-background")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        if self._signs is None:
+            self._signs = asyncio.get_running_loop().create_task(self._give_signs())
+        return run
+
+    async def get(self, response_id: str, owner: str) -> Run | Stored:
+        run = self._runs.get(response_id)
+        if run is not None:
+            if run.turn.owner != owner:
+                raise not_found()
+            return run
+        found = await self._responses.store.get(response_id, owner)
+        is_ours = found.runner == self._runner
+        if found.status not in OPEN or (not is_ours and self._gateway.clock() - found.seen < DEAD_AFTER):
+            return found
+        return await self._buried(found)
+
+    async def cancel(self, response_id: str, owner: str) -> bytes:
+        """The response as it stands after it was cancelled, or had ended before."""
+        found = await self.get(response_id, owner)
+        if isinstance(found, Run):
+            await self._cancel(found)
+            return found.told()
+        if not is_background(found):
+            raise ClientProtocolError("only a response that runs in the background can be cancelled")
+        return found.told()
+
+    async def delete(self, response_id: str, owner: str) -> None:
+        run = self._runs.get(response_id)
+        if run is not None and run.turn.owner == owner:
+            await self._cancel(run)
+        await self._responses.store.delete(response_id, owner)
+
+    async def follow(
+        self, found: Run | Stored, after: int, client: Client, ping: float, headers: Mapping[str, str]
+    ) -> None:
+        """Tell every event after that number: those that were, then those to come."""
+        await client.head(200, {**headers, **STREAM_HEADERS})
+        if isinstance(found, Stored):
+            return await client.end(_told_again(found, after) + DONE)
+        place = after + 1
+        while True:
+            news = found.news
+            if place < len(found.events):
+                told, place = b"".join(found.events[place:]), len(found.events)
+                await client.send(told)
+            elif found.over.is_set():
+                return await client.end(DONE)
+            else:
+                try:
+                    async with asyncio.timeout(ping or None):
+                        await news.wait()
+                except TimeoutError:
+                    await client.send(KEEP_ALIVE)
+
+    async def close(self) -> None:
+        """Nothing new begins: what waits is told so."""
+        for run in tuple(self._runs.values()):
+            if run.exchange is None and not run.is_over:
+                await self._finish(run, run.failed("server_error", CLOSING.message))
+
+    async def _cancel(self, run: Run) -> None:
+        if not run.is_over:
+            run.is_cancelled = True
+            if run.exchange is None:
+                await self._finish(run, run.failed("cancelled", CANCELLED.message))
+            else:
+                run.exchange.stop(CANCELLED)
+        await run.over.wait()
+
+    async def _make(self, run: Run) -> None:
+        try:
+            async with self._slots:
+                if run.is_over:
+                    return
+                client = RunClient(run, labelling_of(run.turn), self._finish)
+                run.exchange = exchange = Exchange(self._gateway, run.ask, client)
+                run.stand("in_progress", "response.in_progress")
+                await self._carry(exchange)
+            if not run.is_over:
+                await self._finish(run, run.failed("server_error", "the reply ended without a last word"))
+        finally:
+            self._runs.pop(run.turn.label.id, None)
+
+    async def _finish(self, run: Run, response: Members) -> None:
+        """Keep the response, then let it be known."""
+        if run.is_over:
+            return
+        run.is_over = True
+        run.exchange = None
+        kind = f"response.{msgspec.json.decode(response['status'])}"
+        last = run.event(kind, {"response": response})
+        if run.is_cancelled and kind == "response.failed":
+            response = {**response, "status": msgspec.Raw(b'"cancelled"'), "error": msgspec.Raw(b"null")}
+        run.response = response
+        await self._responses.keep(run.turn, response, events=b"".join([*run.events, last]))
+        run.say(last)
+        run.over.set()
+
+    def _row(self, run: Run) -> Stored:
+        row = stored(run.turn, run.response, self._gateway.clock())
+        return msgspec.structs.replace(row, runner=self._runner, seen=self._gateway.clock())
+
+    async def _buried(self, found: Stored) -> Stored:
+        error = encode({"code": "server_error", "message": DIED})
+        body = {
+            **members_of(found.body),
+            "status": msgspec.Raw(b'"failed"'),
+            "error": msgspec.Raw(error),
+        }
+        failed = msgspec.structs.replace(found, status="failed", body=msgspec.json.encode(body), runner="")
+        await self._responses.store.put(failed)
+        return failed
+
+    async def _give_signs(self) -> None:
+        while self._runs:
+            await asyncio.sleep(SIGN_EVERY)
+            await self._responses.store.touch(self._runner)
+        self._signs = None
+
+
+def is_background(found: Stored) -> bool:
+    return bytes(members_of(found.body).get("background", b"")) == b"true"
+
+
+def _told_again(found: Stored, after: int) -> bytes:
+    """The events of a response that has ended; of one whose events are lost, the last one."""
+    frames = SseReader().feed(found.events)
+    if frames:
+        return b"".join(write_frame(frame.data, frame.event) for frame in frames[after + 1 :])
+    kind = "response.failed" if found.status == "cancelled" else f"response.{found.status}"
+    event = {"type": kind, "response": msgspec.Raw(found.told()), "sequence_number": after + 1}
+    return write_frame(msgspec.json.encode(event), kind)

@@ -1,0 +1,271 @@
+"""Responses in the background: queued, polled, followed, cancelled, and what becomes of them in the end."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from dragoman.dialects.registry import dialect_named
+from dragoman.exchange.ask import Ask
+from dragoman.exchange.gateway import Gateway
+from dragoman.responses.background import DEAD_AFTER, Background
+from dragoman.responses.run import Run
+from dragoman.responses.stored import Stored
+from dragoman.server.app import App
+from dragoman.storage.database import Database
+from tests.exchange.speech import CHAT_STREAM
+from tests.exchange.twin import RememberingClient
+from tests.responses.looped import looped
+from tests.responses.test_http import Json, error, events
+from tests.server.running import Got, Running, config_for, running
+from tests.upstream.byte_server import LAST_CHUNK, Action, ByteServer, Pause, chunk, reply, stream_head
+
+HELLO: Json = {"model": "any", "input": "say hello", "background": True}
+
+
+def slowly(until: asyncio.Event) -> list[Action]:
+    """A reply whose end waits."""
+    return [
+        stream_head(),
+        *map(chunk, CHAT_STREAM[:2]),
+        Pause(until),
+        *map(chunk, CHAT_STREAM[2:]),
+        LAST_CHUNK,
+    ]
+
+
+async def begin(gateway: Running, **more: object) -> Json:
+    got = await gateway.ask("POST", "/v1/responses", {**HELLO, **more})
+    assert got.status == 200, got.body
+    return got.json()
+
+
+async def look(gateway: Running, response: Json) -> Json:
+    return (await gateway.ask("GET", f"/v1/responses/{response['id']}")).json()
+
+
+async def ended(gateway: Running, response: Json) -> Json:
+    """Ask until it is no longer being made."""
+    async with asyncio.timeout(5):
+        while (found := await look(gateway, response))["status"] in ("queued", "in_progress"):
+            await asyncio.sleep(0.001)
+    return found
+
+
+async def followed(gateway: Running, response: Json, after: int | None = None) -> Got:
+    query = "?stream=true" + ("" if after is None else f"&starting_after={after}")
+    return await gateway.ask("GET", f"/v1/responses/{response['id']}{query}")
+
+
+def numbers(got: Got) -> list[object]:
+    return [event["sequence_number"] for event in events(got)]
+
+
+@pytest.mark.rule("H63")
+@looped
+async def test_a_background_response_is_queued_then_made_then_found() -> None:
+    gate = asyncio.Event()
+    async with ByteServer(slowly(gate)) as upstream, running(config_for(upstream.url)) as gateway:
+        begun = await begin(gateway)
+        assert (begun["status"], begun["background"], begun["output"]) == ("queued", True, [])
+        assert (await look(gateway, begun))["status"] in ("queued", "in_progress")
+        gate.set()
+        done = await ended(gateway, begun)
+        assert done["status"] == "completed"
+        assert (done["id"], done["background"], done["store"]) == (begun["id"], True, True)
+        assert "good day" in str(done["output"])
+        heard = msgspec.json.decode(upstream.heard[0].body)
+        assert heard["stream"] is True
+        assert "background" not in heard
+
+
+@looped
+async def test_a_finished_background_response_can_be_continued_and_one_in_the_making_cannot() -> None:
+    gate = asyncio.Event()
+    async with ByteServer(slowly(gate)) as upstream, running(config_for(upstream.url)) as gateway:
+        begun = await begin(gateway)
+        body = {"model": "any", "input": "and now", "previous_response_id": begun["id"]}
+        early = await gateway.ask("POST", "/v1/responses", body)
+        assert early.status == 400
+        assert error(early)["param"] == "previous_response_id"
+        gate.set()
+        await ended(gateway, begun)
+        assert (await gateway.ask("POST", "/v1/responses", body)).status == 200
+
+
+@looped
+async def test_its_stream_is_legal_and_can_be_taken_up_anywhere_while_it_runs_and_after() -> None:
+    gate = asyncio.Event()
+    async with ByteServer(slowly(gate)) as upstream, running(config_for(upstream.url)) as gateway:
+        begun = await begin(gateway)
+        during = asyncio.ensure_future(followed(gateway, begun))
+        later = asyncio.ensure_future(followed(gateway, begun, 3))
+        await asyncio.sleep(0)
+        gate.set()
+        whole, rest = await during, await later
+        assert dialect_named("openai_responses").check_stream(whole.body) == []
+        assert [event["type"] for event in events(whole)][:3] == [
+            "response.created",
+            "response.queued",
+            "response.in_progress",
+        ]
+        assert numbers(whole) == list(range(len(numbers(whole))))
+        assert numbers(rest) == numbers(whole)[4:]
+        await ended(gateway, begun)
+        assert (await followed(gateway, begun)).body == whole.body
+        assert events(await followed(gateway, begun, 3)) == events(rest)
+        assert events(await followed(gateway, begun, 10_000)) == []
+
+
+@looped
+async def test_it_goes_on_when_its_listener_leaves() -> None:
+    gate = asyncio.Event()
+    async with ByteServer(slowly(gate)) as upstream, running(config_for(upstream.url)) as gateway:
+        async with gateway.connected() as client:
+            await client.send("POST", "/v1/responses", {**HELLO, "stream": True})
+            assert (await client.head())[0] == 200
+            seen = b""
+            while b"good" not in seen:
+                seen += await client.chunk()
+        begun = events(Got(200, {}, seen))[0]["response"]
+        assert isinstance(begun, dict)
+        gate.set()
+        assert (await ended(gateway, begun))["status"] == "completed"
+        last = events(await followed(gateway, begun, len(events(Got(200, {}, seen))) - 1))
+        assert last[-1]["type"] == "response.completed"
+
+
+@pytest.mark.rule("R126")
+@looped
+async def test_cancelling_ends_the_upstream_too_and_is_told_to_listeners() -> None:
+    async with ByteServer(slowly(asyncio.Event())) as upstream, running(config_for(upstream.url)) as gateway:
+        begun = await begin(gateway)
+        listening = asyncio.ensure_future(followed(gateway, begun))
+        async with asyncio.timeout(5):
+            while (await look(gateway, begun))["status"] != "in_progress" or not upstream.heard:
+                await asyncio.sleep(0.001)
+        path = f"/v1/responses/{begun['id']}/cancel"
+        cancelled = (await gateway.ask("POST", path)).json()
+        assert cancelled["status"] == "cancelled"
+        await asyncio.wait_for(upstream.hung_up.wait(), 5)
+        assert events(await listening)[-1]["type"] == "response.failed"
+        assert await look(gateway, begun) == cancelled
+        assert (await gateway.ask("POST", path)).json() == cancelled
+
+
+@looped
+async def test_what_waits_for_a_place_can_be_cancelled() -> None:
+    async with waiting() as (background, run):
+        told = msgspec.json.decode(await background.cancel(run.turn.label.id, ""))
+        assert told["status"] == "cancelled"
+        found = await background.get(run.turn.label.id, "")
+        assert msgspec.json.decode(found.told())["status"] == "cancelled"
+
+
+@looped
+async def test_what_waits_when_the_gateway_closes_is_told_as_failed() -> None:
+    async with waiting() as (background, run):
+        await background.close()
+        assert msgspec.json.decode(run.told())["status"] == "failed"
+        assert run.over.is_set()
+
+
+@asynccontextmanager
+async def waiting() -> AsyncIterator[tuple[Background, Run]]:
+    """A response that has no place to run in yet."""
+    async with running(config_for()) as gateway:
+        app = gateway.app
+        background = Background(app.gateway, app.responses, app.carry, at_once=0)
+        turn = await app.responses.turn(Ask(dialect="openai_responses", body=msgspec.json.encode(HELLO)))
+        assert turn is not None
+        yield background, await background.begin(turn)
+
+
+@looped
+async def test_only_background_responses_are_cancelled_or_streamed_again() -> None:
+    async with running(config_for()) as gateway:
+        plain = await begin(gateway, background=False)
+        path = f"/v1/responses/{plain['id']}"
+        assert (await gateway.ask("POST", f"{path}/cancel")).status == 400
+        assert (await gateway.ask("GET", f"{path}?stream=true")).status == 400
+        assert (await gateway.ask("GET", f"{path}?stream=false")).status == 200
+        assert (await gateway.ask("POST", "/v1/responses/resp_none/cancel")).status == 404
+        assert (await gateway.ask("GET", "/v1/responses/resp_none?stream=true")).status == 404
+        made = await begin(gateway)
+        await ended(gateway, made)
+        path = f"/v1/responses/{made['id']}?stream=true&starting_after"
+        assert (await gateway.ask("GET", f"{path}=x")).status == 400
+        assert (await gateway.ask("GET", f"{path}=1")).status == 200
+
+
+@pytest.mark.rule("H63")
+@looped
+async def test_what_cannot_be_stored_does_not_run_in_the_background() -> None:
+    async with running(config_for()) as gateway:
+        got = await gateway.ask("POST", "/v1/responses", {**HELLO, "store": False})
+        assert got.status == 400
+        assert error(got)["param"] == "store"
+
+
+@looped
+async def test_a_refusal_of_the_upstream_is_a_failed_response() -> None:
+    refusal = [reply(b'{"error": {"message": "not this"}}', "400 Bad Request")]
+    async with ByteServer(refusal) as upstream, running(config_for(upstream.url)) as gateway:
+        begun = await begin(gateway)
+        done = await ended(gateway, begun)
+        assert done["status"] == "failed"
+        assert "not this" in str(done["error"])
+        assert events(await followed(gateway, begun))[-1]["type"] == "response.failed"
+
+
+@looped
+async def test_a_deleted_response_is_not_made_any_further() -> None:
+    async with ByteServer(slowly(asyncio.Event())) as upstream, running(config_for(upstream.url)) as gateway:
+        begun = await begin(gateway)
+        assert (await gateway.ask("DELETE", f"/v1/responses/{begun['id']}")).status == 200
+        assert (await gateway.ask("GET", f"/v1/responses/{begun['id']}")).status == 404
+
+
+@looped
+async def test_a_drained_gateway_has_told_the_end_of_every_run() -> None:
+    async with ByteServer(slowly(asyncio.Event())) as upstream, running(config_for(upstream.url)) as gateway:
+        begun = await begin(gateway)
+        await gateway.app.drain(0)
+        assert (await look(gateway, begun))["status"] == "failed"
+
+
+@looped
+async def test_a_run_whose_process_died_is_told_as_failed(tmp_path: Path) -> None:
+    config = config_for()
+    now = 1_800_000_000.0
+    first = App(Gateway(config, database=Database(tmp_path / "state.db"), clock=lambda: now))
+    stuck = Background(first.gateway, first.responses, first.carry, at_once=0)
+    turn = await first.responses.turn(Ask(dialect="openai_responses", body=msgspec.json.encode(HELLO)))
+    assert turn is not None
+    await stuck.begin(turn)
+    first.gateway.database.close()
+
+    second = App(Gateway(config, database=Database(tmp_path / "state.db"), clock=lambda: now))
+    soon = await second.background.get(turn.label.id, "")
+    assert isinstance(soon, Stored)
+    assert soon.status == "queued"
+    now += DEAD_AFTER
+    late = await second.background.get(turn.label.id, "")
+    assert isinstance(late, Stored)
+    assert late.status == "failed"
+    client = RememberingClient()
+    await second.background.follow(late, 5, client, 1.0, {})
+    assert [event["type"] for event in events(Got(200, {}, client.body))] == ["response.failed"]
+    second.gateway.database.close()
+
+
+@looped
+async def test_many_at_once_all_end() -> None:
+    async with running(config_for()) as gateway:
+        begun = await asyncio.gather(*(begin(gateway, input=f"say {number}") for number in range(60)))
+        done = [await ended(gateway, each) for each in begun]
+        assert [each["status"] for each in done] == ["completed"] * 60
+        assert all(f"'{number}'" in str(each["output"]) for number, each in enumerate(done))
