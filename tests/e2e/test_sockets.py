@@ -7,7 +7,7 @@ import openai
 import pytest
 
 from tests.e2e.clients.client import CLIENT_KEY
-from tests.e2e.clients.codex import CODEX_ON_SOCKETS
+from tests.e2e.clients.codex import CODEX_COMPACTING, CODEX_ON_SOCKETS
 from tests.e2e.clients.python_tools import GRIPS, functions
 from tests.e2e.stage import Stage
 from tests.e2e.tour import visit
@@ -70,3 +70,29 @@ def test_codex_stays_on_its_websocket(stage: Stage, tmp_path: Path) -> None:
     closed = [line for line in gateway.log if "socket closed" in line]
     # The warm-up, and one for every turn that reached the upstream.
     assert [f"responses={1 + len(tour.conversation.received)} " in line for line in closed] == [True]
+
+
+#: A command that says more than the conversation before it.
+LONG = "seq 1 12000"
+
+
+@pytest.mark.rule("H64")
+@pytest.mark.parametrize("dialect", ["anthropic", "gemini", "openai_chat"])
+def test_codex_goes_on_from_a_compacted_conversation(dialect: str, stage: Stage, tmp_path: Path) -> None:
+    gateway = stage.gateway_to(dialect)
+    steps = (
+        Turn(uses=(Use("run", LONG),)),
+        Turn(text="Notes: the word was marzipan."),
+        Turn(uses=(Use("run", "echo after >> trail.txt"),)),
+        Turn(text="It was marzipan."),
+    )
+    tour = visit(stage, CODEX_COMPACTING, gateway.url, CLIENT_KEY, tmp_path / "home", steps=steps)
+    conversation = tour.conversation
+    assert conversation.refusals + conversation.problems == []
+    assert tour.outcome.exit == 0, tour.outcome.output[-500:]
+    assert tour.outcome.text.strip() == "It was marzipan."
+    assert tour.trail() == ["after"]
+    assert len(conversation.turns) == len(steps)
+    last = conversation.turns[-1].raw
+    assert b"Notes: the word was marzipan." in last
+    assert LONG.encode() not in last

@@ -106,12 +106,12 @@ def is_trigger(item: msgspec.Raw) -> bool:
     return b'"compaction_trigger"' in bytes(item) and head_of(item).type == TRIGGER
 
 
-def since_last(items: Sequence[msgspec.Raw]) -> list[msgspec.Raw]:
-    """What still counts of a conversation: from the last item that stands for all before it."""
-    for place in range(len(items) - 1, -1, -1):
-        if b'"compaction"' in bytes(items[place]) and head_of(items[place]).type == ITEM:
-            return list(items[place:])
-    return list(items)
+def gone_on(conversation: Sequence[msgspec.Raw], output: Sequence[msgspec.Raw]) -> list[msgspec.Raw]:
+    """What counts after a turn: all that was said, or what the model made of it if it made it short."""
+    for place in range(len(output) - 1, -1, -1):
+        if b'"compaction"' in bytes(output[place]) and head_of(output[place]).type == ITEM:
+            return list(output[place:])
+    return [*conversation, *output]
 
 
 def user_messages(items: Sequence[msgspec.Raw]) -> list[msgspec.Raw]:

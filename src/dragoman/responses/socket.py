@@ -19,6 +19,7 @@ from dragoman.exchange.exchange import CLOSING, Exchange
 from dragoman.exchange.gateway import Gateway
 from dragoman.hub.errors import ClientProtocolError, DragomanError, Failure
 from dragoman.limits.caller import Caller
+from dragoman.responses.compaction import gone_on
 from dragoman.responses.service import ResponsesService
 from dragoman.responses.stored import Members, items_of, members_of
 from dragoman.responses.turn import Local, Turn
@@ -199,7 +200,8 @@ class SocketSession:
 
         async def keep(response: Members) -> bool:
             if bytes(response["status"]) != b'"failed"':
-                self._local = Local(turn.label.id, [*turn.conversation, *items_of(response["output"])])
+                items = gone_on(turn.conversation, items_of(response["output"]))
+                self._local = Local(turn.label.id, items)
             return turn.label.store and await self._responses.keep(turn, response)
 
         exchange = Exchange(self._gateway, turn.ask, self._responses.client(turn, client, keep))

@@ -10,7 +10,7 @@ import msgspec
 
 from dragoman.exchange.ask import Ask
 from dragoman.hub.errors import ClientProtocolError, DragomanError
-from dragoman.responses.compaction import asked_for, head_of, is_trigger, since_last, told_again
+from dragoman.responses.compaction import asked_for, gone_on, head_of, is_trigger, told_again
 from dragoman.responses.labels import Label
 from dragoman.responses.store import ResponseStore
 from dragoman.responses.stored import CONTINUABLE, Members, items_of, members_of, previous_not_found
@@ -107,7 +107,7 @@ class TurnMaker:
             before = local.items
         elif previous:
             parent, before = previous, await self._before(previous, owner)
-        conversation = since_last(before) + new
+        conversation = [*before, *new]
         compacts = compacts or self._is_to_summarise(new, wish)
         if compacts:
             _settle_summary(members)
@@ -146,7 +146,10 @@ class TurnMaker:
                 path="previous_response_id",
                 hint="wait until it is completed",
             )
-        return [item for turn in turns for part in (turn.input, turn.output) for item in items_of(part)]
+        items: list[msgspec.Raw] = []
+        for turn in turns:
+            items = gone_on([*items, *items_of(turn.input)], items_of(turn.output))
+        return items
 
     async def _resolved(self, items: list[msgspec.Raw], owner: str) -> list[msgspec.Raw]:
         """The items, references replaced by what they refer to. What is unknown is left to upstreams."""

@@ -37,12 +37,21 @@ enabled = false
 """
 
 
+#: More than the first request takes, and less than it takes with the output of a long command.
+FEW_TOKENS = 18_000
+
+
 async def run(client: Client, errand: Errand) -> Outcome:
     return await _run(errand, CONFIG)
 
 
 async def run_built_in(client: Client, errand: Errand) -> Outcome:
     return await _run(errand, BUILT_IN)
+
+
+async def run_compacting(client: Client, errand: Errand) -> Outcome:
+    """With room for the first few turns only."""
+    return await _run(errand, f"model_auto_compact_token_limit = {FEW_TOKENS}\n{BUILT_IN}")
 
 
 async def _run(errand: Errand, config: str) -> Outcome:
@@ -81,4 +90,11 @@ CODEX_SCRIPTING = codex("codex-gpt-6.1-sol", "gpt-6.1-sol", CODE, is_parallel=Fa
 CODEX_ON_SOCKETS = (
     codex("codex-websocket-gpt-5.5", "gpt-5.5", WITH_PATCH, is_built_in=True),
     codex("codex-websocket-gpt-6.1-sol", "gpt-6.1-sol", CODE, is_parallel=False, is_built_in=True),
+)
+CODEX_COMPACTING = Client(
+    name="codex-compacting",
+    dialect="openai_responses",
+    model="gpt-5.5",
+    grips=WITH_PATCH,
+    run=run_compacting,
 )
