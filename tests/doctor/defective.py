@@ -127,10 +127,13 @@ def makes_one_call(reply: Body) -> None:
 
 
 def breaks_long_arguments(reply: Body) -> None:
+    """Line ends stand in the string as they are, which JSON forbids."""
     for call in message_of(reply).get("tool_calls", ()):
         function = call["function"]
         if len(function["arguments"]) > 200:
-            function["arguments"] = function["arguments"].replace("\\n", "\n")
+            ((name, text),) = msgspec.json.decode(function["arguments"]).items()
+            lines = [msgspec.json.encode(line).decode()[1:-1] for line in text.split("\n")]
+            function["arguments"] = f'{{"{name}": "{chr(10).join(lines)}"}}'
 
 
 def ends_with_stop(reply: Body) -> None:

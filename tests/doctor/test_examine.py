@@ -185,6 +185,25 @@ def test_what_fails_comes_with_what_to_do(defect: str) -> None:
     assert all(finding.advice for finding in found.findings if finding.state == "fails")
 
 
+@pytest.mark.parametrize(
+    ("spoils", "probe", "advised"),
+    [
+        (d.writes_calls_as_text, "tools", {"harvest": "hermes"}),
+        (d.breaks_long_arguments, "long arguments", {"tools": "hold"}),
+        (d.thinks_aloud, "reasoning", {"harvest": "auto"}),
+    ],
+)
+def test_governance_that_is_advised_helps(spoils: d.Spoil, probe: str, advised: dict[str, object]) -> None:
+    before = named(examined(Scripted(spoils=spoils)), probe)
+    ((key, value),) = advised.items()
+    assert (before.state, f'{key} = "{value}"' in before.advice) == ("fails", True)
+    assert '[providers.up.models."mock".governance]' in before.advice
+    governed = msgspec.structs.replace(UP, model_governance={"mock": advised})
+    config = Config(providers={"up": governed})
+    after = named(asyncio.run(examine(config, TARGET, upstream=Scripted(spoils=spoils))), probe)
+    assert after.state in ("works", "helped")
+
+
 def test_what_was_learned_holds_for_the_probes_that_follow() -> None:
     upstream = Scripted(refuses=d.knows_no("max_tokens"))
     found = examined(upstream)

@@ -14,13 +14,11 @@ from dragoman.config.layers import LEARNED
 from dragoman.config.model import Config, Provider, TargetName
 from dragoman.config.prices import prices_of
 from dragoman.doctor.finding import Examination, Facts, Finding, State
-from dragoman.doctor.probe import Outcome, Probe, Remedy
+from dragoman.doctor.probe import GOVERNANCE, Outcome, Probe, Remedy
 from dragoman.doctor.probes import PROBES
 from dragoman.doctor.talk import BudgetSpent, Talk
+from dragoman.exchange.gateway import way_to
 from dragoman.hub.errors import Failure, FailureKind
-from dragoman.upstream.claude_code import claude_code_upstream
-from dragoman.upstream.embedded import EmbeddedUpstream
-from dragoman.upstream.http import HttpUpstream
 from dragoman.upstream.port import Upstream
 
 #: Enough for every probe, twice where something fails, with a model that is not too talkative.
@@ -56,7 +54,7 @@ async def examine(
 ) -> Examination:
     """Ask the model, tell what was found. `upstream` answers instead of the provider, if given."""
     provider = unlearned(config.providers[target.provider])
-    contact = upstream or way_to(provider)
+    contact = upstream or way_to(provider, state_folder(config, os.environ))
     talk = Talk(provider, target.model, contact, budget=budget)
     findings: dict[str, Finding] = {}
     try:
@@ -74,12 +72,6 @@ async def examine(
         micro_dollars=talk.micro_dollars if prices_of(config, target) else None,
         is_whole=all(finding.state != "unclear" for finding in findings.values()),
     )
-
-
-def way_to(provider: Provider) -> Upstream:
-    if provider.dialect == "claude_code":
-        return claude_code_upstream(provider, state_folder(Config(), os.environ))
-    return EmbeddedUpstream() if provider.dialect == "embedded" else HttpUpstream(provider)
 
 
 def unlearned(provider: Provider) -> Provider:
@@ -157,6 +149,9 @@ class _Try:
         return self._told("unclear", detail, advice=advice)
 
     def _told(self, state: State, detail: str, *, advice: str = "", facts: Facts | None = None) -> Finding:
+        target = self._talk.target
+        heading = f'[providers.{target.provider}.models."{target.model}".governance]'
+        advice = advice.replace(GOVERNANCE, heading)
         return Finding(name=self._probe.name, state=state, detail=detail, advice=advice, facts=facts or {})
 
 

@@ -10,6 +10,9 @@ from dragoman.doctor.heard import Heard
 from dragoman.doctor.talk import Talk
 from dragoman.hub.errors import Failure
 
+#: In advice, the heading of the model's governance.
+GOVERNANCE = "[governance]"
+
 #: `refused`: the server says no. `wrong`: it answers, but not as it was asked. `absent`: it has none.
 Did = Literal["works", "refused", "wrong", "absent"]
 

@@ -9,11 +9,12 @@ from collections.abc import Callable
 
 from dragoman.config.model import Config, Provider
 from dragoman.dialects.registry import dialect_named
-from dragoman.doctor.examine import Progress, way_to
+from dragoman.doctor.examine import Progress
 from dragoman.doctor.finding import Finding
 from dragoman.exchange.secrets import Secrets
 from dragoman.hub.errors import DragomanError, Failure
 from dragoman.upstream.claude_code import installed
+from dragoman.upstream.http import HttpUpstream
 from dragoman.upstream.port import Call, Upstream
 
 #: Seconds that a provider gets.
@@ -26,7 +27,7 @@ NOBODY = "dragoman-doctor"
 
 
 async def reach(
-    config: Config, *, make: Callable[[Provider], Upstream] = way_to, progress: Progress
+    config: Config, *, make: Callable[[Provider], Upstream] = HttpUpstream, progress: Progress
 ) -> list[Finding]:
     """All at once; one that cannot be reached does not keep the others waiting."""
     providers = [provider for provider in config.providers.values() if provider.dialect != "embedded"]

@@ -24,9 +24,7 @@ async def run(talk: Talk) -> Outcome:
     if arrived == TEXT:
         return works(heard, "", *(("the arguments came broken and were mended",) if broken else ()))
     if broken:
-        return wrong(
-            "the arguments are not JSON", advice='tools = "hold" below [routes.governance] mends them'
-        )
+        return wrong("the arguments are not JSON", advice='tools = "hold" below [governance] mends them')
     same = sum(ours == theirs for ours, theirs in zip(LINES, arrived.split("\n"), strict=False))
     return wrong(f"{same} of {len(LINES)} lines arrived unchanged", advice="let it write in smaller steps")
 

@@ -35,12 +35,12 @@ def _no_call(heard: Heard) -> Outcome:
     if family:
         return wrong(
             f"calls are written as plain text, in the way of {family}",
-            advice=f'harvest = "{family}" below [routes.governance] makes calls of them',
+            advice=f'harvest = "{family}" below [governance] makes calls of them',
             facts={"call_family": family},
         )
     return wrong(
         f"no call was made; it said {quoted(heard.text)}",
-        advice="contract = true below [routes.governance] explains the tools in words",
+        advice="contract = true below [governance] explains the tools in words",
     )
 
 
@@ -49,5 +49,5 @@ PROBE = Probe(
     asks="a call, and an answer from its result",
     run=run,
     needs=("answers",),
-    advice="contract = true below [routes.governance] explains the tools in words",
+    advice="contract = true below [governance] explains the tools in words",
 )

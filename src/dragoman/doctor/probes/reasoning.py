@@ -17,7 +17,7 @@ async def reason(talk: Talk) -> Outcome:
     if reasons_in_text(heard.text):
         return wrong(
             "its reasoning stands in the answer, between tags",
-            advice='harvest = "auto", or the name of its family, below [routes.governance] takes it out',
+            advice='harvest = "auto", or the name of its family, below [governance] takes it out',
         )
     if heard.thinking:
         return works(heard, "shown")
