@@ -6,7 +6,7 @@ from dragoman.doctor.talk import Talk, answered, user
 from dragoman.doctor.written import reasons_in_text
 
 ROOM = 3_072
-THINKING = {"type": "enabled", "budget_tokens": 1_024}
+THINKING = {"type": "enabled", "budget_tokens": 1_024, "display": "summarized"}
 NO_REASONING = Remedy({"reasoning": "none"}, "the wish is dropped, and told as a loss", settles=True)
 
 
