@@ -307,3 +307,37 @@ def test_the_family_that_is_known_of_a_model_can_be_harvested(family: str | None
     upstream = ScriptedUpstream(script("openai_chat", events_of(text)))
     told = run(Bench({"up": upstream}, [known]).tell(question("anthropic")))
     assert len(said("anthropic", told.client.body).calls) == calls
+
+
+@pytest.mark.rule("R75")
+@pytest.mark.parametrize("client", DIALECTS)
+@pytest.mark.parametrize("upstream", DIALECTS)
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+def test_a_call_that_was_made_is_not_also_found_in_the_text(upstream: str, client: str, stream: bool) -> None:
+    example = "As in ```\n" + TEXT_CALL + "\n``` or so."
+    events = events_of(("Read", '{"path":"b"}'), example + TEXT_CALL, cause="tool_calls", pieces=2)
+    heard = hear(
+        {"harvest": "hermes"},
+        script(upstream, events, stream=stream),
+        client=client,
+        upstream=upstream,
+        stream=stream,
+    )
+    assert heard.essence.calls == (("Read", {"path": "b"}),)
+
+
+@pytest.mark.rule("R75", "R90")
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+def test_a_server_that_reads_calls_and_leaves_their_text_makes_no_doubles(stream: bool) -> None:
+    text = TEXT_CALL + TEXT_CALL.replace('"a"', '"b"')
+    structured = [("Read", '{ "path": "a" }'), ("Read", '{"path":"b"}')]
+    events = events_of(f"<think>Hm.</think>{text}", *structured, cause="tool_calls", pieces=4)
+    heard = hear({"harvest": "hermes"}, script("openai_chat", events, stream=stream), stream=stream)
+    assert heard.essence.calls == (("Read", {"path": "a"}), ("Read", {"path": "b"}))
+    assert heard.essence.thoughts == "Hm."
+
+
+def test_a_call_beside_the_one_in_the_text_is_another_call() -> None:
+    events = events_of(TEXT_CALL, ("Read", '{"path":"b"}'), cause="tool_calls", pieces=2)
+    heard = hear({"harvest": "hermes"}, script("openai_chat", events))
+    assert heard.essence.calls == (("Read", {"path": "a"}), ("Read", {"path": "b"}))

@@ -53,6 +53,7 @@ def test_everything_has_its_place() -> None:
     names = [type(stage).__name__ for stage in stages_of(read_governance(EVERYTHING), exit_name="answer")]
     assert names == [
         "HarvestStage",
+        "EchoStage",
         "DeclaredStage",
         "ExitStage",
         "GateStage",
@@ -133,12 +134,12 @@ GOVERNANCES = [
 ]
 
 
-@given(events=replies(), values=st.sampled_from(GOVERNANCES))
-@settings(max_examples=150)
+@given(events=replies(), values=st.sampled_from(GOVERNANCES), streams=st.booleans())
+@settings(max_examples=200)
 def test_any_reply_stays_grammatical_through_all_of_them(
-    events: list[ReplyEvent], values: dict[str, object]
+    events: list[ReplyEvent], values: dict[str, object], streams: bool
 ) -> None:
-    through(stages_of(read_governance(values)), events)
+    through(stages_of(read_governance(values), streams=streams), events)
 
 
 @given(data=st.data(), values=st.sampled_from(GOVERNANCES))

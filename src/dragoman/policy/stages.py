@@ -17,7 +17,7 @@ from dragoman.policy.declared import DeclaredStage
 from dragoman.policy.dedupe import DedupeStage
 from dragoman.policy.gate import GateStage
 from dragoman.policy.guard import GuardStage
-from dragoman.policy.harvest import HarvestStage
+from dragoman.policy.harvest import EchoStage, HarvestStage, WholeHarvestStage
 from dragoman.policy.records import DeclaredTool, Report
 from dragoman.policy.repair import repair
 from dragoman.policy.rounds import Rounds
@@ -65,17 +65,7 @@ def governing_stages(
     """
     stages: list[Stage] = []
     if governance.family != OFF:
-        stages.append(
-            HarvestStage(
-                tools,
-                family=governance.family,
-                ids=ids,
-                report=report,
-                limit=governance.hold_bytes,
-                seconds=governance.hold_seconds,
-                clock=clock or _no_clock,
-            )
-        )
+        stages += _harvesting(governance, tools, ids, report, clock, streams=streams)
     if governance.rename:
         stages.append(DeclaredStage(tools, report))
     if exit_name:
@@ -90,6 +80,32 @@ def governing_stages(
     if governance.validate:
         stages.append(ValidateStage(tools, report, limit=governance.hold_bytes))
     return stages
+
+
+def _harvesting(
+    governance: Governance,
+    tools: tuple[DeclaredTool, ...],
+    ids: Ids,
+    report: Report,
+    clock: Callable[[], float] | None,
+    *,
+    streams: bool,
+) -> list[Stage]:
+    def make(calls: bool) -> HarvestStage:
+        return HarvestStage(
+            tools if calls else (),
+            family=governance.family,
+            ids=ids,
+            report=report,
+            limit=governance.hold_bytes,
+            seconds=governance.hold_seconds,
+            clock=clock or _no_clock,
+        )
+
+    if not streams:
+        return [WholeHarvestStage(make)]
+    harvest = make(True)
+    return [harvest, EchoStage(harvest, report, limit=governance.hold_bytes)]
 
 
 def _no_clock() -> float:

@@ -6,5 +6,6 @@ quotations; everything else stays the text it is.
 
 from dragoman.policy.harvest.registry import AUTO, families
 from dragoman.policy.harvest.stage import HarvestStage
+from dragoman.policy.harvest.whole import EchoStage, WholeHarvestStage
 
-__all__ = ["AUTO", "HarvestStage", "families"]
+__all__ = ["AUTO", "EchoStage", "HarvestStage", "WholeHarvestStage", "families"]

@@ -112,6 +112,8 @@ class HarvestStage:
         self._place = Place.FIRST
         self._over = self._plan.idle
         self._harvested = False
+        #: The calls that were found, as they opened, and their arguments.
+        self.found: list[tuple[ToolCall, str]] = []
 
     @property
     def passes(self) -> frozenset[type]:
@@ -308,8 +310,14 @@ class HarvestStage:
                 after=len(call.arguments),
             )
         )
-        opened = BlockOpened(number, ToolCall(id=self._id_of(call), name=call.name))
-        return [*events, opened, ArgumentsDelta(number, call.arguments), BlockClosed(number)]
+        opened = ToolCall(id=self._id_of(call), name=call.name)
+        self.found.append((opened, call.arguments))
+        return [
+            *events,
+            BlockOpened(number, opened),
+            ArgumentsDelta(number, call.arguments),
+            BlockClosed(number),
+        ]
 
     def _id_of(self, call: Call) -> str:
         """The model's own header where it wants to see that again, unless it has used it twice."""
