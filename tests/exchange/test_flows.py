@@ -91,7 +91,8 @@ def test_a_tally_of_what_is_forwarded_is_one_of_what_was_said(path: Path, size: 
     assert type(flow.tally.ending) is type(tally.ending)
     assert flow.tally.spoke == tally.spoke
     if tally.failure is None:
-        assert forwarded == b"".join(pieces)
+        added = b"data: [DONE]\n\n" if path.stem == "stream-quirk-no-done" else b""
+        assert forwarded == b"".join(pieces) + added
 
 
 @given(lengths=st.lists(st.integers(0, 9000), min_size=1, max_size=12))
@@ -195,3 +196,28 @@ def test_gemini_clients_get_data_in_the_only_spelling_they_read() -> None:
 def test_a_last_event_without_its_blank_line_gets_one(dialect: str, missing: int) -> None:
     stream = STREAMS[dialect]
     assert b"".join(fed(forward(dialect), [stream[:-missing]])) == stream
+
+
+def test_half_of_an_event_behind_the_last_word_is_dropped() -> None:
+    """An upstream that has said all may still break in the middle of its count of tokens."""
+    flow = forward("openai_chat")
+    stream = b"".join(CHAT_STREAM[:4])
+    told = flow.feed(stream) + flow.feed(CHAT_STREAM[4][:60]) + flow.close()
+    assert told == stream + b"data: [DONE]\n\n"
+    assert flow.tally.failure is None
+
+
+def test_what_is_no_json_does_not_spoil_an_array() -> None:
+    flow = ArrayFlow(forward("gemini"))
+    stream = GEMINI_STREAM[0] + b"data: {bad\n\ndata: [DONE]\n\n" + GEMINI_STREAM[1]
+    assert len(msgspec.json.decode(b"".join(fed(flow, [stream])))) == 2
+
+
+@pytest.mark.parametrize(
+    ("dialect", "missing"), [("anthropic", b"event: message_stop"), ("openai_chat", b"data: [DONE]")]
+)
+def test_a_whole_reply_that_lacks_its_closing_event_gets_it(dialect: str, missing: bytes) -> None:
+    stream = STREAMS[dialect]
+    begun = stream[: stream.index(missing)]
+    assert b"".join(fed(forward(dialect), [begun])) == stream
+    assert b"".join(fed(forward(dialect), [stream[:-1]])) == stream

@@ -7,6 +7,8 @@ way. What a flow gives out always ends between two events, so that something may
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
+import msgspec
+
 from dragoman.dialects.base import Dialect, StreamReader
 from dragoman.exchange.chat_usage import without_usage
 from dragoman.exchange.tails import tail_of
@@ -139,8 +141,18 @@ _IS_DELTA: dict[str, Callable[[bytes], bool]] = {
 
 
 def _completed(event: bytes) -> bytes:
-    """The last event with its blank line, which some servers leave out."""
-    return event.rstrip(b"\r\n") + b"\n\n" if event.strip(b"\r\n") else b""
+    """The last event with its blank line, which some servers leave out. Half an event is none."""
+    completed = event.rstrip(b"\r\n") + b"\n\n"
+    payloads = [frame.data for frame in SseReader().feed(completed)]
+    return completed if payloads and all(map(_is_whole, payloads)) else b""
+
+
+def _is_whole(payload: bytes) -> bool:
+    try:
+        msgspec.json.decode(payload)
+    except (ValueError, RecursionError):
+        return payload.strip() == b"[DONE]"
+    return True
 
 
 def _slices(events: bytes) -> Iterator[bytes]:
@@ -264,7 +276,8 @@ class ForwardFlow:
         self._begun.clear()
         ending = self.tally.ending
         if not isinstance(ending, ReplyFailed):
-            return rest
+            # It was clear from the last words but one that the reply was whole.
+            return rest if was_ended else rest + self._tail.closing(rest)
         if not was_ended and not self._tail.tells_failure(rest):
             # Half an event is of no use to anybody.
             return self._ending(ending)
@@ -335,6 +348,9 @@ class ArrayFlow:
             frames += self._frames.close()
         told: list[bytes] = []
         for frame in frames:
+            if not _is_whole(frame.data):
+                # It would make the whole array unreadable.
+                continue
             told += (self._before, frame.data)
             self._before = b",\r\n"
         if self._is_over:

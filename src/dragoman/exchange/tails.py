@@ -16,6 +16,11 @@ from dragoman.wire.sse import SseReader, write_frame
 MAX_KEPT = 4 * 1024 * 1024
 
 _ITEM_DONE = "response.output_item.done"
+#: The event that closes a whole reply, and how it is known.
+_CLOSING = {
+    "anthropic": (b'"message_stop"', write_frame(b'{"type":"message_stop"}', "message_stop")),
+    "openai_chat": (b"[DONE]", write_frame(b"[DONE]")),
+}
 #: What stands before the last event of a response that failed.
 _TOLD = frozenset({"response.created", "error"})
 _SEQUENCE = re.compile(rb'"sequence_number": ?(\d{1,15})')
@@ -29,6 +34,11 @@ class Tail:
 
     def note(self, events: bytes) -> None:
         """Events that are no deltas pass."""
+
+    def closing(self, last: bytes) -> bytes:
+        """What must follow the `last` events of a whole reply whose upstream left out the very last."""
+        mark, word = _CLOSING.get(self._dialect.name, (b"", b""))
+        return b"" if mark in last else word
 
     def tells_failure(self, events: bytes) -> bool:
         """Whether the upstream itself says in these events that it failed."""
