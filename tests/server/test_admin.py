@@ -83,6 +83,9 @@ def test_the_admin_api_can_be_turned_off() -> None:
     ("local", "192.0.2.7", 403),
     ("local", "", 403),
     ("local", "127.0.0.1", 200),
+    ("local", "::1", 200),
+    ("local", "::ffff:127.0.0.1", 200),
+    ("local", "::ffff:192.0.2.7", 403),
     ("remote", "192.0.2.7", 200),
     ("off", "127.0.0.1", 403),
 ])  # fmt: skip
@@ -149,6 +152,22 @@ def test_a_reload_that_has_nothing_to_read_says_so() -> None:
             got = await gateway.ask("POST", "/admin/reload", headers=OPERATOR)
             assert got.status == 500
             assert b"without a configuration" in got.body
+
+    run(scenario)
+
+
+def test_the_admin_token_is_in_no_log_and_no_answer(log: list[str]) -> None:
+    async def scenario() -> None:
+        async with running(config_for()) as gateway:
+            bodies = [
+                (await gateway.ask(method, f"{path}?token={ADMIN_TOKEN}", b"x", headers=OPERATOR)).body
+                for method in ("GET", "POST", "DELETE")
+                for path in ("/admin", "/admin/status", "/admin/reload", "/admin/nothing", "/metrics")
+            ]
+            assert ADMIN_TOKEN.encode() not in b"".join(bodies)
+        assert log
+        assert ADMIN_TOKEN not in "".join(log)
+        assert ADMIN_TOKEN not in repr(gateway.app.admin_token)
 
     run(scenario)
 

@@ -1,21 +1,20 @@
 """Reloading: streams go on, what begins anew sees the new configuration, and a bad file changes nothing."""
 
 import asyncio
-import logging
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from dragoman.config.learned import learned_file
 from dragoman.config.load import load_file
 from dragoman.config.model import Config, Secret, Server
 from dragoman.hub.errors import ConfigError
 from dragoman.server.reload import WATCHED_EVERY
-from dragoman.telemetry.log import LOGGER, LineFormatter
 from tests.exchange.speech import CHAT_STREAM, CHAT_WHOLE
 from tests.server.running import OPERATOR, Connected, Running, config_for, running
 from tests.upstream.byte_server import (
@@ -154,26 +153,6 @@ def test_a_provider_that_changed_begins_anew(tmp_path: Path) -> None:
     run(scenario)
 
 
-class Listener(logging.Handler):
-    """What was logged, as it would stand in the log."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.lines: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.lines.append(LineFormatter("text").format(record))
-
-
-@pytest.fixture
-def log() -> Iterator[list[str]]:
-    listener = Listener()
-    before = LOGGER.handlers, LOGGER.level, LOGGER.propagate
-    LOGGER.handlers, LOGGER.level, LOGGER.propagate = [listener], logging.INFO, False
-    yield listener.lines
-    LOGGER.handlers, LOGGER.level, LOGGER.propagate = before
-
-
 def test_a_bad_file_is_refused_and_the_old_configuration_stays(tmp_path: Path, log: list[str]) -> None:
     async def scenario() -> None:
         async with ByteServer([WHOLE]) as upstream:
@@ -243,6 +222,60 @@ def test_a_gateway_that_strangers_can_reach_cannot_lose_its_keys() -> None:
             with pytest.raises(ConfigError, match="there is no client key"):
                 await gateway.app.reloads.now("a test")
             assert gateway.app.gateway.config.server.keys
+
+    run(scenario)
+
+
+def test_a_reload_by_hand_is_not_done_again_because_the_file_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dragoman.server.reload.WATCHED_EVERY", WATCHED_EVERY / 50)
+
+    async def scenario() -> None:
+        async with ByteServer([WHOLE]) as upstream:
+            file = File(tmp_path, toml(upstream.url))
+            read, calls = counting(file.read)
+            async with running(file.read(), read) as gateway:
+                file.write(toml(upstream.url, retries=3))
+                await gateway.app.reloads.now("a test")
+                file.write(toml(upstream.url, retries=4))
+                await eventually(lambda: gateway.app.gateway.config.providers["up"].retries == 4)
+                assert len(calls) == 2
+
+    run(scenario)
+
+
+def test_a_gateway_without_a_file_takes_one_over_when_told_and_watches_it_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dragoman.server.reload.WATCHED_EVERY", WATCHED_EVERY / 50)
+
+    async def scenario() -> None:
+        async with ByteServer([WHOLE]) as upstream:
+            file = File(tmp_path, toml(upstream.url))
+            async with running(config_for(), file.read) as gateway:
+                told = await reload(gateway)
+                assert told["config"] == str(file.path)
+                assert (await gateway.ask("POST", "/v1/chat/completions", HELLO)).status == 200
+                assert len(upstream.heard) == 1
+                file.write(toml(upstream.url, retries=7))
+                await eventually(lambda: gateway.app.gateway.config.providers["up"].retries == 7)
+
+    run(scenario)
+
+
+def test_facts_that_were_learned_are_taken_over_as_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dragoman.server.reload.WATCHED_EVERY", WATCHED_EVERY / 50)
+
+    async def scenario() -> None:
+        file = File(tmp_path, toml("http://127.0.0.1:9"))
+        async with running(file.read(), file.read) as gateway:
+            text = '[providers.up.models."m"]\nmax_output_tokens = 77\n'
+            learned_file(str(file.path)).write_text(text, "utf-8")
+            await eventually(lambda: gateway.app.reloads.count == 1)
+            assert gateway.app.gateway.config.providers["up"].profile("m").max_output_tokens == 77
 
     run(scenario)
 

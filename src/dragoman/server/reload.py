@@ -38,6 +38,8 @@ class Reloads:
         self._lock = asyncio.Lock()
         self._under_way: set[asyncio.Task[object]] = set()
         self._watching: asyncio.Task[None] | None = None
+        #: The file as it was when it was last read.
+        self._read_as: Print = ()
         #: When the configuration in force was read, and how often there was a new one.
         self.loaded_at = gateway.clock()
         self.count = 0
@@ -49,9 +51,8 @@ class Reloads:
         self.waiting: tuple[str, ...] = ()
 
     def start(self) -> None:
-        path = self._gateway.config.path
-        if self._read is not None and path:
-            self._watching = asyncio.get_running_loop().create_task(self._watch(path), name="dragoman-reload")
+        if self._read is not None:
+            self._watching = asyncio.get_running_loop().create_task(self._watch(), name="dragoman-reload")
 
     def stop(self) -> None:
         for task in (self._watching, *self._under_way):
@@ -69,6 +70,7 @@ class Reloads:
         if self._read is None:
             raise ConfigError("this gateway was started without a configuration that could be read again")
         async with self._lock:
+            self._read_as = _print_of(self._gateway.config.path)
             try:
                 config, waiting = self._acceptable(await asyncio.to_thread(self._read))
             except ConfigError as error:
@@ -105,23 +107,21 @@ class Reloads:
         except ConfigError:
             return
 
-    async def _watch(self, path: str) -> None:
+    async def _watch(self) -> None:
         """A change counts when it has stood for one look: editors write in several steps."""
-        known = changed = _print_of(path)
+        self._read_as = changed = _print_of(self._gateway.config.path)
         while True:
             await asyncio.sleep(WATCHED_EVERY)
-            seen = _print_of(path)
-            if seen == known or not seen:
-                changed = known
-            elif seen != changed:
-                changed = seen
-            else:
-                known = seen
+            seen = _print_of(self._gateway.config.path)
+            if seen == changed and seen and seen != self._read_as:
                 await self._quietly("the file changed")
+            changed = seen
 
 
 def _print_of(path: str) -> Print:
-    """Of the file and of what was learned beside it; nothing while the file is missing."""
+    """Of the file and of what was learned beside it; nothing while there is no file."""
+    if not path:
+        return ()
     prints = []
     with suppress(OSError):
         for each in (path, learned_file(path)):

@@ -140,6 +140,9 @@ def serve(
     """
     set_up(config.server.log)
     raise_open_files()
+    if hasattr(signal, "SIGHUP") and not _has_terminal():
+        # A wish to reload may come before the loop listens to it; what there is to read was just read.
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
     gateway = Gateway(config, database=database)
     traces = config.telemetry.traces
     spans = spans_to(traces, lambda: gateway.config) if traces else None

@@ -1,0 +1,28 @@
+"""What the tests of the server share."""
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from dragoman.telemetry.log import LOGGER, LineFormatter
+
+
+class Listener(logging.Handler):
+    """What was logged, as it would stand in the log."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(LineFormatter("text").format(record))
+
+
+@pytest.fixture
+def log() -> Iterator[list[str]]:
+    listener = Listener()
+    before = LOGGER.handlers, LOGGER.level, LOGGER.propagate
+    LOGGER.handlers, LOGGER.level, LOGGER.propagate = [listener], logging.INFO, False
+    yield listener.lines
+    LOGGER.handlers, LOGGER.level, LOGGER.propagate = before
