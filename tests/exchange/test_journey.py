@@ -91,6 +91,13 @@ def test_the_catalogue_holds_for_a_client_that_gets_another_model_than_it_named(
     assert (sent["thinking"]["type"], sent["max_tokens"]) == ("enabled", 64_000)
 
 
+def test_a_budget_becomes_an_effort_for_a_model_that_takes_no_budgets() -> None:
+    body = THINKING.replace(b'{"type":"adaptive"}', b'{"type":"enabled","budget_tokens":2000}')
+    leg = journey_of(body, "anthropic").leg(CLAUDE, TargetName("anthropic", "claude-fable-5-1"), strict=False)
+    sent = msgspec.json.decode(leg.call(0).body)
+    assert (sent["thinking"], sent["output_config"]) == ({"type": "adaptive"}, {"effort": "low"})
+
+
 def test_headers_go_on_to_an_upstream_of_the_same_dialect_only() -> None:
     question = ask("anthropic", headers={"anthropic-beta": "x"})
     journey = Journey(question, clock=lambda: 0.0)

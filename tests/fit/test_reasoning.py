@@ -92,6 +92,20 @@ def test_a_model_that_cannot_stop_thinking_thinks_as_little_as_it_can() -> None:
 
 
 @pytest.mark.rule("P49")
+@pytest.mark.parametrize(
+    ("style", "least"),
+    [
+        ("adaptive", ReasoningWish(mode="adaptive", effort="low")),
+        ("budget", ReasoningWish(mode="on", budget=512)),
+    ],
+)
+def test_a_model_that_always_thinks_is_not_told_to_stop(style: str, least: ReasoningWish) -> None:
+    facts = {"reasoning": style, "always_reasons": True, "budget_range": (128, 32_768)}
+    after, losses = fitted(wishing(OFF), "anthropic", **facts)
+    assert after.reasoning == least
+    assert ["cannot stop reasoning" in loss for loss in losses] == [True]
+
+
 def test_a_model_that_does_not_think_is_not_asked_to() -> None:
     after, losses = fitted(wishing(ReasoningWish(effort="high")), "openai_chat", reasoning="none")
     assert after.reasoning is None

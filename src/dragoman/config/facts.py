@@ -74,6 +74,7 @@ ABOUT: dict[str, str] = {
     "efforts": "The efforts that are known, of `none` `minimal` `low` `medium` `high` `xhigh` `max`.",
     "budget_range": "The least and the most tokens for reasoning; 0 is no bound.",
     "budget_dynamic": "The model can choose its own budget.",
+    "always_reasons": "The model cannot be told not to reason.",
     "calls_need_reasoning": "The calls being answered must come with their reasoning.",
     "replay_reasoning": "The reasoning of earlier turns must be sent back.",
     # Settings.

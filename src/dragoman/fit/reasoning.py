@@ -137,6 +137,8 @@ def _as_level(wish: ReasoningWish, request: Request, target: Target, losses: Los
 
 def _as_adaptive(wish: ReasoningWish, request: Request, target: Target, losses: Losses) -> ReasoningWish:
     plain = replace(wish, mode="adaptive", effort=None, budget=None)
+    if is_off(wish) and target.always_reasons:
+        return _least(plain, tuple(e for e in target.efforts if e != "none"), request, losses)
     if is_off(wish):
         return replace(plain, mode="off")
     effort = effort_of(wish)
@@ -151,6 +153,9 @@ def _as_adaptive(wish: ReasoningWish, request: Request, target: Target, losses: 
 
 def _as_budget(wish: ReasoningWish, request: Request, target: Target, losses: Losses) -> ReasoningWish:
     plain = replace(wish, mode=None, effort=None, budget=None)
+    if is_off(wish) and target.always_reasons:
+        losses.add(request.path_of("reasoning"), "the target cannot stop reasoning, little was asked for")
+        return replace(plain, mode="on", budget=_within(BUDGETS["minimal"], target))
     if is_off(wish):
         return replace(plain, mode="off", budget=0)
     if wish.budget is not None and wish.budget > 0:

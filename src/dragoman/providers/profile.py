@@ -122,6 +122,8 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     budget_range: tuple[int, int] = (0, 0)
     #: The model can be left to choose its own reasoning budget.
     budget_dynamic: bool = False
+    #: The model reasons whatever it is told: there is no off.
+    always_reasons: bool = False
     #: With a reasoning budget, the calls that are being answered must come with their reasoning.
     calls_need_reasoning: bool = False
     #: The reasoning text of earlier tool-call turns must be sent back, sealed or not.
@@ -207,6 +209,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     efforts: tuple[Effort, ...] | None = None
     budget_range: tuple[int, int] | None = None
     budget_dynamic: bool | None = None
+    always_reasons: bool | None = None
     calls_need_reasoning: bool | None = None
     replay_reasoning: bool | None = None
     sampling: frozenset[str] | None = None
