@@ -108,6 +108,15 @@ def test_a_reload_of_a_bad_file_tells_its_line_and_the_status_shows_it(folder: P
         assert "local/mock-large  0         0       -           ok" in seen.out
 
 
+def test_a_file_that_is_gone_is_an_error_and_no_reason_to_look_elsewhere(folder: Path) -> None:
+    with gateway(folder):
+        (folder / "dragoman.toml").rename(folder / "elsewhere.toml")
+        outcome = dragoman(folder, "reload", "--config", "dragoman.toml")
+        assert outcome.code == 2
+        assert "cannot read dragoman.toml" in outcome.err
+        assert "local/mock-large" in dragoman(folder, "status", "--config", "dragoman.toml").out
+
+
 @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="this system has no such signal")
 def test_a_hangup_reloads_and_ends_nothing(folder: Path) -> None:
     with gateway(folder) as process:

@@ -5,7 +5,7 @@ import asyncio
 import msgspec
 import pytest
 
-from dragoman.config.model import Config, Provider, Secret
+from dragoman.config.model import Config, Provider, Route, Secret, TargetName
 from dragoman.exchange.view import Contact, View
 from dragoman.hub.errors import Failure
 from dragoman.upstream.port import Call
@@ -138,5 +138,29 @@ def test_an_exchange_that_was_made_before_a_reload_and_runs_after_it_is_answered
         bench.gateway.reload(Config())
         await exchange.run()
         assert client.body == b"".join(CHAT_STREAM)
+
+    run(scenario())
+
+
+def test_however_often_it_is_reloaded_each_upstream_is_closed_after_its_last_exchange() -> None:
+    async def scenario() -> None:
+        upstreams = {f"up{number}": slow() for number in range(10)}
+        bench = Bench(upstreams)
+        everything = bench.gateway.config
+        tasks = {}
+        for name in upstreams:
+            target = Route(match="*", targets=(TargetName(name, "*"),))
+            config = Config(providers={name: everything.providers[name]}, routes=(target,))
+            bench.gateway.reload(config)
+            exchange = bench.exchange(ask("openai_chat"), RememberingClient())
+            tasks[name] = asyncio.ensure_future(exchange.run())
+            await asyncio.sleep(0.1)
+        assert not any(upstream.is_closed for upstream in upstreams.values())
+        for name, task in tasks.items():
+            await task
+            await asyncio.sleep(0)
+            assert upstreams[name].is_closed == (name != "up9")
+        await bench.gateway.close()
+        assert upstreams["up9"].is_closed
 
     run(scenario())

@@ -12,18 +12,18 @@ import threading
 import msgspec
 
 from dragoman.cli.door import KEY_VARIABLE
-from dragoman.cli.start import serve_here
-from dragoman.config.find import find_config
+from dragoman.cli.start import Source, serve_here
 from dragoman.config.model import Config, Secret
 from dragoman.hub.errors import DragomanError
 from dragoman.server.run import bind
 
 
 def main(path: str) -> None:
+    source = Source(path)
     own_key = os.environ.pop(KEY_VARIABLE, "")
 
     def read() -> Config:
-        config = find_config(path or None, os.environ)
+        config = source.read()
         keys = (*config.server.keys, Secret(own_key)) if own_key else config.server.keys
         server = msgspec.structs.replace(config.server, host="127.0.0.1", port=0, keys=keys)
         return msgspec.structs.replace(config, server=server)

@@ -1,13 +1,10 @@
 """`dragoman serve`: the gateway in the foreground."""
 
-import os
-
 import click
 import msgspec
 
-from dragoman.cli.start import serve_here
+from dragoman.cli.start import Source, serve_here
 from dragoman.cli.state import has_stored_keys
-from dragoman.config.find import find_config
 from dragoman.config.model import Config
 from dragoman.routing.choose import model_names
 from dragoman.server.run import bind
@@ -25,10 +22,11 @@ def serve(path: str | None, host: str | None, port: int | None) -> None:
     Without a configuration file it serves the embedded model: no key, no network, to see that your agent
     gets through. `dragoman init` writes a file to grow from.
     """
+    source = Source(path)
     changes = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
 
     def read() -> Config:
-        config = find_config(path, os.environ)
+        config = source.read()
         return msgspec.structs.replace(config, server=msgspec.structs.replace(config.server, **changes))
 
     config = read()

@@ -9,12 +9,24 @@ import click
 
 from dragoman.cli.door import called
 from dragoman.cli.notice import Notice, post, withdraw
-from dragoman.config.find import state_folder
+from dragoman.config.find import find_config, state_folder
 from dragoman.config.model import Config, Secret
 from dragoman.hub.errors import ConfigError
 from dragoman.server.admin_token import made_token
 from dragoman.server.run import serve
 from dragoman.storage.database import FILE_NAME, Database
+
+
+class Source:
+    """Where a gateway's configuration comes from. Once that was a file, it stays that file."""
+
+    def __init__(self, path: str | None) -> None:
+        self._path = path or None
+
+    def read(self) -> Config:
+        config = find_config(self._path, os.environ)
+        self._path = config.path or None
+        return config
 
 
 def serve_here(config: Config, listener: socket.socket, read: Callable[[], Config]) -> None:
