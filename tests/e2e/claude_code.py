@@ -3,6 +3,7 @@
 One gateway serves all tests. It has a provider for each set of limits; each model's name leads to one.
 """
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -55,11 +56,14 @@ def tool(name: str, parameter: str) -> Json:
     return {"type": "function", "function": about}
 
 
+#: A picture of one point.
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 CALCULATE = tool("calculate", "expression")
 LOOK_UP = tool("look_up", "key")
 GRIPS = {
     "calculate": Grip(tool="calculate", argument="expression"),
     "look_up": Grip(tool="look_up", argument="key"),
+    "strange": Grip(tool="look_up", about="Does mcp__other__look.up.", argument="key"),
     "shell": Grip(tool="Bash", argument="command", is_undeclared=True),
 }
 
@@ -190,13 +194,14 @@ class Talk:
         ):
             return await reply.text()
 
-    def leave_early(self, tools: list[Json]) -> None:
-        """Send the history, take the first words of the reply, and hang up."""
+    def leave_early(self, tools: list[Json], after: float = 0.0) -> None:
+        """Send the history, take the first words of the reply, and hang up some seconds later."""
         url = f"{self.caller.gateway.url}/v1"
         with openai.OpenAI(base_url=url, api_key="caller", max_retries=0, timeout=60) as client:
             asked: Any = {"model": self._model, "messages": self.history, "tools": tools}
             with client.chat.completions.create(stream=True, **asked) as stream:
                 next(chunk for chunk in stream if chunk.choices and chunk.choices[0].delta.content)
+                time.sleep(after)
 
     def send(self, *, tools: list[Json] | None = None, session: str = "", **more: Any) -> Heard:
         """Send the history as it stands; the reply becomes part of it."""

@@ -11,7 +11,7 @@ import msgspec
 import openai
 import pytest
 
-from tests.e2e.claude_code import CALCULATE, LOOK_UP, MODEL, Caller, Talk
+from tests.e2e.claude_code import CALCULATE, LOOK_UP, MODEL, PIXEL, Caller, Talk, tool
 from tests.e2e.stage import Stage
 from tests.e2e.upstream.script import Turn, Use
 
@@ -281,6 +281,25 @@ def test_twenty_sessions_at_once_are_not_mixed_up(caller: Caller) -> None:
     for number, talk in enumerate(talks):
         assert f"result {number}" in talk.last_heard
         assert talk.problems == []
+
+
+def test_large_and_strange_things_get_through(caller: Caller) -> None:
+    look = tool("mcp__other__look.up", "key")
+    talk = caller.talk([Turn(uses=(Use("strange", "Ω"),)), Turn(text="I see.")])
+    system = "Be brief. " * 20_000
+    picture = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXEL}"}}
+    talk.history = [
+        {"role": "developer", "content": system},
+        {"role": "user", "content": [{"type": "text", "text": f"{talk.key}: look"}, picture]},
+    ]
+    asked = talk.send(tools=[look])
+    assert asked.calls[0].function.name == "mcp__other__look.up"
+    assert '"image/png"' in talk.last_heard
+    assert system.strip() in str(talk.conversation.turns[-1].body["system"])
+    talk.result(asked.calls[0], "Ω\u2028\n" * 350_000)
+    assert talk.send().content == "I see."
+    assert talk.result_heard(asked.calls[0]).startswith("Ω\u2028\nΩ")
+    assert talk.problems == []
 
 
 def test_words_are_never_taken_for_commands_or_files(caller: Caller, tmp_path: Path) -> None:

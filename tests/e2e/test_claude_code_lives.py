@@ -145,6 +145,29 @@ def test_a_caller_that_leaves_after_its_results_gets_its_answer_when_it_comes_ba
     assert talk.result_heard(asked.calls[0]) == "579"
 
 
+def test_a_gateway_without_room_says_when_to_come_back(stage: Stage, caller: Caller) -> None:
+    first = caller.talk([SLOW], model="narrow")
+    first.history.append({"role": "user", "content": f"{first.key}: take your time"})
+
+    async def both() -> openai.APIStatusError:
+        loop = asyncio.get_running_loop()
+        leaving = loop.run_in_executor(None, first.leave_early, [CALCULATE], 1.0)
+        while not first.heard:
+            await asyncio.sleep(0.02)
+        second = caller.talk([Turn(text="Hello.")], model="narrow")
+        try:
+            await loop.run_in_executor(None, second.say, "hello")
+        except openai.APIStatusError as error:
+            return error
+        finally:
+            await leaving
+        raise AssertionError("there was room")
+
+    full = stage.run(both())
+    assert (full.status_code, full.code) == (503, "no_session_free")
+    assert full.response.headers["retry-after"] == "2"
+
+
 def test_an_error_of_the_api_is_told_with_its_status(caller: Caller) -> None:
     talk = caller.talk([Fault(kind="status", status=401, message="the key is not valid")])
     with pytest.raises(openai.AuthenticationError) as refused:

@@ -80,6 +80,9 @@ FIXED = {
     "ENABLE_TOOL_SEARCH": "false",
     # Calls wait for as long as the session does; the gateway keeps the time.
     "MCP_TOOL_TIMEOUT": "2000000000",
+    "CLAUDE_CODE_SDK_MCP_TOOL_IDLE_TIMEOUT": "2000000000",
+    # Results are the caller's, and reach the model as they are, however long.
+    "MAX_MCP_OUTPUT_TOKENS": "100000000",
     "CLAUDE_CODE_SDK_READS_SESSION_STATE": "1",
     # A history that ends with the caller's words is answered at once.
     "CLAUDE_CODE_RESUME_INTERRUPTED_TURN": "1",

@@ -1,6 +1,7 @@
 """The Agent SDK and MCP, imported when they are first needed; neither is part of the base install."""
 
 import asyncio
+import logging
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -14,6 +15,8 @@ class Kit:
 
     def __init__(self) -> None:
         sdk, server, types = map(_module, ("claude_agent_sdk", "mcp.server.lowlevel", "mcp_types"))
+        # What goes wrong is told to the caller, and logged with the exchange.
+        logging.getLogger("claude_agent_sdk").setLevel(logging.CRITICAL)
         self.client: Any = sdk.ClaudeSDKClient
         self.options: Any = sdk.ClaudeAgentOptions
         self.allow: Any = sdk.PermissionResultAllow

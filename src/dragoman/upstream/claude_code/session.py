@@ -29,7 +29,7 @@ from dragoman.upstream.claude_code.tools import Calls, ToolSet, mcp_server
 Json = dict[str, Any]
 
 #: Seconds for Claude Code to stop what it is doing, and to see new tools.
-PATIENCE = 5.0
+PATIENCE = 15.0
 GLANCE = 0.02
 #: Messages; beyond it Claude Code has to wait for the caller.
 MOST_UNREAD = 1000
@@ -158,7 +158,7 @@ class Session:
                 task.cancel()
         if self._client is not None:
             try:
-                async with asyncio.timeout(4 * PATIENCE):
+                async with asyncio.timeout(2 * PATIENCE):
                     await self._client.disconnect()
             except TimeoutError:
                 pass

@@ -17,6 +17,8 @@ from dragoman.upstream.claude_code.sdk import Kit
 Json = dict[str, Any]
 Answer = Json
 
+#: Tools are shown to the model at once, and their results as they are, however long.
+META = {"anthropic/alwaysLoad": True, "anthropic/maxResultSizeChars": 100_000_000}
 #: Where Claude Code says which of the model's calls this is.
 _USE_ID = "claudecode/toolUseId"
 
@@ -99,6 +101,7 @@ def _described(types: Any, tool: Json) -> Any:
         description=tool.get("description") or "",
         input_schema=tool.get("input_schema") or {"type": "object"},
         annotations=types.ToolAnnotations(read_only_hint=True),
+        _meta=META,
     )
 
 

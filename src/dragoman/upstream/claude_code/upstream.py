@@ -27,6 +27,8 @@ from dragoman.upstream.port import Answer, Call
 
 Json = dict[str, Any]
 
+#: Characters. Of a longer result Claude Code shows its model only the beginning; in a history it shows all.
+LONGEST_RESULT = 400_000
 #: By these a client shows who it is; sessions are never shared between clients.
 _CREDENTIALS = ("authorization", "x-api-key", "x-goog-api-key")
 
@@ -91,6 +93,9 @@ class ClaudeCodeUpstream:
             await found.settled()
             verdict = asked.verdict(sessions)
             found = sessions.get(verdict.session) if verdict.step == "continue" else None
+        if found is not None and any(len(atom.key) > LONGEST_RESULT for atom in asked.talk.results):
+            sessions.end(found)
+            verdict = msgspec.structs.replace(asked.verdict(sessions), session=found.id)
         match verdict.step:
             case "lost":
                 raise session_not_found(verdict.session)
