@@ -1,6 +1,7 @@
 """Client keys with the real commands and a real gateway, which is killed and started again."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,14 @@ import aiohttp
 import msgspec
 import pytest
 
+from dragoman.limits.decide import Amount
+from dragoman.storage import client_keys
+from dragoman.storage.spending import charge
 from tests.cli.run_command import dragoman
+from tests.cli.test_real_agents import AGENTS, BINARIES, CLIENTS, VARIABLES
 from tests.e2e.gateway import Gateway
 from tests.exchange.speech import CHAT_WHOLE
+from tests.server.keyholder import KeyHolder
 from tests.upstream.byte_server import ByteServer, Pause, eventually, reply, run
 
 HELLO = {"model": "any", "max_tokens": 5, "messages": [{"role": "user", "content": "say hello"}]}
@@ -141,3 +147,22 @@ def test_a_budget_holds_for_two_hundred_at_once_also_when_the_gateway_is_killed_
                 await again.stop()
 
     run(scenario)
+
+
+@pytest.mark.skipif(not BINARIES.is_dir(), reason="the agents are not installed: make clients")
+# OpenCode takes every 429 for something that passes, and waits until its user ends it.
+@pytest.mark.parametrize("name", ["claude", "codex", "gemini"])
+def test_an_agent_whose_budget_is_used_up_ends_soon_and_says_so(name: str, tmp_path: Path) -> None:
+    """They do not try for minutes what can only work tomorrow."""
+    key = dragoman(tmp_path, "keys", "create", "ci", "--tokens-per-day", "1").out.strip()
+    holder = KeyHolder(tmp_path / ".local" / "state" / "dragoman" / "state.db")
+    identity = holder.do(lambda connection: client_keys.known(connection, "ci").caller.id)
+    holder.do(lambda connection: charge(connection, identity, Amount(1, 0), time.time()))
+    arguments = [part.format(prompt="say marigold") for part in AGENTS[name].arguments]
+    path = f"{CLIENTS / 'bin'}:{BINARIES}:/usr/bin:/bin"
+    outcome = dragoman(tmp_path, "run", name, *arguments, PATH=path, DRAGOMAN_KEY=key, **VARIABLES)
+    said = f"{outcome.out}{outcome.err}".lower()
+    assert "used up its budget" in said or "quota exceeded" in said
+    assert "marigold" not in outcome.out.replace("say marigold", "")
+    counts = holder.usage("key")[("ci",)]
+    assert counts.requests == counts.refused <= 8
