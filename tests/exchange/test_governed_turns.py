@@ -54,6 +54,8 @@ def test_the_client_sees_one_reply_with_the_tokens_of_both() -> None:
     assert heard.told.record.tally is not None
     assert heard.told.record.tally.usage is not None
     assert heard.told.record.tally.usage.output == 10
+    # Whoever pays, pays for both prompts.
+    assert heard.told.record.used.input == 2 * (heard.told.record.tally.usage.input or 0)
     assert heard.told.record.ending == "finished"
 
 

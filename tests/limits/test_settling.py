@@ -1,5 +1,6 @@
 """What an exchange is charged: the truth if it was told, otherwise what can be known, and never nothing."""
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,6 +38,11 @@ def test_a_reply_that_broke_off_is_charged_what_was_told_if_that_is_more() -> No
 
 def test_what_the_upstream_refused_costs_nothing() -> None:
     assert really_used(outcome(TOLD, accepted=False, finished=False)) == Usage(input=0, output=0)
+
+
+def test_every_prompt_of_an_exchange_is_charged() -> None:
+    asked_twice = msgspec.structs.replace(outcome(TOLD), earlier_input=80)
+    assert really_used(asked_twice) == msgspec.structs.replace(TOLD, input=180)
 
 
 def test_tokens_are_those_of_prompt_tools_and_answer() -> None:

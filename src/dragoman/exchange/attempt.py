@@ -63,6 +63,8 @@ class Attempt:
 
     async def _ask_again(self, key: int) -> Failure | None:
         """The same reply goes on with the answer to another question."""
+        told = self._record.tally.usage if self._record.tally else None
+        self._record.earlier_input += (told.input or 0) if told else 0
         try:
             return await self._ask(self._next_call, key)
         except UpstreamFailed as error:

@@ -81,7 +81,7 @@ class Bill:
         used = really_used(self._outcome(record, heard))
         target = record.target
         cost = self._view.prices.cost(target, used) if target else None
-        record.cost = cost
+        record.used, record.cost = used, cost
         if self._reservation is not None:
             self._gateway.meter.settle(self._reservation, amount_of(used, cost or 0))
         self._gateway.meter.count(
@@ -137,6 +137,7 @@ class Bill:
             input=self._input,
             was_accepted=answered or (record.is_cancelled and record.tries > 0),
             finished=finished,
+            earlier_input=record.earlier_input,
             heard=heard,
             stream=self._view.config.providers[record.target.provider].wire_dialect
             if record.stream and record.target

@@ -11,6 +11,7 @@ from dragoman.hub.errors import Failure
 from dragoman.hub.events import ReplyFailed, ReplyFinished
 from dragoman.hub.loss import Loss, Losses
 from dragoman.hub.tally import Tally
+from dragoman.hub.usage import Usage
 from dragoman.policy.snapshot import Snapshot
 
 #: A header must stay short, whatever was lost; so must a line of the log.
@@ -78,6 +79,10 @@ class Record:
         self.upstream_id = ""
         #: The upstream's session that answered, if it keeps any.
         self.session = ""
+        #: Tokens of the prompts before the last one, where the upstream had to be asked again.
+        self.earlier_input = 0
+        #: What was used, however the exchange ended.
+        self.used = Usage()
         #: In micro-dollars; None if nobody knows the price.
         self.cost: int | None = None
 

@@ -29,6 +29,9 @@ STREAM_BYTES_PER_TOKEN: dict[str, int] = {
 #: No reply has more tokens; a larger number is a mistake or a trick.
 MOST_TOKENS = 10**9
 
+_COUNTS = tuple(name for name in Usage.__struct_fields__ if name != "extras")
+_UNTOLD = Usage()
+
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """How far an exchange got."""
@@ -40,6 +43,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     #: The upstream had the request, and has not said that it refuses it.
     was_accepted: bool
     finished: bool
+    #: Tokens of prompts before the last one, where the upstream was asked more than once.
+    earlier_input: int = 0
     #: Bytes of the reply that came, and the dialect of the stream they were in, if they were in one.
     heard: int = 0
     stream: str = ""
@@ -49,27 +54,28 @@ def really_used(outcome: Outcome) -> Usage:
     """Every count that budgets and bills are made of; none of them is unknown any more."""
     if not outcome.was_accepted:
         return Usage(input=0, output=0)
-    told = _sane(outcome.usage) if outcome.usage else Usage()
-    output = told.output
+    told = _sane(outcome.usage) if outcome.usage else _UNTOLD
+    prompt, output = told.input, told.output
+    # Some servers begin with a zero that the end would have corrected.
+    if prompt is None or (prompt == 0 and not outcome.finished):
+        prompt = outcome.input
     if output is None or not outcome.finished:
         guessed = outcome.heard // STREAM_BYTES_PER_TOKEN.get(outcome.stream, BYTES_PER_TOKEN)
         output = max(told.output or 0, min(guessed, MOST_TOKENS))
-    # Some servers begin with a zero that the end would have corrected.
-    is_told = told.input is not None and (told.input > 0 or outcome.finished)
-    return msgspec.structs.replace(told, input=told.input if is_told else outcome.input, output=output)
+    prompt += outcome.earlier_input
+    if prompt == told.input and output == told.output:
+        return told
+    return msgspec.structs.replace(told, input=prompt, output=output)
 
 
 def _sane(usage: Usage) -> Usage:
     """An upstream's numbers are bytes from outside like all others."""
-    counts: dict[str, int | None] = {
-        name: getattr(usage, name) for name in Usage.__struct_fields__ if name != "extras"
-    }
-    return msgspec.structs.replace(
-        Usage(),
-        **{
-            name: None if count is None else min(max(0, count), MOST_TOKENS) for name, count in counts.items()
-        },
-    )
+    strange: dict[str, int] = {}
+    for name in _COUNTS:
+        count = getattr(usage, name)
+        if count is not None and not 0 <= count <= MOST_TOKENS:
+            strange[name] = min(max(0, count), MOST_TOKENS)
+    return msgspec.structs.replace(usage, **strange) if strange else usage
 
 
 def at_most(tokens: int) -> int:
