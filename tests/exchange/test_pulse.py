@@ -3,11 +3,12 @@
 import asyncio
 
 from dragoman.exchange.delivery import Delivery
+from dragoman.exchange.exchange import CLOSING
 from dragoman.exchange.pulse import Heart, Pulse
 from dragoman.exchange.record import Record
 from dragoman.hub.errors import Failure
 from tests.exchange.clock import run
-from tests.exchange.twin import RememberingClient, ask
+from tests.exchange.twin import Bench, Break, RememberingClient, Script, ScriptedUpstream, Wait, ask, provider
 
 
 def pulse_of(seen: list[str], name: str, *, fails: bool = False) -> Pulse:
@@ -52,3 +53,19 @@ def test_a_sign_of_life_that_comes_too_late_is_not_sent() -> None:
     run(scenario())
     assert client.status == 503
     assert client.body.startswith(b'{"error"')
+
+
+def test_an_exchange_that_is_stopped_behind_a_slow_sign_of_life_still_tells_its_end() -> None:
+    client = RememberingClient(slowness=3.0)
+    upstream = ScriptedUpstream(Script(pieces=[Wait(10.8), Break()]))
+    bench = Bench({"up": upstream}, [provider("up", retries=0)])
+
+    async def scenario() -> None:
+        exchange = bench.exchange(ask("openai_responses"), client)
+        # The sign of life is on its way from 10 to 13 seconds, and the failure has to wait for it.
+        asyncio.get_running_loop().call_later(12, exchange.stop, CLOSING)
+        await exchange.run()
+
+    run(scenario())
+    assert client.is_ended
+    assert b"shutting down" in client.body

@@ -135,7 +135,8 @@ class Delivery:
     async def _ready(self) -> None:
         """Nothing else is being said, nor will be until this is out."""
         if self.pinging is not None:
-            await self.pinging
+            # Whoever waits here may be cancelled, to say something else; the sign of life goes on.
+            await asyncio.wait((self.pinging,))
         self._pulse.sending = True
 
     async def _commit(self, *, is_waiting: bool = False) -> None:
