@@ -9,7 +9,13 @@ from tests.exchange.speech import CHAT_STREAM, CHAT_WHOLE
 from tests.responses.looped import looped
 from tests.responses.test_http import Json, error, events
 from tests.server.running import config_for, running
-from tests.upstream.byte_server import LAST_CHUNK, ByteServer, chunk, reply, stream_head
+from tests.upstream.byte_server import (
+    LAST_CHUNK,
+    ByteServer,
+    chunk,
+    reply,
+    stream_head,
+)
 
 TOOL = {"type": "function", "name": "ls", "parameters": {"type": "object", "properties": {}}}
 ASKED: Json = {

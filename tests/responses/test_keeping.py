@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from dragoman.responses.compaction import Compacting
 from dragoman.responses.keeping import KeepingClient, KeepingLine
 from dragoman.responses.labels import Label, Labelling
 from dragoman.responses.stored import Members
@@ -112,6 +113,17 @@ async def test_items_that_the_last_event_leaves_out_are_kept_all_the_same() -> N
 
 
 @looped
+async def test_a_last_event_that_lacks_everything_is_made_sound() -> None:
+    inner = RememberingClient()
+    keeper = Keeper(inner)
+    client = KeepingClient(inner, Labelling(LABEL), keeper)
+    await client.head(200, STREAM)
+    await client.end(event("response.completed", response={"output": None}))
+    assert bytes(keeper.kept[0]["output"]) == b"[]"
+    assert bytes(keeper.kept[0]["status"]) == b'"completed"'
+
+
+@looped
 async def test_a_response_that_could_not_be_kept_says_so() -> None:
     inner = RememberingClient()
     client = KeepingClient(inner, Labelling(LABEL), Keeper(inner, keeps=False))
@@ -151,3 +163,14 @@ async def test_the_short_way_labels_too() -> None:
     assert line.write(DELTA) is False
     assert responses_in(slow.written[0])[0]["id"] == "resp_ours"
     assert slow.written[1] == DELTA
+
+
+@looped
+async def test_nothing_is_written_for_what_is_left_out() -> None:
+    slow = SlowLine()
+    assert KeepingLine(slow, Compacting(LABEL)).write(DELTA) is True
+    inner = RememberingClient()
+    client = KeepingClient(inner, Compacting(LABEL), Keeper(inner))
+    await client.head(200, STREAM)
+    await client.send(DELTA)
+    assert (slow.written, inner.writes) == ([], [])

@@ -216,6 +216,14 @@ async def test_a_message_larger_than_a_body_may_be_ends_the_connection() -> None
         assert closed.value.rcvd.code == 1009
 
 
+@looped
+async def test_a_text_that_is_none_is_refused_like_any_other_message() -> None:
+    async with running(config_for()) as gateway, opened(gateway) as socket:
+        await socket.send(b"\xff\xfe{", text=True)
+        assert msgspec.json.decode(await socket.recv())["status"] == 400
+        assert (await said(socket))["status"] == "completed"
+
+
 @pytest.mark.parametrize("frame", [b"\xff\xff\xff\xff", b"\x83\x80\x00\x00\x00\x00", b"\x81\x05hello"])
 @looped
 async def test_a_frame_that_is_none_ends_the_connection_and_nothing_else(frame: bytes) -> None:

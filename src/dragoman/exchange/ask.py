@@ -23,6 +23,8 @@ class Ask(msgspec.Struct, kw_only=True):
     as_array: bool = False
     request_id: str = ""
     caller: Caller = ANYONE
+    #: Somebody has looked into the body already: `model` and `stream` are what it says.
+    is_glanced: bool = False
     #: The gateway put the conversation together, from replies of whichever upstreams: it is never forwarded
     #: without being read.
     assembled: bool = False

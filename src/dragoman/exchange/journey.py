@@ -86,7 +86,7 @@ class Journey:
         self.read_losses = Losses()
         #: The client wants to know nothing of the tokens that its stream took; others do.
         self.hides_usage = False
-        if ask.dialect != "gemini":
+        if ask.dialect != "gemini" and not ask.is_glanced:
             self._glance()
 
     def _glance(self) -> None:

@@ -158,9 +158,8 @@ class Background:
                 run.exchange = exchange = Exchange(self._gateway, run.ask, client)
                 run.stand("in_progress", "response.in_progress")
                 await self._carry(exchange)
-            if not run.is_over:
-                await self._finish(run, run.failed("server_error", "the reply ended without a last word"))
         finally:
+            await self._finish(run, run.failed("server_error", "the reply ended without a last word"))
             self._runs.pop(run.turn.label.id, None)
 
     async def _finish(self, run: Run, response: Members) -> None:

@@ -30,7 +30,9 @@ class KeepingLine:
         self.drained = line.drained
 
     def write(self, data: bytes) -> bool:
-        return self._line.write(self._feed(data))
+        data = self._feed(data)
+        # An empty piece would be taken for the end.
+        return self._line.write(data) if data else True
 
 
 class KeepingClient:
@@ -53,7 +55,8 @@ class KeepingClient:
             self._head = (status, headers)
 
     async def send(self, data: bytes) -> None:
-        await self._client.send(await self._told(data))
+        if data := await self._told(data):
+            await self._client.send(data)
 
     async def end(self, data: bytes = b"") -> None:
         if self._head is None:

@@ -60,7 +60,7 @@ class Labelling:
 
     def whole(self, response: Members) -> Members:
         """A response that comes all at once."""
-        return self.label.on(response)
+        return _sound(self.label.on(response))
 
     def _frame(self, frame: Frame) -> bytes:
         try:
@@ -86,5 +86,18 @@ class Labelling:
     def _whole(self, response: Members) -> Members:
         """Some servers tell the items only while they stream."""
         if self._items and bytes(response.get("output", b"")) in (b"", b"[]", b"null"):
-            return {**response, "output": msgspec.Raw(_encode(self._items))}
-        return response
+            response = {**response, "output": msgspec.Raw(_encode(self._items))}
+        return _sound(response)
+
+
+def _sound(response: Members) -> Members:
+    """What is kept has a status, a list of items and a usage, be they empty."""
+    if bytes(response.get("output", b""))[:1] != b"[":
+        response = {**response, "output": msgspec.Raw(b"[]")}
+    return {**_MISSING, **response}
+
+
+_MISSING: Members = {
+    name: msgspec.Raw(value)
+    for name, value in (("status", b'"completed"'), ("created_at", b"0"), ("usage", b"null"))
+}

@@ -98,8 +98,11 @@ class RunClient:
         for frame in SseReader().feed(self._labelling.feed(data)):
             if frame.data[:1] != b"{" or run.is_over:
                 continue
-            payload = members_of(frame.data)
-            kind = frame.event or _text(payload["type"])
+            try:
+                payload = members_of(frame.data)
+                kind = frame.event or _text(payload["type"])
+            except (ValueError, KeyError, RecursionError):
+                continue
             if kind in LAST_WORDS and self._labelling.last is not None:
                 await self._finish(run, self._labelling.last)
             elif kind not in _BEGINNINGS:

@@ -27,6 +27,8 @@ class ResponsesService:
         """The request made whole; None if it stands on its own and nothing shall be kept of it."""
         wish = wish_of(ask.body)
         if wish is None or not leans(wish, ask.body):
+            if wish is not None and isinstance(wish.model, str) and isinstance(wish.stream, bool):
+                ask.model, ask.stream, ask.is_glanced = wish.model, wish.stream, True
             return None
         return await self._maker().make(ask, wish, _new_id(), Local())
 

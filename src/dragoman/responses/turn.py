@@ -17,7 +17,7 @@ from dragoman.responses.stored import CONTINUABLE, Members, items_of, members_of
 
 ENCRYPTED_REASONING = "reasoning.encrypted_content"
 #: Marks of requests that need a turn of ours though they neither store nor continue.
-_MARKS = (b'"item_reference"', b'"compaction_trigger"', b'"dgmc1.')
+_MARKS = (b'"item_reference"', b'"compaction')
 
 _encode = msgspec.json.encode
 

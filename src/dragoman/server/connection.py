@@ -10,6 +10,7 @@ from urllib.parse import unquote
 
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from uvicorn.server import ServerState
 
 from dragoman.server.client import EXTENSION
@@ -151,3 +152,11 @@ class Connection(HttpToolsProtocol):
 
     def _unsupported_upgrade_warning(self) -> None:
         """Agents that ask for a WebSocket are told by the status; it is nothing to warn about."""
+
+
+class SocketConnection(WebSocketsSansIOProtocol):
+    """uvicorn's WebSocket protocol; whether a message is a text is for its reader to say."""
+
+    def send_receive_event_to_app(self) -> None:
+        self.curr_msg_data_type = "bytes"
+        super().send_receive_event_to_app()

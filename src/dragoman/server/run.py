@@ -15,7 +15,7 @@ from dragoman.config.model import Config, Secret
 from dragoman.exchange.gateway import Gateway
 from dragoman.hub.errors import ConfigError
 from dragoman.server.app import MEGABYTE, App
-from dragoman.server.connection import Connection
+from dragoman.server.connection import Connection, SocketConnection
 from dragoman.server.guard import check_exposure
 from dragoman.storage.database import Database
 from dragoman.telemetry.log import set_up
@@ -68,7 +68,7 @@ class Server(uvicorn.Server):
                 log_config=None,
                 access_log=False,
                 server_header=False,
-                ws="websockets-sansio",
+                ws=SocketConnection,
                 ws_max_size=app.gateway.config.server.max_body_mb * MEGABYTE,
                 # On loopback, compressing costs more than it saves.
                 ws_per_message_deflate=False,

@@ -45,9 +45,8 @@ class AsgiSocket:
         message = await self._receive()
         if message["type"] == "websocket.disconnect":
             return None
-        text: str | None = message.get("text")
-        data: bytes = message.get("bytes") or b""
-        return data if text is None else text.encode()
+        data: bytes = message["bytes"]
+        return data
 
     async def send(self, text: bytes) -> None:
         await self._send({"type": "websocket.send", "text": text.decode()})
