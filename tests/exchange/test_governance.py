@@ -341,3 +341,69 @@ def test_a_call_beside_the_one_in_the_text_is_another_call() -> None:
     events = events_of(TEXT_CALL, ("Read", '{"path":"b"}'), cause="tool_calls", pieces=2)
     heard = hear({"harvest": "hermes"}, script("openai_chat", events))
     assert heard.essence.calls == (("Read", {"path": "a"}), ("Read", {"path": "b"}))
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+def test_arguments_can_be_checked_against_their_schema(stream: bool) -> None:
+    events = events_of(("Read", '{"path":"a"}'), ("Read", '{"file":5}'), cause="tool_calls")
+    heard = hear({"validate": True}, script("openai_chat", events, stream=stream), stream=stream)
+    assert heard.essence.calls == (("Read", {"path": "a"}), ("Read", {"file": 5}))
+    outcomes = [noted.intervention for noted in heard.told.record.interventions]
+    assert [(each.kind, each.ok) for each in outcomes] == [("validate", True), ("validate", False)]
+    assert "path" in outcomes[1].reason
+
+
+@pytest.mark.rule("R17")
+def test_without_an_exit_the_choice_alone_is_raised() -> None:
+    events = events_of(("Read", '{"path":"a"}'), cause="tool_calls")
+    heard = hear({"choice": "required", "exit": False}, script("openai_chat", events))
+    sent = msgspec.json.decode(heard.calls[0].body)
+    assert sent["tool_choice"] == "required"
+    assert len(sent["tools"]) == 1
+
+
+@pytest.mark.rule("C15")
+def test_the_member_that_shows_broken_arguments_can_be_named() -> None:
+    events = events_of(("Read", "read it ]["), cause="tool_calls")
+    heard = hear({"tools": "hold", "raw_key": "what_came"}, script("openai_chat", events))
+    assert heard.essence.calls == (("Read", {"what_came": "read it ]["}),)
+
+
+def test_more_than_may_be_held_goes_out_as_it_comes() -> None:
+    path = "a" * 5000
+    events = events_of(("Read", f'{{"path": "{path}"}}'), cause="tool_calls", pieces=20)
+    heard = hear({"tools": "hold", "hold_bytes": 1024}, script("openai_chat", events))
+    assert heard.essence.calls == (("Read", {"path": path}),)
+    (let_go,) = [noted.intervention for noted in heard.told.record.interventions]
+    assert (let_go.ok, let_go.reason) == (False, "more than may be held")
+
+
+@pytest.mark.rule("R87", "R88", "C19")
+@pytest.mark.parametrize("upstream", DIALECTS)
+@pytest.mark.parametrize("client", DIALECTS)
+def test_shell_commands_are_guarded_the_same_for_everybody(client: str, upstream: str) -> None:
+    guard = ["shell_fold", "shell_writes", "git_destructive"]
+    blocks: list[Block] = [
+        ("shell", '{"command":["ls","|","wc"]}'),
+        ("shell", '{"command":"git reset --hard"}'),
+        ("Bash", '{"command":"git reset --hard"}'),
+    ]
+    heard = hear(
+        {"guard": guard},
+        script(upstream, events_of(*blocks, cause="tool_calls")),
+        client=client,
+        upstream=upstream,
+        asked=question(client, tools=("shell", "Bash")),
+    )
+    assert heard.essence.calls == (
+        ("shell", {"command": ["bash", "-lc", "ls | wc"]}),
+        ("Bash", {"command": "git reset --hard"}),
+    )
+    assert "was denied: it would throw away work" in heard.essence.text
+
+
+def test_a_call_that_needs_consent_is_a_question_to_the_user() -> None:
+    rule = {"tools": ["Read"], "verdict": "ask", "reason": "it reads"}
+    heard = hear({"guard": [rule]}, script("openai_chat", events_of(("Read", "{}"), cause="tool_calls")))
+    assert heard.essence.text == "The call of `Read` was held back: it reads. Should it go ahead?"
+    assert heard.essence.calls == ()

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
+from dragoman.config.model import TargetName
 from dragoman.exchange.ask import Ask
 from dragoman.exchange.record import Record
 from dragoman.hub.errors import Failure
+from dragoman.policy.records import Intervention
 from dragoman.telemetry.log import LOGGER, LineFormatter, log_exchange, log_refusal
 
 
@@ -80,3 +82,26 @@ def test_an_error_of_the_servers_own_comes_with_its_origin(written: io.StringIO)
     line, *trace = written.getvalue().splitlines()
     assert line.endswith("something broke")
     assert trace[-1] == "  | KeyError: 'x'"
+
+
+@pytest.mark.rule("R85")
+@pytest.mark.parametrize("written", ["json"], indirect=True)
+def test_every_intervention_has_a_line_below_its_exchange(written: io.StringIO) -> None:
+    told = record()
+    report = told.interventions.reporter(TargetName("local", "qwen"), "openai_chat")
+    report(
+        Intervention(kind="repair", tool="Bash", detail=("quotes", "commas"), before=24, after=22, held=0.31)
+    )
+    report(Intervention(kind="unrepairable", tool="x" * 1000, ok=False, reason="parse_failed"))
+    log_exchange(told)
+    _, repaired, failed = [msgspec.json.decode(line) for line in written.getvalue().splitlines()]
+    assert (repaired["message"], repaired["level"], repaired["request"]) == ("governance", "info", "req_1")
+    assert (repaired["kind"], repaired["tool"], repaired["detail"]) == ("repair", "Bash", "quotes, commas")
+    assert (repaired["before"], repaired["after"], repaired["held_ms"]) == (24, 22, 310)
+    assert (repaired["client"], repaired["upstream"], repaired["target"]) == (
+        "anthropic",
+        "openai_chat",
+        "local/qwen",
+    )
+    assert (failed["level"], failed["ok"], failed["reason"]) == ("warning", False, "parse_failed")
+    assert len(failed["tool"]) == 200

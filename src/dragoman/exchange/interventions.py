@@ -39,7 +39,7 @@ class Noted(msgspec.Struct, frozen=True, kw_only=True):
             "upstream": self.upstream,
             "target": str(self.target)[:MAX_DETAIL],
             "kind": done.kind,
-            "tool": done.tool,
+            "tool": done.tool[:MAX_DETAIL],
             "detail": ", ".join(done.detail)[:MAX_DETAIL],
             "ok": done.ok,
             "reason": done.reason[:MAX_DETAIL],
