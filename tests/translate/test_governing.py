@@ -2,10 +2,16 @@
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from dragoman import Governance, StreamTranslator, translate_reply, translate_request
+from dragoman.dialects.registry import dialect_named
 from dragoman.hub.events import ReplyEvent
+from dragoman.hub.sequence import Sequencer
+from dragoman.policy.settings import read_governance
 from tests.cases.essence import said
+from tests.dialects.strategies import replies
 from tests.exchange.governing import events_of, spoken
 from tests.translate.asking import DIALECTS, asking
 
@@ -95,3 +101,42 @@ def test_governance_that_asks_for_nothing_changes_nothing() -> None:
         streams.append(b"".join(map(translator.feed, chat_reply(events))) + translator.close())
         assert translator.interventions == ()
     assert streams[0] == streams[1]
+
+
+GOVERNANCES = [
+    MENDING,
+    Governance(tools="auto", harvest="auto", rename=True, dedupe=True, validate=True),
+    Governance(tools="hold", harvest="hermes", on_unrepairable="error", hold_bytes=1024),
+    Governance(choice="required", contract=True, guard=read_governance({"guard": ["secrets"]}).guard),
+]
+
+
+@pytest.mark.rule("R74", "C11")
+@given(
+    events=replies(),
+    governance=st.sampled_from(GOVERNANCES),
+    client=st.sampled_from(DIALECTS),
+    upstream=st.sampled_from(DIALECTS),
+    size=st.integers(1, 200),
+)
+@settings(max_examples=150, deadline=None)
+def test_whatever_comes_the_client_gets_a_legal_stream(
+    events: list[ReplyEvent], governance: Governance, client: str, upstream: str, size: int
+) -> None:
+    sequencer = Sequencer()
+    in_order = [after for event in events for after in sequencer.feed(event)]
+    stream = b"".join(spoken(upstream, in_order))
+    told = []
+    for cut in (size, len(stream) + 1):
+        translator = StreamTranslator(
+            source=upstream,
+            target=client,
+            request=asking(client, tools=["Read", "f"]),
+            model="m",
+            governance=governance,
+        )
+        pieces = [stream[start : start + cut] for start in range(0, len(stream), cut)]
+        out = b"".join(map(translator.feed, pieces)) + translator.close()
+        assert dialect_named(client).check_stream(out) == []
+        told.append(said(client, out))
+    assert told[0] == told[1]
