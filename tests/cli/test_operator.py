@@ -69,9 +69,9 @@ def test_the_status_finds_the_gateway_wherever_it_listens(folder: Path) -> None:
         assert lines[0].startswith("dragoman 0.1.0 at http://127.0.0.1:")
         assert lines[1].startswith("configuration: dragoman.toml, read ")
         assert lines[3:] == [
-            "TARGET            REQUESTS  FAILED  FIRST WORD  HEALTH  WHY",
-            "local/mock-large  0         0       -           ok",
-            "local/*           0         0       -           ok",
+            "TARGET            TRIES  FAILED  FIRST WORD  HEALTH  WHY",
+            "local/mock-large  0      0       -           ok",
+            "local/*           0      0       -           ok",
             "",
             "nothing is open",
         ]
@@ -105,7 +105,7 @@ def test_a_reload_of_a_bad_file_tells_its_line_and_the_status_shows_it(folder: P
         assert seen.code == 0
         assert "so the one from before is in force:" in seen.out
         assert "line 3: providers.local.base_ulr: unknown key" in seen.out
-        assert "local/mock-large  0         0       -           ok" in seen.out
+        assert "local/mock-large  0      0       -           ok" in seen.out
 
 
 def test_a_file_that_is_gone_is_an_error_and_no_reason_to_look_elsewhere(folder: Path) -> None:
@@ -204,7 +204,7 @@ def test_the_status_for_people_tells_everything_that_matters() -> None:
         "targets": [
             {
                 "target": "a/b",
-                "requests": 12.0,
+                "tries": 12.0,
                 "failed": 1.0,
                 "first_token": 0.456,
                 "health": "ok",
@@ -213,7 +213,7 @@ def test_the_status_for_people_tells_everything_that_matters() -> None:
             },
             {
                 "target": "c/d",
-                "requests": 0,
+                "tries": 0,
                 "failed": 0,
                 "first_token": 0.0,
                 "health": "partly cooling",
@@ -251,7 +251,7 @@ def test_the_status_for_people_tells_everything_that_matters() -> None:
     assert "key 2 of 2: rate_limit 429, failed 3 times in a row, tried last for 1 min 1 s" in text
     assert "open: 12 exchanges, 11 of them streamed" in text
     assert "  1 min 30 s  claude-cli/2  m → …  waiting for the first word" in text
-    assert "a/b     12        1       0.46 s      ok" in text
+    assert "a/b     12     1       0.46 s      ok" in text
     assert "\n  and 2 more\n" in text
     keys = ["  team  102%  of $2.50 per day", "  ci    80%   of 1,000 tokens per minute"]
     assert lines[lines.index("keys near their limits") + 1 :][:2] == keys

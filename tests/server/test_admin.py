@@ -224,7 +224,7 @@ def test_the_status_tells_what_targets_have_done() -> None:
             for _ in range(2):
                 await gateway.ask("POST", "/v1/chat/completions", HELLO)
             (target,) = (await status(gateway))["targets"]
-            assert (target["target"], target["requests"], target["failed"]) == ("up/*", 2, 1)
+            assert (target["target"], target["tries"], target["failed"]) == ("up/*", 2, 1)
             assert target["first_token"] > 0
 
     run(scenario)

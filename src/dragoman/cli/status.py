@@ -70,11 +70,11 @@ def _targets(targets: list[dict[str, Any]]) -> Iterator[str]:
     if not targets:
         yield "no targets: the configuration names no provider"
         return
-    rows = [("TARGET", "REQUESTS", "FAILED", "FIRST WORD", "HEALTH", "WHY")]
+    rows = [("TARGET", "TRIES", "FAILED", "FIRST WORD", "HEALTH", "WHY")]
     for target in targets:
         why = "; ".join(_cooldown(each, target["keys"]) for each in target["cooldowns"])
         first = f"{target['first_token']:.2f} s" if target["first_token"] else "-"
-        numbers = (f"{target['requests']:.0f}", f"{target['failed']:.0f}", first)
+        numbers = (f"{target['tries']:.0f}", f"{target['failed']:.0f}", first)
         rows.append((target["target"], *numbers, target["health"], why))
     colours = ["", *("" if target["health"] == "ok" else "yellow" for target in targets)]
     for line, colour in zip(table(rows), colours, strict=True):

@@ -14,6 +14,7 @@ from dragoman.exchange.record import printable
 from dragoman.server.admin_sessions import keepers
 from dragoman.server.keys_near_limits import keys_near_limits
 from dragoman.telemetry.instruments import Labels
+from dragoman.telemetry.metrics import OK
 
 if TYPE_CHECKING:
     from dragoman.server.app import App
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 #: How many open exchanges are shown one by one, the oldest first.
 SHOWN = 100
 
-NO_TRAFFIC: dict[str, float] = {"requests": 0, "failed": 0, "first_token": 0.0}
+NO_TRAFFIC: dict[str, float] = {"tries": 0, "failed": 0, "first_token": 0.0}
 
 
 async def status(app: "App") -> dict[str, object]:
@@ -103,16 +104,15 @@ async def _targets(app: "App") -> object:
 
 
 def _traffic(app: "App") -> dict[Labels, dict[str, float]]:
-    """What the targets have done since the gateway began, by provider and model."""
+    """How targets have done since the gateway began, by provider and model, whoever helped out in the end."""
     metrics = app.metrics
     found: dict[Labels, dict[str, float]] = {}
-    for (_, _, provider, model, ending), count in metrics.requests.sums.items():
+    for (provider, model, outcome), count in metrics.attempts.sums.items():
         place = (provider, model)
-        seen = found.setdefault(
-            place, {**NO_TRAFFIC, "first_token": round(metrics.first_token.mean(place), 3)}
-        )
-        seen["requests"] += count
-        seen["failed"] += count if ending in ("failed", "truncated") else 0
+        first = round(metrics.first_token.mean(place), 3)
+        seen = found.setdefault(place, {**NO_TRAFFIC, "first_token": first})
+        seen["tries"] += count
+        seen["failed"] += 0 if outcome == OK else count
     return found
 
 

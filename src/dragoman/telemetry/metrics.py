@@ -17,6 +17,8 @@ from dragoman.telemetry.instruments import Counter, Histogram, Labels
 #: Any model that the configuration does not name.
 UNNAMED = "*"
 MICRO = 1e-6
+#: The outcome of a try that went well; the others are kinds of failure.
+OK = "ok"
 
 PLACE = ("provider", "model")
 
@@ -151,7 +153,7 @@ class Metrics:
     def _tries(self, record: Record) -> None:
         for number, tried in enumerate(record.attempts):
             place = self.place(tried.target)
-            self.attempts.add((*place, tried.failure.kind if tried.failure else "ok"))
+            self.attempts.add((*place, tried.failure.kind if tried.failure else OK))
             if number:
                 self.retries.add(place)
             if tried.cools and tried.failure:
