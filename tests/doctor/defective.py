@@ -171,3 +171,45 @@ def takes_no_forced_call(body: Body) -> str:
 
 def takes_no_pictures(body: Body) -> str:
     return "this model takes text only" if has_picture(body) else ""
+
+
+def calls_nothing(reply: Body) -> None:
+    message = message_of(reply)
+    if message.pop("tool_calls", None):
+        message["content"] = "I would rather not."
+    ends_with_stop(reply)
+
+
+def calls_elsewhere(reply: Body) -> None:
+    for call in message_of(reply).get("tool_calls", ()):
+        call["function"]["arguments"] = call["function"]["arguments"].replace("Paris", "Oslo")
+
+
+def forgets_results(reply: Body) -> None:
+    message = message_of(reply)
+    if "degrees" in (message["content"] or ""):
+        message["content"] = "How nice."
+
+
+def says_nothing(reply: Body) -> None:
+    message_of(reply)["content"] = None
+
+
+def hides_its_reasoning(reply: Body) -> None:
+    if message_of(reply).pop("reasoning_content", ""):
+        reply["usage"]["completion_tokens_details"] = {"reasoning_tokens": 7}
+
+
+def changes_long_arguments(reply: Body) -> None:
+    for call in message_of(reply).get("tool_calls", ()):
+        call["function"]["arguments"] = call["function"]["arguments"].replace("7:\\t", "7: ")
+
+
+def calls_the_first_tool(reply: Body) -> None:
+    for call in message_of(reply).get("tool_calls", ()):
+        if len(call["function"]["arguments"]) < 200:
+            call["function"]["name"] = "get_weather"
+
+
+def caches_nothing(reply: Body) -> None:
+    reply["usage"]["prompt_tokens_details"] = {"cached_tokens": 0}

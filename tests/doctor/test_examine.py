@@ -14,6 +14,8 @@ from dragoman.doctor.finding import Examination, Finding, State
 from dragoman.doctor.probes import PROBES
 from tests.doctor import defective as d
 from tests.doctor.defective import Scripted
+from tests.exchange.clock import run
+from tests.exchange.twin import Script, ScriptedUpstream
 
 TARGET = TargetName("up", "mock")
 UP = Provider(
@@ -52,6 +54,7 @@ def test_a_model_that_does_all_it_is_asked_has_nothing_wrong_with_it() -> None:
     assert found.is_whole
 
 
+SKIPPED: State = "skipped"
 NO_CALLS: dict[str, State] = dict.fromkeys(
     ("parallel calls", "forced call", "named call", "reasoning replay", "long arguments"), "skipped"
 )
@@ -159,6 +162,54 @@ DEFECTS: dict[str, tuple[Scripted, dict[str, State], str, dict[str, object]]] = 
         "dragoman can only guess",
         {},
     ),
+    "it takes no tools": (
+        Scripted(refuses=d.knows_no("tools")),
+        {"tools": "fails", **NO_CALLS},
+        "unknown argument: tools",
+        {},
+    ),
+    "it calls nothing": (
+        Scripted(spoils=d.calls_nothing),
+        {"tools": "fails", **NO_CALLS},
+        "no call was made",
+        {},
+    ),
+    "it calls something else": (
+        Scripted(spoils=d.calls_elsewhere),
+        {"tools": "fails", **NO_CALLS},
+        "not what was asked for",
+        {},
+    ),
+    "it forgets what a call gave": (
+        Scripted(spoils=d.forgets_results),
+        {"tools": "fails", **NO_CALLS},
+        "the result of the call is not in the answer",
+        {},
+    ),
+    "it says nothing": (
+        Scripted(spoils=d.says_nothing),
+        {"answers": "fails", **dict.fromkeys([probe.name for probe in PROBES[1:]], SKIPPED)},
+        "the answer is empty",
+        {},
+    ),
+    "it changes long arguments": (
+        Scripted(spoils=d.changes_long_arguments),
+        {"long arguments": "fails"},
+        "22 of 24 lines",
+        {},
+    ),
+    "it calls another tool than the one that was named": (
+        Scripted(spoils=d.calls_the_first_tool),
+        {"named call": "fails"},
+        "did not call the tool that was named",
+        {},
+    ),
+    "it caches nothing": (
+        Scripted(spoils=d.caches_nothing),
+        {"cache counters": "lacks"},
+        "it read nothing from it",
+        {},
+    ),
     "it never thinks": (
         Scripted(spoils=d.never_thinks),
         {"reasoning": "lacks"},
@@ -210,6 +261,18 @@ def test_what_was_learned_holds_for_the_probes_that_follow() -> None:
     refused = [body for body in upstream.bodies if "max_tokens" in body]
     assert len(refused) < len(PROBES) / 2
     assert found.facts == {"max_tokens_field": "max_completion_tokens"}
+
+
+def test_reasoning_that_is_counted_but_not_shown_works_all_the_same() -> None:
+    found = named(examined(Scripted(spoils=d.hides_its_reasoning)), "reasoning")
+    assert (found.state, found.detail) == ("works", "7 tokens, not shown")
+
+
+def test_a_server_that_never_answers_is_not_waited_for_forever() -> None:
+    upstream = ScriptedUpstream(Script(after=10_000.0))
+    found = run(examine(CONFIG, TARGET, upstream=upstream))
+    assert {finding.state for finding in found.findings} == {"unclear"}
+    assert len(upstream.calls) == 1
 
 
 def test_what_was_learned_before_is_found_out_anew() -> None:

@@ -159,3 +159,7 @@ def test_what_is_no_configuration_is_told_without_its_words(text: str) -> None:
 )
 def test_odd_files_give_a_configuration_all_the_same(config: dict[str, object]) -> None:
     loaded(imported(config))
+
+
+def test_a_kind_of_request_that_nobody_knows_is_noted() -> None:
+    assert "Router.dreaming: there is no such route here" in noted(imported({"Router": {"dreaming": "a,b"}}))

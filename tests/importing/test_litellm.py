@@ -209,3 +209,33 @@ def test_without_the_library_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPat
     with pytest.raises(ConfigError) as caught:
         imported()
     assert "dragoman[import]" in caught.value.hint
+
+
+def test_all_models_of_a_vendor_are_asked_for_by_its_name_here() -> None:
+    draft = imported(deployment("dashscope/*", name="dashscope/*"))
+    assert draft.routes == {}
+    assert "is asked for as qwen/MODEL here" in noted(draft)
+
+
+def test_an_alias_of_nothing_is_noted() -> None:
+    draft = imported(deployment("gpt-5") + "router_settings: {model_group_alias: {fast: nobody}}\n")
+    assert list(draft.routes) == ["m"]
+    assert "router_settings.model_group_alias.fast: left out: there is no 'nobody'" in noted(draft)
+
+
+def test_what_is_tried_for_every_name_is_tried_for_names_without_their_own() -> None:
+    entry = "  - model_name: {0}\n    litellm_params: {{model: openai/{0}}}\n"
+    settings = "litellm_settings: {default_fallbacks: [c], fallbacks: [{a: [b]}]}\n"
+    draft = imported("model_list:\n" + "".join(entry.format(name) for name in "abc") + settings)
+    assert draft.routes == {"a": ["openai/a", "openai/b"], "b": ["openai/b", "openai/c"], "c": ["openai/c"]}
+
+
+def test_an_organization_is_told_to_openai() -> None:
+    draft = imported(deployment("openai/gpt-5", "organization: os.environ/OPENAI_ORG"))
+    assert draft.providers["openai"]["headers"] == {"openai-organization": "env:OPENAI_ORG"}
+
+
+def test_a_vendor_can_be_named_apart_from_the_model() -> None:
+    more = ("custom_llm_provider: openai", "api_base: http://127.0.0.1:8000/v1")
+    draft = imported(deployment("our/finetune", *more))
+    assert draft.routes == {"m": ["openai/our/finetune"]}

@@ -1,0 +1,39 @@
+"""Each fact is told with the strongest source that states it."""
+
+from dragoman.config.explain import Fact, Said, explained
+from dragoman.config.load import load
+from dragoman.config.model import Provider
+
+TEXT = '[providers.deepseek]\napi_key = "k"\n[providers.deepseek.models."*"]\nimages = true\nstop_limit = 4\n'
+
+
+def provider(**learned: object) -> Provider:
+    config = load(TEXT, "dragoman.toml", {}, learned={"deepseek": {"deepseek-v4-pro": learned}})
+    return config.providers["deepseek"]
+
+
+def facts(*, dialect_too: bool = False, **learned: object) -> dict[str, Fact]:
+    told = explained(provider(**learned), "deepseek-v4-pro", dialect_too=dialect_too)
+    return {fact.name: fact for fact in told}
+
+
+def test_the_strongest_source_is_told_and_what_it_overrules() -> None:
+    known = facts(images=False)["images"]
+    assert (known.value, known.source) == (True, "config")
+    assert known.instead_of == Said(False, "learned")
+
+
+def test_what_all_sources_agree_on_overrules_nobody() -> None:
+    known = facts(stop_limit=4)["stop_limit"]
+    assert (known.source, known.instead_of) == ("config", None)
+
+
+def test_facts_come_in_the_order_of_the_documentation_and_plain() -> None:
+    known = facts(dialect_too=True)
+    assert list(known)[:3] == ["images", "documents", "audio"]
+    assert known["choices"].value == ["auto", "named", "none", "required"]
+    assert known["choices"].source == "dialect openai_chat"
+
+
+def test_what_only_the_dialect_says_is_left_out_unless_wanted() -> None:
+    assert "choices" not in facts()
