@@ -1,7 +1,9 @@
 """Traces: what a span says, under whose it stands, and that it reaches a collector."""
 
 import asyncio
+import socket
 import sys
+import threading
 from typing import Any
 
 import msgspec
@@ -220,3 +222,17 @@ def test_without_the_extra_the_next_step_is_told(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(ConfigError) as caught:
         spans_to("http://127.0.0.1:4318", Config)
     assert "dragoman[otel]" in caught.value.hint
+
+
+def test_a_collector_that_cannot_be_reached_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dragoman.telemetry.spans.LAST_WORDS", 0.05)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        bench = Bench({"up": up()})
+        spans = spans_to(f"http://127.0.0.1:{silent.getsockname()[1]}", lambda: bench.gateway.config)
+        bench.gateway.witnesses.append(spans.finished)
+        run(bench.tell(ask("openai_chat")))
+        ending = threading.Thread(target=spans.close)
+        ending.start()
+    # Whoever waited for its answer is told that there will be none, and does not try again.
+    ending.join(5)
+    assert not ending.is_alive()

@@ -4,6 +4,7 @@ An exchange is one span, under the client's own if it names one; below it is one
 was tried, with all its retries. Words of a conversation are in none of them.
 """
 
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
@@ -26,8 +27,8 @@ Attributes = dict[str, Attribute | None]
 #: Where collectors take traces, below the address that people know.
 PATH = "/v1/traces"
 NANO = 1_000_000_000
-#: Milliseconds to send what is left at the end.
-LAST_WORDS = 2_000
+#: Seconds to send what is left at the end.
+LAST_WORDS = 2.0
 MAX_MESSAGE = 300
 
 #: What the conventions call a vendor, by the name that its preset has here.
@@ -63,13 +64,19 @@ class Stretch(NamedTuple):
 
 
 class Spans:
-    """Makes spans of records. `config` tells what is known about providers."""
+    """Makes spans of records. `config` tells what is known about providers; `give_up` ends the sending."""
 
-    def __init__(self, provider: "TracerProvider", config: Callable[[], Config]) -> None:
+    def __init__(
+        self,
+        provider: "TracerProvider",
+        config: Callable[[], Config],
+        give_up: Callable[[], None] = lambda: None,
+    ) -> None:
         from opentelemetry import trace
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
         self._provider = provider
+        self._give_up = give_up
         self._config = config
         self._tracer = provider.get_tracer("dragoman", __version__)
         self._extract = TraceContextTextMapPropagator().extract
@@ -94,7 +101,12 @@ class Spans:
         span.end(began + lasted)
 
     def close(self) -> None:
-        self._provider.force_flush(LAST_WORDS)
+        """Send what is left; a collector that cannot be reached is not waited for."""
+        sending = threading.Thread(target=self._provider.force_flush, daemon=True)
+        sending.start()
+        sending.join(LAST_WORDS)
+        # Ends also the exporter's own tries, which would go on for longer.
+        self._give_up()
         self._provider.shutdown()
 
     def _parent(self, record: Record) -> "Context | None":
@@ -221,5 +233,6 @@ def spans_to(address: str, config: Callable[[], Config]) -> Spans:
     about = Resource({SERVICE_NAME: "dragoman", SERVICE_VERSION: __version__})
     provider = TracerProvider(resource=about.merge(OTELResourceDetector().detect()))
     endpoint = address if address.endswith(PATH) else address.rstrip("/") + PATH
-    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=endpoint)))
-    return Spans(provider, config)
+    exporter = OTLPSpanExporter(endpoint=endpoint)
+    provider.add_span_processor(BatchSpanProcessor(exporter))
+    return Spans(provider, config, exporter.shutdown)
