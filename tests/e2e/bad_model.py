@@ -67,6 +67,10 @@ def fenced(wish: Wish) -> Said:
     return Said(calls=((wish.tool, f"```json\n{wish.arguments}\n```"),))
 
 
+def proper(wish: Wish) -> Said:
+    return Said(calls=((wish.tool, wish.arguments),))
+
+
 def dies(wish: Wish) -> Said:
     return Said(calls=((wish.tool, wish.arguments),), dies=True)
 
@@ -82,6 +86,7 @@ class Job:
 
     def next(self, body: Json) -> Said:
         tools = [tool["function"]["name"] for tool in body.get("tools") or [] if tool["type"] == "function"]
+        tools += _told_of(body)
         if not tools:
             return Said(text="A short answer will do.")
         self.turns += 1
@@ -138,6 +143,13 @@ class BadModel:
             return response
         await response.write(b"data: [DONE]\n\n")
         return response
+
+
+def _told_of(body: Json) -> list[str]:
+    """The tools that the system text describes, one a line, for a model that knows no function calling."""
+    system = "\n".join(str(message["content"]) for message in body["messages"] if message["role"] == "system")
+    described = [line for line in system.splitlines() if line.startswith('{"name":')]
+    return [msgspec.json.decode(line)["name"] for line in described]
 
 
 def _choice(delta: Json, finish: str | None = None) -> Json:

@@ -18,6 +18,7 @@ from tests.e2e.bad_model import (
     dies,
     doubled,
     fenced,
+    proper,
     single_quotes,
     unfinished,
     wrong_case,
@@ -58,6 +59,27 @@ dedupe = true
 """
 
 
+CONTRACT = """
+[[routes]]
+match = "*-contract"
+target = "local/bad"
+
+[routes.governance]
+contract = true
+"""
+GUARDED = """
+[[routes]]
+match = "*-guarded"
+target = "local/bad"
+
+[routes.governance]
+tools = "hold"
+on_denied = "model"
+guard = [{ name = "no-deleting", command = ["rm"], verdict = "deny", reason = "nothing is deleted here" }]
+"""
+FORBIDDEN = "echo deleted >> trail.txt; rm -f notes.txt"
+
+
 def told(kind: str, template: str, wish: Wish) -> Said:
     """The call as a family of models writes it, in plain text."""
     ways = {"json": wish.arguments, "raw": wish.command, "python": repr(wish.command)}
@@ -96,6 +118,11 @@ SLIPS: dict[str, Slip] = {
 }
 
 
+def forbidden(wish: Wish) -> Said:
+    """A proper call of something that must not be run."""
+    return proper(wish)
+
+
 @pytest.fixture(scope="module")
 def model(stage: Stage) -> Iterator[BadModel]:
     model = BadModel()
@@ -120,15 +147,14 @@ def work(
     stage: Stage, model: BadModel, agent: Client, slips: Sequence[Slip], home: Path, *, harvest: str
 ) -> Work:
     """Let the agent do a job of one command for each slip."""
-    governed = [GOVERNED.format(harvest=each) for each in ("auto", *NAMED)] if harvest else [UNGOVERNED]
-    config = PROVIDER.format(url=model.url) + "".join(governed)
+    governed = [GOVERNED.format(harvest=each) for each in ("auto", *NAMED)]
+    routes = [*governed, CONTRACT, GUARDED] if harvest else [UNGOVERNED]
+    config = PROVIDER.format(url=model.url) + "".join(routes)
     gateway = stage.gateway(f"bad-{'governed' if harvest else 'ungoverned'}", config)
-    words = [f"word-{number}" for number, slip in enumerate(slips) if slip is not dies]
+    unheard: dict[Slip, str] = {dies: "echo half >> trail.txt; echo never", forbidden: FORBIDDEN}
+    words = [f"word-{number}" for number, slip in enumerate(slips) if slip not in unheard]
     left = iter(words)
-    commands = [
-        "echo half >> trail.txt; echo never" if slip is dies else f"echo {next(left)} >> trail.txt"
-        for slip in slips
-    ]
+    commands = [unheard.get(slip) or f"echo {next(left)} >> trail.txt" for slip in slips]
     job = model.hire(slips, commands, agent.grips)
     project = prepare(home)
     errand = Errand(
@@ -165,6 +191,25 @@ def test_with_its_family_named_the_agent_finishes_too(
 ) -> None:
     done = work(stage, model, agent, [FAMILIES[family]] * 2, tmp_path / "home", harvest=family)
     assert done.is_done, (done.trail, done.outcome.output[-2000:])
+
+
+@pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: agent.name)
+def test_a_model_without_function_calling_drives_the_agent(
+    stage: Stage, model: BadModel, agent: Client, tmp_path: Path
+) -> None:
+    done = work(stage, model, agent, [FAMILIES["hermes"]] * 3, tmp_path / "home", harvest="contract")
+    assert done.is_done, (done.trail, done.outcome.output[-2000:])
+
+
+@pytest.mark.rule("R87")
+@pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: agent.name)
+def test_a_denied_command_never_runs_and_the_model_goes_on(
+    stage: Stage, model: BadModel, agent: Client, tmp_path: Path
+) -> None:
+    slips = [proper, forbidden, proper, forbidden, forbidden, proper]
+    done = work(stage, model, agent, slips, tmp_path / "home", harvest="guarded")
+    assert done.is_done, (done.trail, done.outcome.output[-2000:])
+    assert "deleted" not in done.trail
 
 
 @pytest.mark.parametrize("name", [*SLIPS, "told"])
