@@ -130,7 +130,7 @@ class Talk:
     def __init__(self, caller: Caller, conversation: Conversation, model: str, *, streams: bool) -> None:
         self.caller = caller
         self.conversation = conversation
-        self._model = model
+        self.model = model
         self._streams = streams
         self.history: list[Json] = []
         self.api_key = "caller"
@@ -172,7 +172,7 @@ class Talk:
     def wait_until(self, counted: str, count: int) -> None:
         """Until the gateway has counted so many of something."""
         for _ in range(200):
-            if self.caller.counts(self._model)[counted] >= count:
+            if self.caller.counts(self.model)[counted] >= count:
                 return
             self.caller.stage.wait(0.05)
         raise AssertionError(f"{counted} never came to {count}")
@@ -187,7 +187,7 @@ class Talk:
 
     async def raw_stream(self, tools: list[Json]) -> str:
         """The bytes of a streamed reply to the history as it stands."""
-        body = {"model": self._model, "messages": self.history, "tools": tools, "stream": True}
+        body = {"model": self.model, "messages": self.history, "tools": tools, "stream": True}
         async with (
             aiohttp.ClientSession() as session,
             session.post(f"{self.caller.gateway.url}/v1/chat/completions", json=body) as reply,
@@ -198,7 +198,7 @@ class Talk:
         """Send the history, take the first words of the reply, and hang up some seconds later."""
         url = f"{self.caller.gateway.url}/v1"
         with openai.OpenAI(base_url=url, api_key="caller", max_retries=0, timeout=60) as client:
-            asked: Any = {"model": self._model, "messages": self.history, "tools": tools}
+            asked: Any = {"model": self.model, "messages": self.history, "tools": tools}
             with client.chat.completions.create(stream=True, **asked) as stream:
                 next(chunk for chunk in stream if chunk.choices and chunk.choices[0].delta.content)
                 time.sleep(after)
@@ -207,7 +207,7 @@ class Talk:
         """Send the history as it stands; the reply becomes part of it."""
         url = f"{self.caller.gateway.url}/v1"
         headers = {"x-session-id": session} if session else {}
-        asked: Json = {"model": self._model, "messages": self.history, "extra_headers": headers, **more}
+        asked: Json = {"model": self.model, "messages": self.history, "extra_headers": headers, **more}
         if tools is not None:
             asked["tools"] = tools
         with openai.OpenAI(base_url=url, api_key=self.api_key, max_retries=0, timeout=60) as client:

@@ -211,6 +211,20 @@ def test_tools_that_change_are_changed_in_the_session(caller: Caller) -> None:
     assert talk.send().content == "Blue."
 
 
+def test_a_conversation_goes_on_with_another_model(caller: Caller) -> None:
+    talk = caller.talk([Turn(text="Hello."), Turn(text="Hello again.")])
+    greeted = talk.say("hello", tools=[CALCULATE])
+    talk.model = f"{MODEL}/another-model"
+    again = talk.say("hello again")
+    assert again.session != greeted.session
+    assert (again.content, again.model) == ("Hello again.", f"{MODEL}/another-model")
+    assert '"text":"Hello."' in talk.last_heard
+    assert [received.body["model"] for received in talk.conversation.turns] == [
+        "inner-model",
+        "another-model",
+    ]
+
+
 @pytest.mark.rule("R101")
 def test_an_edited_history_is_replayed_as_it_reads_now(caller: Caller) -> None:
     talk = caller.talk([Turn(text="Fine."), Turn(text="Finer."), Turn(text="Finest.")])

@@ -4,42 +4,44 @@ import msgspec
 import pytest
 
 from dragoman.upstream.claude_code.conversation import Conversation, fingerprint, outline
-from dragoman.upstream.claude_code.matching import Known, Standing, State, Verdict, decide
+from dragoman.upstream.claude_code.matching import Caller, Known, Standing, State, Verdict, decide
 from tests.upstream.claude_code.talking import Json, call, claude, result, talk, user
 
 OWNER = "somebody"
+#: The calls that the session which is given made.
+CALLS = ("c1", "c2")
 ASKED = (user("add"), claude(call("c1"), call("c2")))
 CHATTED = (user("hello"), claude("Hi."))
 
 
-def standing(history: Conversation, state: State, *waiting: str, overdue: bool = False) -> Standing:
+def standing(history: Conversation, state: State) -> Standing:
     return Standing(
         id="ses_a",
         owner=OWNER,
+        model="sonnet",
         state=state,
         mark=fingerprint(history.atoms, OWNER),
         outline=outline(history.atoms, OWNER),
         system=fingerprint((), history.system),
-        waiting=frozenset(waiting),
-        overdue=frozenset(waiting) if overdue else frozenset(),
     )
 
 
-PARKED = standing(talk(*ASKED), "parked", "c1", "c2")
+PARKED = standing(talk(*ASKED), "parked")
 IDLE = standing(talk(*CHATTED), "idle")
 
 
-def verdict(*messages: Json, session: Standing | None, named: str = "", owner: str = OWNER) -> Verdict:
+def verdict(*messages: Json, session: Standing | None, **asked: str) -> Verdict:
     def given(holds: bool) -> Standing | None:
         return session if holds else None
 
     known = Known(
-        by_call=lambda call_id: given(session is not None and call_id in session.waiting),
+        by_call=lambda call_id: given(call_id in CALLS),
         by_id=lambda wanted: given(session is not None and wanted == session.id),
         by_mark=lambda mark: given(session is not None and mark == session.mark),
         is_ours=lambda wanted: wanted in ("ses_a", "ses_gone"),
     )
-    return decide(talk(*messages), named, owner, known)
+    caller = Caller(**{"owner": OWNER, "model": "sonnet", **asked})
+    return decide(talk(*messages), caller, known)
 
 
 @pytest.mark.rule("R96", "R98")
@@ -51,7 +53,7 @@ def test_a_call_finds_its_session_before_anything_else(results: tuple[str, ...],
 
 
 def test_words_of_claude_that_a_client_dropped_do_not_matter_to_a_call() -> None:
-    session = standing(talk(user("add"), claude("Let me see.", call("c1"))), "parked", "c1")
+    session = standing(talk(user("add"), claude("Let me see.", call("c1"))), "parked")
     assert verdict(user("add"), claude(call("c1")), user(result("c1")), session=session).step == "continue"
 
 
@@ -63,7 +65,7 @@ def test_a_call_in_a_history_that_was_edited_is_replayed() -> None:
 
 @pytest.mark.rule("R105", "R106")
 def test_a_result_that_is_late_is_told_so_unless_the_user_goes_on() -> None:
-    session = msgspec.structs.replace(PARKED, overdue=PARKED.waiting)
+    session = msgspec.structs.replace(PARKED, overdue=frozenset(CALLS))
     assert verdict(*ASKED, user(result("c1")), session=session) == Verdict("late", "ses_a")
     assert verdict(*ASKED, user(result("c1"), "go on"), session=session) == Verdict("continue", "ses_a")
 
@@ -80,6 +82,12 @@ def test_a_session_at_work_is_left_alone() -> None:
     assert verdict(*CHATTED, user("and?"), session=busy, named="ses_a") == Verdict("replay")
     busy = msgspec.structs.replace(PARKED, state="running")
     assert verdict(*ASKED, user(result("c1"), result("c2")), session=busy) == Verdict("replay")
+
+
+def test_another_model_is_another_session() -> None:
+    assert verdict(*CHATTED, user("and?"), session=IDLE, model="opus") == Verdict("replay")
+    answer = user(result("c1"), result("c2"))
+    assert verdict(*ASKED, answer, session=PARKED, model="opus") == Verdict("replay")
 
 
 def test_another_system_prompt_is_another_session() -> None:

@@ -9,24 +9,28 @@ import msgspec
 import pytest
 
 from dragoman.config.model import Provider, Sessions
-from dragoman.hub.errors import UpstreamFailed
+from dragoman.hub.errors import ConfigError, UpstreamFailed
 from dragoman.upstream.claude_code import claude_code_upstream, sdk
 from dragoman.upstream.port import Call
 
 BODY = msgspec.json.encode({"messages": [{"role": "user", "content": "hello"}]})
 
 
-def refusal(state: Path, command: str = "") -> UpstreamFailed:
+def opened(state: Path, command: str = "", body: bytes = BODY) -> None:
     async def send() -> None:
         provider = Provider(name="claude", dialect="claude_code", sessions=Sessions(command=command))
         upstream = claude_code_upstream(provider, state)
         try:
-            await upstream.send(Call(body=BODY, model="sonnet", stream=True))
+            await upstream.send(Call(body=body, model="sonnet", stream=True))
         finally:
             await upstream.close()
 
+    asyncio.run(send())
+
+
+def refusal(state: Path, command: str = "", body: bytes = BODY) -> UpstreamFailed:
     with pytest.raises(UpstreamFailed) as refused:
-        asyncio.run(send())
+        opened(state, command, body)
     return refused.value
 
 
@@ -51,3 +55,19 @@ def test_nothing_of_the_sdk_is_imported_before_it_is_used() -> None:
     look = "import sys, dragoman.exchange.gateway as g; print({'mcp', 'claude_agent_sdk'} & {*sys.modules})"
     told = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
     assert told.stdout.strip() == "set()"
+
+
+def test_a_state_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    pytest.importorskip("claude_agent_sdk")
+    (tmp_path / "claude-code").write_text("in the way")
+    with pytest.raises(ConfigError) as refused:
+        opened(tmp_path)
+    assert str(tmp_path) in refused.value.message
+    assert "server.state" in refused.value.hint
+
+
+def test_a_conversation_without_a_word_of_the_user_is_refused(tmp_path: Path) -> None:
+    pytest.importorskip("claude_agent_sdk")
+    body = {"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "And"}]}
+    refused = refusal(tmp_path, body=msgspec.json.encode(body))
+    assert (refused.status, refused.param) == (400, "messages")

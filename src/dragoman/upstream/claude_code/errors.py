@@ -11,6 +11,13 @@ def session_not_found(session: str) -> UpstreamFailed:
     return UpstreamFailed(Failure(kind="not_found", status=404, message=message, code="session_not_found"))
 
 
+def nothing_to_answer() -> UpstreamFailed:
+    message = (
+        "the conversation ends without a word of the user, and Claude Code continues no answer of others"
+    )
+    return UpstreamFailed(Failure(kind="invalid_request", status=400, message=message, param="messages"))
+
+
 def tool_call_timeout(seconds: float) -> UpstreamFailed:
     message = (
         f"this result came too late: a call is given up after {seconds:g} s, and Claude is told so; "

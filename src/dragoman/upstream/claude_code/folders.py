@@ -18,6 +18,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from dragoman.hub.errors import ConfigError
+
 #: Where there are no such locks nobody can tell whose gateway is gone; its processes end with their input.
 fcntl: Any = import_module("fcntl") if os.name == "posix" else None
 
@@ -36,6 +38,15 @@ class Folders:
 
     def open(self) -> int:
         """Make the folder; gives how many processes of dead gateways were ended."""
+        try:
+            return self._open()
+        except OSError as error:
+            raise ConfigError(
+                f"sessions cannot be kept in {self._state}: {error.strerror}",
+                hint="name another folder in server.state",
+            ) from None
+
+    def _open(self) -> int:
         self._state.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
         self._state.chmod(_PRIVATE)
         self._secret = _secret(self._state / "secret")

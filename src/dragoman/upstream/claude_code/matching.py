@@ -24,13 +24,14 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     owner: str
+    model: str
     state: State
     #: Of the whole history, and of it without Claude's words.
     mark: str
     outline: str
     #: Of the system prompt that it was begun with.
     system: str = ""
-    waiting: frozenset[str] = frozenset()
+    #: Calls whose results would come too late.
     overdue: frozenset[str] = frozenset()
 
 
@@ -40,6 +41,14 @@ class Verdict(msgspec.Struct, frozen=True):
 
     step: Step
     session: str = ""
+
+
+class Caller(msgspec.Struct, frozen=True, kw_only=True):
+    """Who asks, for which model, and for which session if it names one."""
+
+    owner: str
+    model: str
+    named: str = ""
 
 
 class Known(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,50 +61,48 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
     is_ours: Callable[[str], bool]
 
 
-def decide(talk: Conversation, named: str, owner: str, known: Known) -> Verdict:
-    """`named` is the session that the client asks for; `owner` tells clients apart."""
-    waiting = _by_call(talk, owner, known)
+def decide(talk: Conversation, caller: Caller, known: Known) -> Verdict:
+    waiting = _by_call(talk, caller, known)
     if waiting is not None:
         if waiting.overdue.intersection(atom.id for atom in talk.results) and not talk.words:
             return Verdict("late", waiting.id)
-        if waiting.state in OPEN and waiting.outline == outline(talk.history, owner):
+        if _is_open(waiting, caller) and waiting.outline == outline(talk.history, caller.owner):
             return Verdict("continue", waiting.id)
-    elif named:
-        return _by_name(talk, named, owner, known)
+    elif caller.named:
+        return _by_name(talk, caller, known)
     else:
-        found = known.by_mark(fingerprint(talk.history, owner)) if talk.said else None
-        if found is not None and _continues(found, talk, owner):
+        found = known.by_mark(fingerprint(talk.history, caller.owner)) if talk.said else None
+        if found is not None and _continues(found, talk, caller):
             return Verdict("continue", found.id)
     return _anew(talk)
 
 
-def _by_call(talk: Conversation, owner: str, known: Known) -> Standing | None:
+def _by_call(talk: Conversation, caller: Caller, known: Known) -> Standing | None:
     """The session that waits, or waited, for one of these results."""
     for atom in talk.results:
         found = known.by_call(atom.id)
-        if found is not None and found.owner == owner:
+        if found is not None and found.owner == caller.owner:
             return found
     return None
 
 
-def _by_name(talk: Conversation, named: str, owner: str, known: Known) -> Verdict:
-    found = known.by_id(named)
-    if found is None or found.owner != owner:
+def _by_name(talk: Conversation, caller: Caller, known: Known) -> Verdict:
+    named, found = caller.named, known.by_id(caller.named)
+    if found is None or found.owner != caller.owner:
         # Once ours and gone since: the history is all that is needed.
         return _anew(talk, named) if known.is_ours(named) and found is None else Verdict("lost", named)
-    if _continues(found, talk, owner) and found.mark == fingerprint(talk.history, owner):
+    if _continues(found, talk, caller) and found.mark == fingerprint(talk.history, caller.owner):
         return Verdict("continue", found.id)
     return _anew(talk)
 
 
-def _continues(found: Standing, talk: Conversation, owner: str) -> bool:
+def _is_open(found: Standing, caller: Caller) -> bool:
+    return found.owner == caller.owner and found.model == caller.model and found.state in OPEN
+
+
+def _continues(found: Standing, talk: Conversation, caller: Caller) -> bool:
     """Results alone cannot go on with a session that does not wait for them."""
-    return (
-        found.owner == owner
-        and found.state in OPEN
-        and bool(talk.words)
-        and found.system == fingerprint((), talk.system)
-    )
+    return _is_open(found, caller) and bool(talk.words) and found.system == fingerprint((), talk.system)
 
 
 def _anew(talk: Conversation, session: str = "") -> Verdict:

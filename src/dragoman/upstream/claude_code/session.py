@@ -91,8 +91,6 @@ class Session:
         self.rounds = 0
         self.requests = 0
         self.waiting: dict[str, Call] = {}
-        #: Calls that the caller was shown; the others come one at a time.
-        self.shown: set[str] = set()
         self.is_overdue = False
         #: The caller wants no calls now.
         self.forbids_calls = False
@@ -102,7 +100,8 @@ class Session:
         self.mailbox = Mailbox()
         self._calls = Calls()
         self._mark = ""
-        self._outline = ""
+        #: Of what was said so far, but for Claude's words.
+        self.outline = ""
         self._ended = False
         self._client: Any = None
         self._process: Process | None = None
@@ -113,34 +112,39 @@ class Session:
 
     async def open(self, kit: Kit, talk: Conversation | None = None) -> None:
         """Start the process. With a conversation it goes on from that at once."""
-        resume = ""
-        (self.folder / "system.txt").write_text(self.start.system, "utf-8")
-        if talk is not None:
-            resume = str(uuid4())
-            work = os.path.realpath(self.folder / "work")
-            history = self.folder / "config" / "projects" / project_folder(work)
-            history.mkdir(parents=True)
-            (history / f"{resume}.jsonl").write_bytes(transcript(talk, resume, work, self.model))
-        words = command(kit.executable(self.provider.sessions.command), self.folder, self.start, resume)
-        variables = environment(self.provider, self.folder, self.start, os.environ)
-        self._process = Process(words, variables, self.folder)
+        executable = kit.executable(self.provider.sessions.command)
         server = {"type": "sdk", "name": SERVER, "instance": mcp_server(kit, lambda: self.tools, self._calls)}
         options = kit.options(
             mcp_servers={SERVER: server}, can_use_tool=self.auth.callback(kit), verbatim_prompts=True
         )
-        self._client = kit.client(options, transport=self._process)
         try:
+            words = command(executable, self.folder, self.start, self._written(talk))
+            variables = environment(self.provider, self.folder, self.start, os.environ)
+            self._process = Process(words, variables, self.folder)
+            self._client = kit.client(options, transport=self._process)
             await self._client.connect()
-        except (kit.error, ConnectionError, OSError) as error:
+        except (kit.error, OSError) as error:
             raise Ended(str(error)) from None
         self._reading = asyncio.get_running_loop().create_task(self._read(kit))
+
+    def _written(self, talk: Conversation | None) -> str:
+        """Write down what the process reads; gives the name of the history that it goes on from, if any."""
+        (self.folder / "system.txt").write_text(self.start.system, "utf-8")
+        if talk is None:
+            return ""
+        name = str(uuid4())
+        work = os.path.realpath(self.folder / "work")
+        histories = self.folder / "config" / "projects" / project_folder(work)
+        histories.mkdir(parents=True)
+        (histories / f"{name}.jsonl").write_bytes(transcript(talk, name, work, self.model))
+        return name
 
     async def _read(self, kit: Kit) -> None:
         why = "its output ended"
         try:
             async for message in self._client.receive_messages():
                 await self.mailbox.put(message)
-        except (kit.error, ConnectionError, OSError) as error:
+        except (kit.error, OSError) as error:
             why = str(error)
         self._ended = True
         await self.mailbox.put(Ended(why))
@@ -172,11 +176,11 @@ class Session:
         return Standing(
             id=self.id,
             owner=self.owner,
+            model=self.model,
             state=self.state,
             mark=self._mark,
-            outline=self._outline,
+            outline=self.outline,
             system=fingerprint((), self.start.system),
-            waiting=frozenset(self.waiting),
             overdue=frozenset(self.waiting) if self.is_overdue else frozenset(),
         )
 
@@ -198,7 +202,6 @@ class Session:
     def rest(self, talk: Conversation, joiner: Joiner) -> None:
         """The turn is over, or stops for results."""
         self.waiting = {call.id: call for call in joiner.calls}
-        self.shown = {call.id for call in joiner.shown}
         if self.waiting:
             self.rounds += 1
         else:
@@ -209,7 +212,7 @@ class Session:
         self.mailbox.stop()
         self.state = state
         self.is_overdue = False
-        self._mark, self._outline = fingerprint(atoms, self.owner), outline(atoms, self.owner)
+        self._mark, self.outline = fingerprint(atoms, self.owner), outline(atoms, self.owner)
         self._moved()
 
     def _moved(self) -> None:
@@ -256,7 +259,6 @@ class Session:
     def ask_again(self, talk: Conversation, *, one_at_a_time: bool) -> bytes:
         """The calls that still wait: all of them, or the next."""
         calls = list(self.waiting.values())[: 1 if one_at_a_time else None]
-        self.shown |= {call.id for call in calls}
         self._stand("parked", answered(talk, [call.block for call in calls]))
         return asked_again(calls, self.model, f"msg_{uuid4().hex[:24]}")
 
@@ -279,11 +281,6 @@ class Session:
         found = (server for server in status["mcpServers"] if server["name"] == SERVER)
         return frozenset(tool["name"] for server in found for tool in server.get("tools") or ())
 
-    async def use_model(self, model: str) -> None:
-        if model != self.model:
-            await self._client.set_model(model)
-            self.model = model
-
     # Interrupting.
 
     def interrupt(self) -> None:
@@ -292,6 +289,7 @@ class Session:
             self.state = "settling"
             for call in tuple(self.waiting):
                 self._give_up(call)
+            self._moved()
             self._settling = asyncio.get_running_loop().create_task(self._settle())
 
     async def settled(self) -> None:

@@ -5,6 +5,8 @@ from collections import OrderedDict
 from collections.abc import Coroutine, Iterator
 from typing import Any, Literal
 
+import msgspec
+
 from dragoman.config.model import Provider
 from dragoman.upstream.claude_code.conversation import Conversation
 from dragoman.upstream.claude_code.counters import Counters
@@ -22,7 +24,20 @@ BEAT = 0.25
 REMEMBERED = 1000
 
 
+class Wish(msgspec.Struct, frozen=True, kw_only=True):
+    """What a session is begun for. `session` is the id that it had before, if it had one."""
+
+    start: Start
+    tools: ToolSet
+    owner: str
+    talk: Conversation
+    session: str = ""
+    forbids_calls: bool = False
+
+
 class Sessions:
+    """`known` is what a request is matched with."""
+
     def __init__(self, provider: Provider, kit: Kit, folders: Folders, counters: Counters) -> None:
         self._provider = provider
         self._limits = provider.sessions
@@ -63,24 +78,28 @@ class Sessions:
         return self._folders.new_id()
 
     def tools_of(self, session: str, outline: str) -> ToolSet | None:
-        """What a session that is gone was told, by its id or by what was said in it."""
-        return self._tools.get(session) or self._tools.get(outline)
+        """What a session was told that is gone, or stays behind; by its id or by what was said in it."""
+        live = (one.tools for one in self._live.values() if one.outline == outline)
+        return self._tools.get(session) or self._tools.get(outline) or next(live, None)
 
     # Making.
 
-    async def begin(
-        self, start: Start, tools: ToolSet, owner: str, talk: Conversation, session: str
-    ) -> Session:
-        """A session that will answer this conversation; it counts as at work."""
-        self._make_room()
-        self._sweep()
+    async def begin(self, wish: Wish) -> Session:
+        """A session that will answer a conversation; it counts as at work."""
+        talk, start, tools = wish.talk, wish.start, wish.tools
         is_new = not talk.said
-        spare = await self._ready_spare(start, tools) if is_new and not session else None
+        spare = await self._ready_spare(start, tools) if is_new and not wish.session else None
+        if spare is None:
+            self._make_room()
+        # Somebody else may have begun it anew a moment ago.
+        session = "" if wish.session in self._live else wish.session
         made = spare or self._made(start, tools, session or self.new_id())
-        made.owner = owner
-        made.rounds = max(0, talk.rounds) if talk.said else 0
+        made.owner = wish.owner
+        made.forbids_calls = wish.forbids_calls
+        made.rounds = talk.rounds if talk.said else 0
         made.changed = lambda: self._changed(made)
         self._live[made.id] = made
+        self._sweep()
         made.take()
         if spare is None:
             made.mailbox.listen()
@@ -165,8 +184,7 @@ class Sessions:
             return
         if cause:
             self.counters.expired += 1
-        standing = session.standing()
-        for key in (session.id, standing.outline):
+        for key in (session.id, session.outline):
             self._tools[key] = session.tools
         while len(self._tools) > REMEMBERED:
             self._tools.popitem(last=False)

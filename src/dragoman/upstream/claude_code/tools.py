@@ -61,7 +61,14 @@ class Calls:
     def __init__(self) -> None:
         self._waiting: dict[str, asyncio.Future[Answer]] = {}
 
-    def future(self, call_id: str) -> asyncio.Future[Answer]:
+    async def result(self, call_id: str) -> Answer:
+        """What the caller says to a call, whenever it does."""
+        try:
+            return await asyncio.shield(self._future(call_id))
+        finally:
+            self._waiting.pop(call_id, None)
+
+    def _future(self, call_id: str) -> asyncio.Future[Answer]:
         found = self._waiting.get(call_id)
         if found is None:
             found = self._waiting[call_id] = asyncio.get_running_loop().create_future()
@@ -69,7 +76,7 @@ class Calls:
 
     def answer(self, call_id: str, result: Json) -> None:
         """The first answer counts."""
-        future = self.future(call_id)
+        future = self._future(call_id)
         if not future.done():
             future.set_result(result)
 
@@ -90,7 +97,7 @@ def mcp_server(kit: Kit, tools: Callable[[], ToolSet], calls: Calls) -> Any:
         call_id = str((params.meta or {}).get(_USE_ID) or "")
         if not call_id:
             return _mcp_result(types, {"content": "this version of Claude Code is too old", "is_error": True})
-        return _mcp_result(types, await asyncio.shield(calls.future(call_id)))
+        return _mcp_result(types, await calls.result(call_id))
 
     return kit.server(SERVER, version="1", on_list_tools=list_tools, on_call_tool=call_tool)
 

@@ -43,7 +43,7 @@ class Turn:
             begin, self._begin = self._begin, None
             try:
                 await begin()
-            except (ConnectionError, OSError) as error:
+            except OSError as error:
                 raise Ended(str(error)) from None
         joiner = self._joiner
         if joiner is None:

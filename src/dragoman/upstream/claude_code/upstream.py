@@ -11,16 +11,21 @@ from dragoman.hub.ids import digest
 from dragoman.upstream.claude_code import conversation
 from dragoman.upstream.claude_code.conversation import Conversation
 from dragoman.upstream.claude_code.counters import Counters
-from dragoman.upstream.claude_code.errors import crashed, session_not_found, tool_call_timeout
+from dragoman.upstream.claude_code.errors import (
+    crashed,
+    nothing_to_answer,
+    session_not_found,
+    tool_call_timeout,
+)
 from dragoman.upstream.claude_code.folders import Folders
 from dragoman.upstream.claude_code.insight import details, summary
 from dragoman.upstream.claude_code.joining import Call as ToolCall
 from dragoman.upstream.claude_code.joining import asked_again
-from dragoman.upstream.claude_code.matching import Verdict, decide
+from dragoman.upstream.claude_code.matching import Caller, Verdict, decide
 from dragoman.upstream.claude_code.process import Start
 from dragoman.upstream.claude_code.sdk import kit
 from dragoman.upstream.claude_code.session import Ended, Session
-from dragoman.upstream.claude_code.sessions import Sessions
+from dragoman.upstream.claude_code.sessions import Sessions, Wish
 from dragoman.upstream.claude_code.tools import declared, recalled
 from dragoman.upstream.claude_code.turn import FixedAnswer, Turn, TurnAnswer
 from dragoman.upstream.port import Answer, Call
@@ -52,7 +57,7 @@ class Asked:
         self.start = Start(model=call.model, system=self.talk.system, thinking=_thinking(body), key=call.key)
 
     def verdict(self, sessions: Sessions) -> Verdict:
-        return decide(self.talk, self.named, self.owner, sessions.known)
+        return decide(self.talk, Caller(owner=self.owner, model=self.model, named=self.named), sessions.known)
 
 
 class ClaudeCodeUpstream:
@@ -87,6 +92,8 @@ class ClaudeCodeUpstream:
     async def send(self, call: Call) -> Answer:
         sessions = await self._opened()
         asked = Asked(call)
+        if not asked.talk.news:
+            raise nothing_to_answer()
         verdict = asked.verdict(sessions)
         found = sessions.get(verdict.session) if verdict.step == "continue" else None
         if found is not None and found.state == "settling":
@@ -127,7 +134,6 @@ class ClaudeCodeUpstream:
     def _turn(self, asked: Asked, session: Session) -> Turn:
         async def begin() -> None:
             session.forbids_calls = asked.forbids_calls
-            await session.use_model(asked.model)
             if asked.tools is not None:
                 await session.retool(asked.tools)
             await session.go_on(asked.talk)
@@ -150,9 +156,16 @@ class ClaudeCodeUpstream:
         if asked.talk.said and asked.talk.lacks_thoughts:
             # An API that thinks wants to see the thoughts behind calls that are being answered.
             start = msgspec.structs.replace(start, thinking=("--thinking", "disabled"))
-        made = await sessions.begin(start, tools, asked.owner, asked.talk, session)
-
-        made.forbids_calls = asked.forbids_calls
+        made = await sessions.begin(
+            Wish(
+                start=start,
+                tools=tools,
+                owner=asked.owner,
+                talk=asked.talk,
+                session=session,
+                forbids_calls=asked.forbids_calls,
+            )
+        )
 
         async def begin() -> None:
             if not asked.talk.said:
