@@ -183,6 +183,7 @@ def test_a_result_that_comes_too_late_is_refused_and_the_model_is_told(caller: C
         talk.send()
     assert (late.value.status_code, late.value.code) == (504, "tool_call_timeout")
     assert late.value.response.headers["x-session-id"] == asked.session
+    assert late.value.response.headers["x-should-retry"] == "false"
     talk.history.pop()
     answered = talk.say("go on without it")
     assert (answered.content, answered.session) == ("Never mind.", asked.session)

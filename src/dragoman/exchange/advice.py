@@ -8,6 +8,7 @@ import msgspec
 
 from dragoman.dialects.base import Dialect
 from dragoman.hub.errors import Failure, FailureKind
+from dragoman.routing.retry import is_about_session
 
 #: Seconds. Beyond this the SDKs either really sleep or silently give up.
 LONGEST_WAIT = 30.0
@@ -28,6 +29,6 @@ def advised(failure: Failure, dialect: Dialect) -> tuple[Failure, dict[str, str]
         message = f"{failure.message} (the upstream asks to wait {wait:.0f} s)"
         failure = msgspec.structs.replace(failure, message=message, retry_after=LONGEST_WAIT)
     headers = dialect.error_headers(failure)
-    if is_long or failure.kind in _FINAL:
+    if is_long or failure.kind in _FINAL or is_about_session(failure):
         headers |= NO_RETRY
     return failure, headers

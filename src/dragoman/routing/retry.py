@@ -52,15 +52,15 @@ LONGEST_RETRY_AFTER = 20.0
 
 def step_of(failure: Failure) -> Step:
     """What a failure calls for."""
-    return "give up" if _is_about_session(failure) else STEP_OF_KIND[failure.kind]
+    return "give up" if is_about_session(failure) else STEP_OF_KIND[failure.kind]
 
 
 def cools(failure: Failure) -> bool:
     """Whether a failure says something about its target."""
-    return failure.kind in COOLS and not _is_about_session(failure)
+    return failure.kind in COOLS and not is_about_session(failure)
 
 
-def _is_about_session(failure: Failure) -> bool:
+def is_about_session(failure: Failure) -> bool:
     return failure.code in SESSION_CODES and not failure.raw_type
 
 

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from dragoman.upstream.claude_code.conversation import Conversation, fingerprint, outline
-from dragoman.upstream.claude_code.matching import Caller, Known, Standing, State, Verdict, decide
+from dragoman.upstream.claude_code.matching import Claim, Known, Standing, State, Verdict, decide
 from tests.upstream.claude_code.talking import Json, call, claude, result, talk, user
 
 OWNER = "somebody"
@@ -40,8 +40,8 @@ def verdict(*messages: Json, session: Standing | None, **asked: str) -> Verdict:
         by_mark=lambda mark: given(session is not None and mark == session.mark),
         is_ours=lambda wanted: wanted in ("ses_a", "ses_gone"),
     )
-    caller = Caller(**{"owner": OWNER, "model": "sonnet", **asked})
-    return decide(talk(*messages), caller, known)
+    claim = Claim(**{"owner": OWNER, "model": "sonnet", **asked})
+    return decide(talk(*messages), claim, known)
 
 
 @pytest.mark.rule("R96", "R98")

@@ -43,7 +43,7 @@ class Verdict(msgspec.Struct, frozen=True):
     session: str = ""
 
 
-class Caller(msgspec.Struct, frozen=True, kw_only=True):
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """Who asks, for which model, and for which session if it names one."""
 
     owner: str
@@ -61,48 +61,48 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
     is_ours: Callable[[str], bool]
 
 
-def decide(talk: Conversation, caller: Caller, known: Known) -> Verdict:
-    waiting = _by_call(talk, caller, known)
+def decide(talk: Conversation, claim: Claim, known: Known) -> Verdict:
+    waiting = _by_call(talk, claim, known)
     if waiting is not None:
         if waiting.overdue.intersection(atom.id for atom in talk.results) and not talk.words:
             return Verdict("late", waiting.id)
-        if _is_open(waiting, caller) and waiting.outline == outline(talk.history, caller.owner):
+        if _is_open(waiting, claim) and waiting.outline == outline(talk.history, claim.owner):
             return Verdict("continue", waiting.id)
-    elif caller.named:
-        return _by_name(talk, caller, known)
+    elif claim.named:
+        return _by_name(talk, claim, known)
     else:
-        found = known.by_mark(fingerprint(talk.history, caller.owner)) if talk.said else None
-        if found is not None and _continues(found, talk, caller):
+        found = known.by_mark(fingerprint(talk.history, claim.owner)) if talk.said else None
+        if found is not None and _continues(found, talk, claim):
             return Verdict("continue", found.id)
     return _anew(talk)
 
 
-def _by_call(talk: Conversation, caller: Caller, known: Known) -> Standing | None:
+def _by_call(talk: Conversation, claim: Claim, known: Known) -> Standing | None:
     """The session that waits, or waited, for one of these results."""
     for atom in talk.results:
         found = known.by_call(atom.id)
-        if found is not None and found.owner == caller.owner:
+        if found is not None and found.owner == claim.owner:
             return found
     return None
 
 
-def _by_name(talk: Conversation, caller: Caller, known: Known) -> Verdict:
-    named, found = caller.named, known.by_id(caller.named)
-    if found is None or found.owner != caller.owner:
+def _by_name(talk: Conversation, claim: Claim, known: Known) -> Verdict:
+    named, found = claim.named, known.by_id(claim.named)
+    if found is None or found.owner != claim.owner:
         # Once ours and gone since: the history is all that is needed.
         return _anew(talk, named) if known.is_ours(named) and found is None else Verdict("lost", named)
-    if _continues(found, talk, caller) and found.mark == fingerprint(talk.history, caller.owner):
+    if _continues(found, talk, claim) and found.mark == fingerprint(talk.history, claim.owner):
         return Verdict("continue", found.id)
     return _anew(talk)
 
 
-def _is_open(found: Standing, caller: Caller) -> bool:
-    return found.owner == caller.owner and found.model == caller.model and found.state in OPEN
+def _is_open(found: Standing, claim: Claim) -> bool:
+    return found.owner == claim.owner and found.model == claim.model and found.state in OPEN
 
 
-def _continues(found: Standing, talk: Conversation, caller: Caller) -> bool:
+def _continues(found: Standing, talk: Conversation, claim: Claim) -> bool:
     """Results alone cannot go on with a session that does not wait for them."""
-    return _is_open(found, caller) and bool(talk.words) and found.system == fingerprint((), talk.system)
+    return _is_open(found, claim) and bool(talk.words) and found.system == fingerprint((), talk.system)
 
 
 def _anew(talk: Conversation, session: str = "") -> Verdict:

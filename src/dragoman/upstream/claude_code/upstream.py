@@ -21,7 +21,7 @@ from dragoman.upstream.claude_code.folders import Folders
 from dragoman.upstream.claude_code.insight import details, summary
 from dragoman.upstream.claude_code.joining import Call as ToolCall
 from dragoman.upstream.claude_code.joining import asked_again
-from dragoman.upstream.claude_code.matching import Caller, Verdict, decide
+from dragoman.upstream.claude_code.matching import Claim, Verdict, decide
 from dragoman.upstream.claude_code.process import Start
 from dragoman.upstream.claude_code.sdk import kit
 from dragoman.upstream.claude_code.session import Ended, Session
@@ -57,7 +57,7 @@ class Asked:
         self.start = Start(model=call.model, system=self.talk.system, thinking=_thinking(body), key=call.key)
 
     def verdict(self, sessions: Sessions) -> Verdict:
-        return decide(self.talk, Caller(owner=self.owner, model=self.model, named=self.named), sessions.known)
+        return decide(self.talk, Claim(owner=self.owner, model=self.model, named=self.named), sessions.known)
 
 
 class ClaudeCodeUpstream:
