@@ -8,15 +8,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from dragoman.config.model import Config, Responses
 from dragoman.dialects.registry import dialect_named
 from dragoman.exchange.ask import Ask
 from dragoman.exchange.gateway import Gateway
-from dragoman.responses.background import DEAD_AFTER, Background
+from dragoman.hub.errors import DragomanError
+from dragoman.responses.background import DEAD_AFTER, MOST_AT_ONCE, MOST_WAITING, Background
 from dragoman.responses.run import Run
 from dragoman.responses.stored import Stored
 from dragoman.server.app import App
 from dragoman.storage.database import Database
-from tests.exchange.speech import CHAT_STREAM
+from tests.exchange.speech import CHAT_STREAM, chat_text
 from tests.exchange.twin import RememberingClient
 from tests.responses.looped import looped
 from tests.responses.test_http import Json, error, events
@@ -269,3 +271,38 @@ async def test_many_at_once_all_end() -> None:
         done = [await ended(gateway, each) for each in begun]
         assert [each["status"] for each in done] == ["completed"] * 60
         assert all(f"'{number}'" in str(each["output"]) for number, each in enumerate(done))
+
+
+@looped
+async def test_beyond_so_many_that_wait_the_next_is_told_to_come_back() -> None:
+    async with running(config_for()) as gateway:
+        app = gateway.app
+        background = Background(app.gateway, app.responses, app.carry, at_once=0)
+
+        async def one() -> Run:
+            turn = await app.responses.turn(Ask(dialect="openai_responses", body=msgspec.json.encode(HELLO)))
+            assert turn is not None
+            return await background.begin(turn)
+
+        await asyncio.gather(*(one() for _ in range(MOST_AT_ONCE + MOST_WAITING)))
+        with pytest.raises(DragomanError) as refused:
+            await one()
+        assert (refused.value.status, refused.value.retry_after) == (429, 10.0)
+        await background.close()
+
+
+@looped
+async def test_a_response_that_fits_only_without_its_events_is_kept_without_them() -> None:
+    long = (CHAT_STREAM[0], chat_text("x" * 250_000), *CHAT_STREAM[3:])
+    async with ByteServer([stream_head(), *map(chunk, long), LAST_CHUNK]) as upstream:
+        config = config_for(upstream.url)
+        await _kept_without_events(msgspec.structs.replace(config, responses=Responses(max_mb=1)))
+
+
+async def _kept_without_events(config: Config) -> None:
+    async with running(config) as gateway:
+        begun = await begin(gateway)
+        done = await ended(gateway, begun)
+        assert done["status"] == "completed"
+        last = events(await followed(gateway, begun, 3))
+        assert [event["type"] for event in last] == ["response.completed"]

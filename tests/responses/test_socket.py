@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import msgspec
 import pytest
@@ -13,6 +13,7 @@ from dragoman.config.model import Secret, Server
 from dragoman.exchange.ask import Ask
 from dragoman.limits.caller import ANYONE, Caller
 from dragoman.responses.socket import SocketSession
+from dragoman.server.sockets import MOST_OPEN
 from tests.exchange.speech import CHAT_STREAM, CHAT_WHOLE
 from tests.responses.looped import looped
 from tests.server.running import Running, config_for, running
@@ -318,7 +319,7 @@ async def test_a_client_that_leaves_ends_the_upstreams_answer() -> None:
             while b"good" not in msgspec.json.encode(msgspec.json.decode(await socket.recv())):
                 pass
         await asyncio.wait_for(upstream.hung_up.wait(), 5)
-        await eventually(lambda: gateway.app.sockets == 0)
+        await eventually(lambda: not gateway.app.sockets)
 
 
 @looped
@@ -385,6 +386,26 @@ async def test_a_silent_or_old_connection_is_closed(idle: float, lifetime: float
         await session.run()
         assert not socket.is_open
         assert [error_of(event)["code"] for event in socket.sent] == ([code] if code else [])
+
+
+@looped
+async def test_a_conversation_longer_than_a_body_may_be_is_refused() -> None:
+    server = Server(port=0, max_body_mb=1)
+    async with running(config_for(server=server)) as gateway, opened(gateway) as socket:
+        first = await said(socket, input=[{"role": "user", "content": "x" * 700_000}], generate=False)
+        error = await said(socket, input="y" * 400_000, previous_response_id=first["id"])
+        assert error["status"] == 413
+
+
+@looped
+async def test_beyond_so_many_sockets_codex_is_sent_to_http() -> None:
+    async with running(config_for()) as gateway, AsyncExitStack() as stack:
+        for _ in range(MOST_OPEN):
+            await stack.enter_async_context(opened(gateway))
+        with pytest.raises(InvalidStatus) as refused:
+            async with opened(gateway):
+                pass
+        assert refused.value.response.status_code == 426
 
 
 @looped

@@ -5,6 +5,7 @@ They run in this process and nowhere else. One whose process has died is told as
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from uuid import uuid4
 
 import msgspec
@@ -195,7 +196,9 @@ class Background:
     async def _give_signs(self) -> None:
         while self._runs:
             await asyncio.sleep(SIGN_EVERY)
-            await self._responses.store.touch(self._runner)
+            # A store that does not work says so itself.
+            with suppress(DragomanError):
+                await self._responses.store.touch(self._runner)
         self._signs = None
 
 

@@ -5,8 +5,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from dragoman.hub.errors import RequestTooLarge
-from dragoman.responses.stored import Kept, Stored, items_of
+from dragoman.responses.stored import Kept, Stored, items_of, too_long
 
 _STORED = """
 SELECT row.id, row.owner, earlier.id, row.created, row.status, row.input, row.output, row.body, row.events,
@@ -82,11 +81,7 @@ def turns(connection: sqlite3.Connection, number: int, limit: int) -> list[Kept]
         ).fetchone()
         size += len(turn_input) + len(output)
         if size > limit:
-            raise RequestTooLarge(
-                f"the conversation so far is longer than {limit} bytes",
-                path="previous_response_id",
-                hint="compact it, or begin a new one",
-            )
+            raise too_long(limit)
         found.append(Kept(turn_input, output, name))
     found.reverse()
     return found

@@ -79,7 +79,9 @@ class ResponsesService:
         """Keep a response that has had its last word; a store that fails must not take the reply with it."""
         try:
             row = stored(turn, response, self._gateway.clock())
-            return await self.store.put(msgspec.structs.replace(row, events=events) if events else row)
+            if events and await self.store.put(msgspec.structs.replace(row, events=events)):
+                return True
+            return await self.store.put(row)
         except (DragomanError, msgspec.MsgspecError):
             return False
 

@@ -200,7 +200,8 @@ class SocketSession:
 
         async def keep(response: Members) -> bool:
             if bytes(response["status"]) != b'"failed"':
-                items = gone_on(turn.conversation, items_of(response["output"]))
+                # A copy, so that the rest of the event need not stay in memory with it.
+                items = gone_on(turn.conversation, items_of(bytes(response["output"])))
                 self._local = Local(turn.label.id, items)
             return turn.label.store and await self._responses.keep(turn, response)
 

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from dragoman.hub.errors import ClientProtocolError, DragomanError, Failure
+from dragoman.hub.errors import ClientProtocolError, DragomanError, Failure, RequestTooLarge
 
 #: A response in one of these states is still being made.
 OPEN = frozenset({"queued", "in_progress"})
@@ -68,4 +68,12 @@ def previous_not_found() -> ClientProtocolError:
         path="previous_response_id",
         hint="send the whole conversation as input, without previous_response_id",
         code="previous_response_not_found",
+    )
+
+
+def too_long(limit: int) -> RequestTooLarge:
+    return RequestTooLarge(
+        f"the conversation is longer than {limit} bytes",
+        path="previous_response_id",
+        hint="compact it, or begin a new one",
     )

@@ -13,7 +13,7 @@ from dragoman.hub.errors import ClientProtocolError, DragomanError
 from dragoman.responses.compaction import asked_for, gone_on, head_of, is_trigger, told_again
 from dragoman.responses.labels import Label
 from dragoman.responses.store import ResponseStore
-from dragoman.responses.stored import CONTINUABLE, Members, items_of, members_of, previous_not_found
+from dragoman.responses.stored import CONTINUABLE, Members, items_of, members_of, previous_not_found, too_long
 
 ENCRYPTED_REASONING = "reasoning.encrypted_content"
 #: Marks of requests that need a turn of ours though they neither store nor continue.
@@ -108,6 +108,8 @@ class TurnMaker:
         elif previous:
             parent, before = previous, await self._before(previous, owner)
         conversation = [*before, *new]
+        if before and sum(map(len, conversation)) > self._limit:
+            raise too_long(self._limit)
         compacts = compacts or self._is_to_summarise(new, wish)
         if compacts:
             _settle_summary(members)

@@ -20,6 +20,7 @@ from dragoman.hub.errors import DragomanError, Failure, FailureKind, RequestTooL
 from dragoman.limits.caller import Caller
 from dragoman.responses.background import Background
 from dragoman.responses.service import ResponsesService
+from dragoman.responses.socket import SocketSession
 from dragoman.server import admin, metrics, sockets, stateful
 from dragoman.server.body import ClientGone, Receive, decompressed, receive_body
 from dragoman.server.client import AsgiClient, Scope, Send
@@ -92,7 +93,7 @@ class App:
         self.is_closing = False
         self.responses = ResponsesService(gateway)
         self.open: set[Exchange] = set()
-        self.sockets = 0
+        self.sockets: set[SocketSession] = set()
         self.background = Background(gateway, self.responses, self.carry)
         self._idle = asyncio.Event()
         self._idle.set()

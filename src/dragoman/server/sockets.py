@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 SOCKETS = "responses_websockets"
 #: Each may hold a conversation in memory.
 MOST_OPEN = 256
+#: The one status that sends Codex to plain HTTP at once.
 TOO_MANY = Failure(
-    kind="overloaded", status=503, message="too many open WebSockets; close some, or send POST requests"
+    kind="invalid_request", status=426, message="too many WebSockets are open; send POST requests"
 )
 
 
@@ -60,7 +61,7 @@ async def serve(app: "App", arrival: "Arrival", send: Send) -> None:
     await app.caller_of(arrival)
     if app.is_closing:
         raise DragomanError("closing", failure=CLOSING)
-    if app.sockets >= MOST_OPEN:
+    if len(app.sockets) >= MOST_OPEN:
         raise DragomanError("too many", failure=TOO_MANY)
     await arrival.receive()
     await send({"type": "websocket.accept", "headers": []})
@@ -77,9 +78,9 @@ async def serve(app: "App", arrival: "Arrival", send: Send) -> None:
         lambda: app.is_closing,
     )
     began = asyncio.get_running_loop().time()
-    app.sockets += 1
+    app.sockets.add(session)
     try:
         await session.run()
     finally:
-        app.sockets -= 1
+        app.sockets.discard(session)
         log_socket(ask.agent, session.responses, asyncio.get_running_loop().time() - began)
