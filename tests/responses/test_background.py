@@ -212,6 +212,15 @@ async def test_what_cannot_be_stored_does_not_run_in_the_background() -> None:
         assert error(got)["param"] == "store"
 
 
+@pytest.mark.parametrize(
+    ("body", "status"), [({"input": [7]}, 400), ({"input": [{"type": 7}]}, 400), ({"tools": "x"}, 400)]
+)
+@looped
+async def test_a_request_that_is_wrong_is_refused_before_it_is_queued(body: Json, status: int) -> None:
+    async with running(config_for()) as gateway:
+        assert (await gateway.ask("POST", "/v1/responses", {**HELLO, **body})).status == status
+
+
 @looped
 async def test_a_refusal_of_the_upstream_is_a_failed_response() -> None:
     refusal = [reply(b'{"error": {"message": "not this"}}', "400 Bad Request")]

@@ -193,6 +193,8 @@ async def test_several_conversations_over_one_connection_are_told_apart() -> Non
         ('{"type": "response.create", "store": "no", "input": "x"}', "store"),
         ('{"type": "response.create", "model": "any", "input": ["compaction_trigger"]}', "input[0]"),
         ('{"type": "response.create", "model": "any", "input": [{"type": 1}]}', "input[0].type"),
+        ('{"type": "response.create", "generate": false, "input": [{"type": 1}]}', "input[0].type"),
+        ('{"type": "response.create", "generate": false, "input": [[]]}', "input[0]"),
     ],
 )
 @looped

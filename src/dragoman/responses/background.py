@@ -20,9 +20,8 @@ from dragoman.responses.keeping import stored
 from dragoman.responses.run import CANCELLED, Run, RunClient
 from dragoman.responses.service import ResponsesService, labelling_of
 from dragoman.responses.stored import OPEN, Members, Stored, members_of, not_found
-from dragoman.responses.turn import Turn
+from dragoman.responses.turn import Turn, checked
 from dragoman.routing.choose import choose
-from dragoman.translate.requests import fresh_object
 from dragoman.wire.fields import encode
 from dragoman.wire.sse import SseReader, write_frame
 
@@ -68,7 +67,7 @@ class Background:
         """Queue it. It is known to the store before its client hears of it."""
         if len(self._runs) >= MOST_AT_ONCE + MOST_WAITING:
             raise DragomanError(FULL.message, failure=FULL)
-        body = fresh_object(turn.ask.body)
+        body = checked(turn)
         # A model that nobody serves is told at once.
         choose(self._gateway.config, str(body.get("model") or ""))
         created = int(self._gateway.clock())

@@ -22,8 +22,7 @@ from dragoman.limits.caller import Caller
 from dragoman.responses.compaction import gone_on
 from dragoman.responses.service import ResponsesService
 from dragoman.responses.stored import Members, items_of, members_of
-from dragoman.responses.turn import Local, Turn
-from dragoman.translate.requests import fresh_object
+from dragoman.responses.turn import Local, Turn, checked
 from dragoman.wire.fields import encode
 from dragoman.wire.sse import SseReader
 
@@ -226,7 +225,7 @@ class SocketSession:
 
     async def _warm_up(self, turn: Turn, client: SocketClient) -> None:
         """The client says early what it will build on; nobody has to be asked for that."""
-        body = fresh_object(turn.ask.take_body())
+        body = checked(turn)
         created = int(self._gateway.clock())
         response = begun(body, turn.label.id, created, "in_progress")
         told = turn.label.on(members_of(encode(response)))

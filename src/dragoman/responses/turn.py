@@ -8,16 +8,23 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
+from dragoman.dialects.base import Json
+from dragoman.dialects.registry import dialect_named
 from dragoman.exchange.ask import Ask
 from dragoman.hub.errors import ClientProtocolError, DragomanError
+from dragoman.hub.loss import Losses
 from dragoman.responses.compaction import asked_for, gone_on, head_of, is_trigger, told_again
 from dragoman.responses.labels import Label
 from dragoman.responses.store import ResponseStore
 from dragoman.responses.stored import CONTINUABLE, Members, items_of, members_of, previous_not_found, too_long
+from dragoman.translate.requests import fresh_object
 
 ENCRYPTED_REASONING = "reasoning.encrypted_content"
 #: Marks of requests that need a turn of ours though they neither store nor continue.
 _MARKS = (b'"item_reference"', b'"compaction')
+
+#: How every item begins.
+OBJECT = ord("{")
 
 _encode = msgspec.json.encode
 
@@ -183,7 +190,11 @@ def _input(members: Mapping[str, msgspec.Raw]) -> list[msgspec.Raw]:
     if given[:1] == b'"':
         return [msgspec.Raw(_encode({"type": "message", "role": "user", "content": _string(given)}))]
     if given[:1] == b"[":
-        return items_of(given)
+        items = items_of(given)
+        for place, item in enumerate(items):
+            if memoryview(item)[0] != OBJECT:
+                raise ClientProtocolError("expected an object", path=f"input[{place}]")
+        return items
     if given == b"null":
         return []
     raise ClientProtocolError("expected a string or an array", path="input")
@@ -231,3 +242,10 @@ def _flag(value: object, name: str, *, default: bool) -> bool:
 
 def array(items: Sequence[msgspec.Raw]) -> bytes:
     return _encode(items)
+
+
+def checked(turn: Turn) -> Json:
+    """The body of a request that is sent later or never; what is wrong with it is told now."""
+    body = turn.ask.body
+    dialect_named(turn.ask.dialect).read_request(fresh_object(body), Losses())
+    return fresh_object(body)
