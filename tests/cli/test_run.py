@@ -126,6 +126,28 @@ def test_a_gateway_that_already_runs_is_used_with_its_key(folder: Path) -> None:
     assert "exchange" in said
 
 
+def test_the_status_finds_the_gateway_of_an_agent(folder: Path) -> None:
+    process = waiting(folder)
+    try:
+        assert process.stdout is not None
+        address = process.stdout.readline().strip()
+        outcome = dragoman(folder, "status")
+        assert outcome.code == 0
+        assert outcome.out.startswith(f"dragoman 0.1.0 at {address}, up ")
+    finally:
+        process.terminate()
+        process.communicate(timeout=20)
+
+
+def test_an_agent_is_not_given_the_operators_token(folder: Path) -> None:
+    told = "#!/bin/sh\nenv\n"
+    (folder / "bin" / "claude").write_text(told, "utf-8")
+    token = "token-of-the-operator"
+    outcome = dragoman(folder, "run", "claude", PATH=path_of(folder), DRAGOMAN_ADMIN_TOKEN=token, KEPT="yes")
+    assert "KEPT=yes" in outcome.out
+    assert token not in outcome.out
+
+
 def test_the_exit_code_is_the_agents(folder: Path) -> None:
     assert dragoman(folder, "run", "claude", "--", "exit", PATH=path_of(folder)).code == 5
 

@@ -9,6 +9,7 @@ import pytest
 
 from dragoman.config.model import Secret, Server
 from dragoman.server.admin import ENDPOINTS
+from dragoman.server.status import SECTIONS
 from tests.exchange.speech import CHAT_STREAM, CHAT_WHOLE
 from tests.server.running import ADMIN_TOKEN, OPERATOR, Running, config_for, running
 from tests.upstream.byte_server import LAST_CHUNK, Action, ByteServer, Pause, chunk, reply, run, stream_head
@@ -129,6 +130,11 @@ def test_the_list_of_endpoints_is_complete_and_documented() -> None:
         assert [row for row in rows if row not in page.splitlines()] == []
 
     run(scenario)
+
+
+def test_every_section_of_the_status_is_documented() -> None:
+    rows = [line.split("`")[1] for line in PAGE.read_text("utf-8").splitlines() if line.startswith("| `")]
+    assert [name for name in SECTIONS if name not in rows] == []
 
 
 def test_unknown_endpoints_and_methods_are_told() -> None:

@@ -1,6 +1,7 @@
 """Reloading: streams go on, what begins anew sees the new configuration, and a bad file changes nothing."""
 
 import asyncio
+import logging
 import os
 import signal
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from dragoman.config.load import load_file
 from dragoman.config.model import Config, Secret, Server
 from dragoman.hub.errors import ConfigError
 from dragoman.server.reload import WATCHED_EVERY
+from dragoman.telemetry.log import LOGGER, LineFormatter
 from tests.exchange.speech import CHAT_STREAM, CHAT_WHOLE
 from tests.server.running import OPERATOR, Connected, Running, config_for, running
 from tests.upstream.byte_server import (
@@ -208,6 +210,42 @@ def test_what_needs_a_new_start_is_told_and_all_else_holds(tmp_path: Path) -> No
                 with_key = {"x-api-key": "client-key"}
                 assert (await gateway.ask("POST", "/v1/chat/completions", HELLO, with_key)).status == 200
                 assert (await status(gateway))["config"]["needs_restart"] == told["needs_restart"]
+
+    run(scenario)
+
+
+def test_the_form_of_the_log_and_who_may_come_in_change_at_once(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        file = File(tmp_path, toml("http://127.0.0.1:9"))
+        async with running(file.read(), file.read) as gateway:
+            file.write(toml("http://127.0.0.1:9", more='log = "json"\nadmin = "off"'))
+            assert (await reload(gateway))["changed"] == {"server": ["log", "admin"]}
+            assert msgspec.json.decode(LineFormatter("json").format(logged()))["message"] == "hello"
+            form = LOGGER.handlers[0].formatter
+            assert isinstance(form, LineFormatter)
+            assert form.format(logged()).startswith("{")
+            assert (await gateway.ask("GET", "/admin/status", headers=OPERATOR)).status == 403
+
+    before = LOGGER.handlers, LOGGER.level, LOGGER.propagate
+    try:
+        run(scenario)
+    finally:
+        LOGGER.handlers, LOGGER.level, LOGGER.propagate = before
+
+
+def logged() -> logging.LogRecord:
+    return logging.LogRecord("dragoman", logging.INFO, "", 0, "hello", None, None)
+
+
+def test_a_collector_for_traces_needs_a_new_start(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        file = File(tmp_path, toml("http://127.0.0.1:9"))
+        async with running(file.read(), file.read) as gateway:
+            file.write(toml("http://127.0.0.1:9") + '[telemetry]\ntraces = "http://127.0.0.1:4318"\n')
+            for _ in range(2):
+                assert (await reload(gateway))["needs_restart"] == ["telemetry.traces"]
+            file.write(toml("http://127.0.0.1:9"))
+            assert (await reload(gateway))["needs_restart"] == []
 
     run(scenario)
 

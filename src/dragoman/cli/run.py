@@ -21,6 +21,7 @@ from dragoman.cli.state import has_stored_keys
 from dragoman.config.find import find_config
 from dragoman.config.model import Config
 from dragoman.hub.errors import ConfigError
+from dragoman.server.admin_token import VARIABLE
 
 #: Signals that are meant for the agent, where the system has them.
 _PASSED_ON = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
@@ -72,7 +73,9 @@ def run(
         launch = chosen.launch(door)
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="dragoman-"))
         launch = settled(launch, Path(folder), os.environ)
-        kept = {name: value for name, value in os.environ.items() if name not in launch.unset}
+        # An agent is a client, not the gateway's operator.
+        dropped = {*launch.unset, VARIABLE}
+        kept = {name: value for name, value in os.environ.items() if name not in dropped}
         environment = past_proxies({**kept, **launch.environment})
         given = arguments[1:] if arguments[:1] == ("--",) else arguments
         code = _in_foreground([program, *launch.arguments, *given], environment)
