@@ -83,7 +83,7 @@ def test_the_keys_of_the_file_can_be_looked_up(tmp_path: Path) -> None:
     assert "[providers.NAME]" in everything
     assert "port = an integer from 0 to 65535 (default: 8484)" in everything
     some = dragoman(tmp_path, "config", "keys", "timeout").out
-    assert "first_byte = a number from 0 on (default: 300.0)" in some
+    assert "first_byte = a number from 0 on (default: 600.0)" in some
     assert "port =" not in some
 
 

@@ -46,8 +46,9 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds. 0 means no limit."""
 
     connect: float = 10.0
-    #: From the request being sent to the first byte of the reply.
-    first_byte: float = 300.0
+    #: From the request being sent to the first byte of the reply. One that is not streamed comes all at
+    #: once, and clients wait ten minutes for it.
+    first_byte: float = 600.0
     idle: float = 300.0
     total: float = 3600.0
 
