@@ -216,6 +216,26 @@ def test_a_key_that_is_refused_gives_way_to_the_next_key() -> None:
     assert first.key != second.key
 
 
+@pytest.mark.parametrize("status", [500, 529])
+def test_a_failure_that_is_not_about_the_key_is_not_met_again_with_every_key(status: int) -> None:
+    upstream = ScriptedUpstream(refusal(status, error("no")))
+    other = ScriptedUpstream(GOOD)
+    keys = ("key-of-one", "key-of-two", "key-of-three")
+    bench = Bench({"up": upstream, "other": other}, [provider("up", keys=keys, retries=1)])
+    told = run(bench.tell(ask("openai_chat")))
+    assert told.client.status == 200
+    # A busy target is not waited for while another is free.
+    assert len(upstream.calls) == {500: 2, 529: 1}[status]
+    assert len(other.calls) == 1
+
+
+def test_a_busy_target_is_waited_for_though_it_has_other_keys() -> None:
+    upstream = ScriptedUpstream(refusal(529, error("busy")), GOOD)
+    bench = Bench({"up": upstream}, [provider("up", keys=("key-of-one", "key-of-two"))])
+    assert run(bench.tell(ask("openai_chat"))).client.status == 200
+    assert len(upstream.calls) == 2
+
+
 def test_a_session_keeps_its_key_and_other_sessions_take_others() -> None:
     upstream = ScriptedUpstream(GOOD)
     bench = Bench({"up": upstream}, [provider("up", keys=("key-of-one", "key-of-two", "key-of-three"))])

@@ -89,7 +89,7 @@ SESSIONS = {
 }
 TIMEOUTS = {
     "connect": Key(number(0), "To reach the provider; 0 is no limit, here and below."),
-    "first_byte": Key(number(0), "To the first byte of the reply, which for a reply that is not streamed is all of it."),
+    "first_byte": Key(number(0), "To the first byte of the reply; if it is not streamed, to all of it."),
     "idle": Key(number(0), "Between two pieces of the reply."),
     "total": Key(number(0), "For the whole reply."),
 }

@@ -22,7 +22,7 @@ from dragoman.exchange.pulse import Pulse
 from dragoman.exchange.record import Record, Tried
 from dragoman.hub.errors import ClientProtocolError, DragomanError, Failure, UpstreamFailed
 from dragoman.routing.choose import Choice, choose
-from dragoman.routing.retry import plan, step_of
+from dragoman.routing.retry import may_help, plan, step_of
 
 #: The gateway ends while the exchange is under way; another one will listen soon.
 CLOSING = Failure(
@@ -119,18 +119,21 @@ class Exchange:
     async def _try_all(self, journey: Journey, places: list[tuple[TargetName, int]], choice: Choice) -> None:
         legs: dict[TargetName, Leg | ClientProtocolError] = {}
         errors: list[DragomanError] = []
-        for number, (target, key) in enumerate(places, 1):
+        left = places
+        while left:
+            (target, key), *left = left
             leg = legs.get(target) or self._leg(journey, target, choice)
             legs[target] = leg
             if isinstance(leg, ClientProtocolError):
                 errors.append(leg)
                 continue
-            error = await self._try_place(leg, key, places[number:])
+            error = await self._try_place(leg, key, left)
             if error is None:
                 return
             errors.append(error)
             if step_of(error.failure) == "give up":
                 break
+            left = [place for place in left if may_help(error.failure, target, place[0])]
         raise _most_telling(errors)
 
     def _leg(self, journey: Journey, target: TargetName, choice: Choice) -> Leg | ClientProtocolError:
@@ -161,12 +164,13 @@ class Exchange:
                 failure = await self._attempt.run(key)
             except UpstreamFailed as error:
                 now = self._judged(leg.target, key, began, error.failure)
+                helping = [place for place in others if may_help(error.failure, leg.target, place[0])]
                 step = plan(
                     error.failure,
                     tries=tries,
                     allowed=leg.provider.retries,
                     jitter=gateway.dice(),
-                    others=any(not gateway.health.cools(*place, now) for place in others),
+                    others=any(not gateway.health.cools(*place, now) for place in helping),
                 )
                 if step.step != "again":
                     return error

@@ -8,6 +8,7 @@ from typing import Literal
 
 import msgspec
 
+from dragoman.config.model import TargetName
 from dragoman.hub.errors import Failure, FailureKind
 
 Step = Literal["again", "elsewhere", "give up"]
@@ -35,6 +36,10 @@ COOLS = frozenset(
     {"authentication", "billing", "permission", "rate_limit", "quota", "server", "overloaded", "timeout"}
 )
 
+#: Kinds that may say something about the key, so that another may do better at the same target: vendors say
+#: of a model that a key has no access to that there is none.
+ABOUT_THE_KEY = frozenset({"authentication", "billing", "permission", "not_found", "rate_limit", "quota"})
+
 #: Failures of one session with its caller, which no other target could help out of. The codes are ours: a
 #: vendor's failure also carries the vendor's own word for it.
 SESSION_CODES = frozenset(
@@ -58,6 +63,11 @@ def step_of(failure: Failure) -> Step:
 def cools(failure: Failure) -> bool:
     """Whether a failure says something about its target."""
     return failure.kind in COOLS and not is_about_session(failure)
+
+
+def may_help(failure: Failure, failed: TargetName, other: TargetName) -> bool:
+    """Whether `other`, with another key, may do better than the target that failed."""
+    return other != failed or failure.kind in ABOUT_THE_KEY
 
 
 def is_about_session(failure: Failure) -> bool:
