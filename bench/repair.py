@@ -1,12 +1,15 @@
 """Repair of tool arguments: how fast it goes on what models write, and that nothing makes it slow."""
 
+import gc
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import msgspec
 
 from bench.measure import compare
 from dragoman.policy.repair import repair
+from dragoman.server.run import GC_THRESHOLDS
 
 SIZE = 1_000_000
 HOSTILE_GOAL = 1.0
@@ -37,7 +40,22 @@ UNITS = (
 
 
 def report() -> list[str]:
-    return [*_slips(), "", *_hostile()]
+    with _collecting_as_the_server():
+        return [*_slips(), "", *_hostile()]
+
+
+@contextmanager
+def _collecting_as_the_server() -> Iterator[None]:
+    """Garbage is looked for as often as in a gateway, and not among what a benchmark has lying about."""
+    usual = gc.get_threshold()
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*usual)
+        gc.unfreeze()
 
 
 def _slips() -> list[str]:
@@ -61,19 +79,30 @@ def _job(text: str) -> Callable[[], object]:
 def _hostile() -> list[str]:
     timed = sorted(
         (
-            (_seconds(beginning + unit * (SIZE // len(unit))), beginning, unit)
+            (_seconds(_hostile_text(beginning, unit)), beginning, unit)
             for unit in UNITS
             for beginning in BEGINNINGS
         ),
         reverse=True,
     )
-    worst = timed[0][0]
-    verdict = "met" if worst <= HOSTILE_GOAL else "MISSED"
+    # A busy machine slows single runs down; what is slow by itself is slow each time.
+    slowest = sorted(
+        (
+            (min(seconds, *(_seconds(_hostile_text(beginning, unit)) for _ in range(2))), beginning, unit)
+            for seconds, beginning, unit in timed[:8]
+        ),
+        reverse=True,
+    )
+    verdict = "met" if slowest[0][0] <= HOSTILE_GOAL else "MISSED"
     lines = [f"Repair of 1 MB of hostile text, {len(timed)} cases, the slowest of them"]
     lines += [
-        f"  {f'{beginning!r} + {unit!r} ...':<52} {seconds:6.3f} s" for seconds, beginning, unit in timed[:8]
+        f"  {f'{beginning!r} + {unit!r} ...':<52} {seconds:6.3f} s" for seconds, beginning, unit in slowest
     ]
     return [*lines, f"  goal {HOSTILE_GOAL:g} s each: {verdict}"]
+
+
+def _hostile_text(beginning: str, unit: str) -> str:
+    return beginning + unit * (SIZE // len(unit))
 
 
 def _seconds(text: str) -> float:
