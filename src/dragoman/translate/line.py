@@ -4,7 +4,7 @@ It cannot say anything illegal: what a stage or a hostile upstream breaks is cau
 becomes a failed ending, told in the client's dialect.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Protocol, runtime_checkable
 
@@ -12,10 +12,14 @@ from dragoman.dialects.base import StreamReader, StreamWriter
 from dragoman.dialects.frames import TOO_DEEP
 from dragoman.fit import Stage
 from dragoman.hub.errors import DragomanError, Failure
-from dragoman.hub.events import DELTAS, ReplyEvent, ReplyFailed
+from dragoman.hub.events import DELTAS, ReplyEvent, ReplyFailed, TextDelta
 from dragoman.hub.grammar import GrammarChecker
 from dragoman.hub.sequence import Sequencer
 from dragoman.hub.tally import NOTED, Tally
+
+#: A stage that wants texts may offer, as its `skim`, a test of them that is cheaper than being fed: texts for
+#: which it holds need not be fed. It counts until something else than a delta comes.
+Skim = Callable[[str], bool]
 
 
 @runtime_checkable
@@ -97,6 +101,10 @@ class ReplyLine:
                     if self.ended:
                         break
                     continue
+                if wanting and type(event) is TextDelta and self._skim is not None and self._skim(event.text):
+                    check(event)
+                    written.append(write(event))
+                    continue
                 for position in wanting:
                     changed = stages[position].feed(event)
                     # A delta that stays one changes nothing about what the stages want.
@@ -142,7 +150,13 @@ class ReplyLine:
 
     def _wanted(self) -> dict[type, tuple[int, ...]]:
         self._passing = tuple([stage.passes for stage in self._stages])
-        return _wanted_by(self._passing)
+        wanted = _wanted_by(self._passing)
+        wanting = wanted[TextDelta]
+        #: Tells of most texts that the one stage which wants them would give them back as they are.
+        self._skim: Skim | None = None
+        if len(wanting) == 1:
+            self._skim = getattr(self._stages[wanting[0]], "skim", None)
+        return wanted
 
 
 @lru_cache(maxsize=1024)

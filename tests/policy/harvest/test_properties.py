@@ -10,7 +10,7 @@ from dragoman.policy.harvest import AUTO, registry
 from dragoman.policy.harvest.plan import plan_for
 from tests.dialects.strategies import replies
 from tests.policy.harvest.case_file import cases, told
-from tests.policy.harvest.running import TOOLS, cuts_of, harvested, stage, through
+from tests.policy.harvest.running import TOOLS, cuts_of, harvested, reply_of, stage, through
 
 FORMATS = registry.families()
 FAMILIES = [*FORMATS, AUTO]
@@ -132,6 +132,34 @@ def test_a_reply_with_anything_in_its_texts_stays_grammatical(
         for event in events
     ]
     through(stage(family), replaced)
+
+
+def skimmed(family: str, events: list[ReplyEvent]) -> list[ReplyEvent]:
+    """What comes of the events if texts are fed only where the stage's own test says that they must be."""
+    harvest = stage(family)
+    skim = harvest.skim
+    out: list[ReplyEvent] = []
+    for event in events:
+        if isinstance(event, TextDelta) and skim is not None and skim(event.text):
+            out.append(event)
+            continue
+        after = harvest.feed(event)
+        out += after
+        if not (isinstance(event, TextDelta) and len(after) == 1 and isinstance(after[0], TextDelta)):
+            skim = harvest.skim
+    return out
+
+
+@given(family=families, text=st.one_of(hostile, st.text(max_size=60)), data=st.data())
+@settings(max_examples=300)
+def test_what_is_skimmed_need_not_be_fed(family: str, text: str, data: st.DataObject) -> None:
+    events = reply_of(data.draw(cuts_of(text)))
+    assert skimmed(family, events) == through(stage(family), events)
+
+
+@given(family=families, events=replies())
+def test_whole_replies_can_be_skimmed(family: str, events: list[ReplyEvent]) -> None:
+    assert skimmed(family, events) == through(stage(family), events)
 
 
 @given(family=families, events=replies(failing=False))

@@ -121,6 +121,14 @@ class HarvestStage:
             return frozenset()
         return DELTAS if self._over and not self._watched else _UNWATCHED
 
+    @property
+    def skim(self) -> Callable[[str], bool] | None:
+        """While one text goes by: whether a piece of it is mere words, which need not be fed then."""
+        if self._over or self._shifted or len(self._watched) != 1:
+            return None
+        (watched,) = self._watched.values()
+        return watched.scanner.passes if watched.number == watched.index else None
+
     def feed(self, event: ReplyEvent) -> list[ReplyEvent]:
         if type(event) is TextDelta:
             watched = self._watched.get(event.index)
