@@ -27,9 +27,12 @@ def claude_code_report() -> list[str]:
     with tempfile.TemporaryDirectory() as folder:
         stage = Stage(Path(folder))
         stage.open()
+        caller = Caller(stage)
+        caller.client = caller.new_client()
         try:
-            return _measured(Caller(stage))
+            return _measured(caller)
         finally:
+            caller.client.close()
             stage.close()
 
 

@@ -5,6 +5,7 @@ One gateway serves all tests. It has a provider for each set of limits; each mod
 
 import time
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,8 @@ class Heard(msgspec.Struct, kw_only=True):
     calls: list[Any]
     usage: Any
     session: str
+    #: What the gateway could not pass on.
+    losses: str
     message: Any
 
 
@@ -87,10 +90,16 @@ class Caller:
         self.stage = stage
         inner = stage.gateway_to("anthropic", keeps_model=True)
         self.gateway = gateway or stage.gateway("claude-code", config(inner.url))
+        #: A client that stays open from one request to the next, for whoever measures time.
+        self.client: openai.OpenAI | None = None
 
     def talk(self, steps: Sequence[Step], *, model: str = MODEL, streams: bool = False) -> "Talk":
         conversation = self.stage.upstream.open(steps, GRIPS)
         return Talk(self, conversation, model, streams=streams)
+
+    def new_client(self, api_key: str = "caller") -> openai.OpenAI:
+        url = f"{self.gateway.url}/v1"
+        return openai.OpenAI(base_url=url, api_key=api_key, max_retries=0, timeout=60)
 
     def counts(self, model: str = MODEL) -> dict[str, int]:
         """What the gateway has counted about a provider's sessions."""
@@ -196,8 +205,7 @@ class Talk:
 
     def leave_early(self, tools: list[Json], after: float = 0.0) -> None:
         """Send the history, take the first words of the reply, and hang up some seconds later."""
-        url = f"{self.caller.gateway.url}/v1"
-        with openai.OpenAI(base_url=url, api_key="caller", max_retries=0, timeout=60) as client:
+        with self._client() as client:
             asked: Any = {"model": self.model, "messages": self.history, "tools": tools}
             with client.chat.completions.create(stream=True, **asked) as stream:
                 next(chunk for chunk in stream if chunk.choices and chunk.choices[0].delta.content)
@@ -205,30 +213,33 @@ class Talk:
 
     def send(self, *, tools: list[Json] | None = None, session: str = "", **more: Any) -> Heard:
         """Send the history as it stands; the reply becomes part of it."""
-        url = f"{self.caller.gateway.url}/v1"
         headers = {"x-session-id": session} if session else {}
         asked: Json = {"model": self.model, "messages": self.history, "extra_headers": headers, **more}
         if tools is not None:
             asked["tools"] = tools
-        with openai.OpenAI(base_url=url, api_key=self.api_key, max_retries=0, timeout=60) as client:
+        with self._client() as client:
             heard = (self._streamed if self._streams else self._whole)(client, asked)
         self.history.append(heard.message.to_dict())
         return heard
 
+    def _client(self) -> AbstractContextManager[openai.OpenAI]:
+        if self.caller.client is not None:
+            return nullcontext(self.caller.client)
+        return self.caller.new_client(self.api_key)
+
     def _whole(self, client: openai.OpenAI, asked: Json) -> Heard:
         raw = client.chat.completions.with_raw_response.create(**asked)
-        return _heard(raw.parse(), raw.headers["x-session-id"])
+        return _heard(raw.parse(), raw.headers)
 
     def _streamed(self, client: openai.OpenAI, asked: Json) -> Heard:
         asked["stream_options"] = {"include_usage": True}
         with client.chat.completions.stream(**asked) as stream:
             for _ in stream:
                 pass
-            session = stream._response.headers["x-session-id"]
-            return _heard(stream.get_final_completion(), session)
+            return _heard(stream.get_final_completion(), stream._response.headers)
 
 
-def _heard(completion: Any, session: str) -> Heard:
+def _heard(completion: Any, headers: Any) -> Heard:
     choice = completion.choices[0]
     return Heard(
         content=choice.message.content,
@@ -236,6 +247,7 @@ def _heard(completion: Any, session: str) -> Heard:
         model=completion.model,
         calls=choice.message.tool_calls or [],
         usage=completion.usage,
-        session=session,
+        session=headers["x-session-id"],
+        losses=headers.get("x-dragoman-losses", ""),
         message=choice.message,
     )

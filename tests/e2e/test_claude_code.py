@@ -173,6 +173,22 @@ def test_a_model_that_insists_on_undeclared_tools_is_stopped(caller: Caller) -> 
     assert denied.value.response.headers["x-session-id"]
 
 
+def test_a_caller_that_wants_no_calls_gets_none(caller: Caller) -> None:
+    talk = caller.talk([SUM[0], Turn(text="About 600.")])
+    heard = talk.say("add 123 and 456", tools=[CALCULATE], tool_choice="none")
+    assert (heard.content, heard.calls, heard.finish) == ("About 600.", [], "stop")
+    assert "not declared" in talk.last_heard
+    assert talk.problems == []
+
+
+def test_what_claude_code_settles_itself_is_told_as_lost(caller: Caller) -> None:
+    talk = caller.talk([Turn(text="Hello.")])
+    heard = talk.say("hello", tools=[CALCULATE], temperature=0.2, tool_choice="required")
+    assert "temperature" in heard.losses
+    assert "tool_choice" in heard.losses
+    assert caller.talk([Turn(text="Hello.")]).say("hello", tools=[CALCULATE]).losses == ""
+
+
 @pytest.mark.rule("R105", "R106")
 def test_a_result_that_comes_too_late_is_refused_and_the_model_is_told(caller: Caller) -> None:
     talk = caller.talk([SUM[0], Turn(text="Never mind.")], model="hasty")
