@@ -131,3 +131,18 @@ def test_a_file_that_has_not_changed_is_not_read_again(holder: KeyHolder) -> Non
         database.close()
 
     asyncio.run(main())
+
+
+def test_what_is_in_memory_is_good_for_less_than_a_second(holder: KeyHolder) -> None:
+    holder.create()
+
+    async def main() -> None:
+        database = Database(holder.path)
+        keyring = Keyring(database, time.time)
+        assert keyring.is_stale
+        await keyring.refresh()
+        assert keyring.has_any
+        assert GOOD_FOR <= 0.5
+        database.close()
+
+    asyncio.run(main())
