@@ -59,6 +59,7 @@ def soak_report(setting: Setting) -> list[str]:
     """
     contender, requests = setting.translating, int(os.environ.get("SOAK", SOAK))
     samples: list[float] = []
+    before = open_upstream(setting.mock)
 
     def note(done: int) -> None:
         samples.append(memory(contender.process.pid))
@@ -74,12 +75,11 @@ def soak_report(setting: Setting) -> list[str]:
     exchanges, upstream = open_exchanges(contender), open_upstream(setting.mock)
     answered = result.good + result.left
     rise = samples[-1] - samples[0] if samples else 0.0
-    # The other contenders have connections to the mock too, no more than they ever had busy.
-    is_flat = rise <= FLAT and not exchanges and answered == requests
+    is_flat = rise <= FLAT and not exchanges and upstream <= before + BUSY and answered == requests
     return [
         f"{requests} requests on end: {result.good} whole, {result.left} left by their clients, "
         f"{result.bad} broken, {answered / result.seconds:.0f} a second: {'flat' if is_flat else 'NOT FLAT'}",
         f"  memory after each tenth: {' '.join(f'{each:.1f}' for each in samples)} MB",
         f"  left behind: {exchanges} exchanges; {open_files(contender.process.pid)} files open, "
-        f"{upstream} connections to the upstream, all idle",
+        f"idle connections to the upstream {before} before, {upstream} after",
     ]
