@@ -1,7 +1,11 @@
 """Between the exchange and the client: the response is labelled on its way, and kept before its end."""
 
+from itertools import pairwise
+
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dragoman.responses.compaction import Compacting
 from dragoman.responses.keeping import KeepingClient, KeepingLine
@@ -174,3 +178,27 @@ async def test_nothing_is_written_for_what_is_left_out() -> None:
     await client.head(200, STREAM)
     await client.send(DELTA)
     assert (slow.written, inner.writes) == ([], [])
+
+
+@given(
+    kinds=st.lists(st.sampled_from(["delta", "item", "created", "completed", "comment"]), max_size=12),
+    cuts=st.sets(st.integers(0, 12)),
+    crlf=st.booleans(),
+)
+def test_labels_do_not_depend_on_how_many_events_come_at_once(
+    kinds: list[str], cuts: set[int], crlf: bool
+) -> None:
+    said = {
+        "delta": DELTA,
+        "item": event("response.output_item.done", output_index=0, item=ITEM),
+        "created": lifecycle("created"),
+        "completed": lifecycle("completed", status="completed"),
+        "comment": DELTA.replace(b"delta", b"another.delta"),
+    }
+    events = [said[kind].replace(b"\n", b"\r\n") if crlf else said[kind] for kind in kinds]
+    one_by_one, together = Labelling(LABEL), Labelling(LABEL)
+    expected = b"".join(map(one_by_one.feed, events))
+    edges = [0, *sorted(cut for cut in cuts if cut < len(events)), len(events)]
+    got = b"".join(together.feed(b"".join(events[a:b])) for a, b in pairwise(edges))
+    assert got.replace(b"\r", b"") == expected.replace(b"\r", b"")
+    assert (together.last is None) == (one_by_one.last is None)

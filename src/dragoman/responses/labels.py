@@ -14,6 +14,7 @@ LAST_WORDS = frozenset({"response.completed", "response.incomplete", "response.f
 #: No text of an answer can look like these: a quote inside a JSON text is escaped.
 _CARRIES_RESPONSE = b'"response"'
 _ITEM_DONE = b"response.output_item.done"
+_BETWEEN = b"\n\n"
 #: What is kept of finished items, in bytes; they matter only if the last event leaves them out.
 MAX_ITEMS = 16 * 1024 * 1024
 
@@ -48,9 +49,30 @@ class Labelling:
         self._size = 0
 
     def feed(self, events: bytes) -> bytes:
-        """Whole events in, whole events out."""
-        if _CARRIES_RESPONSE not in events and _ITEM_DONE not in events:
+        """Whole events in, whole events out. A fast upstream gives many at once, and few of them matter."""
+        response, item = events.find(_CARRIES_RESPONSE), events.find(_ITEM_DONE)
+        if response < 0 and item < 0:
             return events
+        if b"\r" in events:
+            return self._events(events)
+        told: list[bytes] = []
+        at = 0
+        while response >= 0 or item >= 0:
+            mark = min(place for place in (response, item) if place >= 0)
+            before = events.rfind(_BETWEEN, at, mark)
+            begins = at if before < 0 else before + len(_BETWEEN)
+            told.append(events[at:begins])
+            ends = events.find(_BETWEEN, mark)
+            at = len(events) if ends < 0 else ends + len(_BETWEEN)
+            told.append(self._events(events[begins:at]))
+            if 0 <= response < at:
+                response = events.find(_CARRIES_RESPONSE, at)
+            if 0 <= item < at:
+                item = events.find(_ITEM_DONE, at)
+        told.append(events[at:])
+        return b"".join(told)
+
+    def _events(self, events: bytes) -> bytes:
         reader = SseReader()
         try:
             frames = [*reader.feed(events), *reader.close()]

@@ -7,7 +7,7 @@ import msgspec
 from dragoman.dialects.base import Json
 from dragoman.exchange.ask import Ask, Client
 from dragoman.exchange.gateway import Gateway
-from dragoman.hub.errors import ClientProtocolError, DragomanError
+from dragoman.hub.errors import ClientProtocolError, DragomanError, RequestTooLarge
 from dragoman.responses.compaction import Compacting
 from dragoman.responses.keeping import Keep, KeepingClient, stored
 from dragoman.responses.labels import Labelling
@@ -34,6 +34,8 @@ class ResponsesService:
 
     async def turn_of(self, ask: Ask, local: Local) -> Turn:
         """The same for a connection that remembers, whatever the request says."""
+        if len(ask.body) > self._limit:
+            raise RequestTooLarge(f"the message exceeds {self._limit} bytes")
         return await self._maker().make(ask, _readable(ask), _new_id(), local)
 
     async def summary_of(self, ask: Ask) -> Turn:
