@@ -39,7 +39,8 @@ class Running:
         self._server = server
 
     def stop(self) -> None:
-        """What a signal does."""
+        """What a signal does, the first and the second time."""
+        self._server.force_exit = self._server.should_exit
         self._server.should_exit = True
 
     @property

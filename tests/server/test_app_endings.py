@@ -207,6 +207,29 @@ def test_draining_ends_within_its_limit_and_tells_whoever_is_left() -> None:
     run(scenario)
 
 
+@pytest.mark.rule("R135")
+def test_whoever_is_left_is_told_also_when_the_gateway_is_stopped_twice() -> None:
+    async def scenario() -> None:
+        async with (
+            ByteServer([*BEGINNING, Pause(asyncio.Event())]) as upstream,
+            serving(config_for(upstream.url, server=Server(port=0, drain=3600))) as gateway,
+            gateway.connected() as client,
+        ):
+            await client.send("POST", "/v1/messages", QUESTION)
+            await client.head()
+            gateway.stop()
+            await eventually(lambda: gateway.app.is_closing)
+            gateway.stop()
+            body = b""
+            while piece := await client.chunk():
+                body += piece
+            assert b"event: error" in body
+            assert b"shutting down" in body
+            await eventually(upstream.hung_up.is_set)
+
+    run(scenario)
+
+
 def test_a_head_that_is_too_large_is_refused() -> None:
     async def scenario() -> None:
         async with running(config_for()) as gateway, gateway.connected() as client:

@@ -18,7 +18,7 @@ from dragoman.server.app import MEGABYTE, App
 from dragoman.server.connection import Connection, SocketConnection
 from dragoman.server.guard import check_exposure
 from dragoman.storage.database import Database
-from dragoman.telemetry.log import set_up
+from dragoman.telemetry.log import log_closing, set_up
 from dragoman.telemetry.spans import spans_to
 
 BACKLOG = 4096
@@ -94,10 +94,17 @@ class Server(uvicorn.Server):
             self._app.reloads.soon("SIGHUP")
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        draining = asyncio.ensure_future(self._app.drain(self._app.gateway.config.server.drain))
+        limit = self._app.gateway.config.server.drain
+        if self._app.open and limit > 0:
+            log_closing(len(self._app.open), limit)
+        draining = asyncio.ensure_future(self._app.drain(limit))
         while not draining.done() and not self.force_exit:
             await asyncio.wait((draining,), timeout=0.1)
         draining.cancel()
+        if self.force_exit:
+            # Asked twice: nobody is waited for, but whoever is left is told, and the rest ends in order.
+            self.force_exit = False
+            await self._app.drain(0)
         await super().shutdown(sockets)
         # Not later: uvicorn raises the signal again that stopped it.
         self._at_end()

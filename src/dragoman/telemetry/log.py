@@ -117,6 +117,11 @@ def log_reload_refused(why: str, error: str) -> None:
     _write(logging.ERROR, "reload refused", fields)
 
 
+def log_closing(count: int, seconds: float) -> None:
+    """Why it takes a while to stop, and what to do about it."""
+    _write(logging.INFO, "closing; once more to end at once", {"open_exchanges": count, "within": seconds})
+
+
 def log_socket(agent: str, responses: int, seconds: float) -> None:
     """A WebSocket that has ended, and how many responses were asked for over it."""
     fields = {"agent": printable(agent)[:80], "responses": responses, "seconds": round(seconds, 1)}
