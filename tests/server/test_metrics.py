@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
 import msgspec
@@ -313,7 +313,9 @@ def test_the_process_tells_about_itself() -> None:
     async def scenario() -> None:
         async with running(config_for()) as gateway:
             before = await scrape(gateway)
-            async with gateway.connected(), gateway.connected():
+            async with AsyncExitStack() as stack:
+                for _ in range(50):
+                    await stack.enter_async_context(gateway.connected())
                 assert sum(range(3_000_000)) > 0
                 after = await scrape(gateway)
             assert after.value("dragoman_info", version=__version__) == 1

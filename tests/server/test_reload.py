@@ -267,7 +267,7 @@ def test_a_gateway_that_strangers_can_reach_cannot_lose_its_keys() -> None:
 def test_a_reload_by_hand_is_not_done_again_because_the_file_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dragoman.server.reload.WATCHED_EVERY", WATCHED_EVERY / 50)
+    monkeypatch.setattr("dragoman.server.reload.WATCHED_EVERY", WATCHED_EVERY / 10)
 
     async def scenario() -> None:
         async with ByteServer([WHOLE]) as upstream:
@@ -286,7 +286,7 @@ def test_a_reload_by_hand_is_not_done_again_because_the_file_changed(
 def test_a_gateway_without_a_file_takes_one_over_when_told_and_watches_it_then(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dragoman.server.reload.WATCHED_EVERY", WATCHED_EVERY / 50)
+    monkeypatch.setattr("dragoman.server.reload.WATCHED_EVERY", WATCHED_EVERY / 10)
 
     async def scenario() -> None:
         async with ByteServer([WHOLE]) as upstream:
@@ -305,7 +305,7 @@ def test_a_gateway_without_a_file_takes_one_over_when_told_and_watches_it_then(
 def test_facts_that_were_learned_are_taken_over_as_well(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dragoman.server.reload.WATCHED_EVERY", WATCHED_EVERY / 50)
+    monkeypatch.setattr("dragoman.server.reload.WATCHED_EVERY", WATCHED_EVERY / 10)
 
     async def scenario() -> None:
         file = File(tmp_path, toml("http://127.0.0.1:9"))
@@ -330,7 +330,7 @@ def counting(read: Callable[[], Config]) -> tuple[Callable[[], Config], list[str
 
 @pytest.mark.parametrize("how", ["in place", "renamed into place"])
 def test_a_change_of_the_file_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
-    monkeypatch.setattr("dragoman.server.reload.WATCHED_EVERY", WATCHED_EVERY / 50)
+    monkeypatch.setattr("dragoman.server.reload.WATCHED_EVERY", WATCHED_EVERY / 10)
 
     async def scenario() -> None:
         async with ByteServer([WHOLE]) as upstream:
