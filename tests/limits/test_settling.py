@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.hub.usage import Usage
-from dragoman.limits.settling import MOST_TOKENS, Outcome, amount_of, really_used
+from dragoman.limits.settling import MOST_TOKENS, Outcome, amount_of, longest_answer, really_used
 
 TOLD = Usage(input=100, output=20, cache_read=60, reasoning=5)
 
@@ -43,6 +43,24 @@ def test_what_the_upstream_refused_costs_nothing() -> None:
 def test_every_prompt_of_an_exchange_is_charged() -> None:
     asked_twice = msgspec.structs.replace(outcome(TOLD), earlier_input=80)
     assert really_used(asked_twice) == msgspec.structs.replace(TOLD, input=180)
+
+
+@pytest.mark.parametrize(
+    ("asked", "candidates", "most", "expected"),
+    [
+        (None, None, None, 4_096),
+        (None, None, 1_000, 1_000),
+        (50, 3, None, 150),
+        (10**30, None, 64_000, 64_000),
+        (10**30, 10**30, None, MOST_TOKENS * 128),
+        (-5, -5, None, 1),
+        (0, 0, 0, 4_096),
+    ],
+)
+def test_what_is_set_aside_for_an_answer_is_what_a_model_can_give(
+    asked: int | None, candidates: int | None, most: int | None, expected: int
+) -> None:
+    assert longest_answer(asked, candidates, most) == expected
 
 
 def test_tokens_are_those_of_prompt_tools_and_answer() -> None:

@@ -315,6 +315,23 @@ def test_a_request_that_is_no_request_costs_nothing(holder: KeyHolder) -> None:
     run(scenario)
 
 
+@pytest.mark.parametrize("length", [10**40, 2**63, -1, -(10**12), 0])
+def test_no_length_that_a_client_asks_for_breaks_or_feeds_a_budget(holder: KeyHolder, length: int) -> None:
+    key = holder.create(tokens_per_day=10**18, tokens_per_minute=10**12, cost_per_day=10**18)
+
+    async def scenario() -> None:
+        async with running(priced(config_for("http://127.0.0.1:9")), state=holder.path) as gateway:
+            for turn in TURNS:
+                got = await ask(gateway, key, turn, max_tokens=length)
+                assert got.status != 500, got.body
+            await gateway.app.gateway.meter.flush()
+            held = holder.account()
+            assert held.used["day"] == held.reserved["day"] == (0, 0)
+            assert held.tokens is None or held.tokens.level <= 10**12
+
+    run(scenario)
+
+
 def test_usage_is_counted_by_key_provider_and_model(holder: KeyHolder) -> None:
     limited, free = holder.create("limited", requests_per_minute=1), holder.create("free")
 
@@ -348,6 +365,21 @@ def test_whoever_needs_no_key_is_counted_too(holder: KeyHolder) -> None:
         async with running(config_for(), state=holder.path) as gateway:
             assert (await gateway.ask("POST", CHAT, HELLO)).status == 200
         assert holder.usage("key")[("",)].requests == 1
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("model", ["x" * 5_000, "%ED%A0%80", "%00%0a", "%F0%9F%90%AB", "%ff%fe"])
+def test_no_name_of_a_model_keeps_usage_from_being_written(holder: KeyHolder, model: str) -> None:
+    async def scenario() -> None:
+        async with running(config_for(), state=holder.path) as gateway:
+            body = TURNS["gemini v1"][1]
+            await gateway.ask("POST", f"/v1beta/models/{model}:generateContent", body)
+            await gateway.ask("POST", CHAT, b'{"model": "\\ud800", "messages": []}')
+            assert (await gateway.ask("POST", CHAT, HELLO)).status == 200
+        told = holder.usage("model")
+        assert told[("any",)].requests == 1
+        assert all(len(name) <= 200 for (name,) in told)
 
     run(scenario)
 

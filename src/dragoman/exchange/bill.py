@@ -21,6 +21,7 @@ from dragoman.limits.settling import (
     Outcome,
     amount_of,
     at_most,
+    longest_answer,
     really_used,
 )
 from dragoman.limits.telling import limit_reached
@@ -87,7 +88,7 @@ class Bill:
         self._gateway.meter.count(
             self._caller.id,
             target.provider if target else "",
-            target.model[:MAX_NAME] if target else "",
+            _filed(target.model) if target else "",
             self._counts(record, used, cost or 0),
             settled=self._reservation is not None,
         )
@@ -113,9 +114,8 @@ class Bill:
             return self._input, DEFAULT_OUTPUT
         provider = self._view.config.providers[target.provider]
         tokens = guessed_tokens(request, family_of(target.model, provider.wire_dialect))
-        output = request.max_tokens or DEFAULT_OUTPUT
         most = provider.profile(target.model).max_output_tokens
-        return tokens, min(output, most or output) * max(1, request.candidates or 1)
+        return tokens, longest_answer(request.max_tokens, request.candidates, most)
 
     def _priced(self, target: TargetName, usage: Usage) -> int:
         if not self._caller.limits.counts_cost:
@@ -157,3 +157,8 @@ class Bill:
             reasoning=used.reasoning or 0,
             cost=cost,
         )
+
+
+def _filed(name: str) -> str:
+    """A name that clients made up, as text that any file can hold."""
+    return name[:MAX_NAME].encode("utf-8", "replace").decode()

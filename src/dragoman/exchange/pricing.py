@@ -7,6 +7,8 @@ from dragoman.providers.prices import Prices, Rates, cost
 
 #: Targets whose prices are remembered. Clients make up the names of models.
 MOST_TARGETS = 1000
+#: A thousand million dollars: no reply costs more, and sums of it stay numbers that a file can hold.
+MOST = 10**15
 
 _FREE = Prices(rates=Rates(input=0, output=0, cache_read=0, cache_write=0, cache_write_long=0))
 
@@ -21,7 +23,7 @@ class PriceList:
     def cost(self, target: TargetName, usage: Usage) -> int | None:
         """In micro-dollars; None if nobody knows the prices, which is not the same as free."""
         prices = self._prices(target)
-        return None if prices is None else cost(prices, usage)
+        return None if prices is None else min(cost(prices, usage), MOST)
 
     def _prices(self, target: TargetName) -> Prices | None:
         if target not in self._known:

@@ -28,6 +28,7 @@ STREAM_BYTES_PER_TOKEN: dict[str, int] = {
 
 #: No reply has more tokens; a larger number is a mistake or a trick.
 MOST_TOKENS = 10**9
+MOST_CANDIDATES = 128
 
 _COUNTS = tuple(name for name in Usage.__struct_fields__ if name != "extras")
 _UNTOLD = Usage()
@@ -81,6 +82,15 @@ def _sane(usage: Usage) -> Usage:
 def at_most(tokens: int) -> int:
     """What a prompt that was counted may turn out to have."""
     return tokens + tokens // SAFETY_SHARE + SAFETY
+
+
+def longest_answer(asked: int | None, candidates: int | None, most: int | None) -> int:
+    """What an answer may have: as asked for, `most` of what the model gives, as often as asked for.
+
+    Clients may ask for anything; what no model gives, and less than nothing, is not set aside.
+    """
+    output = min(max(1, asked or DEFAULT_OUTPUT), most or MOST_TOKENS, MOST_TOKENS)
+    return output * min(max(1, candidates or 1), MOST_CANDIDATES)
 
 
 def amount_of(usage: Usage, cost: int) -> Amount:
