@@ -71,6 +71,28 @@ def test_a_streamed_call_has_one_id_and_its_order(stage: Stage, caller: Caller) 
     assert (choices[-1]["delta"], choices[-1]["finish_reason"]) == ({}, "tool_calls")
 
 
+@pytest.mark.rule("R93", "R103")
+def test_schemas_arrive_word_for_word(caller: Caller) -> None:
+    schema = {
+        "type": "object",
+        "$defs": {"unit": {"enum": ["m", "ft", None]}},
+        "properties": {
+            "length": {"anyOf": [{"type": "number", "minimum": 0}, {"type": "null"}], "default": None},
+            "unit": {"$ref": "#/$defs/unit"},
+            "when": {"type": "string", "format": "date", "pattern": "^2"},
+            "more": {"type": "array", "items": {"type": ["string", "integer"]}, "maxItems": 3},
+        },
+        "additionalProperties": False,
+        "required": ["length"],
+    }
+    measure = {"name": "measure", "description": "Measures.\n\nTwice.", "parameters": schema}
+    talk = caller.talk([Turn(text="Hello.")])
+    talk.say("hello", tools=[{"type": "function", "function": measure}, CALCULATE])
+    tools = talk.conversation.turns[-1].body["tools"]
+    assert [told["name"] for told in tools] == ["mcp__gateway__calculate", "mcp__gateway__measure"]
+    assert (tools[1]["description"], tools[1]["input_schema"]) == (measure["description"], schema)
+
+
 @pytest.mark.rule("R98", "R104")
 @pytest.mark.parametrize("order", ["together", "reversed"])
 def test_parallel_calls_are_answered_in_any_order(caller: Caller, order: str) -> None:
@@ -327,7 +349,7 @@ def test_large_and_strange_things_get_through(caller: Caller) -> None:
     assert asked.calls[0].function.name == "mcp__other__look.up"
     assert '"image/png"' in talk.last_heard
     assert system.strip() in str(talk.conversation.turns[-1].body["system"])
-    talk.result(asked.calls[0], "Ω\u2028\n" * 350_000)
+    talk.result(asked.calls[0], "Ω\u2028\n" * 140_000)
     assert talk.send().content == "I see."
     assert talk.result_heard(asked.calls[0]).startswith("Ω\u2028\nΩ")
     assert talk.problems == []

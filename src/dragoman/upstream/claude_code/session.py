@@ -123,7 +123,8 @@ class Session:
             self._process = Process(words, variables, self.folder)
             self._client = kit.client(options, transport=self._process)
             await self._client.connect()
-        except (kit.error, OSError) as error:
+        except (kit.error, OSError, ValueError) as error:
+            # A value error is a name that no process can be given, such as one with a null in it.
             raise Ended(str(error)) from None
         self._reading = asyncio.get_running_loop().create_task(self._read(kit))
 
