@@ -7,7 +7,7 @@ import pytest
 
 from dragoman.dialects.registry import dialect_named
 from dragoman.exchange.exchange import CLOSING
-from dragoman.hub.events import StopCause
+from dragoman.hub.events import ReplyFinished, StopCause
 from tests.cases.essence import parsed, said
 from tests.exchange.clock import run
 from tests.exchange.governing import events_of, governed, hear, question, script, spoken
@@ -119,6 +119,24 @@ def test_a_call_whose_upstream_dies_is_never_completed(client: str, mode: str) -
             continue
         assert dialect_named(client).check_stream(told.client.body) == []
         assert b"rm -r" not in told.client.body
+
+
+@pytest.mark.rule("R81", "R127")
+@pytest.mark.parametrize("mode", ["hold", "auto"])
+@pytest.mark.parametrize("client", DIALECTS)
+@pytest.mark.parametrize("arguments", ['{"path": "rm -r /sr', "{'path': 'rm -r /sr", "{'path': 'a'"])
+def test_a_call_is_not_completed_if_the_upstream_never_said_why_it_ended(
+    arguments: str, client: str, mode: str
+) -> None:
+    written = spoken("openai_chat", events_of(("Read", arguments), cause="tool_calls"))
+    pieces = [piece for piece in written if b'"finish_reason":"tool_calls"' not in piece]
+    assert len(pieces) < len(written)
+    told = told_by([*pieces, b"data: [DONE]\n\n"], {"tools": mode}, client=client)
+    heard = said(client, told.client.body)
+    assert told.record.tally is not None
+    assert told.record.tally.ending == ReplyFinished(cause="length", implied=True)
+    for _, shown in heard.calls:
+        assert shown is None or (isinstance(shown, dict) and "path" not in shown)
 
 
 @pytest.mark.rule("R81")

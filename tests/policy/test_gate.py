@@ -404,3 +404,15 @@ def test_sound_replies_stay_what_they_were(value: dict[str, object], mode: str) 
     text = msgspec.json.encode(value).decode()
     events = reply_of(block(0, Text(text=""), "so"), a_call(*text, index=1), cause="tool_calls")
     assert fold(through([gate(mode=mode)], events)) == fold(events)
+
+
+@pytest.mark.rule("R81", "R127")
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("text", ["{'command': 'rm -rf /ho", '{"command": "rm -rf /ho', '{"command": "ls"'])
+def test_an_ending_without_a_cause_may_have_cut_a_call_off(mode: str, text: str) -> None:
+    told = Told()
+    *events, _ = reply_of(a_call(*text), cause="tool_calls")
+    out = through([gate(told, mode=mode)], [*events, ReplyFinished(cause="tool_calls", implied=True)])
+    assert [call.arguments for call in calls_in(out)] == [text]
+    assert out[-1] == ReplyFinished(cause="length", implied=True)
+    assert [(each.kind, each.reason) for each in told] == [("unrepairable", TRUNCATED)]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from dragoman.wire.partial_json import JsonPrefix, parse_object
+from dragoman.wire.partial_json import JsonPrefix, parse_object, shown_object
 from tests.wire.cuts import CUTS, cut, singly
 from tests.wire.json_oracle import longest_beginning
 
@@ -312,3 +312,20 @@ def test_a_text_parses_exactly_when_it_is_a_complete_object(text: str) -> None:
         assert parse_object(text) == {}
     else:
         assert (parse_object(text) is not None) == complete
+
+
+@pytest.mark.rule("H12", "C15")
+@pytest.mark.parametrize(
+    ("text", "member"),
+    [
+        ("ls -la", "text"),
+        ("[1]", "text"),
+        ("{'a': 1}", "text"),
+        ('{"text": "half', "incomplete_arguments"),
+        ('{"text": "half"', "incomplete_arguments"),
+        ("{'text': 'half", "incomplete_arguments"),
+        (" {", "incomplete_arguments"),
+    ],
+)
+def test_a_text_that_holds_no_object_is_shown_in_one(text: str, member: str) -> None:
+    assert shown_object(text) == {member: text}

@@ -95,12 +95,16 @@ class UsageReported(Event, frozen=True):
 
 
 class ReplyFinished(Event, frozen=True, kw_only=True):
-    """`raw_cause` is the upstream's own word; `explanation` the reason given for a refusal."""
+    """`raw_cause` is the upstream's own word; `explanation` the reason given for a refusal.
+
+    `implied`: the upstream said that this is all, but not why, so it may have been broken off itself.
+    """
 
     cause: StopCause
     raw_cause: str = ""
     stop_sequence: str | None = None
     explanation: str = ""
+    implied: bool = False
     extras: Extras = {}
 
 

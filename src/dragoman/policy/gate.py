@@ -104,6 +104,8 @@ class GateStage:
         #: Bytes of all calls under way, sent or not: they are all needed for mending.
         self._size = 0
         self._has_failed = False
+        #: Whether a call went out that had been cut off.
+        self._has_half = False
 
     def feed(self, event: ReplyEvent) -> list[ReplyEvent]:
         if self._has_failed:
@@ -111,11 +113,12 @@ class GateStage:
         if type(event) is ArgumentsDelta:
             return self._more(event)
         if type(event) is BlockOpened:
-            return self._decided(event, cause="end") or [*self._opened(event)]
+            return self._decided(event, is_done=True) or [*self._opened(event)]
         if type(event) is BlockClosed:
             return self._closed(event)
         if type(event) is ReplyFinished:
-            return self._decided(event, cause=event.cause) or [event]
+            is_done = event.cause in DONE and not event.implied
+            return self._decided(event, is_done=is_done) or [event]
         if type(event) is ReplyFailed:
             self._abandon()
         return [event]
@@ -202,7 +205,7 @@ class GateStage:
         """No arguments at all mean a whole call only to a tool that takes none; else they may be to come."""
         return not call.arguments.is_empty or not properties_of(self._schemas.get(call.tool))
 
-    def _decided(self, event: ReplyEvent, *, cause: StopCause) -> list[ReplyEvent]:
+    def _decided(self, event: ReplyEvent, *, is_done: bool) -> list[ReplyEvent]:
         """The calls that waited to hear whether they were cut off, then the event that told."""
         waiting = [index for index, call in self._calls.items() if call.closed is not None]
         if not waiting:
@@ -210,7 +213,7 @@ class GateStage:
         out: list[ReplyEvent] = []
         for index in waiting:
             call = self._forget(index)
-            rest = self._mended(call) if cause in DONE else self._cut_off(call)
+            rest = self._mended(call) if is_done else self._cut_off(call)
             if rest is None:
                 self._has_failed = True
                 self.passes = _NOTHING
@@ -218,7 +221,13 @@ class GateStage:
             out += _delta(index, rest)
             if call.closed is not None:
                 out.append(call.closed)
-        return [*out, *(self._opened(event) if type(event) is BlockOpened else [event])]
+        return [*out, *(self._opened(event) if type(event) is BlockOpened else [self._ended(event)])]
+
+    def _ended(self, event: ReplyEvent) -> ReplyEvent:
+        """The end as it is to be told: with half a call nobody may take it for the end of a good reply."""
+        if type(event) is ReplyFinished and event.cause in DONE and self._has_half:
+            return replace(event, cause="length", raw_cause="")
+        return event
 
     def _cut_off(self, call: _Call) -> str:
         """A call that may be half a call: whole only if its schema proves it, else no JSON at all."""
@@ -228,6 +237,7 @@ class GateStage:
             rest = mended.text[call.arguments.sent :]
             self._tell("repair", call, len(mended.text), detail=mended.steps)
             return rest
+        self._has_half = True
         self._tell("unrepairable", call, len(raw), ok=False, reason=TRUNCATED)
         # Nothing would mean no arguments, and that is a whole call.
         return call.arguments.rest if raw.strip() else UNFINISHED

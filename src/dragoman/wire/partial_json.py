@@ -41,6 +41,10 @@ from dragoman.wire.json_grammar import (
 
 LIMIT = 16 * 1024 * 1024
 
+#: The members that show arguments which are no object: another value, or one that never ended.
+NO_OBJECT = "text"
+BROKEN_OFF = "incomplete_arguments"
+
 #: Characters of a string looked at in one go, so that what a regular expression remembers stays small.
 WINDOW = 64 * 1024
 
@@ -54,6 +58,22 @@ def parse_object(text: str, *, limit: int = LIMIT) -> dict[str, object] | None:
     except DragomanError:
         return None
     return value if isinstance(value, dict) else None
+
+
+def shown_object(text: str) -> dict[str, object]:
+    """An object that shows a text which holds none.
+
+    What was broken off stands in a member that no tool takes for an argument: half a command must not run.
+    """
+    return {BROKEN_OFF if _breaks_off(text) else NO_OBJECT: text}
+
+
+def _breaks_off(text: str) -> bool:
+    if not text.lstrip().startswith("{"):
+        return False
+    prefix = JsonPrefix()
+    prefix.feed(text)
+    return not prefix.broken or not text.rstrip().endswith("}")
 
 
 class JsonPrefix:

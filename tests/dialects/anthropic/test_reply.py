@@ -42,7 +42,7 @@ def collected_input(*pieces: str) -> object:
         ([], {}),
         ([""], {}),
         (["", '{"a":', " 1}"], {"a": 1}),
-        (['{"a": "cut'], {"text": '{"a": "cut'}),
+        (['{"a": "cut'], {"incomplete_arguments": '{"a": "cut'}),
         (["[1]"], {"text": "[1]"}),
     ],
 )

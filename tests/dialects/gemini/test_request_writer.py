@@ -268,10 +268,10 @@ def test_own_seals_of_texts_and_thoughts_go_back_to_their_parts() -> None:
 def test_arguments_that_are_no_object_are_wrapped_and_counted() -> None:
     losses = Losses()
     request = foreign(
-        turn("assistant", ToolCall(id="c1", name="a", arguments="{oops", at="messages[0].content[0]"))
+        turn("assistant", ToolCall(id="c1", name="a", arguments="oops", at="messages[0].content[0]"))
     )
     body = sent(request, losses=losses)
-    assert dig(body, "contents", 0, "parts", 0, "functionCall", "args") == {"text": "{oops"}
+    assert dig(body, "contents", 0, "parts", 0, "functionCall", "args") == {"text": "oops"}
     assert [loss.path for loss in losses] == ["messages[0].content[0]"]
 
 

@@ -130,12 +130,19 @@ def test_a_call_without_arguments_has_an_empty_object() -> None:
 
 
 @pytest.mark.rule("H12", "C15", "R80")
-@pytest.mark.parametrize("arguments", ['{"a": ', "ls -la", "[1]", "null"])
+@pytest.mark.parametrize("arguments", ["{'a': 1}", "ls -la", "[1]", "null"])
 def test_arguments_that_are_no_object_are_wrapped_and_counted(arguments: str) -> None:
     audience = Audience(upstream="openai_chat")
     parts = parts_of(said(ToolCall(id="c1", name="run", arguments=arguments), audience=audience))
     assert dig(parts, 0, "functionCall", "args") == {"text": arguments}
     assert len(audience.losses) == 1
+
+
+@pytest.mark.rule("H12", "C15")
+@pytest.mark.parametrize("arguments", ['{"text": "delete every', '{"te', "{'text': 'delete every", " {"])
+def test_arguments_that_broke_off_stand_where_no_tool_looks_for_them(arguments: str) -> None:
+    parts = parts_of(said(ToolCall(id="c1", name="say", arguments=arguments)))
+    assert dig(parts, 0, "functionCall", "args") == {"incomplete_arguments": arguments}
 
 
 def test_free_text_for_a_tool_goes_under_input() -> None:

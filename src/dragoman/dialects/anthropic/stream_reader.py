@@ -283,6 +283,7 @@ class AnthropicStreamReader(FrameReader):
             ReplyFinished(
                 cause=cause_of(reason),
                 raw_cause=text_of(reason),
+                implied=reason is None,
                 stop_sequence=stop_sequence if isinstance(stop_sequence, str) else None,
                 explanation=text_of(object_of(delta.get("stop_details")).get("explanation")),
                 extras=extras,

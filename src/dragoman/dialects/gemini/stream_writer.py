@@ -44,7 +44,7 @@ from dragoman.hub.events import (
 )
 from dragoman.hub.seal import Carried, Seal
 from dragoman.hub.usage import Usage
-from dragoman.wire.partial_json import parse_object
+from dragoman.wire.partial_json import parse_object, shown_object
 
 _encode = msgspec.json.Encoder().encode
 
@@ -281,7 +281,7 @@ class GeminiStreamWriter:
         arguments: Json | None = {"input": text} if block.kind == "custom" else parse_object(text)
         if arguments is None:
             self._audience.losses.add(block.at, "arguments that are no JSON object were wrapped as text")
-            arguments = {"text": text}
+            arguments = shown_object(text)
         call: Json = {"name": block.name, "args": arguments, "id": block.id}
         part: Json = {"functionCall": call}
         if self._native:

@@ -47,6 +47,8 @@ class ChatStreamReader(FrameReader):
         self._data = b""
         self._alternatives: dict[int, ChatStreamReader] = {}
         self._reason = ""
+        #: A body that was read to its end was not broken off.
+        self._is_whole = False
         self._stop_string: str | None = None
         self._usage: object = None
         self._shape: Json = {}
@@ -107,6 +109,7 @@ class ChatStreamReader(FrameReader):
             super()._read_text(frame)
 
     def _read_whole(self, body: Json) -> None:
+        self._is_whole = True
         for frame in self._framing().feed(explode(body)):
             self._frame(frame)
 
@@ -271,6 +274,7 @@ class ChatStreamReader(FrameReader):
                 cause=cause,
                 raw_cause=self._reason,
                 stop_sequence=self._stop_string,
+                implied=not self._reason and not self._is_whole,
                 extras=self._last_extras(),
             )
         )

@@ -210,7 +210,8 @@ class HarvestStage:
         return [*opened, replace(event, index=self._number_of(watched))]
 
     def _finished(self, event: ReplyFinished) -> list[ReplyEvent]:
-        events = self._settle(Ending.CLEAN if event.cause in _ENDED_WELL else Ending.CUT)
+        is_clean = event.cause in _ENDED_WELL and not event.implied
+        events = self._settle(Ending.CLEAN if is_clean else Ending.CUT)
         cause = settled_cause(event.cause, has_calls=self._harvested)
         if self._harvested and cause != event.cause:
             event = replace(event, cause=cause, raw_cause="", stop_sequence=None)
