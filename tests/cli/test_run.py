@@ -224,3 +224,23 @@ def test_an_agent_gets_a_key_of_its_own_for_a_gateway_that_asks_for_one(folder: 
     assert "marigold" in outcome.out
     used = msgspec.json.decode(dragoman(folder, "usage", "--json").out)
     assert [each["key"] for each in used] == ["server.keys 1"]
+
+
+def test_the_commands_that_a_gateway_shows_can_be_called_and_name_its_key(folder: Path) -> None:
+    everywhere = ".".join("0000")
+    text = f'[server]\nhost = "{everywhere}"\nport = 0\nkeys = ["env:DOOR"]\n[providers.embedded]\n'
+    (folder / "dragoman.toml").write_text(text, "utf-8")
+    with subprocess.Popen(
+        [sys.executable, "-m", "dragoman", "serve"],
+        cwd=folder,
+        env=environment(folder, DOOR="door-key"),
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as gateway:
+        assert gateway.stderr is not None
+        assert f"listens on http://{everywhere}:" in gateway.stderr.readline()
+        gateway.terminate()
+        shown = gateway.stderr.read()
+    assert "ANTHROPIC_BASE_URL=http://127.0.0.1:" in shown
+    assert 'x-api-key:"$DOOR"' in shown
+    assert "door-key" not in shown

@@ -3,11 +3,14 @@
 import click
 import msgspec
 
+from dragoman.cli.door import called
 from dragoman.cli.start import Source, serve_here
 from dragoman.cli.state import has_stored_keys
 from dragoman.config.model import Config
 from dragoman.routing.choose import model_names
 from dragoman.server.run import bind
+
+NO_FILE = "no configuration: every model name reaches the embedded model"
 
 
 @click.command()
@@ -34,19 +37,19 @@ def serve(path: str | None, host: str | None, port: int | None) -> None:
     listener = bind(config, has_stored_keys=asks_for_keys)
     address, actual = listener.getsockname()[:2]
     shown = f"[{address}]" if ":" in address else address
-    click.echo(_welcome(config, f"http://{shown}:{actual}", asks_for_keys=asks_for_keys), err=True)
+    click.echo(f"dragoman listens on http://{shown}:{actual}  ({config.path or NO_FILE})", err=True)
+    click.echo(_welcome(config, called(address, actual), asks_for_keys=asks_for_keys), err=True)
     serve_here(config, listener, read)
 
 
 def _welcome(config: Config, url: str, *, asks_for_keys: bool) -> str:
-    source = config.path or "no configuration: every model name reaches the embedded model"
+    """Commands that work as they stand, on this machine."""
     keys = config.server.keys
     key = f'"${keys[0].variable}"' if keys and keys[0].variable else "KEY"
     shown = f" -H x-api-key:{key}" if keys or asks_for_keys else ""
     key = key if shown else "any"
     model = next(iter(model_names(config)), "any")
-    return f"""dragoman listens on {url}  ({source})
-
+    return f"""
   Claude Code   ANTHROPIC_BASE_URL={url} ANTHROPIC_API_KEY={key} claude
   OpenAI SDKs   OPENAI_BASE_URL={url}/v1 OPENAI_API_KEY={key} python app.py
   Any agent     dragoman run claude | codex | gemini | opencode
