@@ -71,3 +71,14 @@ def test_a_conversation_without_a_word_of_the_user_is_refused(tmp_path: Path) ->
     body = {"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "And"}]}
     refused = refusal(tmp_path, body=msgspec.json.encode(body))
     assert (refused.status, refused.param) == (400, "messages")
+
+
+def test_an_executable_that_ends_at_once_is_told_with_its_last_words(tmp_path: Path) -> None:
+    pytest.importorskip("claude_agent_sdk")
+    executable = tmp_path / "claude"
+    executable.write_text("#!/bin/sh\necho not today >&2\nexit 3\n", "ascii")
+    executable.chmod(0o700)
+    refused = refusal(tmp_path, str(executable))
+    assert (refused.status, refused.code) == (502, "claude_code_crashed")
+    assert "exit status 3: not today" in refused.message
+    assert [path.name for path in (tmp_path / "claude-code").iterdir()] == ["secret"]
