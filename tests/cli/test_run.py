@@ -239,8 +239,8 @@ def test_the_commands_that_a_gateway_shows_can_be_called_and_name_its_key(folder
     ) as gateway:
         assert gateway.stderr is not None
         assert f"listens on http://{everywhere}:" in gateway.stderr.readline()
+        shown = "".join(iter(gateway.stderr.readline, "Stop with Ctrl-C.\n"))
         gateway.terminate()
-        shown = gateway.stderr.read()
     assert "ANTHROPIC_BASE_URL=http://127.0.0.1:" in shown
     assert 'x-api-key:"$DOOR"' in shown
     assert "door-key" not in shown
