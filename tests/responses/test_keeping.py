@@ -138,6 +138,17 @@ async def test_a_response_that_could_not_be_kept_says_so() -> None:
 
 
 @looped
+async def test_a_summary_that_could_not_be_kept_is_told_and_says_so() -> None:
+    inner = RememberingClient()
+    client = KeepingClient(inner, Compacting(LABEL), Keeper(inner, keeps=False))
+    await client.head(200, STREAM)
+    said = [{"type": "message", "content": [{"type": "output_text", "text": "in short"}]}]
+    await client.end(lifecycle("completed", status="completed", output=said))
+    (response,) = responses_in(inner.body)
+    assert (response["status"], response["store"]) == ("completed", False)
+
+
+@looped
 async def test_a_whole_response_is_labelled_and_its_length_told_anew() -> None:
     inner = RememberingClient()
     keeper = Keeper(inner)

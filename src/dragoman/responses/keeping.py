@@ -83,8 +83,7 @@ class KeepingClient:
         if await self._keep(labelling.last) or not labelling.label.store:
             return labelled
         # It says the truth about itself: it cannot be found again.
-        labelling.label = msgspec.structs.replace(labelling.label, store=False)
-        return labelling.feed(labelled)
+        return Labelling(msgspec.structs.replace(labelling.label, store=False)).feed(labelled)
 
     async def _whole(self, body: bytes) -> bytes:
         labelling = self._labelling
