@@ -12,7 +12,7 @@ from dragoman.hub.sequence import Sequencer
 from dragoman.policy.settings import read_governance
 from tests.cases.essence import said
 from tests.dialects.strategies import replies
-from tests.exchange.governing import events_of, spoken
+from tests.exchange.governing import events_of, hear, script, spoken
 from tests.translate.asking import DIALECTS, asking
 
 MENDING = Governance(tools="hold", harvest="auto", rename=True)
@@ -140,3 +140,13 @@ def test_whatever_comes_the_client_gets_a_legal_stream(
         assert dialect_named(client).check_stream(out) == []
         told.append(said(client, out))
     assert told[0] == told[1]
+
+
+@pytest.mark.rule("R81")
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+@pytest.mark.parametrize("client", DIALECTS)
+def test_nobody_gets_half_a_command_even_without_governance(client: str, stream: bool) -> None:
+    events = events_of(("Read", '{"path": "rm -r a\n b"}'), cause="tool_calls", pieces=3)
+    told = hear({}, script("openai_chat", events, stream=stream), client=client, stream=stream)
+    for _, arguments in told.essence.calls:
+        assert not (isinstance(arguments, dict) and arguments.get("path"))

@@ -105,6 +105,11 @@ class JsonPrefix:
         return self._state is DONE or (not self._stack and self._state in NUMBER_ENDS)
 
     @property
+    def in_text(self) -> bool:
+        """Whether a string is open that is a value, not a key."""
+        return self._state is TEXT
+
+    @property
     def depth(self) -> int:
         return len(self._stack)
 

@@ -89,7 +89,7 @@ def test_what_is_no_object_is_shown_in_one(text: str) -> None:
 
 @pytest.mark.rule("C15", "C16", "H12")
 @pytest.mark.parametrize(
-    "text", ["{'a':1}", '{"a":1,}', '{"a":nope}', '{"a":"x" "b":1}', '{"a":"\\x"}', '{"a":[1}']
+    "text", ["{'a':1}", '{"a":1,}', '{"a":nope}', '{"a":"x" "b":1}', '{"\\x":1}', '{"a":[1}']
 )
 def test_from_the_first_deviation_on_everything_is_held_and_shown(text: str) -> None:
     completed = arguments_after(text)
@@ -101,6 +101,20 @@ def test_from_the_first_deviation_on_everything_is_held_and_shown(text: str) -> 
     live = "".join(e.text for e in stage.feed(ArgumentsDelta(0, text)) if isinstance(e, ArgumentsDelta))
     assert text.startswith(live)
     assert completed.startswith(live)
+
+
+@pytest.mark.rule("R81", "C15")
+@pytest.mark.parametrize("text", ['{"command":"rm -r a\n b"}', '{"command":"rm -r a\\ b"}', '{"a":["x\ty"]}'])
+def test_half_a_string_that_went_out_is_never_made_a_whole_one(text: str) -> None:
+    losses = Losses()
+    unfinished = arguments_after(text, losses=losses)
+    assert text.startswith(unfinished)
+    assert arguments_after(*text) == unfinished
+    with pytest.raises(msgspec.DecodeError):
+        msgspec.json.decode(unfinished)
+    assert "was left unfinished" in next(iter(losses)).reason
+    events = reply_of(call_block(0, ToolCall(id="1", name="a"), text), cause="tool_calls")
+    assert fold(through([ArgumentsStage(Losses())], events)).ending == ReplyFinished(cause="length")
 
 
 @pytest.mark.rule("C15")

@@ -4,8 +4,9 @@ Characters go out live as long as they keep the whole a beginning of such an obj
 that does not, everything is held; at the end the object is completed with a member that shows the raw
 text, because what went out cannot be recalled and what came must not vanish.
 
-Arguments that merely break off stay broken off: completing them could make half a command run. A reply that
-holds such a call did not end for it, whatever its upstream says; it was cut short.
+Arguments that merely break off stay broken off: completing them could make half a command run. The same goes
+for a string that deviates, since its beginning is out. A reply that holds such a call did not end for it,
+whatever its upstream says; it was cut short.
 """
 
 from dragoman.fit.editing import replace
@@ -23,7 +24,7 @@ RAW = "text"
 class _Arguments:
     """One call's arguments as they come."""
 
-    __slots__ = ("_blank", "_deviant", "_pieces", "_prefix")
+    __slots__ = ("_blank", "_deviant", "_half", "_pieces", "_prefix")
 
     def __init__(self) -> None:
         self._prefix = JsonPrefix()
@@ -31,6 +32,8 @@ class _Arguments:
         #: White space that came before anything else: it may be all there is.
         self._blank = ""
         self._deviant = False
+        #: Half a string went out that cannot go on.
+        self._half = False
 
     def feed(self, text: str) -> str:
         """What of this may go out."""
@@ -46,6 +49,7 @@ class _Arguments:
             self._blank += text
             return ""
         self._deviant = self._prefix.broken
+        self._half = self._deviant and self._prefix.in_text
         ready = text if accepted == len(text) else text[:accepted]
         if self._blank:
             ready, self._blank = self._blank + ready, ""
@@ -53,11 +57,14 @@ class _Arguments:
 
     @property
     def broken_off(self) -> bool:
-        return not self._deviant and not self._prefix.empty and not self._prefix.complete
+        return self._half or not (self._deviant or self._prefix.empty or self._prefix.complete)
 
     def finish(self, losses: Losses) -> str:
         """What completes the object."""
         if not self._deviant:
+            return ""
+        if self._half:
+            losses.add("", "a string in the arguments of a call is no JSON, so the call was left unfinished")
             return ""
         raw = "".join(self._pieces)
         if raw.strip() == "null":
