@@ -111,6 +111,25 @@ def test_the_changelog_begins_with_what_is_unreleased_and_uses_known_groups() ->
     assert groups <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
 
 
+def test_links_between_our_pages_lead_somewhere() -> None:
+    pages = [path for path in PROJECT_FILES if path.suffix == ".md" and "tests" not in path.parts]
+    links = [
+        (page, link)
+        for page in pages
+        for link in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
+        if "://" not in link
+    ]
+    assert links
+    assert [f"{page.name}: {link}" for page, link in links if not (page.parent / link).exists()] == []
+
+
+def test_decisions_are_numbered_one_by_one() -> None:
+    pages = sorted((ROOT / "docs" / "decisions").glob("*.md"))
+    assert [int(page.name[:4]) for page in pages] == list(range(1, len(pages) + 1))
+    for number, page in enumerate(pages, 1):
+        assert page.read_text(encoding="utf-8").startswith(f"# {number}. "), page.name
+
+
 def test_there_is_a_lock_for_developers() -> None:
     assert ROOT / "requirements" / "dev.txt" in lock_files()
 

@@ -125,6 +125,14 @@ def test_a_call_of_a_tool_that_is_gone_keeps_the_name_it_had_at_the_target() -> 
     assert before.turns == after.turns
 
 
+@pytest.mark.rule("H15")
+def test_a_call_that_is_named_like_a_hosted_tool_gets_a_legal_name_too() -> None:
+    hosted = Tool(name="a.b", kind="hosted")
+    asked = request(turn("assistant", call("1", "a.b")), turn("tool", result("1")), tools=(hosted,))
+    target = target_for("openai_chat")
+    assert is_legal_name(name_map(asked, target).of("function", "", "a.b")[1], target)
+
+
 @pytest.mark.rule("H23")
 def test_a_call_that_leaves_the_namespace_out_is_known_by_its_declaration() -> None:
     asked = request(

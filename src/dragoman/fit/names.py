@@ -96,10 +96,10 @@ def name_map(request: Request, target: Target) -> NameMap:
     tools: dict[Key, Known] = {}
     homes: dict[str, set[str]] = {}
     for tool in declared_tools(request):
-        if tool.kind in BUILT_IN and keeps_built_ins:
+        # Who runs a hosted tool knows it by its type; a call of that name is somebody else's.
+        if tool.kind == "hosted" or (tool.kind in BUILT_IN and keeps_built_ins):
             continue
-        if tool.kind != "hosted":
-            tools.setdefault(key_of(tool.kind, tool.namespace, tool.name), _known(tool))
+        tools.setdefault(key_of(tool.kind, tool.namespace, tool.name), _known(tool))
         if tool.kind not in BUILT_IN:
             homes.setdefault(tool.name, set()).add(tool.namespace)
     for call in calls_of(request.turns):
