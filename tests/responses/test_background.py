@@ -200,6 +200,8 @@ async def test_only_background_responses_are_cancelled_or_streamed_again() -> No
         await ended(gateway, made)
         path = f"/v1/responses/{made['id']}?stream=true&starting_after"
         assert (await gateway.ask("GET", f"{path}=x")).status == 400
+        # More digits than Python reads, after zeros that hide how large the number is.
+        assert (await gateway.ask("GET", f"{path}={'0' * 12}{'9' * 5000}")).status == 400
         assert (await gateway.ask("GET", f"{path}=1")).status == 200
 
 

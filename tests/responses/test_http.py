@@ -173,7 +173,10 @@ async def test_input_items_are_everything_that_led_to_a_response() -> None:
         assert rest["has_more"] is False
 
 
-@pytest.mark.parametrize("query", ["limit=0", "limit=101", "limit=x", "order=up", "after=msg_none"])
+@pytest.mark.parametrize(
+    "query",
+    ["limit=0", "limit=101", "limit=x", f"limit={'1'.zfill(9)}{'0' * 5000}", "order=up", "after=msg_none"],
+)
 @looped
 async def test_a_page_that_cannot_be_is_refused(query: str) -> None:
     async with running(config_for()) as gateway:

@@ -38,7 +38,7 @@ class Page(msgspec.Struct, frozen=True):
 def page_of(query: Mapping[str, Sequence[str]]) -> Page:
     limit = query.get("limit", [str(DEFAULT_LIMIT)])[0]
     order = query.get("order", ["desc"])[0]
-    if not limit.isdecimal() or not 1 <= int(limit[:9]) <= MOST:
+    if not (limit.isdecimal() and len(limit) <= len(str(MOST)) and 1 <= int(limit) <= MOST):
         raise ClientProtocolError(f"expected a number from 1 to {MOST}", path="limit")
     if order not in ("asc", "desc"):
         raise ClientProtocolError("expected asc or desc", path="order")

@@ -21,8 +21,8 @@ from dragoman.server.paths import Endpoint
 if TYPE_CHECKING:
     from dragoman.server.app import App, Arrival
 
-#: No stream has that many events.
-MOST_EVENTS = 10**9
+#: No stream has so many events that their numbers are longer.
+MOST_DIGITS = 9
 
 
 async def run(app: "App", arrival: "Arrival", endpoint: Endpoint, ask: Ask) -> None:
@@ -77,7 +77,7 @@ async def answer(app: "App", arrival: "Arrival", endpoint: Endpoint, caller: Cal
 
 
 def _after(number: str) -> int:
-    if number != "-1" and not (number.isdecimal() and int(number[:12]) < MOST_EVENTS):
+    if number != "-1" and not (number.isdecimal() and len(number) <= MOST_DIGITS):
         raise ClientProtocolError("expected the number of an event", path="starting_after")
     return int(number)
 
