@@ -1,6 +1,8 @@
 """Responses in the background: queued, polled, followed, cancelled, and what becomes of them in the end."""
 
 import asyncio
+import socket
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -273,6 +275,28 @@ async def test_a_run_whose_process_died_is_told_as_failed(tmp_path: Path) -> Non
     await second.background.follow(late, 5, client, 1.0, {})
     assert [event["type"] for event in events(Got(200, {}, client.body))] == ["response.failed"]
     second.gateway.database.close()
+
+
+@pytest.mark.rule("H63")
+@looped
+async def test_a_response_whose_process_was_killed_has_failed_at_once() -> None:
+    killed = await asyncio.create_subprocess_exec(sys.executable, "-c", "")
+    await killed.wait()
+    async with running(config_for()) as gateway:
+        background = gateway.app.background
+        row = Stored(
+            id="resp_left",
+            created=gateway.app.gateway.clock(),
+            seen=gateway.app.gateway.clock(),
+            runner=f"{socket.gethostname()} {killed.pid} 0",
+            status="in_progress",
+            input=b"[]",
+            body=b'{"id":"resp_left","status":"in_progress","background":true}',
+        )
+        await gateway.app.responses.store.put(row)
+        found = await background.get("resp_left", "")
+        assert isinstance(found, Stored)
+        assert found.status == "failed"
 
 
 @looped

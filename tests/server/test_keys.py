@@ -176,6 +176,19 @@ def test_a_model_that_a_key_may_not_use_is_refused_in_the_clients_dialect(
     scene(holder, act)
 
 
+def test_a_model_that_a_key_may_not_use_is_refused_before_it_waits_in_the_background(
+    holder: KeyHolder,
+) -> None:
+    key = holder.create(models=("claude-*",))
+
+    async def act(gateway: Running) -> None:
+        body = {"model": "any", "input": "say hello", "background": True}
+        got = await gateway.ask("POST", "/v1/responses", body, {"x-api-key": key})
+        assert got.status == 403
+
+    scene(holder, act)
+
+
 def test_a_key_sees_only_the_models_that_it_may_use(holder: KeyHolder) -> None:
     key = holder.create(models=("a*",))
 

@@ -6,7 +6,6 @@ They run in this process and nowhere else. One whose process has died is told as
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from uuid import uuid4
 
 import msgspec
 
@@ -16,12 +15,14 @@ from dragoman.exchange.delivery import STREAM_HEADERS
 from dragoman.exchange.exchange import CLOSING, Exchange
 from dragoman.exchange.gateway import Gateway
 from dragoman.hub.errors import ClientProtocolError, DragomanError, Failure
+from dragoman.limits.caller import check_model
 from dragoman.responses.keeping import stored
 from dragoman.responses.run import CANCELLED, Run, RunClient
 from dragoman.responses.service import ResponsesService, labelling_of
 from dragoman.responses.stored import OPEN, Members, Stored, members_of, not_found
 from dragoman.responses.turn import Turn, checked
 from dragoman.routing.choose import choose
+from dragoman.storage.processes import is_gone, own_name
 from dragoman.wire.fields import encode
 from dragoman.wire.sse import SseReader, write_frame
 
@@ -57,7 +58,7 @@ class Background:
         self._gateway = gateway
         self._responses = responses
         self._carry = carry
-        self._runner = uuid4().hex
+        self._runner = own_name()
         self._slots = asyncio.Semaphore(at_once)
         self._runs: dict[str, Run] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -68,8 +69,10 @@ class Background:
         if len(self._runs) >= MOST_AT_ONCE + MOST_WAITING:
             raise DragomanError(FULL.message, failure=FULL)
         body = checked(turn)
-        # A model that nobody serves is told at once.
-        choose(self._gateway.config, str(body.get("model") or ""))
+        # A model that nobody serves is told at once, and one that is not for the key.
+        model = str(body.get("model") or "")
+        check_model(turn.ask.caller, model)
+        choose(self._gateway.config, model)
         created = int(self._gateway.clock())
         response = turn.label.on(members_of(encode(begun(body, turn.label.id, created, "queued"))))
         run = Run(turn, response)
@@ -91,10 +94,15 @@ class Background:
                 raise not_found()
             return run
         found = await self._responses.store.get(response_id, owner)
-        is_ours = found.runner == self._runner
-        if found.status not in OPEN or (not is_ours and self._gateway.clock() - found.seen < DEAD_AFTER):
+        if found.status not in OPEN or self._is_made_elsewhere(found):
             return found
         return await self._buried(found)
+
+    def _is_made_elsewhere(self, found: Stored) -> bool:
+        """Whether another process may still be making it."""
+        if found.runner == self._runner or is_gone(found.runner):
+            return False
+        return self._gateway.clock() - found.seen < DEAD_AFTER
 
     async def cancel(self, response_id: str, owner: str) -> bytes:
         """The response as it stands after it was cancelled, or had ended before."""

@@ -21,14 +21,14 @@ def see(connection: sqlite3.Connection, process: str, now: float) -> list[str]:
     # To be seen often enough is enough.
     if seen is None or not seen <= now < seen + LEASE / 8:
         connection.execute("INSERT OR REPLACE INTO processes (id, seen) VALUES (?, ?)", (process, now))
-    return [other for other, last in others.items() if last < now - LEASE or _is_gone(other)]
+    return [other for other, last in others.items() if last < now - LEASE or is_gone(other)]
 
 
 def forget(connection: sqlite3.Connection, process: str) -> None:
     connection.execute("DELETE FROM processes WHERE id = ?", (process,))
 
 
-def _is_gone(process: str) -> bool:
+def is_gone(process: str) -> bool:
     """Whether it certainly does not run any more. Of other machines, and systems, nothing is certain."""
     host, _, rest = process.rpartition(" ")[0].rpartition(" ")
     if os.name != "posix" or host != socket.gethostname() or not rest.isdecimal():
