@@ -7,7 +7,7 @@ import pytest
 
 from dragoman.config.model import TargetName
 from dragoman.exchange.record import Record
-from dragoman.exchange.tool_counts import COUNTED_AS, MAX_TARGETS, ToolCounts
+from dragoman.exchange.tool_counts import COUNTED_AS, MAX_TARGETS, ToolCounts, counted_as
 from dragoman.hub.events import StopCause
 from dragoman.hub.tally import Tally
 from dragoman.policy.choose import EXIT_NAME
@@ -219,6 +219,16 @@ def test_models_beyond_a_number_are_counted_together() -> None:
 
 def test_every_kind_of_intervention_is_counted_as_something() -> None:
     assert set(COUNTED_AS) == set(get_args(InterventionKind))
+
+
+@pytest.mark.parametrize(
+    ("verdict", "ok", "name"),
+    [("rewrite", True, "rewritten"), ("allow", True, "allowed"), ("ask", False, "denied")],
+)
+def test_a_call_that_was_rewritten_is_not_counted_as_merely_allowed(
+    verdict: str, ok: bool, name: str
+) -> None:
+    assert counted_as(Intervention(kind="guard", tool="a", detail=(verdict, "rule"), ok=ok)) == name
 
 
 def test_several_answers_cannot_be_governed() -> None:

@@ -114,6 +114,10 @@ def test_what_looks_like_a_secret_is_not_kept(secret: str, tmp_path: Path) -> No
         ('{"password": "hunter2"}', '{"password": "[redacted]"}'),
         ("Authorization: Bearer abc123", "Authorization: [redacted]"),
         ("API_KEY=short", "API_KEY=[redacted]"),
+        ("echo ghp_" + "b" * 36, "echo [redacted]"),
+        (r"a\nxoxb-short-words-only", r"a\n[redacted]"),
+        ("-----BEGIN RSA PRIVATE KEY-----\nMII\nab==\n-----END RSA PRIVATE KEY----- then", "[redacted] then"),
+        ("-----BEGIN PRIVATE KEY-----\nMII", "[redacted]"),
         ("src/dragoman/policy/harvest/stage.py", "src/dragoman/policy/harvest/stage.py"),
         ("an-ordinary-and-rather-long-word", "an-ordinary-and-rather-long-word"),
         ("read the file notes.txt", "read the file notes.txt"),
@@ -124,5 +128,5 @@ def test_secrets_are_told_from_words(text: str, expected: str) -> None:
 
 
 def test_redaction_takes_no_time_on_hostile_text() -> None:
-    for unit in ("eyJ", "://a:", "password=", "a1", "token: '", "-" * 7):
+    for unit in ("eyJ", "://a:", "password=", "a1", "token: '", "-" * 7, "sk-ant-", "-----BEGIN PRIVATE KEY"):
         redacted(unit * (64 * 1024 // len(unit)))

@@ -19,6 +19,7 @@ COLUMNS: dict[str, str] = {
     "DOUBLED": "doubled",
     "INVALID": "invalid",
     "DENIED": "denied",
+    "REWRITTEN": "rewritten",
     "LET GO": "let_go",
     "ANSWERS": "answers",
 }

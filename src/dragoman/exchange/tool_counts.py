@@ -29,6 +29,8 @@ COUNTED_AS: dict[InterventionKind, tuple[str, str]] = {
 }
 #: A harvest that is no call.
 REASONING = "reasoning"
+#: A call that passed, but not as it was.
+REWRITTEN = "rewritten"
 
 
 class ToolCounts:
@@ -62,5 +64,7 @@ def counted_as(intervention: Intervention) -> str:
     """The name under which an intervention is counted."""
     if intervention.kind == "harvest" and REASONING in intervention.detail:
         return REASONING
+    if intervention.kind == "guard" and intervention.ok and "rewrite" in intervention.detail:
+        return REWRITTEN
     well, badly = COUNTED_AS[intervention.kind]
     return well if intervention.ok else badly

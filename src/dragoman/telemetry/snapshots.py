@@ -29,11 +29,19 @@ _NAMED = re.compile(
     r"(?i)((?:password|passwd|secret|token|api[_-]?key|authorization)\\?[\"']?\s{0,4}[:=]\s{0,4}\\?[\"']?)"
     r"(?:bearer\s{1,4})?[^\s\"'\\,;}]{1,200}"
 )
+#: What says itself that it is one, even if it is short or has no digit.
+_DECLARED = re.compile(
+    r"(?:gh[pousr]_|github_pat_|glpat-|xox[abeoprs]-|sk-ant-|sk-proj-|[rs]k_live_|AIza|AKIA|ASIA)"
+    r"[A-Za-z0-9_-]{10,}"
+)
+_PRIVATE_KEY = re.compile(r"(?s)-----BEGIN [A-Z ]{0,20}PRIVATE KEY.*?(?:-----END [A-Z ]{0,20}KEY-----|\Z)")
 _SAFE_NAME = re.compile(r"[^A-Za-z0-9_-]")
 
 
 def redacted(text: str) -> str:
     """The text without what looks like a secret."""
+    text = _PRIVATE_KEY.sub(MASK, text)
+    text = _DECLARED.sub(MASK, text)
     text = _NAMED.sub(rf"\1{MASK}", text)
     text = _IN_ADDRESS.sub(rf"\1{MASK}", text)
     return _TOKEN.sub(_masked, text)
