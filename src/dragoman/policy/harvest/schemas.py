@@ -5,7 +5,7 @@ wanted type stays text, so no conversion loses anything.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from dragoman.hub.errors import DragomanError
 from dragoman.policy.harvest.json_text import json_string
@@ -30,6 +30,14 @@ def properties_of(schema: object) -> dict[str, object]:
 def required_of(schema: object) -> tuple[str, ...]:
     found = schema.get("required") if isinstance(schema, dict) else None
     return tuple(name for name in found if isinstance(name, str)) if isinstance(found, list) else ()
+
+
+def may_be_all(members: Collection[str], schema: object) -> bool:
+    """Whether these may be all members of a call that nothing closed: none of the required ones is missing.
+
+    None at all are all only for a tool that takes none.
+    """
+    return all(name in members for name in required_of(schema)) and bool(members or not properties_of(schema))
 
 
 def resolved(schema: object, root: object) -> object:

@@ -12,7 +12,7 @@ import msgspec
 from dragoman.policy.harvest.cursor import Call, Cursor, Step
 from dragoman.policy.harvest.format import Calls, Context, Reading
 from dragoman.policy.harvest.json_text import json_object, json_string
-from dragoman.policy.harvest.schemas import is_json, member_schema, properties_of, typed
+from dragoman.policy.harvest.schemas import is_json, may_be_all, member_schema, properties_of, typed
 from dragoman.policy.records import DeclaredTool
 
 #: Where the type of a value comes from: the schema, or the tag, which calls it text or JSON.
@@ -102,8 +102,10 @@ def read_parameters(
             yield from cursor.blanks()
             found = yield from cursor.literal(grammar.opens, *closers)
             if found != grammar.opens:
-                closed = bool(found) or (not context.strict and (yield from cursor.closing(*closers)))
-                return members if closed else None
+                if found:
+                    return members
+                may_end = not context.strict and may_be_all(members, tool.schema)
+                return members if may_end and (yield from cursor.closing(*closers)) else None
         key = yield from cursor.word(_KEY, _KEY_LIMIT)
         named = yield from cursor.literal(*grammar.named)
         if not key or not named or not (yield from _begins(cursor, grammar)):
@@ -140,12 +142,20 @@ def _read_value(
             parts.append(stop)
             continue
         blanks = yield from cursor.blanks()
+        if grammar.character_data and _is_open_data(parts):
+            parts += (stop, blanks)
+            continue
         followers = (grammar.opens, *closers)
         if (yield from cursor.ahead(*followers)) or (
             not context.strict and cursor.stops_short_of(*followers)
         ):
             return "".join(parts), False
         parts += (stop, blanks)
+
+
+def _is_open_data(parts: list[str]) -> bool:
+    """Whether a CDATA section has begun that does not end with these parts: tags in it are data."""
+    return parts[0].lstrip().startswith("<![CDATA[") and not parts[-1].rstrip().endswith("]]>")
 
 
 def _is_next_parameter(cursor: Cursor, grammar: Parameter, tool: DeclaredTool) -> Step[bool]:

@@ -21,6 +21,8 @@ from dragoman.policy.harvest.format import (
     Section,
 )
 from dragoman.policy.harvest.json_text import Bounds, raw_value, unwrapped
+from dragoman.policy.harvest.schemas import may_be_all
+from dragoman.policy.records import DeclaredTool
 
 START = "<|start|>"
 CHANNEL = "<|channel|>"
@@ -58,15 +60,17 @@ def _reader(begun: str) -> Reader:
         name = recipient[1].removeprefix(TOOLS)
         if name == recipient[1] or not context.knows(name):
             return None
-        call = yield from _read_call(cursor, name)
+        call = yield from _read_call(cursor, context.tools[name])
         return None if call is None else Calls((call,))
 
     return read
 
 
-def _read_call(cursor: Cursor, name: str) -> Step[Call | None]:
+def _read_call(cursor: Cursor, tool: DeclaredTool) -> Step[Call | None]:
+    name = tool.name
     yield from cursor.blanks()
-    if (yield from cursor.closing(*ENDS)):
+    may_end = may_be_all((), tool.schema)
+    if (yield from cursor.literal(*ENDS)) or (may_end and (yield from cursor.closing(*ENDS))):
         return Call(name=name, arguments="{}")
     if (yield from cursor.peek()) != "{":
         return None

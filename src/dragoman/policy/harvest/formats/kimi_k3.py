@@ -12,7 +12,7 @@ from dragoman.policy.harvest.cursor import Call, Cursor, Step
 from dragoman.policy.harvest.format import Context, Format, Opener, Place, Reasoning
 from dragoman.policy.harvest.json_text import Bounds, json_object, json_string, raw_value, unwrapped
 from dragoman.policy.harvest.reasoning import layout_reader
-from dragoman.policy.harvest.schemas import is_json, member_schema, typed
+from dragoman.policy.harvest.schemas import is_json, may_be_all, member_schema, typed
 from dragoman.policy.harvest.sections import section_of_calls
 from dragoman.policy.records import DeclaredTool
 
@@ -50,7 +50,8 @@ def _read_call(cursor: Cursor, context: Context) -> Step[Call | None]:
         if found == OBJECT:
             return (yield from _read_object(cursor, tool))
         if found != ARGUMENT:
-            ended = found or (yield from cursor.closing(CALL_END))
+            may_end = may_be_all(members, tool.schema)
+            ended = found or (may_end and (yield from cursor.closing(CALL_END)))
             return Call(name=tool.name, arguments=json_object(members)) if ended else None
         attributes = yield from _read_attributes(cursor)
         text, stop = yield from cursor.until(ARGUMENT_END)
