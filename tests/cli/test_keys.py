@@ -184,6 +184,16 @@ def test_usage_can_be_cut_off_at_a_date_and_summed_up_by_several(used: Path) -> 
     assert "1970-01-02" in days
 
 
+def test_usage_shows_no_name_that_could_move_the_cursor_or_the_table(used: Path) -> None:
+    connection = connect(used / STATE)
+    name = "\x1b[2J\nx" + "y" * 150
+    add(connection, {Place(int(datetime.now(UTC).timestamp()), "", "local", name): Counts(requests=1)})
+    connection.close()
+    lines = dragoman(used, "usage", "--by", "model").out.splitlines()
+    (line,) = [each for each in lines if each.startswith("?[2J?x")]
+    assert len(line) < 160
+
+
 def test_usage_as_csv_is_harmless_in_a_spreadsheet(used: Path) -> None:
     rows = list(csv.reader(dragoman(used, "usage", "--by", "model", "--csv").out.splitlines()))
     assert rows[0][:4] == ["model", "requests", "failures", "refused"]

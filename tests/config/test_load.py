@@ -184,6 +184,13 @@ def test_facts_of_a_preset_give_way_to_the_file() -> None:
         ('"env:LOCAL_KEY"', "5", 8, "api_key: expected a string or a list of strings, got an integer", ""),
         ('"env:LOCAL_KEY"', "[]", 8, "api_key: expected a string or a list of strings, got a list", ""),
         ('"env:LOCAL_KEY"', '"env:"', 8, "expected the name of a variable after env:", ""),
+        (
+            '"env:LOCAL_KEY"',
+            '"env:sk-secret"',
+            8,
+            "expected the name of a variable after env:",
+            "without env:",
+        ),
         ('"env:LOCAL_KEY"', '"env:NO_KEY"', 8, "variable NO_KEY is not set", "export NO_KEY=…"),
         ('"env:LOCAL_KEY"', '"secret\\nhost: x"', 8, "visible ASCII characters only", ""),
         ("[providers.local]", "[providers.loc]", 12, 'no provider "local"', 'did you mean "loc"?'),
@@ -207,6 +214,13 @@ def test_what_is_wrong_is_told_with_its_line(old: str, new: str, line: int, says
     assert error.message.startswith(f"dragoman.toml, line {line}: ")
     assert says in error.message
     assert hint in error.hint
+    assert "secret" not in error.message
+
+
+def test_the_address_of_a_collector_holds_no_password() -> None:
+    error = refused('[telemetry]\ntraces = "http://me:secret@127.0.0.1:4318"\n')
+    assert "telemetry.traces: expected an address without a user name" in error.message
+    assert "OTEL_EXPORTER_OTLP_HEADERS" in error.hint
     assert "secret" not in error.message
 
 

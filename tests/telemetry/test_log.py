@@ -62,6 +62,12 @@ def test_nothing_from_outside_can_begin_a_line_of_its_own_or_move_the_cursor(wri
     assert not {"\r", "\x1b"}.intersection(line)
 
 
+@pytest.mark.parametrize("written", ["text"], indirect=True)
+def test_nothing_from_outside_turns_the_direction_of_a_line_for_people(written: io.StringIO) -> None:
+    log_exchange(record(model="x\u202egpj"))
+    assert 'model="x\\u202egpj"' in written.getvalue()
+
+
 @pytest.mark.parametrize("written", ["json"], indirect=True)
 def test_a_refused_request_is_logged_without_its_query(written: io.StringIO) -> None:
     failure = Failure(kind="authentication", message="this gateway needs a client key")

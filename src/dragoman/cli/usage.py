@@ -26,6 +26,9 @@ _SHOWN = {
     "cost": "COST",
 }
 
+#: Characters of a name in the table; the other forms have all of it.
+WIDEST = 60
+
 Rows = list[tuple[tuple[str, ...], Counts]]
 
 
@@ -82,9 +85,15 @@ def _table(by: Sequence[By], rows: Rows) -> str:
     total = Counts()
     for _, counts in rows:
         total.add(counts)
-    body = [(*group, *_cells(counts)) for group, counts in rows]
+    body = [(*map(_legible, group), *_cells(counts)) for group, counts in rows]
     last = ("total", *[""] * (len(by) - 1), *_cells(total))
     return "\n".join(table([(*(each.upper() for each in by), *_SHOWN.values()), *body, last]))
+
+
+def _legible(name: str) -> str:
+    """Clients make up the names of models: they must not move the cursor, or the table."""
+    shown = "".join(character if character.isprintable() else "?" for character in name)
+    return shown if len(shown) <= WIDEST else f"{shown[: WIDEST - 1]}…"
 
 
 def _cells(counts: Counts) -> tuple[str, ...]:

@@ -148,6 +148,12 @@ def _telemetry(place: Place, environment: Environment) -> Telemetry:
     traces = place.text("traces")
     if traces:
         _check_address(place, "traces", traces)
+        if urlsplit(traces).username is not None:
+            raise place.error(
+                "expected an address without a user name",
+                "traces",
+                hint="keys belong in the variable OTEL_EXPORTER_OTLP_HEADERS",
+            )
     keys = secrets(place, "metrics_key", environment)
     return Telemetry(
         metrics=place.text("metrics") or Telemetry().metrics,

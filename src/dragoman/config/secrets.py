@@ -3,6 +3,7 @@
 No message repeats one, and none that could break out of a header gets in.
 """
 
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -10,6 +11,7 @@ from dragoman.config.check import Place
 from dragoman.config.model import Secret
 
 PREFIX = "env:"
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class Environment(NamedTuple):
@@ -23,8 +25,13 @@ def secret(value: str, place: Place, *keys: str | int, environment: Environment)
     """The secret that `value`, found at these keys, is or refers to."""
     variable = value.removeprefix(PREFIX).strip() if value.startswith(PREFIX) else ""
     if value.startswith(PREFIX):
-        if not variable:
-            raise place.error("expected the name of a variable after env:", *keys)
+        if not _NAME.fullmatch(variable):
+            # It may be the secret itself, so it is not repeated.
+            raise place.error(
+                "expected the name of a variable after env:",
+                *keys,
+                hint="the secret itself stands without env:",
+            )
         value = environment.variables.get(variable, "")
         if not value.strip():
             return _unset(variable, place, *keys, environment=environment)

@@ -21,7 +21,8 @@ TRACES_LOGGER = logging.getLogger("opentelemetry")
 
 MAX_PATH = 200
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+#: What begins a line, moves a terminal's cursor or turns the direction of writing.
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 _PLAIN = re.compile(r"[!#-<>-~]+")
 
 
@@ -56,7 +57,7 @@ def _shown(value: object) -> str:
 
 
 def _escaped(text: str) -> str:
-    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+    return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 _LEVELS = ((LOGGER, logging.INFO), (SERVER_LOGGER, logging.ERROR), (TRACES_LOGGER, logging.ERROR))
