@@ -61,19 +61,20 @@ def parse_object(text: str, *, limit: int = LIMIT) -> dict[str, object] | None:
 
 
 def shown_object(text: str) -> dict[str, object]:
-    """An object that shows a text which holds none.
+    """An object that shows a text which holds none."""
+    return {member_for(text): text}
 
-    What was broken off stands in a member that no tool takes for an argument: half a command must not run.
+
+def member_for(text: str) -> str:
+    """The member that shows a text which holds no object.
+
+    What was broken off stands in one that no tool takes for an argument: half a command must not run.
     """
-    return {BROKEN_OFF if _breaks_off(text) else NO_OBJECT: text}
-
-
-def _breaks_off(text: str) -> bool:
     if not text.lstrip().startswith("{"):
-        return False
+        return NO_OBJECT
     prefix = JsonPrefix()
     prefix.feed(text)
-    return not prefix.broken or not text.rstrip().endswith("}")
+    return NO_OBJECT if prefix.broken and text.rstrip().endswith("}") else BROKEN_OFF
 
 
 class JsonPrefix:

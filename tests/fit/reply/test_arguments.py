@@ -68,6 +68,14 @@ def test_pieces_that_are_sound_pass_untouched() -> None:
         assert out is delta
 
 
+@pytest.mark.rule("H12", "C15")
+@pytest.mark.parametrize("text", ["{'text': 'delete every", "{text: delete", '{"text": delete every'])
+def test_what_broke_off_and_is_no_json_either_stands_where_no_tool_looks_for_it(text: str) -> None:
+    decoded = msgspec.json.decode(arguments_after(*text))
+    assert decoded["incomplete_arguments"] == text
+    assert not decoded.get("text")
+
+
 @pytest.mark.rule("H35", "R111", "H12")
 @pytest.mark.parametrize("text", ["", " ", "\n\t ", "null", " null "])
 def test_no_arguments_are_nothing(text: str) -> None:

@@ -15,10 +15,7 @@ from dragoman.hub.content import ToolCall
 from dragoman.hub.events import DELTAS, ArgumentsDelta, BlockClosed, BlockOpened, ReplyEvent, ReplyFinished
 from dragoman.hub.loss import Losses
 from dragoman.wire.fields import encode
-from dragoman.wire.partial_json import JsonPrefix
-
-#: The member that shows arguments which are no object.
-RAW = "text"
+from dragoman.wire.partial_json import JsonPrefix, member_for
 
 
 class _Arguments:
@@ -74,8 +71,9 @@ class _Arguments:
         elif self._prefix.complete:
             losses.add("", "what followed the arguments of a call was left out")
             return ""
-        losses.add("", f"the arguments of a call are no JSON object and stand in {RAW!r}")
-        return self._prefix.closing_with(RAW, encode(_sound(raw)).decode())
+        member = member_for(raw)
+        losses.add("", f"the arguments of a call are no JSON object and stand in {member!r}")
+        return self._prefix.closing_with(member, encode(_sound(raw)).decode())
 
 
 class ArgumentsStage:
