@@ -6,10 +6,11 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
+import aiohttp
 import openai
 import pytest
 
-from tests.e2e.claude_code import CALCULATE, Caller, Talk, config, processes
+from tests.e2e.claude_code import CALCULATE, MODEL, Caller, Talk, config, processes
 from tests.e2e.gateway import Gateway
 from tests.e2e.stage import Stage
 from tests.e2e.upstream.script import Fault, Turn, Use
@@ -198,3 +199,31 @@ def test_an_operator_sees_sessions_and_ends_them(stage: Stage, caller: Caller) -
     assert caller.admin("DELETE", f"/admin/sessions/{asked.session}") == {"ended": asked.session}
     until(stage, lambda: not Path(f"/proc/{shown['process']}").exists())
     assert caller.admin("GET", f"/admin/sessions/{asked.session}")["error"]["code"] == "session_not_found"
+
+
+async def _by_query(gateway: Gateway, key: str, text: str, session: str = "") -> tuple[int, str, str]:
+    """Status, session and text of a reply to a caller whose key stands in the URL."""
+    body = {"contents": [{"role": "user", "parts": [{"text": text}]}]}
+    url = f"{gateway.url}/v1beta/models/{MODEL}:generateContent?key={key}"
+    headers = {"x-session-id": session} if session else {}
+    async with (
+        aiohttp.ClientSession() as client,
+        client.post(url, json=body, headers=headers) as reply,
+    ):
+        told = await reply.json()
+    said = told["candidates"][0]["content"]["parts"][0]["text"] if reply.ok else ""
+    return reply.status, reply.headers.get("x-session-id", ""), said
+
+
+def test_callers_are_told_apart_wherever_they_show_their_key(stage: Stage) -> None:
+    inner = stage.gateway_to("anthropic", keeps_model=True)
+    keys = '[server]\nkeys = ["the-first-callers-key", "the-second-callers-key"]\n'
+    caller = Caller(stage, stage.gateway("claude-code-keys", keys + config(inner.url)))
+    talk = caller.talk([Turn(text="Hello.")])
+    hello = f"{talk.key}: hello"
+    status, session, said = stage.run(_by_query(caller.gateway, "the-first-callers-key", hello))
+    assert status == 200
+    assert stage.run(_by_query(caller.gateway, "the-second-callers-key", hello, session))[0] == 404
+    talk.api_key = "the-first-callers-key"
+    talk.history = [{"role": "user", "content": hello}, {"role": "assistant", "content": said}]
+    assert talk.say("it is me").session == session

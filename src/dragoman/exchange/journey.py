@@ -310,6 +310,7 @@ class Leg:
             stream=self._journey.stream,
             key=key,
             headers=headers,
+            caller=ask.caller.id,
         )
 
     def flow(self, content_type: str) -> Flow:

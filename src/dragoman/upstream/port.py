@@ -18,6 +18,8 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str] = {}
     #: The path below the API's root where the dialect has more than one, such as counting tokens.
     endpoint: str = ""
+    #: Under which the gateway files what belongs to the caller; empty where it asks for no key.
+    caller: str = ""
 
 
 class Answer(Protocol):

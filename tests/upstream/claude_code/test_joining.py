@@ -5,9 +5,13 @@ from typing import Any
 import pytest
 
 from dragoman.dialects.registry import dialect_named
+from dragoman.fit.ids import CODED, SAFE
 from dragoman.upstream.claude_code.joining import Call, Joiner, asked_again
 
 Json = dict[str, Any]
+
+#: Ids as Anthropic gives them.
+FIRST, SECOND = "toolu_01A09q90qw90lq917835lq9", "toolu_01T1x1fJ34qAmk2tNTrN7Up6"
 
 
 def message(*blocks: Json, tokens: int = 10, reason: str = "end_turn") -> list[Json]:
@@ -58,10 +62,24 @@ def new(*, one_at_a_time: bool = False, last: bool = False) -> Joiner:
 @pytest.mark.rule("R93")
 def test_only_our_own_prefix_comes_off_a_name() -> None:
     joiner = new()
-    body = joined(joiner, message(use("c1", "mcp__gateway__mcp__x__y"), reason="tool_use"))
+    body = joined(joiner, message(use(FIRST, "mcp__gateway__mcp__x__y"), reason="tool_use"))
     assert (body["model"], body["stop_reason"]) == ("alias", "tool_use")
-    assert body["content"] == [{**use("c1", "mcp__x__y"), "input": {"a": 1}}]
-    assert joiner.shown == [Call("c1", "mcp__x__y", {"a": 1})]
+    assert body["content"] == [{**use(FIRST, "mcp__x__y"), "input": {"a": 1}}]
+    assert joiner.shown == [Call(FIRST, "mcp__x__y", {"a": 1}, FIRST)]
+
+
+@pytest.mark.rule("C18")
+@pytest.mark.parametrize("call_id", ["call_0", "dgi_Y2FsbF8w", "functions.calculate:0", "toolu_" + "x" * 99])
+def test_an_id_that_may_come_again_or_cannot_be_carried_is_replaced(call_id: str) -> None:
+    shown = []
+    for _ in range(2):
+        joiner = new()
+        body = joined(joiner, message(use(call_id, "mcp__gateway__calculate"), reason="tool_use"))
+        assert [call.inner_id for call in joiner.shown] == [call_id]
+        assert [block["id"] for block in body["content"]] == [call.id for call in joiner.shown]
+        shown += [call.id for call in joiner.shown]
+    assert len({call_id, *shown}) == 3
+    assert all(SAFE.fullmatch(one) and not CODED.fullmatch(one) for one in shown)
 
 
 @pytest.mark.rule("R94")
@@ -81,10 +99,10 @@ def test_messages_are_joined_their_tokens_added_up_and_denied_calls_left_out() -
 
 def test_one_at_a_time_shows_the_first_call_and_holds_the_others() -> None:
     joiner = new(one_at_a_time=True)
-    calls = (use("c1", "mcp__gateway__calculate"), use("c2", "mcp__gateway__calculate"))
+    calls = (use(FIRST, "mcp__gateway__calculate"), use(SECOND, "mcp__gateway__calculate"))
     body = joined(joiner, message(*calls, reason="tool_use"))
-    assert [block["id"] for block in body["content"]] == ["c1"]
-    assert ([call.id for call in joiner.shown], [call.id for call in joiner.held]) == (["c1"], ["c2"])
+    assert [block["id"] for block in body["content"]] == [FIRST]
+    assert ([call.id for call in joiner.shown], [call.id for call in joiner.held]) == ([FIRST], [SECOND])
 
 
 def test_beyond_the_last_round_no_call_is_shown() -> None:

@@ -6,7 +6,13 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.upstream.claude_code.replay import CANCELLED, messages, project_folder, transcript
+from dragoman.upstream.claude_code.replay import (
+    CANCELLED,
+    awaits_answer,
+    messages,
+    project_folder,
+    transcript,
+)
 from tests.upstream.claude_code.talking import Json, call, claude, result, talk, user
 
 
@@ -28,6 +34,13 @@ def test_results_that_came_in_parts_become_one_round_again() -> None:
         user("go"), claude(call("c1"), call("c2")), user(result("c2")), claude(call("c1")), user(result("c1"))
     )
     assert [message["role"] for message in messages(heard)] == ["user", "assistant", "user"]
+
+
+def test_a_result_after_the_answer_leaves_nothing_to_answer() -> None:
+    told = (user("go"), claude(call("c1"), call("c2")), user(result("c1")))
+    assert awaits_answer(talk(*told))
+    assert not awaits_answer(talk(*told, claude("Done."), user(result("c2"))))
+    assert awaits_answer(talk(*told, claude("Done."), user(result("c2"), "and now?")))
 
 
 def test_thoughts_come_along_if_they_are_signed() -> None:

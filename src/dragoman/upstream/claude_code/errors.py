@@ -13,7 +13,8 @@ def session_not_found(session: str) -> UpstreamFailed:
 
 def nothing_to_answer() -> UpstreamFailed:
     message = (
-        "the conversation ends without a word of the user, and Claude Code continues no answer of others"
+        "the conversation ends without anything that is still to be answered; add a message of the user, "
+        "since Claude Code continues no answer of others"
     )
     return UpstreamFailed(Failure(kind="invalid_request", status=400, message=message, param="messages"))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from dragoman.upstream.claude_code.naming import outer_name
+from dragoman.upstream.claude_code.naming import outer_id, outer_name
 
 Json = dict[str, Any]
 
@@ -25,6 +25,8 @@ class Call(msgspec.Struct, frozen=True):
     #: As the caller declared it.
     name: str
     input: Json
+    #: What Claude Code calls it.
+    inner_id: str = ""
 
     @property
     def block(self) -> Json:
@@ -34,10 +36,11 @@ class Call(msgspec.Struct, frozen=True):
 class _Block:
     """A block of the message that is coming in. `index` is its number in the reply; -1: it is not shown."""
 
-    __slots__ = ("index", "pieces", "start")
+    __slots__ = ("index", "inner_id", "pieces", "start")
 
-    def __init__(self, start: Json, index: int) -> None:
+    def __init__(self, start: Json, index: int, inner_id: str = "") -> None:
         self.start = start
+        self.inner_id = inner_id
         self.index = index
         self.pieces: list[str] = []
 
@@ -115,26 +118,26 @@ class Joiner:
             return self._open_call(number, start)
         return self._opened(number, start)
 
-    def _opened(self, number: int, start: Json) -> bytes:
-        self._blocks[number] = _Block(start, self._next)
+    def _opened(self, number: int, start: Json, inner_id: str = "") -> bytes:
+        self._blocks[number] = _Block(start, self._next, inner_id)
         self._next += 1
         return frame({"type": "content_block_start", "index": self._next - 1, "content_block": start})
 
     def _open_call(self, number: int, start: Json) -> bytes:
-        name = outer_name(str(start.get("name")))
+        name, inner_id = outer_name(str(start.get("name"))), str(start.get("id"))
         if name is None or name not in self._allows:
-            self.denied.append((str(start.get("id")), str(start.get("name"))))
+            self.denied.append((inner_id, str(start.get("name"))))
             self._blocks[number] = _Block({"type": "hidden"}, -1)
             return b""
-        start = {**start, "name": name}
+        start = {**start, "name": name, "id": outer_id(inner_id)}
         if self._last:
             self.beyond += 1
             self._blocks[number] = _Block({"type": "hidden"}, -1)
             return b""
         if self._one_at_a_time and (self.calls or self._has_open_call()):
-            self._blocks[number] = _Block(start, -1)
+            self._blocks[number] = _Block(start, -1, inner_id)
             return b""
-        return self._opened(number, start)
+        return self._opened(number, start, inner_id)
 
     def _has_open_call(self) -> bool:
         return any(block.start.get("type") == "tool_use" for block in self._blocks.values())
@@ -156,7 +159,8 @@ class Joiner:
         if kind == "text":
             self.said.append({"type": "text", "text": text})
         elif kind == "tool_use":
-            call = Call(str(block.start["id"]), str(block.start["name"]), _arguments(text, block.start))
+            arguments = _arguments(text, block.start)
+            call = Call(str(block.start["id"]), str(block.start["name"]), arguments, block.inner_id)
             if block.index < 0:
                 self.held.append(call)
             else:

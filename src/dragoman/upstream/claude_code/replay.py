@@ -62,6 +62,11 @@ def transcript(talk: Conversation, session: str, directory: str, model: str) -> 
     return b"".join(lines)
 
 
+def awaits_answer(talk: Conversation) -> bool:
+    """Whether the transcript ends with the caller: a result of long ago stands where its call does."""
+    return bool(talk.words) or messages(talk)[-1]["role"] == "user"
+
+
 def messages(talk: Conversation) -> list[Json]:
     """The conversation with every call's result right behind it; a call without one was given up."""
     results = {atom.id: atom for atom in talk.atoms if atom.kind == "result"}

@@ -242,20 +242,21 @@ class Session:
             self.rounds = 0
         self.deliver(talk.results)
         if talk.words:
-            for call in tuple(self.waiting):
+            for call in tuple(self.waiting.values()):
                 self._give_up(call)
 
     def deliver(self, results: tuple[Atom, ...]) -> None:
         """Each call gets its result once; whatever else comes under its id is the same again."""
         for atom in results:
-            if self.waiting.pop(atom.id, None) is not None:
-                self._calls.answer(atom.id, atom.block)
+            call = self.waiting.pop(atom.id, None)
+            if call is not None:
+                self._calls.answer(call.inner_id, atom.block)
 
-    def _give_up(self, call: str) -> None:
-        self.waiting.pop(call)
+    def _give_up(self, call: Call) -> None:
+        self.waiting.pop(call.id)
         limit = self.provider.sessions.call_timeout
         why = f"[timed out: the caller gave no result within {limit:g} s]" if self.is_overdue else CANCELLED
-        self._calls.answer(call, {"content": why, "is_error": True})
+        self._calls.answer(call.inner_id, {"content": why, "is_error": True})
 
     def ask_again(self, talk: Conversation, *, one_at_a_time: bool) -> bytes:
         """The calls that still wait: all of them, or the next."""
@@ -288,7 +289,7 @@ class Session:
         """Stop the turn, and be as before it; nobody waits for this to be done."""
         if self.state == "running" and self._settling is None and not self._ended:
             self.state = "settling"
-            for call in tuple(self.waiting):
+            for call in tuple(self.waiting.values()):
                 self._give_up(call)
             self._moved()
             self._settling = asyncio.get_running_loop().create_task(self._settle())

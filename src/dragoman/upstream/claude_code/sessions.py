@@ -77,10 +77,10 @@ class Sessions:
     def new_id(self) -> str:
         return self._folders.new_id()
 
-    def tools_of(self, session: str, outline: str) -> ToolSet | None:
-        """What a session was told that is gone, or stays behind; by its id or by what was said in it."""
+    def tools_of(self, session: str, owner: str, outline: str) -> ToolSet | None:
+        """What a session that is gone, or stays behind, was told: this one of the owner's, or one like it."""
         live = (one.tools for one in self._live.values() if one.outline == outline)
-        return self._tools.get(session) or self._tools.get(outline) or next(live, None)
+        return self._tools.get(session + owner) or self._tools.get(outline) or next(live, None)
 
     # Making.
 
@@ -184,7 +184,7 @@ class Sessions:
             return
         if cause:
             self.counters.expired += 1
-        for key in (session.id, session.outline):
+        for key in (session.id + session.owner, session.outline):
             self._tools[key] = session.tools
         while len(self._tools) > REMEMBERED:
             self._tools.popitem(last=False)

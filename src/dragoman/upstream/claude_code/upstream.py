@@ -23,6 +23,7 @@ from dragoman.upstream.claude_code.joining import Call as ToolCall
 from dragoman.upstream.claude_code.joining import asked_again
 from dragoman.upstream.claude_code.matching import Claim, Verdict, decide
 from dragoman.upstream.claude_code.process import Start
+from dragoman.upstream.claude_code.replay import awaits_answer
 from dragoman.upstream.claude_code.sdk import kit
 from dragoman.upstream.claude_code.session import Ended, Session
 from dragoman.upstream.claude_code.sessions import Sessions, Wish
@@ -34,7 +35,7 @@ Json = dict[str, Any]
 
 #: Characters. Of a longer result Claude Code shows its model only the beginning; in a history it shows all.
 LONGEST_RESULT = 400_000
-#: By these a client shows who it is; sessions are never shared between clients.
+#: By these a client shows who it is where the gateway asks for no key.
 _CREDENTIALS = ("authorization", "x-api-key", "x-goog-api-key")
 
 
@@ -47,7 +48,7 @@ class Asked:
         self.model = call.model
         self.stream = call.stream
         self.named = call.headers.get("x-session-id", "")
-        self.owner = digest(*(call.headers.get(name, "") for name in _CREDENTIALS))
+        self.owner = _owner(call)
         #: None keeps the session's.
         self.tools = declared(body)
         choice = body.get("tool_choice")
@@ -148,8 +149,10 @@ class ClaudeCodeUpstream:
         return self._answer(sessions, asked, turn)
 
     async def _begun(self, sessions: Sessions, asked: Asked, session: str) -> Turn:
+        if not awaits_answer(asked.talk):
+            raise nothing_to_answer()
         outline = conversation.outline(asked.talk.history, asked.owner)
-        tools = asked.tools if asked.tools is not None else sessions.tools_of(session, outline)
+        tools = asked.tools if asked.tools is not None else sessions.tools_of(session, asked.owner, outline)
         if tools is None or not tools.tools:
             tools = recalled(asked.talk)
         start = asked.start
@@ -198,6 +201,13 @@ class ClaudeCodeUpstream:
     async def close(self) -> None:
         if self._sessions is not None:
             await self._sessions.close()
+
+
+def _owner(call: Call) -> str:
+    """Whose sessions these are: never shared between callers, wherever in a request they show their key."""
+    if call.caller:
+        return digest("caller", call.caller)
+    return digest("shown", *(call.headers.get(name, "") for name in _CREDENTIALS))
 
 
 def _asked_again(asked: Asked, session: str) -> Answer:
