@@ -1,7 +1,9 @@
 """`dragoman doctor`: a table for people, JSON for programs, progress meanwhile, and an exit code."""
 
 import socket
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 
 import msgspec
 import pytest
@@ -70,6 +72,34 @@ def test_a_provider_that_cannot_be_reached_is_not_examined(folder: Path) -> None
     assert outcome.code == 1
     assert "cannot be reached" in outcome.out
     assert "answers" not in outcome.out
+
+
+class Rude(BaseHTTPRequestHandler):
+    """Refuses everything in words that would make a mess of a terminal."""
+
+    def do_POST(self) -> None:
+        body = b"no\n\n\x1b[2Jway\n"
+        self.send_response(503)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        """Nobody reads it."""
+
+
+def test_what_a_provider_says_stays_in_its_line(folder: Path) -> None:
+    with HTTPServer(("127.0.0.1", 0), Rude) as server:
+        serving = Thread(target=server.serve_forever)
+        serving.start()
+        try:
+            text = f'[providers.rude]\ndialect = "openai_chat"\nbase_url = "http://127.0.0.1:{server.server_port}"\n'
+            (folder / "other.toml").write_text(text, "utf-8")
+            outcome = dragoman(folder, "doctor", "--config", "other.toml")
+        finally:
+            server.shutdown()
+            serving.join()
+    assert "no ?[2Jway\n" in outcome.out
 
 
 def test_a_model_that_is_not_there_is_an_error_with_what_there_is(folder: Path) -> None:

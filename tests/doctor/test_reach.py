@@ -62,7 +62,8 @@ def found(status: int, message: str = "no", dialect: str = "openai_chat") -> Fin
         (401, "fails", "UP_KEY"),
         (403, "fails", "UP_KEY"),
         (429, "unclear", "account"),
-        (500, "fails", "later"),
+        (500, "unclear", "dragoman doctor up/MODEL"),
+        (503, "fails", "later"),
         (0, "fails", "is it running?"),
     ],
 )

@@ -122,9 +122,15 @@ def _tell_findings(title: str, findings: Sequence[Finding]) -> None:
     width = max((len(finding.name) for finding in findings), default=0)
     for finding in findings:
         state = click.style(f"{finding.state:<7}", fg=COLOURS[finding.state])
-        click.echo(f"  {state}  {finding.name:<{width}}  {finding.detail}".rstrip())
+        click.echo(f"  {state}  {finding.name:<{width}}  {_legible(finding.detail)}".rstrip())
         if finding.advice:
             click.echo(f"  {'':<7}  {'':<{width}}  → {finding.advice}")
+
+
+def _legible(detail: str) -> str:
+    """Servers' words in one line, without what would move the cursor."""
+    words = " ".join(detail.split())
+    return "".join(character if character.isprintable() else "?" for character in words)
 
 
 def _spent(examination: Examination) -> str:

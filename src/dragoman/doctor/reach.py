@@ -91,7 +91,12 @@ def _judged(name: str, provider: Provider, failure: Failure | None) -> Finding:
         return Finding(name=name, state="works", detail=detail, advice="if requests fail too, check base_url")
     if failure.kind in ("rate_limit", "quota", "billing"):
         return Finding(name=name, state="unclear", detail=failure.message, advice="look at the account")
-    return _fails(name, f"status {failure.http_status}: {failure.message}", "try again later")
+    detail = f"status {failure.http_status}: {failure.message}"
+    if failure.http_status == 500:
+        # Some servers break at an empty request and answer every other one.
+        advice = f"see whether a model answers: dragoman doctor {provider.name}/MODEL"
+        return Finding(name=name, state="unclear", detail=detail, advice=advice)
+    return _fails(name, detail, "try again later")
 
 
 def _wrong_key(name: str, provider: Provider, failure: Failure) -> Finding:
