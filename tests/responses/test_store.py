@@ -109,6 +109,20 @@ async def test_a_response_larger_than_all_room_is_not_kept() -> None:
 
 
 @looped
+async def test_a_conversation_larger_than_all_room_ends_without_taking_others_with_it() -> None:
+    shelf = Shelf(max_mb=1)
+    await shelf.put("yours", owner="you")
+    kept = [
+        await shelf.put(name, previous, kilobytes=300)
+        for name, previous in (("a", ""), ("b", "a"), ("c", "b"), ("d", "c"))
+    ]
+    assert kept == [True, True, True, False]
+    assert await shelf.has("yours", owner="you")
+    assert await shelf.said("c") == ["ask a", "ask b", "ask c"]
+    assert not await shelf.has("d")
+
+
+@looped
 async def test_what_is_too_old_is_not_found_and_soon_not_there() -> None:
     shelf = Shelf(max_days=2)
     await shelf.put("old")

@@ -25,6 +25,13 @@ _ITEM = """
 SELECT row.output FROM response_items AS item JOIN responses AS row ON row.number = item.response
 WHERE item.owner = ? AND item.item = ?
 """
+_WEIGHT = """
+WITH RECURSIVE line (parent, size) AS (
+    SELECT parent, size FROM responses WHERE number = ?
+    UNION ALL SELECT row.parent, row.size FROM line JOIN responses AS row ON row.number = line.parent
+)
+SELECT SUM(size) FROM line
+"""
 
 
 class Totals(NamedTuple):
@@ -87,15 +94,15 @@ def turns(connection: sqlite3.Connection, number: int, limit: int) -> list[Kept]
     return found
 
 
-def put(connection: sqlite3.Connection, response: Stored) -> bool:
-    """Insert or replace; False if what it continues is gone."""
+def put(connection: sqlite3.Connection, response: Stored) -> int | None:
+    """Insert or replace; gives its number, or None if what it continues is gone."""
     parent = None
     if response.previous:
         parent = connection.execute(
             "SELECT number FROM responses WHERE id = ? AND owner = ?", (response.previous, response.owner)
         ).fetchone()
         if parent is None:
-            return False
+            return None
     values = (
         response.id,
         response.owner,
@@ -116,7 +123,13 @@ def put(connection: sqlite3.Connection, response: Stored) -> bool:
         "INSERT OR REPLACE INTO response_items (owner, item, response) VALUES (?, ?, ?)",
         [(response.owner, name, number) for name in names],
     )
-    return True
+    return int(number)
+
+
+def weight(connection: sqlite3.Connection, number: int) -> int:
+    """The bytes of a response and of all that it continues: what must be kept if it is."""
+    (size,) = connection.execute(_WEIGHT, (number,)).fetchone()
+    return int(size)
 
 
 def item(connection: sqlite3.Connection, name: str, owner: str) -> msgspec.Raw | None:

@@ -42,16 +42,14 @@ class ResponseStore:
         self._swept = 0.0
 
     async def put(self, response: Stored) -> bool:
-        """Keep it, in place of what was kept under its id. False: it is too large, or its past is gone."""
+        """Keep it, in place of what was kept under its id. False: it or its past is too large, or gone."""
         bounds, now = self._bounds(), self._clock()
         if response.size > bounds.max_mb * MEGABYTE:
             return False
 
         def work(connection: sqlite3.Connection) -> bool:
-            if not rows.put(connection, response):
-                return False
-            self._keep_within(connection, bounds, now, response.size)
-            return True
+            number = rows.put(connection, response)
+            return number is not None and self._keep_within(connection, bounds, now, number, response.size)
 
         return await self._run(work)
 
@@ -101,26 +99,35 @@ class ResponseStore:
     def _since(self) -> float:
         return self._clock() - self._bounds().max_days * DAY
 
-    def _keep_within(self, connection: sqlite3.Connection, bounds: Responses, now: float, size: int) -> None:
-        """After a write: what is too old or too much goes, the oldest first."""
+    def _keep_within(
+        self, connection: sqlite3.Connection, bounds: Responses, now: float, number: int, size: int
+    ) -> bool:
+        """After a write: what is too old or too much goes, the oldest first.
+
+        False if that is what was written: with all that it continues it would leave no room for others.
+        """
         self._count_left -= 1
         self._bytes_left -= size
         if now - self._swept >= SWEEP_EVERY:
             self._swept = now
             while expired := rows.oldest(connection, now - bounds.max_days * DAY):
-                for number in expired:
-                    rows.hide(connection, number)
+                for each in expired:
+                    rows.hide(connection, each)
         if self._count_left > 0 and self._bytes_left > 0:
-            return
+            return True
         most = bounds.max_mb * MEGABYTE
         count, size = rows.totals(connection)
+        is_kept = True
         if count > bounds.max_count or size > most:
             # A little more than necessary, so that not every write has to look.
-            count, size = _make_room(
-                connection, count, size, bounds.max_count - bounds.max_count // 64, most - most // 64
-            )
+            room = most - most // 64
+            is_kept = rows.weight(connection, number) <= room
+            if not is_kept:
+                count, size = count - 1, size - rows.hide(connection, number)
+            count, size = _make_room(connection, count, size, bounds.max_count - bounds.max_count // 64, room)
         self._count_left = min(LOOK_EVERY, bounds.max_count - count)
         self._bytes_left = most - size
+        return is_kept
 
 
 def _make_room(
