@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import sys
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -300,6 +301,24 @@ async def test_a_response_whose_process_was_killed_has_failed_at_once() -> None:
 
 
 @looped
+async def test_nobody_hears_of_an_end_that_is_not_yet_kept() -> None:
+    until, held = asyncio.Event(), threading.Event()
+    async with ByteServer(slowly(until)) as upstream, running(config_for(upstream.url)) as gateway:
+        begun = await begin(gateway)
+        run = await gateway.app.background.get(str(begun["id"]), "")
+        assert isinstance(run, Run)
+        holding = asyncio.create_task(gateway.app.gateway.database.run(lambda _: held.wait(5)))
+        until.set()
+        async with asyncio.timeout(5):
+            while not run.is_over:
+                await asyncio.sleep(0.001)
+        assert (await look(gateway, begun))["status"] == "in_progress"
+        held.set()
+        await holding
+        assert (await ended(gateway, begun))["status"] == "completed"
+
+
+@looped
 async def test_many_at_once_all_end() -> None:
     async with running(config_for()) as gateway:
         begun = await asyncio.gather(*(begin(gateway, input=f"say {number}") for number in range(60)))
@@ -339,5 +358,8 @@ async def _kept_without_events(config: Config) -> None:
         begun = await begin(gateway)
         done = await ended(gateway, begun)
         assert done["status"] == "completed"
-        last = events(await followed(gateway, begun, 3))
+        async with asyncio.timeout(5):
+            # Until its run is over its events are still in memory.
+            while len(last := events(await followed(gateway, begun, 3))) > 1:
+                await asyncio.sleep(0.001)
         assert [event["type"] for event in last] == ["response.completed"]

@@ -180,8 +180,8 @@ class Background:
         last = run.event(kind, {"response": response})
         if run.is_cancelled and kind == "response.failed":
             response = {**response, "status": msgspec.Raw(b'"cancelled"'), "error": msgspec.Raw(b"null")}
-        run.response = response
         await self._responses.keep(run.turn, response, events=b"".join([*run.events, last]))
+        run.response = response
         run.say(last)
         run.over.set()
 
