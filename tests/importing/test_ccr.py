@@ -71,6 +71,15 @@ def test_secrets_become_variables_and_stand_nowhere() -> None:
     assert CONFIG.providers["ollama"].keys == ()
 
 
+def test_an_address_is_taken_over_without_the_secrets_in_it() -> None:
+    address = "https://me:hidden@llm.example/v1/chat/completions?key=hidden"
+    provider = {"name": "odd", "api_base_url": address, "api_key": "k", "models": ["m"]}
+    draft = imported({"Providers": [provider], "Router": {"default": "odd,m"}})
+    assert loaded(draft).providers["odd"].base_url == "https://llm.example/v1"
+    assert "Providers[0] (odd)" in noted(draft)
+    assert "hidden" not in draft.text("a test") + noted(draft)
+
+
 def test_transformers_become_facts_and_governance() -> None:
     scope = CONFIG.providers["model-scope"]
     assert scope.profile("any").max_output_tokens == 65_536

@@ -6,7 +6,7 @@ for work in the background, so that route can be kept; the others are noted.
 
 from collections.abc import Callable
 
-from dragoman.importing.addresses import provider_at
+from dragoman.importing.addresses import provider_at, without_secrets
 from dragoman.importing.draft import (
     Draft,
     Table,
@@ -110,6 +110,7 @@ class _Import:
                 return draft.note(f"{place} ({theirs})", f"left out: {_UNREACHABLE[name.lower()]}")
         if not isinstance(address, str) or not address.startswith(("http://", "https://")):
             return draft.note(f"{place} ({theirs})", "left out: it has no address that could be taken over")
+        address = without_secrets(address, f"{place} ({theirs})", draft)
         name = self._names[theirs] = draft.name_for(theirs)
         dialect = next((_DIALECTS[each.lower()] for each, _ in used if each.lower() in _DIALECTS), "")
         table = draft.providers[name] = provider_at(address, dialect)

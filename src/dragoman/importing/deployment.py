@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from dragoman.importing.addresses import without_secrets
 from dragoman.importing.draft import Draft, Table, object_of, seconds, variable_in
 from dragoman.importing.vendors import UNREACHABLE, provider_of, split, usual_variable
 
@@ -105,7 +106,7 @@ def _address(params: Table, where: str, draft: Draft, variables: Mapping[str, st
     if variable and not variables.get(variable):
         draft.note(f"{where}: api_base", f"the variable {variable} is not set, so the address is not known")
         return None
-    return variables[variable] if variable else address
+    return without_secrets(variables[variable] if variable else address, f"{where}: api_base", draft)
 
 
 def _settings(provider: Table, params: Table, where: str, draft: Draft) -> None:
