@@ -54,6 +54,8 @@ class Scanner:
         #: Blanks that wait, and whether blanks that come now are layout.
         self._layout: list[str] = []
         self._skip = False
+        #: The line break between words and a call behind them, for words that may follow the call.
+        self._break = ""
         self._starts = {Place.FIRST: plan.first, Place.OPENING: plan.opening}.get(place, _NOTHING)
         self._mode = _Mode.START if self._starts else _Mode.WORDS
         self._section: Section | None = None
@@ -249,8 +251,7 @@ class Scanner:
         if self._section is not None:
             self._leave()
         self._origin = _Mode.WORDS
-        self._layout = []
-        self._skip = True
+        self._break_off()
         self._prose.break_off()
         for call in calls:
             self._pieces.add(Harvested(call, candidate.format, length))
@@ -263,13 +264,18 @@ class Scanner:
         elif isinstance(outcome, Layout):
             if self._section is not None:
                 self._resume()
-            self._layout = []
-            self._skip = True
+            self._break_off()
             self._prose.break_off()
             self._ignore(outcome.literals)
         else:
             self._accept(candidate, outcome.calls, length)
             self._mode = self._origin
+
+    def _break_off(self) -> None:
+        """The blanks around a call are no words; but words on both sides of it stay apart."""
+        self._break = "".join(self._layout) or self._break
+        self._layout = []
+        self._skip = True
 
     def _refuse(self, candidate: Candidate, text: str) -> None:
         self._prose.advance(text, 0, len(text))
@@ -339,6 +345,9 @@ class Scanner:
 
     def _pass_on(self, kind: type[Words] | type[Thoughts], kept: str, text: str) -> None:
         if kept:
+            if self._break and kind is Words:
+                self._pieces.text(kind, self._break)
+                self._break = ""
             for waiting in self._layout:
                 self._pieces.text(kind, waiting)
             self._layout = []
