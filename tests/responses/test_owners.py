@@ -50,6 +50,19 @@ async def test_a_response_is_its_owners_alone(method: str, path: str, mine: int)
             assert got.status == status
 
 
+@pytest.mark.rule("H62")
+@looped
+async def test_a_key_that_takes_anothers_place_in_the_configuration_does_not_get_its_responses() -> None:
+    async with guarded() as gateway:
+        name = await stored(gateway)
+        config = gateway.app.gateway.config
+        keys = (Secret("key-of-yours"), Secret("key-of-mine"))
+        server = msgspec.structs.replace(config.server, keys=keys)
+        gateway.app.gateway.reload(msgspec.structs.replace(config, server=server))
+        for headers, status in ((YOURS, 404), (MINE, 200)):
+            assert (await gateway.ask("GET", f"/v1/responses/{name}", headers=headers)).status == status
+
+
 @looped
 async def test_nobody_continues_anothers_conversation() -> None:
     async with guarded() as gateway:

@@ -310,7 +310,7 @@ class Leg:
             stream=self._journey.stream,
             key=key,
             headers=headers,
-            caller=ask.caller.id,
+            caller=ask.caller.owner,
         )
 
     def flow(self, content_type: str) -> Flow:

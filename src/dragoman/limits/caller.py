@@ -42,15 +42,22 @@ NO_LIMITS = Limits()
 
 
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
-    """`id` is what belongs to a caller is filed under; it is empty where no key is asked for."""
+    """`id` is what a caller's use is filed under; it is empty where no key is asked for."""
 
     id: str = ""
     name: str = ""
+    #: Something that only this key has, for keys whose id may go on to another.
+    mark: str = ""
     #: Patterns of the model names that may be asked for; none is all of them.
     models: tuple[str, ...] = ()
     limits: Limits = NO_LIMITS
     #: The date after which the key is worth nothing, in seconds since the epoch; 0 is never.
     expires: float = 0.0
+
+    @property
+    def owner(self) -> str:
+        """What a caller's conversations are filed under: nobody else ever has it."""
+        return self.mark or self.id
 
 
 #: Where no key is asked for, everybody is the same.

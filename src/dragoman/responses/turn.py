@@ -100,7 +100,7 @@ class TurnMaker:
     async def make(
         self, ask: Ask, wish: Wish, response_id: str, local: Local, *, compacts: bool = False
     ) -> Turn:
-        owner = ask.caller.id
+        owner = ask.caller.owner
         members = _members(ask.take_body())
         previous = _text(wish.previous_response_id, "previous_response_id")
         background = _flag(wish.background, "background", default=False)

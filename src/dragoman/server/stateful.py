@@ -57,7 +57,7 @@ async def _begin(app: "App", arrival: "Arrival", turn: Turn) -> None:
 
 async def answer(app: "App", arrival: "Arrival", endpoint: Endpoint, caller: Caller) -> None:
     """What is kept under an id, for whom it was kept."""
-    response_id, owner = endpoint.id, caller.id
+    response_id, owner = endpoint.id, caller.owner
     body: object
     if endpoint.name == "input_items":
         page = page_of(parse_qs(arrival.query))
