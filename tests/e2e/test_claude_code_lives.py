@@ -47,6 +47,11 @@ class Host:
     def processes(self) -> list[int]:
         return processes(self._folder)
 
+    @property
+    def folders(self) -> list[Path]:
+        """Where gateways keep, or kept, their sessions."""
+        return list(self._folder.glob(".local/state/dragoman/claude-code/gateway-*"))
+
     def restart(self, *, killed: bool = False) -> None:
         self._stage.run(self.gateway.kill() if killed else self.gateway.stop())
         self.gateway = self._started()
@@ -82,7 +87,8 @@ def test_a_gateway_that_was_started_again_goes_on_from_the_history(
     assert len(host.processes) == 1
     before = host.processes[0]
     host.restart(killed=killed)
-    until(stage, lambda: before not in host.processes)
+    # Nothing is left of it before anybody asks.
+    until(stage, lambda: before not in host.processes and not host.folders)
     talk.caller = host.caller
     talk.result(asked.calls[0], "579")
     answered = talk.send(session=asked.session if killed else "")

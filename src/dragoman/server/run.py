@@ -11,6 +11,7 @@ from contextlib import suppress
 
 import uvicorn
 
+from dragoman.config.find import state_folder
 from dragoman.config.model import Config, Secret
 from dragoman.exchange.gateway import Gateway
 from dragoman.hub.errors import ConfigError
@@ -20,6 +21,7 @@ from dragoman.server.guard import check_exposure
 from dragoman.storage.database import Database
 from dragoman.telemetry.log import log_closing, set_up
 from dragoman.telemetry.spans import spans_to
+from dragoman.upstream.claude_code import clean_up
 
 BACKLOG = 4096
 #: Seconds between two requests of one client.
@@ -150,6 +152,7 @@ def serve(
     if hasattr(signal, "SIGHUP") and not _has_terminal():
         # A wish to reload may come before the loop listens to it; what there is to read was just read.
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    clean_up(state_folder(config, os.environ))
     gateway = Gateway(config, database=database)
     traces = config.telemetry.traces
     spans = spans_to(traces, lambda: gateway.config) if traces else None

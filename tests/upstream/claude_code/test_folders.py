@@ -5,11 +5,12 @@ import signal
 import stat
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from dragoman.upstream.claude_code.folders import PID, Folders
+from dragoman.upstream.claude_code.folders import PID, Folders, clean_up
 
 
 def opened(state: Path) -> Folders:
@@ -67,3 +68,19 @@ def test_a_folder_that_cannot_be_read_is_left_alone(tmp_path: Path) -> None:
     (state / "gateway-1-x").mkdir(parents=True)
     os.mkdir(state / "gateway-1-x" / "lock")
     assert Folders(tmp_path).open() == 0
+
+
+def test_what_a_dead_gateway_left_goes_at_the_start_before_anybody_asks(tmp_path: Path) -> None:
+    assert clean_up(tmp_path) == 0
+    assert not list(tmp_path.iterdir())
+    dead, alive = opened(tmp_path), opened(tmp_path)
+    left, living = dead.session("ses_a"), alive.session("ses_b")
+    dead._let_go()
+    clean_up(tmp_path)
+    assert (left.exists(), living.exists()) == (False, True)
+
+
+def test_gateways_that_start_together_leave_each_other_alone(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        gateways = list(pool.map(lambda _: opened(tmp_path), range(40)))
+    assert all(gateway.session("ses_a").exists() for gateway in gateways)

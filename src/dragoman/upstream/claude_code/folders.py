@@ -13,7 +13,7 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from dragoman.hub.errors import ConfigError
 fcntl: Any = import_module("fcntl") if os.name == "posix" else None
 
 _PRIVATE = 0o700
+FOLDER = "claude-code"
 PID = "pid"
 
 
@@ -31,7 +32,7 @@ class Folders:
     """One gateway's folder below the state folder; made, and its predecessors cleaned up, by `open`."""
 
     def __init__(self, state: Path) -> None:
-        self._state = state / "claude-code"
+        self._state = state / FOLDER
         self._own = self._state / f"gateway-{os.getpid()}-{secrets.token_hex(4)}"
         self._lock: int | None = None
         self._secret = b""
@@ -49,10 +50,11 @@ class Folders:
     def _open(self) -> int:
         self._state.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
         self._state.chmod(_PRIVATE)
-        self._secret = _secret(self._state / "secret")
-        ended = sum(_clean(folder) for folder in self._state.glob("gateway-*"))
-        self._own.mkdir(mode=_PRIVATE)
-        self._lock = _locked(self._own)
+        with _alone(self._state):
+            self._secret = _secret(self._state / "secret")
+            ended = _cleaned(self._state)
+            self._own.mkdir(mode=_PRIVATE)
+            self._lock = _locked(self._own)
         return ended
 
     def session(self, session: str) -> Path:
@@ -85,6 +87,33 @@ class Folders:
 
     def _mark(self, name: str) -> str:
         return hmac.new(self._secret, name.encode(), hashlib.sha256).hexdigest()[:12]
+
+
+def clean_up(state: Path) -> int:
+    """End and remove what dead gateways left; gives how many processes were still there."""
+    folder = state / FOLDER
+    if not folder.is_dir():
+        return 0
+    with _alone(folder):
+        return _cleaned(folder)
+
+
+def _cleaned(state: Path) -> int:
+    return sum(_clean(folder) for folder in state.glob("gateway-*"))
+
+
+@contextmanager
+def _alone(state: Path) -> Iterator[None]:
+    """One at a time: a folder that has just been made is not locked yet, and looks like a dead gateway's."""
+    if fcntl is None:
+        yield
+        return
+    descriptor = os.open(state, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _secret(path: Path) -> bytes:

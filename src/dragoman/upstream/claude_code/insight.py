@@ -26,8 +26,5 @@ def details(session: Session) -> dict[str, object]:
         "rounds": session.rounds,
         "tools": sorted(session.tools.names),
         "calls": [{"id": call.id, "tool": call.name} for call in session.waiting.values()],
-        "audit": [
-            {"tool": decision.tool, "call": decision.call, "allowed": decision.allowed}
-            for decision in session.auth.audit
-        ],
+        "audit": session.auth.told(),
     }

@@ -35,6 +35,7 @@ class Auth:
         self._session = session
         self._names = names
         self.audit: deque[Decision] = deque(maxlen=KEPT)
+        self._outer: dict[str, str] = {}
 
     def allows(self, inner: str) -> bool:
         return outer_name(inner) in self._names()
@@ -52,6 +53,23 @@ class Auth:
                 inner[:200],
             )
         return allowed
+
+    def shown_as(self, inner_id: str, call: str) -> None:
+        """The caller knows a call by another id."""
+        self._outer[inner_id] = call
+        if len(self._outer) > KEPT:
+            del self._outer[next(iter(self._outer))]
+
+    def told(self) -> list[dict[str, object]]:
+        """Every decision that is kept, with the id that the caller knows."""
+        return [
+            {
+                "tool": decision.tool,
+                "call": self._outer.get(decision.call, decision.call),
+                "allowed": decision.allowed,
+            }
+            for decision in self.audit
+        ]
 
     def callback(self, kit: Kit) -> Any:
         """What Claude Code asks before each call."""

@@ -203,6 +203,8 @@ class Session:
     def rest(self, talk: Conversation, joiner: Joiner) -> None:
         """The turn is over, or stops for results."""
         self.waiting = {call.id: call for call in joiner.calls}
+        for call in joiner.calls:
+            self.auth.shown_as(call.inner_id, call.id)
         if self.waiting:
             self.rounds += 1
         else:
