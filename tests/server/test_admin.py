@@ -156,7 +156,7 @@ def test_a_reload_that_has_nothing_to_read_says_so() -> None:
     async def scenario() -> None:
         async with running(config_for()) as gateway:
             got = await gateway.ask("POST", "/admin/reload", headers=OPERATOR)
-            assert got.status == 500
+            assert got.status == 400
             assert b"without a configuration" in got.body
 
     run(scenario)

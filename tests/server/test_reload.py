@@ -162,7 +162,7 @@ def test_a_bad_file_is_refused_and_the_old_configuration_stays(tmp_path: Path, l
             async with running(file.read(), file.read) as gateway:
                 file.write(toml(upstream.url).replace("dialect", "dialekt"))
                 refused = await reload(gateway)
-                assert refused["status"] == 500
+                assert refused["status"] == 400
                 assert "line 6: providers.up.dialekt: unknown key" in str(refused["error"])
                 assert (await gateway.ask("POST", "/v1/chat/completions", HELLO)).status == 200
                 shown = (await status(gateway))["config"]

@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl
 
-from dragoman.hub.errors import DragomanError, Failure
+import msgspec
+
+from dragoman.hub.errors import ConfigError, DragomanError, Failure
 from dragoman.limits.caller import NoKey
 from dragoman.server.admin_sessions import end_session, list_sessions, show_session
 from dragoman.server.body import receive_body
@@ -35,7 +37,12 @@ async def _status(visit: Visit) -> object:
 
 
 async def _reload(visit: Visit) -> object:
-    return await visit.app.reloads.now("the admin API")
+    try:
+        return await visit.app.reloads.now("the admin API")
+    except ConfigError as error:
+        # The file is wrong, not the gateway.
+        failure = msgspec.structs.replace(error.failure, kind="invalid_request", status=400)
+        raise DragomanError(error.message, failure=failure) from None
 
 
 ENDPOINTS: tuple[Row, ...] = (
