@@ -31,11 +31,12 @@ def test_folders_are_private_and_go_with_the_gateway(tmp_path: Path) -> None:
 
 @pytest.mark.rule("R102")
 def test_an_id_is_known_again_also_by_the_next_gateway_and_by_no_other(tmp_path: Path) -> None:
-    session = opened(tmp_path / "one").new_id()
-    assert opened(tmp_path / "one").is_ours(session)
-    assert not opened(tmp_path / "two").is_ours(session)
-    assert not opened(tmp_path / "one").is_ours(session[:-1] + ("0" if session[-1] != "0" else "1"))
-    assert not opened(tmp_path / "one").is_ours("")
+    session = opened(tmp_path / "one").new_id("me")
+    assert opened(tmp_path / "one").is_of(session, "me")
+    assert not opened(tmp_path / "one").is_of(session, "you")
+    assert not opened(tmp_path / "two").is_of(session, "me")
+    assert not opened(tmp_path / "one").is_of(session[:-1] + ("0" if session[-1] != "0" else "1"), "me")
+    assert not opened(tmp_path / "one").is_of("", "me")
 
 
 def sleeper(*words: str) -> subprocess.Popen[bytes]:

@@ -38,7 +38,7 @@ def verdict(*messages: Json, session: Standing | None, **asked: str) -> Verdict:
         by_call=lambda call_id: given(call_id in CALLS),
         by_id=lambda wanted: given(session is not None and wanted == session.id),
         by_mark=lambda mark: given(session is not None and mark == session.mark),
-        is_ours=lambda wanted: wanted in ("ses_a", "ses_gone"),
+        is_of=lambda wanted, owner: owner == OWNER and wanted in ("ses_a", "ses_gone"),
     )
     claim = Claim(**{"owner": OWNER, "model": "sonnet", **asked})
     return decide(talk(*messages), claim, known)
@@ -106,6 +106,8 @@ def test_a_session_that_is_named_is_found_or_lost() -> None:
 def test_sessions_of_other_clients_are_out_of_reach() -> None:
     assert verdict(*CHATTED, user("and?"), session=IDLE, owner="another") == Verdict("replay")
     assert verdict(*CHATTED, user("and?"), session=IDLE, named="ses_a", owner="another").step == "lost"
+    gone = verdict(*CHATTED, user("and?"), session=None, named="ses_gone", owner="another")
+    assert gone == Verdict("lost", "ses_gone"), "an id stays its owner's when the session is gone"
     answer = user(result("c1"), result("c2"))
     assert verdict(*ASKED, answer, session=PARKED, owner="another") == Verdict("replay")
 

@@ -76,17 +76,17 @@ class Folders:
             os.close(self._lock)
             self._lock = None
 
-    def new_id(self) -> str:
-        """A session's id; nobody else can make one that `is_ours`."""
+    def new_id(self, owner: str) -> str:
+        """The id of an owner's session; nobody else can make one that `is_of` the owner."""
         name = secrets.token_hex(10)
-        return f"ses_{name}{self._mark(name)}"
+        return f"ses_{name}{self._mark(name, owner)}"
 
-    def is_ours(self, session: str) -> bool:
+    def is_of(self, session: str, owner: str) -> bool:
         name, mark = session[4:24], session[24:]
-        return session[:4] == "ses_" and hmac.compare_digest(mark.encode(), self._mark(name).encode())
+        return session[:4] == "ses_" and hmac.compare_digest(mark.encode(), self._mark(name, owner).encode())
 
-    def _mark(self, name: str) -> str:
-        return hmac.new(self._secret, name.encode(), hashlib.sha256).hexdigest()[:12]
+    def _mark(self, name: str, owner: str) -> str:
+        return hmac.new(self._secret, f"{name} {owner}".encode(), hashlib.sha256).hexdigest()[:12]
 
 
 def clean_up(state: Path) -> int:

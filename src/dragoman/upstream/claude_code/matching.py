@@ -57,8 +57,8 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
     by_call: Callable[[str], Standing | None]
     by_id: Callable[[str], Standing | None]
     by_mark: Callable[[str], Standing | None]
-    #: Whether an id was ever given out here.
-    is_ours: Callable[[str], bool]
+    #: Whether an id was ever given out here, to this owner.
+    is_of: Callable[[str, str], bool]
 
 
 def decide(talk: Conversation, claim: Claim, known: Known) -> Verdict:
@@ -89,8 +89,9 @@ def _by_call(talk: Conversation, claim: Claim, known: Known) -> Standing | None:
 def _by_name(talk: Conversation, claim: Claim, known: Known) -> Verdict:
     named, found = claim.named, known.by_id(claim.named)
     if found is None or found.owner != claim.owner:
-        # Once ours and gone since: the history is all that is needed.
-        return _anew(talk, named) if known.is_ours(named) and found is None else Verdict("lost", named)
+        # Once the caller's and gone since: the history is all that is needed.
+        is_gone = found is None and known.is_of(named, claim.owner)
+        return _anew(talk, named) if is_gone else Verdict("lost", named)
     if _continues(found, talk, claim) and found.mark == fingerprint(talk.history, claim.owner):
         return Verdict("continue", found.id)
     return _anew(talk)

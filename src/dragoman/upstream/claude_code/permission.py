@@ -32,7 +32,7 @@ class Auth:
     """The permissions of one session."""
 
     def __init__(self, session: str, names: Callable[[], frozenset[str]]) -> None:
-        self._session = session
+        self.session = session
         self._names = names
         self.audit: deque[Decision] = deque(maxlen=KEPT)
         self._outer: dict[str, str] = {}
@@ -48,7 +48,7 @@ class Auth:
             _log.log(
                 logging.INFO if allowed else logging.WARNING,
                 "session %s: %s %s",
-                self._session,
+                self.session,
                 "allowed" if allowed else "denied",
                 inner[:200],
             )

@@ -77,16 +77,14 @@ class Mailbox:
 class Session:
     """`changed` is called whenever it stands somewhere else."""
 
-    def __init__(
-        self, session: str, provider: Provider, start: Start, tools: ToolSet, folder: Path, owner: str = ""
-    ) -> None:
+    def __init__(self, session: str, provider: Provider, start: Start, tools: ToolSet, folder: Path) -> None:
         self.id = session
         self.provider = provider
         self.start = start
         self.model = start.model
         self.tools = tools
         self.folder = folder
-        self.owner = owner
+        self.owner = ""
         self.state: State = "running"
         self.rounds = 0
         self.requests = 0
@@ -184,6 +182,11 @@ class Session:
             system=fingerprint((), self.start.system),
             overdue=frozenset(self.waiting) if self.is_overdue else frozenset(),
         )
+
+    def belong_to(self, owner: str, session: str) -> None:
+        """From here on it is somebody's, under this id."""
+        self.owner = owner
+        self.id = self.auth.session = session
 
     @property
     def callable(self) -> frozenset[str]:

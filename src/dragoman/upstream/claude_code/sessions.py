@@ -56,7 +56,7 @@ class Sessions:
             by_call=lambda call: self._standing(self._calls.get(call, "")),
             by_id=self._standing,
             by_mark=lambda mark: self._standing(self._marks.get(mark, "")),
-            is_ours=folders.is_ours,
+            is_of=folders.is_of,
         )
 
     # Finding.
@@ -74,8 +74,8 @@ class Sessions:
     def __iter__(self) -> Iterator[Session]:
         return iter(tuple(self._live.values()))
 
-    def new_id(self) -> str:
-        return self._folders.new_id()
+    def new_id(self, owner: str) -> str:
+        return self._folders.new_id(owner)
 
     def tools_of(self, session: str, owner: str, outline: str) -> ToolSet | None:
         """What a session that is gone, or stays behind, was told: this one of the owner's, or one like it."""
@@ -93,8 +93,9 @@ class Sessions:
             self._make_room()
         # Somebody else may have begun it anew a moment ago.
         session = "" if wish.session in self._live else wish.session
-        made = spare or self._made(start, tools, session or self.new_id())
-        made.owner = wish.owner
+        session = session or self.new_id(wish.owner)
+        made = spare or self._made(start, tools, session)
+        made.belong_to(wish.owner, session)
         made.forbids_calls = wish.forbids_calls
         made.rounds = talk.rounds if talk.said else 0
         made.changed = lambda: self._changed(made)
@@ -151,7 +152,7 @@ class Sessions:
             return
         if len(self._spares) >= self._limits.warm:
             self._drop_spare(next(iter(self._spares)))
-        spare = self._made(start, tools, self.new_id())
+        spare = self._made(start, tools, self.new_id(""))
         self._spares[spare] = self._later(self._open_spare(spare))
 
     async def _open_spare(self, spare: Session) -> None:

@@ -111,7 +111,7 @@ class ClaudeCodeUpstream:
                 error = tool_call_timeout(self._provider.sessions.call_timeout)
                 return FixedAnswer(verdict.session, b"", error)
             case "again":
-                return _asked_again(asked, verdict.session or sessions.new_id())
+                return _asked_again(asked, verdict.session or sessions.new_id(asked.owner))
             case "continue" if found is not None:
                 return self._continued(sessions, asked, found)
             case _:
