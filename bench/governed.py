@@ -34,7 +34,8 @@ WISHES: dict[str, dict[str, object]] = {
     "dedupe": {"dedupe": True},
     "validate": {"validate": True},
     JUDGED: {"tools": "hold", "harvest": "auto", "rename": True, "dedupe": True},
-    'the same with tools = "auto"': {"tools": "auto", "harvest": "auto", "rename": True, "dedupe": True},
+    'tools = "auto", harvest = "auto", rename': {"tools": "auto", "harvest": "auto", "rename": True},
+    "the same with dedupe": {"tools": "auto", "harvest": "auto", "rename": True, "dedupe": True},
 }
 
 
