@@ -17,6 +17,8 @@ from tests.dialects.openai_chat.bodies import MESSAGES, SETTINGS
 from tests.dialects.openai_chat.talk import RECORDINGS, a_request, events_of, object_of, written
 from tests.dialects.strategies import mutated_bodies, mutated_streams, pieces_of, replies
 
+HELLO = {"role": "user", "content": "hello"}
+
 STREAMS = [path.read_bytes() for path in sorted(RECORDINGS.glob("stream-*.sse"))]
 BODIES: list[Json] = [
     object_of(msgspec.json.decode(path.read_bytes())) for path in sorted(RECORDINGS.glob("reply-*.json"))
@@ -26,7 +28,7 @@ REQUESTS: list[Json] = [
     for path in sorted(RECORDINGS.glob("request-*.json"))
 ]
 REQUESTS += [{"model": "m", "messages": [message]} for message in MESSAGES]
-REQUESTS += [{"model": "m", "messages": [], **settings} for settings in SETTINGS]
+REQUESTS += [{"model": "m", "messages": [HELLO], **settings} for settings in SETTINGS]
 
 
 @given(data=st.data())

@@ -21,13 +21,15 @@ from dragoman.hub.request import OutputFormat, ReasoningWish, Request, Turn
 from tests.dialects.openai_chat.bodies import PIXEL, call
 from tests.dialects.openai_chat.talk import object_of
 
+HELLO = {"role": "user", "content": "hello"}
+
 
 def read(body: Json) -> Request:
     return DIALECT.read_request(object_of(msgspec.json.decode(msgspec.json.encode(body))), Losses())
 
 
 def asked(**fields: object) -> Request:
-    return read({"model": "m", "messages": [], **fields})
+    return read({"model": "m", "messages": [HELLO], **fields})
 
 
 def turn(message: Json) -> Turn:
@@ -259,9 +261,10 @@ def test_old_functions_and_their_results_belong_together() -> None:
 @pytest.mark.parametrize(
     ("body", "path", "expected"),
     [
-        ({"messages": []}, "model", "a string, got nothing"),
+        ({"messages": [HELLO]}, "model", "a string, got nothing"),
+        ({"model": "m", "messages": []}, "messages", "at least one message"),
         ({"model": "m"}, "messages", "an array, got nothing"),
-        ({"model": 5, "messages": []}, "model", "a string, got a number"),
+        ({"model": 5, "messages": [HELLO]}, "model", "a string, got a number"),
         ({"model": "m", "messages": ["x"]}, "messages[0]", "an object, got a string"),
         ({"model": "m", "messages": [{"content": "x"}]}, "messages[0].role", "a string, got nothing"),
         (
@@ -279,11 +282,15 @@ def test_old_functions_and_their_results_belong_together() -> None:
             "messages[0].tool_call_id",
             "a string",
         ),
-        ({"model": "m", "messages": [], "temperature": "hot"}, "temperature", "a number, got a string"),
-        ({"model": "m", "messages": [], "stop": [1]}, "stop", "an array of strings"),
-        ({"model": "m", "messages": [], "stream": "yes"}, "stream", "a boolean, got a string"),
-        ({"model": "m", "messages": [], "tools": [{"type": "function"}]}, "tools[0].function", "an object"),
-        ({"model": "m", "messages": [], "tools": [{}]}, "tools[0].type", "a string, got nothing"),
+        ({"model": "m", "messages": [HELLO], "temperature": "hot"}, "temperature", "a number, got a string"),
+        ({"model": "m", "messages": [HELLO], "stop": [1]}, "stop", "an array of strings"),
+        ({"model": "m", "messages": [HELLO], "stream": "yes"}, "stream", "a boolean, got a string"),
+        (
+            {"model": "m", "messages": [HELLO], "tools": [{"type": "function"}]},
+            "tools[0].function",
+            "an object",
+        ),
+        ({"model": "m", "messages": [HELLO], "tools": [{}]}, "tools[0].type", "a string, got nothing"),
     ],
 )
 def test_mistakes_are_named_by_place_and_type(body: Json, path: str, expected: str) -> None:

@@ -11,6 +11,8 @@ from dragoman.providers.profile import Target
 from tests.dialects.openai_chat.bodies import MESSAGES, SETTINGS
 from tests.dialects.openai_chat.talk import object_of
 
+HELLO = {"role": "user", "content": "hello"}
+
 
 def read(body: Json) -> Request:
     return DIALECT.read_request(object_of(msgspec.json.decode(msgspec.json.encode(body))), Losses())
@@ -24,5 +26,5 @@ def test_a_message_is_written_again_as_it_was(message: Json) -> None:
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 def test_settings_are_written_again_as_they_were(settings: Json) -> None:
-    body: Json = {"model": "m", "messages": [], **settings}
+    body: Json = {"model": "m", "messages": [HELLO], **settings}
     assert DIALECT.write_request(read(body), Target(dialect="openai_chat"), Losses()) == body

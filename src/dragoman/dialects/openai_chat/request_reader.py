@@ -39,8 +39,11 @@ def read_request(body: Json, losses: Losses, *, model: str = "", stream: bool = 
     flags: list[str] = []
     paths = dict(PATHS)
     named = fields.text("model") if not model or fields.has("model") else model
+    messages = fields.objects("messages")
+    if not messages:
+        raise fields.error("expected at least one message, got an empty array", "messages")
     reader = MessageReader()
-    turns = tuple(reader.read(message, number) for number, message in enumerate(fields.objects("messages")))
+    turns = tuple(reader.read(message, number) for number, message in enumerate(messages))
     tools = read_tools(fields)
     choice = read_choice(fields)
     if any(tool.form == LEGACY for tool in tools) or (choice is not None and choice.form == LEGACY):
