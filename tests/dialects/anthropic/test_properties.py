@@ -4,7 +4,7 @@ from typing import TypeVar
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dragoman.dialects.anthropic import DIALECT
@@ -105,6 +105,9 @@ def test_damaged_replies_become_grammatical_events(body: Json) -> None:
 
 
 @given(st.binary(max_size=200))
+@example(b"{}")
+@example(b'{"":""}')
+@example(b'{"type":"message","content":null}')
 @settings(max_examples=50)
 def test_noise_is_neither_a_crash_nor_a_reply(noise: bytes) -> None:
     assert isinstance(read(noise)[-1], ReplyFailed)

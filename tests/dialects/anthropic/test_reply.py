@@ -4,6 +4,7 @@ import pytest
 
 from dragoman.dialects.anthropic import DIALECT
 from dragoman.dialects.base import Json
+from dragoman.hub.events import ReplyFailed
 from tests.dialects.anthropic.replies import (
     MESSAGE_STOP,
     block_delta,
@@ -81,8 +82,15 @@ def test_an_error_body_explodes_into_an_error_event() -> None:
         assert [payload["type"] for payload in payloads(DIALECT.explode(dict(body)))] == ["error"]
 
 
-def test_a_reply_without_content_or_usage_explodes_into_a_stream_that_ends() -> None:
-    assert [type(event).__name__ for event in read(DIALECT.explode({}))] == ["ReplyStarted", "ReplyFinished"]
+def test_a_reply_with_nothing_in_it_explodes_into_a_stream_that_ends() -> None:
+    events = read(DIALECT.explode({"content": []}))
+    assert [type(event).__name__ for event in events] == ["ReplyStarted", "ReplyFinished"]
+
+
+@pytest.mark.parametrize("body", [{}, {"content": None}, {"choices": []}, {"type": "message", "id": "m"}])
+def test_what_has_no_content_is_no_reply(body: Json) -> None:
+    (failed,) = read(DIALECT.explode(dict(body)))
+    assert isinstance(failed, ReplyFailed)
 
 
 @pytest.mark.rule("R60")

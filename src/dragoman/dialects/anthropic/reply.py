@@ -21,6 +21,8 @@ _TOLD_BESIDE_DELTA = ("context_management", "input_transformations")
 
 _COUNTS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
 
+NO_CONTENT = "the upstream's reply has no content"
+
 
 def frame(payload: Json) -> bytes:
     """One event; its name repeats the payload's type."""
@@ -36,6 +38,10 @@ def payloads(body: Json) -> Iterator[Json]:
     """The events of the stream that says the same as this whole reply."""
     if body.get("type") == "error" or ("error" in body and "content" not in body):
         yield {**body, "type": "error"}
+        return
+    if not isinstance(body.get("content"), list):
+        # Whatever it is, taking it for an empty answer would be a false success.
+        yield {"type": "error", "error": {"type": "api_error", "message": NO_CONTENT}}
         return
     yield {"type": "message_start", "message": _start(body)}
     blocks = [block for block in list_of(body.get("content")) if isinstance(block, dict)]
