@@ -71,7 +71,6 @@ VARIABLES = {
 }
 
 
-@pytest.mark.skipif(not BINARIES.is_dir(), reason="the agents are not installed: make clients")
 @pytest.mark.parametrize("name", list(AGENTS))
 def test_an_agent_reaches_the_gateway_whatever_the_users_settings_say(name: str, tmp_path: Path) -> None:
     agent = AGENTS[name]

@@ -99,7 +99,6 @@ def test_the_embedded_model_needs_no_reaching() -> None:
 
 
 def test_claude_code_is_looked_for_on_this_machine(tmp_path: Path) -> None:
-    pytest.importorskip("claude_agent_sdk")
     executable = tmp_path / "claude"
     config = Config(
         providers={

@@ -159,7 +159,6 @@ def test_a_budget_holds_for_two_hundred_at_once_also_when_the_gateway_is_killed_
     run(scenario)
 
 
-@pytest.mark.skipif(not BINARIES.is_dir(), reason="the agents are not installed: make clients")
 # OpenCode takes every 429 for something that passes, and waits until its user ends it.
 @pytest.mark.parametrize("name", ["claude", "codex", "gemini"])
 def test_an_agent_whose_budget_is_used_up_ends_soon_and_says_so(name: str, tmp_path: Path) -> None:

@@ -2,9 +2,7 @@
 
 from collections.abc import Mapping
 
-import pytest
-
-parser = pytest.importorskip("prometheus_client.parser")
+from prometheus_client import parser
 
 #: A sample's name and its labels, in order.
 Series = tuple[str, tuple[tuple[str, str], ...]]

@@ -8,6 +8,10 @@ from typing import Any
 
 import msgspec
 import pytest
+from opentelemetry.sdk import trace as sdk
+from opentelemetry.sdk.trace import export
+from opentelemetry.sdk.trace.export import in_memory_span_exporter as memory
+from opentelemetry.semconv._incubating.attributes import gen_ai_attributes as gen_ai
 
 from dragoman.config.model import Config, TargetName
 from dragoman.exchange.ask import Ask
@@ -18,11 +22,6 @@ from tests.exchange.clock import run
 from tests.exchange.speech import CHAT_STREAM, DIALECTS, error
 from tests.exchange.twin import Bench, RememberingClient, Script, ScriptedUpstream, Wait, ask, provider
 from tests.telemetry.collector import collecting
-
-sdk = pytest.importorskip("opentelemetry.sdk.trace")
-export = pytest.importorskip("opentelemetry.sdk.trace.export")
-memory = pytest.importorskip("opentelemetry.sdk.trace.export.in_memory_span_exporter")
-gen_ai = pytest.importorskip("opentelemetry.semconv._incubating.attributes.gen_ai_attributes")
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 PARENT = "b7ad6b7169203331"

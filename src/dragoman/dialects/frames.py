@@ -5,6 +5,8 @@ sentence (`_end`). Whatever breaks on the way becomes a failed ending, never an 
 already sent to the client cannot be recalled, so the ending must say what happened.
 """
 
+from abc import ABC, abstractmethod
+
 import msgspec
 
 from dragoman.dialects.base import Json, Source
@@ -19,7 +21,7 @@ _decode = msgspec.json.Decoder().decode
 TOO_DEEP = Failure(kind="server", status=502, message="the upstream's reply is nested too deeply")
 
 
-class FrameReader:
+class FrameReader(ABC):
     """Feeds each JSON payload of a stream to `_read`; `_end` speaks the last word when the bytes end."""
 
     def __init__(self, source: Source) -> None:
@@ -98,13 +100,14 @@ class FrameReader:
             )
         )
 
+    @abstractmethod
     def _read(self, payload: Json, event: str) -> None:
-        raise NotImplementedError
+        """One payload of the stream, with the name of its event."""
 
+    @abstractmethod
     def _read_whole(self, body: Json) -> None:
         """A whole body came where a stream was asked for."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _end(self) -> None:
         """The bytes ended: finish if the upstream had said all, otherwise leave the reply to be cut off."""
-        raise NotImplementedError

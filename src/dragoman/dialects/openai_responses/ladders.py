@@ -4,6 +4,7 @@ An item is announced, grows by deltas, and is told whole at the end; its id and 
 Clients act on what is completed, so an item that was cut short is told as incomplete, or not as done at all.
 """
 
+from abc import ABC, abstractmethod
 from io import StringIO
 from typing import Final
 
@@ -77,14 +78,6 @@ class ItemLadder:
         self._middle = b""
         self._tail = b""
 
-    def snapshot(self) -> Extras | None:
-        """The item as far as it got; None if it was never announced."""
-        raise NotImplementedError
-
-    def close(self, extras: Extras) -> bytes:
-        """The rest of its events. `extras`: what is said of the item now that it ends, such as its status."""
-        raise NotImplementedError
-
     def text(self, text: str) -> bytes:
         """A delta, by the template that `_grow` laid out."""
         self._text.write(text)
@@ -118,7 +111,19 @@ class ItemLadder:
         return self.ladder.frame("response.output_item.done", members)
 
 
-class MessageLadder(ItemLadder):
+class GrowingLadder(ItemLadder, ABC):
+    """An item that comes piece by piece, and may be asked what it is before it is whole."""
+
+    @abstractmethod
+    def snapshot(self) -> Extras | None:
+        """The item as far as it got; None if it was never announced."""
+
+    @abstractmethod
+    def close(self, extras: Extras) -> bytes:
+        """The rest of its events. `extras`: what is said of the item now that it ends, such as its status."""
+
+
+class MessageLadder(GrowingLadder):
     """A message: one part after another, each text or refusal."""
 
     def __init__(self, ladder: Ladder, index: int, item_id: str, extras: Extras) -> None:
@@ -198,7 +203,7 @@ PART_EVENT = {"summary": "reasoning_summary_part", "content": "content_part"}
 TEXT_EVENT = {"summary": "reasoning_summary_text", "content": "reasoning_text"}
 
 
-class ReasoningLadder(ItemLadder):
+class ReasoningLadder(GrowingLadder):
     """Thought, in parts: summaries, or (to clients that get it from this very dialect) thought itself."""
 
     def __init__(self, ladder: Ladder, index: int, item_id: str, extras: Extras, *, raw: bool) -> None:
@@ -277,7 +282,7 @@ class ReasoningLadder(ItemLadder):
         return self._item(self.extras, unfinished=self._text.getvalue() if self._part >= 0 else "")
 
 
-class CallLadder(ItemLadder):
+class CallLadder(GrowingLadder):
     """A call for the client. Arguments that are an object in the item can only be told whole."""
 
     def __init__(self, ladder: Ladder, index: int, item_id: str, extras: Extras, call: CallItem) -> None:

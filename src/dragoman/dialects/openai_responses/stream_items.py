@@ -4,6 +4,7 @@ Text may come in deltas, in a closing event, or only with the finished item; eac
 first that comes and never says anything twice.
 """
 
+from abc import ABC, abstractmethod
 from typing import ClassVar
 
 import msgspec
@@ -47,7 +48,7 @@ class Scene(msgspec.Struct):
             raise UpstreamProtocolError(f"more than {ReplyBuilder.MAX_CHARACTERS} characters in one reply")
 
 
-class StreamItem:
+class StreamItem(ABC):
     """What all items can do; kinds that a message does not fit ignore it."""
 
     kind: ClassVar[str] = ""
@@ -70,8 +71,9 @@ class StreamItem:
             self.added = self.added or item
             self._finish(item or known)
 
+    @abstractmethod
     def _finish(self, item: Json) -> None:
-        raise NotImplementedError
+        """What the item became, told as blocks."""
 
 
 class MessageItem(StreamItem):

@@ -23,7 +23,7 @@ from dragoman.dialects.openai_responses.ladders import (
     COMPLETED,
     INCOMPLETE,
     CallLadder,
-    ItemLadder,
+    GrowingLadder,
     Ladder,
     MessageLadder,
     ReasoningLadder,
@@ -89,9 +89,9 @@ class ResponsesStreamWriter:
         self._item_ids: set[str] = set()
         self._call_ids: set[str] = set()
         self._block: AnyBlock | None = None
-        self._item: ItemLadder | None = None
+        self._item: GrowingLadder | None = None
         #: The last item, while it may get another part or turn out to be cut short.
-        self._held: ItemLadder | None = None
+        self._held: GrowingLadder | None = None
         self._carried: list[Carried] = []
         self._usage: Usage | None = None
         self._refused = False
@@ -341,7 +341,7 @@ class ResponsesStreamWriter:
             return said
         return said + self._end(item, last if isinstance(last, dict) else settled(item))
 
-    def _end(self, item: ItemLadder, extras: Extras) -> bytes:
+    def _end(self, item: GrowingLadder, extras: Extras) -> bytes:
         said = item.close(extras)
         self._output.append(item.final)
         return said + self._deliver()
@@ -384,6 +384,6 @@ class ResponsesStreamWriter:
         return said
 
 
-def settled(item: ItemLadder) -> Extras:
+def settled(item: GrowingLadder) -> Extras:
     """What was said of an item at its beginning and still holds at its end."""
     return {name: value for name, value in item.extras.items() if name != "status"}
