@@ -10,13 +10,13 @@ from bench.payloads import agent_request, chat_stream
 from dragoman.dialects.base import Audience, Source
 from dragoman.dialects.registry import dialect_named
 from dragoman.fit import ClientTraits, reply_stages, restoration
+from dragoman.governance.settings import Governance, read_governance
+from dragoman.governance.stages import governing_stages, told_tools
 from dragoman.hub.ids import Ids
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
-from dragoman.policy.settings import Governance, read_governance
-from dragoman.policy.stages import governing_stages, told_tools
+from dragoman.pipeline.line import ReplyLine
 from dragoman.providers.profile import Profile, target_of
-from dragoman.translate.line import ReplyLine
 from dragoman.wire.fields import decode
 
 #: What governance may add to the cost of an event that comes alone, as most do.

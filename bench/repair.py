@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import msgspec
 
 from bench.measure import compare
-from dragoman.policy.repair import repair
+from dragoman.governance.repair import repair
 from dragoman.server.run import GC_THRESHOLDS
 
 SIZE = 1_000_000

@@ -8,29 +8,29 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from dragoman.governance.settings import Governance as Governance
     from dragoman.hub.errors import DragomanError as DragomanError
     from dragoman.hub.loss import Loss as Loss
-    from dragoman.policy.settings import Governance as Governance
+    from dragoman.pipeline import StreamTranslator as StreamTranslator
+    from dragoman.pipeline import Translation as Translation
+    from dragoman.pipeline import translate_error as translate_error
+    from dragoman.pipeline import translate_reply as translate_reply
+    from dragoman.pipeline import translate_request as translate_request
     from dragoman.providers.profile import Profile as Profile
-    from dragoman.translate import StreamTranslator as StreamTranslator
-    from dragoman.translate import Translation as Translation
-    from dragoman.translate import translate_error as translate_error
-    from dragoman.translate import translate_reply as translate_reply
-    from dragoman.translate import translate_request as translate_request
 
 __version__ = "0.1.0"
 
 #: Where each public name lives. They load when first asked for, so that `dragoman --help` need not wait.
 _HOMES = {
     "DragomanError": "dragoman.hub.errors",
-    "Governance": "dragoman.policy.settings",
+    "Governance": "dragoman.governance.settings",
     "Loss": "dragoman.hub.loss",
     "Profile": "dragoman.providers.profile",
-    "StreamTranslator": "dragoman.translate",
-    "Translation": "dragoman.translate",
-    "translate_error": "dragoman.translate",
-    "translate_reply": "dragoman.translate",
-    "translate_request": "dragoman.translate",
+    "StreamTranslator": "dragoman.pipeline",
+    "Translation": "dragoman.pipeline",
+    "translate_error": "dragoman.pipeline",
+    "translate_reply": "dragoman.pipeline",
+    "translate_request": "dragoman.pipeline",
 }
 
 __all__ = [*_HOMES, "__version__"]

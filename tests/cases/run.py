@@ -8,8 +8,8 @@ from dragoman.dialects.registry import dialect_named
 from dragoman.hub.errors import Failure
 from dragoman.hub.events import ReplyFailed
 from dragoman.hub.ids import Ids
+from dragoman.pipeline import StreamTranslator, translate_error, translate_reply, translate_request
 from dragoman.providers.profile import Profile
-from dragoman.translate import StreamTranslator, translate_error, translate_reply, translate_request
 from tests.cases.case_file import HERE, Case, Outcome, Section, fold_envelopes, given_bytes
 
 CREATED = 1_763_000_000

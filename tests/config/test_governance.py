@@ -6,8 +6,8 @@ import pytest
 from dragoman.config.find import find_config
 from dragoman.config.load import load, presets
 from dragoman.config.model import Config
+from dragoman.governance.settings import Governance, read_governance
 from dragoman.hub.errors import ConfigError
-from dragoman.policy.settings import Governance, read_governance
 from dragoman.routing.choose import choose
 
 LOCAL = '[providers.local]\ndialect = "openai_chat"\nbase_url = "http://127.0.0.1:1/v1"\n'

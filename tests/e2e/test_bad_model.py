@@ -28,10 +28,10 @@ from tests.e2e.clients.client import CLIENT_KEY, Client, Errand, Outcome
 from tests.e2e.clients.codex import CODEX_PLAIN
 from tests.e2e.stage import Stage
 from tests.e2e.tour import prepare
-from tests.policy.harvest.running import harvested
+from tests.governance.harvest.running import harvested
 
 TEMPLATES = tomllib.loads(
-    (Path(__file__).resolve().parent.parent / "policy" / "harvest" / "templates.toml").read_text("utf-8")
+    (Path(__file__).resolve().parent.parent / "governance" / "harvest" / "templates.toml").read_text("utf-8")
 )
 AGENTS = (CLAUDE_CODE, CODEX_PLAIN)
 

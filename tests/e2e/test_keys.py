@@ -10,7 +10,7 @@ import aiohttp
 import msgspec
 import pytest
 
-from dragoman.limits.decide import Amount
+from dragoman.accounts.decide import Amount
 from dragoman.storage import client_keys
 from dragoman.storage.spending import charge
 from tests.cli.run_command import dragoman

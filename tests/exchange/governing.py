@@ -8,6 +8,7 @@ from dragoman.config.model import Provider
 from dragoman.dialects.base import Audience
 from dragoman.dialects.registry import dialect_named
 from dragoman.exchange.ask import Ask
+from dragoman.governance.settings import read_governance
 from dragoman.hub.content import Text, ToolCall
 from dragoman.hub.events import (
     ArgumentsDelta,
@@ -22,12 +23,11 @@ from dragoman.hub.events import (
 )
 from dragoman.hub.ids import Ids
 from dragoman.hub.usage import Usage
-from dragoman.policy.settings import read_governance
 from dragoman.upstream.port import Call
 from tests.cases.essence import Essence, said
 from tests.exchange.clock import run
 from tests.exchange.twin import JSON, SSE, Bench, Script, ScriptedUpstream, Told, ask, provider
-from tests.translate.asking import asking
+from tests.pipeline.asking import asking
 
 Json = dict[str, object]
 #: A call, or a text.

@@ -1,8 +1,8 @@
 """What could not be written waits with what comes after it, in order and within bounds."""
 
+from dragoman.accounts.caller import Limits
+from dragoman.accounts.decide import Amount
 from dragoman.exchange.due import MOST_SETTLEMENTS, Due
-from dragoman.limits.caller import Limits
-from dragoman.limits.decide import Amount
 from dragoman.storage.database import connect
 from dragoman.storage.spending import Reservation, Wish, account, reserve
 from dragoman.storage.usage import Counts, Place, report

@@ -8,10 +8,10 @@ import pytest
 from dragoman.config.model import TargetName
 from dragoman.exchange.record import Record
 from dragoman.exchange.tool_counts import COUNTED_AS, MAX_TARGETS, ToolCounts, counted_as
+from dragoman.governance.choose import EXIT_NAME
+from dragoman.governance.records import Intervention, InterventionKind
 from dragoman.hub.events import StopCause
 from dragoman.hub.tally import Tally
-from dragoman.policy.choose import EXIT_NAME
-from dragoman.policy.records import Intervention, InterventionKind
 from tests.cases.essence import said
 from tests.exchange.clock import run
 from tests.exchange.governing import Block, events_of, governed, hear, question, script, spoken

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from dragoman.accounts.caller import Caller, NoKey
 from dragoman.exchange.keyring import GOOD_FOR, Keyring
-from dragoman.limits.caller import Caller, NoKey
 from dragoman.storage import client_keys
 from dragoman.storage.client_keys import digest_of
 from dragoman.storage.database import Database, connect

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from dragoman.accounts.caller import Limits
+from dragoman.accounts.decide import Account, Amount, Refusal
 from dragoman.exchange.keyring import StateUnavailable
 from dragoman.exchange.meter import Meter
-from dragoman.limits.caller import Limits
-from dragoman.limits.decide import Account, Amount, Refusal
 from dragoman.storage.database import Database, connect
 from dragoman.storage.spending import Reservation, Wish, account
 from dragoman.storage.usage import Counts, report

@@ -5,7 +5,7 @@ import gc
 import pytest
 
 from dragoman.exchange.exchange import Exchange
-from dragoman.translate.line import ReplyLine
+from dragoman.pipeline.line import ReplyLine
 from tests.exchange.clock import run
 from tests.exchange.speech import ANTHROPIC_STREAM, CHAT_STREAM
 from tests.exchange.twin import Bench, Script, ScriptedUpstream, ask, provider

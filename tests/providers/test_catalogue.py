@@ -8,7 +8,7 @@ from dragoman.config.facts import facts
 from dragoman.config.load import load, presets
 from dragoman.config.model import TargetName
 from dragoman.config.prices import prices_of
-from dragoman.policy.harvest import families
+from dragoman.governance.harvest import families
 from dragoman.providers.catalogue import Catalogue, catalogue
 
 NAMES = sorted(

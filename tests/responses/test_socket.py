@@ -9,9 +9,9 @@ import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from dragoman.accounts.caller import ANYONE, Caller
 from dragoman.config.model import Secret, Server
 from dragoman.exchange.ask import Ask
-from dragoman.limits.caller import ANYONE, Caller
 from dragoman.responses.socket import SocketSession
 from dragoman.server.sockets import MOST_OPEN
 from tests.exchange.speech import CHAT_STREAM, CHAT_WHOLE

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from dragoman.limits.caller import Limits
-from dragoman.limits.decide import Account
+from dragoman.accounts.caller import Limits
+from dragoman.accounts.decide import Account
 from dragoman.storage import client_keys
 from dragoman.storage.database import connect
 from dragoman.storage.spending import account

@@ -8,11 +8,11 @@ import pytest
 
 from dragoman.config.model import Config, Server
 from dragoman.dialects.registry import dialect_named
-from dragoman.policy.settings import read_governance
+from dragoman.governance.settings import read_governance
 from tests.cases.essence import said
 from tests.exchange.governing import events_of, spoken
+from tests.pipeline.asking import asking
 from tests.server.running import OPERATOR, Connected, config_for, running
-from tests.translate.asking import asking
 from tests.upstream.byte_server import LAST_CHUNK, Action, ByteServer, Pause, chunk, reply, run, stream_head
 
 CALL = ("Read", "{'path': 'a'}")

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dragoman.accounts.caller import NoKey
 from dragoman.config.model import Secret, Server
 from dragoman.hub.errors import ConfigError
-from dragoman.limits.caller import NoKey
 from dragoman.server.guard import (
     NotOurHost,
     check_exposure,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from dragoman.accounts.caller import Limits
 from dragoman.config.model import Config, Route, Secret, Server, TargetName
-from dragoman.limits.caller import Limits
 from dragoman.storage import client_keys
 from dragoman.telemetry.log import set_up
 from tests.exchange.speech import CHAT_WHOLE

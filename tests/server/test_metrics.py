@@ -9,13 +9,13 @@ import msgspec
 import pytest
 
 from dragoman import __version__
+from dragoman.accounts.caller import Limits
+from dragoman.accounts.decide import Amount
 from dragoman.config.model import Config, Provider, Secret, Server, TargetName, Telemetry
 from dragoman.exchange.gateway import Gateway
 from dragoman.exchange.record import Record
+from dragoman.governance.records import Intervention
 from dragoman.hub.errors import ConfigError
-from dragoman.limits.caller import Limits
-from dragoman.limits.decide import Amount
-from dragoman.policy.records import Intervention
 from dragoman.server.app import App
 from dragoman.server.metrics import LOOKS, page
 from dragoman.server.status import status

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from dragoman.accounts.caller import Limits
 from dragoman.hub.errors import ConfigError
-from dragoman.limits.caller import Limits
 from dragoman.storage import client_keys
 from dragoman.storage.client_keys import digest_of
 from dragoman.storage.database import connect

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.limits.caller import Limits
-from dragoman.limits.decide import Amount, Refusal
+from dragoman.accounts.caller import Limits
+from dragoman.accounts.decide import Amount, Refusal
 from dragoman.storage.database import Database, connect
 from dragoman.storage.processes import LEASE, own_name
 from dragoman.storage.spending import Reservation, Wish, account, keep_alive, leave, reserve, settle
@@ -135,8 +135,8 @@ def test_a_process_never_takes_itself_for_dead(connection: sqlite3.Connection) -
 DIES = """
 import os, signal, sys
 from pathlib import Path
-from dragoman.limits.caller import Limits
-from dragoman.limits.decide import Amount
+from dragoman.accounts.caller import Limits
+from dragoman.accounts.decide import Amount
 from dragoman.storage.database import Database
 from dragoman.storage.processes import own_name
 from dragoman.storage.spending import Wish, reserve

@@ -4,9 +4,9 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from dragoman.limits.caller import Limits
-from dragoman.limits.decide import Amount, Refusal, budgets
-from dragoman.limits.periods import start_of
+from dragoman.accounts.caller import Limits
+from dragoman.accounts.decide import Amount, Refusal, budgets
+from dragoman.accounts.periods import start_of
 from dragoman.storage.database import connect
 from dragoman.storage.processes import LEASE
 from dragoman.storage.spending import Reservation, Wish, account, keep_alive, leave, reserve, settle

@@ -10,8 +10,8 @@ import pytest
 from dragoman.config.model import TargetName
 from dragoman.exchange.ask import Ask
 from dragoman.exchange.record import Record
+from dragoman.governance.records import Intervention
 from dragoman.hub.errors import Failure
-from dragoman.policy.records import Intervention
 from dragoman.telemetry.log import LOGGER, LineFormatter, log_exchange, log_refusal
 
 

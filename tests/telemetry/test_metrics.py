@@ -3,14 +3,14 @@
 import msgspec
 import pytest
 
+from dragoman.accounts.caller import Caller
 from dragoman.config.model import Config, Provider, Route, TargetName
 from dragoman.exchange.ask import Ask
 from dragoman.exchange.gateway import Gateway
 from dragoman.exchange.record import Record
+from dragoman.governance.records import Intervention
 from dragoman.hub.errors import Failure
 from dragoman.hub.usage import Usage
-from dragoman.limits.caller import Caller
-from dragoman.policy.records import Intervention
 from dragoman.telemetry.instruments import exposition
 from dragoman.telemetry.metrics import Metrics, classes
 from tests.exchange.clock import run

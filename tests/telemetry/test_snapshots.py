@@ -118,7 +118,7 @@ def test_what_looks_like_a_secret_is_not_kept(secret: str, tmp_path: Path) -> No
         (r"a\nxoxb-short-words-only", r"a\n[redacted]"),
         ("-----BEGIN RSA PRIVATE KEY-----\nMII\nab==\n-----END RSA PRIVATE KEY----- then", "[redacted] then"),
         ("-----BEGIN PRIVATE KEY-----\nMII", "[redacted]"),
-        ("src/dragoman/policy/harvest/stage.py", "src/dragoman/policy/harvest/stage.py"),
+        ("src/dragoman/governance/harvest/stage.py", "src/dragoman/governance/harvest/stage.py"),
         ("an-ordinary-and-rather-long-word", "an-ordinary-and-rather-long-word"),
         ("read the file notes.txt", "read the file notes.txt"),
     ],

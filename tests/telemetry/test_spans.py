@@ -13,10 +13,10 @@ from opentelemetry.sdk.trace import export
 from opentelemetry.sdk.trace.export import in_memory_span_exporter as memory
 from opentelemetry.semconv._incubating.attributes import gen_ai_attributes as gen_ai
 
+from dragoman.accounts.caller import Caller
 from dragoman.config.model import Config, TargetName
 from dragoman.exchange.ask import Ask
 from dragoman.hub.errors import ConfigError, Failure
-from dragoman.limits.caller import Caller
 from dragoman.telemetry.spans import Spans, spans_to
 from tests.exchange.clock import run
 from tests.exchange.speech import CHAT_STREAM, DIALECTS, error

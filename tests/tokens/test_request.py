@@ -25,9 +25,9 @@ from dragoman.tokens.count import read_count_request
 from dragoman.tokens.families import OVERHEADS, family_of
 from dragoman.tokens.request import guessed_tokens, request_tokens
 from dragoman.tokens.text import text_tokens
+from tests.pipeline.recordings import body_of, url_of
 from tests.tokens.recorded import RECORDED
 from tests.tokens.sample_texts import SAMPLES
-from tests.translate.recordings import body_of, url_of
 
 WORDS = "seven words are enough to be counted"
 SCHEMA: dict[str, object] = {

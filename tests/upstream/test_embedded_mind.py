@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from dragoman.translate import translate_request
+from dragoman.pipeline import translate_request
 from dragoman.upstream.embedded_mind import HELP, Thought, think
-from tests.translate.recordings import body_of, url_of
+from tests.pipeline.recordings import body_of, url_of
 
 
 def function(name: str, *fields: str, required: tuple[str, ...] = ()) -> dict[str, object]:

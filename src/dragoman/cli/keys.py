@@ -10,13 +10,13 @@ from typing import Any
 import click
 import msgspec
 
+from dragoman.accounts.caller import Limits
+from dragoman.accounts.decide import Account, Amount, budgets
+from dragoman.accounts.telling import amount_text, dollars
 from dragoman.cli.quantities import coming, count, date_text, money, span
 from dragoman.cli.state import in_state
 from dragoman.cli.tables import table
 from dragoman.hub.errors import ConfigError
-from dragoman.limits.caller import Limits
-from dragoman.limits.decide import Account, Amount, budgets
-from dragoman.limits.telling import amount_text, dollars
 from dragoman.storage import client_keys
 from dragoman.storage.client_keys import ClientKey
 from dragoman.storage.spending import account

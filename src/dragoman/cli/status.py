@@ -8,10 +8,10 @@ from typing import Any
 import click
 import msgspec
 
+from dragoman.accounts.telling import amount_text
 from dragoman.cli.operator import Operator, operator_options
 from dragoman.cli.status_tools import shown_tools
 from dragoman.cli.tables import table
-from dragoman.limits.telling import amount_text
 
 #: Open exchanges that are shown one by one.
 LISTED = 10

@@ -8,7 +8,7 @@ import msgspec
 
 from dragoman.cli.files import DIALECT, read_file, read_pieces, read_profile
 from dragoman.hub.loss import Loss, Losses
-from dragoman.translate import StreamTranslator, translate_reply, translate_request
+from dragoman.pipeline import StreamTranslator, translate_reply, translate_request
 
 _FROM = click.option("--from", "source", type=DIALECT, required=True, help="The dialect of the input.")
 _TO = click.option("--to", "target", type=DIALECT, required=True, help="The dialect of the output.")

@@ -8,10 +8,10 @@ from functools import partial
 import click
 import msgspec
 
+from dragoman.accounts.telling import MICRO, dollars
 from dragoman.cli.quantities import past
 from dragoman.cli.state import in_state
 from dragoman.cli.tables import table
-from dragoman.limits.telling import MICRO, dollars
 from dragoman.storage.usage import COUNTS, By, Counts, report
 
 _CHOICES: tuple[By, ...] = ("key", "model", "provider", "day")

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from dragoman.config.model import Config, Provider, TargetName
-from dragoman.policy.settings import Governance, switched
+from dragoman.governance.settings import Governance, switched
 
 EMBEDDED = "embedded"
 

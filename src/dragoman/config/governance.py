@@ -3,7 +3,7 @@
 from functools import cache
 
 from dragoman.config.kinds import Key, Kind
-from dragoman.policy.settings import KEYS
+from dragoman.governance.settings import KEYS
 
 _RULES = Kind(
     "a list of rules",

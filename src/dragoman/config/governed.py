@@ -7,9 +7,9 @@ import msgspec
 
 from dragoman.config.check import Place
 from dragoman.config.governance import governance_keys
+from dragoman.governance.rules import read_rules
+from dragoman.governance.settings import Governance, read_governance, switched
 from dragoman.hub.errors import ConfigError
-from dragoman.policy.rules import read_rules
-from dragoman.policy.settings import Governance, read_governance, switched
 
 _STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 

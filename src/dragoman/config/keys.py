@@ -20,7 +20,7 @@ from dragoman.config.kinds import (
     one_of,
 )
 from dragoman.config.model import Config, Provider, Responses, Route, Server, Sessions, Telemetry, Timeouts
-from dragoman.policy.settings import Governance
+from dragoman.governance.settings import Governance
 
 DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini", "embedded", "claude_code")
 

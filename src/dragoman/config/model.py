@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import msgspec
 
-from dragoman.policy.settings import Governance
+from dragoman.governance.settings import Governance
 from dragoman.providers.profile import Profile
 
 

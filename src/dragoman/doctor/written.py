@@ -2,11 +2,11 @@
 
 import re
 
+from dragoman.governance.harvest import HarvestStage, families
+from dragoman.governance.records import DeclaredTool, Intervention
 from dragoman.hub.content import Text, ToolCall
 from dragoman.hub.events import BlockClosed, BlockOpened, ReplyEvent, ReplyFinished, ReplyStarted
 from dragoman.hub.ids import Ids
-from dragoman.policy.harvest import HarvestStage, families
-from dragoman.policy.records import DeclaredTool, Intervention
 
 #: Families whose way others share: the name that most people know goes first.
 _KNOWN = ("hermes", "qwen3_coder", "glm", "mistral", "llama3", "llama4", "kimi_k2", "deepseek_v31", "gpt_oss")

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import NamedTuple
 
-from dragoman.limits.decide import Room
+from dragoman.accounts.decide import Room
 
 #: Headers that go on to a client of the same dialect.
 FAMILIES: dict[str, re.Pattern[str]] = {

@@ -5,7 +5,7 @@ from typing import Protocol
 
 import msgspec
 
-from dragoman.limits.caller import ANYONE, Caller
+from dragoman.accounts.caller import ANYONE, Caller
 
 
 class Ask(msgspec.Struct, kw_only=True):

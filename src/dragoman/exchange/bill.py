@@ -5,17 +5,9 @@ The key's terms are those of the moment when the exchange begins, not of when it
 
 from collections.abc import Sequence
 
-from dragoman.config.model import TargetName
-from dragoman.exchange.ask import Ask
-from dragoman.exchange.gateway import Gateway
-from dragoman.exchange.journey import Journey
-from dragoman.exchange.record import Record
-from dragoman.exchange.view import View
-from dragoman.hub.errors import DragomanError
-from dragoman.hub.usage import Usage
-from dragoman.limits.caller import ANYONE, check_model
-from dragoman.limits.decide import Amount, Refusal, Room
-from dragoman.limits.settling import (
+from dragoman.accounts.caller import ANYONE, check_model
+from dragoman.accounts.decide import Amount, Refusal, Room
+from dragoman.accounts.settling import (
     BYTES_PER_TOKEN,
     DEFAULT_OUTPUT,
     Outcome,
@@ -24,7 +16,15 @@ from dragoman.limits.settling import (
     longest_answer,
     really_used,
 )
-from dragoman.limits.telling import limit_reached
+from dragoman.accounts.telling import limit_reached
+from dragoman.config.model import TargetName
+from dragoman.exchange.ask import Ask
+from dragoman.exchange.gateway import Gateway
+from dragoman.exchange.journey import Journey
+from dragoman.exchange.record import Record
+from dragoman.exchange.view import View
+from dragoman.hub.errors import DragomanError
+from dragoman.hub.usage import Usage
 from dragoman.storage.spending import Reservation, Wish
 from dragoman.storage.usage import Counts
 from dragoman.tokens.families import family_of

@@ -4,8 +4,8 @@ import sqlite3
 
 import msgspec
 
-from dragoman.limits.decide import NOTHING, Amount
-from dragoman.limits.periods import hour_of
+from dragoman.accounts.decide import NOTHING, Amount
+from dragoman.accounts.periods import hour_of
 from dragoman.storage import usage
 from dragoman.storage.spending import Reservation, charge, settle
 from dragoman.storage.usage import Counts, Place

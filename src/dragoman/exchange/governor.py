@@ -7,16 +7,16 @@ import msgspec
 from dragoman.exchange.flows import WrittenFlow
 from dragoman.exchange.outline import outline
 from dragoman.fit import Stage
+from dragoman.governance.records import Report
+from dragoman.governance.rounds import Rounds
+from dragoman.governance.snapshot import Snapshot
 from dragoman.hub.ids import Ids
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
-from dragoman.policy.records import Report
-from dragoman.policy.rounds import Rounds
-from dragoman.policy.snapshot import Snapshot
+from dragoman.pipeline.governing import Governed
+from dragoman.pipeline.line import ReplyLine
+from dragoman.pipeline.replies import reply_reader
 from dragoman.providers.profile import Target, target_of
-from dragoman.translate.governing import Governed
-from dragoman.translate.line import ReplyLine
-from dragoman.translate.replies import reply_reader
 
 
 class Governor:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from dragoman.config.model import TargetName
-from dragoman.policy.records import REQUEST_KINDS, Intervention, Report
+from dragoman.governance.records import REQUEST_KINDS, Intervention, Report
 
 #: A reply may hold any number of calls; what is kept of them is bounded.
 MAX_KEPT = 200

@@ -18,6 +18,9 @@ from dragoman.exchange.flows import ArrayFlow, Flow, ForwardFlow, WrittenFlow
 from dragoman.exchange.governor import GovernedFlow, Governor
 from dragoman.exchange.outline import outline
 from dragoman.fit import fit
+from dragoman.governance.records import Intervention, Report
+from dragoman.governance.settings import Governance
+from dragoman.governance.snapshot import Snapshot
 from dragoman.hub.content import Text
 from dragoman.hub.errors import DragomanError, Failure
 from dragoman.hub.events import ReplyFailed
@@ -25,15 +28,12 @@ from dragoman.hub.ids import Ids, digest
 from dragoman.hub.loss import Loss, Losses
 from dragoman.hub.request import Request
 from dragoman.hub.seal import PREFIX
-from dragoman.policy.records import Intervention, Report
-from dragoman.policy.settings import Governance
-from dragoman.policy.snapshot import Snapshot
+from dragoman.pipeline.governing import govern
+from dragoman.pipeline.replies import reply_line
+from dragoman.pipeline.requests import fresh_object
 from dragoman.providers.profile import Profile, Target, target_of
 from dragoman.tokens.families import family_of
 from dragoman.tokens.request import guessed_tokens
-from dragoman.translate.governing import govern
-from dragoman.translate.replies import reply_line
-from dragoman.translate.requests import fresh_object
 from dragoman.upstream.port import Call
 from dragoman.wire.fields import encode
 

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
+from dragoman.accounts.caller import Caller, NoKey
 from dragoman.hub.errors import ConfigError, DragomanError
-from dragoman.limits.caller import Caller, NoKey
 from dragoman.storage import client_keys
 from dragoman.storage.client_keys import Entry
 from dragoman.storage.database import Database

@@ -11,10 +11,10 @@ import sqlite3
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from dragoman.accounts.decide import NOTHING, Amount, Refusal
 from dragoman.exchange.due import Due, Places
 from dragoman.exchange.keyring import StateUnavailable
 from dragoman.hub.errors import ConfigError
-from dragoman.limits.decide import NOTHING, Amount, Refusal
 from dragoman.storage.client_keys import ID_MARK
 from dragoman.storage.database import Database
 from dragoman.storage.processes import LEASE, own_name

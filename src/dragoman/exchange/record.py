@@ -7,12 +7,12 @@ from typing import NamedTuple
 from dragoman.config.model import TargetName
 from dragoman.exchange.ask import Ask
 from dragoman.exchange.interventions import Interventions
+from dragoman.governance.snapshot import Snapshot
 from dragoman.hub.errors import Failure
 from dragoman.hub.events import ReplyFailed, ReplyFinished
 from dragoman.hub.loss import Loss, Losses
 from dragoman.hub.tally import Tally
 from dragoman.hub.usage import Usage
-from dragoman.policy.snapshot import Snapshot
 
 #: A header must stay short, whatever was lost; so must a line of the log.
 MAX_HEADER = 900

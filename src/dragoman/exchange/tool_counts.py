@@ -6,7 +6,7 @@ They live as long as the process, and their number is bounded.
 from collections import Counter
 
 from dragoman.exchange.record import Record
-from dragoman.policy.records import Intervention, InterventionKind
+from dragoman.governance.records import Intervention, InterventionKind
 
 #: Targets that are told apart; further ones are counted together.
 MAX_TARGETS = 500

@@ -7,8 +7,8 @@ from urllib.parse import urlsplit
 import msgspec
 
 from dragoman.config.load import load, presets
+from dragoman.governance.settings import Governance
 from dragoman.importing.toml import written
-from dragoman.policy.settings import Governance
 from dragoman.server.guard import is_loopback
 
 Table = dict[str, object]

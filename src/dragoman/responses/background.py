@@ -9,13 +9,13 @@ from contextlib import suppress
 
 import msgspec
 
+from dragoman.accounts.caller import check_model
 from dragoman.dialects.openai_responses.response_object import begun
 from dragoman.exchange.ask import Client
 from dragoman.exchange.delivery import STREAM_HEADERS
 from dragoman.exchange.exchange import CLOSING, Exchange
 from dragoman.exchange.gateway import Gateway
 from dragoman.hub.errors import ClientProtocolError, DragomanError, Failure
-from dragoman.limits.caller import check_model
 from dragoman.responses.keeping import stored
 from dragoman.responses.run import CANCELLED, Run, RunClient
 from dragoman.responses.service import ResponsesService, labelling_of

@@ -11,6 +11,7 @@ from uuid import uuid4
 
 import msgspec
 
+from dragoman.accounts.caller import Caller
 from dragoman.dialects.base import Json
 from dragoman.dialects.openai_responses.errors import error_status, write_error
 from dragoman.dialects.openai_responses.response_object import begun
@@ -18,7 +19,6 @@ from dragoman.exchange.ask import Ask
 from dragoman.exchange.exchange import CLOSING, Exchange
 from dragoman.exchange.gateway import Gateway
 from dragoman.hub.errors import ClientProtocolError, DragomanError, Failure
-from dragoman.limits.caller import Caller
 from dragoman.responses.compaction import gone_on
 from dragoman.responses.service import ResponsesService
 from dragoman.responses.stored import Members, items_of, members_of

@@ -13,11 +13,11 @@ from dragoman.dialects.registry import dialect_named
 from dragoman.exchange.ask import Ask
 from dragoman.hub.errors import ClientProtocolError, DragomanError
 from dragoman.hub.loss import Losses
+from dragoman.pipeline.requests import fresh_object
 from dragoman.responses.compaction import asked_for, gone_on, head_of, is_trigger, told_again
 from dragoman.responses.labels import Label
 from dragoman.responses.store import ResponseStore
 from dragoman.responses.stored import CONTINUABLE, Members, items_of, members_of, previous_not_found, too_long
-from dragoman.translate.requests import fresh_object
 
 ENCRYPTED_REASONING = "reasoning.encrypted_content"
 #: Marks of requests that need a turn of ours though they neither store nor continue.

@@ -11,8 +11,8 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
+from dragoman.accounts.caller import NoKey
 from dragoman.hub.errors import ConfigError, DragomanError, Failure
-from dragoman.limits.caller import NoKey
 from dragoman.server.admin_sessions import end_session, list_sessions, show_session
 from dragoman.server.body import receive_body
 from dragoman.server.guard import NotOurHost, bearer_of, is_loopback

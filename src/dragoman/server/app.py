@@ -11,13 +11,13 @@ from uuid import uuid4
 
 import msgspec
 
+from dragoman.accounts.caller import Caller
 from dragoman.config.model import Config, Secret
 from dragoman.exchange.ask import Ask, Client
 from dragoman.exchange.exchange import CLOSING, Exchange
 from dragoman.exchange.gateway import Gateway
 from dragoman.exchange.record import REQUEST_ID_HEADER
 from dragoman.hub.errors import DragomanError, Failure, FailureKind, RequestTooLarge
-from dragoman.limits.caller import Caller
 from dragoman.responses.background import Background
 from dragoman.responses.service import ResponsesService
 from dragoman.responses.socket import SocketSession

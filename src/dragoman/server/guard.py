@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import parse_qs
 
+from dragoman.accounts.caller import ANYONE, Caller, NoKey
 from dragoman.config.model import Server
 from dragoman.exchange.keyring import Keyring
 from dragoman.hub.errors import ConfigError, DragomanError
-from dragoman.limits.caller import ANYONE, Caller, NoKey
 from dragoman.storage.client_keys import digest_of
 
 #: A host as it stands in `Host` and, behind the scheme, in `Origin`: a name or address, perhaps a port.

@@ -3,8 +3,8 @@
 import sqlite3
 from typing import TYPE_CHECKING
 
+from dragoman.accounts.near import Near, near_limits
 from dragoman.hub.errors import ConfigError
-from dragoman.limits.near import Near, near_limits
 from dragoman.storage import client_keys
 from dragoman.storage.spending import account
 from dragoman.telemetry.log import LOGGER

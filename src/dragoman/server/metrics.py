@@ -9,8 +9,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from dragoman import __version__
+from dragoman.accounts.caller import NoKey
 from dragoman.hub.errors import DragomanError, Failure
-from dragoman.limits.caller import NoKey
 from dragoman.server.admin import shows
 from dragoman.server.admin_sessions import keepers
 from dragoman.server.keys_near_limits import keys_near_limits

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Protocol
 
+from dragoman.accounts.caller import ANYONE, Caller, check_model, may_use
 from dragoman.config.model import Config
-from dragoman.limits.caller import ANYONE, Caller, check_model, may_use
 from dragoman.providers.profile import Profile
 from dragoman.routing.choose import choose, model_names
 from dragoman.server.paths import Endpoint

@@ -6,9 +6,9 @@ from urllib.parse import parse_qs
 
 import msgspec
 
+from dragoman.accounts.caller import Caller
 from dragoman.exchange.ask import Ask
 from dragoman.hub.errors import ClientProtocolError
-from dragoman.limits.caller import Caller
 from dragoman.responses.background import is_background
 from dragoman.responses.compaction import CompactClient
 from dragoman.responses.listing import page_of

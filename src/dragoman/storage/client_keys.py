@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from dragoman.accounts.caller import Caller, Limits
 from dragoman.hub.errors import ConfigError
-from dragoman.limits.caller import Caller, Limits
 from dragoman.storage.database import connect
 
 MARK = "dgm_"

@@ -9,10 +9,10 @@ import sqlite3
 
 import msgspec
 
-from dragoman.limits.bucket import Bucket
-from dragoman.limits.caller import Limits
-from dragoman.limits.decide import NOTHING, Account, Amount, Grant, Refusal, Room, corrected, decide
-from dragoman.limits.periods import PERIODS, Period, start_of
+from dragoman.accounts.bucket import Bucket
+from dragoman.accounts.caller import Limits
+from dragoman.accounts.decide import NOTHING, Account, Amount, Grant, Refusal, Room, corrected, decide
+from dragoman.accounts.periods import PERIODS, Period, start_of
 from dragoman.storage.processes import forget, see
 
 _BUCKETS = "SELECT unit, level, at FROM buckets WHERE key = ?"

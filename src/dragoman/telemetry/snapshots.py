@@ -14,7 +14,7 @@ import msgspec
 from dragoman.exchange.gateway import Gateway
 from dragoman.exchange.record import Record
 from dragoman.exchange.secrets import MASK
-from dragoman.policy.snapshot import Side
+from dragoman.governance.snapshot import Side
 
 FOLDER_NAME = "governance"
 #: Files that are kept, the newest.

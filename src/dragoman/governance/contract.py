@@ -1,0 +1,184 @@
+"""Tools in words: for models that know no function calling, described in the system text they are asked with.
+
+The model is told to write calls in the format that the harvest reads back (`settings.CONTRACT_FAMILY`), and
+sees its earlier calls and their results in the same form. Nothing is added unless a route asks for it.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
+
+from dragoman.governance.records import DeclaredTool
+from dragoman.hub.content import AnyBlock, Text, Tool, ToolCall, ToolResult
+from dragoman.hub.request import Request, ToolChoice, Turn
+from dragoman.wire.fields import encode
+from dragoman.wire.partial_json import parse_object
+
+CALL = ("<tool_call>", "</tool_call>")
+RESULT = ("<tool_response>", "</tool_response>")
+#: The member that carries the whole of a free-text call.
+FREE_TEXT = "input"
+
+replace = msgspec.structs.replace
+
+_SYSTEM_ROLES = ("system", "developer")
+_EXAMPLE = '{"name": "the tool\'s name", "arguments": {"an argument": "its value"}}'
+_INTRODUCTION = f"""# Tools
+
+You can use tools. Each line below describes one as JSON: its name, what it does, a schema of its arguments.
+
+{{tools}}
+
+To use a tool, write its call in your reply exactly like this, outside of any code block:
+
+{CALL[0]}
+{_EXAMPLE}
+{CALL[1]}
+
+The arguments are one JSON object that fits the schema. Several calls may follow one another. After them,
+stop: the results come in the next message, each in a {RESULT[0]} block. Never write such a block yourself,
+and never describe a call instead of writing it. When no tool is needed, just answer."""
+
+
+def with_contract(request: Request) -> Request:
+    """A fitted request with its functions told in words. Tools of other kinds stay where they are."""
+    functions = tuple(tool for tool in request.tools if tool.kind == "function")
+    has_history = any(isinstance(b, ToolCall | ToolResult) for turn in request.turns for b in turn.blocks)
+    if not functions and not has_history:
+        return request
+    offered = tuple(_offered(functions, request.tool_choice))
+    turns = _in_words(request.turns)
+    if offered:
+        turns = _with_system(turns, contract_text(offered, request))
+    others = tuple(tool for tool in request.tools if tool.kind != "function")
+    return replace(
+        request,
+        turns=turns,
+        tools=others,
+        tool_choice=request.tool_choice if others else None,
+        parallel_calls=request.parallel_calls if others else None,
+    )
+
+
+def contracted_tools(request: Request) -> list[DeclaredTool]:
+    """The tools that a reply may call, of a request as it was before the contract."""
+    functions = [tool for tool in request.tools if tool.kind == "function"]
+    return [DeclaredTool(tool.name, tool.schema) for tool in _offered(functions, request.tool_choice)]
+
+
+def contract_text(tools: Iterable[Tool], request: Request) -> str:
+    """What the model is told; it depends on nothing but the tools and the choice, so that caches keep."""
+    lines = "\n".join(_described(tool) for tool in tools)
+    paragraphs = [_INTRODUCTION.replace("{tools}", lines)]
+    chosen = request.tool_choice
+    if chosen is not None and chosen.mode == "named":
+        paragraphs.append(f"In this reply you must call the tool {chosen.name}.")
+    elif chosen is not None and _is_forced(chosen):
+        paragraphs.append("In this reply you must call at least one tool.")
+    if request.parallel_calls is False:
+        paragraphs.append("Write no more than one call in a reply.")
+    return "\n\n".join(paragraphs)
+
+
+def _is_forced(chosen: ToolChoice) -> bool:
+    return chosen.mode == "required" or (chosen.mode == "allowed" and chosen.allowed_mode == "required")
+
+
+def _offered(tools: Iterable[Tool], chosen: ToolChoice | None) -> Iterator[Tool]:
+    if chosen is not None and chosen.mode == "none":
+        return
+    for tool in tools:
+        if chosen is None or chosen.mode != "allowed" or tool.name in chosen.allowed:
+            yield tool
+
+
+def _described(tool: Tool) -> str:
+    about: dict[str, object] = {"name": tool.name}
+    if tool.description:
+        about["description"] = tool.description
+    about["parameters"] = tool.schema or {"type": "object", "properties": {}}
+    return _json(about)
+
+
+def _in_words(turns: Iterable[Turn]) -> tuple[Turn, ...]:
+    """The turns with calls and results as text; results join what the user says before or after them."""
+    names: dict[str, str] = {}
+    told: list[Turn] = []
+    was_result = False
+    for turn in turns:
+        names |= {block.id: block.name for block in turn.blocks if isinstance(block, ToolCall)}
+        is_result = any(isinstance(block, ToolResult) for block in turn.blocks)
+        if is_result or any(isinstance(block, ToolCall) for block in turn.blocks):
+            blocks = tuple(joined_texts(_block_in_words(block, names) for block in turn.blocks))
+            turn = Turn(role="user" if turn.role == "tool" else turn.role, blocks=blocks, at=turn.at)
+        if told and told[-1].role == turn.role == "user" and (is_result or was_result):
+            before = told.pop()
+            blocks = tuple(joined_texts((block,) for block in (*before.blocks, *turn.blocks)))
+            turn = Turn(role="user", blocks=blocks, at=before.at)
+        told.append(turn)
+        was_result = is_result
+    return tuple(told)
+
+
+def _block_in_words(block: AnyBlock, names: Mapping[str, str]) -> tuple[AnyBlock, ...]:
+    if isinstance(block, ToolCall):
+        return (Text(text=call_text(block), at=block.at),)
+    if isinstance(block, ToolResult):
+        others = tuple(inner for inner in block.content if not isinstance(inner, Text))
+        name = block.name or names.get(block.call_id, "")
+        return (Text(text=result_text(block, name), at=block.at), *others)
+    return (block,)
+
+
+def call_text(call: ToolCall) -> str:
+    """A call in the format of the contract; arguments that are no object are shown as the text they are."""
+    arguments: object = {FREE_TEXT: call.arguments}
+    if call.kind != "custom":
+        parsed = parse_object(call.arguments)
+        arguments = call.arguments if parsed is None else parsed
+    return _wrapped(CALL, {"name": call.name, "arguments": arguments})
+
+
+def result_text(result: ToolResult, name: str) -> str:
+    content = "\n".join(block.text for block in result.content if isinstance(block, Text))
+    value: dict[str, object] = {"name": name} if name else {}
+    value["content"] = content
+    if result.is_error:
+        value["is_error"] = True
+    return _wrapped(RESULT, value)
+
+
+def _wrapped(marks: tuple[str, str], value: dict[str, object]) -> str:
+    return f"{marks[0]}\n{_json(value)}\n{marks[1]}"
+
+
+def _json(value: object) -> str:
+    """JSON in which no closing mark can stand, be it inside a text."""
+    return encode(value).decode().replace("</", "<\\/")
+
+
+def joined_texts(blocks: Iterable[tuple[AnyBlock, ...]]) -> Iterator[AnyBlock]:
+    """The blocks with neighbouring plain texts made one: models without tools expect plain messages."""
+    waiting: Text | None = None
+    for block in (block for group in blocks for block in group):
+        if isinstance(block, Text) and not (block.citations or block.seal or block.cache):
+            waiting = block if waiting is None else Text(text=f"{waiting.text}\n{block.text}", at=waiting.at)
+            continue
+        if waiting is not None:
+            yield waiting
+            waiting = None
+        yield block
+    if waiting is not None:
+        yield waiting
+
+
+def _with_system(turns: tuple[Turn, ...], text: str) -> tuple[Turn, ...]:
+    """The contract behind the client's own system text, or in front of everything."""
+    leading = 0
+    while leading < len(turns) and turns[leading].role in _SYSTEM_ROLES:
+        leading += 1
+    if not leading:
+        return (Turn(role="system", blocks=(Text(text=text),)), *turns)
+    last = turns[leading - 1]
+    extended = Turn(role=last.role, blocks=(*last.blocks, Text(text=text)), at=last.at)
+    return (*turns[: leading - 1], extended, *turns[leading:])

@@ -1,0 +1,50 @@
+"""Calls of tools that nobody declared: one that differs in nothing but case means the declared tool.
+
+Nothing else is guessed; a call of an unknown tool goes out as it is, and is told.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from dragoman.governance.records import DeclaredTool, Intervention, Report
+from dragoman.hub.content import ToolCall
+from dragoman.hub.events import DELTAS, BlockOpened, ReplyEvent
+
+UNDECLARED = "no such tool was declared"
+#: A name that a model made up can be of any length.
+MAX_SHOWN_NAME = 64
+_DECLARABLE = frozenset({"function", "custom"})
+
+
+class DeclaredStage:
+    __slots__ = ("_by_folded", "_names", "_report")
+
+    passes = DELTAS
+
+    def __init__(self, tools: Sequence[DeclaredTool], report: Report) -> None:
+        self._report = report
+        self._names = {tool.name for tool in tools}
+        self._by_folded: dict[str, list[str]] = {}
+        for name in sorted(self._names):
+            self._by_folded.setdefault(name.casefold(), []).append(name)
+
+    def feed(self, event: ReplyEvent) -> list[ReplyEvent]:
+        if type(event) is BlockOpened and type(event.block) is ToolCall:
+            name = self._meant(event.block)
+            if name != event.block.name:
+                call = msgspec.structs.replace(event.block, name=name, form="", extras={})
+                return [BlockOpened(event.index, call)]
+        return [event]
+
+    def _meant(self, call: ToolCall) -> str:
+        # Tools in a namespace and those of a vendor's own kind are declared elsewhere.
+        if call.name in self._names or call.namespace or call.kind not in _DECLARABLE:
+            return call.name
+        alike = self._by_folded.get(call.name.casefold(), [])
+        if len(alike) != 1:
+            shown = call.name[:MAX_SHOWN_NAME]
+            self._report(Intervention(kind="undeclared", tool=shown, ok=False, reason=UNDECLARED))
+            return call.name
+        self._report(Intervention(kind="rename", tool=alike[0], detail=("case",)))
+        return alike[0]

@@ -1,0 +1,89 @@
+"""Text and calls of the same reply: a call that the upstream made is not found in its text as well.
+
+Some servers read the calls out of a text and leave the text as it was. Where the whole reply is at hand,
+calls are looked for only if there are none. In a stream the text comes first and is believed; then a call
+that says the same as one that was found is left out.
+"""
+
+from collections.abc import Callable
+
+import msgspec
+
+from dragoman.governance.harvest.stage import HarvestStage
+from dragoman.governance.records import Intervention, Report
+from dragoman.governance.waiting import HeldCall, Outcome, WaitingCalls
+from dragoman.hub.content import ToolCall
+from dragoman.hub.events import BlockOpened, ReplyEvent, ReplyFailed, ReplyFinished
+from dragoman.wire.partial_json import parse_object
+
+
+class WholeHarvestStage:
+    """For replies that nobody waits for. `make` gives the stage that harvests calls, or reasoning alone."""
+
+    passes: frozenset[type] = frozenset()
+
+    def __init__(self, make: Callable[[bool], HarvestStage]) -> None:
+        self._make = make
+        self._events: list[ReplyEvent] = []
+
+    def feed(self, event: ReplyEvent) -> list[ReplyEvent]:
+        self._events.append(event)
+        if not isinstance(event, ReplyFinished | ReplyFailed):
+            return []
+        events, self._events = self._events, []
+        harvest = self._make(not any(map(_opens_call, events)))
+        return [after for each in events for after in harvest.feed(each)]
+
+
+class EchoStage(WaitingCalls):
+    """Right behind the harvest of a stream. A call waits only if one of its name was found in the text."""
+
+    def __init__(self, harvest: HarvestStage, report: Report, *, limit: int) -> None:
+        super().__init__(_Echoes(harvest, report), limit)
+
+
+class _Echoes:
+    wants: frozenset[type] = frozenset()
+
+    def __init__(self, harvest: HarvestStage, report: Report) -> None:
+        self._harvest = harvest
+        self._report = report
+        self._known = 0
+        self._names: set[str] = set()
+        #: The calls that were found, by identity, since a server may use the same ids; and what they say.
+        self._own: set[int] = set()
+        self._said: set[tuple[str, bytes]] = set()
+
+    def waits(self, call: ToolCall) -> bool:
+        found = self._harvest.found
+        for opened, arguments in found[self._known :]:
+            self._own.add(id(opened))
+            self._names.add(opened.name)
+            self._said.add(_spelled(opened.name, arguments))
+        self._known = len(found)
+        return call.name in self._names and id(call) not in self._own
+
+    def outcome(self, held: HeldCall, *, is_full: bool) -> Outcome | None:
+        if is_full or not self.waits(held.call):
+            return held.events
+        if not held.is_closed:
+            return None
+        if _spelled(held.call.name, held.arguments) not in self._said:
+            return held.events
+        self._report(Intervention(kind="dedupe", tool=held.call.name, detail=("text",), before=held.size))
+        return []
+
+    def passed(self, event: ReplyEvent) -> None:
+        """What is out is out."""
+
+
+def _opens_call(event: ReplyEvent) -> bool:
+    return type(event) is BlockOpened and type(event.block) is ToolCall
+
+
+def _spelled(name: str, arguments: str) -> tuple[str, bytes]:
+    """A call by what it means, not by how it is written."""
+    value = parse_object(arguments)
+    if value is None:
+        return name, arguments.encode("utf-8", "surrogatepass")
+    return name, msgspec.json.encode(value, order="deterministic")

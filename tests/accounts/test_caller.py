@@ -1,0 +1,46 @@
+"""Who may ask for which model, and that a caller knows nothing that must not be known."""
+
+import pytest
+
+from dragoman.accounts.caller import ANYONE, Caller, Limits, ModelForbidden, check_model, may_use
+
+
+@pytest.mark.parametrize(
+    ("models", "model", "may"),
+    [
+        ((), "anything", True),
+        (("claude-*",), "claude-sonnet", True),
+        (("claude-*",), "gpt-5", False),
+        (("gpt-5", "local/*"), "local/qwen3", True),
+        (("gpt-5",), "GPT-5", False),
+        (("claude-*",), "up/claude-sonnet", False),
+    ],
+)
+def test_a_key_may_use_the_models_that_its_patterns_name(
+    models: tuple[str, ...], model: str, may: bool
+) -> None:
+    assert may_use(Caller(models=models), model) is may
+
+
+def test_a_forbidden_model_is_named_beside_those_that_are_allowed() -> None:
+    caller = Caller(name="ci", models=("claude-*", "local/*"))
+    with pytest.raises(ModelForbidden, match=r"'ci' may not use the model 'gpt-5'.*claude-\*, local/\*") as e:
+        check_model(caller, "gpt-5")
+    assert (e.value.status, e.value.param) == (403, "model")
+
+
+def test_a_model_name_of_any_length_makes_a_short_error() -> None:
+    with pytest.raises(ModelForbidden) as caught:
+        check_model(Caller(name="ci", models=("a",)), "x" * 100_000)
+    assert len(caught.value.message) < 500
+
+
+def test_whoever_shows_no_key_has_no_limits() -> None:
+    check_model(ANYONE, "anything")
+    assert not ANYONE.limits.has_any
+
+
+def test_only_limits_on_tokens_or_money_make_a_request_be_counted() -> None:
+    assert not Limits(requests_per_minute=5).counts_tokens
+    assert Limits(requests_per_minute=5, cost_per_day=1).counts_tokens
+    assert Limits(tokens_per_minute=1).counts_tokens

@@ -1,0 +1,87 @@
+"""What an exchange is charged: the truth if it was told, otherwise what can be known, and never nothing."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.accounts.settling import MOST_TOKENS, Outcome, amount_of, longest_answer, really_used
+from dragoman.hub.usage import Usage
+
+TOLD = Usage(input=100, output=20, cache_read=60, reasoning=5)
+
+
+def outcome(usage: Usage | None, *, accepted: bool = True, finished: bool = True, heard: int = 0) -> Outcome:
+    return Outcome(
+        usage=usage, input=90, was_accepted=accepted, finished=finished, heard=heard, stream="openai_chat"
+    )
+
+
+def test_a_reply_that_ended_well_is_charged_what_was_told() -> None:
+    assert really_used(outcome(TOLD, heard=10**6)) == TOLD
+
+
+def test_a_reply_without_usage_is_charged_what_was_counted_and_what_came() -> None:
+    assert really_used(outcome(None, heard=5_000)) == Usage(input=90, output=50)
+
+
+@pytest.mark.parametrize("told", [None, Usage(input=0, output=0), Usage(output=1)])
+def test_a_reply_that_broke_off_is_charged_the_prompt_and_what_came(told: Usage | None) -> None:
+    used = really_used(outcome(told, finished=False, heard=5_000))
+    assert (used.input, used.output) == (90, 50)
+
+
+def test_a_reply_that_broke_off_is_charged_what_was_told_if_that_is_more() -> None:
+    used = really_used(outcome(Usage(input=100, output=900), finished=False, heard=5_000))
+    assert (used.input, used.output) == (100, 900)
+
+
+def test_what_the_upstream_refused_costs_nothing() -> None:
+    assert really_used(outcome(TOLD, accepted=False, finished=False)) == Usage(input=0, output=0)
+
+
+def test_every_prompt_of_an_exchange_is_charged() -> None:
+    asked_twice = msgspec.structs.replace(outcome(TOLD), earlier_input=80)
+    assert really_used(asked_twice) == msgspec.structs.replace(TOLD, input=180)
+
+
+@pytest.mark.parametrize(
+    ("asked", "candidates", "most", "expected"),
+    [
+        (None, None, None, 4_096),
+        (None, None, 1_000, 1_000),
+        (50, 3, None, 150),
+        (10**30, None, 64_000, 64_000),
+        (10**30, 10**30, None, MOST_TOKENS * 128),
+        (-5, -5, None, 1),
+        (0, 0, 0, 4_096),
+    ],
+)
+def test_what_is_set_aside_for_an_answer_is_what_a_model_can_give(
+    asked: int | None, candidates: int | None, most: int | None, expected: int
+) -> None:
+    assert longest_answer(asked, candidates, most) == expected
+
+
+def test_tokens_are_those_of_prompt_tools_and_answer() -> None:
+    assert amount_of(Usage(input=10, output=5, tool_input=2, cache_read=8), 7) == (17, 7)
+
+
+@given(
+    st.builds(
+        Usage,
+        input=st.none() | st.integers(),
+        output=st.none() | st.integers(),
+        cache_read=st.none() | st.integers(),
+        tool_input=st.none() | st.integers(),
+    ),
+    st.booleans(),
+    st.integers(0, 10**12),
+)
+def test_no_number_of_an_upstream_gives_anything_back_or_breaks_a_sum(
+    usage: Usage, finished: bool, heard: int
+) -> None:
+    used = really_used(outcome(usage, finished=finished, heard=heard))
+    for count in (used.input, used.output, used.cache_read or 0, used.tool_input or 0):
+        assert count is not None
+        assert 0 <= count <= MOST_TOKENS

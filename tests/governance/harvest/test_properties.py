@@ -1,0 +1,203 @@
+"""What holds for every text: nothing is lost, nothing waits without need, and no cut makes a difference."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragoman.governance.harvest import AUTO, registry
+from dragoman.governance.harvest.plan import plan_for
+from dragoman.hub.content import Text, ToolCall
+from dragoman.hub.events import BlockClosed, BlockOpened, ReplyEvent, ReplyStarted, TextDelta
+from tests.dialects.strategies import replies
+from tests.governance.harvest.case_file import cases, told
+from tests.governance.harvest.running import TOOLS, cuts_of, harvested, reply_of, stage, through
+
+FORMATS = registry.families()
+FAMILIES = [*FORMATS, AUTO]
+WRITTEN = [case.text for case in cases()]
+MARKERS = sorted({opener.marker for each in FORMATS.values() for opener in each.openers})
+FRAGMENTS = sorted(
+    {
+        fragment
+        for text in WRITTEN
+        for fragment in (text, text[: len(text) // 2], text[len(text) // 2 :], text[len(text) // 3 :][:20])
+    }
+)
+
+families = st.sampled_from(FAMILIES)
+#: Texts that are made of what the formats are made of, and therefore go wrong in every possible way.
+hostile = st.lists(
+    st.one_of(
+        st.sampled_from(FRAGMENTS),
+        st.sampled_from(MARKERS),
+        st.sampled_from(["\n", "```", "`", '"', "'", "<think>", "</think>", "{", "}", "get_time", "> ", " "]),
+        st.text(max_size=5),
+    ),
+    max_size=6,
+).map("".join)
+
+
+@pytest.mark.rule("R90")
+@given(family=families, text=hostile, data=st.data())
+@settings(max_examples=500)
+def test_how_a_text_is_cut_makes_no_difference(family: str, text: str, data: st.DataObject) -> None:
+    pieces = data.draw(cuts_of(text))
+    assert told(harvested(family, pieces)) == told(harvested(family, [text]))
+    assert told(harvested(family, list(text))) == told(harvested(family, [text]))
+
+
+@given(family=families, text=hostile, cause=st.sampled_from(["end", "length", "stop_sequence", "refusal"]))
+@settings(max_examples=300)
+def test_a_reply_without_calls_ends_as_it_did(family: str, text: str, cause: str) -> None:
+    reply = harvested(family, [text], cause)
+    if not any(isinstance(block, ToolCall) for block in reply.blocks):
+        assert told(reply)[-1] == f"stop {cause}"
+
+
+@pytest.mark.rule("C20")
+@given(family=families, text=hostile)
+@settings(max_examples=300)
+def test_only_declared_tools_are_called(family: str, text: str) -> None:
+    names = {tool.name for tool in TOOLS}
+    assert {block.name for block in harvested(family, [text]).blocks if isinstance(block, ToolCall)} <= names
+
+
+@given(family=families, text=hostile)
+@settings(max_examples=300)
+def test_without_declared_tools_nothing_is_called(family: str, text: str) -> None:
+    reply = harvested(family, [text], tools=())
+    assert not any(isinstance(block, ToolCall) for block in reply.blocks)
+
+
+plain_texts = st.text(alphabet=st.characters(exclude_characters="<[{◁fHt`~(", codec="utf-8"), max_size=60)
+
+
+@pytest.mark.rule("R82")
+@given(
+    family=st.sampled_from(
+        [name for name in FAMILIES if name == AUTO or plan_for(name, has_tools=True).implied is None]
+    ),
+    pieces=st.lists(plain_texts, min_size=1, max_size=5),
+)
+@settings(max_examples=300)
+def test_text_without_markers_passes_unchanged_and_at_once(family: str, pieces: list[str]) -> None:
+    harvest = stage(family)
+    harvest.feed(ReplyStarted())
+    harvest.feed(BlockOpened(0, Text(text="")))
+    given_out = ""
+    for count, piece in enumerate(pieces, 1):
+        for event in harvest.feed(TextDelta(0, piece)):
+            given_out += event.text if isinstance(event, TextDelta) else ""
+        come = "".join(pieces[:count])
+        assert come.startswith(given_out)
+        waiting = come[len(given_out) :]
+        # Only what may yet turn out to be layout before a marker waits.
+        assert not waiting.strip("\r\n") or not come.strip()
+    for event in harvest.feed(BlockClosed(0)):
+        given_out += event.text if isinstance(event, TextDelta) else ""
+    assert given_out == "".join(pieces)
+
+
+@pytest.mark.rule("R82")
+@given(pieces=st.lists(st.text(alphabet="<tol_ca\n", max_size=12), min_size=1, max_size=8))
+@settings(max_examples=300)
+def test_only_what_may_be_a_marker_waits_and_line_breaks_before_it(pieces: list[str]) -> None:
+    harvest = stage("hermes")
+    through(harvest, [ReplyStarted(), BlockOpened(0, Text(text="")), TextDelta(0, "x")])
+    come = given_out = ""
+    for piece in pieces:
+        come += piece
+        for event in harvest.feed(TextDelta(0, piece)):
+            given_out += event.text if isinstance(event, TextDelta) else ""
+        assert come.startswith(given_out)
+        waiting = come[len(given_out) :].lstrip("\n")
+        longest = max(length for length in range(12) if come.endswith("<tool_call>"[:length]))
+        assert len(waiting) == longest
+
+
+@given(family=families, events=replies())
+@settings(max_examples=300)
+def test_any_reply_stays_grammatical(family: str, events: list[ReplyEvent]) -> None:
+    through(stage(family), events)
+
+
+@given(family=families, events=replies(), text=hostile, data=st.data())
+@settings(max_examples=300)
+def test_a_reply_with_anything_in_its_texts_stays_grammatical(
+    family: str, events: list[ReplyEvent], text: str, data: st.DataObject
+) -> None:
+    pieces = iter(data.draw(cuts_of(text)))
+    replaced = [
+        TextDelta(event.index, next(pieces, event.text)) if isinstance(event, TextDelta) else event
+        for event in events
+    ]
+    through(stage(family), replaced)
+
+
+def skimmed(family: str, events: list[ReplyEvent]) -> list[ReplyEvent]:
+    """What comes of the events if texts are fed only where the stage's own test says that they must be."""
+    harvest = stage(family)
+    skim = harvest.skim
+    out: list[ReplyEvent] = []
+    for event in events:
+        if isinstance(event, TextDelta) and skim is not None and skim(event.text):
+            out.append(event)
+            continue
+        after = harvest.feed(event)
+        out += after
+        if not (isinstance(event, TextDelta) and len(after) == 1 and isinstance(after[0], TextDelta)):
+            skim = harvest.skim
+    return out
+
+
+@given(family=families, text=st.one_of(hostile, st.text(max_size=60)), data=st.data())
+@settings(max_examples=300)
+def test_what_is_skimmed_need_not_be_fed(family: str, text: str, data: st.DataObject) -> None:
+    events = reply_of(data.draw(cuts_of(text)))
+    assert skimmed(family, events) == through(stage(family), events)
+
+
+@given(family=families, events=replies())
+def test_whole_replies_can_be_skimmed(family: str, events: list[ReplyEvent]) -> None:
+    assert skimmed(family, events) == through(stage(family), events)
+
+
+@given(family=families, events=replies(failing=False))
+def test_what_a_stage_says_it_passes_it_passes(family: str, events: list[ReplyEvent]) -> None:
+    harvest = stage(family)
+    for event in events:
+        if type(event) in harvest.passes:
+            assert harvest.feed(event) == [event]
+        else:
+            harvest.feed(event)
+
+
+@pytest.mark.parametrize(
+    ("family", "unit"),
+    [
+        ("hermes", "<tool_call"),
+        ("hermes", "<tool_call>"),
+        ("hermes", '<tool_call>{"name":"search","arguments":{"query":"'),
+        ("hermes", "<tool_call>{"),
+        ("hermes", '<think>"'),
+        ("glm", "<tool_call>search<arg_key>query</arg_key><arg_value></arg_value>"),
+        ("qwen3_coder", "<function=search><parameter=query>"),
+        ("qwen3_coder", "<tool_call><function=search><parameter=query></parameter> "),
+        ("kimi_k2", "<|tool_calls_section_begin|><|tool_call_begin|>"),
+        ("mistral", "[TOOL_CALLS]search{"),
+        ("llama3", '{"name":"search","parameters":{"query":"}'),
+        ("gpt_oss", "<|channel|>"),
+        ("gpt_oss", '<|start|>assistant<|channel|>commentary to=functions.search<|message|>{"query":"'),
+        (AUTO, "<tool_call>{"),
+        (AUTO, "<"),
+        (AUTO, "\n"),
+        (AUTO, " "),
+        (AUTO, "`"),
+        (AUTO, '"'),
+        (AUTO, "\\"),
+    ],
+)
+def test_a_megabyte_of_hostile_text_is_done_with(family: str, unit: str) -> None:
+    text = unit * (1_000_000 // len(unit))
+    assert harvested(family, [text]).ending is not None
+    assert harvested(family, list(text[:30_000])).ending is not None

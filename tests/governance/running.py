@@ -1,0 +1,57 @@
+"""Running governance on replies: what goes out, and what is told about it."""
+
+from collections.abc import Sequence
+
+from dragoman.governance.gate import GateStage
+from dragoman.governance.records import DeclaredTool, Intervention
+from dragoman.governance.repair import repair
+from dragoman.governance.settings import read_governance
+from dragoman.hub.content import ToolCall
+from dragoman.hub.events import ReplyEvent
+from tests.fit.reply.running import call_block, calls_in, reply_of, through
+
+SHELL = DeclaredTool(
+    "shell",
+    {
+        "type": "object",
+        "properties": {"command": {"type": "string"}, "timeout": {"type": "integer"}},
+        "required": ["command"],
+    },
+)
+ANY = DeclaredTool("any", {"type": "object", "properties": {}})
+
+
+class Told(list[Intervention]):
+    """A report that remembers."""
+
+    def __call__(self, intervention: Intervention) -> None:
+        self.append(intervention)
+
+    @property
+    def kinds(self) -> list[str]:
+        return [intervention.kind for intervention in self]
+
+
+def gate(
+    told: Told | None = None,
+    *,
+    mode: str = "hold",
+    tools: Sequence[DeclaredTool] = (SHELL, ANY),
+    **settings: object,
+) -> GateStage:
+    governance = read_governance({"tools": mode, **settings})
+    return GateStage(governance, tools, mend=repair, report=Told() if told is None else told)
+
+
+def a_call(*pieces: str, tool: str = "any", index: int = 0, call_id: str = "") -> list[ReplyEvent]:
+    return call_block(index, ToolCall(id=call_id or f"call_{index}", name=tool), *pieces)
+
+
+def arguments_after(stage: GateStage, *pieces: str, tool: str = "any") -> str:
+    (call,) = calls_in(through([stage], reply_of(a_call(*pieces, tool=tool), cause="tool_calls")))
+    return call.arguments
+
+
+def fed(stage: GateStage, events: Sequence[ReplyEvent]) -> list[list[ReplyEvent]]:
+    """What each event makes the stage give."""
+    return [stage.feed(event) for event in events]

@@ -1,0 +1,152 @@
+"""The pages about governance speak of everything there is, and their examples are true."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from dragoman.governance.choose import EXIT_NAME
+from dragoman.governance.judge import Judgement
+from dragoman.governance.records import DeclaredTool
+from dragoman.governance.rules import VERDICTS, GuardRule, read_rules, rule_sets
+from dragoman.governance.settings import KEYS, SWITCHES, Governance, read_governance
+from dragoman.governance.stages import governing_stages
+from dragoman.hub.content import Text, ToolCall
+from dragoman.hub.events import StopCause
+from dragoman.hub.fold import fold
+from dragoman.hub.ids import Ids
+from tests.fit.reply.running import block, calls_in, reply_of, through
+from tests.governance.running import SHELL, Told, a_call
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+GOVERNANCE = (DOCS / "governance.md").read_text(encoding="utf-8")
+GUARD = (DOCS / "guard.md").read_text(encoding="utf-8")
+
+
+def toml_examples() -> list[str]:
+    return re.findall(r"```toml\n(.*?)```", GOVERNANCE + GUARD, re.DOTALL)
+
+
+@pytest.mark.parametrize("key", [*KEYS, "guard"])
+def test_every_key_is_documented_with_its_default(key: str) -> None:
+    (row,) = re.findall(rf"^\| `{key}` \|.*$", GOVERNANCE, re.MULTILINE)
+    default = getattr(Governance(), key)
+    shown = row.split("|")[3].strip().strip("`")
+    assert shown == ("none" if key == "guard" else msgspec.json.encode(default).decode().removesuffix(".0"))
+
+
+@pytest.mark.parametrize("variable", SWITCHES)
+def test_every_switch_is_documented(variable: str) -> None:
+    assert variable in GOVERNANCE
+
+
+@pytest.mark.parametrize("key", GuardRule.__struct_fields__)
+def test_every_key_of_a_rule_is_documented(key: str) -> None:
+    assert f"| `{key}` |" in GUARD
+
+
+@pytest.mark.parametrize("verdict", VERDICTS)
+def test_every_verdict_is_documented(verdict: str) -> None:
+    assert f"| `{verdict}` |" in GUARD
+
+
+def test_every_ready_rule_is_documented() -> None:
+    names = [(name, str(rule["name"])) for name, each in rule_sets().items() for rule in each.rules]
+    assert [(name, rule) for name, rule in names if f"`{name}`" not in GUARD] == []
+    assert [(name, rule) for name, rule in names if name != "shell_fold" and f"`{rule}`" not in GUARD] == []
+
+
+@pytest.mark.parametrize("example", toml_examples())
+def test_every_example_can_be_read(example: str) -> None:
+    for route in tomllib.loads(example)["routes"]:
+        assert not read_governance(route["governance"]).is_off
+
+
+@pytest.mark.parametrize(
+    ("verdict", "command"), re.findall(r"^(denied|passes)    (.*)$", GUARD, re.MULTILINE)
+)
+def test_every_command_shown_is_judged_as_shown(verdict: str, command: str) -> None:
+    judgement = Judgement(read_rules(["shell_writes", "git_destructive"], "guard"))
+    arguments = msgspec.json.encode({"command": command}).decode()
+    said = judgement.verdict(ToolCall(id="1", name="shell"), arguments, None)
+    assert (said.kind if said else "passes") == {"denied": "deny", "passes": "passes"}[verdict]
+
+
+def test_the_folded_command_is_folded_as_shown() -> None:
+    ((before, after),) = re.findall(r"^before    (.*)\nafter     (.*)$", GUARD, re.MULTILINE)
+    said = Judgement(read_rules(["shell_fold"], "guard")).verdict(
+        ToolCall(id="1", name="shell"), before, None
+    )
+    assert said is not None
+    assert msgspec.json.decode(said.arguments) == msgspec.json.decode(after)
+
+
+def shown(heading: str, number: int = 0) -> str:
+    """An example of the page about governance: the so-many-th block below a heading."""
+    section = GOVERNANCE.split(f"\n## {heading}")[1].split("\n## ")[0]
+    return str(re.findall(r"```\n(.*?)```", section, re.DOTALL)[number])
+
+
+def said_in(example: str, who: str) -> str:
+    """What somebody says in an example, without the remark behind it."""
+    (line,) = re.findall(rf"^{who} +(.*?)(?:  +.*)?$", example, re.MULTILINE)
+    return str(line)
+
+
+def governed(
+    values: dict[str, object], *calls: tuple[str, str], cause: StopCause = "tool_calls"
+) -> list[ToolCall]:
+    tools = (SHELL, DeclaredTool("Read"), DeclaredTool("Write"))
+    stages = governing_stages(read_governance(values), tools, ids=Ids(""), report=Told(), exit_name=EXIT_NAME)
+    plans = [a_call(*arguments, tool=name, index=index) for index, (name, arguments) in enumerate(calls)]
+    return calls_in(through(stages, reply_of(*plans, cause=cause)))
+
+
+@pytest.mark.parametrize(("number", "cause"), [(0, "tool_calls"), (2, "length"), (3, "tool_calls")])
+def test_what_holding_shows_is_what_happens(number: int, cause: StopCause) -> None:
+    example = shown("Holding calls", number)
+    (call,) = governed({"tools": "hold"}, ("shell", said_in(example, "model")), cause=cause)
+    assert call.arguments == said_in(example, "client")
+
+
+def test_the_names_that_are_shown_are_mended_as_shown() -> None:
+    lines = re.findall(
+        r"^model +(\w+) (\{.*?\}) +->  (\w+) (\{.*?\})", shown("Names and doubles"), re.MULTILINE
+    )
+    assert len(lines) == 2
+    for name, arguments, mended, after in lines:
+        (call,) = governed({"rename": True}, (name, arguments))
+        assert (call.name, call.arguments) == (mended, after)
+
+
+def test_the_doubles_that_are_shown_are_left_out_as_shown() -> None:
+    model, client = (
+        re.findall(r"(\w+) (\{.*?\})", line) for line in shown("Names and doubles", 1).splitlines()
+    )
+    assert [(call.name, call.arguments) for call in governed({"dedupe": True}, *model)] == client
+
+
+def test_the_answer_that_is_shown_is_text_as_shown() -> None:
+    example = shown("Making a model use its tools")
+    name, _, arguments = said_in(example, "model").partition(" ")
+    stages = governing_stages(
+        read_governance({"choice": "required"}), (SHELL,), ids=Ids(""), report=Told(), exit_name=name
+    )
+    reply = fold(through(stages, reply_of(a_call(*arguments, tool=name), cause="tool_calls")))
+    assert reply.blocks == (Text(text=said_in(example, "client")),)
+
+
+def test_the_call_in_words_that_is_shown_is_read_as_shown() -> None:
+    example = shown("Models without function calling")
+    text = re.split(r"^model +", example, flags=re.MULTILINE)[1].split("\nclient")[0]
+    text = "\n".join(line.strip() for line in text.splitlines())
+    stages = governing_stages(
+        read_governance({"contract": True}), (DeclaredTool("Read"),), ids=Ids(""), report=Told()
+    )
+    reply = fold(through(stages, reply_of(block(0, Text(text=""), *text))))
+    (said, call) = reply.blocks
+    assert isinstance(said, Text)
+    assert isinstance(call, ToolCall)
+    assert f"{said.text}      and a call of {call.name} {call.arguments}" in example

@@ -1,0 +1,274 @@
+"""Rules say about a call what they were written to say."""
+
+import msgspec
+import pytest
+
+from dragoman.governance.judge import UNREADABLE, Judgement, Verdict
+from dragoman.governance.rules import read_rules
+from dragoman.hub.content import ToolCall
+
+
+def judged(
+    rules: list[object], arguments: object, tool: str = "shell", schema: dict[str, object] | None = None
+) -> Verdict | None:
+    judgement = Judgement(read_rules(rules, "guard"))
+    text = arguments if isinstance(arguments, str) else msgspec.json.encode(arguments).decode()
+    return judgement.verdict(ToolCall(id="1", name=tool), text, schema)
+
+
+def kind_of(rules: list[object], arguments: object, tool: str = "shell") -> str:
+    verdict = judged(rules, arguments, tool)
+    return "" if verdict is None else verdict.kind
+
+
+@pytest.mark.rule("R87")
+@pytest.mark.parametrize(
+    ("command", "rule"),
+    [
+        ("echo hi > file", "redirection"),
+        ("echo hi >> file", "redirection"),
+        ("cat <<EOF > file\nhi\nEOF", "redirection"),
+        ("cat <<EOF\nhi\nEOF", "redirection"),
+        ("ls &> log", "redirection"),
+        ("bash -lc 'echo hi > file'", "redirection"),
+        ("sed -i s/a/b/ file", "in-place-editor"),
+        ("sed -i.bak s/a/b/ file", "in-place-editor"),
+        ("sed -n --in-place p file", "in-place-editor"),
+        ("perl -pi -e s/a/b/ file", "in-place-editor"),
+        ("ls | tee file", "writing-command"),
+        ("ed -s file", "writing-command"),
+        ("sudo tee file", "writing-command"),
+        ("dd if=a of=b", "raw-copy"),
+        ("bash -lc 'ls", "unclosed-quote"),
+        (["bash", "-lc", "echo hi > file"], "redirection"),
+        (["tee", "file"], "writing-command"),
+    ],
+)
+def test_writing_through_a_shell_is_denied(command: object, rule: str) -> None:
+    verdict = judged(["shell_writes"], {"command": command})
+    assert verdict is not None
+    assert (verdict.kind, verdict.rules) == ("deny", (f"shell_writes/{rule}",))
+    assert verdict.reason
+
+
+@pytest.mark.rule("R87")
+@pytest.mark.parametrize(
+    "command",
+    [
+        "ls -la",
+        "ls 2>/dev/null",
+        "make 2>&1 | tail",
+        "grep 'a > b' file",
+        'echo "tee x"',
+        "sed -n 1,5p file",
+        "cat < file",
+        "git commit -m 'use tee > file'",
+        ["echo", ">", "file"],
+        ["grep", "<<", "file"],
+        "",
+        [],
+        None,
+        7,
+    ],
+)
+def test_reading_through_a_shell_is_not(command: object) -> None:
+    assert judged(["shell_writes"], {"command": command}) is None
+
+
+@pytest.mark.rule("R87")
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git reset --hard",
+        "git reset --hard HEAD~1",
+        "cd x && git -C y reset --hard",
+        "git clean -fdx",
+        "git clean --force",
+        "git checkout -f main",
+        "git checkout .",
+        "git checkout -- .",
+        "git checkout -- a.py b.py",
+        "git restore .",
+        "git push --force",
+        "git push -f origin main",
+        "git push origin +main",
+        "git branch -D old",
+        "git stash clear",
+        "git reflog expire --all",
+        "git filter-branch --all",
+        "sh -c 'git reset --hard'",
+        "GIT_DIR=x /usr/bin/git reset --hard",
+        ["git", "reset", "--hard"],
+    ],
+)
+def test_git_commands_that_destroy_work_are_denied(command: object) -> None:
+    assert kind_of(["git_destructive"], {"command": command}) == "deny"
+
+
+@pytest.mark.rule("R87")
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git status",
+        "git reset --soft HEAD~1",
+        "git checkout main",
+        "git checkout -- a.py",
+        "git checkout -b new",
+        "git push",
+        "git push --force-with-lease",
+        "git branch -d merged",
+        "git stash",
+        "git reflog",
+        "git clean -n",
+        "git commit -m 'git reset --hard'",
+        "echo git reset --hard",
+    ],
+)
+def test_git_commands_that_do_not_are_not(command: str) -> None:
+    assert judged(["git_destructive"], {"command": command}) is None
+
+
+#: Made up, in the shape of the real ones.
+SECRETS = [
+    "-----BEGIN RSA PRIVATE KEY-----",
+    "AKIA" + "ABCD" * 4,
+    "ghp_" + "a1" * 18,
+    "github_pat_" + "a1" * 11,
+    "glpat-" + "a1" * 10,
+    "xoxb-1234567890-abc",
+    "sk-ant-api03-" + "a1" * 20,
+    "sk-proj-" + "a1" * 20,
+    "AIza" + "a" * 35,
+    "sk_live_" + "a1" * 12,
+    "eyJhbGciOiJI.eyJzdWIiOiIx.c2lnbmF0dXJl".replace(".", "abcdefgh."),
+    "postgres://user:hunter22@db.example/x",
+]
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+def test_secrets_are_asked_about_wherever_they_stand(secret: str) -> None:
+    for arguments in ({"a": f"x {secret} y"}, {"a": [{"b": ["x", secret]}]}, {"a": {"b": f"'{secret}'"}}):
+        assert kind_of(["secrets"], arguments, "anything") == "ask"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "task-runner-with-a-very-long-name-indeed-that-is-not-a-key",
+        "AKIASHORT",
+        "https://example.com/a:b@c",
+        "https://user@example.com",
+        "-----BEGIN PUBLIC KEY-----",
+        "the key is in the keyring",
+    ],
+)
+def test_what_is_no_secret_passes(text: str) -> None:
+    assert judged(["secrets"], {"a": text}) is None
+
+
+@pytest.mark.rule("R87", "R88")
+def test_a_command_that_needs_a_shell_gets_one() -> None:
+    verdict = judged(["shell_fold"], {"command": ["cd", "x", "&&", "ls"], "timeout": 5})
+    assert verdict is not None
+    assert (verdict.kind, verdict.rules) == ("rewrite", ("shell_fold/control-operators",))
+    assert msgspec.json.decode(verdict.arguments) == {"command": ["bash", "-lc", "cd x && ls"], "timeout": 5}
+
+
+@pytest.mark.rule("R87")
+def test_a_command_line_becomes_a_list_only_where_the_tool_takes_one() -> None:
+    schema: dict[str, object] = {"properties": {"command": {"type": "array"}}}
+    assert judged(["shell_fold"], {"command": "ls | wc"}) is None
+    verdict = judged(["shell_fold"], {"command": "ls | wc"}, schema=schema)
+    assert verdict is not None
+    assert msgspec.json.decode(verdict.arguments) == {"command": ["bash", "-lc", "ls | wc"]}
+
+
+def test_what_was_rewritten_is_judged_as_rewritten() -> None:
+    verdict = judged(["shell_fold", "shell_writes"], {"command": ["echo", "hi", ">", "file"]})
+    assert verdict is not None
+    assert (verdict.kind, len(verdict.rules)) == ("deny", 2)
+
+
+@pytest.mark.rule("R83", "C19")
+def test_tools_that_no_rule_names_pass() -> None:
+    assert judged(["shell_writes", "git_destructive"], {"command": "echo > x"}, "Bash") is None
+    assert not Judgement(read_rules(["shell_writes"], "guard")).guards("Bash")
+
+
+def test_the_first_rule_that_decides_has_the_last_word() -> None:
+    allow = {"tools": ["shell"], "paths": ["command"], "pattern": "^echo", "verdict": "allow"}
+    assert kind_of([allow, "shell_writes"], {"command": "echo > x"}) == "allow"
+    assert kind_of(["shell_writes", allow], {"command": "echo > x"}) == "deny"
+    assert kind_of([allow, "shell_writes"], {"command": "ls > x"}) == "deny"
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ("a", False),
+        ("a.b", False),
+        ("a.b.0", True),
+        ("a.b.*", True),
+        ("a.*.0", True),
+        ("*.*.*", True),
+        ("a.b.1", False),
+        ("a.c", False),
+        ("b", False),
+        ("a.b.0.x", False),
+    ],
+)
+def test_paths_lead_through_members_and_items(path: str, found: bool) -> None:
+    rule = {"paths": [path], "verdict": "rewrite", "replacement": "<{value}>"}
+    verdict = judged([rule], {"a": {"b": ["text", 1]}})
+    assert (verdict is not None) is found
+    if verdict is not None:
+        assert msgspec.json.decode(verdict.arguments) == {"a": {"b": ["<text>", 1]}}
+
+
+def test_a_pattern_sees_numbers_as_they_are_spelled_and_everything_below_its_path() -> None:
+    rule = {"paths": ["a"], "pattern": "^(?:7|true|deep)$", "verdict": "deny"}
+    for value in (7, True, "deep", [["deep"]], {"x": {"y": "deep"}}):
+        assert kind_of([rule], {"a": value}) == "deny"
+    assert judged([rule], {"b": 7}) is None
+
+
+def test_a_rule_that_looks_for_nothing_is_about_every_call_of_its_tools() -> None:
+    rule = {"tools": ["mcp__*"], "verdict": "ask"}
+    assert kind_of([rule], {}, "mcp__files__write") == "ask"
+    assert judged([rule], {}, "other") is None
+
+
+def test_a_rule_with_only_a_path_is_about_calls_that_have_it() -> None:
+    rule = {"paths": ["force"], "verdict": "deny"}
+    assert kind_of([rule], {"force": False}) == "deny"
+    assert judged([rule], {}) is None
+
+
+def test_arguments_that_cannot_be_read_are_denied_where_anything_is_forbidden() -> None:
+    assert judged(["shell_writes"], "{'command'") == UNREADABLE
+    assert judged(["shell_fold"], "{'command'") is None
+
+
+def test_free_text_is_judged_as_a_whole() -> None:
+    judgement = Judgement(
+        read_rules([{"paths": ["command"], "operators": [">"], "verdict": "deny"}], "guard")
+    )
+    call = ToolCall(id="1", name="shell", kind="custom")
+    verdict = judgement.verdict(call, "ls > x", None)
+    assert verdict is not None
+    assert verdict.kind == "deny"
+    assert judgement.verdict(call, "ls", None) is None
+
+
+def test_free_text_is_rewritten_as_a_whole() -> None:
+    judgement = Judgement(read_rules([{"verdict": "rewrite", "replacement": "set -e; {value}"}], "guard"))
+    verdict = judgement.verdict(ToolCall(id="1", name="x", kind="custom"), "ls", None)
+    assert verdict is not None
+    assert verdict.arguments == "set -e; ls"
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 150 + "1" + "]" * 150, '"' + "a" * 200_000 + '"', '["a"' + ',"b"' * 20_000 + "]"]
+)
+def test_large_arguments_take_no_long(text: str) -> None:
+    judged(["secrets", "shell_writes", "git_destructive", "shell_fold"], f'{{"command":{text}}}')

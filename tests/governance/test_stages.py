@@ -1,0 +1,166 @@
+"""The steps work together: what a bad model writes reaches the client as good calls."""
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragoman.governance.records import DeclaredTool
+from dragoman.governance.rounds import Rounds
+from dragoman.governance.settings import Governance, read_governance
+from dragoman.governance.stages import Stage, governing_stages, told_tools
+from dragoman.hub.content import Text, ToolCall
+from dragoman.hub.events import ReplyEvent, ReplyFinished
+from dragoman.hub.fold import fold
+from dragoman.hub.ids import Ids
+from dragoman.hub.request import ToolChoice
+from tests.dialects.strategies import replies
+from tests.fit.building import function, request, turn
+from tests.fit.reply.running import block, calls_in, recut, reply_of, through
+from tests.governance.running import ANY, SHELL, Told, a_call
+
+EVERYTHING: dict[str, object] = {
+    "tools": "hold",
+    "harvest": "hermes",
+    "rename": True,
+    "dedupe": True,
+    "validate": True,
+    "guard": ["shell_fold", "shell_writes", "git_destructive", "secrets"],
+}
+
+
+def stages_of(
+    governance: Governance, told: Told | None = None, *, streams: bool = True, exit_name: str = ""
+) -> list[Stage]:
+    return governing_stages(
+        governance,
+        (SHELL, ANY),
+        ids=Ids("seed"),
+        report=Told() if told is None else told,
+        streams=streams,
+        exit_name=exit_name,
+    )
+
+
+@pytest.mark.rule("R79", "R89")
+def test_off_means_no_stage_at_all() -> None:
+    assert stages_of(Governance()) == []
+    assert stages_of(Governance(repair=True, on_denied="model", exit=True)) == []
+
+
+@pytest.mark.rule("R74")
+def test_everything_has_its_place() -> None:
+    names = [type(stage).__name__ for stage in stages_of(read_governance(EVERYTHING), exit_name="answer")]
+    assert names == [
+        "HarvestStage",
+        "EchoStage",
+        "DeclaredStage",
+        "ExitStage",
+        "GateStage",
+        "DedupeStage",
+        "GuardStage",
+        "ValidateStage",
+    ]
+
+
+@pytest.mark.rule("R74", "R80", "R90")
+def test_a_bad_models_calls_arrive_whole_once_and_by_their_right_names() -> None:
+    told = Told()
+    events = reply_of(
+        block(0, Text(text=""), "Let me look."),
+        a_call("{'command': 'ls',}", tool="Shell", index=1),
+        a_call('{"command": "ls"', tool="shell", index=2),
+        cause="tool_calls",
+    )
+    out = through(stages_of(read_governance({**EVERYTHING, "harvest": "off"}), told), events)
+    (call,) = calls_in(out)
+    assert (call.name, msgspec.json.decode(call.arguments)) == ("shell", {"command": "ls"})
+    assert sorted(told.kinds) == ["dedupe", "hold", "hold", "rename", "repair", "repair", "validate"]
+
+
+@pytest.mark.rule("R73", "R74")
+def test_a_call_written_as_text_is_mended_and_judged_like_any_other() -> None:
+    told = Told()
+    text = '<tool_call>\n{"name": "shell", "arguments": {"command": "git reset --hard"}}\n</tool_call>'
+    reply = fold(
+        through(stages_of(read_governance(EVERYTHING), told), reply_of(block(0, Text(text=""), *text)))
+    )
+    assert [type(each) for each in reply.blocks][-1] is Text
+    assert not any(isinstance(each, ToolCall) for each in reply.blocks)
+    assert reply.ending == ReplyFinished(cause="end")
+    assert "harvest" in told.kinds
+    assert "guard" in told.kinds
+
+
+@pytest.mark.rule("R90")
+def test_a_whole_reply_is_held_even_where_a_stream_would_flow() -> None:
+    # What went out before it deviated cannot be mended; held, it can.
+    governance = read_governance({"tools": "auto"})
+    events = reply_of(a_call("{'a': 1}"), cause="tool_calls")
+    streamed = calls_in(through(stages_of(governance), events))
+    whole = calls_in(through(stages_of(governance, streams=False), events))
+    assert [msgspec.json.decode(call.arguments) for call in (*streamed, *whole)] == [{"a": 1}] * 2
+
+
+def test_who_cannot_ask_again_tells_the_client() -> None:
+    governance = read_governance({**EVERYTHING, "on_denied": "model"})
+    events = reply_of(a_call('{"command":"git reset --hard"}', tool="shell"), cause="tool_calls")
+    reply = fold(through(stages_of(governance), events))
+    assert [type(each) for each in reply.blocks] == [Text]
+    rounds = Rounds()
+    stages = governing_stages(governance, (SHELL,), ids=Ids(""), report=Told(), rounds=rounds)
+    for stage in stages:
+        events = [after for event in events for after in stage.feed(event)]
+    assert rounds.waits
+
+
+def test_tools_are_known_as_the_upstream_was_told_of_them() -> None:
+    tools = (
+        function("Read"),
+        function("apply_patch", kind="custom"),
+        function("web_search", kind="hosted"),
+        function("ls", namespace="files"),
+    )
+    asked = request(turn("user", "hi"), tools=tools)
+    assert told_tools(asked) == (DeclaredTool("Read", tools[0].schema), DeclaredTool("apply_patch", None))
+    assert told_tools(msgspec.structs.replace(asked, tool_choice=ToolChoice(mode="none"))) == ()
+
+
+GOVERNANCES = [
+    EVERYTHING,
+    {**EVERYTHING, "tools": "auto"},
+    {**EVERYTHING, "tools": "live", "harvest": "auto"},
+    {**EVERYTHING, "on_unrepairable": "error", "harvest": "qwen3_coder", "hold_bytes": 1024},
+]
+
+
+@given(events=replies(), values=st.sampled_from(GOVERNANCES), streams=st.booleans())
+@settings(max_examples=200)
+def test_any_reply_stays_grammatical_through_all_of_them(
+    events: list[ReplyEvent], values: dict[str, object], streams: bool
+) -> None:
+    through(stages_of(read_governance(values), streams=streams), events)
+
+
+@given(data=st.data(), values=st.sampled_from(GOVERNANCES))
+@settings(max_examples=100)
+def test_the_outcome_does_not_depend_on_cuts(data: st.DataObject, values: dict[str, object]) -> None:
+    events = data.draw(replies())
+    again = data.draw(recut(events))
+    governance = read_governance(values)
+    assert fold(through(stages_of(governance), events)) == fold(through(stages_of(governance), again))
+
+
+@given(data=st.data(), values=st.sampled_from(GOVERNANCES))
+@settings(max_examples=100)
+def test_asking_what_passes_spares_feeding_it(data: st.DataObject, values: dict[str, object]) -> None:
+    """What a stage says it would pass, it passes, at whatever moment it is asked."""
+    events = data.draw(replies())
+    for stage in stages_of(read_governance(values)):
+        out: list[ReplyEvent] = []
+        for event in events:
+            expected = type(event) in stage.passes
+            given_back = stage.feed(event)
+            assert not expected or given_back == [event]
+            out += given_back
+        events = out

@@ -1,0 +1,152 @@
+"""Governance in the library: the same call for the request and for its reply."""
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragoman import Governance, StreamTranslator, translate_reply, translate_request
+from dragoman.dialects.registry import dialect_named
+from dragoman.governance.settings import read_governance
+from dragoman.hub.events import ReplyEvent
+from dragoman.hub.sequence import Sequencer
+from tests.cases.essence import said
+from tests.dialects.strategies import replies
+from tests.exchange.governing import events_of, hear, script, spoken
+from tests.pipeline.asking import DIALECTS, asking
+
+MENDING = Governance(tools="hold", harvest="auto", rename=True)
+
+
+def chat_reply(events: list[ReplyEvent]) -> list[bytes]:
+    return spoken("openai_chat", events)
+
+
+@pytest.mark.rule("R74", "R90")
+@pytest.mark.parametrize("client", DIALECTS)
+def test_a_streamed_reply_can_be_governed(client: str) -> None:
+    translator = StreamTranslator(
+        source="openai_chat",
+        target=client,
+        request=asking(client, tools=["Read"]),
+        model="m",
+        governance=MENDING,
+    )
+    events = events_of(("rEAD", "{'path': 'a'}"), cause="tool_calls", pieces=4)
+    stream = b"".join(translator.feed(piece) for piece in chat_reply(events)) + translator.close()
+    assert said(client, stream).calls == (("Read", {"path": "a"}),)
+    assert [each.kind for each in translator.interventions] == ["rename", "hold", "repair"]
+
+
+@pytest.mark.parametrize("client", DIALECTS)
+def test_a_whole_reply_can_be_governed(client: str) -> None:
+    body = msgspec.json.encode(
+        {
+            "id": "c",
+            "object": "chat.completion",
+            "created": 1,
+            "model": "m",
+            "choices": [
+                {
+                    "index": 0,
+                    "message": {
+                        "role": "assistant",
+                        "content": None,
+                        "tool_calls": [
+                            {
+                                "id": "call_1",
+                                "type": "function",
+                                "function": {"name": "rEAD", "arguments": "{'path': 'a'}"},
+                            }
+                        ],
+                    },
+                    "finish_reason": "tool_calls",
+                }
+            ],
+        }
+    )
+    translated = translate_reply(
+        body,
+        source="openai_chat",
+        target=client,
+        request=asking(client, tools=["Read"]),
+        model="m",
+        governance=MENDING,
+    )
+    assert [each.kind for each in translated.interventions] == ["rename", "hold", "repair"]
+    assert b"rEAD" not in msgspec.json.encode(translated.body)
+
+
+@pytest.mark.rule("R17")
+def test_a_request_is_changed_only_where_governance_says_so() -> None:
+    request = asking("anthropic", tools=["Read"])
+    plain = translate_request(request, source="anthropic", target="openai_chat")
+    mended = translate_request(request, source="anthropic", target="openai_chat", governance=MENDING)
+    assert mended.body == plain.body
+    raised = translate_request(
+        request, source="anthropic", target="openai_chat", governance=Governance(choice="required")
+    )
+    assert raised.body["tool_choice"] == "required"
+    assert [each.kind for each in raised.interventions] == ["choice"]
+
+
+def test_governance_that_asks_for_nothing_changes_nothing() -> None:
+    request = asking("anthropic", tools=["Read"])
+    events = events_of(("rEAD", "{'path': 'a'}"), cause="tool_calls", pieces=4)
+    streams = []
+    for governance in (None, Governance()):
+        translator = StreamTranslator(
+            source="openai_chat", target="anthropic", request=request, governance=governance
+        )
+        streams.append(b"".join(map(translator.feed, chat_reply(events))) + translator.close())
+        assert translator.interventions == ()
+    assert streams[0] == streams[1]
+
+
+GOVERNANCES = [
+    MENDING,
+    Governance(tools="auto", harvest="auto", rename=True, dedupe=True, validate=True),
+    Governance(tools="hold", harvest="hermes", on_unrepairable="error", hold_bytes=1024),
+    Governance(choice="required", contract=True, guard=read_governance({"guard": ["secrets"]}).guard),
+]
+
+
+@pytest.mark.rule("R74", "C11")
+@given(
+    events=replies(),
+    governance=st.sampled_from(GOVERNANCES),
+    client=st.sampled_from(DIALECTS),
+    upstream=st.sampled_from(DIALECTS),
+    size=st.integers(1, 200),
+)
+@settings(max_examples=150, deadline=None)
+def test_whatever_comes_the_client_gets_a_legal_stream(
+    events: list[ReplyEvent], governance: Governance, client: str, upstream: str, size: int
+) -> None:
+    sequencer = Sequencer()
+    in_order = [after for event in events for after in sequencer.feed(event)]
+    stream = b"".join(spoken(upstream, in_order))
+    told = []
+    for cut in (size, len(stream) + 1):
+        translator = StreamTranslator(
+            source=upstream,
+            target=client,
+            request=asking(client, tools=["Read", "f"]),
+            model="m",
+            governance=governance,
+        )
+        pieces = [stream[start : start + cut] for start in range(0, len(stream), cut)]
+        out = b"".join(map(translator.feed, pieces)) + translator.close()
+        assert dialect_named(client).check_stream(out) == []
+        told.append(said(client, out))
+    assert told[0] == told[1]
+
+
+@pytest.mark.rule("R81")
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+@pytest.mark.parametrize("client", DIALECTS)
+def test_nobody_gets_half_a_command_even_without_governance(client: str, stream: bool) -> None:
+    events = events_of(("Read", '{"path": "rm -r a\n b"}'), cause="tool_calls", pieces=3)
+    told = hear({}, script("openai_chat", events, stream=stream), client=client, stream=stream)
+    for _, arguments in told.essence.calls:
+        assert not (isinstance(arguments, dict) and arguments.get("path"))
