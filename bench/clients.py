@@ -13,8 +13,8 @@ from aiohttp import ClientSession, ClientTimeout, TCPConnector
 
 from bench.gateway_processes import Setting, say
 from dragoman.config.model import Provider
-from dragoman.upstream.http import HttpUpstream
-from dragoman.upstream.port import Call, Pourable
+from dragoman.upstream.http.upstream import HttpUpstream
+from dragoman.upstream.port import PushReply, UpstreamRequest
 
 ROUNDS = 7
 #: Name: what is counted, streams at once, streams in all.
@@ -94,9 +94,9 @@ def _own(port: int) -> Ask:
             events += piece.count(b"\n\n")
             return True
 
-        answer = await upstream.send(Call(body=body, model="mock", stream=True))
-        assert isinstance(answer, Pourable)
-        await answer.pour(sink)
+        answer = await upstream.send(UpstreamRequest(body=body, model="mock", stream=True))
+        assert isinstance(answer, PushReply)
+        await answer.push_to(sink)
         return events
 
     return ask

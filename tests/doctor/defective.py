@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
-from dragoman.upstream.embedded import EmbeddedAnswer, EmbeddedUpstream
-from dragoman.upstream.port import Call
+from dragoman.upstream.embedded.upstream import EmbeddedReply, EmbeddedUpstream
+from dragoman.upstream.port import UpstreamRequest
 
 Body = dict[str, Any]
 #: Why a request is refused; nothing if it is not.
@@ -35,7 +35,7 @@ class Scripted:
         self._seen: set[str] = set()
         self.bodies: list[Body] = []
 
-    async def send(self, call: Call) -> EmbeddedAnswer:
+    async def send(self, call: UpstreamRequest) -> EmbeddedReply:
         body: Body = msgspec.json.decode(call.body)
         self.bodies.append(body)
         why = self._refuses(body)
@@ -46,14 +46,14 @@ class Scripted:
         reply = await self._thought(body, call)
         self._spoils(reply)
         if not call.stream or not self._streams:
-            return EmbeddedAnswer(200, "application/json", iter((msgspec.json.encode(reply),)))
+            return EmbeddedReply(200, "application/json", iter((msgspec.json.encode(reply),)))
         tells = bool(body.get("stream_options"))
-        return EmbeddedAnswer(200, "text/event-stream", _stream(reply, tells=tells))
+        return EmbeddedReply(200, "text/event-stream", _stream(reply, tells=tells))
 
     async def close(self) -> None:
         """Nothing is open."""
 
-    async def _thought(self, body: Body, call: Call) -> Body:
+    async def _thought(self, body: Body, call: UpstreamRequest) -> Body:
         whole = await EmbeddedUpstream().send(
             msgspec.structs.replace(call, body=msgspec.json.encode({**body, "stream": False}), stream=False)
         )
@@ -71,10 +71,10 @@ class Scripted:
         return reply
 
 
-def refusal(status: int, why: str, content_type: str = "application/json") -> EmbeddedAnswer:
+def refusal(status: int, why: str, content_type: str = "application/json") -> EmbeddedReply:
     error = {"error": {"message": why, "type": "invalid_request_error"}}
     body = msgspec.json.encode(error) if content_type == "application/json" else why.encode()
-    return EmbeddedAnswer(status, content_type, iter((body,)))
+    return EmbeddedReply(status, content_type, iter((body,)))
 
 
 def has_picture(body: Body) -> bool:

@@ -10,8 +10,8 @@ from dragoman.config.model import Config, Provider, Secret, Sessions
 from dragoman.doctor.finding import Finding
 from dragoman.doctor.reach import reach
 from dragoman.hub.errors import Failure, UpstreamFailed
-from dragoman.upstream.embedded import EmbeddedAnswer
-from dragoman.upstream.port import Call
+from dragoman.upstream.embedded.upstream import EmbeddedReply
+from dragoman.upstream.port import UpstreamRequest
 
 KEY = "sk-0123456789abcdefghijklmnop"
 
@@ -21,17 +21,17 @@ class Answering:
 
     def __init__(self, status: int, body: bytes) -> None:
         self._status, self._body = status, body
-        self.calls: list[Call] = []
+        self.calls: list[UpstreamRequest] = []
         self.is_closed = False
 
-    async def send(self, call: Call) -> EmbeddedAnswer:
+    async def send(self, call: UpstreamRequest) -> EmbeddedReply:
         self.calls.append(call)
         if not self._status:
             failure = Failure(
                 kind="overloaded", status=502, message="provider up cannot be reached (refused)"
             )
             raise UpstreamFailed(failure)
-        return EmbeddedAnswer(self._status, "application/json", iter((self._body,)))
+        return EmbeddedReply(self._status, "application/json", iter((self._body,)))
 
     async def close(self) -> None:
         self.is_closed = True

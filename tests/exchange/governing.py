@@ -23,7 +23,7 @@ from dragoman.hub.events import (
 )
 from dragoman.hub.ids import Ids
 from dragoman.hub.usage import Usage
-from dragoman.upstream.port import Call
+from dragoman.upstream.port import UpstreamRequest
 from tests.cases.essence import Essence, said
 from tests.exchange.clock import run
 from tests.exchange.twin import JSON, SSE, Bench, Script, ScriptedUpstream, Told, ask, provider
@@ -93,7 +93,7 @@ class Heard(msgspec.Struct, frozen=True):
 
     essence: Essence
     told: Told
-    calls: list[Call]
+    calls: list[UpstreamRequest]
 
     @property
     def kinds(self) -> list[str]:

@@ -8,7 +8,7 @@ import pytest
 from dragoman.config.model import Config, Provider, Route, Secret, TargetName
 from dragoman.exchange.view import Contact, View
 from dragoman.hub.errors import Failure
-from dragoman.upstream.port import Call
+from dragoman.upstream.port import UpstreamRequest
 from tests.exchange.clock import run
 from tests.exchange.speech import CHAT_STREAM
 from tests.exchange.twin import (
@@ -26,7 +26,7 @@ from tests.exchange.twin import (
 class Closable(ScriptedUpstream):
     is_closed = False
 
-    async def send(self, call: Call) -> ScriptedAnswer:
+    async def send(self, call: UpstreamRequest) -> ScriptedAnswer:
         assert not self.is_closed, "used after it was closed"
         return await super().send(call)
 

@@ -12,7 +12,7 @@ from dragoman.exchange.exchange import Exchange
 from dragoman.exchange.gateway import Gateway
 from dragoman.exchange.record import Record
 from dragoman.hub.errors import Failure, UpstreamFailed
-from dragoman.upstream.port import Call
+from dragoman.upstream.port import UpstreamRequest
 
 SSE = "text/event-stream"
 JSON = "application/json"
@@ -96,11 +96,11 @@ class ScriptedUpstream:
 
     def __init__(self, *scripts: Script | Unreachable) -> None:
         self._scripts = list(scripts)
-        self.calls: list[Call] = []
+        self.calls: list[UpstreamRequest] = []
         self.called_at: list[float] = []
         self.answers: list[ScriptedAnswer] = []
 
-    async def send(self, call: Call) -> ScriptedAnswer:
+    async def send(self, call: UpstreamRequest) -> ScriptedAnswer:
         self.calls.append(call)
         self.called_at.append(asyncio.get_running_loop().time())
         script = self._scripts.pop(0) if len(self._scripts) > 1 else self._scripts[0]

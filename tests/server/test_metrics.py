@@ -118,13 +118,13 @@ class Keeper(ScriptedUpstream):
         super().__init__(Script(pieces=CHAT_STREAM))
         self.counts = {"live": 0, "parked": 0, "spawned": 0, "evicted": 0}
 
-    def session_counts(self) -> dict[str, int]:
+    def count_sessions(self) -> dict[str, int]:
         return self.counts
 
-    def session_list(self) -> list[dict[str, object]]:
+    def list_sessions(self) -> list[dict[str, object]]:
         return []
 
-    def session_details(self, session: str) -> dict[str, object] | None:
+    def describe_session(self, session: str) -> dict[str, object] | None:
         return None
 
     def end_session(self, session: str) -> bool:

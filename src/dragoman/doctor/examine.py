@@ -17,9 +17,9 @@ from dragoman.doctor.finding import Examination, Facts, Finding, State
 from dragoman.doctor.probe import GOVERNANCE, Outcome, Probe, Remedy
 from dragoman.doctor.probes import PROBES
 from dragoman.doctor.talk import BudgetSpent, Talk
-from dragoman.exchange.gateway import way_to
 from dragoman.hub.errors import Failure, FailureKind
 from dragoman.upstream.port import Upstream
+from dragoman.upstream.registry import build_upstream
 
 #: Enough for every probe, twice where something fails, with a model that is not too talkative.
 BUDGET = 40_000
@@ -54,7 +54,7 @@ async def examine(
 ) -> Examination:
     """Ask the model, tell what was found. `upstream` answers instead of the provider, if given."""
     provider = unlearned(config.providers[target.provider])
-    contact = upstream or way_to(provider, state_folder(config, os.environ))
+    contact = upstream or build_upstream(provider, state_folder(config, os.environ))
     talk = Talk(provider, target.model, contact, budget=budget)
     findings: dict[str, Finding] = {}
     try:

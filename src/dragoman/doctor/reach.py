@@ -13,9 +13,9 @@ from dragoman.doctor.examine import Progress
 from dragoman.doctor.finding import Finding
 from dragoman.exchange.secrets import Secrets
 from dragoman.hub.errors import DragomanError, Failure
-from dragoman.upstream.claude_code import installed
-from dragoman.upstream.http import HttpUpstream
-from dragoman.upstream.port import Call, Upstream
+from dragoman.upstream.claude_code.sdk import find_executable
+from dragoman.upstream.http.upstream import HttpUpstream
+from dragoman.upstream.port import Upstream, UpstreamRequest
 
 #: Seconds that a provider gets.
 PATIENCE = 15.0
@@ -59,13 +59,13 @@ async def _reached(provider: Provider, make: Callable[[Provider], Upstream]) -> 
 async def _installed(name: str, provider: Provider) -> Finding:
     """Claude Code is no server: whether it can be started is all there is to know without asking a model."""
     try:
-        return Finding(name=name, state="works", detail=await installed(provider))
+        return Finding(name=name, state="works", detail=await find_executable(provider))
     except DragomanError as error:
         return _fails(name, error.message, "see docs/claude-code-backend.md")
 
 
 async def _asked(provider: Provider, upstream: Upstream) -> Failure | None:
-    answer = await upstream.send(Call(body=b"{}", model=NOBODY, stream=False))
+    answer = await upstream.send(UpstreamRequest(body=b"{}", model=NOBODY, stream=False))
     try:
         if answer.status < 300:
             return None

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Mapping
 
-from dragoman.upstream.port import Answer, Call, Upstream
+from dragoman.upstream.port import Upstream, UpstreamReply, UpstreamRequest
 
 #: Enough for any answer that the doctor asks for.
 MAX_HEARD = 4 * 1024 * 1024
@@ -18,7 +18,7 @@ class Tap:
         self.sent = b""
         self.heard = bytearray()
 
-    async def send(self, call: Call) -> Answer:
+    async def send(self, call: UpstreamRequest) -> UpstreamReply:
         self.sent, self.status, self.content_type = call.body, 0, ""
         self.heard.clear()
         answer = await self._upstream.send(call)
@@ -30,7 +30,7 @@ class Tap:
 
 
 class TappedAnswer:
-    def __init__(self, answer: Answer, heard: bytearray) -> None:
+    def __init__(self, answer: UpstreamReply, heard: bytearray) -> None:
         self.status = answer.status
         self.headers = answer.headers
         self._answer = answer

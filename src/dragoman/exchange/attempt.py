@@ -19,7 +19,7 @@ from dragoman.exchange.record import SESSION_HEADER, Record
 from dragoman.exchange.view import Contact
 from dragoman.hub.errors import Failure, UpstreamFailed
 from dragoman.hub.events import ReplyFailed
-from dragoman.upstream.port import Answer, Call, Pourable
+from dragoman.upstream.port import PushReply, UpstreamReply, UpstreamRequest
 
 #: A reply that is not streamed must fit in memory.
 MAX_WHOLE_REPLY = 64 * 1024 * 1024
@@ -75,14 +75,14 @@ class Attempt:
             await self._delivery.finish(self._hidden(out), failed=True)
             return failure
 
-    def _next_call(self, key: int) -> Call:
+    def _next_call(self, key: int) -> UpstreamRequest:
         call = self._leg.next_call(key)
         reply = self._flow or self._whole_reply
         if reply is not None:
             reply.go_on()
         return call
 
-    async def _ask(self, call: Callable[[int], Call], key: int) -> Failure | None:
+    async def _ask(self, call: Callable[[int], UpstreamRequest], key: int) -> Failure | None:
         """One question and its answer. What was asked is let go as soon as it is sent."""
         provider = self._leg.provider
         answer = await self._contact.upstream.send(call(key))
@@ -104,7 +104,7 @@ class Attempt:
             self._record.broken = why
             await self._delivery.finish(self._flow.fail(ReplyFailed("cancelled", why)), failed=True)
 
-    def _note_head(self, answer: Answer) -> None:
+    def _note_head(self, answer: UpstreamReply) -> None:
         headers = answer.headers
         self._record.upstream_id = next(
             (headers[name] for name in _REQUEST_ID_HEADERS if name in headers), ""
@@ -115,7 +115,7 @@ class Attempt:
             headers, self._leg.provider.wire_dialect, self._record.dialect, self._gateway.clock()
         )
 
-    async def _stream(self, answer: Answer) -> Failure | None:
+    async def _stream(self, answer: UpstreamReply) -> Failure | None:
         flow = self._flow
         if flow is None:
             self._flow = flow = self._leg.flow(answer.headers.get("content-type", "").lower())
@@ -167,11 +167,11 @@ class Attempt:
         if failure is not None:
             raise UpstreamFailed(self._told(failure))
 
-    async def _rest(self, answer: Answer, flow: Flow) -> None:
+    async def _rest(self, answer: UpstreamReply, flow: Flow) -> None:
         """One write per read, until the reply has had its last word."""
         line = self._delivery.client.line
         try:
-            if line is not None and isinstance(answer, Pourable):
+            if line is not None and isinstance(answer, PushReply):
                 out = await self._pour(answer, flow, line)
             else:
                 out = await self._pass_on(answer.pieces(), flow)
@@ -191,7 +191,7 @@ class Attempt:
                 await delivery.say(out)
         return flow.close()
 
-    async def _pour(self, answer: Pourable, flow: Flow, line: Line) -> bytes:
+    async def _pour(self, answer: PushReply, flow: Flow, line: Line) -> bytes:
         """The same by the short way: from socket to socket, without waking this task for every piece."""
         pulse, feed, write = self._pulse, flow.feed, line.write
         last = b""
@@ -209,7 +209,7 @@ class Attempt:
             pulse.told = True
             return write(out)
 
-        while not await answer.pour(sink):
+        while not await answer.push_to(sink):
             if flow.over:
                 return last
             pulse.sending = True
@@ -242,7 +242,7 @@ class Attempt:
             rest = flow.close()
             await self._delivery.finish(rest if failure is None else self._hidden(rest))
 
-    async def _whole(self, answer: Answer) -> Failure | None:
+    async def _whole(self, answer: UpstreamReply) -> Failure | None:
         body = await self._read_all(answer, MAX_WHOLE_REPLY)
         whole = self._whole_reply
         if whole is None:
@@ -259,7 +259,7 @@ class Attempt:
         await self._delivery.whole(whole.body())
         return None
 
-    async def _read_all(self, answer: Answer, limit: int) -> bytes:
+    async def _read_all(self, answer: UpstreamReply, limit: int) -> bytes:
         pieces: list[bytes] = []
         size = 0
         try:
@@ -274,7 +274,7 @@ class Attempt:
             raise UpstreamFailed(self._true_cause(error)) from None
         return b"".join(pieces)
 
-    async def _read_failure(self, answer: Answer) -> UpstreamFailed:
+    async def _read_failure(self, answer: UpstreamReply) -> UpstreamFailed:
         try:
             body = await self._read_all(answer, MAX_ERROR_BODY)
         except UpstreamFailed:

@@ -8,7 +8,6 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from random import SystemRandom
 
 from dragoman.config.find import state_folder
@@ -21,10 +20,8 @@ from dragoman.exchange.tool_counts import ToolCounts
 from dragoman.exchange.view import View
 from dragoman.routing.health import Health
 from dragoman.storage.database import Database
-from dragoman.upstream.claude_code import claude_code_upstream
-from dragoman.upstream.embedded import EmbeddedUpstream
-from dragoman.upstream.http import HttpUpstream
 from dragoman.upstream.port import Upstream
+from dragoman.upstream.registry import build_upstream
 
 _dice = SystemRandom()
 
@@ -98,7 +95,7 @@ class Gateway:
     def _make(self, provider: Provider) -> Upstream:
         if provider.name in self._stand_ins:
             return self._stand_ins[provider.name]
-        return way_to(provider, state_folder(self.config, os.environ))
+        return build_upstream(provider, state_folder(self.config, os.environ))
 
     def _let_go(self, view: View) -> None:
         self._earlier.discard(view)
@@ -106,10 +103,3 @@ class Gateway:
             closing = asyncio.get_running_loop().create_task(contact.close())
             self._closing.add(closing)
             closing.add_done_callback(self._closing.discard)
-
-
-def way_to(provider: Provider, state: Path) -> Upstream:
-    """Whoever answers for a provider; `state` is the folder of what outlives the process."""
-    if provider.dialect == "claude_code":
-        return claude_code_upstream(provider, state)
-    return EmbeddedUpstream() if provider.dialect == "embedded" else HttpUpstream(provider)

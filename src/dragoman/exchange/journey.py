@@ -34,7 +34,7 @@ from dragoman.pipeline.requests import fresh_object
 from dragoman.providers.profile import Profile, Target, target_of
 from dragoman.tokens.families import family_of
 from dragoman.tokens.request import guessed_tokens
-from dragoman.upstream.port import Call
+from dragoman.upstream.port import UpstreamRequest
 from dragoman.wire.fields import encode
 
 #: `forward`: the bytes go on. `rename`: all but the model's name does. `write`: the request is written anew.
@@ -289,22 +289,22 @@ class Leg:
         """Whether something may have to go because it has been held for too long."""
         return self._governor is not None and self._governor.limits_time
 
-    def next_call(self, key: int) -> Call:
+    def next_call(self, key: int) -> UpstreamRequest:
         """The call that asks what is to be asked while it waits."""
         body = self._body
         if self._governor is not None:
             body = self._journey.written(self._governor.next_request(), self._governor.facts, Losses())
         return self._call(body, key)
 
-    def call(self, key: int) -> Call:
+    def call(self, key: int) -> UpstreamRequest:
         """The call that goes out with the provider's `key`-th key."""
         return self._call(self._body, key)
 
-    def _call(self, body: bytes, key: int) -> Call:
+    def _call(self, body: bytes, key: int) -> UpstreamRequest:
         ask = self._journey.ask
         is_own = self.provider.wire_dialect == ask.dialect or self.provider.dialect == "claude_code"
         headers: Mapping[str, str] = ask.headers if is_own else {}
-        return Call(
+        return UpstreamRequest(
             body=body,
             model=self.target.model,
             stream=self._journey.stream,

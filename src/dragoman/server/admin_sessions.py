@@ -5,31 +5,31 @@ from typing import TYPE_CHECKING
 
 from dragoman.hub.errors import DragomanError, Failure
 from dragoman.server.visit import Visit
-from dragoman.upstream.port import KeepsSessions
+from dragoman.upstream.port import SessionUpstream
 
 if TYPE_CHECKING:
     from dragoman.server.app import App
 
 
-def keepers(app: "App") -> Iterator[tuple[str, KeepsSessions]]:
+def keepers(app: "App") -> Iterator[tuple[str, SessionUpstream]]:
     """The upstreams that keep sessions, by their provider's name."""
     for name, contact in app.gateway.view.contacts.items():
         upstream: object = contact.made
-        if isinstance(upstream, KeepsSessions):
+        if isinstance(upstream, SessionUpstream):
             yield name, upstream
 
 
 async def list_sessions(visit: Visit) -> object:
     found = dict(keepers(visit.app))
     return {
-        "sessions": [session for keeper in found.values() for session in keeper.session_list()],
-        "counts": {name: keeper.session_counts() for name, keeper in found.items()},
+        "sessions": [session for keeper in found.values() for session in keeper.list_sessions()],
+        "counts": {name: keeper.count_sessions() for name, keeper in found.items()},
     }
 
 
 async def show_session(visit: Visit) -> object:
     for _, keeper in keepers(visit.app):
-        details = keeper.session_details(visit.named["session"])
+        details = keeper.describe_session(visit.named["session"])
         if details is not None:
             return details
     raise _missing()

@@ -77,7 +77,7 @@ async def _cooling(app: "App") -> list[Sample]:
 
 async def _sessions(app: "App") -> list[Sample]:
     return [
-        Sample((name, state), keeper.session_counts().get(state, 0))
+        Sample((name, state), keeper.count_sessions().get(state, 0))
         for name, keeper in keepers(app)
         for state in SESSION_STATES
     ]
@@ -87,7 +87,7 @@ async def _session_events(app: "App") -> list[Sample]:
     return [
         Sample((name, event), count)
         for name, keeper in keepers(app)
-        for event, count in keeper.session_counts().items()
+        for event, count in keeper.count_sessions().items()
         if event not in SESSION_STATES
     ]
 

@@ -21,7 +21,7 @@ from dragoman.server.guard import check_exposure
 from dragoman.storage.database import Database
 from dragoman.telemetry.log import log_closing, set_up
 from dragoman.telemetry.spans import spans_to
-from dragoman.upstream.claude_code import clean_up
+from dragoman.upstream.claude_code.folders import remove_leftovers
 
 BACKLOG = 4096
 #: Seconds between two requests of one client.
@@ -152,7 +152,7 @@ def serve(
     if hasattr(signal, "SIGHUP") and not _has_terminal():
         # A wish to reload may come before the loop listens to it; what there is to read was just read.
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    clean_up(state_folder(config, os.environ))
+    remove_leftovers(state_folder(config, os.environ))
     gateway = Gateway(config, database=database)
     traces = config.telemetry.traces
     spans = spans_to(traces, lambda: gateway.config) if traces else None

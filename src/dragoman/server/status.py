@@ -154,7 +154,7 @@ async def _keys(app: "App") -> object:
 
 
 async def _sessions(app: "App") -> object:
-    return {name: keeper.session_counts() for name, keeper in keepers(app)}
+    return {name: keeper.count_sessions() for name, keeper in keepers(app)}
 
 
 #: A section of the status, and who tells it.

@@ -1,4 +1,9 @@
-"""The port to whoever answers. Everything behind it speaks one of the four dialects in bytes."""
+"""The port of an upstream: what every kind of upstream offers to the exchange.
+
+An upstream takes an `UpstreamRequest` in its wire dialect and gives an `UpstreamReply`: status and headers
+at once, the body in pieces. `PushReply` and `SessionUpstream` are optional abilities. The exchange and the
+admin API find them with `isinstance`.
+"""
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Protocol, runtime_checkable
@@ -6,69 +11,83 @@ from typing import Protocol, runtime_checkable
 import msgspec
 
 
-class Call(msgspec.Struct, frozen=True, kw_only=True):
-    """One request to an upstream, in its dialect."""
+class UpstreamRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """One request to an upstream, in the upstream's wire dialect."""
 
     body: bytes
     model: str
     stream: bool
-    #: Which of the provider's keys to use.
+    #: Index of the provider's key to use.
     key: int = 0
-    #: The client's headers that its own kind of upstream should see; names in lower case.
+    #: Client headers that this upstream may see. Names are in lower case.
     headers: Mapping[str, str] = {}
-    #: The path below the API's root where the dialect has more than one, such as counting tokens.
+    #: Path below the endpoint of a turn, for APIs with more than one endpoint (counting tokens).
     endpoint: str = ""
-    #: Under which the gateway files what belongs to the caller; empty where it asks for no key.
+    #: Identity of the caller, used to keep callers' sessions apart. Empty if the gateway asks for no key.
     caller: str = ""
 
 
-class Answer(Protocol):
-    """What came back: the head at once, the body in pieces."""
+class UpstreamReply(Protocol):
+    """The reply to one request: status and headers at once, the body in pieces."""
 
     status: int
     headers: Mapping[str, str]
 
     def pieces(self) -> AsyncIterator[bytes]:
-        """Always the same iterator. Raises `UpstreamFailed` if the reply breaks off."""
+        """Return the one iterator over the body. It raises `UpstreamFailed` if the reply breaks off."""
         ...
 
     def close(self) -> None:
-        """Let go of the connection; an unfinished reply is cancelled at the upstream.
+        """Release the connection. An unfinished reply is cancelled at the upstream.
 
-        Whoever waits for a piece gets `UpstreamFailed`.
+        A task that waits for the next piece gets `UpstreamFailed`.
         """
         ...
 
 
 @runtime_checkable
-class Pourable(Protocol):
-    """An answer that can hand over its pieces the moment they come, without waking anybody."""
+class PushReply(Protocol):
+    """A reply that can hand each piece to a callback on arrival, without waking a task."""
 
-    async def pour(self, sink: Callable[[bytes], bool]) -> bool:
-        """True when all is said; False when the sink, by returning False, has had enough for now."""
+    async def push_to(self, sink: Callable[[bytes], bool]) -> bool:
+        """Call `sink` with each piece. Return True at the end of the body, False once `sink` returns False.
+
+        After False the caller may call `push_to` again to receive the rest.
+        """
         ...
 
 
 @runtime_checkable
-class KeepsSessions(Protocol):
-    """An upstream that keeps something between requests, and tells an operator about it."""
+class SessionUpstream(Protocol):
+    """An upstream that keeps sessions between requests and shows them to an operator."""
 
-    def session_counts(self) -> dict[str, int]:
-        """How many there are in which state, and what has happened to them so far."""
+    def count_sessions(self) -> dict[str, int]:
+        """Return the number of sessions per state and the counts of past events."""
         ...
 
-    def session_list(self) -> list[dict[str, object]]: ...
+    def list_sessions(self) -> list[dict[str, object]]:
+        """Return one summary per live session."""
+        ...
 
-    def session_details(self, session: str) -> dict[str, object] | None: ...
+    def describe_session(self, session: str) -> dict[str, object] | None:
+        """Return the details of one session, or None if it does not exist."""
+        ...
 
     def end_session(self, session: str) -> bool:
-        """False: there is no such session."""
+        """End one session. Return False if it does not exist."""
         ...
 
 
 class Upstream(Protocol):
-    async def send(self, call: Call) -> Answer:
-        """Send and wait for the head. Raises `UpstreamFailed` when there is no answer at all."""
+    """One provider. `send` may be called by many tasks at once, `close` once at the end."""
+
+    async def send(self, request: UpstreamRequest) -> UpstreamReply:
+        """Send the request and wait for the head of the reply.
+
+        Raises `UpstreamFailed` if there is no reply at all.
+        """
         ...
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        """Release all connections and processes."""
+        ...

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.upstream.claude_code.folders import PID, Folders, clean_up
+from dragoman.upstream.claude_code.folders import PID, Folders, remove_leftovers
 
 
 def opened(state: Path) -> Folders:
@@ -72,12 +72,12 @@ def test_a_folder_that_cannot_be_read_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_what_a_dead_gateway_left_goes_at_the_start_before_anybody_asks(tmp_path: Path) -> None:
-    assert clean_up(tmp_path) == 0
+    remove_leftovers(tmp_path)
     assert not list(tmp_path.iterdir())
     dead, alive = opened(tmp_path), opened(tmp_path)
     left, living = dead.session("ses_a"), alive.session("ses_b")
     dead._let_go()
-    clean_up(tmp_path)
+    remove_leftovers(tmp_path)
     assert (left.exists(), living.exists()) == (False, True)
 
 

@@ -10,8 +10,9 @@ import pytest
 
 from dragoman.config.model import Provider, Sessions
 from dragoman.hub.errors import ConfigError, UpstreamFailed
-from dragoman.upstream.claude_code import claude_code_upstream, sdk
-from dragoman.upstream.port import Call
+from dragoman.upstream.claude_code import sdk
+from dragoman.upstream.claude_code.upstream import ClaudeCodeUpstream
+from dragoman.upstream.port import UpstreamRequest
 
 BODY = msgspec.json.encode({"messages": [{"role": "user", "content": "hello"}]})
 
@@ -19,9 +20,9 @@ BODY = msgspec.json.encode({"messages": [{"role": "user", "content": "hello"}]})
 def opened(state: Path, command: str = "", body: bytes = BODY) -> None:
     async def send() -> None:
         provider = Provider(name="claude", dialect="claude_code", sessions=Sessions(command=command))
-        upstream = claude_code_upstream(provider, state)
+        upstream = ClaudeCodeUpstream(provider, state)
         try:
-            await upstream.send(Call(body=body, model="sonnet", stream=True))
+            await upstream.send(UpstreamRequest(body=body, model="sonnet", stream=True))
         finally:
             await upstream.close()
 

@@ -89,13 +89,16 @@ class Folders:
         return hmac.new(self._secret, f"{name} {owner}".encode(), hashlib.sha256).hexdigest()[:12]
 
 
-def clean_up(state: Path) -> int:
-    """End and remove what dead gateways left; gives how many processes were still there."""
+def remove_leftovers(state: Path) -> None:
+    """End the processes and remove the folders of dead gateways. Called when the gateway starts.
+
+    A folder that cannot be read is left alone.
+    """
     folder = state / FOLDER
-    if not folder.is_dir():
-        return 0
-    with _alone(folder):
-        return _cleaned(folder)
+    with suppress(OSError):
+        if folder.is_dir():
+            with _alone(folder):
+                _cleaned(folder)
 
 
 def _cleaned(state: Path) -> int:

@@ -7,6 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from dragoman.config.model import Provider
 from dragoman.upstream.claude_code.errors import command_missing, sdk_missing
 
 
@@ -48,3 +49,8 @@ def _kit() -> Kit:
 async def kit() -> Kit:
     """The kit; its modules take a second to import, which is spent beside the loop."""
     return await asyncio.to_thread(_kit)
+
+
+async def find_executable(provider: Provider) -> str:
+    """Return the path of Claude Code's executable. Raises an error that names what to install."""
+    return (await kit()).executable(provider.sessions.command)

@@ -29,7 +29,7 @@ from dragoman.upstream.claude_code.session import Ended, Session
 from dragoman.upstream.claude_code.sessions import Sessions, Wish
 from dragoman.upstream.claude_code.tools import declared, recalled
 from dragoman.upstream.claude_code.turn import FixedAnswer, Turn, TurnAnswer
-from dragoman.upstream.port import Answer, Call
+from dragoman.upstream.port import UpstreamReply, UpstreamRequest
 
 Json = dict[str, Any]
 
@@ -42,7 +42,7 @@ _CREDENTIALS = ("authorization", "x-api-key", "x-goog-api-key")
 class Asked:
     """A request as a session needs it."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: UpstreamRequest) -> None:
         body: Json = msgspec.json.decode(call.body)
         self.talk: Conversation = conversation.read(body)
         self.model = call.model
@@ -71,15 +71,15 @@ class ClaudeCodeUpstream:
         self._sessions: Sessions | None = None
         self.counters = Counters()
 
-    def session_counts(self) -> dict[str, int]:
+    def count_sessions(self) -> dict[str, int]:
         states = [session.state for session in self._sessions or ()]
         live = {"live": len(states), "parked": states.count("parked")}
         return {**live, **msgspec.structs.asdict(self.counters)}
 
-    def session_list(self) -> list[dict[str, object]]:
+    def list_sessions(self) -> list[dict[str, object]]:
         return [summary(session) for session in self._sessions or ()]
 
-    def session_details(self, session: str) -> dict[str, object] | None:
+    def describe_session(self, session: str) -> dict[str, object] | None:
         found = self._sessions.get(session) if self._sessions is not None else None
         return details(found) if found is not None else None
 
@@ -90,7 +90,7 @@ class ClaudeCodeUpstream:
         self._sessions.end(found)
         return True
 
-    async def send(self, call: Call) -> Answer:
+    async def send(self, call: UpstreamRequest) -> UpstreamReply:
         sessions = await self._opened()
         asked = Asked(call)
         if not asked.talk.news:
@@ -117,7 +117,7 @@ class ClaudeCodeUpstream:
             case _:
                 return await self._anew(sessions, asked, verdict.session)
 
-    def _continued(self, sessions: Sessions, asked: Asked, session: Session) -> Answer:
+    def _continued(self, sessions: Sessions, asked: Asked, session: Session) -> UpstreamReply:
         self.counters.continued += 1
         results = {atom.id for atom in asked.talk.results}
         waits = set(session.waiting) - results
@@ -126,7 +126,7 @@ class ClaudeCodeUpstream:
         session.take()
         return self._answer(sessions, asked, self._turn(asked, session))
 
-    def _waits_on(self, asked: Asked, session: Session) -> Answer:
+    def _waits_on(self, asked: Asked, session: Session) -> UpstreamReply:
         """Some results have come and some have not: the first are delivered, the others asked for again."""
         session.deliver(asked.talk.results)
         body = session.ask_again(asked.talk, one_at_a_time=asked.one_at_a_time)
@@ -141,7 +141,7 @@ class ClaudeCodeUpstream:
 
         return Turn(session, asked.talk, self.counters, one_at_a_time=asked.one_at_a_time, begin=begin)
 
-    async def _anew(self, sessions: Sessions, asked: Asked, session: str) -> Answer:
+    async def _anew(self, sessions: Sessions, asked: Asked, session: str) -> UpstreamReply:
         try:
             turn = await self._begun(sessions, asked, session)
         except Ended as ended:
@@ -176,7 +176,7 @@ class ClaudeCodeUpstream:
 
         return Turn(made, asked.talk, self.counters, one_at_a_time=asked.one_at_a_time, begin=begin)
 
-    def _answer(self, sessions: Sessions, asked: Asked, turn: Turn) -> Answer:
+    def _answer(self, sessions: Sessions, asked: Asked, turn: Turn) -> UpstreamReply:
         async def restart(ended: Ended) -> Turn:
             self.counters.crashed += 1
             try:
@@ -203,14 +203,14 @@ class ClaudeCodeUpstream:
             await self._sessions.close()
 
 
-def _owner(call: Call) -> str:
+def _owner(call: UpstreamRequest) -> str:
     """Whose sessions these are: never shared between callers, wherever in a request they show their key."""
     if call.caller:
         return digest("caller", call.caller)
     return digest("shown", *(call.headers.get(name, "") for name in _CREDENTIALS))
 
 
-def _asked_again(asked: Asked, session: str) -> Answer:
+def _asked_again(asked: Asked, session: str) -> UpstreamReply:
     """The history shows calls without results: ask for them, for which no session is needed."""
     calls = [
         ToolCall(atom.id, str(atom.block.get("name")), atom.block.get("input") or {})

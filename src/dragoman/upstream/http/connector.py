@@ -16,7 +16,7 @@ import msgspec
 from aiohappyeyeballs import start_connection
 
 from dragoman.hub.errors import ConfigError
-from dragoman.upstream.connection import MAX_HEAD, Connection
+from dragoman.upstream.http.connection import MAX_HEAD, Connection
 
 #: Seconds before the next address is tried beside the first.
 EYEBALLS_DELAY = 0.25

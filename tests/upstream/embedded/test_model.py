@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from dragoman.pipeline import translate_request
-from dragoman.upstream.embedded_mind import HELP, Thought, think
+from dragoman.upstream.embedded.model import HELP, Thought, think
 from tests.pipeline.recordings import body_of, url_of
 
 

@@ -5,7 +5,7 @@ from urllib.parse import quote, urlsplit
 
 from dragoman.config.model import Provider
 from dragoman.hub.errors import ClientProtocolError
-from dragoman.upstream.port import Call
+from dragoman.upstream.port import UpstreamRequest
 
 _VERSIONED = re.compile(r"/v\d+[a-z]*\d*(/openai)?$")
 
@@ -17,7 +17,7 @@ PATHS: dict[str, tuple[str, str]] = {
 }
 
 
-def target_of(provider: Provider, call: Call) -> str:
+def target_of(provider: Provider, call: UpstreamRequest) -> str:
     """The path and query of a call; the configured address may end in the version segment or not."""
     base = urlsplit(provider.base_url)
     root = base.path.rstrip("/")
@@ -35,7 +35,7 @@ def target_of(provider: Provider, call: Call) -> str:
     return f"{path}?{query}" if query else path
 
 
-def _verb(call: Call) -> str:
+def _verb(call: UpstreamRequest) -> str:
     return call.endpoint or ("streamGenerateContent" if call.stream else "generateContent")
 
 

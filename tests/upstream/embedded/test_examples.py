@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from dragoman.upstream.embedded_schema import MAX_DEPTH, WORD, example_of
+from dragoman.upstream.embedded.examples import MAX_DEPTH, WORD, example_of
 
 
 @pytest.mark.parametrize(

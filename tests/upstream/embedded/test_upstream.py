@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from dragoman.dialects.registry import dialect_named
-from dragoman.upstream.embedded import EmbeddedAnswer, EmbeddedUpstream
-from dragoman.upstream.port import Call
+from dragoman.upstream.embedded.upstream import EmbeddedReply, EmbeddedUpstream
+from dragoman.upstream.port import UpstreamRequest
 
 TOOLS = [
     {
@@ -21,7 +21,7 @@ TOOLS = [
 ]
 
 
-def answered(text: str, *, stream: bool = False, usage: bool = True) -> tuple[EmbeddedAnswer, bytes]:
+def answered(text: str, *, stream: bool = False, usage: bool = True) -> tuple[EmbeddedReply, bytes]:
     body = {
         "model": "m",
         "messages": [{"role": "user", "content": text}],
@@ -29,9 +29,11 @@ def answered(text: str, *, stream: bool = False, usage: bool = True) -> tuple[Em
         "stream_options": {"include_usage": usage},
     }
 
-    async def asked() -> tuple[EmbeddedAnswer, bytes]:
+    async def asked() -> tuple[EmbeddedReply, bytes]:
         upstream = EmbeddedUpstream(clock=lambda: 12.5)
-        answer = await upstream.send(Call(body=msgspec.json.encode(body), model="m", stream=stream))
+        answer = await upstream.send(
+            UpstreamRequest(body=msgspec.json.encode(body), model="m", stream=stream)
+        )
         pieces = [piece async for piece in answer.pieces()]
         await upstream.close()
         return answer, b"".join(pieces)
@@ -109,7 +111,9 @@ def test_a_whole_reply_cannot_break_so_it_fails(prompt: str) -> None:
 
 def test_an_answer_that_is_closed_says_no_more() -> None:
     async def closed() -> list[bytes]:
-        answer = await EmbeddedUpstream().send(Call(body=b'{"messages":[]}', model="m", stream=True))
+        answer = await EmbeddedUpstream().send(
+            UpstreamRequest(body=b'{"messages":[]}', model="m", stream=True)
+        )
         answer.close()
         return [piece async for piece in answer.pieces()]
 

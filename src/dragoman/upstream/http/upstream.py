@@ -12,12 +12,12 @@ from collections.abc import Mapping
 
 from dragoman.config.model import Provider
 from dragoman.hub.errors import ConfigError, Failure, FailureKind, UpstreamFailed
-from dragoman.upstream.addresses import key_headers, target_of
-from dragoman.upstream.connection import Connection, Reply
-from dragoman.upstream.dial import Dialler, NoWayThrough, origin_of
-from dragoman.upstream.inflate import InflatedReply
-from dragoman.upstream.pool import Pool
-from dragoman.upstream.port import Answer, Call
+from dragoman.upstream.http.addresses import key_headers, target_of
+from dragoman.upstream.http.connection import Connection, Reply
+from dragoman.upstream.http.connector import Dialler, NoWayThrough, origin_of
+from dragoman.upstream.http.inflate import InflatedReply
+from dragoman.upstream.http.pool import Pool
+from dragoman.upstream.port import UpstreamReply, UpstreamRequest
 
 #: Headers that a client's own kind of upstream understands, and no other should see.
 OWN_HEADERS: dict[str, tuple[str, ...]] = {
@@ -43,7 +43,7 @@ class HttpUpstream:
         self._pool = Pool()
         self._heads: dict[tuple[int, bool], tuple[bytes, frozenset[str]]] = {}
 
-    async def send(self, call: Call) -> Answer:
+    async def send(self, call: UpstreamRequest) -> UpstreamReply:
         limit = self._provider.timeouts.first_byte
         head = self._head(call)
         try:
@@ -84,7 +84,7 @@ class HttpUpstream:
         except (OSError, UnicodeError) as error:
             raise self._failure("overloaded", f"cannot be reached ({_reason(error)})") from None
 
-    def _head(self, call: Call) -> bytes:
+    def _head(self, call: UpstreamRequest) -> bytes:
         provider = self._provider
         cached = self._heads.get((call.key, call.stream))
         if cached is None:
@@ -103,7 +103,7 @@ class HttpUpstream:
         lines.append(b"content-length: %d\r\n\r\n" % len(call.body))
         return b"".join(lines)
 
-    def _fixed_head(self, call: Call) -> tuple[bytes, frozenset[str]]:
+    def _fixed_head(self, call: UpstreamRequest) -> tuple[bytes, frozenset[str]]:
         """The headers that are the same for every call, and the names that the configuration sets."""
         provider = self._provider
         headers = {

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from dragoman.upstream.connection import Connection
+from dragoman.upstream.http.connection import Connection
 
 #: Seconds. Servers close idle connections after anything from five seconds on.
 LONGEST_IDLE = 60.0

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.upstream.embedded_wishes import ACTING, Wish, status_in, wishes_in, without_context
+from dragoman.upstream.embedded.commands import ACTING, Wish, status_in, wishes_in, without_context
 
 
 def found(text: str) -> list[list[tuple[str, str]]]:

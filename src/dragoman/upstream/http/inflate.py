@@ -4,7 +4,7 @@ import zlib
 from collections.abc import AsyncIterator, Callable, Mapping
 
 from dragoman.hub.errors import UpstreamFailed
-from dragoman.upstream.connection import Reply
+from dragoman.upstream.http.connection import Reply
 
 #: What one step may make of whatever came.
 STEP = 1024 * 1024

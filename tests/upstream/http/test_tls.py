@@ -9,8 +9,8 @@ import pytest
 
 from dragoman.config.model import Provider
 from dragoman.hub.errors import UpstreamFailed
-from dragoman.upstream.http import HttpUpstream
-from dragoman.upstream.port import Answer, Call
+from dragoman.upstream.http.upstream import HttpUpstream
+from dragoman.upstream.port import UpstreamReply, UpstreamRequest
 from tests.upstream.byte_server import (
     LAST_CHUNK,
     ByteServer,
@@ -25,7 +25,7 @@ from tests.upstream.byte_server import (
 
 CERTIFICATES = Path(__file__).parent / "certificates"
 TRUSTED = str(CERTIFICATES / "server.crt")
-CALL = Call(body=b"{}", model="m", stream=True)
+CALL = UpstreamRequest(body=b"{}", model="m", stream=True)
 
 
 def server_tls() -> ssl.SSLContext:
@@ -40,7 +40,7 @@ def upstream_of(server: ByteServer, verify: bool | str = TRUSTED, proxy: str = "
     )
 
 
-async def body_of(answer: Answer) -> bytes:
+async def body_of(answer: UpstreamReply) -> bytes:
     return b"".join([piece async for piece in answer.pieces()])
 
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from dragoman.upstream.embedded_schema import example_of
-from dragoman.upstream.embedded_wishes import Wish
+from dragoman.upstream.embedded.commands import Wish
+from dragoman.upstream.embedded.examples import example_of
 
 #: Tools that read files and tools that run commands, by what their names say in the agents we know.
 _READERS = re.compile(r"(read|read_?file|view|view_?file|cat|open_?file)", re.IGNORECASE)

@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 import msgspec
 
 from dragoman.hub.errors import STATUS_OF_KIND, kind_of_status
-from dragoman.upstream.embedded_mind import Thought, think
-from dragoman.upstream.port import Call
+from dragoman.upstream.embedded.model import Thought, think
+from dragoman.upstream.port import UpstreamRequest
 
 #: Characters in a piece of a stream: about as many as a model says at once.
 PIECE = 16
@@ -28,7 +28,7 @@ class EmbeddedUpstream:
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
 
-    async def send(self, call: Call) -> "EmbeddedAnswer":
+    async def send(self, call: UpstreamRequest) -> "EmbeddedReply":
         try:
             thought = think(msgspec.json.decode(call.body, type=dict[str, object]))
         except (ValueError, RecursionError):
@@ -39,15 +39,15 @@ class EmbeddedUpstream:
             return _refusal(500 if failed else thought.status)
         created = int(self._clock())
         if call.stream:
-            return EmbeddedAnswer(200, "text/event-stream", _stream(thought, call.model, created))
+            return EmbeddedReply(200, "text/event-stream", _stream(thought, call.model, created))
         whole = msgspec.json.encode(_whole(thought, call.model, created))
-        return EmbeddedAnswer(200, "application/json", iter((whole,)))
+        return EmbeddedReply(200, "application/json", iter((whole,)))
 
     async def close(self) -> None:
         """Nothing is open."""
 
 
-class EmbeddedAnswer:
+class EmbeddedReply:
     def __init__(
         self,
         status: int,
@@ -68,11 +68,11 @@ class EmbeddedAnswer:
         self._pieces = iter(())
 
 
-def _refusal(status: int, error: Mapping[str, str] = FAILURE) -> EmbeddedAnswer:
+def _refusal(status: int, error: Mapping[str, str] = FAILURE) -> EmbeddedReply:
     body = msgspec.json.encode({"error": {**error, "code": kind_of_status(status)}})
     busy = status in (STATUS_OF_KIND["rate_limit"], STATUS_OF_KIND["overloaded"])
     headers = {"retry-after": RETRY_AFTER} if busy else {}
-    return EmbeddedAnswer(status, "application/json", iter((body,)), headers)
+    return EmbeddedReply(status, "application/json", iter((body,)), headers)
 
 
 def _whole(thought: Thought, model: str, created: int) -> dict[str, object]:

@@ -7,13 +7,13 @@ import pytest
 
 from dragoman.config.model import Provider, Secret
 from dragoman.hub.errors import ClientProtocolError, ConfigError, UpstreamFailed
-from dragoman.upstream.http import HttpUpstream
+from dragoman.upstream.http.upstream import HttpUpstream
 from tests.upstream.byte_server import (
     ByteServer,
     reply,
     run,
 )
-from tests.upstream.calling import CALL, body_of, upstream_of
+from tests.upstream.http.calling import CALL, body_of, upstream_of
 
 
 def test_a_reply_comes_with_status_headers_and_body() -> None:

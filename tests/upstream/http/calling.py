@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from dragoman.config.model import Provider, Secret, Timeouts
-from dragoman.upstream.http import HttpUpstream
-from dragoman.upstream.port import Answer, Call
+from dragoman.upstream.http.upstream import HttpUpstream
+from dragoman.upstream.port import UpstreamReply, UpstreamRequest
 from tests.upstream.byte_server import ByteServer
 
-CALL = Call(body=b'{"x":1}', model="m", stream=True)
+CALL = UpstreamRequest(body=b'{"x":1}', model="m", stream=True)
 
 
 def upstream_of(
@@ -34,5 +34,5 @@ def upstream_of(
     )
 
 
-async def body_of(answer: Answer) -> bytes:
+async def body_of(answer: UpstreamReply) -> bytes:
     return b"".join([piece async for piece in answer.pieces()])

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from dragoman.hub.errors import UpstreamFailed
-from dragoman.upstream.connection import Reply
-from dragoman.upstream.port import Pourable
+from dragoman.upstream.http.connection import Reply
+from dragoman.upstream.port import PushReply
 from tests.upstream.byte_server import (
     LAST_CHUNK,
     Action,
@@ -17,7 +17,7 @@ from tests.upstream.byte_server import (
     run,
     stream_head,
 )
-from tests.upstream.calling import CALL, body_of, upstream_of
+from tests.upstream.http.calling import CALL, body_of, upstream_of
 
 
 def test_a_poured_answer_reaches_the_sink_piece_by_piece_and_whole() -> None:
@@ -26,7 +26,7 @@ def test_a_poured_answer_reaches_the_sink_piece_by_piece_and_whole() -> None:
         head, last = [stream_head(), chunk(b"one")], [chunk(b"two"), LAST_CHUNK]
         async with ByteServer([*head, Pause(go_on), *last]) as server:
             answer = await upstream_of(server).send(CALL)
-            assert isinstance(answer, Pourable)
+            assert isinstance(answer, PushReply)
             got: list[bytes] = []
 
             def sink(piece: bytes) -> bool:
@@ -34,9 +34,9 @@ def test_a_poured_answer_reaches_the_sink_piece_by_piece_and_whole() -> None:
                 go_on.set()
                 return True
 
-            assert await answer.pour(sink)
+            assert await answer.push_to(sink)
             assert got == [b"one", b"two"]
-            assert await answer.pour(sink)
+            assert await answer.push_to(sink)
 
     run(scenario)
 
@@ -56,7 +56,7 @@ def test_a_sink_that_has_had_enough_gets_the_rest_when_it_asks_again(at_once: bo
         shown = [action for action in body if not (at_once and isinstance(action, Pause))]
         async with ByteServer([stream_head(), *shown]) as server:
             answer = await upstream_of(server).send(CALL)
-            assert isinstance(answer, Pourable)
+            assert isinstance(answer, PushReply)
             got: list[bytes] = []
 
             def sink(piece: bytes) -> bool:
@@ -64,7 +64,7 @@ def test_a_sink_that_has_had_enough_gets_the_rest_when_it_asks_again(at_once: bo
                 gates[min(len(got), 3) - 1].set()
                 return False
 
-            while not await answer.pour(sink):
+            while not await answer.push_to(sink):
                 pass
             assert b"".join(got) == b"onetwothree"
 
@@ -76,7 +76,7 @@ def test_a_poured_answer_that_breaks_off_is_a_failure() -> None:
     async def scenario() -> None:
         async with ByteServer([stream_head(), chunk(b"one"), Close()]) as server:
             answer = await upstream_of(server).send(CALL)
-            assert isinstance(answer, Pourable)
+            assert isinstance(answer, PushReply)
             got: list[bytes] = []
 
             def sink(piece: bytes) -> bool:
@@ -84,7 +84,7 @@ def test_a_poured_answer_that_breaks_off_is_a_failure() -> None:
                 return True
 
             with pytest.raises(UpstreamFailed, match="broke off"):
-                await answer.pour(sink)
+                await answer.push_to(sink)
             assert got == [b"one"]
 
     run(scenario)
@@ -97,7 +97,7 @@ def test_a_poured_answer_that_is_let_go_tells_whoever_waits() -> None:
             assert isinstance(answer, Reply)
             asyncio.get_running_loop().call_later(0.005, answer.close)
             with pytest.raises(UpstreamFailed, match="was hung up on"):
-                await answer.pour(lambda piece: True)
+                await answer.push_to(lambda piece: True)
 
     run(scenario)
 
@@ -114,7 +114,7 @@ def test_nothing_is_poured_once_nobody_waits_any_more() -> None:
                 poured.append(piece)
                 return True
 
-            pouring = asyncio.ensure_future(answer.pour(sink))
+            pouring = asyncio.ensure_future(answer.push_to(sink))
             await asyncio.sleep(0.005)
             pouring.cancel()
             await asyncio.wait((pouring,))

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from dragoman.upstream import pool as pool_module
+from dragoman.upstream.http import pool as pool_module
 from tests.upstream.byte_server import ByteServer, eventually, reply, run
-from tests.upstream.calling import CALL, body_of, upstream_of
+from tests.upstream.http.calling import CALL, body_of, upstream_of
 
 
 @pytest.mark.rule("P74")

@@ -66,7 +66,7 @@ class Reply:
             await self._wait()
         return self._taken()
 
-    async def pour(self, sink: Callable[[bytes], bool]) -> bool:
+    async def push_to(self, sink: Callable[[bytes], bool]) -> bool:
         """Give every piece to `sink` as it comes: True when all is said, False when it has had enough.
 
         Only then is the caller woken: to wake a task costs as much as to parse a piece.

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from dragoman.hub.ids import digest
-from dragoman.upstream.embedded_schema import example_of
-from dragoman.upstream.embedded_tools import Function, call_for, functions_in, meant_call
-from dragoman.upstream.embedded_wishes import ACTING, MAX_TEXT, Wish, status_in, wishes_in, without_context
+from dragoman.upstream.embedded.commands import ACTING, MAX_TEXT, Wish, status_in, wishes_in, without_context
+from dragoman.upstream.embedded.examples import example_of
+from dragoman.upstream.embedded.tools import Function, call_for, functions_in, meant_call
 
 HELP = (
     "I am the model that is built into dragoman: no key, no network, no opinions. "

@@ -9,7 +9,7 @@ import pytest
 
 from dragoman.config.model import Timeouts
 from dragoman.hub.errors import UpstreamFailed
-from dragoman.upstream import connection as connection_module
+from dragoman.upstream.http import connection as connection_module
 from tests.upstream.byte_server import (
     LAST_CHUNK,
     Bytes,
@@ -22,7 +22,7 @@ from tests.upstream.byte_server import (
     run,
     stream_head,
 )
-from tests.upstream.calling import CALL, body_of, upstream_of
+from tests.upstream.http.calling import CALL, body_of, upstream_of
 
 
 async def failure_of(awaiting: AsyncIterator[bytes]) -> str:
