@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from dragoman.governance.gate import DONE, TRUNCATED, UNREPAIRABLE, GateStage
 from dragoman.governance.records import DeclaredTool
-from dragoman.governance.repair import Repaired, repair
+from dragoman.governance.repair import RepairResult, repair
 from dragoman.governance.settings import read_governance
 from dragoman.governance.watching import WatchedArguments
 from dragoman.hub.content import Text, ToolCall
@@ -197,8 +197,8 @@ def test_by_choice_arguments_beyond_repair_go_out_raw(mode: str) -> None:
 
 @pytest.mark.rule("C16")
 def test_half_a_value_that_went_out_is_never_closed() -> None:
-    def hopeless(arguments: str, schema: dict[str, object] | None, *, truncated: bool) -> Repaired:
-        return Repaired(text="", ok=False, steps=(), reason="parse_failed")
+    def hopeless(arguments: str, schema: dict[str, object] | None, *, truncated: bool) -> RepairResult:
+        return RepairResult(text="", ok=False, steps=(), reason="parse_failed")
 
     stage = GateStage(read_governance({"tools": "auto"}), [SHELL], mend=hopeless, report=Told())
     out = through(

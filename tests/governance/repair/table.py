@@ -1,4 +1,4 @@
-"""Reads the table of malformed arguments; its format is told at its head."""
+"""Reads the table of malformed arguments; the head of the table describes its format."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The page about repair tells the truth: every step is on it, and every example comes out as it says."""
+"""docs/repair.md lists every step, and each of its examples has the documented result."""
 
 import ast
 import re
@@ -54,6 +54,6 @@ def test_an_example_of_what_is_not_repaired_is_none(before: str, after: str) -> 
 
 
 def test_the_first_example_is_literally_true() -> None:
-    found = re.search(r"^repair\((.*)\)\n# (Repaired\(.*)\)$", PAGE, re.MULTILINE)
+    found = re.search(r"^repair\((.*)\)\n# (RepairResult\(.*)\)$", PAGE, re.MULTILINE)
     assert found is not None
     assert repr(repair(ast.literal_eval(found[1]))).startswith(found[2])

@@ -1,4 +1,4 @@
-"""Texts made to be expensive come to an end, soon, in a reading or in none."""
+"""Texts that are built to be expensive are processed in bounded time."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The table of malformed arguments: every case is repaired into what was meant, or not at all."""
+"""The table of malformed arguments: every case has its expected repair, or none."""
 
 import msgspec
 import pytest

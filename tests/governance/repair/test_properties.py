@@ -1,4 +1,4 @@
-"""What holds for every text, whatever is wrong with it."""
+"""Properties that hold for every text."""
 
 import msgspec
 import pytest

@@ -1,11 +1,11 @@
-"""What a repair keeps, what it refuses, and what it tells."""
+"""What a repair keeps, what it refuses, and what it reports."""
 
 import msgspec
 import pytest
 
 from dragoman.governance.repair import LIMIT, RAW_KEY, STEPS, repair
-from dragoman.governance.repair.edits import MAX_EDITS
-from dragoman.governance.repair.readings import MAX_OBJECTS
+from dragoman.governance.repair.steps import MAX_EDITS
+from dragoman.governance.repair.candidates import MAX_OBJECTS
 from dragoman.wire.fields import DEPTH
 
 

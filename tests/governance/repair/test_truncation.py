@@ -1,4 +1,4 @@
-"""A call that broke off is not made to look whole: half a command must not run."""
+"""A call that was cut off is not completed: half a command must not run."""
 
 import msgspec
 import pytest

@@ -1,35 +1,37 @@
-"""Repairs the arguments of a tool call: nearly JSON in, one JSON object out.
+"""`repair`: the arguments of a tool call as one JSON object, or as an object that shows the raw text."""
 
-A valid object comes back as it is, to the byte. What has no reading is not guessed at: it is shown to the
-model as an object that holds the raw text.
-"""
+import re
 
 import msgspec
 
-from dragoman.governance.repair.fitting import fitted
-from dragoman.governance.repair.readings import Candidate, decode_object, readings
-from dragoman.governance.repair.schema import required_of
-from dragoman.governance.repair.steps import BRACKETS, in_order
-from dragoman.governance.repair.truncation import closed
+from dragoman.governance.repair.candidates import RepairCandidate, decode_object, find_candidates
+from dragoman.governance.repair.schema import declares_only, required_of
+from dragoman.governance.repair.schema_fit import fit_to_schema
+from dragoman.governance.repair.steps import RepairStep, sort_steps
 from dragoman.wire.fields import encode
 from dragoman.wire.json_grammar import pair_surrogates
+from dragoman.wire.partial_json import JsonPrefix
 
 #: Longer texts are not repaired, in characters.
 LIMIT = 8 * 1024 * 1024
 
-#: The member that shows arguments which have no reading.
+#: The member that shows arguments which cannot be repaired.
 RAW_KEY = "text"
 
 PARSE_FAILED = "parse_failed"
 TRUNCATED = "truncated"
 TOO_LONG = "too_long"
 
+#: Ends of values that are complete. A number is not: another digit may follow.
+_COMPLETE_VALUE = re.compile(r'(?:["}\]]|true|false|null)\s*+\Z')
+_LONGEST_END = 100
 
-class Repaired(msgspec.Struct, frozen=True):
-    """One JSON object as text, and what was done to get it.
 
-    `steps` are names from `steps.STEPS`; none if nothing had to be done. If not `ok`, the text is an object
-    that holds the raw arguments, for a reader to see and for no tool to run.
+class RepairResult(msgspec.Struct, frozen=True):
+    """One JSON object as text, and the steps that produced it; no steps if the arguments were valid.
+
+    With `ok` false the text is an object that holds the raw arguments. The client's own check of the
+    arguments then rejects the call, so that the model sees what it wrote.
     """
 
     text: str
@@ -38,38 +40,59 @@ class Repaired(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
-def repair(arguments: str, schema: dict[str, object] | None = None, *, truncated: bool = False) -> Repaired:
-    """The object that was meant. `truncated`: the call broke off, so what is missing is not known."""
+def repair(
+    arguments: str, schema: dict[str, object] | None = None, *, truncated: bool = False
+) -> RepairResult:
+    """The object that the arguments mean. `truncated`: the call was cut off, so its end is unknown.
+
+    A valid object comes back byte for byte.
+    """
     if decode_object(arguments) is not None:
-        return Repaired(text=arguments, ok=True, steps=())
+        return RepairResult(text=arguments, ok=True, steps=())
     if truncated:
-        whole = closed(arguments, schema)
+        whole = _complete_truncated(arguments, schema)
         if whole is None:
-            return _unrepairable(arguments, TRUNCATED)
-        return Repaired(text=whole, ok=True, steps=(BRACKETS,))
+            return _show_raw(arguments, TRUNCATED)
+        return RepairResult(text=whole, ok=True, steps=(RepairStep.BRACKETS.value,))
     if len(arguments) > LIMIT:
-        return _unrepairable(arguments, TOO_LONG)
-    best = _best_reading(arguments, schema)
+        return _show_raw(arguments, TOO_LONG)
+    best = _find_best(arguments, schema)
     if best is None:
-        return _unrepairable(arguments, PARSE_FAILED)
-    return Repaired(text=best.text, ok=True, steps=in_order(best.steps))
+        return _show_raw(arguments, PARSE_FAILED)
+    return RepairResult(text=best.text, ok=True, steps=sort_steps(best.steps))
 
 
-def _best_reading(arguments: str, schema: object) -> Candidate | None:
-    """The first reading that has what the schema requires, or else the first."""
+def _find_best(arguments: str, schema: object) -> RepairCandidate | None:
+    """The first candidate with all required members, or else the first candidate."""
     required = required_of(schema)
     first = None
-    for candidate in readings(arguments, schema):
-        reading = fitted(candidate, schema)
-        value = decode_object(reading.text)
+    for unfitted in find_candidates(arguments, schema):
+        candidate = fit_to_schema(unfitted, schema)
+        value = decode_object(candidate.text)
         if value is None:
             continue
         if all(name in value for name in required):
-            return reading
-        first = first or reading
+            return candidate
+        first = first or candidate
     return first
 
 
-def _unrepairable(arguments: str, reason: str) -> Repaired:
+def _show_raw(arguments: str, reason: str) -> RepairResult:
     text = encode({RAW_KEY: pair_surrogates(arguments)}).decode()
-    return Repaired(text=text, ok=False, steps=(), reason=reason)
+    return RepairResult(text=text, ok=False, steps=(), reason=reason)
+
+
+def _complete_truncated(text: str, schema: object) -> str | None:
+    """The text with the one bracket that it lacks; None if it may lack more.
+
+    Half a command must not run, and neither must a command without its directory. So the bracket is added
+    only where the schema proves that the object is complete.
+    """
+    prefix = JsonPrefix()
+    if prefix.feed(text) < len(text) or prefix.closing() != "}":
+        return None
+    if not _COMPLETE_VALUE.search(text, max(0, len(text) - _LONGEST_END)):
+        return None
+    whole = text + "}"
+    value = decode_object(whole)
+    return whole if value and declares_only(schema, list(value)) else None
