@@ -1,4 +1,4 @@
-"""The embedded model finds wishes in plain words, and finds none where there are none."""
+"""The embedded model finds commands in plain words, and finds none where there are none."""
 
 import time
 
@@ -6,15 +6,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.upstream.embedded.commands import ACTING, Wish, status_in, wishes_in, without_context
+from dragoman.upstream.embedded.commands import (
+    TOOL_VERBS,
+    Command,
+    find_commands,
+    read_status,
+    remove_context,
+)
 
 
 def found(text: str) -> list[list[tuple[str, str]]]:
-    return [[(wish.verb, wish.object) for wish in turn] for turn in wishes_in(text)]
+    return [[(command.verb, command.object) for command in turn] for turn in find_commands(text)]
 
 
 @pytest.mark.parametrize(
-    ("text", "wishes"),
+    ("text", "commands"),
     [
         ("read note.txt", [[("read", "note.txt")]]),
         ("Please read the file README.md and tell me what it says.", [[("read", "README.md")]]),
@@ -36,12 +42,14 @@ def found(text: str) -> list[list[tuple[str, str]]]:
         ("break off", [[("break off", "")]]),
     ],
 )
-def test_a_wish_is_a_clause_that_begins_with_its_verb(text: str, wishes: list[list[tuple[str, str]]]) -> None:
-    assert found(text) == wishes
+def test_a_command_is_a_clause_that_begins_with_its_verb(
+    text: str, commands: list[list[tuple[str, str]]]
+) -> None:
+    assert found(text) == commands
 
 
 @pytest.mark.parametrize("text", ["", "hello", "I read a book", "Don't run away", "read", "run", "reads x"])
-def test_other_words_are_no_wishes(text: str) -> None:
+def test_other_words_are_no_commands(text: str) -> None:
     assert found(text) == []
 
 
@@ -49,7 +57,7 @@ def test_a_prompt_in_quotes_is_still_a_prompt() -> None:
     assert found('"read note.txt"') == [[("read", "note.txt")]]
 
 
-def test_what_an_agent_wraps_in_tags_is_no_wish_of_the_user() -> None:
+def test_what_an_agent_wraps_in_tags_is_no_command_of_the_user() -> None:
     assert found("<env>\nrun rm\n</env>read a.py\n<system-reminder>run b</system-reminder>") == [
         [("read", "a.py")]
     ]
@@ -68,22 +76,22 @@ def test_what_an_agent_wraps_in_tags_is_no_wish_of_the_user() -> None:
     ],
 )
 def test_blocks_in_tags_are_taken_out(text: str, rest: str) -> None:
-    assert without_context(text) == rest
+    assert remove_context(text) == rest
 
 
 @pytest.mark.parametrize(
     ("said", "status"), [("with 429", 429), ("with status 503", 503), ("", 500), ("7", 500)]
 )
 def test_a_failure_can_have_a_status(said: str, status: int) -> None:
-    assert status_in(Wish("fail", said)) == status
+    assert read_status(Command("fail", said)) == status
 
 
 @given(text=st.text(max_size=500))
-def test_any_text_has_wishes_or_none(text: str) -> None:
-    for turn in wishes_in(text):
+def test_any_text_has_commands_or_none(text: str) -> None:
+    for turn in find_commands(text):
         assert turn
-        for wish in turn:
-            assert wish.verb in {*ACTING, "say", "think", "fail", "break off"}
+        for command in turn:
+            assert command.verb in {*TOOL_VERBS, "say", "think", "fail", "break off"}
 
 
 @pytest.mark.parametrize(
@@ -91,5 +99,5 @@ def test_any_text_has_wishes_or_none(text: str) -> None:
 )
 def test_a_hostile_prompt_takes_no_longer_than_others(piece: str) -> None:
     begun = time.perf_counter()
-    wishes_in("read " + piece * 1_000_000)
+    find_commands("read " + piece * 1_000_000)
     assert time.perf_counter() - begun < 2

@@ -3,14 +3,14 @@
 import msgspec
 import pytest
 
-from dragoman.upstream.embedded.examples import MAX_DEPTH, WORD, example_of
+from dragoman.upstream.embedded.tools import EXAMPLE_TEXT, MAX_DEPTH, build_example
 
 
 @pytest.mark.parametrize(
     ("schema", "value"),
     [
-        ({"type": "string"}, WORD),
-        ({"type": "STRING"}, WORD),
+        ({"type": "string"}, EXAMPLE_TEXT),
+        ({"type": "STRING"}, EXAMPLE_TEXT),
         ({"type": "integer"}, 1),
         ({"type": "integer", "minimum": 3}, 3),
         ({"type": "integer", "exclusiveMinimum": 3}, 4),
@@ -35,31 +35,31 @@ from dragoman.upstream.embedded.examples import MAX_DEPTH, WORD, example_of
         ({"$ref": "#/$defs/a", "$defs": {"a": {"const": 1}}}, 1),
         (
             {"allOf": [{"properties": {"a": {"const": 1}}, "required": ["a"]}, {"required": ["b"]}]},
-            {"a": 1, "b": WORD},
+            {"a": 1, "b": EXAMPLE_TEXT},
         ),
         (
             {"properties": {"a": {"const": 1}}, "allOf": [{"properties": {"b": {"const": 2}}}, True]},
             {"a": 1, "b": 2},
         ),
-        (True, WORD),
-        ({}, WORD),
+        (True, EXAMPLE_TEXT),
+        ({}, EXAMPLE_TEXT),
     ],
 )
 def test_a_schema_has_an_example(schema: object, value: object) -> None:
-    assert example_of(schema) == value
+    assert build_example(schema) == value
 
 
 def test_a_schema_that_refers_to_itself_has_an_example() -> None:
     schema = {"properties": {"next": {"$ref": "#"}}, "required": ["next"]}
-    depth, value = 0, example_of(schema)
+    depth, value = 0, build_example(schema)
     while isinstance(value, dict):
         depth, value = depth + 1, value["next"]
     assert depth == MAX_DEPTH + 1
 
 
 def test_a_reference_that_leads_in_circles_or_nowhere_ends() -> None:
-    assert example_of({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}}) == WORD
-    assert example_of({"$ref": "#/$defs/b"}) == WORD
+    assert build_example({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}}) == EXAMPLE_TEXT
+    assert build_example({"$ref": "#/$defs/b"}) == EXAMPLE_TEXT
 
 
 def test_an_optional_circle_stays_empty() -> None:
@@ -68,7 +68,7 @@ def test_an_optional_circle_stays_empty() -> None:
         "properties": {"child": {"anyOf": [{"$ref": "#"}, {"type": "null"}]}},
         "required": ["child"],
     }
-    assert example_of(schema) == {"child": None}
+    assert build_example(schema) == {"child": None}
 
 
 @pytest.mark.parametrize(
@@ -84,5 +84,5 @@ def test_an_optional_circle_stays_empty() -> None:
     ],
     ids=str,
 )
-def test_a_hostile_schema_has_an_example_of_ordinary_size(schema: object) -> None:
-    assert len(msgspec.json.encode(example_of(schema))) < 100_000
+def test_a_hostile_schema_has_an_build_example_ordinary_size(schema: object) -> None:
+    assert len(msgspec.json.encode(build_example(schema))) < 100_000

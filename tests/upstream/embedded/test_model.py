@@ -1,10 +1,10 @@
-"""The embedded model carries out wishes with the tools of every agent we know, then shows what came back."""
+"""The embedded model carries out commands with the tools of every agent we know, then shows what came back."""
 
 import msgspec
 import pytest
 
 from dragoman.pipeline import translate_request
-from dragoman.upstream.embedded.model import HELP, Thought, think
+from dragoman.upstream.embedded.model import HELP, EmbeddedAnswer, answer_request
 from tests.pipeline.recordings import body_of, url_of
 
 
@@ -22,12 +22,12 @@ READ, BASH = (
 )
 
 
-def asked(text: str, *messages: object, **settings: object) -> Thought:
+def asked(text: str, *messages: object, **settings: object) -> EmbeddedAnswer:
     settings.setdefault("tools", [READ, BASH])
-    return think({"messages": [{"role": "user", "content": text}, *messages], **settings})
+    return answer_request({"messages": [{"role": "user", "content": text}, *messages], **settings})
 
 
-def calls(thought: Thought) -> list[tuple[str, dict[str, object]]]:
+def calls(thought: EmbeddedAnswer) -> list[tuple[str, dict[str, object]]]:
     return [(call.name, msgspec.json.decode(call.arguments)) for call in thought.calls]
 
 
@@ -123,23 +123,23 @@ def test_a_tool_in_a_namespace_is_known_by_its_own_name() -> None:
     assert calls(asked("run ls", tools=[function("box__shell", "cmd")])) == [("box__shell", {"cmd": "ls"})]
 
 
-def test_wishes_at_once_are_parallel_calls_with_ids_of_their_own() -> None:
+def test_commands_at_once_are_parallel_calls_with_ids_of_their_own() -> None:
     thought = asked("read a.txt and b.txt")
     assert calls(thought) == [("Read", {"file_path": "a.txt"}), ("Read", {"file_path": "b.txt"})]
     assert len({call.id for call in thought.calls}) == 2
 
 
 def test_a_client_that_wants_one_call_at_a_time_gets_one_at_a_time() -> None:
-    wish = "read a.txt and b.txt"
-    assert calls(asked(wish, parallel_tool_calls=False)) == [("Read", {"file_path": "a.txt"})]
-    later = asked(wish, called("1"), result("1", "A"), parallel_tool_calls=False)
+    prompt = "read a.txt and b.txt"
+    assert calls(asked(prompt, parallel_tool_calls=False)) == [("Read", {"file_path": "a.txt"})]
+    later = asked(prompt, called("1"), result("1", "A"), parallel_tool_calls=False)
     assert calls(later) == [("Read", {"file_path": "b.txt"})]
 
 
-def test_wishes_in_turn_are_calls_in_turn() -> None:
-    wish = "run one then run two"
-    assert calls(asked(wish)) == [("Bash", {"command": "one"})]
-    assert calls(asked(wish, called("1"), result("1", "done"))) == [("Bash", {"command": "two"})]
+def test_commands_in_turn_are_calls_in_turn() -> None:
+    prompt = "run one then run two"
+    assert calls(asked(prompt)) == [("Bash", {"command": "one"})]
+    assert calls(asked(prompt, called("1"), result("1", "done"))) == [("Bash", {"command": "two"})]
 
 
 def test_when_all_is_done_it_shows_what_came_back() -> None:
@@ -273,4 +273,4 @@ def test_the_same_request_gets_the_same_answer_and_another_gets_other_ids() -> N
     ],
 )
 def test_a_request_that_makes_no_sense_is_answered_all_the_same(body: dict[str, object]) -> None:
-    assert think(body).text
+    assert answer_request(body).text

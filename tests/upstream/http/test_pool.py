@@ -4,14 +4,14 @@ import asyncio
 
 import pytest
 
-from dragoman.upstream.http import pool as pool_module
+from dragoman.upstream.http import connector
 from tests.upstream.byte_server import ByteServer, eventually, reply, run
 from tests.upstream.http.calling import CALL, body_of, upstream_of
 
 
 @pytest.mark.rule("P74")
 def test_a_connection_that_has_been_idle_for_long_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool_module, "LONGEST_IDLE", 0.01)
+    monkeypatch.setattr(connector, "MAX_IDLE_SECONDS", 0.01)
 
     async def scenario() -> None:
         async with ByteServer([reply(b"x")]) as server:
@@ -26,7 +26,7 @@ def test_a_connection_that_has_been_idle_for_long_is_closed(monkeypatch: pytest.
 
 @pytest.mark.rule("P74")
 def test_after_a_rush_a_bounded_number_of_connections_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool_module, "MOST_IDLE", 2)
+    monkeypatch.setattr(connector, "MAX_IDLE", 2)
 
     async def scenario() -> None:
         async with ByteServer([reply(b"x")]) as server:

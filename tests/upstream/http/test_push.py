@@ -1,11 +1,11 @@
-"""Answers that are poured from socket to socket."""
+"""Answers that are pushed from socket to socket."""
 
 import asyncio
 
 import pytest
 
 from dragoman.hub.errors import UpstreamFailed
-from dragoman.upstream.http.connection import Reply
+from dragoman.upstream.http.connection import HttpReply
 from dragoman.upstream.port import PushReply
 from tests.upstream.byte_server import (
     LAST_CHUNK,
@@ -20,7 +20,7 @@ from tests.upstream.byte_server import (
 from tests.upstream.http.calling import CALL, body_of, upstream_of
 
 
-def test_a_poured_answer_reaches_the_sink_piece_by_piece_and_whole() -> None:
+def test_a_pushed_answer_reaches_the_sink_piece_by_piece_and_whole() -> None:
     async def scenario() -> None:
         go_on = asyncio.Event()
         head, last = [stream_head(), chunk(b"one")], [chunk(b"two"), LAST_CHUNK]
@@ -72,7 +72,7 @@ def test_a_sink_that_has_had_enough_gets_the_rest_when_it_asks_again(at_once: bo
 
 
 @pytest.mark.rule("H73")
-def test_a_poured_answer_that_breaks_off_is_a_failure() -> None:
+def test_a_pushed_answer_that_breaks_off_is_a_failure() -> None:
     async def scenario() -> None:
         async with ByteServer([stream_head(), chunk(b"one"), Close()]) as server:
             answer = await upstream_of(server).send(CALL)
@@ -90,11 +90,11 @@ def test_a_poured_answer_that_breaks_off_is_a_failure() -> None:
     run(scenario)
 
 
-def test_a_poured_answer_that_is_let_go_tells_whoever_waits() -> None:
+def test_a_pushed_answer_that_is_let_go_tells_whoever_waits() -> None:
     async def scenario() -> None:
         async with ByteServer([stream_head(), Pause(asyncio.Event())]) as server:
             answer = await upstream_of(server).send(CALL)
-            assert isinstance(answer, Reply)
+            assert isinstance(answer, HttpReply)
             asyncio.get_running_loop().call_later(0.005, answer.close)
             with pytest.raises(UpstreamFailed, match="was hung up on"):
                 await answer.push_to(lambda piece: True)
@@ -102,24 +102,24 @@ def test_a_poured_answer_that_is_let_go_tells_whoever_waits() -> None:
     run(scenario)
 
 
-def test_nothing_is_poured_once_nobody_waits_any_more() -> None:
+def test_nothing_is_pushed_once_nobody_waits_any_more() -> None:
     async def scenario() -> None:
         go_on = asyncio.Event()
         async with ByteServer([stream_head(), Pause(go_on), chunk(b"one"), LAST_CHUNK]) as server:
             answer = await upstream_of(server).send(CALL)
-            assert isinstance(answer, Reply)
-            poured: list[bytes] = []
+            assert isinstance(answer, HttpReply)
+            pushed: list[bytes] = []
 
             def sink(piece: bytes) -> bool:
-                poured.append(piece)
+                pushed.append(piece)
                 return True
 
-            pouring = asyncio.ensure_future(answer.push_to(sink))
+            pushing = asyncio.ensure_future(answer.push_to(sink))
             await asyncio.sleep(0.005)
-            pouring.cancel()
-            await asyncio.wait((pouring,))
+            pushing.cancel()
+            await asyncio.wait((pushing,))
             go_on.set()
             assert await body_of(answer) == b"one"
-            assert poured == []
+            assert pushed == []
 
     run(scenario)

@@ -272,7 +272,7 @@ def test_a_reply_that_nobody_reads_stops_coming(monkeypatch: pytest.MonkeyPatch)
         async with ByteServer([stream_head(), *sent, LAST_CHUNK]) as server:
             answer = await upstream_of(server).send(CALL)
             await asyncio.sleep(0.02)
-            assert isinstance(answer, connection_module.Reply)
+            assert isinstance(answer, connection_module.HttpReply)
             assert answer.size < 2_000_000
             assert len(await body_of(answer)) == 400 * len(piece)
 

@@ -1,29 +1,29 @@
-"""What a user asks of the embedded model, found in plain words.
+"""Finds commands of the embedded model in plain text.
 
     read FILE · list [DIRECTORY] · run COMMAND · call TOOL {ARGUMENTS} · say TEXT · think
     fail · fail with STATUS · fail midway · break off
 
-A wish is a clause that begins with one of these verbs. Wishes joined by `and` or a comma are carried out
-at once; `then`, a semicolon, a full stop or a new line begins the next turn. Quotes and backticks hold
-together what they hold.
+A command is a clause that begins with one of these verbs. Commands joined by `and` or a comma belong to one
+turn. `then`, a semicolon, a full stop or a new line begins the next turn. Quotes, backticks and braces
+protect their content.
 """
 
 import re
 
 import msgspec
 
-#: A prompt is short; what agents add to it is not.
+#: Characters of a prompt that are searched, from its end.
 MAX_TEXT = 20_000
 
 _TAG = re.compile(r"<(/?)([A-Za-z][\w.-]{0,63})(?: [^<>\n]{0,200})?>")
-_HELD = re.compile(r"`[^`\n]*`|\"[^\"\n]*\"|(?<!\w)'[^'\n]*'(?!\w)|\{[^{}\n]*\}")
-_HOLDER = re.compile("\0(\\d+)\0")
+_PROTECTED = re.compile(r"`[^`\n]*`|\"[^\"\n]*\"|(?<!\w)'[^'\n]*'(?!\w)|\{[^{}\n]*\}")
+_PLACEHOLDER = re.compile("\0(\\d+)\0")
 _BLANKS = re.compile(r"[^\S\n]+")
-# Blanks are single by the time these are used, so that none of them can make another look twice.
+# The patterns below see single blanks only, so that none of them backtracks over runs of blanks.
 _NEXT_TURN = re.compile(r"\n+ ?|; |(?<=[\w\0)])[.!?](?: |\n|$)|,? ?\b(?:and )?then\b,? ?", re.IGNORECASE)
-_AT_ONCE = re.compile(r"(,? and |, | & )", re.IGNORECASE)
+_SAME_TURN = re.compile(r"(,? and |, | & )", re.IGNORECASE)
 _POLITE = r"(?:please|now|first|also|just|can you|could you|i want you to|use your tools to|and)"
-_WISH = re.compile(
+_COMMAND = re.compile(
     rf"(?:{_POLITE}[ ,]+)*(read|open|list|run|execute|call|say|think|fail|break off)\b[:,]? ?(.*)",
     re.IGNORECASE,
 )
@@ -34,81 +34,88 @@ _STATUS = re.compile(r"(?:with )?(?:status |code |a |an )*(4\d\d|5\d\d)", re.IGN
 _PATH = re.compile(r"[\w~./\\:@+-]*[./\\][\w~./\\:@+-]*")
 
 _SYNONYMS = {"open": "read", "execute": "run"}
-_HERE = frozenset({("list", "files"), ("list", "everything"), ("list", "directory"), ("list", "here")})
-_ALONE = frozenset({"list", "think", "fail", "break off"})
-#: Wishes that take a tool to carry out.
-ACTING = frozenset({"read", "list", "run", "call"})
+#: Objects of `list` that mean the current directory.
+_CURRENT_DIRECTORY = frozenset({"files", "everything", "directory", "here"})
+_WITHOUT_OBJECT = frozenset({"list", "think", "fail", "break off"})
+#: Verbs that need a tool of the client.
+TOOL_VERBS = frozenset({"read", "list", "run", "call"})
 
 
-class Wish(msgspec.Struct, frozen=True):
-    """`object` is what stands behind the verb, without its quotes if it is one quotation."""
+class Command(msgspec.Struct, frozen=True):
+    """One command. `object` is the text after the verb, without quotes if it is one quotation."""
 
     verb: str
     object: str = ""
 
 
-def wishes_in(text: str) -> list[list[Wish]]:
-    """The wishes of a prompt, as turns of wishes to carry out at once."""
-    held: list[str] = []
+def find_commands(text: str) -> list[list[Command]]:
+    """Find the commands of a prompt. Each inner list is one turn of commands to carry out together."""
+    protected: list[str] = []
 
-    def hold(found: re.Match[str]) -> str:
-        held.append(found[0])
-        return f"\0{len(held) - 1}\0"
+    def protect(match: re.Match[str]) -> str:
+        protected.append(match[0])
+        return f"\0{len(protected) - 1}\0"
 
-    def given_back(part: str) -> str:
-        alone = _HOLDER.fullmatch(part.strip())
-        if alone and not held[int(alone[1])].startswith("{"):
-            return held[int(alone[1])][1:-1].strip()
-        return _HOLDER.sub(lambda found: held[int(found[1])], part).strip()
+    def restore(part: str) -> str:
+        single = _PLACEHOLDER.fullmatch(part.strip())
+        if single and not protected[int(single[1])].startswith("{"):
+            return protected[int(single[1])][1:-1].strip()
+        return _PLACEHOLDER.sub(lambda match: protected[int(match[1])], part).strip()
 
-    turns: list[list[Wish]] = []
-    for clause in _NEXT_TURN.split(_BLANKS.sub(" ", _HELD.sub(hold, _bare(text)))):
-        wishes: list[Wish] = []
-        parts = ["", *_AT_ONCE.split(clause)]
+    turns: list[list[Command]] = []
+    for clause in _NEXT_TURN.split(_BLANKS.sub(" ", _PROTECTED.sub(protect, _read_prompt(text)))):
+        turn: list[Command] = []
+        parts = ["", *_SAME_TURN.split(clause)]
         for joint, part in zip(parts[::2], parts[1::2], strict=True):
-            found = _WISH.fullmatch(part.strip())
-            if found:
-                verb = _SYNONYMS.get(found[1].lower(), found[1].lower())
-                rest = _FILLER.sub("", found[2], count=1) if verb in ACTING else found[2]
-                wish = Wish(verb, "" if (verb, rest) in _HERE else given_back(rest))
-                if wish.object or verb in _ALONE:
-                    wishes.append(wish)
-            elif wishes and wishes[-1].verb == "say":
-                wishes[-1] = Wish("say", f"{wishes[-1].object}{joint}{given_back(part)}")
-            elif wishes and wishes[-1].verb == "read" and _PATH.fullmatch(given_back(part)):
-                # `read a.txt and b.txt`
-                wishes.append(Wish("read", given_back(part)))
-        if wishes:
-            turns.append(wishes)
+            match = _COMMAND.fullmatch(part.strip())
+            last = turn[-1].verb if turn else ""
+            if match:
+                verb = _SYNONYMS.get(match[1].lower(), match[1].lower())
+                rest = _FILLER.sub("", match[2], count=1) if verb in TOOL_VERBS else match[2]
+                is_here = verb == "list" and rest in _CURRENT_DIRECTORY
+                command = Command(verb, "" if is_here else restore(rest))
+                if command.object or verb in _WITHOUT_OBJECT:
+                    turn.append(command)
+            elif last == "say":
+                turn[-1] = Command("say", f"{turn[-1].object}{joint}{restore(part)}")
+            elif last == "read" and _PATH.fullmatch(restore(part)):
+                # The second file of `read a.txt and b.txt`.
+                turn.append(Command("read", restore(part)))
+        if turn:
+            turns.append(turn)
     return turns
 
 
-def status_in(wish: Wish) -> int:
-    """The HTTP status that a failure was asked to have."""
-    found = _STATUS.match(wish.object)
-    return int(found[1]) if found else 500
+def read_status(command: Command) -> int:
+    """Read the HTTP status of a `fail` command; 500 if it names none."""
+    match = _STATUS.match(command.object)
+    return int(match[1]) if match else 500
 
 
-def _bare(text: str) -> str:
-    """The user's own words: without what agents wrap in tags, and without quotes around it all."""
-    text = without_context(text[-MAX_TEXT:].replace("\0", "")).strip()
+def _read_prompt(text: str) -> str:
+    """Return the user's own text: without tagged context, and without quotes around all of it."""
+    text = remove_context(text[-MAX_TEXT:].replace("\0", "")).strip()
     if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'" and text[0] not in text[1:-1]:
         return text[1:-1]
     return text
 
 
-def without_context(text: str) -> str:
-    """The text without `<tag>…</tag>` blocks, in one pass; a closing tag alone ends a block that was cut."""
+def remove_context(text: str) -> str:
+    """Remove `<tag>…</tag>` blocks, in which agents wrap context of their own.
+
+    A closing tag without its opening tag ends a block whose beginning was cut off. One pass, so the time is
+    linear in the length of the text.
+    """
     kept: list[str] = []
-    begun, name, depth = 0, "", 0
+    start, name, depth = 0, "", 0
     for tag in _TAG.finditer(text):
-        closing, found = bool(tag[1]), tag[2]
-        if not depth and closing:
-            kept, begun = [], tag.end()
+        is_closing, tag_name = bool(tag[1]), tag[2]
+        if not depth and is_closing:
+            kept, start = [], tag.end()
         elif not depth:
-            kept.append(text[begun : tag.start()])
-            begun, name, depth = tag.start(), found, 1
-        elif found == name:
-            depth += -1 if closing else 1
-            begun = begun if depth else tag.end()
-    return "".join((*kept, text[begun:]))
+            kept.append(text[start : tag.start()])
+            start, name, depth = tag.start(), tag_name, 1
+        elif tag_name == name:
+            depth += -1 if is_closing else 1
+            start = start if depth else tag.end()
+    return "".join((*kept, text[start:]))

@@ -1,14 +1,17 @@
-"""How the embedded model carries out wishes with whatever tools the client declared."""
+"""The client's tools: which one carries out a command, and with which arguments.
+
+Arguments that a tool requires and a command does not give are filled with small values that the tool's JSON
+Schema accepts.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from dragoman.upstream.embedded.commands import Wish
-from dragoman.upstream.embedded.examples import example_of
+from dragoman.upstream.embedded.commands import Command
 
-#: Tools that read files and tools that run commands, by what their names say in the agents we know.
+#: Names of the tools that read files and run commands, in the agents that we know.
 _READERS = re.compile(r"(read|read_?file|view|view_?file|cat|open_?file)", re.IGNORECASE)
 _RUNNERS = re.compile(
     r"(bash|shell|exec|exec_?command|run_?shell_?command|run_?command|run|terminal|execute|local_?shell)",
@@ -17,113 +20,235 @@ _RUNNERS = re.compile(
 _PATH_FIELDS = ("file_path", "absolute_path", "filePath", "path", "filename", "file", "file_name")
 _COMMAND_FIELDS = ("command", "cmd", "commands", "script", "input", "code")
 _NAMED_CALL = re.compile(r"([\w.:-]+)\s*(?:with\s+)?(\{.*\})?", re.DOTALL)
+#: Shell command per verb. `read` runs `cat` if no tool reads files.
+_SHELL = {"read": "cat {}", "list": "ls {}", "run": "{}"}
 
-#: An application of few tools means one of them when it uses a word of its name.
-FEW = 5
+#: Up to this many tools, a question that shares a word with a tool's name calls that tool.
+MAX_GUESS_TOOLS = 5
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
-_EMPTY_WORDS = frozenset(
+_COMMON_WORDS = frozenset(
     {"about", "call", "create", "data", "fetch", "file", "files", "find", "from", "get", "info", "list"}
     | {"lookup", "make", "read", "run", "search", "set", "show", "tool", "tools", "update", "what", "write"}
 )
 
+#: Limits of an example: a schema may refer to itself. Deeper or later values are `EXAMPLE_TEXT`.
+MAX_DEPTH = 12
+MAX_VALUES = 2_000
+#: Numbers in a schema from here on are ignored.
+MAX_NUMBER = 1e15
+EXAMPLE_TEXT = "example"
+_FORMATS = {
+    "date": "2026-01-01",
+    "date-time": "2026-01-01T00:00:00Z",
+    "time": "00:00:00Z",
+    "email": "user@example.com",
+    "uri": "https://example.com/",
+    "uuid": "00000000-0000-4000-8000-000000000000",
+    "ipv4": "127.0.0.1",
+    "hostname": "example.com",
+}
 
-class Function(msgspec.Struct, frozen=True):
-    """A tool that was declared as a function."""
+Schema = Mapping[str, object]
+
+
+class ChatFunction(msgspec.Struct, frozen=True):
+    """A function tool of a Chat request."""
 
     name: str
     schema: dict[str, object]
 
     @property
-    def bare(self) -> str:
+    def bare_name(self) -> str:
         """The name without the namespace that translation may have put before it."""
         return self.name.rpartition("__")[2].rpartition(".")[2]
 
-    def field(self, wanted: Sequence[str]) -> str:
-        """The first of the wanted fields that it has."""
-        properties = self.schema.get("properties")
-        return (
-            next((name for name in wanted if name in properties), "") if isinstance(properties, dict) else ""
-        )
+    def find_field(self, names: Sequence[str]) -> str:
+        """Return the first of the names that is a property, or an empty text."""
+        properties = _object(self.schema.get("properties"))
+        return next((name for name in names if name in properties), "")
 
-    def filled(self, values: Mapping[str, object]) -> str:
-        """Arguments: the values, and something for every other field that is required."""
-        required = self.schema.get("required")
-        names = [name for name in required if isinstance(name, str)] if isinstance(required, list) else []
-        properties = self.schema.get("properties")
-        schemas = properties if isinstance(properties, dict) else {}
-        rest = {name: example_of(schemas.get(name), self.schema) for name in names if name not in values}
+    def build_arguments(self, values: Schema) -> str:
+        """Build arguments as JSON: the values, and an example for each other required property."""
+        properties = _object(self.schema.get("properties"))
+        required = [name for name in _list(self.schema.get("required")) if isinstance(name, str)]
+        rest = {
+            name: build_example(properties.get(name), self.schema) for name in required if name not in values
+        }
         return msgspec.json.encode({**values, **rest}).decode()
 
 
-def functions_in(tools: object) -> list[Function]:
-    """The functions among a Chat request's tools."""
-    found = []
-    for tool in tools if isinstance(tools, list) else []:
-        function = tool.get("function") if isinstance(tool, dict) else None
-        if isinstance(function, dict) and isinstance(function.get("name"), str):
-            schema = function.get("parameters")
-            found.append(Function(function["name"], schema if isinstance(schema, dict) else {}))
-    return found
+def read_functions(tools: object) -> list[ChatFunction]:
+    """Read the functions among the tools of a Chat request."""
+    functions = [_object(_object(tool).get("function")) for tool in _list(tools)]
+    return [
+        ChatFunction(name, dict(_object(function.get("parameters"))))
+        for function in functions
+        if isinstance(name := function.get("name"), str)
+    ]
 
 
-def call_for(wish: Wish, functions: Sequence[Function]) -> tuple[str, str] | None:
-    """The tool and the arguments that carry out a wish; None if no tool can."""
-    if wish.verb == "call":
-        return _named_call(wish, functions)
-    if wish.verb == "read":
+def build_call(command: Command, functions: Sequence[ChatFunction]) -> tuple[str, str] | None:
+    """Build tool name and arguments that carry out a command, or None if no tool can."""
+    if command.verb == "call":
+        return _build_named_call(command, functions)
+    if command.verb == "read":
         for function in functions:
-            field = function.field(_PATH_FIELDS)
-            if field and _READERS.fullmatch(function.bare):
-                return function.name, function.filled({field: wish.object})
-    command = _COMMANDS[wish.verb].format(wish.object).strip()
+            field = function.find_field(_PATH_FIELDS)
+            if field and _READERS.fullmatch(function.bare_name):
+                return function.name, function.build_arguments({field: command.object})
+    shell = _SHELL[command.verb].format(command.object).strip()
     for function in functions:
-        field = function.field(_COMMAND_FIELDS)
-        if field and _RUNNERS.fullmatch(function.bare):
-            return function.name, function.filled({field: _spelled(command, function, field)})
+        field = function.find_field(_COMMAND_FIELDS)
+        if field and _RUNNERS.fullmatch(function.bare_name):
+            return function.name, function.build_arguments({field: _write_shell(shell, function, field)})
     return None
 
 
-#: What to run for each wish, also for reading where no tool reads.
-_COMMANDS = {"read": "cat {}", "list": "ls {}", "run": "{}"}
-
-
-def _spelled(command: str, function: Function, field: str) -> object:
-    """The command as the tool wants it: a text, a list of arguments, or Codex's script."""
-    properties = function.schema["properties"]
-    declared = properties.get(field) if isinstance(properties, dict) else None
-    if isinstance(declared, dict) and declared.get("type") == "array":
+def _write_shell(command: str, function: ChatFunction, field: str) -> object:
+    """Write a shell command in the form of the tool: a text, a list of arguments, or Codex's script."""
+    declared = _object(_object(function.schema.get("properties")).get(field))
+    if declared.get("type") == "array":
         return ["bash", "-lc", command]
-    if function.bare == "exec" and field == "input":
+    if function.bare_name == "exec" and field == "input":
         # Codex's `exec` takes a script that calls its other tools.
         quoted = msgspec.json.encode(command).decode()
         return f"const result = await tools.exec_command({{cmd: {quoted}}});\ntext(result.output ?? result);"
     return command
 
 
-def _named_call(wish: Wish, functions: Sequence[Function]) -> tuple[str, str] | None:
-    found = _NAMED_CALL.match(wish.object)
-    if found is None:
+def _build_named_call(command: Command, functions: Sequence[ChatFunction]) -> tuple[str, str] | None:
+    match = _NAMED_CALL.match(command.object)
+    if match is None:
         return None
     for function in functions:
-        if found[1].lower() in (function.name.lower(), function.bare.lower()):
-            return function.name, function.filled(_arguments(found[2] or "{}"))
+        if match[1].lower() in (function.name.lower(), function.bare_name.lower()):
+            return function.name, function.build_arguments(_read_arguments(match[2] or "{}"))
     return None
 
 
-def _arguments(text: str) -> dict[str, object]:
+def _read_arguments(text: str) -> dict[str, object]:
     try:
         return msgspec.json.decode(text, type=dict[str, object])
     except msgspec.DecodeError:
         return {}
 
 
-def meant_call(text: str, functions: Sequence[Function]) -> tuple[str, str] | None:
-    """The call that a question to a small application means: a tool whose name shares a word with it."""
-    if len(functions) > FEW:
+def guess_call(text: str, functions: Sequence[ChatFunction]) -> tuple[str, str] | None:
+    """Guess the call that a question means, in an application with few tools: by a shared word."""
+    if len(functions) > MAX_GUESS_TOOLS:
         return None
-    said = {word.lower() for word in _WORDS.findall(text)} - _EMPTY_WORDS
+    question = {word.lower() for word in _WORDS.findall(text)} - _COMMON_WORDS
     for function in functions:
-        names = {word.lower() for word in _WORDS.findall(function.bare)}
-        if any(len(word) > 2 for word in said & names):
-            return function.name, function.filled({})
+        words = {word.lower() for word in _WORDS.findall(function.bare_name)}
+        if any(len(word) > 2 for word in question & words):
+            return function.name, function.build_arguments({})
     return None
+
+
+def build_example(schema: object, root: object = None) -> object:
+    """Build a small value that the schema accepts. `$ref`s point into `root`, or into the schema itself."""
+    return _ExampleBuilder(schema if root is None else root).build(schema, 0)
+
+
+class _ExampleBuilder:
+    """Builds values up to `MAX_VALUES`."""
+
+    def __init__(self, root: object) -> None:
+        self._root = root
+        self._count = 0
+
+    def build(self, schema: object, depth: int) -> object:
+        self._count += 1
+        if not isinstance(schema, dict) or depth > MAX_DEPTH or self._count > MAX_VALUES:
+            return EXAMPLE_TEXT
+        schema = self._resolve(schema, depth)
+        for keyword in ("const", "default"):
+            if keyword in schema:
+                return schema[keyword]
+        for keyword in ("enum", "examples"):
+            if choices := _list(schema.get(keyword)):
+                return choices[0]
+        for keyword in ("anyOf", "oneOf"):
+            if choices := _list(schema.get(keyword)):
+                nulls = (choice for choice in choices if _object(choice).get("type") == "null")
+                return self.build(next(nulls, choices[0]), depth + 1)
+        return self._build_type(_read_type(schema), schema, depth)
+
+    def _build_type(self, name: str, schema: Schema, depth: int) -> object:
+        if name == "object":
+            properties = _object(schema.get("properties"))
+            required = [member for member in _list(schema.get("required")) if isinstance(member, str)]
+            return {
+                member: self.build(properties.get(member, {}), depth + 1) for member in required or properties
+            }
+        if name == "array":
+            count = min(int(_read_number(schema, "minItems", 0)), 10)
+            return [self.build(schema.get("items"), depth + 1) for _ in range(count)]
+        if name in ("integer", "number"):
+            return _build_number(schema)
+        if name == "string":
+            text = _FORMATS.get(str(schema.get("format", "")), EXAMPLE_TEXT)
+            text = text.ljust(min(int(_read_number(schema, "minLength", 0)), 1000), "x")
+            return text[: max(0, int(_read_number(schema, "maxLength", len(text))))]
+        return {"boolean": False, "null": None}.get(name, EXAMPLE_TEXT)
+
+    def _resolve(self, schema: dict[str, object], depth: int) -> dict[str, object]:
+        """Follow `$ref` and join the parts of `allOf`."""
+        for _ in range(MAX_DEPTH):
+            reference = schema.get("$ref")
+            if not isinstance(reference, str) or not reference.startswith("#"):
+                break
+            target = self._root
+            for step in reference[1:].split("/")[1:]:
+                target = _object(target).get(step)
+            schema = target if isinstance(target, dict) else {}
+        parts = schema.get("allOf")
+        self._count += 1
+        if not isinstance(parts, list) or depth > MAX_DEPTH or self._count > MAX_VALUES:
+            return schema
+        joined: dict[str, object] = {key: value for key, value in schema.items() if key != "allOf"}
+        for part in parts:
+            for key, value in (self._resolve(part, depth + 1) if isinstance(part, dict) else {}).items():
+                joined[key] = _join(joined.get(key), value)
+        return joined
+
+
+def _join(earlier: object, value: object) -> object:
+    """Join two values of one keyword."""
+    if isinstance(earlier, dict) and isinstance(value, dict):
+        return {**earlier, **value}
+    if isinstance(earlier, list) and isinstance(value, list):
+        return [*earlier, *value]
+    return value
+
+
+def _read_type(schema: Schema) -> str:
+    kind = schema.get("type")
+    if isinstance(kind, list):
+        kind = next((name for name in kind if name != "null"), "null")
+    if isinstance(kind, str):
+        # Gemini writes types in capitals.
+        return kind.lower()
+    return "object" if "properties" in schema else "array" if "items" in schema else "string"
+
+
+def _build_number(schema: Schema) -> int | float:
+    # 1 and not 0: clients with undeclared bounds often refuse 0.
+    least = _read_number(schema, "minimum", _read_number(schema, "exclusiveMinimum", 0) + 1)
+    most = _read_number(schema, "maximum", _read_number(schema, "exclusiveMaximum", least + 2) - 1)
+    return least if least <= most else most
+
+
+def _read_number(schema: Schema, keyword: str, default: int | float) -> int | float:
+    value = schema.get(keyword)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return default
+    return value if abs(value) < MAX_NUMBER else default
+
+
+def _object(value: object) -> Schema:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: object) -> list[object]:
+    return value if isinstance(value, list) else []

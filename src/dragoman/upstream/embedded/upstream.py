@@ -1,7 +1,6 @@
-"""A model that lives in this process: deterministic, without a key, for trying and testing.
+"""`EmbeddedUpstream`: the port of the embedded model, in OpenAI Chat.
 
-It speaks OpenAI Chat within the process, so every client reaches it the way it reaches a real server. What
-it says is decided in `embedded_mind`; how it is said, whole or piece by piece, is decided here.
+`model` decides the answer. This module writes it, whole or in small pieces, as a server does.
 """
 
 import time
@@ -10,44 +9,50 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 import msgspec
 
 from dragoman.hub.errors import STATUS_OF_KIND, kind_of_status
-from dragoman.upstream.embedded.model import Thought, think
+from dragoman.upstream.embedded.model import EmbeddedAnswer, answer_request
 from dragoman.upstream.port import UpstreamRequest
 
-#: Characters in a piece of a stream: about as many as a model says at once.
+#: Characters per delta of a stream.
 PIECE = 16
-#: What a busy server asks clients to wait, in seconds.
+#: Seconds in the `retry-after` header of a refusal that simulates a busy server.
 RETRY_AFTER = "1"
 
 FAILURE = {"message": "the embedded model fails because it was asked to", "type": "server_error"}
-NOT_READ = {"message": "the request is no JSON object in UTF-8", "type": "invalid_request_error"}
+NOT_JSON = {"message": "the request is no JSON object in UTF-8", "type": "invalid_request_error"}
+
+Json = dict[str, object]
 
 
 class EmbeddedUpstream:
-    """`clock` tells the time that replies carry."""
+    """The embedded model. `clock` gives the `created` time of replies."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
 
-    async def send(self, call: UpstreamRequest) -> "EmbeddedReply":
+    async def send(self, request: UpstreamRequest) -> "EmbeddedReply":
         try:
-            thought = think(msgspec.json.decode(call.body, type=dict[str, object]))
+            answer = answer_request(msgspec.json.decode(request.body, type=dict[str, object]))
         except (ValueError, RecursionError):
-            # A request that is forwarded as it came may be anything.
-            return _refusal(400, NOT_READ)
-        failed = thought.cut and not call.stream
-        if thought.status != 200 or failed:
-            return _refusal(500 if failed else thought.status)
+            # A forwarded request is not checked by the gateway and may be anything.
+            return _refuse(400, NOT_JSON)
+        if answer.cut and not request.stream:
+            # A whole reply cannot break off, so it fails.
+            return _refuse(500)
+        if answer.status != 200:
+            return _refuse(answer.status)
         created = int(self._clock())
-        if call.stream:
-            return EmbeddedReply(200, "text/event-stream", _stream(thought, call.model, created))
-        whole = msgspec.json.encode(_whole(thought, call.model, created))
-        return EmbeddedReply(200, "application/json", iter((whole,)))
+        if request.stream:
+            return EmbeddedReply(200, "text/event-stream", _write_stream(answer, request.model, created))
+        body = msgspec.json.encode(_write_whole(answer, request.model, created))
+        return EmbeddedReply(200, "application/json", iter((body,)))
 
     async def close(self) -> None:
         """Nothing is open."""
 
 
 class EmbeddedReply:
+    """A reply from memory."""
+
     def __init__(
         self,
         status: int,
@@ -64,70 +69,65 @@ class EmbeddedReply:
             yield piece
 
     def close(self) -> None:
-        """Whoever stops reading gets no more."""
+        """Stop: no more pieces follow."""
         self._pieces = iter(())
 
 
-def _refusal(status: int, error: Mapping[str, str] = FAILURE) -> EmbeddedReply:
+def _refuse(status: int, error: Mapping[str, str] = FAILURE) -> EmbeddedReply:
     body = msgspec.json.encode({"error": {**error, "code": kind_of_status(status)}})
-    busy = status in (STATUS_OF_KIND["rate_limit"], STATUS_OF_KIND["overloaded"])
-    headers = {"retry-after": RETRY_AFTER} if busy else {}
+    is_busy = status in (STATUS_OF_KIND["rate_limit"], STATUS_OF_KIND["overloaded"])
+    headers = {"retry-after": RETRY_AFTER} if is_busy else {}
     return EmbeddedReply(status, "application/json", iter((body,)), headers)
 
 
-def _whole(thought: Thought, model: str, created: int) -> dict[str, object]:
-    message: dict[str, object] = {"role": "assistant", "content": thought.text or None}
-    if thought.reasoning:
-        message["reasoning_content"] = thought.reasoning
-    if thought.calls:
+def _write_whole(answer: EmbeddedAnswer, model: str, created: int) -> Json:
+    """Write a `chat.completion` object."""
+    message: Json = {"role": "assistant", "content": answer.text or None}
+    if answer.reasoning:
+        message["reasoning_content"] = answer.reasoning
+    if answer.calls:
         message["tool_calls"] = [
             {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-            for call in thought.calls
+            for call in answer.calls
         ]
     return {
-        "id": thought.id,
+        "id": answer.id,
         "object": "chat.completion",
         "created": created,
         "model": model,
-        "choices": [{"index": 0, "message": message, "finish_reason": thought.finish}],
-        "usage": _usage(thought),
+        "choices": [{"index": 0, "message": message, "finish_reason": answer.finish}],
+        "usage": _write_usage(answer),
     }
 
 
-def _stream(thought: Thought, model: str, created: int) -> Iterator[bytes]:
-    head: dict[str, object] = {
-        "id": thought.id,
-        "object": "chat.completion.chunk",
-        "created": created,
-        "model": model,
-    }
-    if thought.tells_usage:
+def _write_stream(answer: EmbeddedAnswer, model: str, created: int) -> Iterator[bytes]:
+    """Write server-sent events. A cut answer stops after half of its deltas."""
+    head: Json = {"id": answer.id, "object": "chat.completion.chunk", "created": created, "model": model}
+    if answer.reports_usage:
         head["usage"] = None
-    deltas = list(_deltas(thought))
-    if thought.cut:
-        deltas = deltas[: len(deltas) // 2]
-    for delta in deltas:
+    deltas = list(_write_deltas(answer))
+    for delta in deltas[: len(deltas) // 2] if answer.cut else deltas:
         yield _frame({**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
-    if thought.cut:
-        if thought.cut == "error":
-            yield _frame({"error": FAILURE})
+    if answer.cut == "error":
+        yield _frame({"error": FAILURE})
+    if answer.cut:
         return
-    yield _frame({**head, "choices": [{"index": 0, "delta": {}, "finish_reason": thought.finish}]})
-    if thought.tells_usage:
-        yield _frame({**head, "choices": [], "usage": _usage(thought)})
+    yield _frame({**head, "choices": [{"index": 0, "delta": {}, "finish_reason": answer.finish}]})
+    if answer.reports_usage:
+        yield _frame({**head, "choices": [], "usage": _write_usage(answer)})
     yield b"data: [DONE]\n\n"
 
 
-def _deltas(thought: Thought) -> Iterator[dict[str, object]]:
+def _write_deltas(answer: EmbeddedAnswer) -> Iterator[Json]:
     yield {"role": "assistant", "content": ""}
-    for piece in _cut(thought.reasoning):
+    for piece in _split(answer.reasoning):
         yield {"reasoning_content": piece}
-    for piece in _cut(thought.text):
+    for piece in _split(answer.text):
         yield {"content": piece}
-    for index, call in enumerate(thought.calls):
+    for index, call in enumerate(answer.calls):
         function = {"name": call.name, "arguments": ""}
         yield {"tool_calls": [{"index": index, "id": call.id, "type": "function", "function": function}]}
-        for piece in _cut(call.arguments):
+        for piece in _split(call.arguments):
             yield {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
 
 
@@ -135,13 +135,13 @@ def _frame(value: object) -> bytes:
     return b"data: " + msgspec.json.encode(value) + b"\n\n"
 
 
-def _cut(text: str) -> list[str]:
+def _split(text: str) -> list[str]:
     return [text[start : start + PIECE] for start in range(0, len(text), PIECE)]
 
 
-def _usage(thought: Thought) -> dict[str, int]:
+def _write_usage(answer: EmbeddedAnswer) -> dict[str, int]:
     return {
-        "prompt_tokens": thought.prompt_tokens,
-        "completion_tokens": thought.reply_tokens,
-        "total_tokens": thought.prompt_tokens + thought.reply_tokens,
+        "prompt_tokens": answer.prompt_tokens,
+        "completion_tokens": answer.reply_tokens,
+        "total_tokens": answer.prompt_tokens + answer.reply_tokens,
     }

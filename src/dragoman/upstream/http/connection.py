@@ -1,7 +1,7 @@
-"""One HTTP/1.1 connection to an upstream, and one reply on it.
+"""One HTTP/1.1 connection to a provider, and one reply on it.
 
-The work per piece is a parse, a flag and a wake-up: this is where a gateway's time goes. A reply keeps
-what has come for it, so that its connection is free for the next call as soon as the last byte is there.
+This is the hot path of the gateway: per piece it does one parse, one flag and one wake-up. A reply keeps its
+own bytes, so that its connection is free for the next request as soon as the last byte has arrived.
 """
 
 import asyncio
@@ -13,13 +13,13 @@ import httptools
 from dragoman.hub.errors import UpstreamFailed
 
 MAX_HEAD = 64 * 1024
-#: Bytes that may wait to be taken; more than this and the upstream has to wait too.
+#: Unread bytes of a reply above which the connection stops reading.
 HIGH_WATER = 256 * 1024
 
-#: Statuses whose replies have no body, whatever their headers say.
+#: Statuses whose replies have no body, also if a header announces one.
 _BODILESS = frozenset({204, 304})
 
-#: What servers get wrong without meaning harm.
+#: Harmless mistakes of real servers that the parser accepts.
 _LENIENCIES = {
     "lenient_headers": True,
     "lenient_optional_cr_before_lf": True,
@@ -27,25 +27,30 @@ _LENIENCIES = {
 }
 
 
-class Reply:
-    """An answer as it arrives: await `head`, then iterate over the pieces."""
+class HttpReply:
+    """One reply. First await `wait_for_head`, then read with `pieces` or `push_to`.
 
-    def __init__(self, connection: "Connection", failed: Callable[[str], UpstreamFailed]) -> None:
+    The methods `begin`, `complete`, `break_off`, `deliver` and `wake` are called by the connection.
+    """
+
+    def __init__(self, connection: "HttpConnection", build_failure: Callable[[str], UpstreamFailed]) -> None:
         self._connection = connection
-        self._failed = failed
+        self._build_failure = build_failure
         self._loop = connection.loop
         self._waiter: asyncio.Future[None] | None = None
         self._sink: Callable[[bytes], bool] | None = None
+        #: Why the reply broke off; empty while it has not.
         self._broken = ""
         self._is_complete = False
         self._pieces: list[bytes] = []
-        self.push = self._pieces.append
+        self.append = self._pieces.append
+        #: Bytes received and not yet read.
         self.size = 0
         self.status = 0
         self.headers: Mapping[str, str] = {}
 
-    async def head(self) -> None:
-        """Wait for status and headers."""
+    async def wait_for_head(self) -> None:
+        """Wait until `status` and `headers` are set."""
         while not self.status:
             self._raise_if_broken()
             await self._wait()
@@ -57,23 +62,23 @@ class Reply:
         return self
 
     async def __anext__(self) -> bytes:
-        """All that has come since the last time."""
+        """Return all bytes that have arrived since the last call."""
         pieces = self._pieces
         while not pieces:
             if self._is_complete:
                 raise StopAsyncIteration
             self._raise_if_broken()
             await self._wait()
-        return self._taken()
+        return self._take()
 
     async def push_to(self, sink: Callable[[bytes], bool]) -> bool:
-        """Give every piece to `sink` as it comes: True when all is said, False when it has had enough.
+        """Call `sink` with each piece on arrival. Return True at the end, False once `sink` returns False.
 
-        Only then is the caller woken: to wake a task costs as much as to parse a piece.
+        The calling task is woken only then, because waking a task costs as much as parsing a piece.
         """
         while True:
             if self._pieces:
-                if not sink(self._taken()):
+                if not sink(self._take()):
                     return False
             elif self._is_complete:
                 return True
@@ -83,52 +88,56 @@ class Reply:
                 try:
                     await self._wait()
                 finally:
-                    has_enough, self._sink = self._sink is None, None
-                if has_enough:
+                    has_stopped, self._sink = self._sink is None, None
+                if has_stopped:
                     return False
 
     def close(self) -> None:
-        """Let go. An unfinished reply is cancelled at the upstream; whoever waits for it is told."""
+        """Cancel the reply if it is not complete. A task that waits for a piece gets `UpstreamFailed`."""
         if not self._is_complete and not self._broken:
             self.break_off("was hung up on")
             self._connection.abort()
 
     def begin(self, status: int, headers: Mapping[str, str]) -> None:
+        """The head has arrived."""
         self.headers = headers
         self.status = status
 
     def complete(self) -> None:
+        """The last byte of the body has arrived."""
         self._is_complete = True
 
-    def break_off(self, why: str) -> None:
-        self._broken = why
+    def break_off(self, reason: str) -> None:
+        """No more bytes will arrive, although the body is not complete."""
+        self._broken = reason
         self.wake()
 
-    def arrived(self) -> None:
-        """Something has come: to the sink with it, or wake whoever waits."""
+    def deliver(self) -> None:
+        """Bytes have arrived: pass them to the sink, or wake the waiting task."""
         sink = self._sink
         if sink is not None and self._pieces:
-            if not sink(self._taken()):
+            if not sink(self._take()):
                 self._sink = None
             elif not self._is_complete:
                 return
         self.wake()
 
-    def _taken(self) -> bytes:
-        pieces = self._pieces
-        taken = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-        pieces.clear()
-        self.size = 0
-        if not self._is_complete and self._connection.is_paused:
-            self._connection.resume()
-        return taken
-
     def wake(self) -> None:
+        """Wake the task that waits for the head or for a piece."""
         waiter = self._waiter
         if waiter is not None:
             self._waiter = None
             if not waiter.done():
                 waiter.set_result(None)
+
+    def _take(self) -> bytes:
+        pieces = self._pieces
+        data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        pieces.clear()
+        self.size = 0
+        if not self._is_complete and self._connection.is_paused:
+            self._connection.resume()
+        return data
 
     def _wait(self) -> asyncio.Future[None]:
         self._waiter = waiter = self._loop.create_future()
@@ -136,37 +145,37 @@ class Reply:
 
     def _raise_if_broken(self) -> None:
         if self._broken:
-            raise self._failed(self._broken)
+            raise self._build_failure(self._broken)
 
 
-class Connection(asyncio.Protocol):
-    """Carries one call at a time; `release` is called when it can carry another."""
+class HttpConnection(asyncio.Protocol):
+    """One connection. It carries one request at a time and calls `release` when it can carry another."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, release: Callable[["Connection"], None]) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, release: Callable[["HttpConnection"], None]) -> None:
         self.loop = loop
         self._release = release
         self._transport: asyncio.Transport | None = None
         self._parser = httptools.HttpResponseParser(self)
         self._parser.set_dangerous_leniencies(**_LENIENCIES)
-        self._reply: Reply | None = None
+        self._reply: HttpReply | None = None
         self._headers: list[tuple[bytes, bytes]] = []
         self._head_size = 0
         self._is_in_head = True
         self._ends_with_connection = False
-        #: Something has come since the call was sent.
-        self.has_heard = False
+        #: Whether bytes have arrived since the request was sent.
+        self.has_received = False
         self.is_paused = False
         self.is_closed = False
-        #: When it was last given back, by the loop's clock.
+        #: Loop time at which the pool last took it back.
         self.idle_since = 0.0
 
-    def call(self, head: bytes, body: bytes, failed: Callable[[str], UpstreamFailed]) -> Reply:
-        """Send a request; the reply arrives by and by."""
-        self._reply = reply = Reply(self, failed)
+    def send(self, head: bytes, body: bytes, build_failure: Callable[[str], UpstreamFailed]) -> HttpReply:
+        """Send a request and return its reply, whose head has not arrived yet."""
+        self._reply = reply = HttpReply(self, build_failure)
         self._headers = []
         self._head_size = 0
         self._is_in_head = True
-        self.has_heard = False
+        self.has_received = False
         if self._transport is None or self.is_closed:
             reply.break_off("closed the connection")
         else:
@@ -175,21 +184,23 @@ class Connection(asyncio.Protocol):
         return reply
 
     def abort(self) -> None:
+        """Close the connection at once."""
         self.is_closed = True
         if self._transport is not None:
             self._transport.abort()
+
+    def resume(self) -> None:
+        """Read again after `HIGH_WATER` was reached."""
+        self.is_paused = False
+        if self._transport is not None and not self.is_closed:
+            self._transport.resume_reading()
 
     def _pause(self) -> None:
         if self._transport is not None:
             self.is_paused = True
             self._transport.pause_reading()
 
-    def resume(self) -> None:
-        self.is_paused = False
-        if self._transport is not None and not self.is_closed:
-            self._transport.resume_reading()
-
-    # What the event loop calls.
+    # Called by the event loop.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -197,10 +208,10 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         reply = self._reply
         if reply is None:
-            # Nobody asked.
+            # Bytes without a request: nothing after them can be trusted.
             self.abort()
             return
-        self.has_heard = True
+        self.has_received = True
         reply.size += len(data)
         try:
             self._parser.feed_data(data)
@@ -212,7 +223,7 @@ class Connection(asyncio.Protocol):
             if self._head_size > MAX_HEAD:
                 self._break("answered with a head that is too large")
             return
-        reply.arrived()
+        reply.deliver()
         if reply.size > HIGH_WATER and self._reply is reply and not self.is_paused:
             self._pause()
 
@@ -226,19 +237,19 @@ class Connection(asyncio.Protocol):
             reply.complete()
             reply.wake()
         else:
-            reply.break_off("broke off" if self.has_heard else "closed the connection")
+            reply.break_off("broke off" if self.has_received else "closed the connection")
 
-    def _break(self, why: str) -> None:
+    def _break(self, reason: str) -> None:
         reply, self._reply = self._reply, None
         if reply is not None:
-            reply.break_off(why)
+            reply.break_off(reason)
         self.abort()
 
-    # What the parser calls.
+    # Called by the parser.
 
     def on_message_begin(self) -> None:
         if self._reply is None:
-            # A second answer to one question.
+            # A second reply to one request.
             self.abort()
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -248,10 +259,10 @@ class Connection(asyncio.Protocol):
     def on_headers_complete(self) -> None:
         status = self._parser.get_status_code()
         if status < 200:
-            # An interim answer; the true one follows.
+            # An interim reply (100, 103). The final one follows.
             self._headers = []
             return
-        headers = _named(self._headers)
+        headers = _read_headers(self._headers)
         self._is_in_head = False
         self._ends_with_connection = (
             status not in _BODILESS and "content-length" not in headers and "transfer-encoding" not in headers
@@ -261,7 +272,7 @@ class Connection(asyncio.Protocol):
 
     def on_body(self, body: bytes) -> None:
         if self._reply is not None:
-            self._reply.push(body)
+            self._reply.append(body)
 
     def on_message_complete(self) -> None:
         if self._is_in_head:
@@ -279,8 +290,8 @@ class Connection(asyncio.Protocol):
             self.abort()
 
 
-def _named(raw: list[tuple[bytes, bytes]]) -> dict[str, str]:
-    """By names in lower case; of a header that comes twice the first counts."""
+def _read_headers(raw: list[tuple[bytes, bytes]]) -> dict[str, str]:
+    """Return the headers by lower-case name. If a header occurs twice, the first value counts."""
     headers: dict[str, str] = {}
     for name, value in raw:
         headers.setdefault(name.decode("latin-1").lower(), value.decode("latin-1"))

@@ -1,6 +1,6 @@
-"""From a URL to an open connection: names to addresses, proxies, TLS.
+"""Connections to one origin: opening them (addresses, proxy, TLS) and keeping idle ones.
 
-Of several addresses the first that answers is taken, because one family of them is often broken.
+Several addresses of a host are tried side by side, because often one address family does not work.
 """
 
 import asyncio
@@ -16,27 +16,31 @@ import msgspec
 from aiohappyeyeballs import start_connection
 
 from dragoman.hub.errors import ConfigError
-from dragoman.upstream.http.connection import MAX_HEAD, Connection
+from dragoman.upstream.http.connection import MAX_HEAD, HttpConnection
 
-#: Seconds before the next address is tried beside the first.
+#: Seconds after which the next address is tried beside the first.
 EYEBALLS_DELAY = 0.25
+#: Seconds that a connection may be idle. Servers close idle connections after 5 seconds or more.
+MAX_IDLE_SECONDS = 60.0
+#: Idle connections per provider. After a burst the others are closed.
+MAX_IDLE = 100
 
 _PORTS = {"http": 80, "https": 443}
 
 P = TypeVar("P", bound=asyncio.Protocol)
 
 
-class NoWayThrough(OSError):
-    """A proxy does not let us through; says why, and nothing of where."""
+class ProxyError(OSError):
+    """The proxy refuses the tunnel. The message gives the reason and no address."""
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """Who listens where."""
+    """Scheme, host and port of a server or proxy."""
 
     scheme: str
     host: str
     port: int
-    #: `Basic …` for whoever the URL names, if it names anybody.
+    #: `Basic …` if the URL has a user name.
     authorization: str = ""
 
     @property
@@ -45,7 +49,7 @@ class Origin(msgspec.Struct, frozen=True):
 
     @property
     def authority(self) -> str:
-        """As it stands in `Host`."""
+        """The value of the `Host` header."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
 
@@ -53,15 +57,15 @@ class Origin(msgspec.Struct, frozen=True):
         return f"Origin({self.scheme}://{self.authority})"
 
 
-def origin_of(url: str, what: str) -> Origin:
-    """Where a URL leads; `what` names it in the error."""
+def read_origin(url: str, setting: str) -> Origin:
+    """Read the origin of a URL. `setting` is the configuration path that an error names."""
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
         parts, port = urlsplit(""), None
     if parts.scheme not in _PORTS or not parts.hostname:
-        raise ConfigError(f"{what}: expected an http or https address")
+        raise ConfigError(f"{setting}: expected an http or https address")
     authorization = ""
     if parts.username is not None:
         user = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
@@ -69,8 +73,8 @@ def origin_of(url: str, what: str) -> Origin:
     return Origin(parts.scheme, parts.hostname, port or _PORTS[parts.scheme], authorization)
 
 
-class Dialler:
-    """Opens connections to one origin, through a proxy if there is one."""
+class Connector:
+    """Opens connections to one origin, through a proxy if one is given."""
 
     def __init__(self, origin: Origin, proxy: Origin | None, verify: bool | str) -> None:
         self._origin = origin
@@ -78,34 +82,35 @@ class Dialler:
         self._verify = verify
         self._context: ssl.SSLContext | None = None
 
-    async def open(self, make: Callable[[], Connection]) -> Connection:
+    async def open(self, build: Callable[[], HttpConnection]) -> HttpConnection:
+        """Open a connection that `build` makes. Raises `OSError` or `UnicodeError`."""
         origin, proxy = self._origin, self._proxy
         if proxy is None or not origin.is_secure:
-            _, connection = await self._connect(proxy or origin, make)
+            _, connection = await self._connect(proxy or origin, build)
             return connection
-        transport, tunnel = await self._connect(proxy, lambda: Tunnel(origin, proxy.authorization))
+        transport, tunnel = await self._connect(proxy, lambda: ProxyTunnel(origin, proxy.authorization))
         try:
-            await tunnel.opened
-            connection = make()
+            await tunnel.is_open
+            connection = build()
             loop = asyncio.get_running_loop()
-            secured = await loop.start_tls(transport, connection, self._tls(), server_hostname=origin.host)
+            tls = await loop.start_tls(transport, connection, self._tls(), server_hostname=origin.host)
         except BaseException:
             transport.abort()
             raise
-        # A transport that became secure later does not introduce itself again.
-        connection.connection_made(cast(asyncio.Transport, secured))
+        # `start_tls` does not call `connection_made` of the new protocol.
+        connection.connection_made(cast(asyncio.Transport, tls))
         return connection
 
-    async def _connect(self, origin: Origin, make: Callable[[], P]) -> tuple[asyncio.Transport, P]:
+    async def _connect(self, origin: Origin, build: Callable[[], P]) -> tuple[asyncio.Transport, P]:
         loop = asyncio.get_running_loop()
         addresses = await loop.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
-        opened = await start_connection(addresses, happy_eyeballs_delay=EYEBALLS_DELAY, interleave=1)
-        opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        client = await start_connection(addresses, happy_eyeballs_delay=EYEBALLS_DELAY, interleave=1)
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         context, hostname = (self._tls(), origin.host) if origin.is_secure else (None, None)
         try:
-            return await loop.create_connection(make, sock=opened, ssl=context, server_hostname=hostname)
+            return await loop.create_connection(build, sock=client, ssl=context, server_hostname=hostname)
         except BaseException:
-            opened.close()
+            client.close()
             raise
 
     def _tls(self) -> ssl.SSLContext:
@@ -120,21 +125,20 @@ class Dialler:
         return self._context
 
 
-class Tunnel(asyncio.Protocol):
-    """Asks a proxy for a way through; `opened` says whether there is one."""
+class ProxyTunnel(asyncio.Protocol):
+    """Sends CONNECT to a proxy. `is_open` resolves when the proxy agrees and raises when it refuses."""
 
     def __init__(self, origin: Origin, authorization: str) -> None:
-        self.opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.is_open: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._parser = httptools.HttpResponseParser(self)
         self._size = 0
-        target = (
-            f"{origin.host}:{origin.port}" if ":" not in origin.host else f"[{origin.host}]:{origin.port}"
-        )
+        host = f"[{origin.host}]" if ":" in origin.host else origin.host
+        target = f"{host}:{origin.port}"
         credentials = f"proxy-authorization: {authorization}\r\n" if authorization else ""
-        self._question = f"CONNECT {target} HTTP/1.1\r\nhost: {target}\r\n{credentials}\r\n".encode("latin-1")
+        self._request = f"CONNECT {target} HTTP/1.1\r\nhost: {target}\r\n{credentials}\r\n".encode("latin-1")
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        cast(asyncio.Transport, transport).write(self._question)
+        cast(asyncio.Transport, transport).write(self._request)
 
     def data_received(self, data: bytes) -> None:
         self._size += len(data)
@@ -150,11 +154,60 @@ class Tunnel(asyncio.Protocol):
 
     def on_headers_complete(self) -> None:
         status = self._parser.get_status_code()
-        if 200 <= status < 300 and not self.opened.done():
-            self.opened.set_result(None)
+        if 200 <= status < 300 and not self.is_open.done():
+            self.is_open.set_result(None)
         elif status >= 300:
             self._fail(f"the proxy refuses with status {status}")
 
-    def _fail(self, why: str) -> None:
-        if not self.opened.done():
-            self.opened.set_exception(NoWayThrough(why))
+    def _fail(self, reason: str) -> None:
+        if not self.is_open.done():
+            self.is_open.set_exception(ProxyError(reason))
+
+
+class ConnectionPool:
+    """Idle connections to one origin. The one that was used last is taken first."""
+
+    def __init__(self) -> None:
+        self._idle: list[HttpConnection] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_closed = False
+
+    def take(self) -> HttpConnection | None:
+        """Take an idle connection, if there is one. Its server may have closed it in this moment."""
+        while self._idle:
+            connection = self._idle.pop()
+            if not connection.is_closed:
+                return connection
+        return None
+
+    def give_back(self, connection: HttpConnection) -> None:
+        """Keep a connection whose reply is complete, or close it if the pool is full or closed."""
+        if self._is_closed or len(self._idle) >= MAX_IDLE:
+            connection.abort()
+            return
+        connection.idle_since = connection.loop.time()
+        self._idle.append(connection)
+        if self._timer is None:
+            self._timer = connection.loop.call_later(MAX_IDLE_SECONDS, self._sweep, connection.loop)
+
+    def close(self) -> None:
+        """Close all idle connections. Connections that are given back later are closed too."""
+        self._is_closed = True
+        for connection in self._idle:
+            connection.abort()
+        self._idle.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Close connections that were idle for too long, and drop closed ones."""
+        now = loop.time()
+        fresh = [
+            connection
+            for connection in self._idle
+            if not connection.is_closed and now - connection.idle_since < MAX_IDLE_SECONDS
+        ]
+        for connection in set(self._idle).difference(fresh):
+            connection.abort()
+        self._idle = fresh
+        self._timer = loop.call_later(MAX_IDLE_SECONDS / 4, self._sweep, loop) if fresh else None

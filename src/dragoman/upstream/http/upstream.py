@@ -1,6 +1,6 @@
-"""Providers over HTTP: a pool of connections each, and failures named by what they were.
+"""`HttpUpstream`: one provider that is called over HTTP.
 
-The request's body is let go once it is sent, because a stream may stay open for an hour.
+The request body is released as soon as it is sent, because a stream may stay open for an hour.
 """
 
 import asyncio
@@ -8,62 +8,79 @@ import os
 import re
 import socket
 import ssl
-from collections.abc import Mapping
+import zlib
+from collections.abc import AsyncIterator, Callable, Mapping
+from urllib.parse import quote, urlsplit
 
 from dragoman.config.model import Provider
-from dragoman.hub.errors import ConfigError, Failure, FailureKind, UpstreamFailed
-from dragoman.upstream.http.addresses import key_headers, target_of
-from dragoman.upstream.http.connection import Connection, Reply
-from dragoman.upstream.http.connector import Dialler, NoWayThrough, origin_of
-from dragoman.upstream.http.inflate import InflatedReply
-from dragoman.upstream.http.pool import Pool
+from dragoman.hub.errors import ClientProtocolError, ConfigError, Failure, FailureKind, UpstreamFailed
+from dragoman.upstream.http.connection import HttpConnection, HttpReply
+from dragoman.upstream.http.connector import ConnectionPool, Connector, ProxyError, read_origin
 from dragoman.upstream.port import UpstreamReply, UpstreamRequest
 
-#: Headers that a client's own kind of upstream understands, and no other should see.
+#: Client headers that are forwarded, by the provider's dialect. No other kind of provider should see them.
 OWN_HEADERS: dict[str, tuple[str, ...]] = {
     "anthropic": ("anthropic-beta", "anthropic-version", "x-claude-code-session-id"),
     "openai_chat": ("openai-organization", "openai-project"),
     "openai_responses": ("openai-organization", "openai-project", "openai-beta", "session-id", "thread-id"),
     "gemini": (),
 }
-
-_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_VALUE = re.compile(r"[\t -~\x80-\xff]*")
+#: Version segment and path of a turn, by dialect. Gemini has the model's name in its path instead.
+_PATHS: dict[str, tuple[str, str]] = {
+    "anthropic": ("v1", "messages"),
+    "openai_chat": ("v1", "chat/completions"),
+    "openai_responses": ("v1", "responses"),
+}
+_VERSION_END = re.compile(r"/v\d+[a-z]*\d*(/openai)?$")
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_VALUE = re.compile(r"[\t -~\x80-\xff]*")
+#: zlib's window size and frame, by content encoding.
+_WINDOWS = {"gzip": 31, "x-gzip": 31, "deflate": 47}
+#: Bytes that one step of decompression may produce.
+MAX_INFLATED = 1024 * 1024
 
 
 class HttpUpstream:
-    """One provider."""
+    """One provider: its connections, and the names of its failures."""
 
     def __init__(self, provider: Provider) -> None:
         self._provider = provider
-        self._origin = origin_of(provider.base_url, f"providers.{provider.name}.base_url")
-        what = f"providers.{provider.name}.proxy"
-        self._proxy = origin_of(provider.proxy, what) if provider.proxy else None
-        self._dialler = Dialler(self._origin, self._proxy, provider.verify)
-        self._pool = Pool()
-        self._heads: dict[tuple[int, bool], tuple[bytes, frozenset[str]]] = {}
+        self._origin = read_origin(provider.base_url, f"providers.{provider.name}.base_url")
+        setting = f"providers.{provider.name}.proxy"
+        self._proxy = read_origin(provider.proxy, setting) if provider.proxy else None
+        self._connector = Connector(self._origin, self._proxy, provider.verify)
+        self._pool = ConnectionPool()
+        #: The part of a head that is the same for all requests, by key index and `stream`.
+        self._fixed_heads: dict[tuple[int, bool], tuple[bytes, frozenset[str]]] = {}
 
-    async def send(self, call: UpstreamRequest) -> UpstreamReply:
+    async def send(self, request: UpstreamRequest) -> UpstreamReply:
         limit = self._provider.timeouts.first_byte
-        head = self._head(call)
+        head = self._build_head(request)
         try:
             async with asyncio.timeout(limit or None):
-                reply = await self._answered(head, call.body)
+                reply = await self._send(head, request.body)
         except TimeoutError:
             raise self._failure("timeout", f"gave no answer within {limit:g} s") from None
         encoding = reply.headers.get("content-encoding", "identity")
-        return reply if encoding == "identity" else InflatedReply(reply, encoding, self._broken)
+        return reply if encoding == "identity" else DecompressedReply(reply, encoding, self._broken)
 
-    async def _answered(self, head: bytes, body: bytes) -> Reply:
-        """The reply, once its head is there. An idle connection may turn out to be closed: then the next."""
+    async def close(self) -> None:
+        self._pool.close()
+
+    async def _send(self, head: bytes, body: bytes) -> HttpReply:
+        """Send, and wait for the head of the reply.
+
+        The server may just have closed an idle connection. If nothing was received on it, the request is
+        sent again on the next connection.
+        """
         while True:
             idle = self._pool.take()
-            connection = idle or await self._connected()
-            reply = connection.call(head, body, self._broken)
+            connection = idle or await self._connect()
+            reply = connection.send(head, body, self._broken)
             try:
-                await reply.head()
+                await reply.wait_for_head()
             except UpstreamFailed:
-                if idle is not None and not connection.has_heard:
+                if idle is not None and not connection.has_received:
                     continue
                 raise
             except asyncio.CancelledError:
@@ -71,45 +88,45 @@ class HttpUpstream:
                 raise
             return reply
 
-    async def _connected(self) -> Connection:
+    async def _connect(self) -> HttpConnection:
         limit = self._provider.timeouts.connect
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(limit or None):
-                return await self._dialler.open(lambda: Connection(loop, self._pool.give_back))
+                return await self._connector.open(lambda: HttpConnection(loop, self._pool.give_back))
         except TimeoutError:
             raise self._failure("timeout", f"cannot be reached within {limit:g} s") from None
         except ssl.SSLCertVerificationError as error:
             raise self._failure("server", f"its certificate is not trusted: {error.verify_message}") from None
         except (OSError, UnicodeError) as error:
-            raise self._failure("overloaded", f"cannot be reached ({_reason(error)})") from None
+            raise self._failure("overloaded", f"cannot be reached ({_describe(error)})") from None
 
-    def _head(self, call: UpstreamRequest) -> bytes:
+    def _build_head(self, request: UpstreamRequest) -> bytes:
         provider = self._provider
-        cached = self._heads.get((call.key, call.stream))
+        cached = self._fixed_heads.get((request.key, request.stream))
         if cached is None:
-            cached = self._heads[(call.key, call.stream)] = self._fixed_head(call)
-        fixed, names = cached
-        target = target_of(provider, call)
+            cached = self._fixed_heads[(request.key, request.stream)] = self._build_fixed_head(request)
+        fixed, configured = cached
+        target = build_target(provider, request)
         if self._proxy is not None and not self._origin.is_secure:
             target = f"http://{self._origin.authority}{target}"
         lines = [f"POST {target} HTTP/1.1\r\n".encode("latin-1"), fixed]
         for name in OWN_HEADERS[provider.wire_dialect]:
-            value = call.headers.get(name)
-            if value is not None and name not in names and _VALUE.fullmatch(value):
+            value = request.headers.get(name)
+            if value is not None and name not in configured and _HEADER_VALUE.fullmatch(value):
                 lines.append(f"{name}: {value}\r\n".encode("latin-1"))
-            elif name == "anthropic-version" and name not in names:
+            elif name == "anthropic-version" and name not in configured:
                 lines.append(b"anthropic-version: 2023-06-01\r\n")
-        lines.append(b"content-length: %d\r\n\r\n" % len(call.body))
+        lines.append(b"content-length: %d\r\n\r\n" % len(request.body))
         return b"".join(lines)
 
-    def _fixed_head(self, call: UpstreamRequest) -> tuple[bytes, frozenset[str]]:
-        """The headers that are the same for every call, and the names that the configuration sets."""
+    def _build_fixed_head(self, request: UpstreamRequest) -> tuple[bytes, frozenset[str]]:
+        """Build the headers that are the same for all requests; also return the names that are configured."""
         provider = self._provider
         headers = {
             "host": self._origin.authority,
             "content-type": "application/json",
-            "accept": "text/event-stream" if call.stream else "application/json",
+            "accept": "text/event-stream" if request.stream else "application/json",
             "accept-encoding": "identity",
             "user-agent": "dragoman",
         }
@@ -118,38 +135,106 @@ class HttpUpstream:
         if self._proxy is not None and self._proxy.authorization and not self._origin.is_secure:
             headers["proxy-authorization"] = self._proxy.authorization
         if provider.keys:
-            key = provider.keys[call.key % len(provider.keys)].reveal().strip()
-            headers |= key_headers(provider.wire_dialect, key)
+            key = provider.keys[request.key % len(provider.keys)].reveal().strip()
+            headers |= build_key_header(provider.wire_dialect, key)
         headers |= {name.lower(): value.reveal() for name, value in provider.headers.items()}
-        return _lines(headers, provider.name), frozenset(name.lower() for name in provider.headers)
+        return _write_headers(headers, provider.name), frozenset(name.lower() for name in provider.headers)
 
-    def _broken(self, what: str) -> UpstreamFailed:
-        return self._failure("overloaded", what)
+    def _broken(self, reason: str) -> UpstreamFailed:
+        return self._failure("overloaded", reason)
 
-    def _failure(self, kind: FailureKind, what: str) -> UpstreamFailed:
+    def _failure(self, kind: FailureKind, reason: str) -> UpstreamFailed:
         status = 504 if kind == "timeout" else 502
-        message = f"provider {self._provider.name} {what}"
+        message = f"provider {self._provider.name} {reason}"
         return UpstreamFailed(Failure(kind=kind, status=status, message=message))
 
-    async def close(self) -> None:
-        self._pool.close()
+
+class DecompressedReply:
+    """A reply that arrives compressed although the request asks for `identity`."""
+
+    def __init__(
+        self, reply: HttpReply, encoding: str, build_failure: Callable[[str], UpstreamFailed]
+    ) -> None:
+        self._reply = reply
+        self._build_failure = build_failure
+        self._window = _WINDOWS.get(encoding.strip().lower())
+        self.status = reply.status
+        self.headers: Mapping[str, str] = reply.headers
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """Inflate piece by piece. The output of one step is bounded, so a compression bomb is harmless."""
+        if self._window is None:
+            raise self._build_failure("answered in an encoding that was not asked for")
+        inflater = zlib.decompressobj(self._window)
+        async for piece in self._reply:
+            while piece:
+                try:
+                    inflated = inflater.decompress(piece, MAX_INFLATED)
+                except zlib.error:
+                    raise self._build_failure("answered with damaged data") from None
+                if inflated:
+                    yield inflated
+                piece = inflater.unconsumed_tail
+        if not inflater.eof:
+            raise self._build_failure("broke off")
+
+    def close(self) -> None:
+        self._reply.close()
 
 
-def _lines(headers: Mapping[str, str], provider: str) -> bytes:
+def build_target(provider: Provider, request: UpstreamRequest) -> str:
+    """Build path and query of a request. The configured address may or may not end in a version segment."""
+    base = urlsplit(provider.base_url)
+    root = base.path.rstrip("/")
+    dialect = provider.wire_dialect
+    query = base.query
+    if dialect == "gemini":
+        root = root if _VERSION_END.search(root) else f"{root}/v1beta"
+        verb = request.endpoint or ("streamGenerateContent" if request.stream else "generateContent")
+        path = f"{root}/{_build_model_path(request.model)}:{verb}"
+        if request.stream and not request.endpoint:
+            query = f"{query}&alt=sse" if query else "alt=sse"
+    else:
+        version, turn = _PATHS[dialect]
+        root = root if _VERSION_END.search(root) else f"{root}/{version}"
+        path = f"{root}/{turn}{request.endpoint}"
+    return f"{path}?{query}" if query else path
+
+
+def _build_model_path(model: str) -> str:
+    """Build the path segments of a model's name. A name with `..` could leave the API's root: refuse it."""
+    segments = (model if "/" in model else f"models/{model}").split("/")
+    if any(segment in ("", ".", "..") for segment in segments):
+        raise ClientProtocolError("expected a model's name, got a path", path="model")
+    return "/".join(quote(segment, safe="@") for segment in segments)
+
+
+def build_key_header(dialect: str, key: str) -> dict[str, str]:
+    """Build the header that carries a key. Anthropic takes OAuth tokens as bearer, and keys as `x-api-key`."""
+    if not key:
+        return {}
+    if dialect == "gemini":
+        return {"x-goog-api-key": key}
+    if dialect == "anthropic" and not key.startswith("sk-ant-oat"):
+        return {"x-api-key": key}
+    return {"authorization": f"Bearer {key}"}
+
+
+def _write_headers(headers: Mapping[str, str], provider: str) -> bytes:
     lines: list[str] = []
     for name, value in headers.items():
-        if not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
+        if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
             raise ConfigError(
-                f"providers.{provider}: header {name!r} has characters that no header may have",
+                f"providers.{provider}: header {name!r} has characters that a header must not have",
                 hint="does the key end in a line break?",
             )
         lines.append(f"{name}: {value}\r\n")
     return "".join(lines).encode("latin-1")
 
 
-def _reason(error: Exception) -> str:
-    """Why, in a few words; never an address, which may hold a password."""
-    if isinstance(error, NoWayThrough):
+def _describe(error: Exception) -> str:
+    """Describe a connection error without its address, which may contain a password."""
+    if isinstance(error, ProxyError):
         return str(error)
     if isinstance(error, OSError) and error.errno and not isinstance(error, socket.gaierror):
         return os.strerror(error.errno).lower()
