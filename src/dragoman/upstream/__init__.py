@@ -5,7 +5,7 @@ Modules and packages:
 - `port`: what every kind of upstream offers (`Upstream`, `UpstreamRequest`, `UpstreamReply`), and two
   optional abilities (`PushReply`, `SessionUpstream`).
 - `registry`: the table of kinds. `build_upstream` builds the upstream of a configured provider.
-- `http`: providers that are called over HTTP/1.1. This is the kind of all dialects without a row in the table.
+- `http`: providers that are called over HTTP/1.1. The kind of every dialect without a row in the table.
 - `embedded`: a deterministic model inside this process, for trying and testing.
 - `claude_code`: Claude Code as a model with the caller's own tools. The only kind that keeps sessions.
 

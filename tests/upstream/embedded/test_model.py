@@ -1,4 +1,4 @@
-"""The embedded model carries out commands with the tools of every agent we know, then shows what came back."""
+"""The embedded model carries out commands with the tools of every known agent, then shows the results."""
 
 import msgspec
 import pytest

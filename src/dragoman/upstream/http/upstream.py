@@ -210,7 +210,7 @@ def _build_model_path(model: str) -> str:
 
 
 def build_key_header(dialect: str, key: str) -> dict[str, str]:
-    """Build the header that carries a key. Anthropic takes OAuth tokens as bearer, and keys as `x-api-key`."""
+    """Build the header with the key. Anthropic takes OAuth tokens as bearer and keys as `x-api-key`."""
     if not key:
         return {}
     if dialect == "gemini":
