@@ -37,7 +37,7 @@ def test_with_a_model_it_tells_what_works_what_is_helped_and_what_fails(folder: 
     lines = [line.split() for line in outcome.out.splitlines()]
     assert ["works", "answers"] in lines
     assert any(line[:3] == ["helped", "stop", "sequences"] for line in lines)
-    assert any(line[:2] == ["fails", "pictures"] for line in lines)
+    assert any(line[:2] == ["fails", "images"] for line in lines)
     assert "… parallel calls" in outcome.err
     assert "next: dragoman doctor me --write" in outcome.err
     assert not (folder / "dragoman.learned.toml").exists()
@@ -62,7 +62,7 @@ def test_programs_get_json_and_nothing_else(folder: Path) -> None:
 def test_a_small_budget_ends_the_examination_early(folder: Path) -> None:
     outcome = dragoman(folder, "doctor", "me", "--budget", "2000")
     assert "unclear" in outcome.out
-    assert "--budget gives it more" in outcome.out
+    assert "raise --budget" in outcome.out
 
 
 def test_a_provider_that_cannot_be_reached_is_not_examined(folder: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from dragoman.config.embedded import EMBEDDED, embedded_config
 from dragoman.config.model import Config, Layer, Provider, TargetName
 from dragoman.doctor.examine import examine
-from dragoman.doctor.finding import Examination, Finding, State
+from dragoman.doctor.findings import Examination, Finding, State
 from dragoman.doctor.probes import PROBES
 from tests.doctor import defective as d
 from tests.doctor.defective import Scripted
@@ -40,7 +40,7 @@ def deviating(found: Examination) -> dict[str, State]:
     }
 
 
-UNSENT = "left out: messages[1].content[0]: reasoning cannot go to another model"
+UNSENT = "not sent: messages[1].content[0]: reasoning cannot go to another model"
 
 
 def named(found: Examination, name: str) -> Finding:
@@ -63,13 +63,13 @@ DEFECTS: dict[str, tuple[Scripted, dict[str, State], str, dict[str, object]]] = 
     "it answers whole, whatever is asked": (
         Scripted(streams=False),
         {"streaming": "helped"},
-        "whole answers become streams",
+        "turns its complete answers into streams",
         {},
     ),
     "it does not know how to be asked for token counts": (
         Scripted(refuses=d.knows_no("stream_options")),
         {"answers": "helped", "token counts": "lacks", "cache counters": "lacks"},
-        "streams are not asked for token counts",
+        "does not request token counts in streams",
         {"stream_usage": False},
     ),
     "it wants the limit by its new name": (
@@ -81,7 +81,7 @@ DEFECTS: dict[str, tuple[Scripted, dict[str, State], str, dict[str, object]]] = 
     "it writes its calls as text": (
         Scripted(spoils=d.writes_calls_as_text),
         {"tools": "fails", **NO_CALLS},
-        "in the way of hermes",
+        "in the format of hermes",
         {"call_family": "hermes"},
     ),
     "it makes one call at a time": (
@@ -93,55 +93,55 @@ DEFECTS: dict[str, tuple[Scripted, dict[str, State], str, dict[str, object]]] = 
     "it cannot be made to call": (
         Scripted(refuses=d.takes_no_forced_call),
         {"forced call": "helped", "named call": "helped"},
-        "the demand is dropped",
+        "removes tool_choice",
         {"choices": ["auto", "none"]},
     ),
     "it cannot be asked to reason": (
         Scripted(refuses=d.knows_no("reasoning_effort")),
         {"reasoning": "helped", "reasoning replay": "helped"},
-        "the wish is dropped",
+        "does not request reasoning",
         {"reasoning": "none"},
     ),
     "it wants its reasoning back": (
         Scripted(refuses=d.needs_its_reasoning),
         {"reasoning replay": "helped"},
-        "the reasoning of earlier turns is sent back",
+        "sends the reasoning of earlier turns back",
         {"replay_reasoning": True},
     ),
     "it thinks aloud": (
         Scripted(spoils=d.thinks_aloud),
         {"reasoning": "fails", "reasoning replay": "skipped"},
-        "its reasoning stands in the answer",
+        "the answer contains the reasoning",
         {},
     ),
     "it takes no pictures": (
         Scripted(refuses=d.takes_no_pictures),
-        {"pictures": "helped"},
-        "pictures are replaced",
+        {"images": "helped"},
+        "replaces images by a notice",
         {"images": False},
     ),
     "it breaks long arguments": (
         Scripted(spoils=d.breaks_long_arguments),
         {"long arguments": "fails"},
-        "the arguments are not JSON",
+        "the arguments are not valid JSON",
         {},
     ),
     "it does not stop where it should": (
         Scripted(stops=False),
         {"stop sequences": "helped"},
-        "dragoman watches for them itself",
+        "dragoman applies stop sequences itself",
         {"stop_limit": 0},
     ),
     "it knows no schemas": (
         Scripted(refuses=d.knows_no("response_format")),
         {"structured output": "helped"},
-        "the schema is told in words",
+        "puts the schema into the prompt",
         {"outputs": ["text"]},
     ),
     "it takes no temperature": (
         Scripted(refuses=d.knows_no("temperature")),
         {"temperature": "helped"},
-        "sampling settings are dropped",
+        "removes sampling parameters",
         {"sampling": []},
     ),
     "its mistakes look like outages": (
@@ -153,13 +153,13 @@ DEFECTS: dict[str, tuple[Scripted, dict[str, State], str, dict[str, object]]] = 
     "it ends with stop although it calls": (
         Scripted(spoils=d.ends_with_stop),
         {"tools": "helped"},
-        'it stops with "stop"',
+        'the stop reason of a call is "stop"',
         {},
     ),
     "it counts nothing": (
         Scripted(spoils=d.counts_nothing),
         {"token counts": "lacks", "cache counters": "lacks"},
-        "dragoman can only guess",
+        "dragoman estimates",
         {},
     ),
     "it takes no tools": (
@@ -171,19 +171,19 @@ DEFECTS: dict[str, tuple[Scripted, dict[str, State], str, dict[str, object]]] = 
     "it calls nothing": (
         Scripted(spoils=d.calls_nothing),
         {"tools": "fails", **NO_CALLS},
-        "no call was made",
+        "no call; the answer is",
         {},
     ),
     "it calls something else": (
         Scripted(spoils=d.calls_elsewhere),
         {"tools": "fails", **NO_CALLS},
-        "not what was asked for",
+        "not the requested one",
         {},
     ),
     "it forgets what a call gave": (
         Scripted(spoils=d.forgets_results),
         {"tools": "fails", **NO_CALLS},
-        "the result of the call is not in the answer",
+        "the answer does not use the result of the call",
         {},
     ),
     "it says nothing": (
@@ -201,19 +201,19 @@ DEFECTS: dict[str, tuple[Scripted, dict[str, State], str, dict[str, object]]] = 
     "it calls another tool than the one that was named": (
         Scripted(spoils=d.calls_the_first_tool),
         {"named call": "fails"},
-        "did not call the tool that was named",
+        "the named tool was not called",
         {},
     ),
     "it caches nothing": (
         Scripted(spoils=d.caches_nothing),
         {"cache counters": "lacks"},
-        "it read nothing from it",
+        "no token was read from the cache",
         {},
     ),
     "it never thinks": (
         Scripted(spoils=d.never_thinks),
         {"reasoning": "lacks"},
-        "it shows no reasoning",
+        "the reply contains no reasoning",
         {},
     ),
 }
@@ -265,7 +265,7 @@ def test_what_was_learned_holds_for_the_probes_that_follow() -> None:
 
 def test_reasoning_that_is_counted_but_not_shown_works_all_the_same() -> None:
     found = named(examined(Scripted(spoils=d.hides_its_reasoning)), "reasoning")
-    assert (found.state, found.detail) == ("works", "7 tokens, not shown")
+    assert (found.state, found.detail) == ("works", "7 tokens, not visible")
 
 
 def test_a_server_that_never_answers_is_not_waited_for_forever() -> None:
@@ -280,14 +280,14 @@ def test_what_was_learned_before_is_found_out_anew() -> None:
     provider = Provider(name="up", dialect="openai_chat", base_url="http://upstream.invalid", layers=(layer,))
     config = Config(providers={"up": provider})
     found = asyncio.run(examine(config, TARGET, upstream=Scripted()))
-    assert named(found, "pictures").state == "works"
+    assert named(found, "images").state == "works"
 
 
 def test_what_the_catalogue_forbids_is_not_held_against_the_model() -> None:
     provider = msgspec.structs.replace(UP, models={"*": {"images": False, "choices": ["auto", "none"]}})
     found = asyncio.run(examine(Config(providers={"up": provider}), TARGET, upstream=Scripted()))
-    assert deviating(found) == {"pictures": "helped", "forced call": "helped", "named call": "helped"}
-    assert "left out" in named(found, "pictures").detail
+    assert deviating(found) == {"images": "helped", "forced call": "helped", "named call": "helped"}
+    assert "not sent" in named(found, "images").detail
     assert found.facts == {}
 
 
@@ -339,7 +339,7 @@ def test_the_embedded_model_can_be_examined_too() -> None:
     found = asyncio.run(examine(embedded_config({}), TargetName(EMBEDDED, EMBEDDED)))
     states = {finding.name: finding.state for finding in found.findings}
     assert (states["answers"], states["tools"], states["parallel calls"]) == ("works", "works", "works")
-    assert states["pictures"] == "fails"
+    assert states["images"] == "fails"
     assert found.facts == {"stop_limit": 0}
 
 

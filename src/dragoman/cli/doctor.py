@@ -1,4 +1,4 @@
-"""`dragoman doctor`: what is wrong, and what to do about it."""
+"""`dragoman doctor`: reports what is wrong, what to do, and what a model supports."""
 
 import asyncio
 import os
@@ -13,11 +13,10 @@ from dragoman.cli.run import running_at
 from dragoman.cli.tables import shown_value, table
 from dragoman.config.find import find_config
 from dragoman.config.model import Config, TargetName
+from dragoman.doctor.environment import check_environment, check_providers
 from dragoman.doctor.examine import BUDGET, Progress, examine
-from dragoman.doctor.finding import Examination, Finding, State
-from dragoman.doctor.learn import write_learned
-from dragoman.doctor.reach import reach
-from dragoman.doctor.surroundings import surroundings
+from dragoman.doctor.findings import Examination, Finding, State
+from dragoman.doctor.learned import write_learned
 from dragoman.routing.choose import choose
 
 COLOURS: dict[State, str] = {
@@ -32,84 +31,84 @@ COLOURS: dict[State, str] = {
 
 @click.command()
 @click.argument("model", default="")
-@click.option("--config", "path", metavar="FILE", help="The configuration, if not the usual one.")
+@click.option("--config", "path", metavar="FILE", help="Configuration file. Default: dragoman.toml.")
 @click.option(
     "--budget",
     type=click.IntRange(1_000),
     default=BUDGET,
     show_default=True,
     metavar="TOKENS",
-    help="The most that examining the model may use.",
+    help="Maximum number of tokens for the examination of the model.",
 )
-@click.option("--write", "keeps", is_flag=True, help="Keep what was learned about the model.")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
-def doctor(model: str, path: str | None, budget: int, keeps: bool, as_json: bool) -> None:
-    """Find out what is wrong, and what to do about it.
+@click.option("--write", "writes", is_flag=True, help="Store the facts that were learned about the model.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def doctor(model: str, path: str | None, budget: int, writes: bool, as_json: bool) -> None:
+    """Report what is wrong and what to do about it.
 
     \b
-    dragoman doctor                     the configuration, the keys, the port, every provider
-    dragoman doctor local/qwen3-coder   also what this model can do, through the gateway
-    dragoman doctor fast --write        and keep what was learned about it
+    dragoman doctor                     check the configuration, the keys, the port and every provider
+    dragoman doctor local/qwen3-coder   also test what this model supports, through the gateway
+    dragoman doctor fast --write        also store what was learned about the model
 
-    The providers are asked nothing that costs. A model is asked about a dozen small questions, within the
-    budget. Exit code 1 if something fails.
+    The checks of the providers cost nothing. A model gets about 16 small requests, within the budget. The
+    exit code is 1 if a check fails.
     """
     config = find_config(path, os.environ, secrets=False)
     choice = choose(config, model) if model else None
     target = choice.targets[0] if choice else None
-    around = list(surroundings(config, os.environ, running=running_at(config)))
-    with _progress(quiet=as_json) as progress:
-        reached, examination = asyncio.run(_asked(config, target, budget, progress))
-    around += reached
+    environment = list(check_environment(config, os.environ, running=running_at(config)))
+    with _show_progress(quiet=as_json) as progress:
+        providers, examination = asyncio.run(_check_all(config, target, budget, progress))
+    environment += providers
     if as_json:
-        report = {"findings": around, "examination": examination}
+        report = {"findings": environment, "examination": examination}
         click.echo(msgspec.json.format(msgspec.json.encode(report)))
     else:
-        _tell(around, examination)
-    if keeps and examination is not None:
+        _print_report(environment, examination)
+    if writes and examination is not None:
         click.echo(f"wrote {write_learned(config, examination)}", err=True)
-    if not as_json:
-        _tell_next(model, config, examination, choice.targets[1:] if choice else (), keeps=keeps)
-    findings = (*around, *(examination.findings if examination else ()))
+    if not as_json and examination is not None:
+        _print_next_steps(model, config, examination, choice.targets[1:] if choice else (), writes=writes)
+    findings = (*environment, *(examination.findings if examination else ()))
     if any(finding.state == "fails" for finding in findings):
         raise SystemExit(1)
 
 
-async def _asked(
+async def _check_all(
     config: Config, target: TargetName | None, budget: int, progress: Progress
 ) -> tuple[list[Finding], Examination | None]:
-    """Every provider without a target; with one, its provider, and the model if that can be reached."""
+    """Without a target, check every provider. With one, check its provider, then examine the model."""
     if target is None:
-        return await reach(config, progress=progress), None
+        return await check_providers(config, progress=progress), None
     alone = msgspec.structs.replace(config, providers={target.provider: config.providers[target.provider]})
-    reached = await reach(alone, progress=progress)
-    if any(finding.state in ("fails", "skipped") for finding in reached):
-        return reached, None
-    return reached, await examine(config, target, budget=budget, progress=progress)
+    findings = await check_providers(alone, progress=progress)
+    if any(finding.state in ("fails", "skipped") for finding in findings):
+        return findings, None
+    return findings, await examine(config, target, budget=budget, progress=progress)
 
 
 @contextmanager
-def _progress(*, quiet: bool) -> Iterator[Progress]:
-    """Tells on standard error what is being looked at: in one line on a terminal, else line by line."""
+def _show_progress(*, quiet: bool) -> Iterator[Progress]:
+    """Print the current check on standard error: on a terminal always in the same line."""
     is_terminal = sys.stderr.isatty()
 
-    def told(name: str) -> None:
+    def show(name: str) -> None:
         if is_terminal:
             click.echo(f"\r\x1b[K… {name}", nl=False, err=True)
         elif not quiet:
             click.echo(f"… {name}", err=True)
 
-    yield told
+    yield show
     if is_terminal:
         click.echo("\r\x1b[K", nl=False, err=True)
 
 
-def _tell(around: Sequence[Finding], examination: Examination | None) -> None:
-    _tell_findings("around the gateway", around)
+def _print_report(environment: Sequence[Finding], examination: Examination | None) -> None:
+    _print_findings("environment", environment)
     if examination is None:
         return
     click.echo()
-    _tell_findings(f"{examination.target}, {_spent(examination)}", examination.findings)
+    _print_findings(f"{examination.target}, {_describe_cost(examination)}", examination.findings)
     if examination.facts:
         click.echo()
         click.secho("learned", bold=True)
@@ -117,39 +116,34 @@ def _tell(around: Sequence[Finding], examination: Examination | None) -> None:
             click.echo(f"  {line}")
 
 
-def _tell_findings(title: str, findings: Sequence[Finding]) -> None:
+def _print_findings(title: str, findings: Sequence[Finding]) -> None:
     click.secho(title, bold=True)
     width = max((len(finding.name) for finding in findings), default=0)
     for finding in findings:
         state = click.style(f"{finding.state:<7}", fg=COLOURS[finding.state])
-        click.echo(f"  {state}  {finding.name:<{width}}  {_legible(finding.detail)}".rstrip())
+        click.echo(f"  {state}  {finding.name:<{width}}  {_clean(finding.detail)}".rstrip())
         if finding.advice:
             click.echo(f"  {'':<7}  {'':<{width}}  → {finding.advice}")
 
 
-def _legible(detail: str) -> str:
-    """Servers' words in one line, without what would move the cursor."""
-    words = " ".join(detail.split())
-    return "".join(character if character.isprintable() else "?" for character in words)
+def _clean(detail: str) -> str:
+    """A server's text in one line, without control characters, which could move the cursor."""
+    line = " ".join(detail.split())
+    return "".join(character if character.isprintable() else "?" for character in line)
 
 
-def _spent(examination: Examination) -> str:
-    spent = f"{examination.tokens:_} tokens"
+def _describe_cost(examination: Examination) -> str:
+    tokens = f"{examination.tokens:_} tokens"
     if examination.micro_dollars is None:
-        return spent
-    return f"{spent}, {examination.micro_dollars / 1_000_000:.4f} dollars"
+        return tokens
+    return f"{tokens}, {examination.micro_dollars / 1_000_000:.4f} dollars"
 
 
-def _tell_next(
-    model: str,
-    config: Config,
-    examination: Examination | None,
-    others: Sequence[TargetName],
-    *,
-    keeps: bool,
+def _print_next_steps(
+    model: str, config: Config, examination: Examination, others: Sequence[TargetName], *, writes: bool
 ) -> None:
-    if examination is not None and examination.facts and config.path and not keeps:
-        click.echo(f"next: dragoman doctor {model} --write keeps what was learned", err=True)
-    if examination is not None and others:
-        behind = ", ".join(map(str, others))
-        click.echo(f"only {examination.target} was examined; behind it: {behind}", err=True)
+    if examination.facts and config.path and not writes:
+        click.echo(f"next: dragoman doctor {model} --write   # stores what was learned", err=True)
+    if others:
+        names = ", ".join(map(str, others))
+        click.echo(f"only {examination.target} was examined; further targets of {model}: {names}", err=True)

@@ -1,6 +1,6 @@
-"""A model's examination: probe by probe, with remedies where something fails, until the budget is spent.
+"""The examination of a model: runs the probes in order until all are done or the budget is spent.
 
-What is learned holds for the probes that follow, as it will for the agents that come later.
+Facts that a probe learns apply to the later probes, as they will apply to agents after `--write`.
 """
 
 import asyncio
@@ -13,33 +13,32 @@ from dragoman.config.find import state_folder
 from dragoman.config.layers import LEARNED
 from dragoman.config.model import Config, Provider, TargetName
 from dragoman.config.prices import prices_of
-from dragoman.doctor.finding import Examination, Facts, Finding, State
-from dragoman.doctor.probe import GOVERNANCE, Outcome, Probe, Remedy
+from dragoman.doctor.conversation import BudgetSpent, ModelConversation, QuestionRefused
+from dragoman.doctor.findings import Examination, Facts, Finding, State
+from dragoman.doctor.probe import GOVERNANCE, Probe, ProbeOutcome, Remedy, report_refusal
 from dragoman.doctor.probes import PROBES
-from dragoman.doctor.talk import BudgetSpent, Talk
 from dragoman.hub.errors import Failure, FailureKind
 from dragoman.upstream.port import Upstream
 from dragoman.upstream.registry import build_upstream
 
-#: Enough for every probe, twice where something fails, with a model that is not too talkative.
+#: Tokens. Enough for every probe with its remedies, if the answers are short.
 BUDGET = 40_000
-#: Seconds for one probe: nobody waits longer for a word.
-PATIENCE = 120.0
+#: Seconds for one probe with its remedies.
+PROBE_TIMEOUT = 120.0
 
-#: Failures that say nothing about what the model can do.
-_PASSING: frozenset[FailureKind] = frozenset(
-    {"authentication", "billing", "permission", "rate_limit", "quota", "overloaded", "timeout", "cancelled"}
-)
-_ADVICE: dict[FailureKind, str] = {
+#: Failures that do not depend on the model, and what to do. A probe that meets one is unclear.
+_TEMPORARY_FAILURES: dict[FailureKind, str] = {
     "authentication": "the key is not accepted: check the variable that holds it",
     "billing": "the account has no credit",
-    "permission": "the key may not use this model",
-    "rate_limit": "too many requests for now: try again later",
-    "quota": "the account's quota is used up",
-    "overloaded": "it cannot be reached or is overloaded: try again later",
-    "timeout": "it takes too long: is the model still being loaded?",
+    "permission": "the key is not allowed to use this model",
+    "rate_limit": "too many requests: try again later",
+    "quota": "the quota of the account is used up",
+    "overloaded": "the provider is unreachable or overloaded: try again later",
+    "timeout": "the provider takes too long: it may still load the model",
+    "cancelled": "",
 }
 
+#: Receives the name of each check before it runs.
 Progress = Callable[[str], None]
 
 
@@ -52,108 +51,109 @@ async def examine(
     upstream: Upstream | None = None,
     progress: Progress = lambda name: None,
 ) -> Examination:
-    """Ask the model, tell what was found. `upstream` answers instead of the provider, if given."""
-    provider = unlearned(config.providers[target.provider])
-    contact = upstream or build_upstream(provider, state_folder(config, os.environ))
-    talk = Talk(provider, target.model, contact, budget=budget)
+    """Run the probes against one target. `upstream` answers in place of the provider, if given."""
+    provider = remove_learned(config.providers[target.provider])
+    connection = upstream or build_upstream(provider, state_folder(config, os.environ))
+    conversation = ModelConversation(provider, target.model, connection, budget=budget)
     findings: dict[str, Finding] = {}
     try:
         for probe in probes:
             progress(probe.name)
-            findings[probe.name] = await _Try(talk, probe, findings).finding()
+            findings[probe.name] = await ProbeRun(conversation, probe, findings).run()
     finally:
-        await talk.close()
+        await conversation.close()
         if upstream is None:
-            await contact.close()
+            await connection.close()
     return Examination(
         target=str(target),
         findings=tuple(findings.values()),
-        tokens=talk.tokens,
-        micro_dollars=talk.micro_dollars if prices_of(config, target) else None,
+        tokens=conversation.tokens,
+        micro_dollars=conversation.micro_dollars if prices_of(config, target) else None,
         is_whole=all(finding.state != "unclear" for finding in findings.values()),
     )
 
 
-def unlearned(provider: Provider) -> Provider:
-    """The provider without what was learned before, which may no longer hold."""
+def remove_learned(provider: Provider) -> Provider:
+    """The provider without facts of earlier examinations, which may be outdated."""
     layers = tuple(layer for layer in provider.layers if layer.source != LEARNED)
     return msgspec.structs.replace(provider, layers=layers)
 
 
-class _Try:
-    """One probe, and what came before it."""
+class ProbeRun:
+    """Runs one probe, tries its remedies, and builds the finding. `earlier` holds the findings so far."""
 
-    def __init__(self, talk: Talk, probe: Probe, before: dict[str, Finding]) -> None:
-        self._talk = talk
+    def __init__(self, conversation: ModelConversation, probe: Probe, earlier: dict[str, Finding]) -> None:
+        self._conversation = conversation
         self._probe = probe
-        self._before = before
-        self._known: Facts = {name: value for each in before.values() for name, value in each.facts.items()}
+        self._earlier = earlier
+        self._facts: Facts = {name: value for each in earlier.values() for name, value in each.facts.items()}
 
-    async def finding(self) -> Finding:
+    async def run(self) -> Finding:
+        """Run the probe within its time and the budget."""
         for name in self._probe.needs:
-            if self._before[name].state in ("fails", "skipped"):
-                return self._told("skipped", f"nothing to try without {name}")
-            if self._before[name].state == "unclear":
-                return self._unclear(f"nothing to try while {name} is unclear")
+            if self._earlier[name].state in ("fails", "skipped"):
+                return self._build("skipped", f"not tried, because `{name}` does not work")
+            if self._earlier[name].state == "unclear":
+                return self._build("unclear", f"not tried, because `{name}` is unclear")
         try:
-            async with asyncio.timeout(PATIENCE):
-                return await self._found()
+            async with asyncio.timeout(PROBE_TIMEOUT):
+                return await self._judge()
         except BudgetSpent:
-            left = max(0, self._talk.budget - self._talk.tokens)
-            return self._unclear(f"{left} tokens are left of the budget", advice="--budget gives it more")
+            left = max(0, self._conversation.budget - self._conversation.tokens)
+            return self._build("unclear", f"the budget has {left} tokens left", advice="raise --budget")
         except TimeoutError:
-            return self._unclear(f"no answer within {PATIENCE:g} seconds", advice=_ADVICE["timeout"])
+            detail = f"no answer within {PROBE_TIMEOUT:g} seconds"
+            return self._build("unclear", detail, advice=_TEMPORARY_FAILURES["timeout"])
 
-    async def _found(self) -> Finding:
-        self._talk.assume(self._known)
-        outcome = await self._probe.run(self._talk)
-        if outcome.did == "works":
-            return self._works(outcome)
-        if outcome.did == "absent":
-            return self._told("lacks", outcome.detail, advice=outcome.advice)
-        if outcome.failure is not None and outcome.failure.kind in _PASSING:
-            return self._unclear(_shown(outcome.failure), advice=_ADVICE.get(outcome.failure.kind, ""))
-        lost = self._talk.last.losses if outcome.did == "wrong" and self._talk.last else []
-        if lost:
-            # It was not asked, because something known of it forbade that.
-            return self._told("helped", "; ".join(f"left out: {loss}" for loss in lost))
-        return await self._with_remedy(outcome) or self._fails(outcome)
+    async def _judge(self) -> Finding:
+        outcome = await self._try(self._facts)
+        if outcome.result == "works":
+            return self._build_success(outcome)
+        if outcome.result == "absent":
+            return self._build("lacks", outcome.detail, advice=outcome.advice)
+        failure = outcome.failure
+        if failure is not None and failure.kind in _TEMPORARY_FAILURES:
+            return self._build("unclear", _describe(failure), advice=_TEMPORARY_FAILURES[failure.kind])
+        last = self._conversation.last
+        if outcome.result == "wrong" and last and last.losses:
+            # A known fact removed the feature from the request, so the answer does not judge the model.
+            return self._build("helped", "; ".join(f"not sent: {loss}" for loss in last.losses))
+        remedy = await self._find_remedy(outcome)
+        if remedy is not None:
+            cause = f"refused ({outcome.detail})" if outcome.result == "refused" else outcome.detail
+            return self._build("helped", f"{cause}; {remedy.description}", facts=remedy.facts)
+        detail = _describe(failure) if failure else outcome.detail
+        return self._build("fails", detail, advice=outcome.advice or self._probe.advice, facts=outcome.facts)
 
-    async def _with_remedy(self, outcome: Outcome) -> Finding | None:
-        """What helps against the failure, if anything does."""
+    async def _find_remedy(self, outcome: ProbeOutcome) -> Remedy | None:
+        """The first remedy that helps; None if none does."""
         for remedy in self._probe.remedies:
-            if outcome.did != "refused" and remedy.settles:
+            if outcome.result != "refused" and remedy.is_last_resort:
                 continue
-            self._talk.assume({**self._known, **remedy.facts})
-            again = await self._probe.run(self._talk)
-            if again.did == "works" or (remedy.settles and again.did in ("wrong", "absent")):
-                return self._helped(outcome, remedy)
+            again = await self._try({**self._facts, **remedy.facts})
+            if again.result == "works" or (remedy.is_last_resort and again.result != "refused"):
+                return remedy
         return None
 
-    def _works(self, outcome: Outcome) -> Finding:
-        if not outcome.helped:
-            return self._told("works", outcome.detail)
-        detail = "; ".join((*filter(None, (outcome.detail,)), *outcome.helped))
-        return self._told("helped", detail, facts=outcome.facts)
+    async def _try(self, facts: Facts) -> ProbeOutcome:
+        self._conversation.assume_facts(facts)
+        try:
+            return await self._probe.run(self._conversation)
+        except QuestionRefused as refusal:
+            return report_refusal(refusal.reply)
 
-    def _helped(self, outcome: Outcome, remedy: Remedy) -> Finding:
-        cause = f"refused ({outcome.detail})" if outcome.did == "refused" else outcome.detail
-        return self._told("helped", f"{cause}; {remedy.words}", facts=remedy.facts)
+    def _build_success(self, outcome: ProbeOutcome) -> Finding:
+        if not outcome.help:
+            return self._build("works", outcome.detail)
+        details = [outcome.detail, *outcome.help] if outcome.detail else outcome.help
+        return self._build("helped", "; ".join(details), facts=outcome.facts)
 
-    def _fails(self, outcome: Outcome) -> Finding:
-        detail = _shown(outcome.failure) if outcome.failure else outcome.detail
-        advice = outcome.advice or self._probe.advice
-        return self._told("fails", detail, advice=advice, facts=outcome.facts)
-
-    def _unclear(self, detail: str, *, advice: str = "") -> Finding:
-        return self._told("unclear", detail, advice=advice)
-
-    def _told(self, state: State, detail: str, *, advice: str = "", facts: Facts | None = None) -> Finding:
-        target = self._talk.target
+    def _build(self, state: State, detail: str, *, advice: str = "", facts: Facts | None = None) -> Finding:
+        target = self._conversation.target
         heading = f'[providers.{target.provider}.models."{target.model}".governance]'
         advice = advice.replace(GOVERNANCE, heading)
         return Finding(name=self._probe.name, state=state, detail=detail, advice=advice, facts=facts or {})
 
 
-def _shown(failure: Failure) -> str:
+def _describe(failure: Failure) -> str:
     return f"{failure.message} (status {failure.http_status})"

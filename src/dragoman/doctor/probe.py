@@ -1,78 +1,86 @@
-"""What a probe is: one question about a model, how its answer is judged, and what may help."""
+"""The types of a probe: the question, the judgement of the answer, and the remedies.
+
+A probe function returns `report_success`, `report_mistake` or `report_absence`. A server's error raises
+`QuestionRefused`, which `examine` turns into `report_refusal`.
+"""
 
 from collections.abc import Awaitable, Callable
 from typing import Literal
 
 import msgspec
 
-from dragoman.doctor.finding import Facts
-from dragoman.doctor.heard import Heard
-from dragoman.doctor.talk import Talk
+from dragoman.doctor.conversation import ModelConversation
+from dragoman.doctor.findings import Facts
+from dragoman.doctor.replies import ProbeReply
 from dragoman.hub.errors import Failure
 
-#: In advice, the heading of the model's governance.
+#: In advice: replaced by the heading of the model's governance table.
 GOVERNANCE = "[governance]"
 
-#: `refused`: the server says no. `wrong`: it answers, but not as it was asked. `absent`: it has none.
-Did = Literal["works", "refused", "wrong", "absent"]
+#: `refused`: an error of the server. `wrong`: an answer, but not the requested one. `absent`: the server does
+#: not have the feature.
+ProbeResult = Literal["works", "refused", "wrong", "absent"]
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """How one try went. `helped` names what dragoman did to make it work, `facts` what follows from it."""
+class ProbeOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """The outcome of one run. `help` lists what dragoman did to make it work, `facts` what was learned."""
 
-    did: Did
+    result: ProbeResult
     detail: str = ""
     failure: Failure | None = None
-    helped: tuple[str, ...] = ()
+    help: tuple[str, ...] = ()
     facts: Facts = {}
     advice: str = ""
 
 
 class Remedy(msgspec.Struct, frozen=True):
-    """Facts under which dragoman does without, and what it does then.
+    """Facts that make dragoman change its requests, and the description of that change.
 
-    `settles`: that the server no longer refuses is enough, though the model cannot do what was asked.
+    `is_last_resort`: the feature is lost. The remedy helps if the server no longer refuses the request.
     """
 
     facts: Facts
-    words: str
-    settles: bool = False
+    description: str
+    is_last_resort: bool = False
+
+
+ProbeFunction = Callable[[ModelConversation], Awaitable[ProbeOutcome]]
 
 
 class Probe(msgspec.Struct, frozen=True, kw_only=True):
-    """`name` is what the report calls it; `needs` are probes that must not have failed before."""
+    """One row of the table of probes. `needs` names probes that must not have failed before."""
 
     name: str
     asks: str
-    run: Callable[[Talk], Awaitable[Outcome]]
-    remedies: tuple[Remedy, ...] = ()
+    run: ProbeFunction
     needs: tuple[str, ...] = ()
+    remedies: tuple[Remedy, ...] = ()
     advice: str = ""
 
 
-def works(heard: Heard, detail: str = "", *helped: str) -> Outcome:
-    """It did what was asked; what was lost on the way counts as help too."""
-    lost = tuple(f"left out: {loss}" for loss in heard.losses)
-    return Outcome(did="works", detail=detail, helped=(*helped, *lost))
+def report_success(reply: ProbeReply, detail: str = "", *help: str) -> ProbeOutcome:
+    """The model did what was asked. Losses of the translation count as help of dragoman."""
+    losses = tuple(f"not sent: {loss}" for loss in reply.losses)
+    return ProbeOutcome(result="works", detail=detail, help=(*help, *losses))
 
 
-def refused(heard: Heard) -> Outcome | None:
-    """The outcome of a question that failed; None if it was answered."""
-    failure = heard.failure
-    if failure is None:
-        return None
-    return Outcome(did="refused", detail=failure.message, failure=failure)
+def report_refusal(reply: ProbeReply) -> ProbeOutcome:
+    """The server answered with an error."""
+    message = reply.failure.message if reply.failure else ""
+    return ProbeOutcome(result="refused", detail=message, failure=reply.failure)
 
 
-def wrong(detail: str, *, advice: str = "", facts: Facts | None = None) -> Outcome:
-    return Outcome(did="wrong", detail=detail, advice=advice, facts=facts or {})
+def report_mistake(detail: str, *, advice: str = "", facts: Facts | None = None) -> ProbeOutcome:
+    """The model answered, but not as asked."""
+    return ProbeOutcome(result="wrong", detail=detail, advice=advice, facts=facts or {})
 
 
-def absent(detail: str, *, advice: str = "") -> Outcome:
-    return Outcome(did="absent", detail=detail, advice=advice)
+def report_absence(detail: str, *, advice: str = "") -> ProbeOutcome:
+    """The server does not have the feature."""
+    return ProbeOutcome(result="absent", detail=detail, advice=advice)
 
 
-def quoted(text: str, limit: int = 60) -> str:
-    """A little of what a model said."""
-    flat = " ".join(text.split())
-    return f'"{flat[:limit]}…"' if len(flat) > limit else f'"{flat}"'
+def quote(text: str, limit: int = 60) -> str:
+    """The start of a model's text, in one line and in quotes."""
+    line = " ".join(text.split())
+    return f'"{line[:limit]}…"' if len(line) > limit else f'"{line}"'

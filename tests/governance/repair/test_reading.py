@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from dragoman.governance.repair import LIMIT, RAW_KEY, STEPS, repair
-from dragoman.governance.repair.steps import MAX_EDITS
 from dragoman.governance.repair.candidates import MAX_OBJECTS
+from dragoman.governance.repair.steps import MAX_EDITS
 from dragoman.wire.fields import DEPTH
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from dragoman.config.load import load_file
-from dragoman.doctor.finding import Examination, Facts, Finding
-from dragoman.doctor.learn import write_learned
+from dragoman.doctor.findings import Examination, Facts, Finding
+from dragoman.doctor.learned import write_learned
 from dragoman.hub.errors import ConfigError
 
 EXAMPLE = """\
@@ -87,3 +87,57 @@ def test_a_folder_that_cannot_be_written_to_is_told(path: str) -> None:
     elsewhere = type(config)(providers=config.providers, path=str(Path(path).parent / "missing" / "x.toml"))
     with pytest.raises(ConfigError, match="cannot write"):
         write_learned(elsewhere, examination("m", FACTS))
+
+
+COMMENTED = """\
+# my own heading
+
+# a small model
+[providers.local.models.small] # on the old machine
+images = true # checked by hand
+# the server changed in May
+stop_limit = 4
+
+[providers.other.models."a/b"]
+audio = false # never tested
+"""
+
+
+def test_comments_and_other_tables_survive(path: str) -> None:
+    file = Path(path).with_suffix(".learned.toml")
+    file.write_text(COMMENTED, "utf-8")
+    write_learned(load_file(path, {}), examination("small", {"images": False, "stop_limit": 4}))
+    assert file.read_text("utf-8") == COMMENTED.replace("images = true", "images = false")
+
+
+def test_comments_survive_when_a_model_is_added(path: str) -> None:
+    file = Path(path).with_suffix(".learned.toml")
+    file.write_text(COMMENTED, "utf-8")
+    write_learned(load_file(path, {}), examination("new", {"images": False}))
+    lines = file.read_text("utf-8").splitlines()
+    assert [line for line in COMMENTED.splitlines() if line not in lines] == []
+    assert load_file(path, {}).providers["local"].facts("new") == {"images": False}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[providers.local]\nmodels.old.images = false\n",
+        "providers.local.models.old.images = false\n",
+        "[providers]\nlocal = { models = { old = { images = false } } }\n",
+        "[providers.local.models.old]\nimages = false\n[providers.b.models.x]\n[providers.local.models.y]\n",
+    ],
+)
+def test_every_form_of_table_can_be_extended(path: str, text: str) -> None:
+    file = Path(path).with_suffix(".learned.toml")
+    file.write_text(text, "utf-8")
+    write_learned(load_file(path, {}), examination("new", FACTS))
+    provider = load_file(path, {}).providers["local"]
+    assert (provider.facts("new"), provider.facts("old")) == (FACTS, {"images": False})
+
+
+def test_a_model_without_facts_has_no_table(path: str) -> None:
+    config = load_file(path, {})
+    written = write_learned(config, examination("m", {"images": False}))
+    write_learned(config, examination("m", {}))
+    assert "[" not in written.read_text("utf-8")

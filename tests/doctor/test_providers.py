@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from dragoman.config.model import Config, Provider, Secret, Sessions
-from dragoman.doctor.finding import Finding
-from dragoman.doctor.reach import reach
+from dragoman.doctor.environment import check_providers
+from dragoman.doctor.findings import Finding
 from dragoman.hub.errors import Failure, UpstreamFailed
 from dragoman.upstream.embedded.upstream import EmbeddedReply
 from dragoman.upstream.port import UpstreamRequest
@@ -46,7 +46,9 @@ def provider(dialect: str = "openai_chat", key: str = KEY) -> Provider:
 def found(status: int, message: str = "no", dialect: str = "openai_chat") -> Finding:
     upstream = Answering(status, msgspec.json.encode({"error": {"message": message}}))
     config = Config(providers={"up": provider(dialect)})
-    (finding,) = asyncio.run(reach(config, make=lambda _: upstream, progress=lambda name: None))
+    (finding,) = asyncio.run(
+        check_providers(config, make_upstream=lambda _: upstream, progress=lambda name: None)
+    )
     assert upstream.is_closed
     assert [call.body for call in upstream.calls] == [b"{}"]
     return finding
@@ -64,7 +66,7 @@ def found(status: int, message: str = "no", dialect: str = "openai_chat") -> Fin
         (429, "unclear", "account"),
         (500, "unclear", "dragoman doctor up/MODEL"),
         (503, "fails", "later"),
-        (0, "fails", "is it running?"),
+        (0, "fails", "that the server runs"),
     ],
 )
 def test_what_a_server_says_to_an_empty_question_tells_whether_it_can_be_used(
@@ -89,13 +91,15 @@ def test_no_key_is_repeated_by_the_servers_words() -> None:
 def test_a_provider_without_its_key_is_not_called() -> None:
     config = Config(providers={"up": provider(key="")})
     upstream = Answering(400, b"{}")
-    (finding,) = asyncio.run(reach(config, make=lambda _: upstream, progress=lambda name: None))
+    (finding,) = asyncio.run(
+        check_providers(config, make_upstream=lambda _: upstream, progress=lambda name: None)
+    )
     assert (finding.state, upstream.calls) == ("skipped", [])
 
 
 def test_the_embedded_model_needs_no_reaching() -> None:
     config = Config(providers={"embedded": Provider(name="embedded", dialect="embedded")})
-    assert asyncio.run(reach(config, progress=lambda name: None)) == []
+    assert asyncio.run(check_providers(config, progress=lambda name: None)) == []
 
 
 def test_claude_code_is_looked_for_on_this_machine(tmp_path: Path) -> None:
@@ -107,8 +111,8 @@ def test_claude_code_is_looked_for_on_this_machine(tmp_path: Path) -> None:
             )
         }
     )
-    (missing,) = asyncio.run(reach(config, progress=lambda name: None))
+    (missing,) = asyncio.run(check_providers(config, progress=lambda name: None))
     assert (missing.state, "sessions.command" in missing.detail) == ("fails", True)
     executable.touch()
-    (there,) = asyncio.run(reach(config, progress=lambda name: None))
+    (there,) = asyncio.run(check_providers(config, progress=lambda name: None))
     assert (there.state, there.detail) == ("works", str(executable))

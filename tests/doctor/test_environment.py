@@ -8,8 +8,8 @@ import pytest
 
 from dragoman.config.load import load
 from dragoman.config.model import Config
-from dragoman.doctor.finding import Finding
-from dragoman.doctor.surroundings import surroundings
+from dragoman.doctor.environment import check_environment
+from dragoman.doctor.findings import Finding
 from dragoman.storage.database import FILE_NAME
 
 
@@ -20,7 +20,7 @@ def look(
     path.write_text(f"[server]\nport = 0\n{text}", "utf-8")
     path.chmod(mode)
     config = load(path.read_text("utf-8"), str(path), variables, secrets_needed=False)
-    return list(surroundings(config, {"HOME": str(tmp_path)}, running=running))
+    return list(check_environment(config, {"HOME": str(tmp_path)}, running=running))
 
 
 def one(findings: list[Finding], name: str) -> Finding:
@@ -85,14 +85,14 @@ def test_a_port_that_is_taken_is_told_and_a_gateway_on_it_is_fine(tmp_path: Path
         path = tmp_path / "dragoman.toml"
         config = load(f"[server]\nport = {port}\n", str(path), {})
         environment = {"HOME": str(tmp_path)}
-        alone = list(surroundings(config, environment, running=""))
-        beside = list(surroundings(config, environment, running=f"http://127.0.0.1:{port}"))
+        alone = list(check_environment(config, environment, running=""))
+        beside = list(check_environment(config, environment, running=f"http://127.0.0.1:{port}"))
     assert one(alone, "port").state == "fails"
     assert "--port" in one(alone, "port").advice
     assert one(beside, "port").state == "works"
 
 
 def test_no_configuration_is_no_fault(tmp_path: Path) -> None:
-    found = list(surroundings(Config(), {"HOME": str(tmp_path)}, running="http://127.0.0.1:1"))
+    found = list(check_environment(Config(), {"HOME": str(tmp_path)}, running="http://127.0.0.1:1"))
     assert one(found, "configuration").state == "lacks"
     assert "dragoman init" in one(found, "configuration").advice

@@ -1,0 +1,194 @@
+"""Checks of everything around the models: the file, the keys, the permissions, the port and the providers."""
+
+import asyncio
+import stat
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from pathlib import Path
+
+from dragoman.config.find import state_folder
+from dragoman.config.learned import learned_file
+from dragoman.config.model import Config, Provider, Secret
+from dragoman.dialects.registry import dialect_named
+from dragoman.doctor.examine import Progress
+from dragoman.doctor.findings import Finding
+from dragoman.exchange.secrets import Secrets
+from dragoman.hub.errors import ConfigError, DragomanError, Failure
+from dragoman.server.guard import check_exposure
+from dragoman.server.run import bind
+from dragoman.storage.database import FILE_NAME
+from dragoman.upstream.claude_code.sdk import find_executable
+from dragoman.upstream.http.upstream import HttpUpstream
+from dragoman.upstream.port import Upstream, UpstreamRequest
+
+#: Seconds for the answer of a provider.
+PROVIDER_TIMEOUT = 15.0
+#: Bytes of an error that are read.
+MAX_ERROR = 64 * 1024
+#: Texts in errors about a key. Gemini, for example, refuses a wrong key with status 400.
+_KEY_ERRORS = ("api key", "api_key", "apikey", "unauthorized")
+_CHECK_ADDRESS = "check the address, and that the server runs"
+_GROUP_OR_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+
+def check_environment(config: Config, environment: Mapping[str, str], *, running: str) -> Iterator[Finding]:
+    """Check the file, the keys, the permissions and the port.
+
+    `running` is the address of a gateway that already listens on the port; empty if there is none.
+    """
+    yield _check_file(config)
+    yield from _check_keys(config)
+    yield from _check_permissions(config, environment)
+    yield _check_port(config, running)
+
+
+def _check_file(config: Config) -> Finding:
+    if not config.path:
+        detail = "no file: the embedded model answers for every model name"
+        return Finding(name="configuration", state="lacks", detail=detail, advice="dragoman init writes one")
+    try:
+        check_exposure(config.server)
+    except ConfigError as error:
+        return _fail("configuration", error.message, error.hint)
+    learned = learned_file(config.path)
+    suffix = f" and {learned}" if learned.is_file() else ""
+    return Finding(name="configuration", state="works", detail=f"{config.path}{suffix}")
+
+
+def _secrets(config: Config) -> Iterator[tuple[str, Secret]]:
+    """All secrets of the configuration, with the table that refers to them."""
+    for secret in config.server.keys:
+        yield "server.keys", secret
+    for provider in config.providers.values():
+        for secret in (*provider.keys, *provider.headers.values()):
+            yield f"providers.{provider.name}", secret
+
+
+def _check_keys(config: Config) -> Iterator[Finding]:
+    secrets = list(_secrets(config))
+    for place, secret in secrets:
+        if not secret:
+            detail = f"{place} needs the environment variable {secret.variable}, which is not set"
+            yield _fail("keys", detail, f"export {secret.variable}=…")
+    if secrets and all(secret for _, secret in secrets):
+        detail = "1 secret is set" if len(secrets) == 1 else f"{len(secrets)} secrets are set"
+        yield Finding(name="keys", state="works", detail=detail)
+
+
+def _check_permissions(config: Config, environment: Mapping[str, str]) -> Iterator[Finding]:
+    """Other users must not read the state file, nor a configuration that contains secrets itself."""
+    private = [state_folder(config, environment) / FILE_NAME]
+    if config.path and any(not secret.variable for _, secret in _secrets(config)):
+        private.insert(0, Path(config.path))
+    private = [path for path in private if path.is_file()]
+    readable = [path for path in private if path.stat().st_mode & _GROUP_OR_OTHERS]
+    for path in readable:
+        detail = f"{path} contains secrets, and other users of this machine can read it"
+        yield _fail("permissions", detail, f"chmod 600 {path}")
+    if private and not readable:
+        yield Finding(name="permissions", state="works", detail=", ".join(map(str, private)))
+
+
+def _check_port(config: Config, running: str) -> Finding:
+    if running:
+        return Finding(name="port", state="works", detail=f"a gateway listens on {running}")
+    try:
+        bind(config).close()
+    except ConfigError as error:
+        return _fail("port", error.message, error.hint)
+    return Finding(name="port", state="works", detail=f"{config.server.host}:{config.server.port} is free")
+
+
+async def check_providers(
+    config: Config, *, make_upstream: Callable[[Provider], Upstream] = HttpUpstream, progress: Progress
+) -> list[Finding]:
+    """Check all providers at the same time: is the address right, and does the server accept the key?
+
+    Each server gets an empty request. It checks the key first and then refuses the request, at no cost.
+    """
+    providers = [each for each in config.providers.values() if each.dialect not in _NOTHING_TO_CHECK]
+    for provider in providers:
+        progress(f"provider {provider.name}")
+    return list(await asyncio.gather(*(_check_provider(each, make_upstream) for each in providers)))
+
+
+async def _check_provider(provider: Provider, make_upstream: Callable[[Provider], Upstream]) -> Finding:
+    name = f"provider {provider.name}"
+    if any(not key for key in provider.keys):
+        return Finding(name=name, state="skipped", detail="the key is not set")
+    if provider.dialect in _LOCAL_CHECKS:
+        return await _LOCAL_CHECKS[provider.dialect](name, provider)
+    try:
+        upstream = make_upstream(provider)
+        try:
+            async with asyncio.timeout(PROVIDER_TIMEOUT):
+                failure = await _send_empty_request(provider, upstream)
+        finally:
+            await upstream.close()
+    except TimeoutError:
+        return _fail(name, f"no answer within {PROVIDER_TIMEOUT:g} seconds", _CHECK_ADDRESS)
+    except DragomanError as error:
+        return _fail(name, error.message, error.hint or _CHECK_ADDRESS)
+    return _judge_failure(name, provider, Secrets(provider).told(failure) if failure else None)
+
+
+async def _check_claude_code(name: str, provider: Provider) -> Finding:
+    """Claude Code is a program, not a server: check that it is installed."""
+    try:
+        return Finding(name=name, state="works", detail=await find_executable(provider))
+    except DragomanError as error:
+        return _fail(name, error.message, error.hint or "install Claude Code, or set sessions.command")
+
+
+#: Providers that are not called over HTTP.
+_LOCAL_CHECKS: dict[str, Callable[[str, Provider], Awaitable[Finding]]] = {"claude_code": _check_claude_code}
+_NOTHING_TO_CHECK = frozenset({"embedded"})
+
+
+async def _send_empty_request(provider: Provider, upstream: Upstream) -> Failure | None:
+    """Send `{}` and read the error; None if the server accepts it."""
+    answer = await upstream.send(UpstreamRequest(body=b"{}", model="dragoman-doctor", stream=False))
+    try:
+        if answer.status < 300:
+            return None
+        body = bytearray()
+        async for piece in answer.pieces():
+            body += piece[: MAX_ERROR - len(body)]
+        return dialect_named(provider.wire_dialect).read_error(answer.status, answer.headers, bytes(body))
+    finally:
+        answer.close()
+
+
+def _judge_failure(name: str, provider: Provider, failure: Failure | None) -> Finding:
+    if failure is None:
+        return Finding(name=name, state="works", detail=provider.base_url)
+    kind, status, message = failure.kind, failure.http_status, failure.message
+    is_request_error = kind in ("invalid_request", "context_overflow", "too_large")
+    is_about_key = is_request_error and any(text in message.lower() for text in _KEY_ERRORS)
+    if is_about_key or kind in ("authentication", "permission"):
+        detail = f"the key is not accepted (status {status}): {message}"
+        return _fail(name, detail, _advise_key(provider))
+    if is_request_error:
+        return Finding(name=name, state="works", detail=provider.base_url)
+    if kind == "not_found":
+        # Some servers look for the model before anything else; others do not know the path.
+        detail = f"{provider.base_url} answers with status {status}: {message}"
+        return Finding(name=name, state="works", detail=detail, advice="if requests fail too, check base_url")
+    if kind in ("rate_limit", "quota", "billing"):
+        return Finding(name=name, state="unclear", detail=message, advice="check the provider's account")
+    detail = f"status {status}: {message}"
+    if status == 500:
+        # Some servers fail on an empty request and answer every other one.
+        advice = f"check whether a model answers: dragoman doctor {provider.name}/MODEL"
+        return Finding(name=name, state="unclear", detail=detail, advice=advice)
+    return _fail(name, detail, "try again later")
+
+
+def _advise_key(provider: Provider) -> str:
+    if not provider.keys:
+        return 'set a key: api_key = "env:NAME"'
+    variables = [key.variable for key in provider.keys if key.variable]
+    return f"check the variable {variables[0]}" if variables else "check api_key"
+
+
+def _fail(name: str, detail: str, advice: str) -> Finding:
+    return Finding(name=name, state="fails", detail=detail, advice=advice)
