@@ -12,7 +12,7 @@ from dragoman.dialects.registry import dialect_named
 from dragoman.fit import ClientTraits, reply_stages, restoration
 from dragoman.governance.settings import Governance, read_governance
 from dragoman.governance.stages import governing_stages, told_tools
-from dragoman.hub.ids import Ids
+from dragoman.hub.ids import IdSource
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
 from dragoman.pipeline.line import ReplyLine
@@ -73,7 +73,7 @@ def _job(governance: Governance, request: Request, pieces: list[bytes]) -> Calla
     traits = ClientTraits(seals_on_calls=client.seals_on_calls, object_arguments=client.object_arguments)
 
     def run() -> bytes:
-        losses, ids = Losses(), Ids("bench")
+        losses, ids = Losses(), IdSource("bench")
         stages = governing_stages(governance, tools, ids=ids, report=_unheard)
         line = ReplyLine(
             dialect_named("openai_chat").stream_reader(Source(issuer="openai_chat", ids=ids, losses=losses)),

@@ -24,7 +24,7 @@ from pathlib import Path
 import msgspec
 
 from dragoman.hub.loss import Loss
-from dragoman.hub.seal import PREFIX, Carried, unwrap, wrap
+from dragoman.hub.seal import PREFIX, SealedItem, read_envelope, write_envelope
 
 HERE = Path(__file__).resolve().parent
 DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini")
@@ -38,7 +38,7 @@ _ESCAPE = re.compile(rb"\\x([0-9a-f]{2})")
 _ECHO = msgspec.json.format(
     (HERE / "requests" / "openai_responses.echo.json").read_bytes(), indent=-1
 ).decode()
-_carried = msgspec.json.Decoder(tuple[Carried, ...])
+_carried = msgspec.json.Decoder(tuple[SealedItem, ...])
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,7 +148,7 @@ def readable(text: str) -> str:
 
 def _spelled(envelope: re.Match[str]) -> str:
     encoded = not envelope[0].startswith(PREFIX)
-    items = unwrap(base64.b64decode(envelope[0]).decode() if encoded else envelope[0])
+    items = read_envelope(base64.b64decode(envelope[0]).decode() if encoded else envelope[0])
     if items is None:
         raise ValueError("an envelope that does not open")
     return f"<<{'base64 ' if encoded else ''}{msgspec.json.encode(items).decode()}>>"
@@ -160,7 +160,7 @@ def fold_envelopes(text: str) -> str:
 
 
 def _folded(spelled: re.Match[str]) -> str:
-    envelope = wrap(_carried.decode(spelled[2]))
+    envelope = write_envelope(_carried.decode(spelled[2]))
     return base64.b64encode(envelope.encode()).decode() if spelled[1] else envelope
 
 

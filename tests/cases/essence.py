@@ -9,7 +9,7 @@ from dragoman.dialects.base import Source
 from dragoman.dialects.registry import dialect_named
 from dragoman.hub.content import Reasoning, Refusal, Text, ToolCall
 from dragoman.hub.fold import fold
-from dragoman.hub.ids import Ids
+from dragoman.hub.ids import IdSource
 from tests.sdk import anthropic_reader, gemini_reader, openai_chat_reader, openai_responses_reader
 
 Json = dict[str, Any]
@@ -38,7 +38,7 @@ def agree(one: Essence, other: Essence) -> bool:
 
 def said(dialect: str, stream: bytes) -> Essence:
     """What the upstream said, as the hub understands it."""
-    reader = dialect_named(dialect).stream_reader(Source(issuer=dialect, ids=Ids("essence")))
+    reader = dialect_named(dialect).stream_reader(Source(issuer=dialect, ids=IdSource("essence")))
     reply = fold([*reader.feed(stream), *reader.close()])
     blocks = reply.blocks
     return Essence(

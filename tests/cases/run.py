@@ -7,7 +7,7 @@ import msgspec
 from dragoman.dialects.registry import dialect_named
 from dragoman.hub.errors import Failure
 from dragoman.hub.events import ReplyFailed
-from dragoman.hub.ids import Ids
+from dragoman.hub.ids import IdSource
 from dragoman.pipeline import StreamTranslator, translate_error, translate_reply, translate_request
 from dragoman.providers.profile import Profile
 from tests.cases.case_file import HERE, Case, Outcome, Section, fold_envelopes, given_bytes
@@ -73,7 +73,7 @@ def translator_of(case: Case, client: str, *, ids: str = "case") -> StreamTransl
         target=client,
         request=request_of(case, client),
         profile=profile_of(case, source),
-        ids=Ids(ids),
+        ids=IdSource(ids),
         created=CREATED,
         model=model_of(case, client),
     )
@@ -146,7 +146,7 @@ def run_whole(case: Case, client: str) -> dict[str, object]:
         target=client,
         request=request_of(case, client),
         profile=profile_of(case, upstream.dialect),
-        ids=Ids("case"),
+        ids=IdSource("case"),
         created=CREATED,
         model=model_of(case, client),
     ).body

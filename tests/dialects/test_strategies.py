@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from dragoman.hub.events import ReplyEvent
 from dragoman.hub.fold import fold
 from dragoman.hub.grammar import GrammarChecker
-from dragoman.hub.sequence import Sequencer
+from dragoman.hub.stage import Sequencer
 from tests.dialects.strategies import frames_of, mutated_bodies, mutated_streams, pieces_of, replies
 
 STREAM = b'event: a\ndata: {"x": [1, {"y": "z"}]}\n\ndata: {"x": 2}\r\n\r\ndata: [DONE]\n\n'
@@ -18,7 +18,7 @@ def test_every_drawn_reply_is_grammatical_and_ends(events: list[ReplyEvent]) -> 
     checker = GrammarChecker()
     for event in events:
         checker.check(event)
-    assert checker.ended
+    assert checker.is_ended
     assert fold(events).ending is events[-1]
 
 
@@ -30,7 +30,7 @@ def test_every_drawn_reply_is_grammatical_in_sequence_too(events: list[ReplyEven
     for event in events:
         for released in sequencer.feed(event):
             checker.check(released)
-    assert checker.ended
+    assert checker.is_ended
 
 
 @given(pieces_of(STREAM))

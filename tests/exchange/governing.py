@@ -21,7 +21,7 @@ from dragoman.hub.events import (
     TextDelta,
     UsageReported,
 )
-from dragoman.hub.ids import Ids
+from dragoman.hub.ids import IdSource
 from dragoman.hub.usage import Usage
 from dragoman.upstream.port import UpstreamRequest
 from tests.cases.essence import Essence, said
@@ -55,7 +55,9 @@ def cut(text: str, pieces: int) -> list[str]:
 
 def spoken(dialect: str, events: Sequence[ReplyEvent]) -> list[bytes]:
     """The events as an upstream of this dialect streams them."""
-    writer = dialect_named(dialect).stream_writer(Audience(upstream="elsewhere", model="m", ids=Ids("up")))
+    writer = dialect_named(dialect).stream_writer(
+        Audience(upstream="elsewhere", model="m", ids=IdSource("up"))
+    )
     return [written for event in events if (written := writer.write(event))]
 
 

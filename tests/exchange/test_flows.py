@@ -85,11 +85,11 @@ def test_a_tally_of_what_is_forwarded_is_one_of_what_was_said(path: Path, size: 
     forwarded = b"".join(fed(flow, pieces))
     reader, tally = dialect.stream_reader(Source(issuer=dialect.name)), Tally()
     for event in (*reader.feed(stream), *reader.close()):
-        tally.note(event)
+        tally.add(event)
     assert flow.tally.usage == tally.usage
     assert flow.tally.failure == tally.failure
     assert type(flow.tally.ending) is type(tally.ending)
-    assert flow.tally.spoke == tally.spoke
+    assert flow.tally.has_content == tally.has_content
     if tally.failure is None:
         added = b"data: [DONE]\n\n" if path.stem == "stream-quirk-no-done" else b""
         assert forwarded == b"".join(pieces) + added
@@ -113,7 +113,7 @@ def test_a_piece_of_just_about_the_size_of_a_slice_is_read(excess: int) -> None:
     piece += b":" + b" " * (SLICE + excess - len(piece) - 3) + b"\n\n"
     assert len(piece) == SLICE + excess
     assert flow.feed(piece) == piece
-    assert flow.tally.spoke
+    assert flow.tally.has_content
 
 
 def test_an_answer_cannot_pass_for_the_end_of_the_stream() -> None:

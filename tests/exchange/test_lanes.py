@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from dragoman.dialects.registry import dialect_named
-from dragoman.hub.seal import Carried, Seal, wrap
+from dragoman.hub.seal import Seal, SealedItem, write_envelope
 from tests.exchange.clock import run
 from tests.exchange.speech import (
     ANTHROPIC_STREAM,
@@ -117,7 +117,9 @@ def test_the_reply_to_a_renamed_request_names_the_model_that_the_client_asked_fo
 
 @pytest.mark.rule("P44")
 def test_a_history_with_a_foreign_seal_in_it_is_not_forwarded_as_it_is() -> None:
-    seal = wrap([Carried(kind="reasoning", seal=Seal("gemini", "other", "proof"), parts=("hm",))])
+    seal = write_envelope(
+        [SealedItem(kind="reasoning", seal=Seal("gemini", "other", "proof"), parts=("hm",))]
+    )
     history = {
         "messages": [
             {"role": "user", "content": "hello"},

@@ -18,7 +18,7 @@ from dragoman.hub.content import (
     ToolReference,
     ToolResult,
 )
-from dragoman.hub.request import EFFORTS, OutputFormat, ReasoningWish, Request, ToolChoice, Turn
+from dragoman.hub.request import EFFORTS, OutputFormat, ReasoningSettings, Request, ToolChoice, Turn
 from dragoman.hub.seal import Seal
 from tests.fit.building import DIALECTS
 
@@ -107,7 +107,7 @@ turns = st.builds(
     blocks=st.lists(blocks, max_size=4).map(tuple),
 )
 wishes = st.builds(
-    ReasoningWish,
+    ReasoningSettings,
     mode=st.sampled_from([None, "off", "on", "adaptive"]),
     effort=st.none() | st.sampled_from(EFFORTS),
     budget=st.none() | st.sampled_from([-1, 0, 100, 5_000, 40_000]),

@@ -5,7 +5,7 @@ import pytest
 from dragoman.fit.extras import BOOKKEEPING
 from dragoman.hub.content import Opaque, Text, Tool, ToolDeclarations
 from dragoman.hub.errors import ClientProtocolError
-from dragoman.hub.request import OutputFormat, ReasoningWish, ToolChoice, Turn
+from dragoman.hub.request import OutputFormat, ReasoningSettings, ToolChoice, Turn
 from tests.fit.building import DIALECTS, FOREIGN, call, fitted, function, request, result, turn
 
 USER = turn("user", "Hi")
@@ -114,7 +114,7 @@ def test_every_field_that_stays_behind_is_named() -> None:
         ),
         tools=(function("a", at="tools[0]", extras={"output_schema": {"a": 1}}),),
         tool_choice=ToolChoice(mode="auto", extras={"odd": 1}),
-        reasoning=ReasoningWish(effort="low", extras={"context": "all_turns"}),
+        reasoning=ReasoningSettings(effort="low", extras={"context": "all_turns"}),
         output=OutputFormat(kind="text", extras={"odd": 1}),
         extras={"context_management": {"edits": []}},
         paths={"output": "text.format"},

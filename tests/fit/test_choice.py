@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from dragoman.hub.content import Tool
-from dragoman.hub.request import ReasoningWish, Request, ToolChoice
+from dragoman.hub.request import ReasoningSettings, Request, ToolChoice
 from tests.fit.building import call, fitted, function, request, result, turn
 
 TOOLS = (function("Read"), function("Edit"))
@@ -114,7 +114,7 @@ def test_a_choice_of_a_free_text_tool_names_the_function_it_became() -> None:
 
 @pytest.mark.rule("H9")
 def test_a_forced_call_wins_over_reasoning_where_both_cannot_be() -> None:
-    asked = choosing(ToolChoice(mode="required"), reasoning=ReasoningWish(effort="high"))
+    asked = choosing(ToolChoice(mode="required"), reasoning=ReasoningSettings(effort="high"))
     after, losses = fitted(asked, "anthropic")
     assert after.tool_choice == ToolChoice(mode="required")
     assert after.reasoning
@@ -124,9 +124,9 @@ def test_a_forced_call_wins_over_reasoning_where_both_cannot_be() -> None:
 
 @pytest.mark.rule("H9")
 def test_elsewhere_both_stay() -> None:
-    asked = choosing(ToolChoice(mode="required"), reasoning=ReasoningWish(effort="high"))
+    asked = choosing(ToolChoice(mode="required"), reasoning=ReasoningSettings(effort="high"))
     after, losses = fitted(asked, "openai_responses")
-    assert after.reasoning == ReasoningWish(effort="high")
+    assert after.reasoning == ReasoningSettings(effort="high")
     assert losses == []
 
 

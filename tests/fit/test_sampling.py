@@ -7,7 +7,7 @@ import pytest
 from dragoman.fit import restoration
 from dragoman.fit.limits import MAX_STOPS
 from dragoman.hub.errors import ClientProtocolError
-from dragoman.hub.request import Effort, ReasoningWish, Request
+from dragoman.hub.request import Effort, ReasoningSettings, Request
 from tests.fit.building import DIALECTS, FOREIGN, fitted, request, target_for, turn
 
 USER = turn("user", "Hi")
@@ -58,7 +58,7 @@ def test_of_temperature_and_top_p_the_temperature_stays() -> None:
 
 @pytest.mark.rule("P49", "H53")
 def test_a_model_that_reasons_is_not_given_a_temperature_where_it_refuses_one() -> None:
-    asked = request(USER, temperature=0.5, top_p=1.0, top_k=64, reasoning=ReasoningWish(effort="low"))
+    asked = request(USER, temperature=0.5, top_p=1.0, top_k=64, reasoning=ReasoningSettings(effort="low"))
     after, losses = fitted(asked, "anthropic")
     assert (after.temperature, after.top_p, after.top_k) == (None, None, None)
     assert [loss.split(":")[0] for loss in losses] == ["temperature", "top_k"]
@@ -67,7 +67,7 @@ def test_a_model_that_reasons_is_not_given_a_temperature_where_it_refuses_one() 
 
 @pytest.mark.parametrize(("effort", "kept"), [("high", None), ("none", 0.5)])
 def test_an_effort_is_reasoning_and_none_is_none(effort: Effort, kept: float | None) -> None:
-    asked = request(USER, temperature=0.5, reasoning=ReasoningWish(effort=effort))
+    asked = request(USER, temperature=0.5, reasoning=ReasoningSettings(effort=effort))
     after, _ = fitted(asked, "openai_responses", sampling_with_reasoning=False)
     assert after.temperature == kept
 

@@ -8,7 +8,7 @@ from dragoman.fit.openapi_schema import as_openapi
 from dragoman.fit.schemas import cleaned
 from dragoman.fit.strictness import is_strict_schema
 from dragoman.hub.request import OutputFormat
-from dragoman.wire.fields import deeper_than
+from dragoman.wire.fields import is_deeper_than
 from tests.fit.building import fitted, function, request, turn
 
 Schema = dict[str, object]
@@ -203,7 +203,7 @@ def test_absurd_depth_is_cut() -> None:
     schema: Schema = {}
     for _ in range(150):
         schema = {"type": "object", "properties": {"a": schema}, "$schema": "x"}
-    assert not deeper_than(140, as_openapi(schema))
+    assert not is_deeper_than(140, as_openapi(schema))
     assert "$schema" not in cleaned(schema)
 
 

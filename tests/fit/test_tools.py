@@ -4,11 +4,11 @@ import pytest
 
 from dragoman.fit.client_tools import DESCRIPTIONS
 from dragoman.hub.content import (
-    Grammar,
     Text,
     Tool,
     ToolCall,
     ToolDeclarations,
+    ToolGrammar,
     ToolKind,
     ToolReference,
     ToolResult,
@@ -20,7 +20,7 @@ PATCH = Tool(
     name="apply_patch",
     kind="custom",
     description="Edits files.",
-    grammar=Grammar(syntax="lark", definition='start: "x"'),
+    grammar=ToolGrammar(syntax="lark", definition='start: "x"'),
     at="tools[0]",
 )
 STRICT = {

@@ -19,7 +19,7 @@ from dragoman.hub.events import (
     TextDelta,
 )
 from dragoman.hub.fold import fold
-from dragoman.hub.request import OutputFormat, ReasoningWish, Request, ToolChoice
+from dragoman.hub.request import OutputFormat, ReasoningSettings, Request, ToolChoice
 from dragoman.hub.seal import Seal
 from tests.dialects.strategies import replies, texts
 from tests.fit.building import function, request, turn
@@ -89,8 +89,8 @@ def test_without_tools_or_with_a_form_for_the_answer_nothing_is_forced(asked: Re
     assert chosen(asked).request is asked
 
 
-@pytest.mark.parametrize("wish", [ReasoningWish(mode="on"), ReasoningWish(effort="high")])
-def test_thinking_is_not_given_up_for_a_call(wish: ReasoningWish) -> None:
+@pytest.mark.parametrize("wish", [ReasoningSettings(mode="on"), ReasoningSettings(effort="high")])
+def test_thinking_is_not_given_up_for_a_call(wish: ReasoningSettings) -> None:
     asked = msgspec.structs.replace(ASKED, reasoning=wish)
     assert choose(asked, REQUIRED, choices=ALL, while_reasoning=False).request is asked
     assert choose(asked, REQUIRED, choices=ALL).request is not asked

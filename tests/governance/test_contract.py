@@ -11,7 +11,7 @@ from dragoman.governance.settings import CONTRACT_FAMILY
 from dragoman.hub.content import Media, Text, ToolCall, ToolResult
 from dragoman.hub.events import ReplyEvent, ReplyFinished
 from dragoman.hub.fold import fold
-from dragoman.hub.ids import Ids
+from dragoman.hub.ids import IdSource
 from dragoman.hub.request import Request, ToolChoice
 from tests.dialects.strategies import json_objects
 from tests.fit.building import call, function, request, result, turn
@@ -157,7 +157,7 @@ def test_a_history_of_calls_without_tools_is_told_in_words() -> None:
 
 def harvested(text: str) -> list[ReplyEvent]:
     asked = request(turn("user", "hi"), tools=(READ,))
-    stage = HarvestStage(contracted_tools(asked), family=CONTRACT_FAMILY, ids=Ids("seed"), report=Told())
+    stage = HarvestStage(contracted_tools(asked), family=CONTRACT_FAMILY, ids=IdSource("seed"), report=Told())
     return through([stage], reply_of(block(0, Text(text=""), *text)))
 
 

@@ -16,7 +16,7 @@ from dragoman.governance.stages import governing_stages
 from dragoman.hub.content import Text, ToolCall
 from dragoman.hub.events import StopCause
 from dragoman.hub.fold import fold
-from dragoman.hub.ids import Ids
+from dragoman.hub.ids import IdSource
 from tests.fit.reply.running import block, calls_in, reply_of, through
 from tests.governance.running import SHELL, Told, a_call
 
@@ -99,7 +99,9 @@ def governed(
     values: dict[str, object], *calls: tuple[str, str], cause: StopCause = "tool_calls"
 ) -> list[ToolCall]:
     tools = (SHELL, DeclaredTool("Read"), DeclaredTool("Write"))
-    stages = governing_stages(read_governance(values), tools, ids=Ids(""), report=Told(), exit_name=EXIT_NAME)
+    stages = governing_stages(
+        read_governance(values), tools, ids=IdSource(""), report=Told(), exit_name=EXIT_NAME
+    )
     plans = [a_call(*arguments, tool=name, index=index) for index, (name, arguments) in enumerate(calls)]
     return calls_in(through(stages, reply_of(*plans, cause=cause)))
 
@@ -132,7 +134,7 @@ def test_the_answer_that_is_shown_is_text_as_shown() -> None:
     example = shown("Making a model use its tools")
     name, _, arguments = said_in(example, "model").partition(" ")
     stages = governing_stages(
-        read_governance({"choice": "required"}), (SHELL,), ids=Ids(""), report=Told(), exit_name=name
+        read_governance({"choice": "required"}), (SHELL,), ids=IdSource(""), report=Told(), exit_name=name
     )
     reply = fold(through(stages, reply_of(a_call(*arguments, tool=name), cause="tool_calls")))
     assert reply.blocks == (Text(text=said_in(example, "client")),)
@@ -143,7 +145,7 @@ def test_the_call_in_words_that_is_shown_is_read_as_shown() -> None:
     text = re.split(r"^model +", example, flags=re.MULTILINE)[1].split("\nclient")[0]
     text = "\n".join(line.strip() for line in text.splitlines())
     stages = governing_stages(
-        read_governance({"contract": True}), (DeclaredTool("Read"),), ids=Ids(""), report=Told()
+        read_governance({"contract": True}), (DeclaredTool("Read"),), ids=IdSource(""), report=Told()
     )
     reply = fold(through(stages, reply_of(block(0, Text(text=""), *text))))
     (said, call) = reply.blocks

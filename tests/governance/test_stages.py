@@ -8,12 +8,13 @@ from hypothesis import strategies as st
 from dragoman.governance.records import DeclaredTool
 from dragoman.governance.rounds import Rounds
 from dragoman.governance.settings import Governance, read_governance
-from dragoman.governance.stages import Stage, governing_stages, told_tools
+from dragoman.governance.stages import governing_stages, told_tools
 from dragoman.hub.content import Text, ToolCall
 from dragoman.hub.events import ReplyEvent, ReplyFinished
 from dragoman.hub.fold import fold
-from dragoman.hub.ids import Ids
+from dragoman.hub.ids import IdSource
 from dragoman.hub.request import ToolChoice
+from dragoman.hub.stage import Stage
 from tests.dialects.strategies import replies
 from tests.fit.building import function, request, turn
 from tests.fit.reply.running import block, calls_in, recut, reply_of, through
@@ -35,7 +36,7 @@ def stages_of(
     return governing_stages(
         governance,
         (SHELL, ANY),
-        ids=Ids("seed"),
+        ids=IdSource("seed"),
         report=Told() if told is None else told,
         streams=streams,
         exit_name=exit_name,
@@ -108,7 +109,7 @@ def test_who_cannot_ask_again_tells_the_client() -> None:
     reply = fold(through(stages_of(governance), events))
     assert [type(each) for each in reply.blocks] == [Text]
     rounds = Rounds()
-    stages = governing_stages(governance, (SHELL,), ids=Ids(""), report=Told(), rounds=rounds)
+    stages = governing_stages(governance, (SHELL,), ids=IdSource(""), report=Told(), rounds=rounds)
     for stage in stages:
         events = [after for event in events for after in stage.feed(event)]
     assert rounds.waits

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.hub.builder import ReplyBuilder, settled_cause
+from dragoman.hub.builder import ReplyBuilder, reconcile_cause
 from dragoman.hub.content import Citation, HostedCall, Reasoning, Refusal, Text, ToolCall
 from dragoman.hub.errors import Failure, UpstreamProtocolError
 from dragoman.hub.events import (
@@ -58,7 +58,7 @@ def drive(builder: ReplyBuilder, step: Step) -> None:
         case ("close", index):
             builder.close(index)
         case ("usage",):
-            builder.usage(Usage(input=1))
+            builder.report_usage(Usage(input=1))
         case ("start",):
             builder.start(ReplyStarted(id="r"))
         case ("finish", cause):
@@ -74,10 +74,10 @@ def test_any_order_of_reports_becomes_a_grammatical_reply(script: list[Step]) ->
         drive(builder, step)
         for event in builder.take():
             checker.check(event)
-    builder.cut_off()
+    builder.truncate()
     for event in builder.take():
         checker.check(event)
-    assert checker.ended
+    assert checker.is_ended
 
 
 @pytest.mark.rule("R46", "P9")
@@ -93,7 +93,7 @@ def test_an_empty_piece_of_text_is_no_delta() -> None:
 @pytest.mark.parametrize("cause", ["end", "other", "stop_sequence", "tool_calls"])
 def test_a_reply_with_calls_always_says_that_it_ended_for_them(cause: StopCause) -> None:
     builder = ReplyBuilder()
-    builder.whole(ToolCall(id="c", name="Read", arguments="{}"))
+    builder.add_block(ToolCall(id="c", name="Read", arguments="{}"))
     builder.finish(ReplyFinished(cause=cause))
     last = builder.take()[-1]
     assert isinstance(last, ReplyFinished)
@@ -101,15 +101,15 @@ def test_a_reply_with_calls_always_says_that_it_ended_for_them(cause: StopCause)
 
 
 def test_a_reply_without_calls_never_says_that_it_ended_for_them() -> None:
-    assert settled_cause("tool_calls", has_calls=False) == "end"
-    assert settled_cause("length", has_calls=True) == "length"
+    assert reconcile_cause("tool_calls", has_calls=False) == "end"
+    assert reconcile_cause("length", has_calls=True) == "length"
 
 
 @pytest.mark.rule("H73", "R127")
 def test_a_reply_that_is_cut_off_is_never_finished_and_leaves_its_block_open() -> None:
     builder = ReplyBuilder()
     builder.append(builder.open(Text(text="")), "half")
-    builder.cut_off()
+    builder.truncate()
     events = builder.take()
     assert isinstance(events[-1], ReplyFailed)
     assert events[-1].ending == "truncated"
@@ -122,7 +122,7 @@ def test_nothing_follows_the_end() -> None:
     builder.finish(ReplyFinished(cause="end"))
     builder.take()
     builder.append(builder.open(Text(text="")), "late")
-    builder.usage(Usage(input=1))
+    builder.report_usage(Usage(input=1))
     builder.fail(Failure(kind="server", message="late"))
     assert builder.take() == []
 
@@ -130,10 +130,10 @@ def test_nothing_follows_the_end() -> None:
 def test_a_reply_of_too_many_blocks_is_an_upstream_fault() -> None:
     builder = ReplyBuilder()
     builder.MAX_BLOCKS = 2
-    builder.whole(Text(text=""))
-    builder.whole(Text(text=""))
+    builder.add_block(Text(text=""))
+    builder.add_block(Text(text=""))
     with pytest.raises(UpstreamProtocolError):
-        builder.whole(Text(text=""))
+        builder.add_block(Text(text=""))
 
 
 def test_a_reply_of_too_many_characters_is_an_upstream_fault() -> None:

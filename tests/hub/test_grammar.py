@@ -59,15 +59,15 @@ def test_interleaved_calls_are_legal() -> None:
     events: list[ReplyEvent] = [START, CALL, second, *deltas, *closes, ReplyFinished(cause="tool_calls")]
     for event in events:
         checker.check(event)
-    assert checker.ended
+    assert checker.is_ended
 
 
 def test_a_failure_may_come_before_the_start_and_may_leave_blocks_open() -> None:
     checker = GrammarChecker()
     checker.check(FAILED)
-    assert checker.ended
+    assert checker.is_ended
     checker = GrammarChecker()
     events: list[ReplyEvent] = [START, TEXT, FAILED]
     for event in events:
         checker.check(event)
-    assert checker.ended
+    assert checker.is_ended

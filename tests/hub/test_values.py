@@ -17,13 +17,21 @@ from dragoman.hub.errors import (
     UpstreamProtocolError,
     kind_of_status,
 )
-from dragoman.hub.ids import Ids
+from dragoman.hub.ids import IdSource
 from dragoman.hub.loss import Loss, Losses
-from dragoman.hub.seal import MAX_CONTENT, PREFIX, Carried, Seal, is_wrapped, unwrap, wrap
+from dragoman.hub.seal import (
+    MAX_CONTENT,
+    PREFIX,
+    Seal,
+    SealedItem,
+    is_envelope,
+    read_envelope,
+    write_envelope,
+)
 from dragoman.hub.usage import Usage
 
 carried = st.builds(
-    Carried,
+    SealedItem,
     kind=st.sampled_from(["reasoning", "call", "text"]),
     seal=st.builds(Seal, st.text(max_size=5), st.text(max_size=5), st.text(max_size=50)),
     parts=st.lists(st.text(max_size=5), max_size=2).map(tuple),
@@ -34,32 +42,32 @@ carried = st.builds(
 
 @pytest.mark.rule("H1", "H4")
 @given(st.lists(carried, max_size=4))
-def test_an_envelope_gives_back_what_was_put_in(items: list[Carried]) -> None:
-    envelope = wrap(items)
-    assert is_wrapped(envelope)
-    assert unwrap(envelope) == tuple(items)
+def test_an_envelope_gives_back_what_was_put_in(items: list[SealedItem]) -> None:
+    envelope = write_envelope(items)
+    assert is_envelope(envelope)
+    assert read_envelope(envelope) == tuple(items)
     assert envelope.removeprefix(PREFIX).replace("-", "").replace("_", "").isalnum()
 
 
 @given(st.text(max_size=40))
 def test_what_is_no_envelope_of_ours_is_left_alone(text: str) -> None:
-    assert unwrap(text) is None
-    assert unwrap(PREFIX + text) in (None, ())
+    assert read_envelope(text) is None
+    assert read_envelope(PREFIX + text) in (None, ())
 
 
 def test_an_envelope_that_inflates_without_bound_is_refused() -> None:
     bomb = urlsafe_b64encode(zlib.compress(b"[" + b" " * (MAX_CONTENT + 10) + b"]")).decode()
-    assert unwrap(PREFIX + bomb) is None
+    assert read_envelope(PREFIX + bomb) is None
 
 
 def test_a_cut_envelope_is_refused() -> None:
-    whole = wrap([Carried(kind="reasoning", seal=Seal("gemini", "", "x" * 200))])
-    assert unwrap(whole[:-8]) is None
+    whole = write_envelope([SealedItem(kind="reasoning", seal=Seal("gemini", "", "x" * 200))])
+    assert read_envelope(whole[:-8]) is None
 
 
 @pytest.mark.rule("R136")
 def test_ids_are_unique_and_reproducible() -> None:
-    first, again, other = Ids("a"), Ids("a"), Ids("b")
+    first, again, other = IdSource("a"), IdSource("a"), IdSource("b")
     made = [first.make("call_") for _ in range(100)]
     assert made == [again.make("call_") for _ in range(100)]
     assert len(set(made)) == 100
@@ -67,25 +75,25 @@ def test_ids_are_unique_and_reproducible() -> None:
 
 
 def test_two_branches_do_not_disturb_each_other() -> None:
-    alone, beside = Ids("a").branch("client"), Ids("a")
+    alone, beside = IdSource("a").branch("client"), IdSource("a")
     other, same = beside.branch("upstream"), beside.branch("client")
     assert [other.make("x") for _ in range(3)] != [alone.make("x") for _ in range(3)]
-    alone = Ids("a").branch("client")
+    alone = IdSource("a").branch("client")
     assert [same.make("x") for _ in range(3)] == [alone.make("x") for _ in range(3)]
 
 
 def test_an_adopted_id_keeps_what_is_legal_of_the_foreign_one() -> None:
-    ids = Ids("seed")
+    ids = IdSource("seed")
     assert ids.adopt("msg_", "msg_01AbC") == "msg_01AbC"
     assert ids.adopt("msg_", "chatcmpl-AbC123456") == "msg_AbC123456"
-    assert ids.adopt("msg_", "odd id!") == Ids("seed").adopt("msg_", "odd id!")
+    assert ids.adopt("msg_", "odd id!") == IdSource("seed").adopt("msg_", "odd id!")
     assert ids.adopt("msg_", "").startswith("msg_")
 
 
 @pytest.mark.rule("R136")
 def test_a_foreign_id_that_comes_again_in_another_reply_is_another_id() -> None:
     """Ollama numbers its replies by chance, from 1 to 999."""
-    first, second = Ids("one"), Ids("two")
+    first, second = IdSource("one"), IdSource("two")
     assert first.adopt("resp_", "chatcmpl-417") != second.adopt("resp_", "chatcmpl-417")
 
 
@@ -113,10 +121,10 @@ def test_strict_turns_the_first_loss_into_a_refusal_that_names_it() -> None:
 
 def test_a_later_usage_report_replaces_only_what_it_names() -> None:
     first = Usage(input=5, cache_read=2, extras={"a": 1})
-    assert first.updated_by(Usage(output=3, extras={"b": 2})) == Usage(
+    assert first.merge(Usage(output=3, extras={"b": 2})) == Usage(
         input=5, cache_read=2, output=3, extras={"a": 1, "b": 2}
     )
-    assert first.updated_by(Usage()) is first
+    assert first.merge(Usage()) is first
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from dragoman import DragomanError, StreamTranslator, translate_reply, translate_request
 from dragoman.dialects.registry import DIALECTS
 from dragoman.hub.errors import ClientProtocolError, UpstreamFailed
-from dragoman.hub.ids import Ids
+from dragoman.hub.ids import IdSource
 from dragoman.hub.loss import Losses
 from tests.pipeline.recordings import (
     DIALECTS as NAMES,
@@ -99,12 +99,12 @@ TWINS = [pair for pair in STREAMS if (pair[0], pair[1].replace("stream-", "reply
 @pytest.mark.parametrize("target", NAMES)
 @pytest.mark.parametrize(("dialect", "stem"), TWINS)
 def test_the_stream_and_the_whole_reply_say_the_same(dialect: str, stem: str, target: str) -> None:
-    translator = StreamTranslator(source=dialect, target=target, ids=Ids("seed"))
+    translator = StreamTranslator(source=dialect, target=target, ids=IdSource("seed"))
     stream = translator.feed(stream_of(dialect, stem)) + translator.close()
     collected = DIALECTS[target].collect(stream)
     whole = load(dialect, stem.replace("stream-", "reply-", 1))
     try:
-        expected = translate_reply(whole, source=dialect, target=target, ids=Ids("seed")).body
+        expected = translate_reply(whole, source=dialect, target=target, ids=IdSource("seed")).body
     except UpstreamFailed as failed:
         expected = failed.body(target)
     assert parsed(collected) == parsed(expected)

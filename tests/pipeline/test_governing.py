@@ -9,7 +9,7 @@ from dragoman import Governance, StreamTranslator, translate_reply, translate_re
 from dragoman.dialects.registry import dialect_named
 from dragoman.governance.settings import read_governance
 from dragoman.hub.events import ReplyEvent
-from dragoman.hub.sequence import Sequencer
+from dragoman.hub.stage import Sequencer
 from tests.cases.essence import said
 from tests.dialects.strategies import replies
 from tests.exchange.governing import events_of, hear, script, spoken

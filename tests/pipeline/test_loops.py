@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from dragoman.dialects.registry import dialect_named
-from dragoman.hub.ids import Ids
+from dragoman.hub.ids import IdSource
 from dragoman.pipeline import StreamTranslator, translate_request
 from tests.pipeline.asking import DIALECTS, asking
 
@@ -81,7 +81,7 @@ CALLING: dict[str, Json] = {
 
 def stream_from(upstream: str, client: str, request: Json) -> bytes:
     translator = StreamTranslator(
-        source=upstream, target=client, request=request, ids=Ids(msgspec.json.encode(request)), model="m"
+        source=upstream, target=client, request=request, ids=IdSource(msgspec.json.encode(request)), model="m"
     )
     return translator.feed(dialect_named(upstream).explode(CALLING[upstream])) + translator.close()
 
@@ -180,7 +180,7 @@ def test_streams_that_run_at_the_same_time_do_not_know_of_each_other(client: str
     streams = {name: dialect_named(name).explode(CALLING[name]) for name in DIALECTS}
     translators = {
         name: StreamTranslator(
-            source=name, target=client, request=request, ids=Ids(msgspec.json.encode(request)), model="m"
+            source=name, target=client, request=request, ids=IdSource(msgspec.json.encode(request)), model="m"
         )
         for name in DIALECTS
     }

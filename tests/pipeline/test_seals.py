@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from dragoman.dialects.registry import dialect_named
-from dragoman.hub.ids import Ids
+from dragoman.hub.ids import IdSource
 from dragoman.pipeline import StreamTranslator, translate_request
 from tests.pipeline.asking import DIALECTS, asking
 from tests.pipeline.test_loops import answered
@@ -86,7 +86,9 @@ def next_request(vendor: str, client: str) -> Json:
     request = asking(client, tools=("Read",))
     if client == "openai_responses":
         request["include"] = ["reasoning.encrypted_content"]
-    translator = StreamTranslator(source=vendor, target=client, request=request, ids=Ids("seals"), model="m")
+    translator = StreamTranslator(
+        source=vendor, target=client, request=request, ids=IdSource("seals"), model="m"
+    )
     stream = translator.feed(dialect_named(vendor).explode(SIGNED[vendor])) + translator.close()
     reply: Json = dialect_named(client).collect(stream)
     if client == "gemini":

@@ -5,7 +5,6 @@ import pytest
 
 from dragoman.hub.content import (
     AnyBlock,
-    Grammar,
     HostedCall,
     HostedResult,
     Media,
@@ -16,6 +15,7 @@ from dragoman.hub.content import (
     Tool,
     ToolCall,
     ToolDeclarations,
+    ToolGrammar,
     ToolReference,
     ToolResult,
 )
@@ -127,7 +127,7 @@ def test_tools_of_the_vendor_have_a_price_of_their_own() -> None:
 
 
 def test_the_grammar_of_a_free_text_tool_is_counted() -> None:
-    custom = Tool(name="patch", kind="custom", grammar=Grammar(syntax="lark", definition=WORDS))
+    custom = Tool(name="patch", kind="custom", grammar=ToolGrammar(syntax="lark", definition=WORDS))
     request = Request(dialect="openai_responses", model="m", tools=(custom,))
     plain = msgspec.structs.replace(request, tools=(Tool(name="patch", kind="custom"),))
     assert request_tokens(request, "gpt") >= request_tokens(plain, "gpt") + int(text_tokens(WORDS, "gpt"))

@@ -14,7 +14,7 @@ from dragoman.hub.errors import (
     RequestTooLarge,
     UpstreamProtocolError,
 )
-from dragoman.wire.fields import Fields, decode, deeper_than, encode
+from dragoman.wire.fields import Fields, decode, encode, is_deeper_than
 
 Reading = Callable[[Fields], object]
 
@@ -100,7 +100,7 @@ def test_a_body_at_the_limit_passes_and_one_beyond_is_too_large() -> None:
 
 @pytest.mark.parametrize("levels", [1, 3, 199, 200])
 def test_nesting_within_the_limit_passes(levels: int) -> None:
-    assert deeper_than(levels - 1, decode(b"[" * levels + b"]" * levels))
+    assert is_deeper_than(levels - 1, decode(b"[" * levels + b"]" * levels))
 
 
 @pytest.mark.parametrize("levels", [201, 900, 5_000, 1_000_000])

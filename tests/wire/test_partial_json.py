@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from dragoman.wire.partial_json import JsonPrefix, parse_object, shown_object
+from dragoman.wire.partial_json import JsonPrefix, parse_object, wrap_as_object
 from tests.wire.cuts import CUTS, cut, singly
 from tests.wire.json_oracle import longest_beginning
 
@@ -59,7 +59,7 @@ def fed(pieces: list[str]) -> tuple[JsonPrefix, int]:
 def test_the_accepted_part_is_the_longest_that_can_still_become_json(text: str) -> None:
     prefix, accepted = fed([text])
     assert accepted == longest_beginning(text)
-    assert prefix.broken == (accepted < len(text))
+    assert prefix.is_broken == (accepted < len(text))
 
 
 @pytest.mark.rule("H13", "R60")
@@ -88,22 +88,22 @@ def test_of_all_short_texts_exactly_those_are_accepted_that_can_be_completed(
 @example(text='{"a": "', more="b" * 70_000)
 def test_what_flows_would_be_accepted_and_changes_nothing(text: str, more: str) -> None:
     skimmed, _ = fed([text])
-    if skimmed.flows(more):
+    if skimmed.is_string_continuation(more):
         read, _ = fed([text])
         assert read.feed(more) == len(more)
-        assert (read.closing(), read.depth, read.broken) == (skimmed.closing(), skimmed.depth, False)
+        assert (read.closing(), read.depth, read.is_broken) == (skimmed.closing(), skimmed.depth, False)
 
 
 @pytest.mark.parametrize("more", ["", "plain", "ä€😀", "b" * 65_536])
 def test_plain_characters_flow_in_a_string(more: str) -> None:
     prefix, _ = fed(['{"a": "b'])
-    assert prefix.flows(more)
+    assert prefix.is_string_continuation(more)
 
 
 @pytest.mark.parametrize("more", ['"', "\\", "\n", "\ud800", "b" * 65_537])
 def test_what_may_end_a_string_does_not_flow(more: str) -> None:
     prefix, _ = fed(['{"a": "b'])
-    assert not prefix.flows(more)
+    assert not prefix.is_string_continuation(more)
 
 
 @pytest.mark.rule("H13", "R60")
@@ -112,7 +112,7 @@ def test_nothing_depends_on_how_the_text_is_cut(text: str, cuts: list[int]) -> N
     def facts(pieces: list[str]) -> tuple[object, ...]:
         prefix, accepted = fed(pieces)
         return (
-            *(accepted, prefix.broken, prefix.complete, prefix.empty, prefix.kind, prefix.depth),
+            *(accepted, prefix.is_broken, prefix.is_complete, prefix.is_empty, prefix.kind, prefix.depth),
             *(prefix.closing(), prefix.closing_with("k", "1")),
         )
 
@@ -128,7 +128,7 @@ def test_every_beginning_of_json_is_accepted_and_can_be_closed(text: str) -> Non
         prefix, accepted = fed([text[:end]])
         assert accepted == end
         msgspec.json.decode(text[:end] + prefix.closing())
-    assert prefix.complete
+    assert prefix.is_complete
     assert prefix.closing() == ""
 
 
@@ -138,7 +138,7 @@ def test_whatever_was_accepted_can_be_closed(text: str) -> None:
     prefix, accepted = fed([text])
     whole = text[:accepted] + prefix.closing()
     closed, length = fed([whole])
-    assert (length, closed.complete) == (len(whole), True)
+    assert (length, closed.is_complete) == (len(whole), True)
     if not HUGE_NUMBER.search(whole):
         msgspec.json.decode(whole)
 
@@ -238,12 +238,12 @@ def test_where_no_member_can_stand_none_is_added(text: str, closing: str) -> Non
 def test_the_kind_is_known_from_the_first_character(text: str, kind: str) -> None:
     prefix, _ = fed([text])
     assert prefix.kind == kind
-    assert prefix.empty == (kind == "")
+    assert prefix.is_empty == (kind == "")
 
 
 def test_a_number_is_complete_as_soon_as_it_could_end() -> None:
     prefix = JsonPrefix()
-    assert [prefix.feed(piece) and prefix.complete for piece in ("-", "1", ".", "5", " ")] == [
+    assert [prefix.feed(piece) and prefix.is_complete for piece in ("-", "1", ".", "5", " ")] == [
         *(False, True, False, True, True)
     ]
 
@@ -251,9 +251,9 @@ def test_a_number_is_complete_as_soon_as_it_could_end() -> None:
 def test_after_a_whole_value_only_white_space_is_accepted() -> None:
     prefix = JsonPrefix()
     assert prefix.feed('{"a":1} \n') == 9
-    assert (prefix.complete, prefix.broken) == (True, False)
+    assert (prefix.is_complete, prefix.is_broken) == (True, False)
     assert prefix.feed(" {") == 1
-    assert (prefix.complete, prefix.broken) == (True, True)
+    assert (prefix.is_complete, prefix.is_broken) == (True, True)
 
 
 def test_after_a_deviation_everything_is_refused_and_the_good_part_can_still_be_closed() -> None:
@@ -266,7 +266,7 @@ def test_after_a_deviation_everything_is_refused_and_the_good_part_can_still_be_
 
 def test_nesting_beyond_the_limit_is_a_deviation() -> None:
     prefix, accepted = fed(["[" * 1000])
-    assert (accepted, prefix.depth, prefix.broken) == (200, 200, True)
+    assert (accepted, prefix.depth, prefix.is_broken) == (200, 200, True)
     assert msgspec.json.decode("[" * 200 + prefix.closing())
 
 
@@ -276,7 +276,7 @@ def test_a_large_string_is_read_in_good_time_whole_or_in_single_characters(body:
     for pieces in ([text], singly(text)):
         prefix, accepted = fed(pieces)
         assert accepted == len(text)
-        assert prefix.complete
+        assert prefix.is_complete
 
 
 # Whole objects
@@ -307,8 +307,8 @@ def test_what_is_no_object_is_told_apart_from_an_empty_one(text: str) -> None:
 def test_a_text_parses_exactly_when_it_is_a_complete_object(text: str) -> None:
     assume(not HUGE_NUMBER.search(text))
     prefix, _ = fed([text])
-    complete = prefix.complete and not prefix.broken and prefix.kind == "object"
-    if prefix.empty and not prefix.broken:
+    complete = prefix.is_complete and not prefix.is_broken and prefix.kind == "object"
+    if prefix.is_empty and not prefix.is_broken:
         assert parse_object(text) == {}
     else:
         assert (parse_object(text) is not None) == complete
@@ -328,4 +328,4 @@ def test_a_text_parses_exactly_when_it_is_a_complete_object(text: str) -> None:
     ],
 )
 def test_a_text_that_holds_no_object_is_shown_in_one(text: str, member: str) -> None:
-    assert shown_object(text) == {member: text}
+    assert wrap_as_object(text) == {member: text}

@@ -32,7 +32,7 @@ def test_the_member_is_decoded_whatever_surrounds_it_and_however_it_is_cut(
     for pieces in ([body], cut(body, cuts), singly(body)):
         member, found = read(pieces)
         assert found == text
-        assert member.found
+        assert member.is_found
         assert member.raw == ""
 
 
@@ -44,13 +44,13 @@ def test_the_member_is_decoded_whatever_surrounds_it_and_however_it_is_cut(
 )
 def test_any_text_reads_the_same_however_it_is_cut(text: str, cuts: list[int]) -> None:
     member, found = read([text])
-    if member.found:
+    if member.is_found:
         found.encode()
     else:
         assert member.raw == text
     for pieces in (cut(text, cuts), singly(text)):
         other, same = read(pieces)
-        assert (same, other.found, other.raw) == (found, member.found, member.raw)
+        assert (same, other.is_found, other.raw) == (found, member.is_found, member.raw)
 
 
 @pytest.mark.rule("H13", "H22")
@@ -76,7 +76,7 @@ def test_a_member_after_one_with_a_very_long_name_is_found() -> None:
 @pytest.mark.rule("H22")
 def test_an_empty_text_is_found() -> None:
     member, text = read(['{"input": ""}'])
-    assert member.found
+    assert member.is_found
     assert text == ""
 
 
@@ -120,9 +120,9 @@ def test_a_lone_string_under_a_wrong_name_counts_at_the_end(body: str, text: str
     for pieces in ([body], singly(body)):
         member = StringMember("input")
         assert [member.feed(piece) for piece in pieces] == [""] * len(pieces)
-        assert (member.found, member.raw) == (False, body)
+        assert (member.is_found, member.raw) == (False, body)
         assert member.finish() == text
-        assert (member.found, member.raw) == (True, "")
+        assert (member.is_found, member.raw) == (True, "")
 
 
 @pytest.mark.rule("H22")
@@ -146,7 +146,7 @@ def test_a_lone_string_under_a_wrong_name_counts_at_the_end(body: str, text: str
 def test_where_nothing_like_it_comes_the_whole_text_is_given_back(body: str) -> None:
     member, text = read(singly(body))
     assert text == ""
-    assert not member.found
+    assert not member.is_found
     assert member.raw == body
 
 

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 from dragoman.config.keys import Table, tables
 from dragoman.config.kinds import Key, listed, toml_type
 from dragoman.config.lines import Path, lines_of
-from dragoman.hub.errors import ConfigError
-from dragoman.hub.spelling import near
+from dragoman.hub.errors import ConfigError, suggest_spelling
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _AT_LINE = re.compile(r"(.*) \(at (line \d+), column \d+\)")
@@ -105,7 +104,7 @@ class Place:
         return ConfigError(f"{place}: {where}: {message}" if where else f"{place}: {message}", hint=hint)
 
     def _unknown(self, key: str, keys: Mapping[str, Key]) -> ConfigError:
-        hint = near(key, keys)
+        hint = suggest_spelling(key, keys)
         if not hint:
             homes = [table.heading or "the file itself, above the first [table]" for table in _homes(key)]
             hint = f"it belongs in {homes[0]}" if homes else f"known keys: {', '.join(keys)}"
@@ -116,7 +115,7 @@ class Place:
         shown = toml_type(value)
         if type(value) in (str, int, float) and key not in _PRIVATE:
             shown = f'"{value}"' if isinstance(value, str) else str(value)
-        hint = near(value, kind.choices) if isinstance(value, str) else ""
+        hint = suggest_spelling(value, kind.choices) if isinstance(value, str) else ""
         return self.error(f"expected {kind.words}, got {shown}", key, hint=hint)
 
 

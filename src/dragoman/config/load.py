@@ -40,8 +40,7 @@ from dragoman.config.model import (
     Timeouts,
 )
 from dragoman.config.secrets import Environment, secret, secrets, usual_secret
-from dragoman.hub.errors import ConfigError
-from dragoman.hub.spelling import near
+from dragoman.hub.errors import ConfigError, suggest_spelling
 
 #: A provider's name stands before a slash, in headers and in logs.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -171,7 +170,8 @@ def _provider(name: str, place: Place, environment: Environment, learned: Models
     dialect = place.text("dialect") or preset.dialect
     if not dialect:
         raise place.error(
-            "expected `dialect` or `preset`", hint=near(name, presets()) or f"dialects: {listed(DIALECTS)}"
+            "expected `dialect` or `preset`",
+            hint=suggest_spelling(name, presets()) or f"dialects: {listed(DIALECTS)}",
         )
     return msgspec.structs.replace(
         msgspec.convert(
@@ -200,7 +200,7 @@ def _preset(name: str, place: Place) -> tuple[str, Preset]:
     """What to start from: the named preset, or that of the provider's own name if no dialect is given."""
     wanted = place.text("preset")
     if wanted and wanted not in presets():
-        known = near(wanted, presets()) or f"known presets: {', '.join(presets())}"
+        known = suggest_spelling(wanted, presets()) or f"known presets: {', '.join(presets())}"
         raise place.error(f'no preset "{wanted}"', "preset", hint=known)
     if not wanted:
         wanted = PRESET_OF_DIALECT.get(place.text("dialect"), "") if "dialect" in place.values else name
@@ -318,7 +318,7 @@ def _targets(place: Place, key: str, providers: Mapping[str, Provider]) -> tuple
     for name in place.texts(key):
         provider, slash, model = name.partition("/")
         if provider not in providers:
-            known = near(provider, providers) or f"providers: {', '.join(providers) or 'none'}"
+            known = suggest_spelling(provider, providers) or f"providers: {', '.join(providers) or 'none'}"
             raise place.error(f'no provider "{provider}"', key, hint=known)
         if slash and not model:
             raise place.error("expected a model after the slash", key)

@@ -13,7 +13,7 @@ import msgspec
 
 from dragoman.hub.errors import Failure
 from dragoman.hub.events import ReplyEvent
-from dragoman.hub.ids import Ids
+from dragoman.hub.ids import IdSource
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
 from dragoman.providers.profile import Target
@@ -28,7 +28,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     issuer: str
     model: str = ""
     #: For calls that come without an id.
-    ids: Ids = msgspec.field(default_factory=Ids)
+    ids: IdSource = msgspec.field(default_factory=IdSource)
     losses: Losses = msgspec.field(default_factory=Losses)
     #: The request that the upstream is answering, as the client sent it, if known.
     request: Request | None = None
@@ -45,7 +45,7 @@ class Audience(msgspec.Struct, frozen=True, kw_only=True):
     body: Json = {}
     #: The name the client asked for; replies carry it instead of the upstream's.
     model: str = ""
-    ids: Ids = msgspec.field(default_factory=Ids)
+    ids: IdSource = msgspec.field(default_factory=IdSource)
     #: Seconds since the epoch, for dialects that tell the time; 0: the upstream's, if it told.
     created: int = 0
     #: A guess at the prompt's tokens, for dialects that must say a number before the upstream does.

@@ -33,7 +33,7 @@ class FrameReader(ABC):
         return SseReader()
 
     def feed(self, data: bytes) -> list[ReplyEvent]:
-        if self.builder.ended:
+        if self.builder.is_ended:
             return []
         try:
             self._frames(self._sse.feed(data))
@@ -44,7 +44,7 @@ class FrameReader(ABC):
         return self.builder.take()
 
     def close(self) -> list[ReplyEvent]:
-        if self.builder.ended:
+        if self.builder.is_ended:
             return []
         try:
             self._last_words()
@@ -53,7 +53,7 @@ class FrameReader(ABC):
         except RecursionError:
             self.builder.fail(TOO_DEEP)
         # Says nothing if the reply has ended by now.
-        self.builder.cut_off()
+        self.builder.truncate()
         return self.builder.take()
 
     def _last_words(self) -> None:
@@ -65,7 +65,7 @@ class FrameReader(ABC):
     def _frames(self, frames: list[Frame]) -> None:
         for frame in frames:
             self._frame(frame)
-            if self.builder.ended:
+            if self.builder.is_ended:
                 # What an upstream says after its last word is nobody's.
                 return
 

@@ -21,7 +21,7 @@ from dragoman.hub.events import (
     ReplyStarted,
     TextDelta,
 )
-from dragoman.hub.ids import Ids
+from dragoman.hub.ids import IdSource
 from dragoman.hub.usage import Usage
 
 #: The dialect of the doctor's requests. It has a field for every feature that the probes test.
@@ -142,7 +142,7 @@ def find_call_family(text: str, tool: dict[str, object]) -> str:
 
 
 def _contains_call(family: str, text: str, tool: DeclaredTool) -> bool:
-    stage = HarvestStage([tool], family=family, ids=Ids(family), report=lambda intervention: None)
+    stage = HarvestStage([tool], family=family, ids=IdSource(family), report=lambda intervention: None)
     reply: list[ReplyEvent] = [
         ReplyStarted(),
         BlockOpened(0, Text(text=text)),

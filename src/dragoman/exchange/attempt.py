@@ -123,7 +123,7 @@ class Attempt:
         self._pulse.tick = self._tick if self._leg.limits_holding else None
         pieces = answer.pieces()
         await self._first_words(pieces, flow)
-        if self._leg.waits and not flow.tally.spoke:
+        if self._leg.waits and not flow.tally.has_content:
             await _read_up(pieces)
             return None
         out = b"".join(self._unsaid)
@@ -157,7 +157,7 @@ class Attempt:
                 out = flow.feed(piece)
                 held.append(out)
                 size += len(out)
-                if flow.over or flow.tally.spoke or size > MAX_HELD:
+                if flow.over or flow.tally.has_content or size > MAX_HELD:
                     break
             else:
                 held.append(flow.close())

@@ -131,7 +131,7 @@ class Bill:
     def _outcome(self, record: Record, heard: int) -> Outcome:
         tally = record.tally
         finished = record.ending == "finished"
-        answered = finished or (tally is not None and tally.spoke)
+        answered = finished or (tally is not None and tally.has_content)
         return Outcome(
             usage=tally.usage if tally else None,
             input=self._input,

@@ -13,7 +13,7 @@ from dragoman.dialects.base import Dialect, StreamReader
 from dragoman.exchange.chat_usage import without_usage
 from dragoman.exchange.tails import tail_of
 from dragoman.hub.events import ReplyEvent, ReplyFailed
-from dragoman.hub.tally import NOTED, Tally
+from dragoman.hub.tally import TALLY_EVENTS, Tally
 from dragoman.wire.sse import LIMIT, SseReader, plain_run, write_frame
 
 
@@ -228,7 +228,7 @@ class ForwardFlow:
         if data[-2:] == b"\n\n" and not self._begun:
             out = data
             for events in _slices(data):
-                if not (self.tally.spoke and self._is_delta(events)):
+                if not (self.tally.has_content and self._is_delta(events)):
                     self._note(self._reader.feed(events))
                     self._tail.note(events)
         else:
@@ -290,13 +290,13 @@ class ForwardFlow:
     def fail(self, failure: ReplyFailed) -> bytes:
         if self.ended:
             return b""
-        self.tally.note(failure)
+        self.tally.add(failure)
         return self._ending(failure)
 
     def _note(self, events: list[ReplyEvent]) -> None:
         for event in events:
-            if type(event) in NOTED:
-                self.tally.note(event)
+            if type(event) in TALLY_EVENTS:
+                self.tally.add(event)
 
     def _ending(self, failed: ReplyFailed) -> bytes:
         """The ending alone, behind the events that were forwarded."""

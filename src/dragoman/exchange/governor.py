@@ -6,13 +6,13 @@ import msgspec
 
 from dragoman.exchange.flows import WrittenFlow
 from dragoman.exchange.outline import outline
-from dragoman.fit import Stage
 from dragoman.governance.records import Report
 from dragoman.governance.rounds import Rounds
 from dragoman.governance.snapshot import Snapshot
-from dragoman.hub.ids import Ids
+from dragoman.hub.ids import IdSource
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
+from dragoman.hub.stage import Stage
 from dragoman.pipeline.governing import Governed
 from dragoman.pipeline.line import ReplyLine
 from dragoman.pipeline.replies import reply_reader
@@ -29,7 +29,7 @@ class Governor:
         fitted = governed.fitted if governed.asks_again else outline(governed.fitted)
         self.governed = msgspec.structs.replace(governed, asked=outline(governed.asked), fitted=fitted)
         self.facts: Target = target_of(governed.profile, client)
-        self._ids = Ids(seed)
+        self._ids = IdSource(seed)
         self._report = report
         self._timer = timer
         self._streams = True

@@ -24,7 +24,7 @@ from dragoman.governance.snapshot import Snapshot
 from dragoman.hub.content import Text
 from dragoman.hub.errors import DragomanError, Failure
 from dragoman.hub.events import ReplyFailed
-from dragoman.hub.ids import Ids, digest
+from dragoman.hub.ids import IdSource, digest
 from dragoman.hub.loss import Loss, Losses
 from dragoman.hub.request import Request
 from dragoman.hub.seal import PREFIX
@@ -213,7 +213,7 @@ class Journey:
 
     def failed(self, failure: Failure) -> bytes:
         """The ending of a stream whose head was sent but which no target ever answered."""
-        audience = Audience(model=self.model, created=int(self.clock()), ids=Ids(self.ask.request_id))
+        audience = Audience(model=self.model, created=int(self.clock()), ids=IdSource(self.ask.request_id))
         writer = dialect_named(self.ask.dialect).stream_writer(audience)
         return writer.write(ReplyFailed("failed", failure))
 
@@ -351,7 +351,7 @@ class Leg:
             outline(journey.request, seals=ask.seals),
             fresh_object(journey.body) if ask.dialect == "openai_responses" else {},
             profile=self._profile or self.provider.profile(self.target.model),
-            ids=Ids(ask.request_id),
+            ids=IdSource(ask.request_id),
             created=int(journey.clock()),
             estimate=self._estimate(),
             losses=self.reply_losses,

@@ -5,7 +5,7 @@ object; what cannot arrive as it was sent is a recorded loss.
 """
 
 from dragoman.fit.passes import PASSES, fit
-from dragoman.fit.reply import ClientTraits, Stage, reply_stages
+from dragoman.fit.reply import ClientTraits, reply_stages
 from dragoman.fit.restoration import Restoration, restoration
 
-__all__ = ["PASSES", "ClientTraits", "Restoration", "Stage", "fit", "reply_stages", "restoration"]
+__all__ = ["PASSES", "ClientTraits", "Restoration", "fit", "reply_stages", "restoration"]

@@ -67,7 +67,7 @@ def _has_errors(request: Request) -> bool:
 def _opened(block: Opaque, losses: Losses) -> AnyBlock | tuple[AnyBlock, ...]:
     if block.text:
         return Text(text=block.text, at=block.at, cache=block.cache)
-    if not block.heeded:
+    if not block.is_covered:
         losses.add(block.at, f"no other dialect has blocks of type {block.kind!r}")
     return ()
 

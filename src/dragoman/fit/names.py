@@ -25,7 +25,7 @@ from dragoman.hub.content import (
 from dragoman.hub.errors import ConfigError
 from dragoman.hub.ids import digest
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import Request, ToolChoice, Turn, declared_tools
+from dragoman.hub.request import Request, ToolChoice, Turn, iter_declared_tools
 from dragoman.providers.profile import Target
 
 #: OpenAI's own client-run tools: they go by their kind, whatever name they carry.
@@ -95,7 +95,7 @@ def name_map(request: Request, target: Target) -> NameMap:
     keeps_built_ins = target.client_tools and not is_foreign(request, target)
     tools: dict[Key, Known] = {}
     homes: dict[str, set[str]] = {}
-    for tool in declared_tools(request):
+    for tool in iter_declared_tools(request):
         # Who runs a hosted tool knows it by its type; a call of that name is somebody else's.
         if tool.kind == "hosted" or (tool.kind in BUILT_IN and keeps_built_ins):
             continue

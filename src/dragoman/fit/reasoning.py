@@ -11,7 +11,7 @@ from dragoman.fit.editing import is_foreign, replace
 from dragoman.fit.turns import open_calls
 from dragoman.hub.content import Reasoning
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import EFFORTS, Effort, ReasoningWish, Request
+from dragoman.hub.request import EFFORTS, Effort, ReasoningSettings, Request
 from dragoman.providers.profile import ReasoningStyle, Target
 
 #: Tokens that an effort is worth.
@@ -43,7 +43,7 @@ def reasoning(request: Request, target: Target, losses: Losses) -> Request:
     if wish is None:
         return request
     if target.reasoning is None:
-        fitted: ReasoningWish | None = _with_known_effort(wish, request, target, losses)
+        fitted: ReasoningSettings | None = _with_known_effort(wish, request, target, losses)
     else:
         fitted = STYLES[target.reasoning](wish, request, target, losses)
         if fitted is not None and is_foreign(request, target):
@@ -53,11 +53,11 @@ def reasoning(request: Request, target: Target, losses: Losses) -> Request:
     return _with_reasoned_calls(_with_room(request, target, losses), target, losses)
 
 
-def is_off(wish: ReasoningWish) -> bool:
+def is_off(wish: ReasoningSettings) -> bool:
     return wish.mode == "off" or wish.effort == "none" or wish.budget == 0
 
 
-def effort_of(wish: ReasoningWish) -> Effort | None:
+def effort_of(wish: ReasoningSettings) -> Effort | None:
     """The wish on the neutral scale; None leaves it to the model."""
     if wish.effort is not None:
         return wish.effort
@@ -91,14 +91,16 @@ def _path_of_effort(request: Request) -> str:
 
 
 def _with_known_effort(
-    wish: ReasoningWish, request: Request, target: Target, losses: Losses
-) -> ReasoningWish:
+    wish: ReasoningSettings, request: Request, target: Target, losses: Losses
+) -> ReasoningSettings:
     if wish.effort is None or wish.effort in target.efforts or wish.effort == "none":
         return wish
     return replace(wish, effort=_clamped(wish.effort, target.efforts, request, losses))
 
 
-def _as_effort(wish: ReasoningWish, request: Request, target: Target, losses: Losses) -> ReasoningWish:
+def _as_effort(
+    wish: ReasoningSettings, request: Request, target: Target, losses: Losses
+) -> ReasoningSettings:
     plain = replace(wish, mode=None, effort=None, budget=None)
     if is_off(wish):
         return _least(plain, target.efforts, request, losses)
@@ -109,8 +111,8 @@ def _as_effort(wish: ReasoningWish, request: Request, target: Target, losses: Lo
 
 
 def _least(
-    plain: ReasoningWish, known: tuple[Effort, ...], request: Request, losses: Losses
-) -> ReasoningWish:
+    plain: ReasoningSettings, known: tuple[Effort, ...], request: Request, losses: Losses
+) -> ReasoningSettings:
     """Off, or as near to it as the target can get."""
     off = replace(plain, mode="off")
     if "none" in known:
@@ -122,7 +124,7 @@ def _least(
     return replace(plain, effort=least)
 
 
-def _as_level(wish: ReasoningWish, request: Request, target: Target, losses: Losses) -> ReasoningWish:
+def _as_level(wish: ReasoningSettings, request: Request, target: Target, losses: Losses) -> ReasoningSettings:
     plain = replace(wish, mode=None, effort=None, budget=None)
     levels = tuple(effort for effort in target.efforts if effort in LEVELS)
     if is_off(wish):
@@ -135,7 +137,9 @@ def _as_level(wish: ReasoningWish, request: Request, target: Target, losses: Los
     return replace(plain, effort=nearest(effort, levels))
 
 
-def _as_adaptive(wish: ReasoningWish, request: Request, target: Target, losses: Losses) -> ReasoningWish:
+def _as_adaptive(
+    wish: ReasoningSettings, request: Request, target: Target, losses: Losses
+) -> ReasoningSettings:
     plain = replace(wish, mode="adaptive", effort=None, budget=None)
     if is_off(wish) and target.always_reasons:
         return _least(plain, tuple(e for e in target.efforts if e != "none"), request, losses)
@@ -151,7 +155,9 @@ def _as_adaptive(wish: ReasoningWish, request: Request, target: Target, losses: 
     return replace(plain, effort=_clamped(effort, target.efforts, request, losses))
 
 
-def _as_budget(wish: ReasoningWish, request: Request, target: Target, losses: Losses) -> ReasoningWish:
+def _as_budget(
+    wish: ReasoningSettings, request: Request, target: Target, losses: Losses
+) -> ReasoningSettings:
     plain = replace(wish, mode=None, effort=None, budget=None)
     if is_off(wish) and target.always_reasons:
         losses.add(request.path_of("reasoning"), "the target cannot stop reasoning, little was asked for")
@@ -168,12 +174,14 @@ def _as_budget(wish: ReasoningWish, request: Request, target: Target, losses: Lo
     return replace(plain, mode="on", budget=_within(BUDGETS[effort or DEFAULT], target))
 
 
-def _as_none(wish: ReasoningWish, request: Request, target: Target, losses: Losses) -> None:
+def _as_none(wish: ReasoningSettings, request: Request, target: Target, losses: Losses) -> None:
     if not is_off(wish) and (wish.mode or wish.effort or wish.budget):
         losses.add(request.path_of("reasoning"), "the target does not reason on demand")
 
 
-STYLES: dict[ReasoningStyle, Callable[[ReasoningWish, Request, Target, Losses], ReasoningWish | None]] = {
+STYLES: dict[
+    ReasoningStyle, Callable[[ReasoningSettings, Request, Target, Losses], ReasoningSettings | None]
+] = {
     "effort": _as_effort,
     "level": _as_level,
     "adaptive": _as_adaptive,

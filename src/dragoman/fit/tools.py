@@ -24,7 +24,7 @@ from dragoman.fit.strictness import is_strict_schema
 from dragoman.hub.content import AnyBlock, Text, Tool, ToolCall, ToolDeclarations, ToolReference, ToolResult
 from dragoman.hub.errors import ClientProtocolError
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import Request, ToolChoice, Turn, declared_tools
+from dragoman.hub.request import Request, ToolChoice, Turn, iter_declared_tools
 from dragoman.providers.profile import Target
 from dragoman.wire.fields import encode
 
@@ -68,7 +68,7 @@ def _declared_in_front(request: Request, target: Target, losses: Losses) -> Requ
         return request
     declared: dict[Key, Tool] = {}
     unique: list[Tool] = []
-    for tool in declared_tools(request):
+    for tool in iter_declared_tools(request):
         key = key_of(tool.kind, tool.namespace, tool.name)
         first = declared.setdefault(key, tool) if tool.kind != "hosted" else tool
         if first is tool:

@@ -8,7 +8,7 @@ import msgspec
 
 from dragoman.governance.records import Intervention, Report
 from dragoman.governance.settings import Governance
-from dragoman.hub.builder import settled_cause
+from dragoman.hub.builder import reconcile_cause
 from dragoman.hub.content import Text, Tool, ToolCall
 from dragoman.hub.events import (
     DELTAS,
@@ -112,7 +112,7 @@ class ExitStage:
         if type(event) is BlockOpened:
             return self._opened(event)
         if type(event) is ReplyFinished and self._has_answered:
-            cause = settled_cause(event.cause, has_calls=self._calls > 0)
+            cause = reconcile_cause(event.cause, has_calls=self._calls > 0)
             return [event if cause == event.cause else replace(event, cause=cause, raw_cause="")]
         if isinstance(event, ArgumentsDelta | SealAttached | BlockClosed) and event.index in self._answers:
             return self._more(event)
@@ -141,10 +141,10 @@ class ExitStage:
         if not self._answers:
             self.passes = DELTAS
         rest = answer.finish()
-        if not answer.found:
+        if not answer.is_found:
             # The model spoke, if not in the form it was asked for.
             rest = answer.raw
-        self._report(Intervention(kind="exit", tool=self._exit_name, ok=answer.found))
+        self._report(Intervention(kind="exit", tool=self._exit_name, ok=answer.is_found))
         return [*_text(event.index, rest), BlockClosed(event.index)]
 
 

@@ -26,7 +26,7 @@ def continuation(sent: str, wanted: dict[str, object]) -> str | None:
         return _text(wanted)
     prefix = JsonPrefix()
     prefix.feed(sent)
-    if prefix.broken:
+    if prefix.is_broken:
         return None
     closing = prefix.closing()
     try:

@@ -16,7 +16,7 @@ from dragoman.hub.events import (
     ReplyStarted,
     UsageReported,
 )
-from dragoman.hub.fold import Folder
+from dragoman.hub.fold import ReplyFolder
 from dragoman.hub.request import Request, Turn
 from dragoman.hub.usage import Usage
 
@@ -32,7 +32,7 @@ class Rounds:
         self._left = limit
         self._guard: GuardStage | None = None
         self._denied: tuple[DeniedCall, ...] = ()
-        self._folder = Folder()
+        self._folder = ReplyFolder()
         self._has_started = False
         #: How many blocks the rounds before this one had, and their tokens.
         self._before = 0
@@ -49,7 +49,7 @@ class Rounds:
         """A round begins; this is its guard."""
         self._guard = guard
         self._denied = ()
-        self._folder = Folder()
+        self._folder = ReplyFolder()
         self._before = self._next
         self._used = _sum(self._used, self._usage)
         self._usage = None
@@ -65,7 +65,7 @@ class Rounds:
                 started, self._has_started = self._has_started, True
                 return [] if started else [event]
             case UsageReported():
-                self._usage = self._usage.updated_by(event.usage) if self._usage else event.usage
+                self._usage = self._usage.merge(event.usage) if self._usage else event.usage
                 total = _sum(self._used, self._usage)
                 return [event if self._used is None or total is None else UsageReported(total)]
             case ReplyFinished():

@@ -15,8 +15,7 @@ import msgspec
 from dragoman.governance.pattern_syntax import PatternError
 from dragoman.governance.patterns import Pattern
 from dragoman.governance.shell import OPERATORS, UNCLOSED
-from dragoman.hub.errors import ConfigError
-from dragoman.hub.spelling import near
+from dragoman.hub.errors import ConfigError, suggest_spelling
 from dragoman.wire.fields import json_type
 
 VerdictKind = Literal["allow", "deny", "ask", "rewrite"]
@@ -118,7 +117,7 @@ def read_rule(value: Mapping[str, object], path: str) -> GuardRule:
         raise ConfigError(
             f"expected one of {', '.join(VERDICTS)}, got {_shown(verdict)}",
             path=f"{path}.verdict",
-            hint=near(str(verdict), VERDICTS),
+            hint=suggest_spelling(str(verdict), VERDICTS),
         )
     try:
         rule = msgspec.convert({"name": path, **value}, GuardRule)
@@ -154,4 +153,4 @@ def _shown(value: object) -> str:
 
 
 def _nearest(given: object, known: Iterable[str]) -> str:
-    return near(str(given), known) or f"known: {', '.join(known)}"
+    return suggest_spelling(str(given), known) or f"known: {', '.join(known)}"

@@ -11,8 +11,7 @@ import msgspec
 
 from dragoman.governance.harvest import AUTO, families
 from dragoman.governance.rules import GuardRule, read_rules
-from dragoman.hub.errors import ConfigError
-from dragoman.hub.spelling import near
+from dragoman.hub.errors import ConfigError, suggest_spelling
 from dragoman.wire.fields import json_type
 
 Mode = Literal["live", "hold", "auto"]
@@ -167,12 +166,12 @@ def _check(key: str, value: object, path: str) -> None:
     known = KEYS.get(key)
     if known is None:
         names = [*KEYS, "guard"]
-        hint = near(key, names) or f"known: {', '.join(names)}"
+        hint = suggest_spelling(key, names) or f"known: {', '.join(names)}"
         raise ConfigError(f"unknown key {key!r}", path=path, hint=hint)
     if known.accepts(value):
         return
     shown = repr(value) if isinstance(value, str | int | float) else json_type(value)
-    hint = near(value, known.choices()) if isinstance(value, str) else ""
+    hint = suggest_spelling(value, known.choices()) if isinstance(value, str) else ""
     if key == "harvest" and not hint:
         hint = f"families: {', '.join(families())}"
     place = f"{path}.{key}" if path else key

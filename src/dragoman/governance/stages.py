@@ -5,7 +5,6 @@ compared before they are judged; what is checked last is what goes out. With eve
 """
 
 from collections.abc import Callable
-from typing import Protocol
 
 import msgspec
 
@@ -20,20 +19,11 @@ from dragoman.governance.repair import repair
 from dragoman.governance.rounds import Rounds
 from dragoman.governance.settings import OFF, Governance
 from dragoman.governance.validate import ValidateStage
-from dragoman.hub.events import ReplyEvent
-from dragoman.hub.ids import Ids
+from dragoman.hub.ids import IdSource
 from dragoman.hub.request import Request
+from dragoman.hub.stage import Stage
 
 _DECLARABLE = frozenset({"function", "custom"})
-
-
-class Stage(Protocol):
-    """A step on events; see `fit.reply.Stage`, which is the same."""
-
-    @property
-    def passes(self) -> frozenset[type]: ...
-
-    def feed(self, event: ReplyEvent) -> list[ReplyEvent]: ...
 
 
 def told_tools(request: Request) -> tuple[DeclaredTool, ...]:
@@ -51,7 +41,7 @@ def governing_stages(
     governance: Governance,
     tools: tuple[DeclaredTool, ...],
     *,
-    ids: Ids,
+    ids: IdSource,
     report: Report,
     exit_name: str = "",
     streams: bool = True,
@@ -85,7 +75,7 @@ def governing_stages(
 def _harvesting(
     governance: Governance,
     tools: tuple[DeclaredTool, ...],
-    ids: Ids,
+    ids: IdSource,
     report: Report,
     clock: Callable[[], float] | None,
     *,

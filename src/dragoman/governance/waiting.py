@@ -9,7 +9,7 @@ from typing import Protocol
 
 import msgspec
 
-from dragoman.hub.builder import settled_cause
+from dragoman.hub.builder import reconcile_cause
 from dragoman.hub.content import Text, ToolCall
 from dragoman.hub.events import (
     DELTAS,
@@ -216,7 +216,7 @@ class WaitingCalls:
     def _settled(self, event: ReplyFinished) -> ReplyFinished:
         if not self._has_removed:
             return event
-        cause = settled_cause(event.cause, has_calls=self.calls > 0)
+        cause = reconcile_cause(event.cause, has_calls=self.calls > 0)
         return event if cause == event.cause else replace(event, cause=cause, raw_cause="")
 
 

@@ -78,14 +78,14 @@ class WatchedArguments(HeldArguments):
     def add(self, text: str) -> str:
         self._pieces.append(text)
         prefix = self._prefix
-        if self._in_string and not self._tail and prefix.flows(text):
+        if self._in_string and not self._tail and prefix.is_string_continuation(text):
             self.sent += len(text)
             return text
         if self._has_deviated:
             return ""
         accepted = prefix.feed(text)
         kind = prefix.kind
-        self._has_deviated = prefix.broken or (bool(kind) and kind != "object")
+        self._has_deviated = prefix.is_broken or (bool(kind) and kind != "object")
         if kind and kind != "object":
             return ""
         settled = self._settled(text if accepted == len(text) else text[:accepted])
@@ -100,7 +100,7 @@ class WatchedArguments(HeldArguments):
     def is_sound(self) -> bool:
         if self._has_deviated:
             return False
-        return self._prefix.empty or self._prefix.complete
+        return self._prefix.is_empty or self._prefix.is_complete
 
     def _settled(self, text: str) -> str:
         """What of the unsettled and this further text is settled now."""
@@ -113,7 +113,7 @@ class WatchedArguments(HeldArguments):
     def _settled_length(self, text: str) -> int:
         """How much of a text that ends outside strings is settled."""
         settled = text.rstrip(_UNSETTLED)
-        if self._prefix.complete:
+        if self._prefix.is_complete:
             # Models go on behind the last bracket, so it has to wait as well.
             settled = settled[:-1].rstrip(_UNSETTLED)
         return len(settled)

@@ -53,8 +53,8 @@ class ReplyBuilder:
         self._next = 0
         self._calls = 0
         self._characters = 0
-        self.started = False
-        self.ended = False
+        self.is_started = False
+        self.is_ended = False
 
     def take(self) -> list[ReplyEvent]:
         events = self._events
@@ -63,13 +63,13 @@ class ReplyBuilder:
 
     def start(self, started: ReplyStarted | None = None) -> None:
         """Start the reply, once; later calls say nothing new."""
-        if not self.started and not self.ended:
-            self.started = True
+        if not self.is_started and not self.is_ended:
+            self.is_started = True
             self._events.append(started or ReplyStarted())
 
     def open(self, block: AnyBlock) -> int:
         """Open a block; its number is what deltas and the close refer to."""
-        if self.ended:
+        if self.is_ended:
             return -1
         self.start()
         if self._next >= self.MAX_BLOCKS:
@@ -113,44 +113,44 @@ class ReplyBuilder:
         for index in sorted(self._open):
             self.close(index)
 
-    def whole(self, block: AnyBlock) -> None:
+    def add_block(self, block: AnyBlock) -> None:
         """A block that arrives complete: opened and closed at once."""
         self.close(self.open(block))
 
-    def usage(self, usage: Usage) -> None:
-        if not self.ended:
+    def report_usage(self, usage: Usage) -> None:
+        if not self.is_ended:
             self.start()
             self._events.append(UsageReported(usage))
 
     def finish(self, finished: ReplyFinished) -> None:
         """End well. A cause that contradicts the content gives way to the content."""
-        if self.ended:
+        if self.is_ended:
             return
         self.start()
         self.close_all()
-        self.ended = True
-        cause = settled_cause(finished.cause, has_calls=self._calls > 0)
+        self.is_ended = True
+        cause = reconcile_cause(finished.cause, has_calls=self._calls > 0)
         if cause != finished.cause:
             finished = msgspec.structs.replace(finished, cause=cause)
         self._events.append(finished)
 
     def fail(self, failure: Failure, ending: FailedEnding = "failed") -> None:
         """End badly, leaving open what was open: nothing half-written is called whole."""
-        if not self.ended:
-            self.ended = True
+        if not self.is_ended:
+            self.is_ended = True
             self._open.clear()
             self._growing.clear()
             self._events.append(ReplyFailed(ending, failure))
 
-    def cut_off(self) -> None:
+    def truncate(self) -> None:
         """The upstream stopped in the middle without a word."""
-        self.fail(Failure(kind="overloaded", message=CUT_OFF_MESSAGE, status=502), "truncated")
+        self.fail(Failure(kind="overloaded", message=TRUNCATED_MESSAGE, status=502), "truncated")
 
 
-CUT_OFF_MESSAGE = "the upstream closed the stream before the reply was complete"
+TRUNCATED_MESSAGE = "the upstream closed the stream before the reply was complete"
 
 
-def settled_cause(cause: StopCause, *, has_calls: bool) -> StopCause:
+def reconcile_cause(cause: StopCause, *, has_calls: bool) -> StopCause:
     """The cause that agrees with the content: calls mean `tool_calls`, no calls mean it was not that."""
     if has_calls and cause in ("end", "other", "stop_sequence"):
         return "tool_calls"

@@ -142,13 +142,13 @@ class Opaque(Block, frozen=True, kw_only=True):
     """A block that only its own dialect knows: its kind and its whole JSON value.
 
     `text` is what a target of another dialect gets instead; without it the block is a loss there, unless
-    it is `heeded`: the request says the same in its settings.
+    it is `is_covered`: the request says the same in its settings.
     """
 
     kind: str
     value: dict[str, object]
     text: str = ""
-    heeded: bool = False
+    is_covered: bool = False
 
 
 AnyBlock = (
@@ -177,7 +177,7 @@ ToolKind = Literal[
 ]
 
 
-class Grammar(msgspec.Struct, frozen=True, kw_only=True):
+class ToolGrammar(msgspec.Struct, frozen=True, kw_only=True):
     """What a free-text tool's input must look like."""
 
     syntax: str
@@ -227,7 +227,7 @@ class Tool(Block, frozen=True, kw_only=True):
     schema: dict[str, object] | None = None
     strict: bool | None = None
     namespace: str = ""
-    grammar: Grammar | None = None
+    grammar: ToolGrammar | None = None
     family: str = ""
     search: SearchOptions | None = None
     #: Declared, but shown to the model only after a tool search.

@@ -13,7 +13,8 @@ Each carries a `Failure`, the value that travels in replies and that every diale
 Messages name a place and a type, never a value: the value may be a prompt or a secret.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
 from typing import ClassVar, Literal
 
 import msgspec
@@ -193,3 +194,9 @@ class UpstreamFailed(DragomanError):
 
 class ConfigError(DragomanError):
     default_status = 500
+
+
+def suggest_spelling(given: str, known: Iterable[str]) -> str:
+    """Build a hint such as `did you mean "gemini"?`; empty if no known name is close to the given one."""
+    found = get_close_matches(given, list(known), n=1)
+    return f'did you mean "{found[0]}"?' if found else ""

@@ -71,7 +71,7 @@ class _OpenBlock:
                 return block
 
 
-class Folder:
+class ReplyFolder:
     """Folds events one by one; `reply()` is what has come so far, open blocks included."""
 
     def __init__(self) -> None:
@@ -95,7 +95,7 @@ class Folder:
             case CitationAdded():
                 self._growing(event.index).citations.append(event.citation)
             case UsageReported():
-                self._usage = self._usage.updated_by(event.usage) if self._usage else event.usage
+                self._usage = self._usage.merge(event.usage) if self._usage else event.usage
             case ReplyStarted():
                 self._started = event
             case ReplyFinished() | ReplyFailed():
@@ -118,7 +118,7 @@ class Folder:
 
 
 def fold(events: Iterable[ReplyEvent]) -> Reply:
-    folder = Folder()
+    folder = ReplyFolder()
     for event in events:
         folder.feed(event)
     return folder.reply()

@@ -34,27 +34,27 @@ from dragoman.hub.events import (
 )
 
 
-class Phase(Enum):
+class ReplyPhase(Enum):
     NEW = auto()
     LIVE = auto()
     ENDED = auto()
 
 
-REPLY_MOVES: dict[Phase, dict[type, Phase]] = {
-    Phase.NEW: {ReplyStarted: Phase.LIVE, ReplyFailed: Phase.ENDED},
-    Phase.LIVE: {
-        BlockOpened: Phase.LIVE,
-        TextDelta: Phase.LIVE,
-        ReasoningDelta: Phase.LIVE,
-        ArgumentsDelta: Phase.LIVE,
-        SealAttached: Phase.LIVE,
-        CitationAdded: Phase.LIVE,
-        BlockClosed: Phase.LIVE,
-        UsageReported: Phase.LIVE,
-        ReplyFinished: Phase.ENDED,
-        ReplyFailed: Phase.ENDED,
+REPLY_MOVES: dict[ReplyPhase, dict[type, ReplyPhase]] = {
+    ReplyPhase.NEW: {ReplyStarted: ReplyPhase.LIVE, ReplyFailed: ReplyPhase.ENDED},
+    ReplyPhase.LIVE: {
+        BlockOpened: ReplyPhase.LIVE,
+        TextDelta: ReplyPhase.LIVE,
+        ReasoningDelta: ReplyPhase.LIVE,
+        ArgumentsDelta: ReplyPhase.LIVE,
+        SealAttached: ReplyPhase.LIVE,
+        CitationAdded: ReplyPhase.LIVE,
+        BlockClosed: ReplyPhase.LIVE,
+        UsageReported: ReplyPhase.LIVE,
+        ReplyFinished: ReplyPhase.ENDED,
+        ReplyFailed: ReplyPhase.ENDED,
     },
-    Phase.ENDED: {},
+    ReplyPhase.ENDED: {},
 }
 
 #: The deltas that an open block of each kind takes. Kinds that open complete take none.
@@ -78,15 +78,15 @@ class GrammarChecker:
     __slots__ = ("_calls", "_moves", "_next", "_open", "_phase")
 
     def __init__(self) -> None:
-        self._phase = Phase.NEW
-        self._moves = REPLY_MOVES[Phase.NEW]
+        self._phase = ReplyPhase.NEW
+        self._moves = REPLY_MOVES[ReplyPhase.NEW]
         self._open: dict[int, frozenset[type]] = {}
         self._next = 0
         self._calls = 0
 
     @property
-    def ended(self) -> bool:
-        return self._phase is Phase.ENDED
+    def is_ended(self) -> bool:
+        return self._phase is ReplyPhase.ENDED
 
     def check(self, event: ReplyEvent) -> None:
         kind = type(event)

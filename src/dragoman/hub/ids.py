@@ -19,16 +19,16 @@ def digest(*parts: str | bytes, length: int = 24) -> str:
     return hasher.hexdigest()[:length]
 
 
-class Ids:
+class IdSource:
     """A source of ids for one reply."""
 
     def __init__(self, seed: str | bytes = "") -> None:
         self._seed = seed
         self._made = 0
 
-    def branch(self, name: str) -> "Ids":
+    def branch(self, name: str) -> "IdSource":
         """An independent source: what one side makes does not depend on how much the other has made."""
-        return Ids(digest(self._seed, name))
+        return IdSource(digest(self._seed, name))
 
     def make(self, prefix: str) -> str:
         """The next id, such as `make("call_")`."""

@@ -44,7 +44,7 @@ class ToolChoice(msgspec.Struct, frozen=True, kw_only=True):
     extras: Extras = {}
 
 
-class ReasoningWish(msgspec.Struct, frozen=True, kw_only=True):
+class ReasoningSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How much the model should think, in whatever terms the client used; more than one may be set.
 
     `mode`: `off`, `on`, or `adaptive` (the model decides). `show`: the client wants to see thoughts.
@@ -94,7 +94,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     logprobs: bool | None = None
     top_logprobs: int | None = None
     logit_bias: dict[str, object] | None = None
-    reasoning: ReasoningWish | None = None
+    reasoning: ReasoningSettings | None = None
     output: OutputFormat | None = None
     verbosity: str = ""
     service_tier: str = ""
@@ -118,7 +118,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         return self.paths.get(field, field)
 
 
-def declared_tools(request: Request) -> Iterator[Tool]:
+def iter_declared_tools(request: Request) -> Iterator[Tool]:
     """Every tool the client declared, at the top and inside the conversation, in order."""
     yield from request.tools
     for turn in request.turns:

@@ -32,7 +32,7 @@ class Seal(msgspec.Struct, frozen=True):
     value: str
 
 
-class Carried(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SealedItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One sealed thing inside an envelope.
 
     `reasoning`: the text (parts) it sealed rides along. `call`: the seal sits on the tool call named by
@@ -47,20 +47,20 @@ class Carried(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 _encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(tuple[Carried, ...])
+_decoder = msgspec.json.Decoder(tuple[SealedItem, ...])
 
 
-def wrap(items: Sequence[Carried]) -> str:
-    """One text, of URL-safe characters and dots only, that `unwrap` turns back into the items."""
+def write_envelope(items: Sequence[SealedItem]) -> str:
+    """One text, of URL-safe characters and dots only, that `read_envelope` turns back into the items."""
     packed = zlib.compress(_encoder.encode(items), 6)
     return PREFIX + base64.urlsafe_b64encode(packed).decode("ascii").rstrip("=")
 
 
-def is_wrapped(value: str) -> bool:
+def is_envelope(value: str) -> bool:
     return value.startswith(PREFIX)
 
 
-def unwrap(value: str) -> tuple[Carried, ...] | None:
+def read_envelope(value: str) -> tuple[SealedItem, ...] | None:
     """The items of an envelope, or None for anything that is not a whole envelope of ours."""
     if not value.startswith(PREFIX):
         return None

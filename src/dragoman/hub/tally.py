@@ -13,27 +13,27 @@ from dragoman.hub.events import (
 from dragoman.hub.usage import Usage
 
 #: The events that a tally looks at; deltas are not among them, so the hot path passes by.
-NOTED = frozenset({BlockOpened, UsageReported, ReplyStarted, ReplyFinished, ReplyFailed})
+TALLY_EVENTS = frozenset({BlockOpened, UsageReported, ReplyStarted, ReplyFinished, ReplyFailed})
 
 
 class Tally:
-    """`spoke`: something of the answer has come, so another upstream can no longer take over unseen."""
+    """`has_content`: something of the answer has come, so another upstream can no longer take over unseen."""
 
     def __init__(self) -> None:
-        self.spoke = False
+        self.has_content = False
         #: How many calls there were; of a reply that is forwarded unread, not all are seen.
         self.calls = 0
         self.usage: Usage | None = None
         self.started: ReplyStarted | None = None
         self.ending: ReplyFinished | ReplyFailed | None = None
 
-    def note(self, event: ReplyEvent) -> None:
+    def add(self, event: ReplyEvent) -> None:
         match event:
             case BlockOpened():
-                self.spoke = True
+                self.has_content = True
                 self.calls += type(event.block) is ToolCall
             case UsageReported():
-                self.usage = self.usage.updated_by(event.usage) if self.usage else event.usage
+                self.usage = self.usage.merge(event.usage) if self.usage else event.usage
             case ReplyStarted():
                 self.started = event
             case ReplyFinished() | ReplyFailed():

@@ -28,7 +28,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     def total(self) -> int:
         return (self.input or 0) + (self.output or 0)
 
-    def updated_by(self, later: "Usage") -> "Usage":
+    def merge(self, later: "Usage") -> "Usage":
         """This report, with everything that the later one names replaced."""
         changes: dict[str, object] = {
             name: value for name in _COUNTS if (value := getattr(later, name)) is not None

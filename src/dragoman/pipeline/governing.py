@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from dragoman.fit import Stage, fit
+from dragoman.fit import fit
 from dragoman.governance.choose import choose
 from dragoman.governance.contract import with_contract
 from dragoman.governance.records import DeclaredTool, Intervention, Report
@@ -16,9 +16,10 @@ from dragoman.governance.rounds import Rounds
 from dragoman.governance.settings import Governance
 from dragoman.governance.snapshot import Snapshot, TapStage
 from dragoman.governance.stages import governing_stages, told_tools
-from dragoman.hub.ids import Ids
+from dragoman.hub.ids import IdSource
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
+from dragoman.hub.stage import Stage
 from dragoman.providers.profile import Profile, target_of
 
 #: Told in words, tools are all of one kind.
@@ -53,7 +54,7 @@ class Governed(msgspec.Struct, frozen=True, kw_only=True):
     def stages(
         self,
         *,
-        ids: Ids,
+        ids: IdSource,
         report: Report,
         streams: bool = True,
         rounds: Rounds | None = None,

@@ -10,12 +10,11 @@ from typing import Protocol, runtime_checkable
 
 from dragoman.dialects.base import StreamReader, StreamWriter
 from dragoman.dialects.frames import TOO_DEEP
-from dragoman.fit import Stage
 from dragoman.hub.errors import DragomanError, Failure
 from dragoman.hub.events import DELTAS, ReplyEvent, ReplyFailed, TextDelta
 from dragoman.hub.grammar import GrammarChecker
-from dragoman.hub.sequence import Sequencer
-from dragoman.hub.tally import NOTED, Tally
+from dragoman.hub.stage import Sequencer, Stage
+from dragoman.hub.tally import TALLY_EVENTS, Tally
 
 #: A stage that wants texts may offer, as its `skim`, a test of them that is cheaper than being fed: texts for
 #: which it holds need not be fed. It counts until something else than a delta comes.
@@ -144,9 +143,9 @@ class ReplyLine:
     def _write(self, event: ReplyEvent, written: list[bytes]) -> None:
         self._checker.check(event)
         written.append(self._writer.write(event))
-        if type(event) in NOTED:
-            self.tally.note(event)
-            self.ended = self._checker.ended
+        if type(event) in TALLY_EVENTS:
+            self.tally.add(event)
+            self.ended = self._checker.is_ended
 
     def _wanted(self) -> dict[type, tuple[int, ...]]:
         self._passing = tuple([stage.passes for stage in self._stages])

@@ -7,14 +7,15 @@ from collections.abc import Mapping, Sequence
 
 from dragoman.dialects.base import Audience, Json, Source, StreamReader
 from dragoman.dialects.registry import dialect_named
-from dragoman.fit import ClientTraits, Stage, reply_stages, restoration
+from dragoman.fit import ClientTraits, reply_stages, restoration
 from dragoman.governance.records import Intervention
 from dragoman.governance.settings import Governance
 from dragoman.hub.errors import Failure, UpstreamFailed
 from dragoman.hub.events import FailedEnding, ReplyFailed
-from dragoman.hub.ids import Ids
+from dragoman.hub.ids import IdSource
 from dragoman.hub.loss import Loss, Losses
 from dragoman.hub.request import Request
+from dragoman.hub.stage import Stage
 from dragoman.pipeline.governing import Governed, govern
 from dragoman.pipeline.line import ReplyLine
 from dragoman.pipeline.requests import Body, Translation, facts_of, fresh_object, profile_of
@@ -41,7 +42,7 @@ class StreamTranslator:
         target: str,
         request: Body | None = None,
         profile: Profile | None = None,
-        ids: Ids | None = None,
+        ids: IdSource | None = None,
         created: int = 0,
         model: str = "",
         governance: Governance | None = None,
@@ -56,7 +57,7 @@ class StreamTranslator:
         if governance is not None and not governance.is_off and asked is not None:
             known = profile_of(profile, source)
             governed = govern(asked, governance, known, Losses(), self._interventions.append)
-        ids = ids or Ids(data)
+        ids = ids or IdSource(data)
         self._line = reply_line(
             source,
             target,
@@ -123,7 +124,7 @@ def reply_line(
     body: Json,
     *,
     profile: Profile | None,
-    ids: Ids,
+    ids: IdSource,
     created: int,
     estimate: int,
     losses: Losses,
@@ -158,7 +159,7 @@ def reply_line(
 
 
 def reply_reader(
-    upstream: str, asked: Request | None, facts: Target, *, ids: Ids, losses: Losses
+    upstream: str, asked: Request | None, facts: Target, *, ids: IdSource, losses: Losses
 ) -> StreamReader:
     """What reads one reply of the upstream's."""
     model = facts.model or (asked.model if asked else "")
@@ -173,7 +174,7 @@ def translate_reply(
     target: str,
     request: Body | None = None,
     profile: Profile | None = None,
-    ids: Ids | None = None,
+    ids: IdSource | None = None,
     created: int = 0,
     model: str = "",
     governance: Governance | None = None,
@@ -185,7 +186,7 @@ def translate_reply(
         target=target,
         request=request,
         profile=profile,
-        ids=ids or Ids(as_bytes(body)),
+        ids=ids or IdSource(as_bytes(body)),
         created=created,
         model=model,
         governance=governance,

@@ -17,7 +17,7 @@ from dragoman.hub.content import (
     ToolReference,
     ToolResult,
 )
-from dragoman.hub.request import Request, declared_tools
+from dragoman.hub.request import Request, iter_declared_tools
 from dragoman.tokens.costs import Family
 from dragoman.tokens.families import OVERHEADS, Overhead
 from dragoman.tokens.text import text_tokens
@@ -75,7 +75,7 @@ class _Tally:
         self.extra: float = overhead.request
 
     def take_tools(self, request: Request) -> None:
-        tools = list(declared_tools(request))
+        tools = list(iter_declared_tools(request))
         if any(tool.deferred for tool in tools):
             loaded = _references(request)
             tools = [tool for tool in tools if not tool.deferred or tool.name in loaded]

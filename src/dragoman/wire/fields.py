@@ -71,7 +71,7 @@ def decode(
     except ValueError as error:
         raise blame(f"invalid JSON: {_flaw(data, error)}") from None
     # Each level needs two brackets, so that a short text cannot be too deep.
-    if depth and len(data) > 2 * depth and deeper_than(depth, value):
+    if depth and len(data) > 2 * depth and is_deeper_than(depth, value):
         raise _too_large(blame)(f"JSON is nested deeper than {depth} levels")
     return value
 
@@ -91,7 +91,7 @@ def encode(value: Json, *, blame: type[DragomanError] = DragomanError) -> bytes:
         raise blame(f"cannot be written as JSON: {type(error).__name__}") from None
 
 
-def deeper_than(depth: int, value: Json) -> bool:
+def is_deeper_than(depth: int, value: Json) -> bool:
     """Whether arrays and objects nest beyond `depth` levels. Goes level by level, so it needs no stack."""
     level = [value] if isinstance(value, dict | list) else []
     for _ in range(depth):

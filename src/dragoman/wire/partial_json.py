@@ -42,8 +42,8 @@ from dragoman.wire.json_grammar import (
 LIMIT = 16 * 1024 * 1024
 
 #: The members that show arguments which are no object: another value, or one that never ended.
-NO_OBJECT = "text"
-BROKEN_OFF = "incomplete_arguments"
+TEXT_MEMBER = "text"
+INCOMPLETE_MEMBER = "incomplete_arguments"
 
 #: Characters of a string looked at in one go, so that what a regular expression remembers stays small.
 WINDOW = 64 * 1024
@@ -60,34 +60,34 @@ def parse_object(text: str, *, limit: int = LIMIT) -> dict[str, object] | None:
     return value if isinstance(value, dict) else None
 
 
-def shown_object(text: str) -> dict[str, object]:
+def wrap_as_object(text: str) -> dict[str, object]:
     """An object that shows a text which holds none."""
-    return {member_for(text): text}
+    return {choose_member(text): text}
 
 
-def member_for(text: str) -> str:
+def choose_member(text: str) -> str:
     """The member that shows a text which holds no object.
 
     What was broken off stands in one that no tool takes for an argument: half a command must not run.
     """
     if not text.lstrip().startswith("{"):
-        return NO_OBJECT
+        return TEXT_MEMBER
     prefix = JsonPrefix()
     prefix.feed(text)
-    return NO_OBJECT if prefix.broken and text.rstrip().endswith("}") else BROKEN_OFF
+    return TEXT_MEMBER if prefix.is_broken and text.rstrip().endswith("}") else INCOMPLETE_MEMBER
 
 
 class JsonPrefix:
     """How far a text that arrives in pieces is the beginning of one strict JSON value.
 
-    `broken`: the text has deviated, and everything from there on is refused. `kind`: what the value is
+    `is_broken`: the text has deviated, and everything from there on is refused. `kind`: what the value is
     ("object", "array", "string", "number", "boolean", "null"), empty until it begins.
     """
 
-    __slots__ = ("_escape", "_stack", "_state", "broken", "kind")
+    __slots__ = ("_escape", "_stack", "_state", "is_broken", "kind")
 
     def __init__(self) -> None:
-        self.broken = False
+        self.is_broken = False
         self.kind = ""
         self._state: State = START
         #: The brackets that are open, outermost first.
@@ -96,17 +96,17 @@ class JsonPrefix:
         self._escape = ""
 
     @property
-    def empty(self) -> bool:
+    def is_empty(self) -> bool:
         """Whether there was nothing but white space so far."""
         return self._state is START
 
     @property
-    def complete(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether a whole value has been read, perhaps with white space after it."""
         return self._state is DONE or (not self._stack and self._state in NUMBER_ENDS)
 
     @property
-    def in_text(self) -> bool:
+    def is_in_string(self) -> bool:
         """Whether a string is open that is a value, not a key."""
         return self._state is TEXT
 
@@ -114,26 +114,26 @@ class JsonPrefix:
     def depth(self) -> int:
         return len(self._stack)
 
-    def flows(self, text: str) -> bool:
+    def is_string_continuation(self, text: str) -> bool:
         """Whether this only continues the string that is open, as most pieces do; it need not be fed then."""
         return (
             self._state in STRINGS
             and not self._escape
-            and not self.broken
+            and not self.is_broken
             and len(text) <= WINDOW
             and PLAIN_TEXT.fullmatch(text) is not None
         )
 
     def feed(self, text: str) -> int:
         """How many characters of this text keep the whole a beginning of JSON."""
-        if self.broken:
+        if self.is_broken:
             return 0
         held = len(self._escape)
         if held:
             text = self._resume(text)
         position = 0
         end = len(text)
-        while position < end and not self.broken:
+        while position < end and not self.is_broken:
             position = self._advance(text, position)
         return position - held
 
@@ -186,7 +186,7 @@ class JsonPrefix:
         found = ESCAPE_BEGINNING.match(text, position)
         stop = found.end() if found else position
         self._escape = text[position:stop]
-        self.broken = stop < len(text)
+        self.is_broken = stop < len(text)
         return stop
 
     def _read_tokens(self, text: str, position: int) -> int:
@@ -199,7 +199,7 @@ class JsonPrefix:
                 state = self._after_value()
                 continue
             if move is None or (move is OPEN and len(self._stack) == DEPTH):
-                self.broken = True
+                self.is_broken = True
                 break
             position += 1
             if state is START and move is not START:
@@ -227,14 +227,14 @@ class StringMember:
     """The text of one string member of an object, decoded as it arrives; other members are skipped.
 
     For tools that take free text, wrapped in an object for models that can only send objects. Models
-    wrap badly, so the string itself is read leniently; and where nothing like it comes, `found`
+    wrap badly, so the string itself is read leniently; and where nothing like it comes, `is_found`
     stays False and `raw` is all that was said.
     """
 
-    __slots__ = ("_ended", "_escape", "_half", "_key", "_name", "_prefix", "_raw", "_room", "found")
+    __slots__ = ("_ended", "_escape", "_half", "_key", "_name", "_prefix", "_raw", "_room", "is_found")
 
     def __init__(self, name: str, *, limit: int = LIMIT) -> None:
-        self.found = False
+        self.is_found = False
         self._name = name
         self._prefix = JsonPrefix()
         self._key = ""
@@ -252,7 +252,7 @@ class StringMember:
 
     def feed(self, text: str) -> str:
         """What this piece adds to the member's text."""
-        if self.found:
+        if self.is_found:
             return self._read(text)
         self._room -= len(text)
         if self._room < 0:
@@ -261,7 +261,7 @@ class StringMember:
         rest = self._hunt(text)
         if rest is None:
             return ""
-        self.found = True
+        self.is_found = True
         self._raw = io.StringIO()
         return self._read(rest)
 
@@ -270,11 +270,11 @@ class StringMember:
 
         A string under any other name counts, if it is all the object holds; so does a bare JSON string.
         """
-        if self.found:
+        if self.is_found:
             half, self._half = self._half, ""
             return pair_surrogates(half)
         prefix = self._prefix
-        if prefix.broken or prefix.empty:
+        if prefix.is_broken or prefix.is_empty:
             return ""
         try:
             value = decode(self.raw + prefix.closing(), limit=4 * LIMIT)
@@ -284,7 +284,7 @@ class StringMember:
             (value,) = value.values()
         if not isinstance(value, str):
             return ""
-        self.found = self._ended = True
+        self.is_found = self._ended = True
         self._raw = io.StringIO()
         return value
 
@@ -293,7 +293,7 @@ class StringMember:
         prefix = self._prefix
         text = prefix._resume(text)
         position = 0
-        while position < len(text) and not prefix.broken:
+        while position < len(text) and not prefix.is_broken:
             start = position
             in_key = prefix._state is KEY_TEXT and prefix.depth == 1
             position = prefix._advance(text, position)

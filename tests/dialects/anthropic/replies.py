@@ -9,7 +9,7 @@ from dragoman.dialects.anthropic import DIALECT
 from dragoman.dialects.base import Audience, Json, Source
 from dragoman.hub.events import ReplyEvent
 from dragoman.hub.grammar import GrammarChecker
-from dragoman.hub.sequence import Sequencer
+from dragoman.hub.stage import Sequencer
 from dragoman.wire.sse import SseReader
 
 RECORDINGS = Path(__file__).resolve().parents[2] / "recordings" / "anthropic"
@@ -46,7 +46,7 @@ def read(*pieces: bytes, issuer: str = "anthropic", model: str = "") -> list[Rep
     checker = GrammarChecker()
     for event in events:
         checker.check(event)
-    assert checker.ended
+    assert checker.is_ended
     return events
 
 

@@ -22,7 +22,7 @@ from dragoman.hub.content import (
 )
 from dragoman.hub.errors import ClientProtocolError
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import OutputFormat, ReasoningWish, Request, ToolChoice
+from dragoman.hub.request import OutputFormat, ReasoningSettings, Request, ToolChoice
 from dragoman.hub.seal import Seal
 from tests.dialects.anthropic.replies import recorded_json
 
@@ -382,28 +382,28 @@ def test_a_choice_of_unknown_type_is_kept() -> None:
     assert read(tool_choice={"type": "whim"}).extras == {"tool_choice": {"type": "whim"}}
 
 
-WISHES: list[tuple[Json, ReasoningWish]] = [
-    ({"thinking": {"type": "enabled", "budget_tokens": 2000}}, ReasoningWish(mode="on", budget=2000)),
-    ({"thinking": {"type": "disabled"}}, ReasoningWish(mode="off")),
+WISHES: list[tuple[Json, ReasoningSettings]] = [
+    ({"thinking": {"type": "enabled", "budget_tokens": 2000}}, ReasoningSettings(mode="on", budget=2000)),
+    ({"thinking": {"type": "disabled"}}, ReasoningSettings(mode="off")),
     (
         {"thinking": {"type": "adaptive", "display": "updates"}, "output_config": {"effort": "high"}},
-        ReasoningWish(mode="adaptive", effort="high", show=True, style="updates"),
+        ReasoningSettings(mode="adaptive", effort="high", show=True, style="updates"),
     ),
     (
         {"thinking": {"type": "adaptive", "display": "omitted"}},
-        ReasoningWish(mode="adaptive", show=False, style="omitted"),
+        ReasoningSettings(mode="adaptive", show=False, style="omitted"),
     ),
     (
         {"thinking": {"type": "between_tools"}},
-        ReasoningWish(mode="adaptive", extras={"type": "between_tools"}),
+        ReasoningSettings(mode="adaptive", extras={"type": "between_tools"}),
     ),
-    ({"output_config": {"effort": "max"}}, ReasoningWish(effort="max")),
+    ({"output_config": {"effort": "max"}}, ReasoningSettings(effort="max")),
 ]
 
 
 @pytest.mark.rule("R129", "H10")
 @pytest.mark.parametrize(("fields", "wish"), WISHES)
-def test_the_wish_to_think_is_read(fields: Json, wish: ReasoningWish) -> None:
+def test_the_wish_to_think_is_read(fields: Json, wish: ReasoningSettings) -> None:
     assert read(**fields).reasoning == wish
 
 

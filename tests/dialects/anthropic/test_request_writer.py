@@ -22,7 +22,7 @@ from dragoman.hub.content import (
     ToolResult,
 )
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import OutputFormat, ReasoningWish, Request, ToolChoice, Turn
+from dragoman.hub.request import OutputFormat, ReasoningSettings, Request, ToolChoice, Turn
 from dragoman.providers.profile import Profile, target_of
 
 OWN = target_of(Profile(dialect="anthropic"), "anthropic")
@@ -560,25 +560,25 @@ def test_without_tools_there_is_no_choice() -> None:
     assert "tools" not in body
 
 
-WISHES: list[tuple[ReasoningWish, Json | None, Json | None]] = [
-    (ReasoningWish(effort="high"), {"type": "adaptive"}, {"effort": "high"}),
-    (ReasoningWish(mode="adaptive", effort="low"), {"type": "adaptive"}, {"effort": "low"}),
-    (ReasoningWish(mode="on", budget=2048), {"type": "enabled", "budget_tokens": 2048}, None),
-    (ReasoningWish(budget=2048), {"type": "enabled", "budget_tokens": 2048}, None),
-    (ReasoningWish(mode="on"), {"type": "adaptive"}, None),
-    (ReasoningWish(mode="off", budget=0), {"type": "disabled"}, None),
-    (ReasoningWish(effort="none"), {"type": "disabled"}, None),
-    (ReasoningWish(effort="minimal"), {"type": "adaptive"}, None),
-    (ReasoningWish(mode="adaptive", show=True), {"type": "adaptive", "display": "summarized"}, None),
-    (ReasoningWish(mode="adaptive", show=False), {"type": "adaptive", "display": "omitted"}, None),
-    (ReasoningWish(), None, None),
+WISHES: list[tuple[ReasoningSettings, Json | None, Json | None]] = [
+    (ReasoningSettings(effort="high"), {"type": "adaptive"}, {"effort": "high"}),
+    (ReasoningSettings(mode="adaptive", effort="low"), {"type": "adaptive"}, {"effort": "low"}),
+    (ReasoningSettings(mode="on", budget=2048), {"type": "enabled", "budget_tokens": 2048}, None),
+    (ReasoningSettings(budget=2048), {"type": "enabled", "budget_tokens": 2048}, None),
+    (ReasoningSettings(mode="on"), {"type": "adaptive"}, None),
+    (ReasoningSettings(mode="off", budget=0), {"type": "disabled"}, None),
+    (ReasoningSettings(effort="none"), {"type": "disabled"}, None),
+    (ReasoningSettings(effort="minimal"), {"type": "adaptive"}, None),
+    (ReasoningSettings(mode="adaptive", show=True), {"type": "adaptive", "display": "summarized"}, None),
+    (ReasoningSettings(mode="adaptive", show=False), {"type": "adaptive", "display": "omitted"}, None),
+    (ReasoningSettings(), None, None),
 ]
 
 
 @pytest.mark.rule("R129", "H10", "H11")
 @pytest.mark.parametrize(("wish", "thinking", "output"), WISHES)
 def test_the_wish_to_think_is_written(
-    wish: ReasoningWish, thinking: Json | None, output: Json | None
+    wish: ReasoningSettings, thinking: Json | None, output: Json | None
 ) -> None:
     body = foreign(reasoning=wish)
     assert (body.get("thinking"), body.get("output_config")) == (thinking, output)
@@ -592,11 +592,11 @@ def own(**fields: object) -> Json:
 
 def test_an_own_wish_that_was_changed_is_written_as_changed() -> None:
     between: dict[str, object] = {"type": "between_tools"}
-    assert own(reasoning=ReasoningWish(mode="on", budget=1024, extras=between))["thinking"] == {
+    assert own(reasoning=ReasoningSettings(mode="on", budget=1024, extras=between))["thinking"] == {
         "type": "enabled",
         "budget_tokens": 1024,
     }
-    assert own(reasoning=ReasoningWish(mode="off", budget=0, extras=between))["thinking"] == {
+    assert own(reasoning=ReasoningSettings(mode="off", budget=0, extras=between))["thinking"] == {
         "type": "disabled"
     }
     assert own(reasoning=None).get("thinking") is None

@@ -11,7 +11,7 @@ from dragoman.dialects.base import Audience, Json
 from dragoman.hub.content import CacheMark, Media, Reasoning, Text, Tool, ToolCall, ToolResult
 from dragoman.hub.events import ReplyEvent, ReplyFailed
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import OutputFormat, ReasoningWish, Request, ToolChoice, Turn
+from dragoman.hub.request import OutputFormat, ReasoningSettings, Request, ToolChoice, Turn
 from dragoman.hub.seal import Seal
 from dragoman.providers.profile import Target
 from tests.dialects.anthropic.replies import names, pairs, read, recorded, recorded_json, write
@@ -115,7 +115,7 @@ FOREIGN = Request(
     ),
     tool_choice=ToolChoice(mode="named", name="ls"),
     parallel_calls=False,
-    reasoning=ReasoningWish(mode="adaptive", effort="high", show=True),
+    reasoning=ReasoningSettings(mode="adaptive", effort="high", show=True),
     output=OutputFormat(kind="json_schema", schema={"type": "object"}),
     stop=("END",),
     service_tier="auto",
@@ -124,10 +124,11 @@ FOREIGN = Request(
 
 
 @pytest.mark.parametrize(
-    "wish", [ReasoningWish(effort="low"), ReasoningWish(budget=2048), ReasoningWish(mode="off"), None]
+    "wish",
+    [ReasoningSettings(effort="low"), ReasoningSettings(budget=2048), ReasoningSettings(mode="off"), None],
 )
 def test_what_we_write_for_other_dialects_has_the_types_that_the_client_declares(
-    wish: ReasoningWish | None,
+    wish: ReasoningSettings | None,
 ) -> None:
     request = msgspec.structs.replace(FOREIGN, reasoning=wish)
     validate_request(

@@ -21,7 +21,7 @@ from dragoman.hub.events import (
 )
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, Turn
-from dragoman.hub.seal import Carried, Seal, unwrap, wrap
+from dragoman.hub.seal import Seal, SealedItem, read_envelope, write_envelope
 from dragoman.hub.usage import Usage
 from dragoman.providers.profile import Target
 from tests.dialects.anthropic.replies import payloads, write
@@ -63,7 +63,7 @@ def thought(index: int, *texts: str, seal: Seal | None = None) -> list[ReplyEven
 @pytest.mark.rule("H2", "R129")
 def test_thought_without_a_seal_is_signed_with_an_empty_envelope() -> None:
     (block,) = content_after(*thought(0, "Hm."))
-    assert block["signature"] == wrap(())
+    assert block["signature"] == write_envelope(())
     (back,) = blocks_back([block])
     assert isinstance(back, Reasoning)
     assert (back.parts, back.seal, back.form) == (("Hm.",), None, "")
@@ -147,7 +147,7 @@ def test_the_carrier_of_a_texts_seal_waits_for_the_next_block() -> None:
 
 
 def test_a_seal_that_is_an_envelope_already_is_carried_as_it_is() -> None:
-    envelope = wrap([Carried(kind="call", seal=FOREIGN, call_id="call_1")])
+    envelope = write_envelope([SealedItem(kind="call", seal=FOREIGN, call_id="call_1")])
     (block,) = content_after(*thought(0, seal=Seal("gemini", "gemini-3", envelope)))
     assert block == {"type": "redacted_thinking", "data": envelope}
 
@@ -212,18 +212,18 @@ def test_thought_that_is_cut_off_is_not_made_to_look_whole() -> None:
     assert [payload["type"] for payload in payloads(stream)][-2:] == ["content_block_delta", "error"]
 
 
-def carrying(*items: Carried, thinking: str | None = None) -> Json:
+def carrying(*items: SealedItem, thinking: str | None = None) -> Json:
     if thinking is None:
-        return {"type": "redacted_thinking", "data": wrap(items)}
-    return {"type": "thinking", "thinking": thinking, "signature": wrap(items)}
+        return {"type": "redacted_thinking", "data": write_envelope(items)}
+    return {"type": "thinking", "thinking": thinking, "signature": write_envelope(items)}
 
 
 def test_one_envelope_can_carry_several_seals() -> None:
     other = Seal("gemini", "gemini-3", "b3RoZXI=")
     items = (
-        Carried(kind="reasoning", seal=FOREIGN, parts=("A", "B")),
-        Carried(kind="reasoning", seal=other, redacted=True),
-        Carried(kind="call", seal=other, call_id="call_1"),
+        SealedItem(kind="reasoning", seal=FOREIGN, parts=("A", "B")),
+        SealedItem(kind="reasoning", seal=other, redacted=True),
+        SealedItem(kind="call", seal=other, call_id="call_1"),
     )
     call: Json = {"type": "tool_use", "id": "call_1", "name": "ls", "input": {}}
     first, second, third = blocks_back([carrying(*items), call])
@@ -236,14 +236,14 @@ def test_one_envelope_can_carry_several_seals() -> None:
 
 
 def test_thought_around_an_envelope_for_a_call_stays_thought() -> None:
-    item = Carried(kind="call", seal=FOREIGN, call_id="call_1")
+    item = SealedItem(kind="call", seal=FOREIGN, call_id="call_1")
     (block,) = blocks_back([carrying(item, thinking="Hm.")])
     assert isinstance(block, Reasoning)
     assert (block.parts, block.seal) == (("Hm.",), None)
 
 
 def test_a_seal_can_wait_for_its_call_until_the_next_turn_of_the_assistant() -> None:
-    item = Carried(kind="call", seal=FOREIGN, call_id="call_1")
+    item = SealedItem(kind="call", seal=FOREIGN, call_id="call_1")
     first, second = sent_back(
         [carrying(item)], [{"type": "tool_use", "id": "call_1", "name": "ls", "input": {}}]
     )
@@ -308,4 +308,4 @@ def test_unsigned_thought_of_an_own_client_is_its_own_affair() -> None:
 
 def test_what_we_wrap_can_be_unwrapped_by_anyone_who_knows_the_envelope() -> None:
     (block,) = content_after(*thought(0, "Hm.", seal=FOREIGN))
-    assert unwrap(str(block["signature"])) == (Carried(kind="reasoning", seal=FOREIGN),)
+    assert read_envelope(str(block["signature"])) == (SealedItem(kind="reasoning", seal=FOREIGN),)

@@ -30,7 +30,7 @@ from dragoman.hub.events import (
     TextDelta,
     UsageReported,
 )
-from dragoman.hub.ids import Ids
+from dragoman.hub.ids import IdSource
 from dragoman.hub.usage import Usage
 from tests.dialects.anthropic.replies import payloads, stream_of, write
 
@@ -147,7 +147,7 @@ def test_ids_of_other_dialects_are_dressed_and_own_ids_kept() -> None:
 
 @pytest.mark.rule("R136")
 def test_an_id_that_is_missing_is_made_from_the_seed() -> None:
-    told = [said(ReplyStarted(), USED, END, audience=Audience(ids=Ids("seed"))) for _ in range(2)]
+    told = [said(ReplyStarted(), USED, END, audience=Audience(ids=IdSource("seed"))) for _ in range(2)]
     assert message_of(told[0])["id"] == message_of(told[1])["id"]
 
 

@@ -13,7 +13,7 @@ from dragoman.hub.fold import Reply, fold
 from dragoman.hub.grammar import GrammarChecker
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
-from dragoman.hub.sequence import Sequencer
+from dragoman.hub.stage import Sequencer
 from dragoman.providers.profile import Profile, Target, target_of
 
 Json = dict[str, object]
@@ -52,7 +52,7 @@ def read(stream: bytes | Sequence[bytes], heard: Source | None = None) -> list[R
     checker = GrammarChecker()
     for event in events:
         checker.check(event)
-    assert checker.ended
+    assert checker.is_ended
     assert reader.close() == []
     return events
 

@@ -14,7 +14,7 @@ from dragoman.hub.content import (
     ToolResult,
 )
 from dragoman.hub.errors import ClientProtocolError
-from dragoman.hub.request import OutputFormat, ReasoningWish, Request, ToolChoice, Turn
+from dragoman.hub.request import OutputFormat, ReasoningSettings, Request, ToolChoice, Turn
 from dragoman.hub.seal import Seal
 from tests.dialects.gemini.talk import asked, model, recorded_json, stems, user
 
@@ -312,7 +312,7 @@ def test_names_in_snake_case_mean_the_same() -> None:
     assert isinstance(call, ToolCall)
     assert call.arguments == '{"file_path":"x"}'
     assert snake.max_tokens == 5
-    assert snake.reasoning == ReasoningWish(mode="on", budget=9)
+    assert snake.reasoning == ReasoningSettings(mode="on", budget=9)
     assert snake.tools[0].schema == {"type": "object"}
     assert snake.tool_choice is not None
     assert snake.tool_choice.name == "run"
@@ -322,15 +322,15 @@ def test_names_in_snake_case_mean_the_same() -> None:
 @pytest.mark.parametrize(
     ("config", "wish"),
     [
-        ({"thinkingBudget": 0}, ReasoningWish(mode="off")),
-        ({"thinkingBudget": -1, "includeThoughts": True}, ReasoningWish(mode="adaptive", show=True)),
-        ({"thinkingBudget": 8192}, ReasoningWish(mode="on", budget=8192)),
-        ({"thinkingLevel": "HIGH"}, ReasoningWish(effort="high")),
-        ({"thinkingLevel": "low", "includeThoughts": False}, ReasoningWish(effort="low", show=False)),
-        ({"thinkingLevel": "HUGE"}, ReasoningWish(extras={"thinkingLevel": "HUGE"})),
+        ({"thinkingBudget": 0}, ReasoningSettings(mode="off")),
+        ({"thinkingBudget": -1, "includeThoughts": True}, ReasoningSettings(mode="adaptive", show=True)),
+        ({"thinkingBudget": 8192}, ReasoningSettings(mode="on", budget=8192)),
+        ({"thinkingLevel": "HIGH"}, ReasoningSettings(effort="high")),
+        ({"thinkingLevel": "low", "includeThoughts": False}, ReasoningSettings(effort="low", show=False)),
+        ({"thinkingLevel": "HUGE"}, ReasoningSettings(extras={"thinkingLevel": "HUGE"})),
     ],
 )
-def test_the_wish_to_think_is_read_in_all_its_terms(config: object, wish: ReasoningWish) -> None:
+def test_the_wish_to_think_is_read_in_all_its_terms(config: object, wish: ReasoningSettings) -> None:
     assert configured(thinkingConfig=config).reasoning == wish
 
 

@@ -19,7 +19,7 @@ from dragoman.hub.content import (
     ToolResult,
 )
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import OutputFormat, ReasoningWish, Request, Role, ToolChoice, Turn
+from dragoman.hub.request import OutputFormat, ReasoningSettings, Request, Role, ToolChoice, Turn
 from dragoman.hub.seal import Seal
 from dragoman.providers.profile import Profile, Target, target_of
 from tests.dialects.gemini.talk import (
@@ -457,24 +457,24 @@ def test_settings_go_into_the_generation_config() -> None:
 @pytest.mark.parametrize(
     ("wish", "target", "config"),
     [
-        (ReasoningWish(mode="off"), FOREIGN, {"thinkingBudget": 0}),
-        (ReasoningWish(mode="off"), BY_LEVEL, {"thinkingLevel": "MINIMAL"}),
+        (ReasoningSettings(mode="off"), FOREIGN, {"thinkingBudget": 0}),
+        (ReasoningSettings(mode="off"), BY_LEVEL, {"thinkingLevel": "MINIMAL"}),
         (
-            ReasoningWish(mode="on", budget=4096, show=True),
+            ReasoningSettings(mode="on", budget=4096, show=True),
             FOREIGN,
             {"thinkingBudget": 4096, "includeThoughts": True},
         ),
-        (ReasoningWish(mode="adaptive"), FOREIGN, {"thinkingBudget": -1}),
+        (ReasoningSettings(mode="adaptive"), FOREIGN, {"thinkingBudget": -1}),
         (
-            ReasoningWish(effort="max", show=False),
+            ReasoningSettings(effort="max", show=False),
             BY_LEVEL,
             {"thinkingLevel": "HIGH", "includeThoughts": False},
         ),
-        (ReasoningWish(effort="minimal"), BY_LEVEL, {"thinkingLevel": "MINIMAL"}),
+        (ReasoningSettings(effort="minimal"), BY_LEVEL, {"thinkingLevel": "MINIMAL"}),
     ],
 )
 def test_the_wish_to_think_is_written_in_the_target_s_terms(
-    wish: ReasoningWish, target: Target, config: object
+    wish: ReasoningSettings, target: Target, config: object
 ) -> None:
     assert sent(foreign(reasoning=wish), target)["generationConfig"] == {"thinkingConfig": config}
 

@@ -6,12 +6,12 @@ import pytest
 
 from dragoman.dialects.base import Audience
 from dragoman.dialects.gemini import DIALECT
-from dragoman.dialects.gemini.signature import SENTINEL, read_envelope, write_envelope
+from dragoman.dialects.gemini.signature import SENTINEL, decode_envelope, encode_envelope
 from dragoman.hub.content import AnyBlock, Reasoning, Text, ToolCall
 from dragoman.hub.events import ReplyFinished, ReplyStarted
 from dragoman.hub.fold import Reply, unfold
 from dragoman.hub.loss import Losses
-from dragoman.hub.seal import Carried, Seal, wrap
+from dragoman.hub.seal import Seal, SealedItem, write_envelope
 from tests.dialects.gemini.talk import NATIVE, asked, model, parts_of, sent, user, write
 
 Part = dict[str, object]
@@ -154,9 +154,9 @@ def test_an_envelope_is_base64_in_any_alphabet() -> None:
 
 
 def test_an_envelope_is_read_with_and_without_base64_and_padding() -> None:
-    items = (Carried(kind="call", seal=ENCRYPTED, call_id="c1"),)
-    for signature in (wrap(items), write_envelope(items), write_envelope(items).rstrip("=")):
-        assert read_envelope(signature) == items
+    items = (SealedItem(kind="call", seal=ENCRYPTED, call_id="c1"),)
+    for signature in (write_envelope(items), encode_envelope(items), encode_envelope(items).rstrip("=")):
+        assert decode_envelope(signature) == items
 
 
 @pytest.mark.parametrize("damage", ["ZGdtMS4AAAA", "ZGdtMS4*", "dgm1.AAAA", "ZGdtMS4"])
@@ -193,8 +193,8 @@ def test_seals_that_an_upstream_of_another_name_issued_are_wrapped_too() -> None
 
 
 def test_envelopes_cannot_bring_back_more_than_a_request_may_hold() -> None:
-    thought = Carried(kind="reasoning", seal=THINKING, parts=("a" * 8_000_000,))
-    call: Part = {"functionCall": {"name": "run", "args": {}}, "thoughtSignature": write_envelope([thought])}
+    thought = SealedItem(kind="reasoning", seal=THINKING, parts=("a" * 8_000_000,))
+    call: Part = {"functionCall": {"name": "run", "args": {}}, "thoughtSignature": encode_envelope([thought])}
     losses = Losses()
     blocks = remembered(*[call] * 20, losses=losses)
     assert sum(len(block.text) for block in blocks if isinstance(block, Reasoning)) <= 80_000_000
@@ -203,18 +203,18 @@ def test_envelopes_cannot_bring_back_more_than_a_request_may_hold() -> None:
 
 def test_an_envelope_on_an_empty_text_leaves_no_text_behind() -> None:
     thought = Reasoning(parts=("hm",), seal=THINKING)
-    carried = Carried(kind="reasoning", seal=THINKING, parts=("hm",))
-    assert remembered({"text": "", "thoughtSignature": write_envelope([carried])}) == [thought]
+    carried = SealedItem(kind="reasoning", seal=THINKING, parts=("hm",))
+    assert remembered({"text": "", "thoughtSignature": encode_envelope([carried])}) == [thought]
 
 
 def test_an_envelope_without_words_takes_them_from_the_thought_it_came_on() -> None:
-    carried = Carried(kind="reasoning", seal=THINKING)
-    part: Part = {"text": "hm", "thought": True, "thoughtSignature": write_envelope([carried])}
+    carried = SealedItem(kind="reasoning", seal=THINKING)
+    part: Part = {"text": "hm", "thought": True, "thoughtSignature": encode_envelope([carried])}
     assert remembered(part) == [Reasoning(parts=("hm",), seal=THINKING)]
 
 
 def test_a_seal_for_a_text_that_is_gone_is_forgotten() -> None:
-    envelope = write_envelope([Carried(kind="text", seal=ENCRYPTED)])
+    envelope = encode_envelope([SealedItem(kind="text", seal=ENCRYPTED)])
     call: Part = {"functionCall": {"id": "c1", "name": "run", "args": {"a": 1}}, "thoughtSignature": envelope}
     assert remembered({"text": "a"}, call, call)[2:] == [CALL]
     assert remembered(call) == [CALL]

@@ -5,7 +5,7 @@ import pytest
 from dragoman.dialects.base import Source
 from dragoman.hub.content import Citation, HostedCall, HostedResult, Media, Opaque, Reasoning, Text, ToolCall
 from dragoman.hub.events import ReplyFailed, ReplyFinished, ReplyStarted, UsageReported
-from dragoman.hub.ids import Ids
+from dragoman.hub.ids import IdSource
 from dragoman.hub.seal import Seal
 from dragoman.hub.usage import Usage
 from tests.dialects.gemini.talk import (
@@ -86,10 +86,10 @@ def test_a_call_without_arguments_has_an_empty_object() -> None:
 def test_a_call_without_an_id_gets_one_that_is_the_same_each_time() -> None:
     stream = chunk({"functionCall": {"name": "run", "args": {}}}, {"functionCall": {"name": "run"}}) + STOP
     first = [
-        b.id for b in blocks_of(stream, Source(issuer="gemini", ids=Ids("s"))) if isinstance(b, ToolCall)
+        b.id for b in blocks_of(stream, Source(issuer="gemini", ids=IdSource("s"))) if isinstance(b, ToolCall)
     ]
     again = [
-        b.id for b in blocks_of(stream, Source(issuer="gemini", ids=Ids("s"))) if isinstance(b, ToolCall)
+        b.id for b in blocks_of(stream, Source(issuer="gemini", ids=IdSource("s"))) if isinstance(b, ToolCall)
     ]
     assert first == again
     assert len({*first}) == 2

@@ -11,7 +11,7 @@ from dragoman.hub.content import AnyBlock, ToolCall
 from dragoman.hub.events import ReplyEvent
 from dragoman.hub.fold import Reply, fold
 from dragoman.hub.grammar import GrammarChecker
-from dragoman.hub.ids import Ids
+from dragoman.hub.ids import IdSource
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, Turn
 
@@ -62,7 +62,7 @@ def events_of(
     source = Source(
         issuer="openai_chat",
         model=model,
-        ids=Ids("test"),
+        ids=IdSource("test"),
         losses=Losses() if losses is None else losses,
         request=request,
     )
@@ -72,7 +72,7 @@ def events_of(
     checker = GrammarChecker()
     for event in events:
         checker.check(event)
-    assert checker.ended
+    assert checker.is_ended
     return events
 
 
@@ -90,7 +90,7 @@ def kinds_of(blocks: Iterable[AnyBlock]) -> list[str]:
 
 
 def written(events: Sequence[ReplyEvent], audience: Audience | None = None) -> bytes:
-    writer = DIALECT.stream_writer(audience or Audience(upstream="anthropic", ids=Ids("test")))
+    writer = DIALECT.stream_writer(audience or Audience(upstream="anthropic", ids=IdSource("test")))
     return b"".join(writer.write(event) for event in events)
 
 

@@ -10,7 +10,7 @@ from dragoman.hub.content import Opaque, Refusal, Text, ToolCall
 from dragoman.hub.errors import ClientProtocolError
 from dragoman.hub.events import ReplyEvent, ReplyFailed, ReplyFinished
 from dragoman.hub.fold import fold
-from dragoman.hub.ids import Ids
+from dragoman.hub.ids import IdSource
 from dragoman.hub.loss import Losses
 from dragoman.providers.profile import Target
 from tests.dialects.openai_chat.bodies import MESSAGES, SETTINGS
@@ -46,7 +46,7 @@ def test_damaged_streams_give_grammatical_events_and_legal_streams(stream: bytes
     events = events_of(stream, request=request)
     assert isinstance(events[-1], ReplyFinished | ReplyFailed)
     for upstream in ("openai_chat", "anthropic"):
-        again = written(events, Audience(upstream=upstream, request=request, ids=Ids("t")))
+        again = written(events, Audience(upstream=upstream, request=request, ids=IdSource("t")))
         assert DIALECT.check_stream(again) == []
 
 
@@ -54,7 +54,7 @@ def test_damaged_streams_give_grammatical_events_and_legal_streams(stream: bytes
 @settings(max_examples=100)
 def test_damaged_whole_replies_give_grammatical_events_and_legal_streams(body: Json) -> None:
     events = events_of(DIALECT.explode(body))
-    assert DIALECT.check_stream(written(events, Audience(upstream="openai_chat", ids=Ids("t")))) == []
+    assert DIALECT.check_stream(written(events, Audience(upstream="openai_chat", ids=IdSource("t")))) == []
 
 
 @given(events=replies())

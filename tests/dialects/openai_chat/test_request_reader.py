@@ -17,7 +17,7 @@ from dragoman.hub.content import (
 )
 from dragoman.hub.errors import ClientProtocolError
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import OutputFormat, ReasoningWish, Request, Turn
+from dragoman.hub.request import OutputFormat, ReasoningSettings, Request, Turn
 from tests.dialects.openai_chat.bodies import PIXEL, call
 from tests.dialects.openai_chat.talk import object_of
 
@@ -70,7 +70,7 @@ def test_settings_are_read_by_their_names_here() -> None:
     assert (request.presence_penalty, request.frequency_penalty) == (0.1, 0.2)
     assert (request.stop, request.logprobs, request.top_logprobs) == (("a", "b"), True, 4)
     assert (request.logit_bias, request.parallel_calls) == ({"1": 2}, False)
-    assert request.reasoning == ReasoningWish(effort="high")
+    assert request.reasoning == ReasoningSettings(effort="high")
     assert (request.verbosity, request.service_tier, request.cache_key) == ("low", "flex", "k")
     assert (request.user, request.metadata, request.store) == ("u", {"a": "b"}, True)
     assert request.extras == {}

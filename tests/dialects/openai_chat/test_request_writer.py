@@ -8,7 +8,6 @@ from dragoman.dialects.openai_chat import DIALECT
 from dragoman.hub.content import (
     AnyBlock,
     CacheMark,
-    Grammar,
     HostedCall,
     Media,
     Opaque,
@@ -17,11 +16,12 @@ from dragoman.hub.content import (
     Text,
     Tool,
     ToolCall,
+    ToolGrammar,
     ToolReference,
     ToolResult,
 )
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import OutputFormat, ReasoningWish, Request, Role, ToolChoice, Turn
+from dragoman.hub.request import OutputFormat, ReasoningSettings, Request, Role, ToolChoice, Turn
 from dragoman.providers.profile import Profile, Target, target_of
 from tests.dialects.openai_chat.talk import list_of
 
@@ -335,7 +335,7 @@ def test_a_choice_or_tool_that_cannot_be_said_is_a_loss() -> None:
 
 @pytest.mark.rule("H22")
 def test_a_custom_tool_with_its_grammar() -> None:
-    grammar = Grammar(syntax="lark", definition="start: x")
+    grammar = ToolGrammar(syntax="lark", definition="start: x")
     tool = Tool(name="patch", kind="custom", description="d", grammar=grammar)
     assert body_of(tools=(tool,))["tools"] == [
         {
@@ -372,7 +372,7 @@ def test_settings_are_written_by_their_names_here() -> None:
         stop=("a", "b"),
         seed=1,
         candidates=2,
-        reasoning=ReasoningWish(effort="high", budget=5),
+        reasoning=ReasoningSettings(effort="high", budget=5),
         service_tier="flex",
         user="u",
         output=OutputFormat(kind="json_schema", schema={"type": "object"}, strict=True),

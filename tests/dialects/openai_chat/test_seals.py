@@ -18,10 +18,10 @@ from dragoman.hub.events import (
     StopCause,
     TextDelta,
 )
-from dragoman.hub.ids import Ids
+from dragoman.hub.ids import IdSource
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, Turn
-from dragoman.hub.seal import Carried, Seal, unwrap, wrap
+from dragoman.hub.seal import Seal, SealedItem, read_envelope, write_envelope
 from dragoman.providers.profile import Target
 from tests.dialects.openai_chat.talk import (
     DONE,
@@ -74,8 +74,8 @@ def test_a_foreign_seal_of_thought_is_wrapped_with_its_text() -> None:
     assert message["reasoning_content"] == "one\n\ntwo"
     (entry,) = list_of(message["reasoning_details"])
     assert (entry["type"], entry["format"], entry["index"]) == ("reasoning.encrypted", "dragoman", 0)
-    carried = unwrap(str(entry["data"]))
-    assert carried == (Carried(kind="reasoning", seal=FOREIGN, parts=("one", "two")),)
+    carried = read_envelope(str(entry["data"]))
+    assert carried == (SealedItem(kind="reasoning", seal=FOREIGN, parts=("one", "two")),)
 
 
 @pytest.mark.rule("H1", "H3")
@@ -97,7 +97,7 @@ def test_redacted_thought_comes_home_redacted() -> None:
 
 
 def test_an_envelope_without_text_seals_the_text_of_the_field() -> None:
-    data = wrap([Carried(kind="reasoning", seal=FOREIGN)])
+    data = write_envelope([SealedItem(kind="reasoning", seal=FOREIGN)])
     details = [{"type": "reasoning.encrypted", "data": data, "index": 0}]
     (turn,) = read({"role": "assistant", "reasoning_content": "said", "reasoning_details": details})
     (block,) = turn.blocks
@@ -151,7 +151,7 @@ def test_another_seal_of_a_call_comes_home_by_the_calls_id(kind: str) -> None:
 
 
 def test_the_seal_of_a_call_may_come_in_the_message_before_it() -> None:
-    data = wrap([Carried(kind="call", seal=FOREIGN, call_id="c1")])
+    data = write_envelope([SealedItem(kind="call", seal=FOREIGN, call_id="c1")])
     call = {"id": "c1", "type": "function", "function": {"name": "Read", "arguments": "{}"}}
     turns = read(
         {
@@ -217,7 +217,7 @@ def test_a_native_seal_goes_back_to_its_issuer_as_the_entry_it_was(entry: Json) 
 def test_a_native_seal_reaches_a_client_of_this_dialect_as_the_entry_it_was(entry: Json) -> None:
     field = "thinking_blocks" if "thinking" in str(entry["type"]) else "reasoning_details"
     events = events_of(chunk({field: [{**entry, "index": 0}]}), chunk({"content": "So."}), finish(), DONE)
-    stream = written(events, Audience(upstream="openai_chat", ids=Ids("t")))
+    stream = written(events, Audience(upstream="openai_chat", ids=IdSource("t")))
     assert message_of(stream)[field] == [{**entry, "index": 0}]
 
 
@@ -252,7 +252,7 @@ def test_a_call_that_opens_with_its_seal_carries_it(seal: Seal, field: str) -> N
 
 
 def test_an_envelope_without_items_leaves_plain_thought() -> None:
-    details = [{"type": "reasoning.encrypted", "data": wrap([])}]
+    details = [{"type": "reasoning.encrypted", "data": write_envelope([])}]
     (turn,) = read({"role": "assistant", "reasoning_content": "said", "reasoning_details": details})
     assert turn.blocks == (
         Reasoning(parts=("said",), raw=True, at="messages[0].reasoning_content", form="reasoning_content"),
@@ -262,7 +262,7 @@ def test_an_envelope_without_items_leaves_plain_thought() -> None:
 def test_a_summary_and_what_it_sums_up_reach_a_client_of_this_dialect_as_two_entries() -> None:
     entries = [{"type": "reasoning.summary", "summary": "why"}, {"type": "reasoning.encrypted", "data": "e"}]
     events = events_of(chunk({"reasoning_details": entries}), chunk({"content": "So."}), finish(), DONE)
-    stream = written(events, Audience(upstream="openai_chat", ids=Ids("t")))
+    stream = written(events, Audience(upstream="openai_chat", ids=IdSource("t")))
     told = [
         {name: entry[name] for name in entry if name != "index"}
         for entry in list_of(message_of(stream)["reasoning_details"])

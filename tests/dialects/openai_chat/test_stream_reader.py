@@ -4,7 +4,7 @@ import pytest
 
 from dragoman.dialects.base import Audience
 from dragoman.dialects.openai_chat import DIALECT
-from dragoman.hub.builder import CUT_OFF_MESSAGE
+from dragoman.hub.builder import TRUNCATED_MESSAGE
 from dragoman.hub.content import Citation, Media, Opaque, Reasoning, Refusal, Text
 from dragoman.hub.events import (
     BlockOpened,
@@ -225,7 +225,7 @@ def test_done_without_a_finish_reason_counts() -> None:
 @pytest.mark.rule("R127", "H73", "P16")
 def test_neither_finish_reason_nor_done_is_a_truncation() -> None:
     end = failing(HELLO)
-    assert (end.ending, end.failure.message) == ("truncated", CUT_OFF_MESSAGE)
+    assert (end.ending, end.failure.message) == ("truncated", TRUNCATED_MESSAGE)
 
 
 @pytest.mark.rule("H73")

@@ -30,7 +30,7 @@ from dragoman.hub.events import (
     TextDelta,
     UsageReported,
 )
-from dragoman.hub.ids import Ids
+from dragoman.hub.ids import IdSource
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
 from dragoman.hub.usage import Usage
@@ -66,7 +66,7 @@ def audience(request: Request | None = None, **fields: object) -> Audience:
     return Audience(
         upstream=str(fields.get("upstream", "anthropic")),
         request=request,
-        ids=Ids("test"),
+        ids=IdSource("test"),
         model=str(fields.get("model", "")),
         input_estimate=100,
         losses=losses if isinstance(losses, Losses) else Losses(),

@@ -11,7 +11,7 @@ from dragoman.hub.events import BlockOpened, ReplyEvent, ReplyFailed, ReplyFinis
 from dragoman.hub.fold import Reply, fold
 from dragoman.hub.grammar import GrammarChecker
 from dragoman.hub.loss import Losses
-from dragoman.hub.sequence import Sequencer
+from dragoman.hub.stage import Sequencer
 from dragoman.wire.sse import SseReader
 
 RECORDINGS = Path(__file__).resolve().parents[2] / "recordings" / "openai_responses"
@@ -58,7 +58,7 @@ def read(*pieces: bytes, source: Source | None = None) -> list[ReplyEvent]:
     checker = GrammarChecker()
     for event in events:
         checker.check(event)
-    assert checker.ended
+    assert checker.is_ended
     return events
 
 

@@ -17,7 +17,7 @@ from dragoman.hub.content import (
     ToolResult,
 )
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import OutputFormat, ReasoningWish, Request, Role, ToolChoice, Turn
+from dragoman.hub.request import OutputFormat, ReasoningSettings, Request, Role, ToolChoice, Turn
 from dragoman.hub.seal import Seal
 from dragoman.providers.profile import Profile, Target, target_of
 from tests.dialects.openai_responses.replies import OWN
@@ -272,17 +272,17 @@ def test_a_small_cap_is_raised_to_what_the_vendor_takes_and_none_is_made_up() ->
 @pytest.mark.parametrize(
     ("wish", "reasoning", "sealed"),
     [
-        (ReasoningWish(effort="high", show=True), {"effort": "high", "summary": "auto"}, True),
-        (ReasoningWish(effort="low"), {"effort": "low"}, True),
-        (ReasoningWish(mode="on", show=True), {"summary": "auto"}, True),
-        (ReasoningWish(mode="adaptive"), None, True),
-        (ReasoningWish(mode="off"), {"effort": "none"}, False),
-        (ReasoningWish(effort="none", show=True), {"effort": "none"}, False),
+        (ReasoningSettings(effort="high", show=True), {"effort": "high", "summary": "auto"}, True),
+        (ReasoningSettings(effort="low"), {"effort": "low"}, True),
+        (ReasoningSettings(mode="on", show=True), {"summary": "auto"}, True),
+        (ReasoningSettings(mode="adaptive"), None, True),
+        (ReasoningSettings(mode="off"), {"effort": "none"}, False),
+        (ReasoningSettings(effort="none", show=True), {"effort": "none"}, False),
     ],
 )
 @pytest.mark.rule("H10", "R129", "H4")
 def test_a_wish_to_think_is_an_effort_and_asks_for_seals(
-    wish: ReasoningWish, reasoning: object, sealed: bool
+    wish: ReasoningSettings, reasoning: object, sealed: bool
 ) -> None:
     body = write(asked(HI, reasoning=wish))
     assert body.get("reasoning") == reasoning

@@ -9,7 +9,7 @@ from dragoman.hub.events import ReplyFinished, ReplyStarted
 from dragoman.hub.fold import Reply, unfold
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Turn
-from dragoman.hub.seal import Carried, Seal, wrap
+from dragoman.hub.seal import Seal, SealedItem, write_envelope
 from dragoman.providers.profile import Profile, target_of
 from tests.dialects.openai_responses.replies import OWN, output_of, write
 
@@ -26,9 +26,9 @@ def blocks(*items: Json) -> list[AnyBlock]:
     return [block for turn in turns(*items) for block in turn.blocks]
 
 
-def reasoning(*carried: Carried, summary: str = "") -> Json:
+def reasoning(*carried: SealedItem, summary: str = "") -> Json:
     parts = [{"type": "summary_text", "text": summary}] if summary else []
-    return {"type": "reasoning", "id": "rs_1", "summary": parts, "encrypted_content": wrap(carried)}
+    return {"type": "reasoning", "id": "rs_1", "summary": parts, "encrypted_content": write_envelope(carried)}
 
 
 CALL: Json = {"type": "function_call", "call_id": "call_1", "name": "ls", "arguments": "{}"}
@@ -37,14 +37,16 @@ SAID: Json = {"role": "assistant", "content": "Hi."}
 
 @pytest.mark.rule("H1", "H4", "P47")
 def test_a_wrapped_thought_comes_back_with_its_words_and_its_seal() -> None:
-    item = reasoning(Carried(kind="reasoning", seal=SIGNATURE, parts=("Exact words.",)), summary="Shortened")
+    item = reasoning(
+        SealedItem(kind="reasoning", seal=SIGNATURE, parts=("Exact words.",)), summary="Shortened"
+    )
     (block,) = blocks(item)
     assert isinstance(block, Reasoning)
     assert (block.parts, block.seal) == (("Exact words.",), SIGNATURE)
 
 
 def test_the_clients_own_summary_serves_where_the_envelope_has_no_words() -> None:
-    (block,) = blocks(reasoning(Carried(kind="reasoning", seal=SIGNATURE), summary="Shown."))
+    (block,) = blocks(reasoning(SealedItem(kind="reasoning", seal=SIGNATURE), summary="Shown."))
     assert isinstance(block, Reasoning)
     assert block.parts == ("Shown.",)
 
@@ -68,7 +70,7 @@ def test_another_vendors_thought_without_a_seal_is_not_sent_to_openai() -> None:
 
 @pytest.mark.rule("H3")
 def test_redacted_thought_comes_back_redacted() -> None:
-    (block,) = blocks(reasoning(Carried(kind="reasoning", seal=SIGNATURE, redacted=True)))
+    (block,) = blocks(reasoning(SealedItem(kind="reasoning", seal=SIGNATURE, redacted=True)))
     assert isinstance(block, Reasoning)
     assert (block.redacted, block.parts) == (True, ())
 
@@ -76,7 +78,7 @@ def test_redacted_thought_comes_back_redacted() -> None:
 @pytest.mark.parametrize("before", [True, False])
 @pytest.mark.rule("H6", "P42")
 def test_a_seal_for_a_call_is_put_on_it_wherever_it_stands(before: bool) -> None:
-    carrier = reasoning(Carried(kind="call", seal=THOUGHT_SIGNATURE, call_id="call_1"))
+    carrier = reasoning(SealedItem(kind="call", seal=THOUGHT_SIGNATURE, call_id="call_1"))
     (block,) = blocks(*([carrier, CALL] if before else [CALL, carrier]))
     assert isinstance(block, ToolCall)
     assert block.seal == THOUGHT_SIGNATURE
@@ -84,7 +86,7 @@ def test_a_seal_for_a_call_is_put_on_it_wherever_it_stands(before: bool) -> None
 
 @pytest.mark.rule("P42")
 def test_a_seal_for_a_text_is_put_on_the_models_last_text() -> None:
-    carrier = reasoning(Carried(kind="text", seal=THOUGHT_SIGNATURE))
+    carrier = reasoning(SealedItem(kind="text", seal=THOUGHT_SIGNATURE))
     found = blocks(SAID, CALL, carrier)
     assert isinstance(found[0], Text)
     assert found[0].seal == THOUGHT_SIGNATURE

@@ -16,7 +16,7 @@ from dragoman.hub.events import (
     TextDelta,
 )
 from dragoman.hub.fold import fold
-from dragoman.hub.ids import Ids
+from dragoman.hub.ids import IdSource
 from dragoman.hub.loss import Losses
 from dragoman.hub.seal import Seal
 from tests.dialects.openai_responses.replies import (
@@ -195,10 +195,10 @@ def test_events_without_ids_and_places_belong_to_the_last_item() -> None:
 @pytest.mark.rule("H16", "R136")
 def test_a_call_without_an_id_gets_one() -> None:
     item = {name: value for name, value in call(0, "{}").items() if name != "call_id"}
-    reply = reply_of(created(), done(item), completed(), source=Source(issuer="x", ids=Ids("seed")))
+    reply = reply_of(created(), done(item), completed(), source=Source(issuer="x", ids=IdSource("seed")))
     (block,) = reply.blocks
     assert isinstance(block, ToolCall)
-    assert block.id == Ids("seed").make("call_")
+    assert block.id == IdSource("seed").make("call_")
 
 
 def test_a_call_that_is_never_named_is_a_loss_and_no_call() -> None:

@@ -31,10 +31,10 @@ from dragoman.hub.events import (
     TextDelta,
 )
 from dragoman.hub.fold import Reply, unfold
-from dragoman.hub.ids import Ids
+from dragoman.hub.ids import IdSource
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
-from dragoman.hub.seal import Carried, Seal, unwrap
+from dragoman.hub.seal import Seal, SealedItem, read_envelope
 from dragoman.hub.usage import Usage
 from tests.dialects.openai_responses.replies import output_of, payloads, read, told, types, write
 
@@ -192,7 +192,7 @@ def test_foreign_thought_is_a_summary_in_parts() -> None:
 def test_thought_that_nobody_sealed_is_marked_as_not_ours_with_an_empty_envelope() -> None:
     thought = Reasoning(parts=("Hm.",))
     (item,) = items(thought, audience=asking("reasoning.encrypted_content"))
-    assert unwrap(str(item["encrypted_content"])) == ()
+    assert read_envelope(str(item["encrypted_content"])) == ()
     (unasked,) = items(thought, audience=asking())
     assert "encrypted_content" not in unasked
 
@@ -201,13 +201,13 @@ def test_thought_that_nobody_sealed_is_marked_as_not_ours_with_an_empty_envelope
 def test_a_foreign_seal_travels_wrapped_with_its_thought() -> None:
     thought = Reasoning(parts=("Hm.",), seal=FOREIGN)
     (item,) = items(thought, audience=asking("reasoning.encrypted_content"))
-    assert unwrap(str(item["encrypted_content"])) == (
-        Carried(kind="reasoning", seal=FOREIGN, parts=("Hm.",)),
+    assert read_envelope(str(item["encrypted_content"])) == (
+        SealedItem(kind="reasoning", seal=FOREIGN, parts=("Hm.",)),
     )
     (redacted,) = items(Reasoning(redacted=True, seal=FOREIGN))
     assert redacted["summary"] == []
-    assert unwrap(str(redacted["encrypted_content"])) == (
-        Carried(kind="reasoning", seal=FOREIGN, redacted=True),
+    assert read_envelope(str(redacted["encrypted_content"])) == (
+        SealedItem(kind="reasoning", seal=FOREIGN, redacted=True),
     )
 
 
@@ -222,8 +222,8 @@ def test_a_seal_on_a_call_follows_it_in_a_reasoning_item_of_its_own() -> None:
     call = ToolCall(id="call_1", name="ls", arguments="{}", seal=FOREIGN)
     output = items(call, audience=asking("reasoning.encrypted_content"))
     assert [item["type"] for item in output] == ["function_call", "reasoning"]
-    assert unwrap(str(output[1]["encrypted_content"])) == (
-        Carried(kind="call", seal=FOREIGN, call_id="call_1"),
+    assert read_envelope(str(output[1]["encrypted_content"])) == (
+        SealedItem(kind="call", seal=FOREIGN, call_id="call_1"),
     )
     assert [item["type"] for item in items(call, audience=asking())] == ["function_call"]
 
@@ -231,13 +231,13 @@ def test_a_seal_on_a_call_follows_it_in_a_reasoning_item_of_its_own() -> None:
 @pytest.mark.rule("H6")
 def test_a_block_that_carries_the_seal_of_another_becomes_an_envelope_for_it() -> None:
     for form, carried in (
-        ("carrier:call:call_1", Carried(kind="call", seal=FOREIGN, call_id="call_1")),
-        ("carrier:text", Carried(kind="text", seal=FOREIGN)),
+        ("carrier:call:call_1", SealedItem(kind="call", seal=FOREIGN, call_id="call_1")),
+        ("carrier:text", SealedItem(kind="text", seal=FOREIGN)),
     ):
         carrier = Reasoning(seal=FOREIGN, form=form)
         (item,) = items(carrier, audience=asking("reasoning.encrypted_content"))
         assert item["summary"] == []
-        assert unwrap(str(item["encrypted_content"])) == (carried,)
+        assert read_envelope(str(item["encrypted_content"])) == (carried,)
         assert items(carrier, audience=asking()) == []
 
 
@@ -393,14 +393,14 @@ def test_the_response_echoes_the_request_with_every_field_that_readers_demand() 
 @pytest.mark.rule("R136")
 def test_the_same_reply_is_written_the_same_twice() -> None:
     blocks = (Reasoning(parts=("Hm.",)), Text(text="Hi."), ToolCall(id="", name="ls"))
-    one, two = (written(*blocks, audience=Audience(ids=Ids("seed"))) for _ in range(2))
+    one, two = (written(*blocks, audience=Audience(ids=IdSource("seed"))) for _ in range(2))
     assert one == two
-    assert one != written(*blocks, audience=Audience(ids=Ids("other")))
+    assert one != written(*blocks, audience=Audience(ids=IdSource("other")))
 
 
 @pytest.mark.rule("P15")
 def test_two_streams_at_once_share_nothing() -> None:
-    first, second = (DIALECT.stream_writer(Audience(ids=Ids(name))) for name in "ab")
+    first, second = (DIALECT.stream_writer(Audience(ids=IdSource(name))) for name in "ab")
     mixed = [b"", b""]
     for event in reply(Text(text="Hi."), ToolCall(id="c", name="ls")):
         mixed[0] += first.write(event)
@@ -652,7 +652,7 @@ def test_a_seal_on_a_text_follows_it() -> None:
     stream = write([*events, *rest], Audience(upstream="gemini"))
     assert DIALECT.check_stream(stream) == []
     carrier = output_of(DIALECT.collect(stream))[1]
-    assert unwrap(str(carrier["encrypted_content"])) == (Carried(kind="text", seal=FOREIGN),)
+    assert read_envelope(str(carrier["encrypted_content"])) == (SealedItem(kind="text", seal=FOREIGN),)
 
 
 def test_what_is_written_can_be_read_again() -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from dragoman.dialects.base import Json
 from dragoman.dialects.openai_responses import DIALECT
-from dragoman.hub.content import Grammar, Tool
+from dragoman.hub.content import Tool, ToolGrammar
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, ToolChoice
 from dragoman.providers.profile import Profile, target_of
@@ -73,7 +73,7 @@ def test_functions_keep_schema_and_strictness() -> None:
 def test_a_free_text_tool_has_its_grammar() -> None:
     layout = {"type": "grammar", "syntax": "lark", "definition": "start: /.+/"}
     tool = only_tool({"type": "custom", "name": "x", "format": layout})
-    assert (tool.kind, tool.grammar) == ("custom", Grammar(syntax="lark", definition="start: /.+/"))
+    assert (tool.kind, tool.grammar) == ("custom", ToolGrammar(syntax="lark", definition="start: /.+/"))
 
 
 @pytest.mark.parametrize(

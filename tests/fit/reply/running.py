@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from hypothesis import strategies as st
 
-from dragoman.fit import ClientTraits, Stage, reply_stages, restoration
+from dragoman.fit import ClientTraits, reply_stages, restoration
 from dragoman.hub.content import AnyBlock, ToolCall
 from dragoman.hub.events import (
     ArgumentsDelta,
@@ -20,6 +20,7 @@ from dragoman.hub.events import (
 from dragoman.hub.fold import Reply, fold
 from dragoman.hub.grammar import GrammarChecker
 from dragoman.hub.request import Request
+from dragoman.hub.stage import Stage
 from tests.fit.building import target_for
 
 PLAIN = ClientTraits(seals_on_calls=True, object_arguments=False)

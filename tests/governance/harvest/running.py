@@ -20,7 +20,7 @@ from dragoman.hub.events import (
 )
 from dragoman.hub.fold import Reply, fold
 from dragoman.hub.grammar import GrammarChecker
-from dragoman.hub.ids import Ids
+from dragoman.hub.ids import IdSource
 
 
 def _tool(name: str, required: tuple[str, ...] = (), **properties: object) -> DeclaredTool:
@@ -53,7 +53,7 @@ def stage(
     family: str, tools: Sequence[DeclaredTool] = TOOLS, reports: list[Intervention] | None = None
 ) -> HarvestStage:
     notes: list[Intervention] = [] if reports is None else reports
-    return HarvestStage(tools, family=family, ids=Ids("seed"), report=notes.append)
+    return HarvestStage(tools, family=family, ids=IdSource("seed"), report=notes.append)
 
 
 def through(harvest: HarvestStage, events: Iterable[ReplyEvent]) -> list[ReplyEvent]:

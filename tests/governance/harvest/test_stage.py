@@ -22,7 +22,7 @@ from dragoman.hub.events import (
     TextDelta,
 )
 from dragoman.hub.fold import fold
-from dragoman.hub.ids import Ids
+from dragoman.hub.ids import IdSource
 from dragoman.hub.seal import Seal
 from tests.governance.harvest.running import TOOLS, harvested, reply_of, stage, through
 
@@ -306,7 +306,7 @@ def held(text: str, *, now: list[float], notes: list[Intervention]) -> HarvestSt
     made = HarvestStage(
         TOOLS,
         family="hermes",
-        ids=Ids("seed"),
+        ids=IdSource("seed"),
         report=notes.append,
         limit=2000,
         seconds=5,

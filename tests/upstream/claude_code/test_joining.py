@@ -10,7 +10,7 @@ from dragoman.upstream.claude_code.joining import Call, Joiner, asked_again
 
 Json = dict[str, Any]
 
-#: Ids as Anthropic gives them.
+#: IdSource as Anthropic gives them.
 FIRST, SECOND = "toolu_01A09q90qw90lq917835lq9", "toolu_01T1x1fJ34qAmk2tNTrN7Up6"
 
 

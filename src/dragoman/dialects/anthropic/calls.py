@@ -2,13 +2,13 @@
 
 from dragoman.dialects.base import Json
 from dragoman.wire.fields import encode
-from dragoman.wire.partial_json import parse_object, shown_object
+from dragoman.wire.partial_json import parse_object, wrap_as_object
 
 
 def input_of(arguments: str) -> Json:
     """Always an object: what does not parse is kept where the client and the model can see it."""
     value = parse_object(arguments)
-    return shown_object(arguments) if value is None else value
+    return wrap_as_object(arguments) if value is None else value
 
 
 def arguments_of(given: object) -> str:

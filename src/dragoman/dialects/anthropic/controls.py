@@ -5,7 +5,7 @@ from typing import Literal
 from dragoman.dialects.anthropic.spelling import NAME
 from dragoman.dialects.base import Json
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import Effort, OutputFormat, ReasoningWish, Request
+from dragoman.hub.request import Effort, OutputFormat, ReasoningSettings, Request
 from dragoman.wire.fields import Fields
 
 _MODES: dict[str, Literal["off", "on", "adaptive"]] = {
@@ -26,7 +26,7 @@ _EFFORTS: dict[str, Effort] = {
 }
 
 
-def read_wish(fields: Fields, output: Fields | None) -> ReasoningWish | None:
+def read_wish(fields: Fields, output: Fields | None) -> ReasoningSettings | None:
     """Thinking from `thinking`, effort from `output_config`. What is of unknown type stays where it was."""
     effort = None if output is None else _read_effort(output)
     asked = fields.rest().get("thinking")
@@ -34,13 +34,13 @@ def read_wish(fields: Fields, output: Fields | None) -> ReasoningWish | None:
     kind = None if told is None else told.rest().get("type")
     mode = _MODES.get(kind) if isinstance(kind, str) else None
     if told is None or mode is None:
-        return None if effort is None else ReasoningWish(effort=effort)
+        return None if effort is None else ReasoningSettings(effort=effort)
     rest = told.rest()
     del fields.rest()["thinking"]
     if kind == _WORDS[mode]:
         del rest["type"]
     style = told.text_or("display", "")
-    return ReasoningWish(
+    return ReasoningSettings(
         mode=mode,
         effort=effort,
         budget=told.maybe_integer("budget_tokens"),
@@ -97,7 +97,7 @@ def write_controls(request: Request, losses: Losses, written: Json) -> None:
         written["output_config"] = output
 
 
-def _thinking(wish: ReasoningWish, *, own: bool) -> Json | None:
+def _thinking(wish: ReasoningSettings, *, own: bool) -> Json | None:
     mode = wish.mode
     if mode is None and wish.effort == "none":
         mode = "off"

@@ -9,7 +9,7 @@ import msgspec
 from dragoman.dialects.anthropic.spelling import NAME, read_cache, take_text
 from dragoman.dialects.base import Json
 from dragoman.hub.content import AnyBlock, Reasoning, Text, ToolCall
-from dragoman.hub.seal import Carried, Seal, unwrap
+from dragoman.hub.seal import Seal, SealedItem, read_envelope
 from dragoman.wire.fields import Fields
 
 #: Each kind of thinking block, and the field in which its seal stands.
@@ -29,7 +29,7 @@ class SealKeeper:
         cache = read_cache(fields)
         text = fields.text("thinking") if kind == "thinking" else ""
         sealed = take_text(fields.rest(), SEAL_FIELDS[kind])
-        items = unwrap(sealed)
+        items = read_envelope(sealed)
         if items is None:
             blocks.append(
                 Reasoning(
@@ -48,7 +48,7 @@ class SealKeeper:
         if text:
             blocks.append(Reasoning(at=at, parts=(text,)))
 
-    def _settle(self, item: Carried, text: str, at: str, blocks: list[AnyBlock]) -> str:
+    def _settle(self, item: SealedItem, text: str, at: str, blocks: list[AnyBlock]) -> str:
         """Put one carried seal where it belongs; gives back the text that no seal has claimed yet."""
         match item.kind:
             case "reasoning":

@@ -10,7 +10,7 @@ from dragoman.dialects.anthropic.calls import input_of
 from dragoman.dialects.anthropic.errors import write_error
 from dragoman.dialects.anthropic.spelling import list_of, object_of, text_of
 from dragoman.dialects.base import Json
-from dragoman.hub.builder import CUT_OFF_MESSAGE
+from dragoman.hub.builder import TRUNCATED_MESSAGE
 from dragoman.hub.errors import DragomanError, Failure
 from dragoman.wire.fields import decode, encode
 from dragoman.wire.sse import SseReader, write_frame
@@ -174,7 +174,7 @@ class _Collector:
         if self._error is not None:
             return self._error
         if not self._stopped:
-            return write_error(Failure(kind="overloaded", message=CUT_OFF_MESSAGE))
+            return write_error(Failure(kind="overloaded", message=TRUNCATED_MESSAGE))
         for (index, name), pieces in self._pieces.items():
             block, text = self._content[index], "".join(pieces)
             if name != "input":

@@ -13,14 +13,14 @@ from dragoman.dialects.anthropic.citations import write_citation
 from dragoman.dialects.anthropic.spelling import NAME, restore_empty
 from dragoman.dialects.base import Json
 from dragoman.hub.content import Citation, Reasoning, ToolCall
-from dragoman.hub.seal import Carried, Seal, is_wrapped, wrap
+from dragoman.hub.seal import Seal, SealedItem, is_envelope, write_envelope
 from dragoman.wire.fields import encode
 
 #: For plain strings, which always encode; what a stranger nested goes through `encode`.
 _encode = msgspec.json.Encoder().encode
 
 #: Clients demand a signature on every thinking block; this one says that there is none.
-EMPTY_ENVELOPE = wrap(())
+EMPTY_ENVELOPE = write_envelope(())
 
 _START = b'event: content_block_start\ndata: {"type":"content_block_start","index":%d,"content_block":%b}\n\n'
 _DELTA = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,"delta":%b}\n\n'
@@ -42,9 +42,9 @@ def whole_frames(index: int, block: Json) -> bytes:
 
 def envelope_of(seal: Seal, *, parts: tuple[str, ...] = (), redacted: bool = False) -> str:
     """What stands where a signature is due: Anthropic's own, or a stranger's seal in an envelope."""
-    if seal.issuer == NAME or is_wrapped(seal.value):
+    if seal.issuer == NAME or is_envelope(seal.value):
         return seal.value
-    return wrap([Carried(kind="reasoning", seal=seal, parts=parts, redacted=redacted)])
+    return write_envelope([SealedItem(kind="reasoning", seal=seal, parts=parts, redacted=redacted)])
 
 
 class OpenBlock(Protocol):

@@ -87,7 +87,7 @@ class AnthropicStreamReader(FrameReader):
             message.pop(name, None)
         self.builder.start(ReplyStarted(id=identity, model=model, extras=message))
         if usage:
-            self.builder.usage(self._usage.report(usage))
+            self.builder.report_usage(self._usage.report(usage))
         for block in content:
             self._open({"content_block": block})
             self._close({})
@@ -251,7 +251,7 @@ class AnthropicStreamReader(FrameReader):
         if block is None:
             return
         if block.held is not None:
-            self.builder.whole(_whole(block.kind, block.held, "".join(block.pieces)))
+            self.builder.add_block(_whole(block.kind, block.held, "".join(block.pieces)))
         else:
             if block.start_input:
                 self.builder.append(block.number, block.start_input)
@@ -265,7 +265,7 @@ class AnthropicStreamReader(FrameReader):
         self._delta |= delta
         usage = object_of(payload.get("usage"))
         if usage:
-            self.builder.usage(self._usage.report(usage))
+            self.builder.report_usage(self._usage.report(usage))
         for name, value in payload.items():
             if name not in ("type", "delta", "usage"):
                 self._beside[name] = value

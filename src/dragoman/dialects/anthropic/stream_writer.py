@@ -46,7 +46,7 @@ from dragoman.hub.events import (
     TextDelta,
     UsageReported,
 )
-from dragoman.hub.seal import CALL_CARRIER, TEXT_CARRIER, Carried, Seal, is_wrapped, wrap
+from dragoman.hub.seal import CALL_CARRIER, TEXT_CARRIER, Seal, SealedItem, is_envelope, write_envelope
 from dragoman.hub.usage import Usage
 
 #: For replies of upstreams that count nothing: text and code come to about four characters a token.
@@ -107,7 +107,7 @@ class AnthropicStreamWriter:
         return b""
 
     def _report(self, event: UsageReported) -> bytes:
-        self._usage = self._usage.updated_by(event.usage) if self._usage else event.usage
+        self._usage = self._usage.merge(event.usage) if self._usage else event.usage
         return b""
 
     def _open(self, event: BlockOpened) -> bytes:
@@ -231,7 +231,7 @@ class AnthropicStreamWriter:
                 input=audience.input_estimate if usage.input is None else usage.input,
                 output=self._characters // CHARACTERS_PER_TOKEN if usage.output is None else usage.output,
             )
-            usage = usage.updated_by(guess)
+            usage = usage.merge(guess)
         written = write_usage(usage, own=self._own)
         told = self._told_usage
         return {
@@ -260,13 +260,13 @@ def _countable(usage: Json) -> Json:
 
 
 def _call_envelope(call_id: str, seal: Seal) -> str:
-    if is_wrapped(seal.value):
+    if is_envelope(seal.value):
         return seal.value
-    return wrap([Carried(kind="call", seal=seal, call_id=call_id)])
+    return write_envelope([SealedItem(kind="call", seal=seal, call_id=call_id)])
 
 
 def _text_envelope(seal: Seal) -> str:
-    return wrap([Carried(kind="text", seal=seal)])
+    return write_envelope([SealedItem(kind="text", seal=seal)])
 
 
 _OPENERS: dict[type, Callable[[AnthropicStreamWriter, Any], bytes]] = {

@@ -4,7 +4,7 @@ from dragoman.dialects.base import Json
 from dragoman.dialects.gemini.forms import OutputForm, RequestForm, output_form, write_form
 from dragoman.dialects.gemini.schema import capital, plain
 from dragoman.dialects.gemini.spelling import Spelling
-from dragoman.hub.request import Effort, OutputFormat, ReasoningWish, Request
+from dragoman.hub.request import Effort, OutputFormat, ReasoningSettings, Request
 from dragoman.providers.profile import Target
 from dragoman.wire.fields import Fields
 
@@ -98,7 +98,7 @@ def _read_stop(config: Fields) -> tuple[str, ...]:
     return tuple(sequences)
 
 
-def _read_thinking(config: Fields, form: RequestForm) -> ReasoningWish:
+def _read_thinking(config: Fields, form: RequestForm) -> ReasoningSettings:
     show = config.maybe_flag("includeThoughts")
     budget = config.maybe_integer("thinkingBudget")
     level = config.maybe_text("thinkingLevel")
@@ -107,14 +107,14 @@ def _read_thinking(config: Fields, form: RequestForm) -> ReasoningWish:
         config.rest()["thinkingLevel"] = level
     elif level is not None and effort and level != LEVEL_WORDS[effort]:
         form.thinking_level = level
-    wish = ReasoningWish(show=show, effort=effort, extras=config.rest())
+    wish = ReasoningSettings(show=show, effort=effort, extras=config.rest())
     if budget is None:
         return wish
     if budget == 0:
-        return ReasoningWish(mode="off", show=show, effort=effort, extras=wish.extras)
+        return ReasoningSettings(mode="off", show=show, effort=effort, extras=wish.extras)
     if budget == -1:
-        return ReasoningWish(mode="adaptive", show=show, effort=effort, extras=wish.extras)
-    return ReasoningWish(mode="on", budget=budget, show=show, effort=effort, extras=wish.extras)
+        return ReasoningSettings(mode="adaptive", show=show, effort=effort, extras=wish.extras)
+    return ReasoningSettings(mode="on", budget=budget, show=show, effort=effort, extras=wish.extras)
 
 
 def _read_output(config: Fields) -> OutputFormat | None:
@@ -159,7 +159,7 @@ def write_generation(request: Request, target: Target, form: RequestForm, *, nat
     return config | left_below(CONFIG, request.extras) if native else config
 
 
-def _write_thinking(wish: ReasoningWish, target: Target, form: RequestForm, *, native: bool) -> Json:
+def _write_thinking(wish: ReasoningSettings, target: Target, form: RequestForm, *, native: bool) -> Json:
     config: Json = dict(wish.extras) if native else {}
     if wish.show is not None:
         config["includeThoughts"] = wish.show

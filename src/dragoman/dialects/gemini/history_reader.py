@@ -16,9 +16,9 @@ from dragoman.dialects.gemini.results import read_result
 from dragoman.dialects.gemini.signature import (
     BARE,
     SENTINELS,
+    decode_envelope,
     is_envelope,
     native_seal,
-    read_envelope,
     seal_of,
 )
 from dragoman.dialects.gemini.spelling import Spelling
@@ -234,7 +234,7 @@ class HistoryReader:
 
     def _unwrap(self, signature: str, at: str, blocks: list[AnyBlock], own_text: str = "") -> Seal | None:
         """Put back what an envelope carried; gives the seal that belongs on the call it rode on."""
-        items = read_envelope(signature) if self._room > 0 else None
+        items = decode_envelope(signature) if self._room > 0 else None
         if items is None:
             self._losses.add(at, "a signature of this gateway arrived damaged and was dropped")
             return None

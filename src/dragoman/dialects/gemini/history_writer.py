@@ -18,7 +18,7 @@ from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, Turn
 from dragoman.hub.seal import Seal
 from dragoman.providers.profile import Target
-from dragoman.wire.partial_json import parse_object, shown_object
+from dragoman.wire.partial_json import parse_object, wrap_as_object
 
 
 class HistoryWriter:
@@ -140,7 +140,7 @@ class HistoryWriter:
         arguments = parse_object(call.arguments) if call.kind != "custom" else {"input": call.arguments}
         if arguments is None:
             self._losses.add(call.at, "arguments that are no JSON object were wrapped as text")
-            arguments = shown_object(call.arguments)
+            arguments = wrap_as_object(call.arguments)
         function: Json = {"name": call.name, "args": arguments, "id": call.id}
         if NO_ID in words:
             del function["id"]

@@ -5,7 +5,7 @@ Its `candidatesTokenCount` leaves the thoughts out, our `output` has them in.
 """
 
 from dragoman.dialects.base import Json
-from dragoman.hub.builder import settled_cause
+from dragoman.hub.builder import reconcile_cause
 from dragoman.hub.events import ReplyFinished, StopCause
 from dragoman.hub.usage import Usage
 
@@ -58,7 +58,7 @@ def finish_reason(finished: ReplyFinished, *, native: bool, has_calls: bool, vis
     the stream and ask again. `OTHER` says that something is odd without inventing a text.
     """
     raw = finished.raw_cause
-    if native and raw in CAUSES and settled_cause(CAUSES[raw], has_calls=has_calls) == finished.cause:
+    if native and raw in CAUSES and reconcile_cause(CAUSES[raw], has_calls=has_calls) == finished.cause:
         return raw
     reason = REASONS[finished.cause]
     return "OTHER" if reason == "STOP" and not visible else reason

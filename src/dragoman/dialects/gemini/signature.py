@@ -9,7 +9,7 @@ import binascii
 import re
 from collections.abc import Sequence
 
-from dragoman.hub.seal import PREFIX, Carried, Seal, unwrap, wrap
+from dragoman.hub.seal import PREFIX, Seal, SealedItem, read_envelope, write_envelope
 
 ISSUER = "gemini"
 
@@ -42,15 +42,15 @@ def is_base64(value: str) -> bool:
     return bool(_BASE64.fullmatch(value)) and len(value) % 4 == 0
 
 
-def write_envelope(items: Sequence[Carried]) -> str:
-    return base64.b64encode(wrap(items).encode()).decode()
+def encode_envelope(items: Sequence[SealedItem]) -> str:
+    return base64.b64encode(write_envelope(items).encode()).decode()
 
 
 def is_envelope(value: str) -> bool:
     return value.startswith((PREFIX, _WRAPPED_PREFIX))
 
 
-def read_envelope(value: str) -> tuple[Carried, ...] | None:
+def decode_envelope(value: str) -> tuple[SealedItem, ...] | None:
     """The items of an envelope of ours; None if it arrived damaged."""
     if value.startswith(_WRAPPED_PREFIX):
         text = value.rstrip("=")
@@ -58,7 +58,7 @@ def read_envelope(value: str) -> tuple[Carried, ...] | None:
             value = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode("ascii")
         except (ValueError, binascii.Error):
             return None
-    return unwrap(value)
+    return read_envelope(value)
 
 
 def native_seal(value: str, issuer: str = ISSUER, model: str = "") -> Seal | None:
@@ -66,5 +66,5 @@ def native_seal(value: str, issuer: str = ISSUER, model: str = "") -> Seal | Non
     return None if not value or value in SENTINELS else Seal(issuer, model, value)
 
 
-def seal_of(carried: Carried) -> Seal | None:
+def seal_of(carried: SealedItem) -> Seal | None:
     return carried.seal if carried.seal.value else None

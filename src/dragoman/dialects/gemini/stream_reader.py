@@ -62,7 +62,7 @@ class GeminiStreamReader(FrameReader):
             self._tell_usage()
             self.builder.fail(failure_of(payload))
             return
-        if not self.builder.started:
+        if not self.builder.is_started:
             self._start(payload)
         self._gathered.reply(payload)
         candidates = payload.get("candidates")
@@ -73,7 +73,7 @@ class GeminiStreamReader(FrameReader):
         if not self._usage_told and self._gathered.usage:
             # Dialects that tell the prompt's size first are served by the first count.
             self._usage_told = True
-            self.builder.usage(read_usage(dict(self._gathered.usage)))
+            self.builder.report_usage(read_usage(dict(self._gathered.usage)))
 
     def _read_more(self, payload: Json) -> bool:
         """Nearly every chunk: more of the text that is being said, and nothing that was not there before."""
@@ -172,7 +172,7 @@ class GeminiStreamReader(FrameReader):
             self.source.losses.add(f"parts[{number}]", f"a part was skipped: {error.message}")
             return
         self._fall_silent()
-        self.builder.whole(block)
+        self.builder.add_block(block)
 
     def _say(self, text: str, thinking: bool) -> None:
         if self._block < 0 or self._thinking is not thinking or self._sealed:
@@ -260,7 +260,7 @@ class GeminiStreamReader(FrameReader):
 
     def _tell_usage(self) -> None:
         if self._gathered.usage:
-            self.builder.usage(read_usage(self._gathered.usage))
+            self.builder.report_usage(read_usage(self._gathered.usage))
 
     def _end(self) -> None:
         self._tell_usage()

@@ -17,7 +17,7 @@ from dragoman.dialects.gemini.errors import write_error
 from dragoman.dialects.gemini.grounding import Grounding, SaidText
 from dragoman.dialects.gemini.part_writer import write_part
 from dragoman.dialects.gemini.reasons import finish_reason, write_usage
-from dragoman.dialects.gemini.signature import BARE, ISSUER, UNSEALED, stands_alone, write_envelope
+from dragoman.dialects.gemini.signature import BARE, ISSUER, UNSEALED, encode_envelope, stands_alone
 from dragoman.hub.content import (
     AnyBlock,
     Citation,
@@ -42,9 +42,9 @@ from dragoman.hub.events import (
     TextDelta,
     UsageReported,
 )
-from dragoman.hub.seal import Carried, Seal
+from dragoman.hub.seal import Seal, SealedItem
 from dragoman.hub.usage import Usage
-from dragoman.wire.partial_json import parse_object, shown_object
+from dragoman.wire.partial_json import parse_object, wrap_as_object
 
 _encode = msgspec.json.Encoder().encode
 
@@ -96,7 +96,7 @@ class GeminiStreamWriter:
         self._suffix = b""
         self._reply: Json = {}
         self._open: _Open | None = None
-        self._waiting: list[Carried] = []
+        self._waiting: list[SealedItem] = []
         self._usage: Usage | None = None
         self._grounding = Grounding()
         #: How many parts the client has. It joins neighbours of one kind: this is the kind that can still
@@ -234,7 +234,7 @@ class GeminiStreamWriter:
             )
         if isinstance(block, Text):
             seal = closing.seal
-            carried = Carried(kind="text", seal=seal) if seal and not stands_alone(seal) else None
+            carried = SealedItem(kind="text", seal=seal) if seal and not stands_alone(seal) else None
             self._ground(closing)
             return self._close_said(closing, event, thought=False, carried=carried)
         if isinstance(block, Refusal):
@@ -247,7 +247,7 @@ class GeminiStreamWriter:
             self._grounding.cite(self._parts - 1, self._joined, closing.said, closing.citations)
         self._joined += closing.said.size
 
-    def _carried(self, closing: _Open, block: Reasoning) -> Carried | None:
+    def _carried(self, closing: _Open, block: Reasoning) -> SealedItem | None:
         """What must travel on the next call: a foreign seal with its thought, or a thought without one."""
         seal = closing.seal
         if self._native if seal is None else stands_alone(seal):
@@ -255,10 +255,10 @@ class GeminiStreamWriter:
         parts = tuple("".join(closing.parts[part]) for part in sorted(closing.parts))
         if seal is None and not parts:
             return None
-        return Carried(kind="reasoning", seal=seal or UNSEALED, parts=parts, redacted=block.redacted)
+        return SealedItem(kind="reasoning", seal=seal or UNSEALED, parts=parts, redacted=block.redacted)
 
     def _close_said(
-        self, closing: _Open, event: BlockClosed, *, thought: bool, carried: Carried | None
+        self, closing: _Open, event: BlockClosed, *, thought: bool, carried: SealedItem | None
     ) -> bytes:
         if carried is not None:
             self._waiting.append(carried)
@@ -281,7 +281,7 @@ class GeminiStreamWriter:
         arguments: Json | None = {"input": text} if block.kind == "custom" else parse_object(text)
         if arguments is None:
             self._audience.losses.add(block.at, "arguments that are no JSON object were wrapped as text")
-            arguments = shown_object(text)
+            arguments = wrap_as_object(text)
         call: Json = {"name": block.name, "args": arguments, "id": block.id}
         part: Json = {"functionCall": call}
         if self._native:
@@ -304,13 +304,13 @@ class GeminiStreamWriter:
     def _signature(self, seal: Seal | None, call: ToolCall) -> str:
         items, self._waiting = self._waiting, []
         if seal is not None and (items or not stands_alone(seal)):
-            items.append(Carried(kind="call", seal=seal, call_id=call.id))
+            items.append(SealedItem(kind="call", seal=seal, call_id=call.id))
         if items:
-            return write_envelope(items)
+            return encode_envelope(items)
         return seal.value if seal is not None else ""
 
     def _count(self, event: UsageReported) -> bytes:
-        self._usage = self._usage.updated_by(event.usage) if self._usage else event.usage
+        self._usage = self._usage.merge(event.usage) if self._usage else event.usage
         return b""
 
     def _finish(self, event: ReplyFinished) -> bytes:
@@ -328,7 +328,7 @@ class GeminiStreamWriter:
         candidate: Json = {}
         sealed = [item for item in self._waiting if item.seal.value]
         if sealed:
-            part = {"text": "", "thoughtSignature": write_envelope(sealed)}
+            part = {"text": "", "thoughtSignature": encode_envelope(sealed)}
             candidate["content"] = {"parts": [part], "role": "model"}
         candidate["finishReason"] = finish_reason(
             event, native=self._native, has_calls=self._calls > 0, visible=self._visible

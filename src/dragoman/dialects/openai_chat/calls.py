@@ -18,7 +18,7 @@ from dragoman.dialects.openai_chat.voice import Voice
 from dragoman.hub.builder import ReplyBuilder
 from dragoman.hub.content import CallKind, ToolCall
 from dragoman.hub.errors import UpstreamProtocolError
-from dragoman.hub.request import Request, declared_tools
+from dragoman.hub.request import Request, iter_declared_tools
 from dragoman.hub.seal import Seal
 from dragoman.wire.fields import encode
 
@@ -317,7 +317,7 @@ def certain_names(request: Request | None) -> frozenset[str]:
     """The declared names that cannot be the beginning of another declared name."""
     if request is None:
         return frozenset()
-    names = sorted({tool.name for tool in declared_tools(request)})
+    names = sorted({tool.name for tool in iter_declared_tools(request)})
     return frozenset(name for name, follower in pairwise((*names, "")) if not follower.startswith(name))
 
 

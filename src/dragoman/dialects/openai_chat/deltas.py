@@ -195,5 +195,5 @@ class DeltaReader:
             if image is not None:
                 self.voice.hush()
                 self.calls.settle()
-                self._builder.whole(image)
+                self._builder.add_block(image)
         return {"annotations": late} if late else {}

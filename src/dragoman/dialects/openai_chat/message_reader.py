@@ -22,7 +22,7 @@ from dragoman.dialects.openai_chat.spelling import (
 from dragoman.hub.content import AnyBlock, Reasoning, Refusal, Text, ToolCall, ToolResult
 from dragoman.hub.ids import digest
 from dragoman.hub.request import Role, Turn
-from dragoman.hub.seal import Carried, Seal, unwrap
+from dragoman.hub.seal import Seal, SealedItem, read_envelope
 from dragoman.wire.fields import Fields, encode
 
 ROLES: dict[str, Role] = {
@@ -205,10 +205,10 @@ def _with_sealed_text(content: list[AnyBlock], seal: Seal) -> list[AnyBlock]:
     return content
 
 
-def _read_thoughts(message: Fields) -> tuple[list[Reasoning], list[Carried], str]:
+def _read_thoughts(message: Fields) -> tuple[list[Reasoning], list[SealedItem], str]:
     """The thoughts of a message, the other seals it carries, and which field tells their text once more."""
     thoughts: list[Reasoning] = []
-    carried: list[Carried] = []
+    carried: list[SealedItem] = []
     for field in LIST_FIELDS:
         entries = message.rest().get(field)
         if isinstance(entries, list) and entries and all(map(read_entry, entries)):
@@ -239,11 +239,11 @@ def _read_thought(
     index: int,
     entry: Json,
     thoughts: list[Reasoning],
-    carried: list[Carried],
+    carried: list[SealedItem],
 ) -> None:
     at = message.at(field, index)
     data = entry.get("data")
-    opened = unwrap(data) if isinstance(data, str) else None
+    opened = read_envelope(data) if isinstance(data, str) else None
     if opened is not None:
         for item in opened:
             if item.kind == "reasoning":

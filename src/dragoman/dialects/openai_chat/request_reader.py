@@ -16,7 +16,7 @@ from dragoman.dialects.openai_chat.spelling import (
 )
 from dragoman.dialects.openai_chat.tools import LEGACY, read_choice, read_tools
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import EFFORTS, OutputFormat, ReasoningWish, Request
+from dragoman.hub.request import EFFORTS, OutputFormat, ReasoningSettings, Request
 from dragoman.wire.fields import Fields
 
 #: Our names of fields, and the client's where it has another; the names of caps and users depend on the body.
@@ -137,13 +137,13 @@ def _read_stop(fields: Fields, flags: list[str]) -> tuple[str, ...]:
     return texts
 
 
-def _read_effort(fields: Fields) -> ReasoningWish | None:
+def _read_effort(fields: Fields) -> ReasoningSettings | None:
     """An effort that nobody knows yet stays among the extras."""
     told = fields.rest().get("reasoning_effort")
     for effort in EFFORTS:
         if told == effort:
             fields.raw("reasoning_effort")
-            return ReasoningWish(effort=effort)
+            return ReasoningSettings(effort=effort)
     if told is not None and not isinstance(told, str):
         fields.text("reasoning_effort")
     return None

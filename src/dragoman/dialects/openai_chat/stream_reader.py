@@ -63,7 +63,7 @@ class ChatStreamReader(FrameReader):
 
     def _read(self, payload: Json, event: str) -> None:
         # What one read brings after the end was never part of the reply.
-        if self.builder.ended or (self.builder.started and self._read_plain(payload)):
+        if self.builder.is_ended or (self.builder.is_started and self._read_plain(payload)):
             return
         if self._read_failure(payload, event):
             return
@@ -72,7 +72,7 @@ class ChatStreamReader(FrameReader):
             if choices or payload.get("id"):
                 self._start(payload, choices)
             for position, choice in enumerate(choices):
-                if isinstance(choice, dict) and not self.builder.ended:
+                if isinstance(choice, dict) and not self.builder.is_ended:
                     self._read_choice(choice, position)
         elif "usage" not in payload:
             self.source.losses.add("", "a stream payload without choices was skipped")
@@ -97,11 +97,11 @@ class ChatStreamReader(FrameReader):
         return True
 
     def _read_text(self, frame: Frame) -> None:
-        if self.builder.ended:
+        if self.builder.is_ended:
             return
         if frame.data.strip() == b"[DONE]":
             # Without a single chunk before it, nothing was answered.
-            if self.builder.started:
+            if self.builder.is_started:
                 self._finish()
         elif frame.event == "error":
             self.builder.fail(failure_of(str(frame.data, "utf-8", "replace")))
@@ -128,11 +128,11 @@ class ChatStreamReader(FrameReader):
             return False
         elif event == "error" or payload.get("object") == "error" or payload.get("type") == "error":
             self.builder.fail(failure_of(payload))
-        return self.builder.ended
+        return self.builder.is_ended
 
     def _start(self, payload: Json, choices: list[object]) -> None:
         """The first chunk's own words, and how its delta announces the message: by empty values."""
-        if self.builder.started:
+        if self.builder.is_started:
             return
         first = choices[0] if choices else None
         delta = first.get("delta") if isinstance(first, dict) else None
@@ -257,13 +257,13 @@ class ChatStreamReader(FrameReader):
             self._usage = usage
             counted = read_usage(usage)
             if counted.input is not None or counted.output is not None:
-                self.builder.usage(counted)
+                self.builder.report_usage(counted)
 
     def _finish(self) -> None:
         self._deltas.calls.finish()
         self.builder.close_all()
         for number, index in enumerate(sorted(self._alternatives), 1):
-            self.builder.whole(self._alternatives[index].told(number))
+            self.builder.add_block(self._alternatives[index].told(number))
         cause: StopCause = read_cause(self._reason) if self._reason else "end"
         if cause == "end" and self._stop_string is not None:
             cause = "stop_sequence"

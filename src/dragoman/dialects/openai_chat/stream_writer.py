@@ -52,7 +52,7 @@ from dragoman.hub.events import (
     TextDelta,
     UsageReported,
 )
-from dragoman.hub.seal import Carried, Seal
+from dragoman.hub.seal import Seal, SealedItem
 from dragoman.hub.usage import Usage
 
 #: For replies of upstreams that count nothing: text and code come to about four characters a token.
@@ -242,7 +242,7 @@ class ChatStreamWriter:
         if opened.number < 0 or self._legacy:
             return self._lose("the seal of a call in the old form of functions")
         if event.seal.issuer not in GOOGLE_ISSUERS:
-            carried = Carried(kind="call", seal=event.seal, call_id=opened.block.id)
+            carried = SealedItem(kind="call", seal=event.seal, call_id=opened.block.id)
             return self._frames.entries("reasoning_details", [wrapped(carried)])
         empty: Json = {"input": ""} if opened.block.kind == "custom" else {"arguments": ""}
         kind = "custom" if opened.block.kind == "custom" else "function"
@@ -274,12 +274,12 @@ class ChatStreamWriter:
             return b"".join(self._frames.entries(field_of(entry), [entry]) for entry in details)
         if opened is not None and opened.seal is not None:
             return self._frames.entries(
-                "reasoning_details", [wrapped(Carried(kind="text", seal=opened.seal))]
+                "reasoning_details", [wrapped(SealedItem(kind="text", seal=opened.seal))]
             )
         return b""
 
     def _report(self, event: UsageReported) -> bytes:
-        self._usage = self._usage.updated_by(event.usage) if self._usage else event.usage
+        self._usage = self._usage.merge(event.usage) if self._usage else event.usage
         return b""
 
     def _finish(self, event: ReplyFinished) -> bytes:
@@ -334,7 +334,7 @@ class ChatStreamWriter:
                 input=self._audience.input_estimate if usage.input is None else usage.input,
                 output=self._characters // CHARACTERS_PER_TOKEN if usage.output is None else usage.output,
             )
-            usage = usage.updated_by(guess)
+            usage = usage.merge(guess)
         return write_usage(usage, own=False)
 
     def _fail(self, event: ReplyFailed) -> bytes:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from dragoman.dialects.base import Json
 from dragoman.dialects.openai_chat.spelling import NAME, with_inner, without_inner
-from dragoman.hub.content import Grammar, Tool
+from dragoman.hub.content import Tool, ToolGrammar
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, ToolChoice
 from dragoman.providers.profile import Target
@@ -65,13 +65,13 @@ def _read_function(fields: Fields, function: Fields, form: str) -> Tool:
 
 
 def _read_custom(fields: Fields, custom: Fields) -> Tool:
-    grammar: Grammar | None = None
+    grammar: ToolGrammar | None = None
     told = custom.rest().get("format")
     if isinstance(told, dict) and told.get("type") == "grammar" and isinstance(told.get("grammar"), dict):
         format_fields = custom.object("format")
         format_fields.raw("type")
         inner = format_fields.object("grammar")
-        grammar = Grammar(
+        grammar = ToolGrammar(
             syntax=inner.text("syntax"),
             definition=inner.text("definition"),
             extras=with_inner(format_fields.rest(), "grammar", inner.rest()),

@@ -8,7 +8,7 @@ from dragoman.dialects.base import Json
 from dragoman.dialects.openai_chat.reasoning import TEXT_FIELDS, WRAPPED_FORMAT, written_entry
 from dragoman.dialects.openai_chat.spelling import NAME
 from dragoman.hub.content import Reasoning, ToolCall
-from dragoman.hub.seal import Carried, Seal, wrap
+from dragoman.hub.seal import Seal, SealedItem, write_envelope
 
 #: Issuers whose seals on calls have a field of their own here, which Google defined.
 GOOGLE_ISSUERS = frozenset(("gemini", NAME))
@@ -42,7 +42,7 @@ class OpenThought:
             return []
         parts = tuple("".join(self.parts[number]) for number in sorted(self.parts))
         if seal.issuer != NAME:
-            return [wrapped(Carried(kind="reasoning", seal=seal, parts=parts, redacted=self.redacted))]
+            return [wrapped(SealedItem(kind="reasoning", seal=seal, parts=parts, redacted=self.redacted))]
         text = "\n\n".join(parts)
         entry = written_entry(seal, text, redacted=self.redacted)
         if text and self.is_summary and entry["type"] == "reasoning.encrypted":
@@ -79,6 +79,6 @@ def google_content(signature: str) -> Json:
     return {"google": {"thought_signature": signature}}
 
 
-def wrapped(carried: Carried) -> Json:
+def wrapped(carried: SealedItem) -> Json:
     """An entry of `reasoning_details` that holds a seal of another dialect."""
-    return {"type": "reasoning.encrypted", "data": wrap([carried]), "format": WRAPPED_FORMAT}
+    return {"type": "reasoning.encrypted", "data": write_envelope([carried]), "format": WRAPPED_FORMAT}

@@ -74,7 +74,7 @@ def read_hosted(item: Extras, at: str = "") -> list[AnyBlock]:
     item_type = _text(item.get("type"))
     reader = READERS.get(item_type)
     if reader is None:
-        return [Opaque(kind=item_type, value=item, heeded=_is_effort_alone(item), at=at)]
+        return [Opaque(kind=item_type, value=item, is_covered=_is_effort_alone(item), at=at)]
     arguments, result, is_error = reader(item)
     item_id = _text(item.get("id"))
     if item_type == "image_generation_call" and result:

@@ -16,7 +16,7 @@ from dragoman.dialects.openai_responses.vocabulary import CALL_OF_ITEM, CALL_OF_
 from dragoman.hub.content import AnyBlock, Text, ToolCall, ToolDeclarations
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Role, Turn
-from dragoman.hub.seal import Carried
+from dragoman.hub.seal import SealedItem
 from dragoman.wire.fields import Fields
 
 ROLES: dict[str, Role] = {
@@ -50,7 +50,7 @@ class ItemReader:
         self._losses = losses
         self._turns: list[Turn] = []
         #: Seals of calls and texts, and how many turns there were when they came.
-        self._carried: list[tuple[int, Carried]] = []
+        self._carried: list[tuple[int, SealedItem]] = []
 
     def read(self, fields: Fields) -> None:
         item_type = fields.rest().get("type")
@@ -85,7 +85,7 @@ class ItemReader:
                     return number, position
         return None
 
-    def _seal(self, place: tuple[int, int], carried: Carried) -> None:
+    def _seal(self, place: tuple[int, int], carried: SealedItem) -> None:
         number, position = place
         turn = self._turns[number]
         block = turn.blocks[position]

@@ -9,7 +9,15 @@ from collections.abc import Sequence
 from dragoman.dialects.openai_responses.vocabulary import NAME
 from dragoman.hub.content import Extras, Reasoning
 from dragoman.hub.loss import Losses
-from dragoman.hub.seal import CALL_CARRIER, TEXT_CARRIER, Carried, Seal, is_wrapped, unwrap, wrap
+from dragoman.hub.seal import (
+    CALL_CARRIER,
+    TEXT_CARRIER,
+    Seal,
+    SealedItem,
+    is_envelope,
+    read_envelope,
+    write_envelope,
+)
 from dragoman.wire.fields import Fields
 
 #: The form of an item that leaves out even an empty summary.
@@ -53,7 +61,7 @@ def settle_parts(item: Extras) -> tuple[tuple[str, ...], bool]:
     return (), False
 
 
-def read_reasoning(fields: Fields, losses: Losses) -> tuple[list[Reasoning], list[Carried]]:
+def read_reasoning(fields: Fields, losses: Losses) -> tuple[list[Reasoning], list[SealedItem]]:
     """The thought of an input item, and the seals it carries for things that stand elsewhere."""
     at = fields.path
     value = fields.maybe_text("encrypted_content")
@@ -64,12 +72,12 @@ def read_reasoning(fields: Fields, losses: Losses) -> tuple[list[Reasoning], lis
         if listed is not None:
             extras[field] = listed
     parts, raw = settle_parts(extras)
-    if value is None or not is_wrapped(value):
+    if value is None or not is_envelope(value):
         seal = None if value is None else Seal(NAME, "", value)
         redacted = seal is not None and not parts
         block = Reasoning(parts=parts, raw=raw, seal=seal, redacted=redacted, form=form, at=at, extras=extras)
         return [block], []
-    carried = unwrap(value)
+    carried = read_envelope(value)
     if carried is None:
         losses.add(f"{at}.encrypted_content", "the envelope is damaged, so that its seal cannot be returned")
         carried = ()
@@ -91,10 +99,10 @@ def encrypted_content(seal: Seal | None, parts: Sequence[str], *, redacted: bool
     Thought that nobody sealed gets an empty envelope: without one it would come back looking like OpenAI's.
     """
     if seal is None:
-        return wrap([])
+        return write_envelope([])
     if seal.issuer == NAME:
         return seal.value
-    return wrap([Carried(kind="reasoning", seal=seal, parts=tuple(parts), redacted=redacted)])
+    return write_envelope([SealedItem(kind="reasoning", seal=seal, parts=tuple(parts), redacted=redacted)])
 
 
 def is_carrier(block: Reasoning) -> bool:
@@ -102,10 +110,10 @@ def is_carrier(block: Reasoning) -> bool:
     return block.form == TEXT_CARRIER or block.form.startswith(CALL_CARRIER)
 
 
-def carried_by(carrier: Reasoning, seal: Seal) -> Carried:
+def carried_by(carrier: Reasoning, seal: Seal) -> SealedItem:
     if carrier.form == TEXT_CARRIER:
-        return Carried(kind="text", seal=seal)
-    return Carried(kind="call", seal=seal, call_id=carrier.form.removeprefix(CALL_CARRIER))
+        return SealedItem(kind="text", seal=seal)
+    return SealedItem(kind="call", seal=seal, call_id=carrier.form.removeprefix(CALL_CARRIER))
 
 
 def spell_reasoning(block: Reasoning, *, own: bool) -> Extras:

@@ -9,7 +9,7 @@ from dragoman.dialects.openai_responses.reasons import TERMINAL_STATUS
 from dragoman.dialects.openai_responses.stream_reader import ResponsesStreamReader
 from dragoman.dialects.openai_responses.stream_writer import ResponsesStreamWriter
 from dragoman.dialects.openai_responses.vocabulary import NAME
-from dragoman.hub.builder import CUT_OFF_MESSAGE
+from dragoman.hub.builder import TRUNCATED_MESSAGE
 from dragoman.hub.errors import DragomanError, Failure
 from dragoman.wire.sse import SseReader
 
@@ -44,7 +44,7 @@ def collect(stream: bytes) -> Json:
                 return {"error": nested}
             failure = write_error(failure_of(nested or payload))
     if response is None:
-        cut_off = Failure(kind="overloaded", message=CUT_OFF_MESSAGE, status=502)
+        cut_off = Failure(kind="overloaded", message=TRUNCATED_MESSAGE, status=502)
         return failure or write_error(cut_off)
     if not response.get("output") and done:
         # Some servers tell the items only while they stream.

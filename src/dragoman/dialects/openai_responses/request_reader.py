@@ -17,7 +17,7 @@ from dragoman.dialects.openai_responses.tools import read_tools
 from dragoman.dialects.openai_responses.vocabulary import LOGPROBS, NAME
 from dragoman.hub.content import Extras, Opaque, Text
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import EFFORTS, Effort, OutputFormat, ReasoningWish, Request, Turn
+from dragoman.hub.request import EFFORTS, Effort, OutputFormat, ReasoningSettings, Request, Turn
 from dragoman.wire.fields import Fields
 
 #: Forms of a request: an input that is a text, and no `reasoning` although the input asks for some.
@@ -130,13 +130,15 @@ def _read_metadata(fields: Fields) -> Extras | None:
     return None if metadata is None else metadata.rest()
 
 
-def _read_reasoning(fields: Fields) -> ReasoningWish | None:
+def _read_reasoning(fields: Fields) -> ReasoningSettings | None:
     reasoning = fields.maybe_object("reasoning")
     if reasoning is None:
         return None
     effort = _effort(reasoning)
     style = said(reasoning, "summary")
-    return ReasoningWish(effort=effort, show=True if style else None, style=style, extras=reasoning.rest())
+    return ReasoningSettings(
+        effort=effort, show=True if style else None, style=style, extras=reasoning.rest()
+    )
 
 
 def _effort(reasoning: Fields) -> Effort | None:
@@ -148,7 +150,7 @@ def _effort(reasoning: Fields) -> Effort | None:
     return effort
 
 
-def _updated_reasoning(wish: ReasoningWish | None, turns: tuple[Turn, ...]) -> ReasoningWish | None:
+def _updated_reasoning(wish: ReasoningSettings | None, turns: tuple[Turn, ...]) -> ReasoningSettings | None:
     """The effort that holds now: an item in the conversation may have changed it.
 
     The first one is kept with the extras, for this dialect.
@@ -163,7 +165,7 @@ def _updated_reasoning(wish: ReasoningWish | None, turns: tuple[Turn, ...]) -> R
     if effort is None:
         return wish
     if wish is None:
-        return ReasoningWish(effort=effort)
+        return ReasoningSettings(effort=effort)
     return msgspec.structs.replace(wish, effort=effort, extras={**wish.extras, FIRST_EFFORT: wish.effort})
 
 

@@ -17,7 +17,7 @@ from dragoman.dialects.openai_responses.vocabulary import ENCRYPTED_REASONING, L
 from dragoman.hub.content import Extras, Text
 from dragoman.hub.ids import digest
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import OutputFormat, ReasoningWish, Request, Turn
+from dragoman.hub.request import OutputFormat, ReasoningSettings, Request, Turn
 from dragoman.providers.profile import Target
 
 #: OpenAI refuses smaller caps.
@@ -148,7 +148,7 @@ def _write_wishes(body: Json, request: Request, *, own: bool) -> None:
         body["text"] = text
 
 
-def _spell_reasoning(wish: ReasoningWish, *, own: bool) -> Extras:
+def _spell_reasoning(wish: ReasoningSettings, *, own: bool) -> Extras:
     spelled: Extras = {}
     effort = wish.extras.get(FIRST_EFFORT, wish.effort) if own else wish.effort
     if effort is None and wish.mode == "off" and not own:

@@ -9,7 +9,7 @@ from dragoman.dialects.openai_responses.vocabulary import NAME
 from dragoman.hub.content import Extras
 from dragoman.hub.errors import UpstreamProtocolError
 from dragoman.hub.events import ReplyStarted
-from dragoman.hub.ids import Ids
+from dragoman.hub.ids import IdSource
 from dragoman.wire.fields import encode
 
 #: What the API assumes when a request does not say.
@@ -130,7 +130,7 @@ def fits(name: str, value: object) -> bool:
 class ResponseObject:
     """Renders the response of one stream at each point of its life."""
 
-    def __init__(self, audience: Audience, started: ReplyStarted, ids: Ids) -> None:
+    def __init__(self, audience: Audience, started: ReplyStarted, ids: IdSource) -> None:
         self._own = audience.upstream == NAME
         created = (
             (started.created or audience.created) if self._own else (audience.created or started.created)

@@ -284,7 +284,7 @@ class WholeItem(StreamItem):
             item_for(item, self.scene).finish(item)
             return
         for block in read_hosted(item):
-            self.scene.builder.whole(block)
+            self.scene.builder.add_block(block)
 
 
 def kind_for(item: Json) -> str:

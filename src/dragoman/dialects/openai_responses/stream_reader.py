@@ -69,7 +69,7 @@ class ResponsesStreamReader(FrameReader):
 
     def _start(self, payload: Json) -> None:
         response = payload.get("response")
-        if self.builder.started or not isinstance(response, dict):
+        if self.builder.is_started or not isinstance(response, dict):
             return
         self._scene.model = text_in(response, "model")
         created = response.get("created_at")
@@ -99,7 +99,7 @@ class ResponsesStreamReader(FrameReader):
         self._take_output(response.get("output"))
         usage = read_usage(response.get("usage"))
         if usage is not None:
-            self.builder.usage(usage)
+            self.builder.report_usage(usage)
         cause, raw_cause = self._cause(response, str(status))
         extras = {name: value for name, value in response.items() if name not in HUB_FIELDS}
         self.builder.finish(ReplyFinished(cause=cause, raw_cause=raw_cause, extras=extras))
@@ -115,7 +115,7 @@ class ResponsesStreamReader(FrameReader):
     def _fail(self, response: Json, *, cancelled: bool) -> None:
         usage = read_usage(response.get("usage"))
         if usage is not None:
-            self.builder.usage(usage)
+            self.builder.report_usage(usage)
         error = response.get("error")
         if error:
             failure = failure_of(error)

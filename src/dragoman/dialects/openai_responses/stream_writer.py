@@ -61,7 +61,7 @@ from dragoman.hub.events import (
     TextDelta,
     UsageReported,
 )
-from dragoman.hub.seal import Carried, Seal, wrap
+from dragoman.hub.seal import Seal, SealedItem, write_envelope
 from dragoman.hub.usage import Usage
 from dragoman.wire.fields import encode
 from dragoman.wire.sse import write_frame
@@ -92,7 +92,7 @@ class ResponsesStreamWriter:
         self._item: GrowingLadder | None = None
         #: The last item, while it may get another part or turn out to be cut short.
         self._held: GrowingLadder | None = None
-        self._carried: list[Carried] = []
+        self._carried: list[SealedItem] = []
         self._usage: Usage | None = None
         self._refused = False
 
@@ -111,7 +111,7 @@ class ResponsesStreamWriter:
             case CitationAdded():
                 return self._cited(event.citation)
             case UsageReported():
-                self._usage = self._usage.updated_by(event.usage) if self._usage else event.usage
+                self._usage = self._usage.merge(event.usage) if self._usage else event.usage
             case ReplyStarted():
                 return self._started(event)
             case ReplyFinished():
@@ -254,7 +254,7 @@ class ResponsesStreamWriter:
             item.named["namespace"] = block.namespace
         self._item = item
         if block.seal is not None:
-            self._carry(Carried(kind="call", seal=block.seal, call_id=str(item.named["call_id"])))
+            self._carry(SealedItem(kind="call", seal=block.seal, call_id=str(item.named["call_id"])))
         return item.open() + (item.text(block.arguments) if block.arguments else b"")
 
     def _call_id(self, call_id: str) -> str:
@@ -301,13 +301,13 @@ class ResponsesStreamWriter:
         if isinstance(item, ReasoningLadder):
             item.seal = seal
         elif isinstance(item, CallLadder):
-            self._carry(Carried(kind="call", seal=seal, call_id=str(item.named["call_id"])))
+            self._carry(SealedItem(kind="call", seal=seal, call_id=str(item.named["call_id"])))
         elif isinstance(self._block, Reasoning):
             self._carry(carried_by(self._block, seal))
         else:
-            self._carry(Carried(kind="text", seal=seal))
+            self._carry(SealedItem(kind="text", seal=seal))
 
-    def _carry(self, carried: Carried) -> None:
+    def _carry(self, carried: SealedItem) -> None:
         if self._with_seals:
             self._carried.append(carried)
 
@@ -376,7 +376,7 @@ class ResponsesStreamWriter:
         """Seals that stood on a call or a text follow it, in the only field that clients echo."""
         if not self._carried:
             return b""
-        envelope = wrap(self._carried)
+        envelope = write_envelope(self._carried)
         self._carried = []
         carrier = ReasoningLadder(self._ladder, len(self._output), self._id("rs_", {}), {}, raw=False)
         said = carrier.carry(envelope)

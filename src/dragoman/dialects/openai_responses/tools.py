@@ -12,7 +12,7 @@ from dragoman.dialects.openai_responses.search import read_search, spell_search
 from dragoman.dialects.openai_responses.taking import set_flag
 from dragoman.dialects.openai_responses.vocabulary import CALL_OF_KIND
 from dragoman.dialects.search_options import LOCATION, NOTE
-from dragoman.hub.content import Extras, Grammar, Tool, ToolKind
+from dragoman.hub.content import Extras, Tool, ToolGrammar, ToolKind
 from dragoman.hub.loss import Losses
 from dragoman.wire.fields import Fields
 
@@ -120,7 +120,7 @@ def _read_custom(fields: Fields) -> Tool:
     if layout is not None:
         form = layout.text("type")
         if form == "grammar":
-            grammar = Grammar(
+            grammar = ToolGrammar(
                 syntax=layout.text("syntax"), definition=layout.text("definition"), extras=layout.rest()
             )
         elif layout.rest() or not form:

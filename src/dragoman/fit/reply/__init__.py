@@ -3,8 +3,6 @@
 Each stage takes grammatical events and gives grammatical events, whatever pieces they come in.
 """
 
-from typing import Protocol
-
 import msgspec
 
 from dragoman.fit.reply.arguments import ArgumentsStage
@@ -13,21 +11,8 @@ from dragoman.fit.reply.names import NamesStage
 from dragoman.fit.reply.seals import SealsStage
 from dragoman.fit.reply.stops import StopsStage
 from dragoman.fit.restoration import Restoration
-from dragoman.hub.events import ReplyEvent
 from dragoman.hub.loss import Losses
-
-
-class Stage(Protocol):
-    """A step on events. Grammatical in, grammatical out.
-
-    `passes` are the kinds of event that it would, as things stand, give back as they are; asking is cheaper
-    than feeding, and most of a reply is deltas that most stages have nothing to say about.
-    """
-
-    @property
-    def passes(self) -> frozenset[type]: ...
-
-    def feed(self, event: ReplyEvent) -> list[ReplyEvent]: ...
+from dragoman.hub.stage import Stage
 
 
 class ClientTraits(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,7 +15,7 @@ from dragoman.hub.content import ToolCall
 from dragoman.hub.events import DELTAS, ArgumentsDelta, BlockClosed, BlockOpened, ReplyEvent, ReplyFinished
 from dragoman.hub.loss import Losses
 from dragoman.wire.fields import encode
-from dragoman.wire.partial_json import JsonPrefix, member_for
+from dragoman.wire.partial_json import JsonPrefix, choose_member
 
 
 class _Arguments:
@@ -37,16 +37,16 @@ class _Arguments:
         self._pieces.append(text)
         if self._deviant:
             return ""
-        if not self._blank and self._prefix.kind == "object" and self._prefix.flows(text):
+        if not self._blank and self._prefix.kind == "object" and self._prefix.is_string_continuation(text):
             return text
         accepted = self._prefix.feed(text)
         kind = self._prefix.kind
         if kind != "object":
-            self._deviant = bool(kind) or self._prefix.broken
+            self._deviant = bool(kind) or self._prefix.is_broken
             self._blank += text
             return ""
-        self._deviant = self._prefix.broken
-        self._half = self._deviant and self._prefix.in_text
+        self._deviant = self._prefix.is_broken
+        self._half = self._deviant and self._prefix.is_in_string
         ready = text if accepted == len(text) else text[:accepted]
         if self._blank:
             ready, self._blank = self._blank + ready, ""
@@ -54,7 +54,7 @@ class _Arguments:
 
     @property
     def broken_off(self) -> bool:
-        return self._half or not (self._deviant or self._prefix.empty or self._prefix.complete)
+        return self._half or not (self._deviant or self._prefix.is_empty or self._prefix.is_complete)
 
     def finish(self, losses: Losses) -> str:
         """What completes the object."""
@@ -68,10 +68,10 @@ class _Arguments:
             return ""
         if self._prefix.kind != "object":
             self._prefix = JsonPrefix()
-        elif self._prefix.complete:
+        elif self._prefix.is_complete:
             losses.add("", "what followed the arguments of a call was left out")
             return ""
-        member = member_for(raw)
+        member = choose_member(raw)
         losses.add("", f"the arguments of a call are no JSON object and stand in {member!r}")
         return self._prefix.closing_with(member, encode(_sound(raw)).decode())
 

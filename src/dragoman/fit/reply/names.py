@@ -33,7 +33,7 @@ class NamesStage:
         if type(event) is BlockClosed and event.index in self._inputs:
             wrapped = self._inputs.pop(event.index)
             rest = wrapped.finish()
-            return [*_delta(event.index, rest if wrapped.found else wrapped.raw), event]
+            return [*_delta(event.index, rest if wrapped.is_found else wrapped.raw), event]
         return [event]
 
     def _opened(self, event: BlockOpened, call: ToolCall) -> list[ReplyEvent]:

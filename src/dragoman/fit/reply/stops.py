@@ -5,7 +5,7 @@ that were under way are let finish, and usage still counts.
 """
 
 from dragoman.fit.editing import replace
-from dragoman.hub.builder import settled_cause
+from dragoman.hub.builder import reconcile_cause
 from dragoman.hub.content import Text, ToolCall
 from dragoman.hub.events import (
     ArgumentsDelta,
@@ -119,7 +119,7 @@ class StopsStage:
         return []
 
     def _finished(self, hit: str) -> ReplyFinished:
-        cause = settled_cause("stop_sequence", has_calls=self._calls)
+        cause = reconcile_cause("stop_sequence", has_calls=self._calls)
         return ReplyFinished(cause=cause, stop_sequence=hit if cause == "stop_sequence" else None)
 
 

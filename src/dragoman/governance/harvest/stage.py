@@ -15,7 +15,7 @@ from dragoman.governance.harvest.pieces import Harvested, Piece, Thoughts, Thoug
 from dragoman.governance.harvest.plan import KnownTools, plan_for
 from dragoman.governance.harvest.scanner import Scanner
 from dragoman.governance.records import DeclaredTool, Intervention, Report
-from dragoman.hub.builder import settled_cause
+from dragoman.hub.builder import reconcile_cause
 from dragoman.hub.content import Reasoning, Text, ToolCall
 from dragoman.hub.events import (
     DELTAS,
@@ -32,7 +32,7 @@ from dragoman.hub.events import (
     StopCause,
     TextDelta,
 )
-from dragoman.hub.ids import Ids
+from dragoman.hub.ids import IdSource
 
 #: How many characters may wait, unless a caller says otherwise.
 LIMIT = 4 * 1024 * 1024
@@ -89,7 +89,7 @@ class HarvestStage:
         tools: Sequence[DeclaredTool],
         *,
         family: str,
-        ids: Ids,
+        ids: IdSource,
         report: Report,
         limit: int = LIMIT,
         seconds: float = 0.0,
@@ -212,7 +212,7 @@ class HarvestStage:
     def _finished(self, event: ReplyFinished) -> list[ReplyEvent]:
         is_clean = event.cause in _ENDED_WELL and not event.implied
         events = self._settle(Ending.CLEAN if is_clean else Ending.CUT)
-        cause = settled_cause(event.cause, has_calls=self._harvested)
+        cause = reconcile_cause(event.cause, has_calls=self._harvested)
         if self._harvested and cause != event.cause:
             event = replace(event, cause=cause, raw_cause="", stop_sequence=None)
         return [*events, event]

@@ -1,8 +1,10 @@
-"""Puts interleaved blocks one after another, for clients that know one open block at a time.
+"""Stages: steps that take the events of a reply and give events.
 
-The first open block streams live; the others wait their turn, in the order they opened. Nothing is
-re-ordered inside a block. When a reply fails, what still waited was never promised and stays unsent.
+`Stage` is the interface of all of them; `Sequencer` is the one that every target needs whose clients
+accept only one open block at a time.
 """
+
+from typing import Protocol
 
 from dragoman.hub.events import (
     DELTAS,
@@ -15,6 +17,20 @@ from dragoman.hub.events import (
     SealAttached,
     TextDelta,
 )
+
+
+class Stage(Protocol):
+    """A step between a stream reader and a stream writer: grammatical events in, grammatical events out.
+
+    `passes` holds the kinds of event that `feed` would return unchanged at this moment. The pipeline checks
+    it before every event and skips `feed` for those: most events of a reply are deltas.
+    """
+
+    @property
+    def passes(self) -> frozenset[type]: ...
+
+    def feed(self, event: ReplyEvent) -> list[ReplyEvent]: ...
+
 
 _NOTHING: frozenset[type] = frozenset()
 

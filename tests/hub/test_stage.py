@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from dragoman.hub.content import ToolCall
 from dragoman.hub.events import ArgumentsDelta, BlockClosed, BlockOpened, ReplyEvent, ReplyStarted
 from dragoman.hub.fold import fold
-from dragoman.hub.sequence import Sequencer
+from dragoman.hub.stage import Sequencer
 
 
 def interleaved(script: list[int], count: int) -> list[ReplyEvent]:
