@@ -11,7 +11,8 @@ from dragoman.dialects.base import Audience, Source
 from dragoman.dialects.registry import dialect_named
 from dragoman.fit import ClientTraits, reply_stages, restoration
 from dragoman.governance.settings import Governance, read_governance
-from dragoman.governance.stages import governing_stages, told_tools
+from dragoman.governance.stages import build_stages
+from dragoman.governance.tool_names import find_declared_tools
 from dragoman.hub.ids import IdSource
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
@@ -67,14 +68,14 @@ def _request() -> Request:
 
 
 def _job(governance: Governance, request: Request, pieces: list[bytes]) -> Callable[[], object]:
-    tools = told_tools(request)
+    tools = find_declared_tools(request)
     client = dialect_named("anthropic")
     facts = target_of(Profile(dialect="openai_chat"), "anthropic")
     traits = ClientTraits(seals_on_calls=client.seals_on_calls, object_arguments=client.object_arguments)
 
     def run() -> bytes:
         losses, ids = Losses(), IdSource("bench")
-        stages = governing_stages(governance, tools, ids=ids, report=_unheard)
+        stages = build_stages(governance, tools, ids=ids, report=_unheard)
         line = ReplyLine(
             dialect_named("openai_chat").stream_reader(Source(issuer="openai_chat", ids=ids, losses=losses)),
             [*stages, *reply_stages(restoration(request, facts), client=traits, losses=losses)],

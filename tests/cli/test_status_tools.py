@@ -1,7 +1,7 @@
 """`dragoman status --tools` tells a person which of their models misbehaves."""
 
 from dragoman.cli.status_tools import COLUMNS, shown_tools
-from dragoman.exchange.tool_counts import COUNTED_AS, REASONING
+from dragoman.exchange.interventions import COUNTED_AS, REASONING
 
 
 def test_the_model_that_needed_the_most_help_comes_first() -> None:

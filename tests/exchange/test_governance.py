@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from dragoman.config.model import TargetName
+from dragoman.exchange.interventions import COUNTED_AS, MAX_TARGETS, InterventionCounts, find_counter_name
 from dragoman.exchange.record import Record
-from dragoman.exchange.tool_counts import COUNTED_AS, MAX_TARGETS, ToolCounts, counted_as
-from dragoman.governance.choose import EXIT_NAME
-from dragoman.governance.records import Intervention, InterventionKind
+from dragoman.governance.interventions import Intervention, InterventionKind
+from dragoman.governance.tool_choice import EXIT_NAME
 from dragoman.hub.events import StopCause
 from dragoman.hub.tally import Tally
 from tests.cases.essence import said
@@ -206,7 +206,7 @@ def test_counts_tell_which_model_misbehaves() -> None:
 
 
 def test_models_beyond_a_number_are_counted_together() -> None:
-    counts = ToolCounts()
+    counts = InterventionCounts()
     for number in range(MAX_TARGETS + 10):
         record = Record(question("anthropic"))
         record.target = TargetName("up", f"m{number}")
@@ -228,7 +228,7 @@ def test_every_kind_of_intervention_is_counted_as_something() -> None:
 def test_a_call_that_was_rewritten_is_not_counted_as_merely_allowed(
     verdict: str, ok: bool, name: str
 ) -> None:
-    assert counted_as(Intervention(kind="guard", tool="a", detail=(verdict, "rule"), ok=ok)) == name
+    assert find_counter_name(Intervention(kind="guard", tool="a", detail=(verdict, "rule"), ok=ok)) == name
 
 
 def test_several_answers_cannot_be_governed() -> None:

@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 
-from dragoman.governance.gate import GateStage
-from dragoman.governance.records import DeclaredTool, Intervention
+from dragoman.governance.hold import HoldStage
+from dragoman.governance.interventions import Intervention
 from dragoman.governance.repair import repair
 from dragoman.governance.settings import read_governance
+from dragoman.governance.tool_names import DeclaredTool
 from dragoman.hub.content import ToolCall
 from dragoman.hub.events import ReplyEvent
 from tests.fit.reply.running import call_block, calls_in, reply_of, through
@@ -38,20 +39,20 @@ def gate(
     mode: str = "hold",
     tools: Sequence[DeclaredTool] = (SHELL, ANY),
     **settings: object,
-) -> GateStage:
+) -> HoldStage:
     governance = read_governance({"tools": mode, **settings})
-    return GateStage(governance, tools, mend=repair, report=Told() if told is None else told)
+    return HoldStage(governance, tools, mend=repair, report=Told() if told is None else told)
 
 
 def a_call(*pieces: str, tool: str = "any", index: int = 0, call_id: str = "") -> list[ReplyEvent]:
     return call_block(index, ToolCall(id=call_id or f"call_{index}", name=tool), *pieces)
 
 
-def arguments_after(stage: GateStage, *pieces: str, tool: str = "any") -> str:
+def arguments_after(stage: HoldStage, *pieces: str, tool: str = "any") -> str:
     (call,) = calls_in(through([stage], reply_of(a_call(*pieces, tool=tool), cause="tool_calls")))
     return call.arguments
 
 
-def fed(stage: GateStage, events: Sequence[ReplyEvent]) -> list[list[ReplyEvent]]:
+def fed(stage: HoldStage, events: Sequence[ReplyEvent]) -> list[list[ReplyEvent]]:
     """What each event makes the stage give."""
     return [stage.feed(event) for event in events]

@@ -6,7 +6,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from dragoman.governance.continuation import continuation
-from dragoman.governance.watching import WatchedArguments
+from dragoman.governance.held_arguments import StreamedArguments
 from tests.dialects.strategies import json_objects
 
 
@@ -55,7 +55,7 @@ def test_an_object_can_be_completed_from_wherever_it_was_left(
     wanted: dict[str, object], data: st.DataObject
 ) -> None:
     text = msgspec.json.encode(wanted).decode()
-    arguments = WatchedArguments()
+    arguments = StreamedArguments()
     sent = arguments.add(text[: data.draw(st.integers(0, len(text)))])
     rest = continuation(sent, wanted)
     assert rest is not None
@@ -67,7 +67,7 @@ def test_completing_never_makes_anything_else(
     wanted: dict[str, object], other: dict[str, object], data: st.DataObject
 ) -> None:
     text = msgspec.json.encode(other).decode()
-    sent = WatchedArguments().add(text[: data.draw(st.integers(0, len(text)))])
+    sent = StreamedArguments().add(text[: data.draw(st.integers(0, len(text)))])
     rest = continuation(sent, wanted)
     assume(rest is not None)
     assert msgspec.json.decode(sent + str(rest)) == wanted

@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.governance.declared import DeclaredStage
 from dragoman.governance.dedupe import DedupeStage
-from dragoman.governance.records import DeclaredTool
+from dragoman.governance.tool_names import DeclaredTool, ToolNameStage
 from dragoman.hub.content import Text, ToolCall
 from dragoman.hub.errors import Failure
 from dragoman.hub.events import (
@@ -214,7 +213,7 @@ READ = DeclaredTool("Read", None)
 @pytest.mark.parametrize("name", ["read", "READ", "rEaD"])
 def test_a_name_that_differs_in_case_means_the_declared_tool(name: str) -> None:
     told = Told()
-    stage = DeclaredStage([READ, DeclaredTool("Write")], told)
+    stage = ToolNameStage([READ, DeclaredTool("Write")], told)
     (call,) = calls_in(through([stage], reply_of(a_call("{}", tool=name), cause="tool_calls")))
     assert call.name == "Read"
     assert [(each.kind, each.tool, each.ok) for each in told] == [("rename", "Read", True)]
@@ -224,7 +223,7 @@ def test_a_name_that_differs_in_case_means_the_declared_tool(name: str) -> None:
 @pytest.mark.parametrize("name", ["Reed", "Read ", "functions.Read", "", "write"])
 def test_any_other_name_goes_out_as_it_is_and_is_told(name: str) -> None:
     told = Told()
-    stage = DeclaredStage([READ, DeclaredTool("Write"), DeclaredTool("WRITE")], told)
+    stage = ToolNameStage([READ, DeclaredTool("Write"), DeclaredTool("WRITE")], told)
     events = reply_of(a_call("{}", tool=name), cause="tool_calls")
     assert through([stage], events) == events
     assert [(each.kind, each.tool, each.ok) for each in told] == [("undeclared", name, False)]
@@ -241,12 +240,12 @@ def test_any_other_name_goes_out_as_it_is_and_is_told(name: str) -> None:
 def test_declared_tools_and_those_declared_elsewhere_are_left_alone(call: ToolCall) -> None:
     told = Told()
     opened = BlockOpened(0, call)
-    assert DeclaredStage([READ], told).feed(opened) == [opened]
+    assert ToolNameStage([READ], told).feed(opened) == [opened]
     assert told == []
 
 
 @given(events=replies())
 def test_names_cost_the_deltas_nothing(events: list[ReplyEvent]) -> None:
-    stage = DeclaredStage([DeclaredTool("no name of a tool")], Told())
+    stage = ToolNameStage([DeclaredTool("no name of a tool")], Told())
     assert stage.passes == DELTAS
     assert through([stage], events) == events

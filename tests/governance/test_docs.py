@@ -7,12 +7,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from dragoman.governance.choose import EXIT_NAME
-from dragoman.governance.judge import Judgement
-from dragoman.governance.records import DeclaredTool
-from dragoman.governance.rules import VERDICTS, GuardRule, read_rules, rule_sets
+from dragoman.governance.guard.rules import VERDICTS, GuardRule, read_rules, rule_sets
+from dragoman.governance.guard.verdicts import GuardRules
 from dragoman.governance.settings import KEYS, SWITCHES, Governance, read_governance
-from dragoman.governance.stages import governing_stages
+from dragoman.governance.stages import build_stages
+from dragoman.governance.tool_choice import EXIT_NAME
+from dragoman.governance.tool_names import DeclaredTool
 from dragoman.hub.content import Text, ToolCall
 from dragoman.hub.events import StopCause
 from dragoman.hub.fold import fold
@@ -68,7 +68,7 @@ def test_every_example_can_be_read(example: str) -> None:
     ("verdict", "command"), re.findall(r"^(denied|passes)    (.*)$", GUARD, re.MULTILINE)
 )
 def test_every_command_shown_is_judged_as_shown(verdict: str, command: str) -> None:
-    judgement = Judgement(read_rules(["shell_writes", "git_destructive"], "guard"))
+    judgement = GuardRules(read_rules(["shell_writes", "git_destructive"], "guard"))
     arguments = msgspec.json.encode({"command": command}).decode()
     said = judgement.verdict(ToolCall(id="1", name="shell"), arguments, None)
     assert (said.kind if said else "passes") == {"denied": "deny", "passes": "passes"}[verdict]
@@ -76,7 +76,7 @@ def test_every_command_shown_is_judged_as_shown(verdict: str, command: str) -> N
 
 def test_the_folded_command_is_folded_as_shown() -> None:
     ((before, after),) = re.findall(r"^before    (.*)\nafter     (.*)$", GUARD, re.MULTILINE)
-    said = Judgement(read_rules(["shell_fold"], "guard")).verdict(
+    said = GuardRules(read_rules(["shell_fold"], "guard")).verdict(
         ToolCall(id="1", name="shell"), before, None
     )
     assert said is not None
@@ -99,7 +99,7 @@ def governed(
     values: dict[str, object], *calls: tuple[str, str], cause: StopCause = "tool_calls"
 ) -> list[ToolCall]:
     tools = (SHELL, DeclaredTool("Read"), DeclaredTool("Write"))
-    stages = governing_stages(
+    stages = build_stages(
         read_governance(values), tools, ids=IdSource(""), report=Told(), exit_name=EXIT_NAME
     )
     plans = [a_call(*arguments, tool=name, index=index) for index, (name, arguments) in enumerate(calls)]
@@ -133,7 +133,7 @@ def test_the_doubles_that_are_shown_are_left_out_as_shown() -> None:
 def test_the_answer_that_is_shown_is_text_as_shown() -> None:
     example = shown("Making a model use its tools")
     name, _, arguments = said_in(example, "model").partition(" ")
-    stages = governing_stages(
+    stages = build_stages(
         read_governance({"choice": "required"}), (SHELL,), ids=IdSource(""), report=Told(), exit_name=name
     )
     reply = fold(through(stages, reply_of(a_call(*arguments, tool=name), cause="tool_calls")))
@@ -144,7 +144,7 @@ def test_the_call_in_words_that_is_shown_is_read_as_shown() -> None:
     example = shown("Models without function calling")
     text = re.split(r"^model +", example, flags=re.MULTILINE)[1].split("\nclient")[0]
     text = "\n".join(line.strip() for line in text.splitlines())
-    stages = governing_stages(
+    stages = build_stages(
         read_governance({"contract": True}), (DeclaredTool("Read"),), ids=IdSource(""), report=Told()
     )
     reply = fold(through(stages, reply_of(block(0, Text(text=""), *text))))

@@ -2,8 +2,8 @@
 
 import pytest
 
-from dragoman.governance.rules import rule_sets
-from dragoman.governance.settings import KEYS, Governance, read_governance, switched
+from dragoman.governance.guard.rules import rule_sets
+from dragoman.governance.settings import KEYS, Governance, apply_switches, read_governance
 from dragoman.hub.errors import ConfigError
 
 
@@ -106,25 +106,25 @@ def test_errors_name_the_key_and_what_it_takes(values: dict[str, object], messag
     ],
 )
 def test_the_environment_switches_mending(environment: dict[str, str], tools: str, repair: bool) -> None:
-    governance = switched(Governance(), environment)
+    governance = apply_switches(Governance(), environment)
     assert (governance.tools, governance.repair) == (tools, repair)
 
 
 @pytest.mark.rule("R79", "C16")
 def test_a_mode_that_mends_already_stays_when_mending_is_switched_on() -> None:
-    assert switched(Governance(tools="auto"), {"DRAGOMAN_TOOL_ENHANCE": "1"}).tools == "auto"
+    assert apply_switches(Governance(tools="auto"), {"DRAGOMAN_TOOL_ENHANCE": "1"}).tools == "auto"
 
 
 @pytest.mark.rule("R79", "C16")
 def test_a_route_has_its_own_way_whatever_the_environment_says() -> None:
-    base = switched(Governance(), {"DRAGOMAN_TOOL_ENHANCE": "0"})
+    base = apply_switches(Governance(), {"DRAGOMAN_TOOL_ENHANCE": "0"})
     governance = read_governance({"tools": "auto", "repair": True}, base=base)
     assert (governance.tools, governance.repair) == ("auto", True)
 
 
 def test_a_switch_that_is_neither_on_nor_off_is_refused() -> None:
     with pytest.raises(ConfigError, match="RCC_TOOL_ENHANCE: expected 1, true, 0 or false, got 'maybe'"):
-        switched(Governance(), {"RCC_TOOL_ENHANCE": "maybe"})
+        apply_switches(Governance(), {"RCC_TOOL_ENHANCE": "maybe"})
 
 
 @pytest.mark.rule("R87")

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.governance.records import DeclaredTool
-from dragoman.governance.rounds import Rounds
+from dragoman.governance.guard.retry import DenialRetry
 from dragoman.governance.settings import Governance, read_governance
-from dragoman.governance.stages import governing_stages, told_tools
+from dragoman.governance.stages import build_stages
+from dragoman.governance.tool_names import DeclaredTool, find_declared_tools
 from dragoman.hub.content import Text, ToolCall
 from dragoman.hub.events import ReplyEvent, ReplyFinished
 from dragoman.hub.fold import fold
@@ -33,7 +33,7 @@ EVERYTHING: dict[str, object] = {
 def stages_of(
     governance: Governance, told: Told | None = None, *, streams: bool = True, exit_name: str = ""
 ) -> list[Stage]:
-    return governing_stages(
+    return build_stages(
         governance,
         (SHELL, ANY),
         ids=IdSource("seed"),
@@ -55,9 +55,9 @@ def test_everything_has_its_place() -> None:
     assert names == [
         "HarvestStage",
         "EchoStage",
-        "DeclaredStage",
-        "ExitStage",
-        "GateStage",
+        "ToolNameStage",
+        "ExitToolStage",
+        "HoldStage",
         "DedupeStage",
         "GuardStage",
         "ValidateStage",
@@ -108,8 +108,8 @@ def test_who_cannot_ask_again_tells_the_client() -> None:
     events = reply_of(a_call('{"command":"git reset --hard"}', tool="shell"), cause="tool_calls")
     reply = fold(through(stages_of(governance), events))
     assert [type(each) for each in reply.blocks] == [Text]
-    rounds = Rounds()
-    stages = governing_stages(governance, (SHELL,), ids=IdSource(""), report=Told(), rounds=rounds)
+    rounds = DenialRetry()
+    stages = build_stages(governance, (SHELL,), ids=IdSource(""), report=Told(), rounds=rounds)
     for stage in stages:
         events = [after for event in events for after in stage.feed(event)]
     assert rounds.waits
@@ -123,8 +123,11 @@ def test_tools_are_known_as_the_upstream_was_told_of_them() -> None:
         function("ls", namespace="files"),
     )
     asked = request(turn("user", "hi"), tools=tools)
-    assert told_tools(asked) == (DeclaredTool("Read", tools[0].schema), DeclaredTool("apply_patch", None))
-    assert told_tools(msgspec.structs.replace(asked, tool_choice=ToolChoice(mode="none"))) == ()
+    assert find_declared_tools(asked) == (
+        DeclaredTool("Read", tools[0].schema),
+        DeclaredTool("apply_patch", None),
+    )
+    assert find_declared_tools(msgspec.structs.replace(asked, tool_choice=ToolChoice(mode="none"))) == ()
 
 
 GOVERNANCES = [

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.governance.records import DeclaredTool
 from dragoman.governance.schema_check import MAX_FLAWS, check
+from dragoman.governance.tool_names import DeclaredTool
 from dragoman.governance.validate import INCOMPLETE, NO_OBJECT, TOO_LONG, ValidateStage
 from dragoman.hub.content import ToolCall
 from dragoman.hub.events import BlockOpened, ReplyEvent

@@ -14,7 +14,7 @@ from dragoman.accounts.decide import Amount
 from dragoman.config.model import Config, Provider, Secret, Server, TargetName, Telemetry
 from dragoman.exchange.gateway import Gateway
 from dragoman.exchange.record import Record
-from dragoman.governance.records import Intervention
+from dragoman.governance.interventions import Intervention
 from dragoman.hub.errors import ConfigError
 from dragoman.server.app import App
 from dragoman.server.metrics import LOOKS, page

@@ -10,7 +10,7 @@ import pytest
 from dragoman.config.model import TargetName
 from dragoman.exchange.ask import Ask
 from dragoman.exchange.record import Record
-from dragoman.governance.records import Intervention
+from dragoman.governance.interventions import Intervention
 from dragoman.hub.errors import Failure
 from dragoman.telemetry.log import LOGGER, LineFormatter, log_exchange, log_refusal
 

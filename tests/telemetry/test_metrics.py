@@ -8,7 +8,7 @@ from dragoman.config.model import Config, Provider, Route, TargetName
 from dragoman.exchange.ask import Ask
 from dragoman.exchange.gateway import Gateway
 from dragoman.exchange.record import Record
-from dragoman.governance.records import Intervention
+from dragoman.governance.interventions import Intervention
 from dragoman.hub.errors import Failure
 from dragoman.hub.usage import Usage
 from dragoman.telemetry.instruments import exposition

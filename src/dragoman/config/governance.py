@@ -1,17 +1,67 @@
-"""The keys of a governance table, which are the fields of `Governance`."""
+"""Reads the governance tables of the configuration file. Errors name the line of the wrong value."""
 
+import re
+from collections.abc import Mapping
 from functools import cache
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from dragoman.config.kinds import Key, Kind
-from dragoman.governance.settings import KEYS
+from dragoman.governance.guard.rules import read_rules
+from dragoman.governance.settings import KEYS, Governance, apply_switches, read_governance
+from dragoman.hub.errors import ConfigError
+
+if TYPE_CHECKING:
+    from dragoman.config.check import Place
 
 _RULES = Kind(
     "a list of rules",
     lambda value: isinstance(value, list) and all(isinstance(rule, str | dict) for rule in value),
 )
+_STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 
 
 @cache
 def governance_keys() -> dict[str, Key]:
+    """The keys of a governance table, which are the fields of `Governance`."""
     keys = {name: Key(Kind(key.words, key.accepts, key.choices()), key.about) for name, key in KEYS.items()}
     return {**keys, "guard": Key(_RULES, "Which calls may pass: tables, or the names of ready sets.")}
+
+
+def read_provider_governance(
+    provider: "Place", preset: Mapping[str, object], environment: Mapping[str, str]
+) -> Governance:
+    """The governance of a provider: its own table, on top of the environment, on top of its preset."""
+    usual = apply_switches(read_governance(preset), environment)
+    return msgspec.structs.replace(usual, **read_governance_changes(provider))
+
+
+def read_model_governance(provider: "Place") -> dict[str, dict[str, object]]:
+    """The changes that a provider's tables make for some models, by model name or pattern."""
+    return {
+        name: read_governance_changes(table)
+        for name, table in provider.table("models").named_tables()
+        if "governance" in table.values
+    }
+
+
+def read_governance_changes(owner: "Place") -> dict[str, object]:
+    """The checked values of the owner's `governance` table: fields of `Governance`, with its guard rules."""
+    place = owner.table("governance")
+    if not place.values:
+        return {}
+    place.check(governance_keys())
+    changes = dict(place.values)
+    if "guard" in changes:
+        try:
+            changes["guard"] = read_rules(changes["guard"], "guard")
+        except ConfigError as error:
+            raise _add_line(error, place) from None
+    return changes
+
+
+def _add_line(error: ConfigError, place: "Place") -> ConfigError:
+    """The same error with the line of its path in the file."""
+    keys = [int(number) if number else name for number, name in _STEP.findall(error.path)]
+    return place.error(error.message.removeprefix(f"{error.path}: "), *keys, hint=error.hint)

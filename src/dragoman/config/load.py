@@ -11,7 +11,11 @@ from urllib.parse import urlsplit
 import msgspec
 
 from dragoman.config.check import Place, Source
-from dragoman.config.governed import governance_changes, governance_of, model_governance
+from dragoman.config.governance import (
+    read_governance_changes,
+    read_model_governance,
+    read_provider_governance,
+)
 from dragoman.config.keys import (
     DIALECTS,
     PROVIDER,
@@ -187,8 +191,8 @@ def _provider(name: str, place: Place, environment: Environment, learned: Models
             },
             Provider,
         ),
-        governance=governance_of(place, preset.governance, environment.variables),
-        model_governance=model_governance(place),
+        governance=read_provider_governance(place, preset.governance, environment.variables),
+        model_governance=read_model_governance(place),
         keys=_keys(place, preset, environment),
         headers=_headers(place, environment),
         proxy=_proxy(place, environment),
@@ -308,7 +312,7 @@ def _routes(root: Place, providers: Mapping[str, Provider]) -> tuple[Route, ...]
             match=match,
             targets=targets,
             strict=bool(place.values.get("strict")),
-            governance=governance_changes(place),
+            governance=read_governance_changes(place),
         )
     return tuple(routes.values())
 

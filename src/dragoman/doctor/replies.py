@@ -8,7 +8,7 @@ from dragoman.dialects.base import Json, Source
 from dragoman.dialects.registry import dialect_named
 from dragoman.exchange.record import Record
 from dragoman.governance.harvest import HarvestStage, families
-from dragoman.governance.records import DeclaredTool
+from dragoman.governance.tool_names import DeclaredTool
 from dragoman.hub.content import Text, ToolCall
 from dragoman.hub.errors import Failure
 from dragoman.hub.events import (

@@ -12,11 +12,11 @@ from random import SystemRandom
 
 from dragoman.config.find import state_folder
 from dragoman.config.model import Config, Provider
+from dragoman.exchange.interventions import InterventionCounts
 from dragoman.exchange.keyring import Keyring
 from dragoman.exchange.meter import Meter
 from dragoman.exchange.pulse import Heart
 from dragoman.exchange.record import Record
-from dragoman.exchange.tool_counts import ToolCounts
 from dragoman.exchange.view import View
 from dragoman.routing.health import Health
 from dragoman.storage.database import Database
@@ -51,7 +51,7 @@ class Gateway:
         self.health = Health()
         self.heart = Heart()
         #: What governance did to each target's tool calls.
-        self.tool_counts = ToolCounts()
+        self.tool_counts = InterventionCounts()
         #: Who is told of every exchange that has ended.
         self.witnesses: list[Callable[[Record], None]] = []
         #: Views of earlier configurations that exchanges still hold on to.

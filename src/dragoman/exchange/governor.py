@@ -6,14 +6,14 @@ import msgspec
 
 from dragoman.exchange.flows import WrittenFlow
 from dragoman.exchange.outline import outline
-from dragoman.governance.records import Report
-from dragoman.governance.rounds import Rounds
+from dragoman.governance.guard.retry import DenialRetry
+from dragoman.governance.interventions import Report
 from dragoman.governance.snapshot import Snapshot
 from dragoman.hub.ids import IdSource
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
 from dragoman.hub.stage import Stage
-from dragoman.pipeline.governing import Governed
+from dragoman.pipeline.governance import GovernedRequest
 from dragoman.pipeline.line import ReplyLine
 from dragoman.pipeline.replies import reply_reader
 from dragoman.providers.profile import Target, target_of
@@ -23,7 +23,7 @@ class Governor:
     """`timer` tells how long calls are held. `seed` makes ids unique."""
 
     def __init__(
-        self, governed: Governed, *, client: str, seed: str, report: Report, timer: Callable[[], float]
+        self, governed: GovernedRequest, *, client: str, seed: str, report: Report, timer: Callable[[], float]
     ) -> None:
         # What was said in a conversation need not be kept for its reply, unless it has to be said again.
         fitted = governed.fitted if governed.asks_again else outline(governed.fitted)
@@ -33,7 +33,7 @@ class Governor:
         self._report = report
         self._timer = timer
         self._streams = True
-        self._rounds: Rounds | None = None
+        self._rounds: DenialRetry | None = None
         self._round = 0
         #: What the reply said before governance and after it, if somebody wants to see that.
         self.snapshot: Snapshot | None = None
@@ -53,7 +53,7 @@ class Governor:
         """The steps of a new reply."""
         self._streams = streams
         self._round = 1
-        self._rounds = Rounds() if self.governed.asks_again else None
+        self._rounds = DenialRetry() if self.governed.asks_again else None
         self._fitted = self.governed.fitted
         self.snapshot = Snapshot() if self.governed.governance.snapshots else None
         return self._stages()

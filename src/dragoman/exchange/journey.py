@@ -18,7 +18,7 @@ from dragoman.exchange.flows import ArrayFlow, Flow, ForwardFlow, WrittenFlow
 from dragoman.exchange.governor import GovernedFlow, Governor
 from dragoman.exchange.outline import outline
 from dragoman.fit import fit
-from dragoman.governance.records import Intervention, Report
+from dragoman.governance.interventions import Intervention, Report
 from dragoman.governance.settings import Governance
 from dragoman.governance.snapshot import Snapshot
 from dragoman.hub.content import Text
@@ -28,7 +28,7 @@ from dragoman.hub.ids import IdSource, digest
 from dragoman.hub.loss import Loss, Losses
 from dragoman.hub.request import Request
 from dragoman.hub.seal import PREFIX
-from dragoman.pipeline.governing import govern
+from dragoman.pipeline.governance import govern_request
 from dragoman.pipeline.replies import reply_line
 from dragoman.pipeline.requests import fresh_object
 from dragoman.providers.profile import Profile, Target, target_of
@@ -168,7 +168,7 @@ class Journey:
         """The way under governance: whatever becomes of the request, its reply is read and written."""
         profile = provider.profile(target.model)
         losses = Losses(self.read_losses)
-        governed = govern(self.request, governance, profile, losses, report)
+        governed = govern_request(self.request, governance, profile, losses, report)
         dialect = self.ask.dialect
         governor = Governor(
             governed, client=dialect, seed=self.ask.request_id, report=report, timer=self.timer

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from dragoman.config.model import TargetName
 from dragoman.exchange.ask import Ask
-from dragoman.exchange.interventions import Interventions
+from dragoman.exchange.interventions import InterventionLog
 from dragoman.governance.snapshot import Snapshot
 from dragoman.hub.errors import Failure
 from dragoman.hub.events import ReplyFailed, ReplyFinished
@@ -61,7 +61,7 @@ class Record:
         self.losses: Sequence[Loss] = ()
         self.reply_losses = Losses()
         #: What governance did.
-        self.interventions = Interventions()
+        self.interventions = InterventionLog()
         #: The reply before and after, where a route asks for that.
         self.snapshot: Snapshot | None = None
         self.tally: Tally | None = None

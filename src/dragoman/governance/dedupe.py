@@ -7,8 +7,8 @@ that of a call which is about to be dropped. Everything else passes, also two ca
 
 from io import StringIO
 
-from dragoman.governance.records import Intervention, Report
-from dragoman.governance.waiting import HeldCall, Outcome, WaitingCalls
+from dragoman.governance.call_queue import CallQueueStage, HeldCall, Outcome
+from dragoman.governance.interventions import Intervention, Report
 from dragoman.hub.content import ToolCall
 from dragoman.hub.events import ArgumentsDelta, BlockClosed, BlockOpened, ReplyEvent
 
@@ -67,7 +67,7 @@ class _Comparison:
         return True if held.is_closed and earlier.is_closed else None
 
 
-class DedupeStage(WaitingCalls):
+class DedupeStage(CallQueueStage):
     def __init__(self, report: Report, *, limit: int) -> None:
         super().__init__(_Doubles(report, limit), limit)
 

@@ -9,8 +9,8 @@ from functools import lru_cache
 
 import msgspec
 
-from dragoman.governance.pattern_syntax import PatternError
-from dragoman.governance.patterns import Pattern
+from dragoman.governance.guard.pattern_syntax import PatternError
+from dragoman.governance.guard.patterns import Pattern
 from dragoman.wire.fields import json_type
 
 MAX_STEPS = 20_000

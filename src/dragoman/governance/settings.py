@@ -9,8 +9,8 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from dragoman.governance.guard.rules import GuardRule, read_rules
 from dragoman.governance.harvest import AUTO, families
-from dragoman.governance.rules import GuardRule, read_rules
 from dragoman.hub.errors import ConfigError, suggest_spelling
 from dragoman.wire.fields import json_type
 
@@ -178,7 +178,7 @@ def _check(key: str, value: object, path: str) -> None:
     raise ConfigError(f"expected {known.words}, got {shown}", path=place, hint=hint)
 
 
-def switched(governance: Governance, environment: Mapping[str, str]) -> Governance:
+def apply_switches(governance: Governance, environment: Mapping[str, str]) -> Governance:
     """The defaults that the environment asks for: calls held and mended; or nothing at all."""
     for variable in SWITCHES:
         value = environment.get(variable, "").strip()

@@ -27,7 +27,7 @@ MAX_BLOCKS = 500
 _KEPT_DELTAS = frozenset({TextDelta, ReasoningDelta, ArgumentsDelta})
 
 
-class SeenBlock(msgspec.Struct, kw_only=True, omit_defaults=True):
+class SnapshotBlock(msgspec.Struct, kw_only=True, omit_defaults=True):
     """One block as it went by. `is_cut`: there was more of it than is kept."""
 
     kind: Literal["text", "reasoning", "call", "other"]
@@ -38,10 +38,10 @@ class SeenBlock(msgspec.Struct, kw_only=True, omit_defaults=True):
     is_open: bool = True
 
 
-class Side(msgspec.Struct, kw_only=True):
+class SnapshotSide(msgspec.Struct, kw_only=True):
     """All blocks of one side, and how it ended."""
 
-    blocks: list[SeenBlock] = []
+    blocks: list[SnapshotBlock] = []
     ending: str = ""
     left_out: int = 0
 
@@ -50,19 +50,19 @@ class Snapshot:
     """Both sides of one reply."""
 
     def __init__(self) -> None:
-        self.before = Side()
-        self.after = Side()
+        self.before = SnapshotSide()
+        self.after = SnapshotSide()
 
 
-class TapStage:
+class SnapshotStage:
     """Passes everything on, and remembers the beginning of it."""
 
     passes = DELTAS - _KEPT_DELTAS
 
-    def __init__(self, side: Side) -> None:
+    def __init__(self, side: SnapshotSide) -> None:
         self._side = side
         self._room = MAX_CHARACTERS
-        self._open: dict[int, tuple[SeenBlock, list[str]]] = {}
+        self._open: dict[int, tuple[SnapshotBlock, list[str]]] = {}
 
     def feed(self, event: ReplyEvent) -> list[ReplyEvent]:
         match event:
@@ -86,13 +86,13 @@ class TapStage:
             return
         match event.block:
             case Text(text=text):
-                seen, begun = SeenBlock(kind="text"), text
+                seen, begun = SnapshotBlock(kind="text"), text
             case Reasoning(parts=parts):
-                seen, begun = SeenBlock(kind="reasoning"), "".join(parts)
+                seen, begun = SnapshotBlock(kind="reasoning"), "".join(parts)
             case ToolCall(name=name, id=call_id, arguments=arguments):
-                seen, begun = SeenBlock(kind="call", name=name[:200], call_id=call_id[:200]), arguments
+                seen, begun = SnapshotBlock(kind="call", name=name[:200], call_id=call_id[:200]), arguments
             case _:
-                seen, begun = SeenBlock(kind="other", name=type(event.block).__name__), ""
+                seen, begun = SnapshotBlock(kind="other", name=type(event.block).__name__), ""
         self._side.blocks.append(seen)
         self._open[event.index] = (seen, [])
         self._add(event.index, begun)

@@ -8,36 +8,22 @@ from collections.abc import Callable
 
 import msgspec
 
-from dragoman.governance.choose import ExitStage
-from dragoman.governance.declared import DeclaredStage
 from dragoman.governance.dedupe import DedupeStage
-from dragoman.governance.gate import GateStage
-from dragoman.governance.guard import GuardStage
+from dragoman.governance.guard.retry import DenialRetry
+from dragoman.governance.guard.stage import GuardStage
 from dragoman.governance.harvest import EchoStage, HarvestStage, WholeHarvestStage
-from dragoman.governance.records import DeclaredTool, Report
+from dragoman.governance.hold import HoldStage
+from dragoman.governance.interventions import Report
 from dragoman.governance.repair import repair
-from dragoman.governance.rounds import Rounds
 from dragoman.governance.settings import OFF, Governance
+from dragoman.governance.tool_choice import ExitToolStage
+from dragoman.governance.tool_names import DeclaredTool, ToolNameStage
 from dragoman.governance.validate import ValidateStage
 from dragoman.hub.ids import IdSource
-from dragoman.hub.request import Request
 from dragoman.hub.stage import Stage
 
-_DECLARABLE = frozenset({"function", "custom"})
 
-
-def told_tools(request: Request) -> tuple[DeclaredTool, ...]:
-    """The tools that the upstream was told of, by their names there; none if it may not call any."""
-    if request.tool_choice is not None and request.tool_choice.mode == "none":
-        return ()
-    return tuple(
-        DeclaredTool(tool.name, tool.schema if tool.kind == "function" else None)
-        for tool in request.tools
-        if tool.kind in _DECLARABLE and not tool.namespace
-    )
-
-
-def governing_stages(
+def build_stages(
     governance: Governance,
     tools: tuple[DeclaredTool, ...],
     *,
@@ -45,7 +31,7 @@ def governing_stages(
     report: Report,
     exit_name: str = "",
     streams: bool = True,
-    rounds: Rounds | None = None,
+    rounds: DenialRetry | None = None,
     clock: Callable[[], float] | None = None,
 ) -> list[Stage]:
     """The stages for one reply, right behind the upstream's reader. `exit_name` is what `choose` gave.
@@ -57,12 +43,12 @@ def governing_stages(
     if governance.family != OFF:
         stages += _harvesting(governance, tools, ids, report, clock, streams=streams)
     if governance.rename:
-        stages.append(DeclaredStage(tools, report))
+        stages.append(ToolNameStage(tools, report))
     if exit_name:
-        stages.append(ExitStage(exit_name, report))
+        stages.append(ExitToolStage(exit_name, report))
     if governance.tools != "live":
         settled = governance if streams else msgspec.structs.replace(governance, tools="hold")
-        stages.append(GateStage(settled, tools, mend=repair, report=report, clock=clock))
+        stages.append(HoldStage(settled, tools, mend=repair, report=report, clock=clock))
     if governance.dedupe:
         stages.append(DedupeStage(report, limit=governance.hold_bytes))
     if governance.guard:
@@ -103,7 +89,7 @@ def _no_clock() -> float:
 
 
 def _guarding(
-    governance: Governance, tools: tuple[DeclaredTool, ...], report: Report, rounds: Rounds | None
+    governance: Governance, tools: tuple[DeclaredTool, ...], report: Report, rounds: DenialRetry | None
 ) -> list[Stage]:
     on_denied = governance.on_denied if rounds is not None else "client"
     guard = GuardStage(governance.guard, tools, report, on_denied=on_denied, limit=governance.hold_bytes)

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from io import StringIO
 from typing import NamedTuple
 
-from dragoman.governance.records import DeclaredTool, Intervention, Report
+from dragoman.governance.interventions import Intervention, Report
 from dragoman.governance.schema_check import check
+from dragoman.governance.tool_names import DeclaredTool
 from dragoman.hub.content import ToolCall
 from dragoman.hub.events import DELTAS, ArgumentsDelta, BlockClosed, BlockOpened, ReplyEvent
 from dragoman.wire.partial_json import parse_object

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dragoman.dialects.base import Audience, Json, Source, StreamReader
 from dragoman.dialects.registry import dialect_named
 from dragoman.fit import ClientTraits, reply_stages, restoration
-from dragoman.governance.records import Intervention
+from dragoman.governance.interventions import Intervention
 from dragoman.governance.settings import Governance
 from dragoman.hub.errors import Failure, UpstreamFailed
 from dragoman.hub.events import FailedEnding, ReplyFailed
@@ -16,7 +16,7 @@ from dragoman.hub.ids import IdSource
 from dragoman.hub.loss import Loss, Losses
 from dragoman.hub.request import Request
 from dragoman.hub.stage import Stage
-from dragoman.pipeline.governing import Governed, govern
+from dragoman.pipeline.governance import GovernedRequest, govern_request
 from dragoman.pipeline.line import ReplyLine
 from dragoman.pipeline.requests import Body, Translation, facts_of, fresh_object, profile_of
 from dragoman.providers.profile import Profile, Target
@@ -56,7 +56,7 @@ class StreamTranslator:
         governed = None
         if governance is not None and not governance.is_off and asked is not None:
             known = profile_of(profile, source)
-            governed = govern(asked, governance, known, Losses(), self._interventions.append)
+            governed = govern_request(asked, governance, known, Losses(), self._interventions.append)
         ids = ids or IdSource(data)
         self._line = reply_line(
             source,
@@ -128,7 +128,7 @@ def reply_line(
     created: int,
     estimate: int,
     losses: Losses,
-    governed: Governed | None = None,
+    governed: GovernedRequest | None = None,
     governing: Sequence[Stage] = (),
 ) -> ReplyLine:
     """The line for one reply to this request, which the client sent as `body`."""

@@ -7,12 +7,12 @@ import msgspec
 from dragoman.dialects.base import Json
 from dragoman.dialects.registry import dialect_named
 from dragoman.fit import fit
-from dragoman.governance.records import Intervention
+from dragoman.governance.interventions import Intervention
 from dragoman.governance.settings import Governance
 from dragoman.hub.errors import ClientProtocolError, ConfigError, RequestTooLarge
 from dragoman.hub.loss import Loss, Losses
 from dragoman.hub.request import Request
-from dragoman.pipeline.governing import govern
+from dragoman.pipeline.governance import govern_request
 from dragoman.providers.profile import Profile, Target, target_of
 from dragoman.wire.fields import decode, encode
 
@@ -61,7 +61,7 @@ def translate_request(
             fitted = fit(client_request, facts, losses)
         else:
             known = profile_of(profile, target)
-            fitted = govern(client_request, governance, known, losses, interventions.append).sent
+            fitted = govern_request(client_request, governance, known, losses, interventions.append).sent
         translated = dialect_named(target).write_request(fitted, facts, losses)
     except RecursionError:
         raise RequestTooLarge("the request is nested too deeply") from None

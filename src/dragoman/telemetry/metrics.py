@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from dragoman.config.model import Config, TargetName
 from dragoman.exchange.gateway import Gateway
+from dragoman.exchange.interventions import find_counter_name
 from dragoman.exchange.record import Record
-from dragoman.exchange.tool_counts import counted_as
 from dragoman.hub.errors import Failure
 from dragoman.hub.usage import Usage
 from dragoman.routing.choose import is_pattern
@@ -164,7 +164,7 @@ class Metrics:
             self.calls.add(place, record.tally.calls)
         for noted in record.interventions:
             where = self.place(noted.target)
-            self.interventions.add((*where, counted_as(noted.intervention)))
+            self.interventions.add((*where, find_counter_name(noted.intervention)))
             if noted.intervention.held:
                 self.held.add(where, noted.intervention.held)
 

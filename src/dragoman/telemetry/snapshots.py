@@ -14,7 +14,7 @@ import msgspec
 from dragoman.exchange.gateway import Gateway
 from dragoman.exchange.record import Record
 from dragoman.exchange.secrets import MASK
-from dragoman.governance.snapshot import Side
+from dragoman.governance.snapshot import SnapshotSide
 
 FOLDER_NAME = "governance"
 #: Files that are kept, the newest.
@@ -108,7 +108,7 @@ def _write(folder: Path, name: str, texts: list[tuple[str, str]]) -> None:
         return
 
 
-def _told(side: Side) -> object:
+def _told(side: SnapshotSide) -> object:
     """One side without secrets. Arguments are shown as the text they are, however broken."""
     return {
         "ending": side.ending,

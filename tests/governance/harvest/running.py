@@ -7,7 +7,8 @@ from typing import cast
 from hypothesis import strategies as st
 
 from dragoman.governance.harvest import HarvestStage
-from dragoman.governance.records import DeclaredTool, Intervention
+from dragoman.governance.interventions import Intervention
+from dragoman.governance.tool_names import DeclaredTool
 from dragoman.hub.content import Text
 from dragoman.hub.events import (
     BlockClosed,

@@ -3,7 +3,7 @@
 import pytest
 
 from dragoman.governance.harvest import HarvestStage
-from dragoman.governance.records import Intervention
+from dragoman.governance.interventions import Intervention
 from dragoman.hub.content import Citation, Reasoning, Text, ToolCall
 from dragoman.hub.errors import Failure
 from dragoman.hub.events import (

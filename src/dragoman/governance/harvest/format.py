@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 
 from dragoman.governance.harvest.cursor import Call, Cursor, Step
-from dragoman.governance.records import DeclaredTool
+from dragoman.governance.tool_names import DeclaredTool
 
 Safety = Literal["A", "B", "C"]
 

@@ -15,7 +15,7 @@ from dragoman.governance.harvest.markers import Markers
 from dragoman.governance.harvest.prose import TELLING
 from dragoman.governance.harvest.reasoning import reasoning_openers, section_of
 from dragoman.governance.harvest.registry import AUTO, families
-from dragoman.governance.records import DeclaredTool
+from dragoman.governance.tool_names import DeclaredTool
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):

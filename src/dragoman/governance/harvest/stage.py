@@ -14,7 +14,8 @@ from dragoman.governance.harvest.format import Place
 from dragoman.governance.harvest.pieces import Harvested, Piece, Thoughts, ThoughtsEnd, Words
 from dragoman.governance.harvest.plan import KnownTools, plan_for
 from dragoman.governance.harvest.scanner import Scanner
-from dragoman.governance.records import DeclaredTool, Intervention, Report
+from dragoman.governance.interventions import Intervention, Report
+from dragoman.governance.tool_names import DeclaredTool
 from dragoman.hub.builder import reconcile_cause
 from dragoman.hub.content import Reasoning, Text, ToolCall
 from dragoman.hub.events import (

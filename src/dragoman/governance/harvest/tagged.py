@@ -13,7 +13,7 @@ from dragoman.governance.harvest.cursor import Call, Cursor, Step
 from dragoman.governance.harvest.format import Calls, Context, Reading
 from dragoman.governance.harvest.json_text import json_object, json_string
 from dragoman.governance.harvest.schemas import is_json, may_be_all, member_schema, properties_of, typed
-from dragoman.governance.records import DeclaredTool
+from dragoman.governance.tool_names import DeclaredTool
 
 #: Where the type of a value comes from: the schema, or the tag, which calls it text or JSON.
 Kind = Literal["schema", "text", "json"]

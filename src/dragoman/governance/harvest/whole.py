@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 import msgspec
 
+from dragoman.governance.call_queue import CallQueueStage, HeldCall, Outcome
 from dragoman.governance.harvest.stage import HarvestStage
-from dragoman.governance.records import Intervention, Report
-from dragoman.governance.waiting import HeldCall, Outcome, WaitingCalls
+from dragoman.governance.interventions import Intervention, Report
 from dragoman.hub.content import ToolCall
 from dragoman.hub.events import BlockOpened, ReplyEvent, ReplyFailed, ReplyFinished
 from dragoman.wire.partial_json import parse_object
@@ -35,7 +35,7 @@ class WholeHarvestStage:
         return [after for each in events for after in harvest.feed(each)]
 
 
-class EchoStage(WaitingCalls):
+class EchoStage(CallQueueStage):
     """Right behind the harvest of a stream. A call waits only if one of its name was found in the text."""
 
     def __init__(self, harvest: HarvestStage, report: Report, *, limit: int) -> None:

@@ -20,7 +20,7 @@ from dragoman.governance.harvest.reasoning import IMPLIED_THINK, THINK
 from dragoman.governance.harvest.schemas import properties_of
 from dragoman.governance.harvest.sections import section_of_calls
 from dragoman.governance.harvest.tagged import NAME, Parameter, read_parameters
-from dragoman.governance.records import DeclaredTool
+from dragoman.governance.tool_names import DeclaredTool
 
 TAG = "\uff5cDSML\uff5c"
 INVOKE = f'<{TAG}invoke name="'

@@ -22,7 +22,7 @@ from dragoman.governance.harvest.format import (
 )
 from dragoman.governance.harvest.json_text import Bounds, raw_value, unwrapped
 from dragoman.governance.harvest.schemas import may_be_all
-from dragoman.governance.records import DeclaredTool
+from dragoman.governance.tool_names import DeclaredTool
 
 START = "<|start|>"
 CHANNEL = "<|channel|>"

@@ -14,7 +14,7 @@ from dragoman.governance.harvest.json_text import Bounds, json_object, json_stri
 from dragoman.governance.harvest.reasoning import layout_reader
 from dragoman.governance.harvest.schemas import is_json, may_be_all, member_schema, typed
 from dragoman.governance.harvest.sections import section_of_calls
-from dragoman.governance.records import DeclaredTool
+from dragoman.governance.tool_names import DeclaredTool
 
 SEPARATOR = "<|sep|>"
 TOOLS = "<|open|>tools<|sep|>"

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.governance.guard import GuardStage
-from dragoman.governance.rounds import Rounds
-from dragoman.governance.rules import read_rules
+from dragoman.governance.guard.retry import DenialRetry
+from dragoman.governance.guard.rules import read_rules
+from dragoman.governance.guard.stage import GuardStage
 from dragoman.governance.settings import OnDenied
 from dragoman.hub.content import Text, ToolCall, ToolResult
 from dragoman.hub.errors import Failure
@@ -212,9 +212,11 @@ def test_a_guard_of_other_tools_changes_nothing(events: list[ReplyEvent]) -> Non
     assert through([guard(None, {"tools": ["no such tool"], "verdict": "deny"})], events) == events
 
 
-def rounds_of(*replies_: Sequence[ReplyEvent], limit: int = 3) -> tuple[list[ReplyEvent], Rounds, list[int]]:
+def rounds_of(
+    *replies_: Sequence[ReplyEvent], limit: int = 3
+) -> tuple[list[ReplyEvent], DenialRetry, list[int]]:
     """What the client gets of replies to one request after another, as long as they are asked for."""
-    rounds = Rounds(limit)
+    rounds = DenialRetry(limit)
     out: list[ReplyEvent] = []
     asked = request(turn("user", "clean up"))
     lengths = []
@@ -255,7 +257,7 @@ def test_the_model_is_told_and_asked_again_within_one_reply() -> None:
 
 
 def test_the_next_request_shows_the_call_and_why_it_was_denied() -> None:
-    rounds = Rounds()
+    rounds = DenialRetry()
     stage = guard(on_denied="model")
     rounds.begin(stage)
     for event in reply_of(block(0, Text(text=""), "I will."), shell(RM, index=1), cause="tool_calls"):
@@ -290,6 +292,6 @@ def test_a_failure_in_a_later_round_ends_the_reply() -> None:
 @given(events=replies())
 @settings(max_examples=50)
 def test_a_round_without_denials_is_the_reply(events: list[ReplyEvent]) -> None:
-    rounds = Rounds()
+    rounds = DenialRetry()
     rounds.begin(guard())
     assert [after for event in events for after in rounds.feed(event)] == events

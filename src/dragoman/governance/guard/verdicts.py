@@ -9,10 +9,10 @@ from functools import lru_cache
 
 import msgspec
 
-from dragoman.governance.folding import folded
-from dragoman.governance.patterns import Glob, Pattern
-from dragoman.governance.rules import GuardRule, VerdictKind
-from dragoman.governance.shell import Script, programs_of, read_script
+from dragoman.governance.guard.patterns import Glob, Pattern
+from dragoman.governance.guard.rules import GuardRule, VerdictKind
+from dragoman.governance.guard.shell import Script, programs_of, read_script
+from dragoman.governance.guard.shell_fold import folded
 from dragoman.hub.content import ToolCall
 from dragoman.hub.errors import DragomanError
 from dragoman.wire.fields import encode
@@ -145,7 +145,7 @@ def _ready(rule: GuardRule) -> _Rule:
     return _Rule(rule)
 
 
-class Judgement:
+class GuardRules:
     """The rules of one route."""
 
     def __init__(self, rules: Sequence[GuardRule]) -> None:

@@ -1,13 +1,13 @@
-"""Several replies made one: after a round in which every call was denied, the model is told and asked again.
+"""Retry on denial: if every call of a reply was denied, the model gets the reasons and is asked again.
 
-`Rounds` is the last stage of each round's line, the same one for all rounds. While it `waits`, the reply is
-not over: ask the upstream again with `next_request`, and feed it the events of the next reply.
+`DenialRetry` is the last stage of each round, the same object for all rounds. While `waits` is true, the
+reply is not over: send `next_request` to the upstream, and feed the events of the next reply.
 """
 
 from collections.abc import Sequence
 
-from dragoman.governance.guard import DeniedCall, GuardStage, denial
-from dragoman.governance.waiting import replace, said
+from dragoman.governance.call_queue import replace, said
+from dragoman.governance.guard.stage import DeniedCall, GuardStage, denial
 from dragoman.hub.content import AnyBlock, Text, ToolResult
 from dragoman.hub.events import (
     BlockOpened,
@@ -24,7 +24,7 @@ from dragoman.hub.usage import Usage
 _GENERATED = ("output", "reasoning", "audio_output", "web_searches")
 
 
-class Rounds:
+class DenialRetry:
     """`limit` is how often the model may be asked again; after that the client is told what was denied."""
 
     def __init__(self, limit: int = 3) -> None:

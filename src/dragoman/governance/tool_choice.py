@@ -6,7 +6,7 @@ never just answer, so it gets one tool more, whose single text is the answer; on
 
 import msgspec
 
-from dragoman.governance.records import Intervention, Report
+from dragoman.governance.interventions import Intervention, Report
 from dragoman.governance.settings import Governance
 from dragoman.hub.builder import reconcile_cause
 from dragoman.hub.content import Text, Tool, ToolCall
@@ -97,7 +97,7 @@ def _free_name(request: Request) -> str:
     return name
 
 
-class ExitStage:
+class ExitToolStage:
     """Calls of the exit are text, as they arrive."""
 
     def __init__(self, exit_name: str, report: Report) -> None:

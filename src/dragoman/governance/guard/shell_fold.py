@@ -8,7 +8,7 @@ import re
 import shlex
 from collections.abc import Sequence
 
-from dragoman.governance.shell import OPERATORS, SHELLS
+from dragoman.governance.guard.shell import OPERATORS, SHELLS
 
 #: Operators that make sense as words of their own. Brackets may be arguments of `find` or `test`.
 _FOLDING = (OPERATORS | {"2>", "2>>", "2>&1", "1>&2", ">&2"}) - {"(", ")", "\n"}

@@ -77,7 +77,7 @@ Outcome = list[ReplyEvent]
 
 
 class Judge(Protocol):
-    """Decides about calls on behalf of a `WaitingCalls`."""
+    """Decides about calls on behalf of a `CallQueueStage`."""
 
     #: Kinds of delta that it wants to see even while no call waits.
     wants: frozenset[type]
@@ -95,7 +95,7 @@ class Judge(Protocol):
         ...
 
 
-class WaitingCalls:
+class CallQueueStage:
     """The line in which calls wait. `limit` is how many characters may wait at a time."""
 
     def __init__(self, judge: Judge, limit: int) -> None:

@@ -48,10 +48,3 @@ class Intervention(msgspec.Struct, frozen=True, kw_only=True):
 
 #: Where interventions go; whoever runs the stages adds request, model and time.
 Report = Callable[[Intervention], None]
-
-
-class DeclaredTool(msgspec.Struct, frozen=True):
-    """A tool as the upstream was told of it."""
-
-    name: str
-    schema: dict[str, object] | None = None

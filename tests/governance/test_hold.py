@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.governance.gate import DONE, TRUNCATED, UNREPAIRABLE, GateStage
-from dragoman.governance.records import DeclaredTool
+from dragoman.governance.held_arguments import StreamedArguments
+from dragoman.governance.hold import DONE, TRUNCATED, UNREPAIRABLE, HoldStage
 from dragoman.governance.repair import RepairResult, repair
 from dragoman.governance.settings import read_governance
-from dragoman.governance.watching import WatchedArguments
+from dragoman.governance.tool_names import DeclaredTool
 from dragoman.hub.content import Text, ToolCall
 from dragoman.hub.errors import Failure
 from dragoman.hub.events import (
@@ -200,7 +200,7 @@ def test_half_a_value_that_went_out_is_never_closed() -> None:
     def hopeless(arguments: str, schema: dict[str, object] | None, *, truncated: bool) -> RepairResult:
         return RepairResult(text="", ok=False, steps=(), reason="parse_failed")
 
-    stage = GateStage(read_governance({"tools": "auto"}), [SHELL], mend=hopeless, report=Told())
+    stage = HoldStage(read_governance({"tools": "auto"}), [SHELL], mend=hopeless, report=Told())
     out = through(
         [stage], reply_of(a_call('{"command":"rm -rf /ho', "\nme}", tool="shell"), cause="tool_calls")
     )
@@ -327,7 +327,7 @@ def test_time_that_a_call_was_held_is_told_and_bounded() -> None:
     now = 100.0
     told = Told()
     governance = read_governance({"tools": "hold", "hold_seconds": 5})
-    stage = GateStage(governance, [], mend=repair, report=told, clock=lambda: now)
+    stage = HoldStage(governance, [], mend=repair, report=told, clock=lambda: now)
     stage.feed(BlockOpened(0, ToolCall(id="1", name="any")))
     now = 104.0
     assert stage.feed(ArgumentsDelta(0, '{"a":')) == [begun(0)]
@@ -341,7 +341,7 @@ def test_time_passes_while_nothing_comes() -> None:
     now = 100.0
     told = Told()
     governance = read_governance({"tools": "hold", "hold_seconds": 5})
-    stage = GateStage(governance, [], mend=repair, report=told, clock=lambda: now)
+    stage = HoldStage(governance, [], mend=repair, report=told, clock=lambda: now)
     fed(stage, [BlockOpened(0, ToolCall(id="1", name="any")), ArgumentsDelta(0, "{'a': 1}"), BlockClosed(0)])
     fed(stage, [BlockOpened(1, ToolCall(id="2", name="any")), ArgumentsDelta(1, '{"a":')])
     assert stage.overdue() == []
@@ -355,7 +355,7 @@ def test_time_passes_while_nothing_comes() -> None:
 def test_a_call_that_waits_for_the_ending_goes_as_it_is_when_time_is_up() -> None:
     now = 100.0
     governance = read_governance({"tools": "hold", "hold_seconds": 5})
-    stage = GateStage(governance, [], mend=repair, report=Told(), clock=lambda: now)
+    stage = HoldStage(governance, [], mend=repair, report=Told(), clock=lambda: now)
     fed(stage, [BlockOpened(0, ToolCall(id="1", name="any")), ArgumentsDelta(0, "{'a': 1}"), BlockClosed(0)])
     now = 106.0
     assert stage.overdue() == [ArgumentsDelta(0, "{'a': 1}"), BlockClosed(0)]
@@ -382,7 +382,7 @@ def test_what_auto_lets_go_does_not_depend_on_cuts(text: str, data: st.DataObjec
     text = "{" + text
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=6)))
     pieces = [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]
-    whole, cut = WatchedArguments(), WatchedArguments()
+    whole, cut = StreamedArguments(), StreamedArguments()
     sent = whole.add(text)
     assert "".join(cut.add(piece) for piece in pieces) == sent
     assert text.startswith(sent)

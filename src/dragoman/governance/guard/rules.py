@@ -12,9 +12,9 @@ from typing import Literal
 
 import msgspec
 
-from dragoman.governance.pattern_syntax import PatternError
-from dragoman.governance.patterns import Pattern
-from dragoman.governance.shell import OPERATORS, UNCLOSED
+from dragoman.governance.guard.pattern_syntax import PatternError
+from dragoman.governance.guard.patterns import Pattern
+from dragoman.governance.guard.shell import OPERATORS, UNCLOSED
 from dragoman.hub.errors import ConfigError, suggest_spelling
 from dragoman.wire.fields import json_type
 
@@ -57,7 +57,7 @@ class RuleSet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 @cache
 def rule_sets() -> dict[str, RuleSet]:
     """The ready sets, by name."""
-    folder = files("dragoman.governance.guard_rules")
+    folder = files("dragoman.governance.guard.rule_sets")
     return {
         entry.name.removesuffix(".toml"): msgspec.convert(
             tomllib.loads(entry.read_text("utf-8")), RuleSet, strict=False

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.governance.pattern_syntax import PatternError
-from dragoman.governance.patterns import MAX_MOVES, Glob, Pattern
+from dragoman.governance.guard.pattern_syntax import PatternError
+from dragoman.governance.guard.patterns import MAX_MOVES, Glob, Pattern
 
 _LETTERS = "abA_ .\n-é1"
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from dragoman.governance.records import DeclaredTool
+from dragoman.governance.tool_names import DeclaredTool
 from dragoman.hub.content import AnyBlock, Text, Tool, ToolCall, ToolResult
 from dragoman.hub.request import Request, ToolChoice, Turn
 from dragoman.wire.fields import encode
@@ -40,7 +40,7 @@ stop: the results come in the next message, each in a {RESULT[0]} block. Never w
 and never describe a call instead of writing it. When no tool is needed, just answer."""
 
 
-def with_contract(request: Request) -> Request:
+def apply_text_contract(request: Request) -> Request:
     """A fitted request with its functions told in words. Tools of other kinds stay where they are."""
     functions = tuple(tool for tool in request.tools if tool.kind == "function")
     has_history = any(isinstance(b, ToolCall | ToolResult) for turn in request.turns for b in turn.blocks)
@@ -60,7 +60,7 @@ def with_contract(request: Request) -> Request:
     )
 
 
-def contracted_tools(request: Request) -> list[DeclaredTool]:
+def find_contract_tools(request: Request) -> list[DeclaredTool]:
     """The tools that a reply may call, of a request as it was before the contract."""
     functions = [tool for tool in request.tools if tool.kind == "function"]
     return [DeclaredTool(tool.name, tool.schema) for tool in _offered(functions, request.tool_choice)]

@@ -7,7 +7,7 @@ occur are remembered, so that most characters cost one lookup. The memory for th
 from collections.abc import Callable
 from typing import NamedTuple
 
-from dragoman.governance.pattern_syntax import (
+from dragoman.governance.guard.pattern_syntax import (
     Anchor,
     Assertion,
     Chain,

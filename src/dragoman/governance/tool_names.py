@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 import msgspec
 
-from dragoman.governance.records import DeclaredTool, Intervention, Report
+from dragoman.governance.interventions import Intervention, Report
 from dragoman.hub.content import ToolCall
 from dragoman.hub.events import DELTAS, BlockOpened, ReplyEvent
+from dragoman.hub.request import Request
 
 UNDECLARED = "no such tool was declared"
 #: A name that a model made up can be of any length.
@@ -17,7 +18,25 @@ MAX_SHOWN_NAME = 64
 _DECLARABLE = frozenset({"function", "custom"})
 
 
-class DeclaredStage:
+class DeclaredTool(msgspec.Struct, frozen=True):
+    """A tool as the upstream was told of it."""
+
+    name: str
+    schema: dict[str, object] | None = None
+
+
+def find_declared_tools(request: Request) -> tuple[DeclaredTool, ...]:
+    """The tools that the upstream was told of, by their names there; none if it may not call any."""
+    if request.tool_choice is not None and request.tool_choice.mode == "none":
+        return ()
+    return tuple(
+        DeclaredTool(tool.name, tool.schema if tool.kind == "function" else None)
+        for tool in request.tools
+        if tool.kind in _DECLARABLE and not tool.namespace
+    )
+
+
+class ToolNameStage:
     __slots__ = ("_by_folded", "_names", "_report")
 
     passes = DELTAS

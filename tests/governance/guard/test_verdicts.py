@@ -3,15 +3,15 @@
 import msgspec
 import pytest
 
-from dragoman.governance.judge import UNREADABLE, Judgement, Verdict
-from dragoman.governance.rules import read_rules
+from dragoman.governance.guard.rules import read_rules
+from dragoman.governance.guard.verdicts import UNREADABLE, GuardRules, Verdict
 from dragoman.hub.content import ToolCall
 
 
 def judged(
     rules: list[object], arguments: object, tool: str = "shell", schema: dict[str, object] | None = None
 ) -> Verdict | None:
-    judgement = Judgement(read_rules(rules, "guard"))
+    judgement = GuardRules(read_rules(rules, "guard"))
     text = arguments if isinstance(arguments, str) else msgspec.json.encode(arguments).decode()
     return judgement.verdict(ToolCall(id="1", name=tool), text, schema)
 
@@ -192,7 +192,7 @@ def test_what_was_rewritten_is_judged_as_rewritten() -> None:
 @pytest.mark.rule("R83", "C19")
 def test_tools_that_no_rule_names_pass() -> None:
     assert judged(["shell_writes", "git_destructive"], {"command": "echo > x"}, "Bash") is None
-    assert not Judgement(read_rules(["shell_writes"], "guard")).guards("Bash")
+    assert not GuardRules(read_rules(["shell_writes"], "guard")).guards("Bash")
 
 
 def test_the_first_rule_that_decides_has_the_last_word() -> None:
@@ -250,7 +250,7 @@ def test_arguments_that_cannot_be_read_are_denied_where_anything_is_forbidden() 
 
 
 def test_free_text_is_judged_as_a_whole() -> None:
-    judgement = Judgement(
+    judgement = GuardRules(
         read_rules([{"paths": ["command"], "operators": [">"], "verdict": "deny"}], "guard")
     )
     call = ToolCall(id="1", name="shell", kind="custom")
@@ -261,7 +261,7 @@ def test_free_text_is_judged_as_a_whole() -> None:
 
 
 def test_free_text_is_rewritten_as_a_whole() -> None:
-    judgement = Judgement(read_rules([{"verdict": "rewrite", "replacement": "set -e; {value}"}], "guard"))
+    judgement = GuardRules(read_rules([{"verdict": "rewrite", "replacement": "set -e; {value}"}], "guard"))
     verdict = judgement.verdict(ToolCall(id="1", name="x", kind="custom"), "ls", None)
     assert verdict is not None
     assert verdict.arguments == "set -e; ls"

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.governance.folding import folded
-from dragoman.governance.shell import UNCLOSED, read_script
+from dragoman.governance.guard.shell import UNCLOSED, read_script
+from dragoman.governance.guard.shell_fold import folded
 
 
 def words_of(text: str | list[str]) -> list[tuple[str, ...]]:

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.governance.choose import EXIT_ARGUMENT, EXIT_NAME, Chosen, ExitStage, choose
 from dragoman.governance.settings import Governance, read_governance
+from dragoman.governance.tool_choice import EXIT_ARGUMENT, EXIT_NAME, Chosen, ExitToolStage, choose
 from dragoman.hub.content import Text, ToolCall
 from dragoman.hub.events import (
     ArgumentsDelta,
@@ -116,8 +116,8 @@ def exit_call(*pieces: str, index: int = 0) -> list[ReplyEvent]:
     return call_block(index, ToolCall(id=f"e{index}", name=EXIT_NAME), *pieces)
 
 
-def exit_stage(told: Told | None = None) -> ExitStage:
-    return ExitStage(EXIT_NAME, Told() if told is None else told)
+def exit_stage(told: Told | None = None) -> ExitToolStage:
+    return ExitToolStage(EXIT_NAME, Told() if told is None else told)
 
 
 def answer(text: str) -> str:

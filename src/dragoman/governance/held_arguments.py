@@ -1,6 +1,6 @@
 """One call's arguments at the gate: what has come, and how much of it may go out already.
 
-`HeldArguments` let nothing go. `WatchedArguments` let go what is surely the beginning of one strict JSON
+`HeldArguments` let nothing go. `StreamedArguments` let go what is surely the beginning of one strict JSON
 object, but never a part that might have to be mended: no comma, number or word before what follows it, no key
 before its colon, no unfinished escape, neither the first bracket nor the last. What deviates there can still
 be mended freely.
@@ -63,7 +63,7 @@ class HeldArguments:
         return parse_object(self.raw) is not None
 
 
-class WatchedArguments(HeldArguments):
+class StreamedArguments(HeldArguments):
     __slots__ = ("_has_deviated", "_in_string", "_prefix", "_tail", "_tail_in_string")
 
     def __init__(self) -> None:

@@ -9,13 +9,14 @@ from collections.abc import Callable
 import msgspec
 
 from dragoman.fit import fit
-from dragoman.governance.choose import choose
-from dragoman.governance.contract import with_contract
-from dragoman.governance.records import DeclaredTool, Intervention, Report
-from dragoman.governance.rounds import Rounds
+from dragoman.governance.guard.retry import DenialRetry
+from dragoman.governance.interventions import Intervention, Report
 from dragoman.governance.settings import Governance
-from dragoman.governance.snapshot import Snapshot, TapStage
-from dragoman.governance.stages import governing_stages, told_tools
+from dragoman.governance.snapshot import Snapshot, SnapshotStage
+from dragoman.governance.stages import build_stages
+from dragoman.governance.text_contract import apply_text_contract
+from dragoman.governance.tool_choice import choose
+from dragoman.governance.tool_names import DeclaredTool, find_declared_tools
 from dragoman.hub.ids import IdSource
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
@@ -26,7 +27,7 @@ from dragoman.providers.profile import Profile, target_of
 _IN_WORDS = {"custom_tools": False, "client_tools": False, "deferred_tools": False}
 
 
-class Governed(msgspec.Struct, frozen=True, kw_only=True):
+class GovernedRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One request, made ready for its target."""
 
     governance: Governance
@@ -44,7 +45,7 @@ class Governed(msgspec.Struct, frozen=True, kw_only=True):
 
     def written(self, fitted: Request) -> Request:
         """A fitted request as the target is to get it."""
-        return with_contract(fitted) if self.governance.contract else fitted
+        return apply_text_contract(fitted) if self.governance.contract else fitted
 
     @property
     def asks_again(self) -> bool:
@@ -57,14 +58,14 @@ class Governed(msgspec.Struct, frozen=True, kw_only=True):
         ids: IdSource,
         report: Report,
         streams: bool = True,
-        rounds: Rounds | None = None,
+        rounds: DenialRetry | None = None,
         clock: Callable[[], float] | None = None,
         snapshot: Snapshot | None = None,
     ) -> list[Stage]:
         """The steps of one reply, right behind its reader."""
         return [
-            *([TapStage(snapshot.before)] if snapshot else ()),
-            *governing_stages(
+            *([SnapshotStage(snapshot.before)] if snapshot else ()),
+            *build_stages(
                 self.governance,
                 self.tools,
                 ids=ids,
@@ -74,13 +75,13 @@ class Governed(msgspec.Struct, frozen=True, kw_only=True):
                 rounds=rounds,
                 clock=clock,
             ),
-            *([TapStage(snapshot.after)] if snapshot else ()),
+            *([SnapshotStage(snapshot.after)] if snapshot else ()),
         ]
 
 
-def govern(
+def govern_request(
     request: Request, governance: Governance, profile: Profile, losses: Losses, report: Report
-) -> Governed:
+) -> GovernedRequest:
     """The request fitted to its target under this governance.
 
     Replies of several answers cannot be governed, so they cannot be asked for.
@@ -96,12 +97,12 @@ def govern(
         while_reasoning=target.forced_choice_while_reasoning,
     )
     fitted = fit(chosen.request, target, losses)
-    tools = told_tools(fitted)
+    tools = find_declared_tools(fitted)
     if chosen.request is not request and chosen.request.tool_choice is not None:
         report(Intervention(kind="choice", detail=(chosen.request.tool_choice.mode,)))
     if governance.contract and tools:
         report(Intervention(kind="contract", detail=(f"{len(tools)} tools",)))
-    return Governed(
+    return GovernedRequest(
         governance=governance,
         profile=profile,
         asked=chosen.request,

@@ -9,11 +9,12 @@ from collections.abc import Sequence
 
 import msgspec
 
-from dragoman.governance.judge import Judgement, Verdict
-from dragoman.governance.records import DeclaredTool, Intervention, Report
-from dragoman.governance.rules import GuardRule
+from dragoman.governance.call_queue import CallQueueStage, HeldCall, Outcome, replace, said
+from dragoman.governance.guard.rules import GuardRule
+from dragoman.governance.guard.verdicts import GuardRules, Verdict
+from dragoman.governance.interventions import Intervention, Report
 from dragoman.governance.settings import OnDenied
-from dragoman.governance.waiting import HeldCall, Outcome, WaitingCalls, replace, said
+from dragoman.governance.tool_names import DeclaredTool
 from dragoman.hub.content import ToolCall
 from dragoman.hub.events import (
     ArgumentsDelta,
@@ -46,7 +47,7 @@ def question(denied: DeniedCall) -> str:
     return f"The call of `{denied.call.name}` was held back: {why}. Should it go ahead?"
 
 
-class GuardStage(WaitingCalls):
+class GuardStage(CallQueueStage):
     """`denied` are calls that nobody has been told of yet."""
 
     def __init__(
@@ -81,7 +82,7 @@ class _Verdicts:
     def __init__(
         self, rules: Sequence[GuardRule], tools: Sequence[DeclaredTool], report: Report, on_denied: OnDenied
     ) -> None:
-        self._judgement = Judgement(rules)
+        self._judgement = GuardRules(rules)
         self._schemas = {tool.name: tool.schema for tool in tools}
         self._report = report
         self._on_denied = on_denied

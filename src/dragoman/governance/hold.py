@@ -8,12 +8,13 @@ completing it could make half a command run. A reply that fails leaves its calls
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from dragoman.governance.call_queue import replace
 from dragoman.governance.continuation import continuation
-from dragoman.governance.records import DeclaredTool, Intervention, InterventionKind, Report
+from dragoman.governance.held_arguments import HeldArguments, StreamedArguments
+from dragoman.governance.interventions import Intervention, InterventionKind, Report
 from dragoman.governance.repair.schema import properties_of
 from dragoman.governance.settings import Governance
-from dragoman.governance.waiting import replace
-from dragoman.governance.watching import HeldArguments, WatchedArguments
+from dragoman.governance.tool_names import DeclaredTool
 from dragoman.hub.content import ToolCall
 from dragoman.hub.errors import Failure
 from dragoman.hub.events import (
@@ -79,7 +80,7 @@ class _Call:
         self.has_begun = False
 
 
-class GateStage:
+class HoldStage:
     """For the modes `hold` and `auto`; in `live` there is no gate."""
 
     def __init__(
@@ -95,7 +96,7 @@ class GateStage:
         self._governance = governance
         self._limit = governance.hold_bytes
         self._patience = governance.hold_seconds
-        self._arguments_kind = HeldArguments if governance.tools == "hold" else WatchedArguments
+        self._arguments_kind = HeldArguments if governance.tools == "hold" else StreamedArguments
         self._schemas = {tool.name: tool.schema for tool in tools}
         self._mend = mend
         self._report = report
