@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 LISTENS = re.compile(r"dragoman listens on (http://\S+)")
@@ -18,8 +19,11 @@ LOG_NAME = "log.txt"
 class Gateway:
     """A running gateway; `url` is its root, `log` its last lines."""
 
-    def __init__(self, config: str, folder: Path) -> None:
+    def __init__(
+        self, config: str, folder: Path, command: Sequence[str] = (sys.executable, "-m", "dragoman")
+    ) -> None:
         self._config = config
+        self._command = command
         self.folder = folder
         self._process: asyncio.subprocess.Process | None = None
         self._reading: asyncio.Task[None] | None = None
@@ -29,7 +33,7 @@ class Gateway:
 
     async def start(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        command = [sys.executable, "-m", "dragoman", "serve", "--port", "0"]
+        command = [*self._command, "serve", "--port", "0"]
         if self._config:
             path = self.folder / "dragoman.toml"
             path.write_text(self._config, encoding="utf-8")

@@ -1,5 +1,6 @@
-"""What a user installs is what was tested: the wheel, its two installers, the container and the service."""
+"""The installed package works: the wheel with each installer, the container and the service unit."""
 
+import asyncio
 import os
 import re
 import shutil
@@ -14,6 +15,8 @@ import pytest
 
 from dragoman import __version__
 from dragoman.config.load import load_file
+from tests.e2e.asking import BODIES, ask
+from tests.e2e.gateway import Gateway
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 DEPLOY = ROOT / "deploy"
@@ -75,19 +78,27 @@ def test_the_source_archive_can_be_built_again(built: Path, tmp_path: Path) -> N
     assert len(list((tmp_path / "again").glob("*.whl"))) == 1
 
 
-def installed_by_uv(wheel: Path, folder: Path) -> Path:
+def install_with_pip(wheel: Path, folder: Path) -> Path:
+    run(sys.executable, "-m", "venv", folder)
+    run(folder / "bin" / "python", "-m", "pip", "install", "-qq", wheel)
+    return folder / "bin" / "dragoman"
+
+
+def install_with_uv(wheel: Path, folder: Path) -> Path:
     homes = {"UV_TOOL_DIR": str(folder / "tools"), "UV_TOOL_BIN_DIR": str(folder / "bin")}
     run(BIN / "uv", "tool", "install", "--quiet", "--python", sys.executable, wheel, **homes)
     return folder / "bin" / "dragoman"
 
 
-def installed_by_pipx(wheel: Path, folder: Path) -> Path:
+def install_with_pipx(wheel: Path, folder: Path) -> Path:
     homes = {"PIPX_HOME": str(folder / "home"), "PIPX_BIN_DIR": str(folder / "bin")}
     run(BIN / "pipx", "install", "--quiet", "--python", sys.executable, wheel, **homes)
     return folder / "bin" / "dragoman"
 
 
-@pytest.fixture(scope="module", params=[installed_by_uv, installed_by_pipx], ids=["uv", "pipx"])
+@pytest.fixture(
+    scope="module", params=[install_with_pip, install_with_uv, install_with_pipx], ids=["pip", "uv", "pipx"]
+)
 def command(
     request: pytest.FixtureRequest, wheel: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Path]:
@@ -104,6 +115,29 @@ def test_the_installed_command_works_without_the_repository(command: Path, tmp_p
     run(command, "config", "check", "--config", config, **home)
     served = run(command, "models", "--config", config, **home)
     assert "local/m" in served
+
+
+async def ask_every_dialect(command: Path, folder: Path) -> dict[str, tuple[str, bool]]:
+    """Serve the embedded model with an installed command: how each request ended, and whether text came."""
+    gateway = Gateway("", folder, [str(command)])
+    await gateway.start()
+    try:
+        replies = {
+            f"{dialect} {'streamed' if stream else 'whole'}": await ask(
+                dialect, gateway.url, "any", "hello", stream=stream
+            )
+            for dialect in BODIES
+            for stream in (True, False)
+        }
+    finally:
+        await gateway.stop()
+    return {name: (reply.outcome(), bool(reply.text)) for name, reply in replies.items()}
+
+
+def test_the_wheel_with_its_dependencies_alone_serves_every_dialect(command: Path, tmp_path: Path) -> None:
+    outcomes = asyncio.run(ask_every_dialect(command, tmp_path))
+    assert len(outcomes) == 8
+    assert set(outcomes.values()) == {("finished", True)}, outcomes
 
 
 def container_lines(word: str) -> list[str]:
@@ -129,13 +163,13 @@ def test_the_service_unit_is_one_that_systemd_takes(tmp_path: Path) -> None:
     unit = (DEPLOY / "dragoman.service").read_text("utf-8")
     command = re.search(r"^ExecStart=(\S+) serve ", unit, re.MULTILINE)
     assert command is not None
-    judge = shutil.which("systemd-analyze")
-    if judge is None:
-        # Elsewhere than on Linux nobody can judge more than the shape.
+    analyzer = shutil.which("systemd-analyze")
+    if analyzer is None:
+        # Without systemd only the section names can be checked.
         assert re.findall(r"^\[(\w+)\]$", unit, re.MULTILINE) == ["Unit", "Service", "Install"]
         return
-    # The command is not installed here; anything that exists stands in for it.
+    # The command is not installed at the unit's path, so another executable replaces it.
     copy = tmp_path / "dragoman.service"
     copy.write_text(unit.replace(command[1], sys.executable))
-    judged = subprocess.run([judge, "verify", copy], capture_output=True, text=True, check=False)
-    assert (judged.returncode, judged.stderr) == (0, "")
+    verified = subprocess.run([analyzer, "verify", copy], capture_output=True, text=True, check=False)
+    assert (verified.returncode, verified.stderr) == (0, "")
