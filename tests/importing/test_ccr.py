@@ -9,23 +9,23 @@ from dragoman.config.load import load
 from dragoman.config.model import Config
 from dragoman.hub.errors import ConfigError
 from dragoman.importing.ccr import import_ccr
-from dragoman.importing.draft import Draft
+from dragoman.importing.draft import ConfigDraft
 from dragoman.routing.choose import choose
 
 EVERYWHERE = ".".join("0000")
 FILE = Path(__file__).with_name("ccr.json")
 
 
-def imported(config: dict[str, object] | None = None) -> Draft:
+def imported(config: dict[str, object] | None = None) -> ConfigDraft:
     text = FILE.read_text("utf-8") if config is None else msgspec.json.encode(config).decode()
     return import_ccr(text, "config.json")
 
 
-def loaded(draft: Draft) -> Config:
-    return load(draft.text("a test"), "dragoman.toml", dict.fromkeys(draft.variables, "some-key"))
+def loaded(draft: ConfigDraft) -> Config:
+    return load(draft.build_text("a test"), "dragoman.toml", dict.fromkeys(draft.variables, "some-key"))
 
 
-def noted(draft: Draft) -> str:
+def noted(draft: ConfigDraft) -> str:
     return "\n".join(map(str, draft.notes))
 
 
@@ -57,7 +57,7 @@ def test_providers_keep_their_addresses_and_dialects() -> None:
 
 def test_secrets_become_variables_and_stand_nowhere() -> None:
     draft = imported()
-    said = draft.text("a test") + noted(draft) + str(draft.variables)
+    said = draft.build_text("a test") + noted(draft) + str(draft.variables)
     assert "literal-secret" not in said
     assert "house-key" not in said
     assert draft.variables == {
@@ -77,14 +77,14 @@ def test_an_address_is_taken_over_without_the_secrets_in_it() -> None:
     draft = imported({"Providers": [provider], "Router": {"default": "odd,m"}})
     assert loaded(draft).providers["odd"].base_url == "https://llm.example/v1"
     assert "Providers[0] (odd)" in noted(draft)
-    assert "hidden" not in draft.text("a test") + noted(draft)
+    assert "hidden" not in draft.build_text("a test") + noted(draft)
 
 
 def test_transformers_become_facts_and_governance() -> None:
     scope = CONFIG.providers["model-scope"]
     assert scope.profile("any").max_output_tokens == 65_536
     assert scope.governance.tools == "hold"
-    assert 'governance = { choice = "required" }' in imported().text("a test")
+    assert CONFIG.providers["deepseek"].governed("deepseek-chat", {}).choice == "required"
 
 
 def test_the_gateway_listens_where_the_router_did() -> None:
@@ -137,8 +137,8 @@ def test_a_route_to_a_provider_that_is_not_there_is_noted() -> None:
 def test_a_proxy_with_a_password_is_a_secret() -> None:
     provider = {"name": "x", "api_base_url": "https://api.example/v1/chat/completions"}
     draft = imported({"PROXY_URL": "http://me:hunter2@proxy.example:1", "Providers": [provider]})
-    assert "hunter2" not in draft.text("a test")
-    assert 'proxy = "env:PROXY_URL"' in draft.text("a test")
+    assert "hunter2" not in draft.build_text("a test")
+    assert 'proxy = "env:PROXY_URL"' in draft.build_text("a test")
 
 
 def test_two_secrets_get_two_variables_and_one_secret_one() -> None:
@@ -171,4 +171,4 @@ def test_odd_files_give_a_configuration_all_the_same(config: dict[str, object]) 
 
 
 def test_a_kind_of_request_that_nobody_knows_is_noted() -> None:
-    assert "Router.dreaming: there is no such route here" in noted(imported({"Router": {"dreaming": "a,b"}}))
+    assert "Router.dreaming: dragoman has no such route" in noted(imported({"Router": {"dreaming": "a,b"}}))

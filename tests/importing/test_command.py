@@ -41,8 +41,8 @@ def test_what_is_written_passes_the_check(folder: Path, kind: str) -> None:
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_the_file_goes_to_the_terminal_and_the_report_beside_it(folder: Path, kind: str) -> None:
     outcome = run(folder, kind, KINDS[kind])
-    assert outcome.out.startswith("# Made from")
-    assert "not taken over as it was:" in outcome.err
+    assert outcome.out.startswith("# Imported from")
+    assert "not converted without changes:" in outcome.err
     assert "literal-secret" not in outcome.out + outcome.err
     assert "house-key" not in outcome.out + outcome.err
 

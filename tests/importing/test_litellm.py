@@ -9,7 +9,7 @@ from dragoman.config.load import load
 from dragoman.config.model import Config, TargetName
 from dragoman.config.prices import prices_of
 from dragoman.hub.errors import ConfigError
-from dragoman.importing.draft import Draft
+from dragoman.importing.draft import ConfigDraft
 from dragoman.importing.litellm import import_litellm
 from dragoman.routing.choose import choose
 
@@ -17,16 +17,16 @@ FILE = Path(__file__).with_name("litellm.yaml")
 VARIABLES = {"TEAM_BASE": "https://llm.team.example/v1"}
 
 
-def imported(text: str = "", variables: dict[str, str] | None = None) -> Draft:
+def imported(text: str = "", variables: dict[str, str] | None = None) -> ConfigDraft:
     text = text or FILE.read_text("utf-8")
     return import_litellm(text, "config.yaml", VARIABLES if variables is None else variables)
 
 
-def loaded(draft: Draft) -> Config:
-    return load(draft.text("a test"), "dragoman.toml", dict.fromkeys(draft.variables, "some-key"))
+def loaded(draft: ConfigDraft) -> Config:
+    return load(draft.build_text("a test"), "dragoman.toml", dict.fromkeys(draft.variables, "some-key"))
 
 
-def noted(draft: Draft) -> str:
+def noted(draft: ConfigDraft) -> str:
     return "\n".join(map(str, draft.notes))
 
 
@@ -87,7 +87,7 @@ def test_what_is_known_of_models_is_kept() -> None:
 
 def test_secrets_become_variables_and_stand_nowhere() -> None:
     draft = imported()
-    assert "literal-secret" not in draft.text("a test") + noted(draft) + str(draft.variables)
+    assert "literal-secret" not in draft.build_text("a test") + noted(draft) + str(draft.variables)
     assert draft.variables["DRAGOMAN_KEY"] == "general_settings.master_key"
     assert draft.variables["OPENAI_API_KEY"] == ""
     assert "api_key" in draft.variables["OPENAI_API_KEY_2"]
@@ -208,13 +208,13 @@ def test_without_the_library_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(sys.modules, "yaml", None)
     with pytest.raises(ConfigError) as caught:
         imported()
-    assert "dragoman[import]" in caught.value.hint
+    assert "pip install pyyaml" in caught.value.hint
 
 
 def test_all_models_of_a_vendor_are_asked_for_by_its_name_here() -> None:
     draft = imported(deployment("dashscope/*", name="dashscope/*"))
     assert draft.routes == {}
-    assert "is asked for as qwen/MODEL here" in noted(draft)
+    assert "write qwen/MODEL here" in noted(draft)
 
 
 def test_an_alias_of_nothing_is_noted() -> None:

@@ -1,4 +1,4 @@
-"""`dragoman import`: another gateway's configuration as ours, and what has no equivalent."""
+"""`dragoman import`: converts the configuration of another gateway."""
 
 import os
 from pathlib import Path
@@ -9,21 +9,23 @@ from dragoman.cli.files import read_file
 from dragoman.cli.init import write_private
 from dragoman.hub.errors import ConfigError
 from dragoman.importing.ccr import import_ccr
-from dragoman.importing.draft import Draft
+from dragoman.importing.draft import ConfigDraft
 from dragoman.importing.litellm import import_litellm
 
-#: Nobody's settings are longer.
+#: Bytes. A longer file is not a configuration.
 MAX_FILE = 4 * 1024 * 1024
-OUTPUT = click.option("--output", metavar="FILE", help="Write the configuration there, not to the terminal.")
+OUTPUT = click.option(
+    "--output", metavar="FILE", help="Write the configuration to this file. Default: standard output."
+)
 FORCE = click.option("--force", is_flag=True, help="Overwrite an existing file.")
 
 
 @click.group("import")
 def import_() -> None:
-    """Make a configuration from another gateway's.
+    """Convert the configuration of another gateway.
 
-    The configuration goes to standard output or into a file, the report of what has no equivalent to standard
-    error. Keys stay out of both: the configuration says which variables hold them.
+    The configuration goes to standard output or to a file. The report of settings without an equivalent goes
+    to standard error. Neither contains keys: the configuration names the variables that hold them.
     """
 
 
@@ -32,14 +34,14 @@ def import_() -> None:
 @OUTPUT
 @FORCE
 def ccr(file: str, output: str | None, force: bool) -> None:
-    """Take over claude-code-router's config.json.
+    """Convert claude-code-router's config.json.
 
     \b
     dragoman import ccr
     dragoman import ccr config.json --output dragoman.toml
     """
     path = str(Path(file).expanduser())
-    _give(import_ccr(_text(path), file), "claude-code-router's configuration", output, force=force)
+    _write(import_ccr(_read_text(path), file), "claude-code-router", output, force=force)
 
 
 @import_.command()
@@ -47,18 +49,18 @@ def ccr(file: str, output: str | None, force: bool) -> None:
 @OUTPUT
 @FORCE
 def litellm(file: str, output: str | None, force: bool) -> None:
-    """Take over the LiteLLM proxy's config.yaml.
+    """Convert the LiteLLM proxy's config.yaml.
 
     \b
     dragoman import litellm config.yaml --output dragoman.toml
 
-    Needs a reader of YAML: pip install 'dragoman[import]'.
+    Needs PyYAML: pip install pyyaml.
     """
-    draft = import_litellm(_text(file), file, os.environ)
-    _give(draft, "the LiteLLM proxy's configuration", output, force=force)
+    draft = import_litellm(_read_text(file), file, os.environ)
+    _write(draft, "the LiteLLM proxy", output, force=force)
 
 
-def _text(path: str) -> str:
+def _read_text(path: str) -> str:
     data = read_file(path)
     if len(data) > MAX_FILE:
         raise ConfigError(f"{path}: longer than {MAX_FILE} bytes")
@@ -68,8 +70,9 @@ def _text(path: str) -> str:
         raise ConfigError(f"{path}: expected UTF-8 text, byte {error.start} is not") from None
 
 
-def _give(draft: Draft, origin: str, output: str | None, *, force: bool) -> None:
-    text = draft.text(origin)
+def _write(draft: ConfigDraft, origin: str, output: str | None, *, force: bool) -> None:
+    """Write the configuration, then print the report and the next steps to standard error."""
+    text = draft.build_text(origin)
     if output is None:
         click.echo(text, nl=False)
     else:
@@ -78,11 +81,11 @@ def _give(draft: Draft, origin: str, output: str | None, *, force: bool) -> None
         write_private(output, text, replace=force)
         click.echo(f"wrote {output}")
     if draft.notes:
-        click.secho("not taken over as it was:", bold=True, err=True)
+        click.secho("not converted without changes:", bold=True, err=True)
     for note in draft.notes:
         click.echo(f"  {note}", err=True)
     for variable, place in draft.variables.items():
         if place or not os.environ.get(variable):
-            behind = f"   # the value of {place}" if place else ""
-            click.echo(f"next: export {variable}=…{behind}", err=True)
+            comment = f"   # the value of {place}" if place else ""
+            click.echo(f"next: export {variable}=…{comment}", err=True)
     click.echo(f"next: dragoman config check{f' --config {output}' if output else ''}", err=True)

@@ -1,227 +1,237 @@
-"""claude-code-router's `config.json`.
+"""Imports claude-code-router's `config.json`.
 
-Its routes choose by what a request is about; ours choose by the model's name. Claude Code names a small model
-for work in the background, so that route can be kept; the others are noted.
+Its routes choose by the content of a request; dragoman's choose by the model name. Claude Code asks for a
+Haiku model for background work, so the route `background` is converted. The other routes are noted.
 """
 
+import re
 from collections.abc import Callable
 
-from dragoman.importing.addresses import provider_at, without_secrets
+import msgspec
+
+from dragoman.hub.errors import ConfigError
 from dragoman.importing.draft import (
-    Draft,
+    NO_EQUIVALENT,
+    ConfigDraft,
     Table,
-    governed,
+    add_governance,
+    build_provider_name,
+    find_variable,
     is_local,
-    object_of,
-    objects,
-    seconds,
-    texts,
-    variable_in,
+    read_number,
+    read_table,
+    read_tables,
+    read_texts,
 )
-from dragoman.importing.loose_json import read_object
+from dragoman.importing.vendors import CCR_DIALECTS, CCR_UNREACHABLE, build_provider, remove_secrets
 from dragoman.server.guard import is_loopback
 
-#: Transformers that tell which API is spoken.
-_DIALECTS = {"anthropic": "anthropic", "gemini": "gemini", "openai-response": "openai_responses"}
-#: Transformers for servers that cannot be called with an address and a key alone.
-_UNREACHABLE = {
-    "vertex-gemini": "Vertex AI logs in by another way than a key",
-    "vertex-claude": "Vertex AI logs in by another way than a key",
-    "gemini-cli": "it uses the login of another program",
-    "qwen-cli": "it uses the login of another program",
-    "rovo-cli": "it uses the login of another program",
-}
-#: Transformers whose work dragoman does for every model that needs it.
-_NEEDLESS = frozenset(
-    {
-        "openrouter",
-        "deepseek",
-        "groq",
-        "openai",
-        "reasoning",
-        "sampling",
-        "cleancache",
-        "streamoptions",
-        "forcereasoning",
-    }
+#: The router accepts comments and trailing commas. Strings match first, so they are never changed.
+_JSON_TOKEN = re.compile(
+    r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*[\s\S]*?\*/|,(?=(?:\s|//[^\n]*|/\*[\s\S]*?\*/)*[}\]])'
 )
-
-#: Keys of the file that need no equivalent, and why.
-_LEFT = {
-    "LOG": "dragoman logs one line per exchange to standard error",
-    "LOG_LEVEL": "dragoman logs one line per exchange to standard error",
-    "NON_INTERACTIVE_MODE": "dragoman asks nothing while it serves",
+#: Transformers that are not needed: dragoman does the same for every model that needs it.
+_NOT_NEEDED = frozenset(
+    {"openrouter", "deepseek", "groq", "openai", "reasoning", "sampling", "cleancache"}
+    | {"streamoptions", "forcereasoning"}
+)
+#: Keys of the file that are converted elsewhere in this module.
+_CONVERTED = frozenset(
+    ("APIKEY", "HOST", "PORT", "Providers", "providers", "Router", "PROXY_URL", "API_TIMEOUT_MS")
+)
+_ONE_LINE = "dragoman logs one line per exchange to standard error"
+_NO_TRANSFORMERS = "dragoman has no custom transformers"
+#: Keys of the file without an equivalent, and what dragoman does instead.
+_NOT_CONVERTED = {
+    "LOG": _ONE_LINE,
+    "LOG_LEVEL": _ONE_LINE,
+    "NON_INTERACTIVE_MODE": "dragoman never asks questions while it serves",
     "CLAUDE_PATH": "`dragoman run claude` finds the program on PATH",
-    "StatusLine": "there is no status line; `dragoman status` tells how it goes",
-    "CUSTOM_ROUTER_PATH": "there are no routers of one's own; routes go by the model's name",
-    "REWRITE_SYSTEM_PROMPT": "system prompts are not rewritten",
-    "transformers": "there are no transformers of one's own",
-    "Transformers": "there are no transformers of one's own",
+    "StatusLine": "there is no status line; use `dragoman status`",
+    "CUSTOM_ROUTER_PATH": "there are no custom routers; routes choose by model name",
+    "REWRITE_SYSTEM_PROMPT": "dragoman does not rewrite system prompts",
+    "transformers": _NO_TRANSFORMERS,
+    "Transformers": _NO_TRANSFORMERS,
 }
+_LONG_REQUESTS = "dragoman does not route by the length of a request"
 _SCENARIOS = {
-    "think": "requests that ask for reasoning are not told apart",
-    "longContext": "long requests are not told apart",
-    "longContextThreshold": "long requests are not told apart",
-    "webSearch": "requests with web search are not told apart",
-    "image": "requests with pictures are not told apart",
+    "think": "dragoman does not route by reasoning",
+    "longContext": _LONG_REQUESTS,
+    "longContextThreshold": _LONG_REQUESTS,
+    "webSearch": "dragoman does not route by web search",
+    "image": "dragoman does not route by images",
 }
 
 
-def import_ccr(text: str, path: str) -> Draft:
-    """The configuration in `text`, which was read from `path`."""
-    return _Import(read_object(text, path)).draft
+def import_ccr(text: str, path: str) -> ConfigDraft:
+    """Convert the text of a `config.json`. `path` is used in error messages."""
+    return CcrImport(_read_json(text, path)).draft
 
 
-class _Import:
+def _read_json(text: str, path: str) -> Table:
+    """The object in a JSON text that may contain comments and trailing commas."""
+    plain = _JSON_TOKEN.sub(lambda match: match[1] or "", text.removeprefix("\ufeff"))
+    try:
+        return msgspec.json.decode(plain, type=dict[str, object])
+    except (msgspec.DecodeError, msgspec.ValidationError, RecursionError) as error:
+        # msgspec's message contains a place and a type, but no value, which could be a secret.
+        raise ConfigError(f"{path}: expected a JSON object: {error}") from None
+
+
+class CcrImport:
+    """Converts one configuration into `draft`, at construction."""
+
     def __init__(self, config: Table) -> None:
-        self.draft = Draft()
+        self.draft = ConfigDraft()
         self._config = config
-        #: Our names of its providers.
+        #: Our name of each provider, by its name in the file.
         self._names: dict[str, str] = {}
-        self._server()
-        for number, provider in enumerate(objects(config.get("Providers") or config.get("providers"))):
-            self._provider(f"Providers[{number}]", provider)
-        self._routes(object_of(config.get("Router")))
-        self._rest()
+        self._convert_server()
+        for number, provider in enumerate(read_tables(config.get("Providers") or config.get("providers"))):
+            self._convert_provider(f"Providers[{number}]", provider)
+        self._convert_routes(read_table(config.get("Router")))
+        self._note_other_keys()
 
-    def _server(self) -> None:
+    def _convert_server(self) -> None:
         config, draft = self._config, self.draft
         key = config.get("APIKEY")
         if isinstance(key, str) and key.strip():
-            draft.server["keys"] = [draft.reference(key, "DRAGOMAN_KEY", "APIKEY")]
+            draft.server["keys"] = [draft.build_reference(key, "DRAGOMAN_KEY", "APIKEY")]
         host = config.get("HOST")
-        if isinstance(host, str) and host and variable_in(host) == "":
+        if isinstance(host, str) and host and not find_variable(host):
             if is_loopback(host) or "keys" in draft.server:
                 draft.server["host"] = host
             else:
-                draft.note("HOST", "others could reach it without a key, so it listens on this machine only")
-        port = seconds(config.get("PORT"))
+                reason = "without a key it would be open to other machines; it listens on this machine only"
+                draft.add_note("HOST", reason)
+        port = read_number(config.get("PORT"))
         if port is not None and port.is_integer() and port <= 65_535:
             draft.server["port"] = int(port)
 
-    def _provider(self, place: str, provider: Table) -> None:
+    def _convert_provider(self, place: str, provider: Table) -> None:
         draft = self.draft
-        theirs = str(provider.get("name") or "provider")
+        title = str(provider.get("name") or "provider")
+        where = f"{place} ({title})"
         address = provider.get("api_base_url") or provider.get("baseUrl")
-        transformer = object_of(provider.get("transformer"))
-        used = list(_used(transformer.get("use")))
-        for name, _ in used:
-            if name.lower() in _UNREACHABLE:
-                return draft.note(f"{place} ({theirs})", f"left out: {_UNREACHABLE[name.lower()]}")
+        transformer = read_table(provider.get("transformer"))
+        used = [name.lower() for name, _ in _read_transformers(transformer.get("use"))]
+        unreachable = next((CCR_UNREACHABLE[name] for name in used if name in CCR_UNREACHABLE), "")
+        if unreachable:
+            return draft.add_note(where, f"left out: {unreachable}")
         if not isinstance(address, str) or not address.startswith(("http://", "https://")):
-            return draft.note(f"{place} ({theirs})", "left out: it has no address that could be taken over")
-        address = without_secrets(address, f"{place} ({theirs})", draft)
-        name = self._names[theirs] = draft.name_for(theirs)
-        dialect = next((_DIALECTS[each.lower()] for each, _ in used if each.lower() in _DIALECTS), "")
-        table = draft.providers[name] = provider_at(address, dialect)
-        key = draft.key(provider.get("api_key"), address, f"{theirs}_API_KEY", f"{place}.api_key")
-        draft.give_key(table, key)
-        self._shared(table, address)
-        self._transformers(place, name, transformer)
+            return draft.add_note(where, "left out: it has no HTTP address")
+        address = remove_secrets(address, where, draft)
+        name = self._names[title] = build_provider_name(title)
+        dialect = next((CCR_DIALECTS[each] for each in used if each in CCR_DIALECTS), "")
+        table = draft.providers[name] = build_provider(address, dialect)
+        key = draft.build_key(provider.get("api_key"), address, f"{title}_API_KEY", f"{place}.api_key")
+        draft.set_key(table, key)
+        self._add_shared_settings(table, address)
+        self._convert_transformers(place, name, transformer)
         return None
 
-    def _shared(self, table: Table, address: str) -> None:
-        """What the file says once and we say for each provider; nobody needs a proxy to this machine."""
+    def _add_shared_settings(self, table: Table, address: str) -> None:
+        """Add the file's proxy and timeout, which dragoman sets per provider. Local servers need no proxy."""
         proxy = self._config.get("PROXY_URL")
         if isinstance(proxy, str) and proxy.strip() and not is_local(address):
-            secret = variable_in(proxy) or "@" in proxy
-            table["proxy"] = (
-                self.draft.reference(proxy, "PROXY_URL", "PROXY_URL") if secret else proxy.strip()
-            )
-        total = seconds(self._config.get("API_TIMEOUT_MS"), per_second=1_000)
+            is_secret = find_variable(proxy) or "@" in proxy
+            reference = self.draft.build_reference(proxy, "PROXY_URL", "PROXY_URL") if is_secret else ""
+            table["proxy"] = reference or proxy.strip()
+        total = read_number(self._config.get("API_TIMEOUT_MS"), divisor=1_000)
         if total is not None:
             table["timeouts"] = {"total": total}
 
-    def _transformers(self, place: str, name: str, transformer: Table) -> None:
-        """The provider's own, for all its models, and those of single models."""
+    def _convert_transformers(self, place: str, name: str, transformer: Table) -> None:
+        """Convert the transformers of all models (`use`) and of single models (by model name)."""
         for scope, value in transformer.items():
-            model = "*" if scope == "use" else scope
-            where = f"{place}.transformer" if scope == "use" else f"{place}.transformer.{scope}"
-            for used, options in _used(value if scope == "use" else object_of(value).get("use")):
-                self._transformer(where, name, model, used.lower(), options)
+            is_shared = scope == "use"
+            where = f"{place}.transformer" if is_shared else f"{place}.transformer.{scope}"
+            for used, options in _read_transformers(value if is_shared else read_table(value).get("use")):
+                self._convert_transformer(where, name, "*" if is_shared else scope, used.lower(), options)
 
-    def _transformer(self, place: str, name: str, model: str, used: str, options: Table) -> None:
-        if used in _NEEDLESS or used in _DIALECTS:
+    def _convert_transformer(self, place: str, name: str, model: str, used: str, options: Table) -> None:
+        if used in _NOT_NEEDED or used in CCR_DIALECTS:
             if used == "openrouter" and options:
-                self.draft.note(f"{place} ({used})", "its options have no equivalent")
-            return
-        take = _TAKEN.get(used)
-        if take is None:
-            self.draft.note(f"{place} ({used})", "there is no such transformer here")
+                self.draft.add_note(f"{place} ({used})", "its options have no equivalent")
+        elif used in _TRANSFORMERS:
+            _TRANSFORMERS[used](self.draft, name, model, options)
         else:
-            take(self.draft, name, model, options)
+            self.draft.add_note(f"{place} ({used})", "dragoman has no such transformer")
 
-    def _routes(self, router: Table) -> None:
+    def _convert_routes(self, router: Table) -> None:
         draft = self.draft
-        background = self._target("Router.background", router.get("background"))
+        background = self._convert_target("Router.background", router.get("background"))
         if background:
-            # Claude Code asks for a Haiku model when it works in the background.
+            # Claude Code asks for a Haiku model for background work.
             draft.routes["*haiku*"] = [background]
-        default = self._target("Router.default", router.get("default"))
+        default = self._convert_target("Router.default", router.get("default"))
         if default:
             draft.routes["*"] = [default]
         else:
-            draft.note("Router.default", "there is none that could be taken over; name a route yourself")
-        for scenario, why in _SCENARIOS.items():
+            draft.add_note("Router.default", "no default route to convert; add a route yourself")
+        for scenario, reason in _SCENARIOS.items():
             if router.get(scenario):
-                draft.note(f"Router.{scenario}", f"{why}; agents can ask for the model by its name")
+                draft.add_note(f"Router.{scenario}", f"{reason}; ask for the model by its name")
         for scenario in router:
             if scenario not in {*_SCENARIOS, "default", "background"}:
-                draft.note(f"Router.{scenario}", "there is no such route here")
+                draft.add_note(f"Router.{scenario}", "dragoman has no such route")
 
-    def _target(self, place: str, value: object) -> str:
+    def _convert_target(self, place: str, value: object) -> str:
+        """`provider,model` as `provider/model`; empty if it cannot be converted."""
         provider, comma, model = value.partition(",") if isinstance(value, str) else ("", "", "")
         if not comma:
             return ""
         name = self._names.get(provider.strip())
         if name is None:
-            self.draft.note(place, f"left out: there is no provider {provider.strip()!r}")
+            self.draft.add_note(place, f"left out: there is no provider {provider.strip()!r}")
             return ""
         return f"{name}/{model.strip()}"
 
-    def _rest(self) -> None:
-        known = {"APIKEY", "HOST", "PORT", "Providers", "providers", "Router", "PROXY_URL", "API_TIMEOUT_MS"}
+    def _note_other_keys(self) -> None:
         for key, value in self._config.items():
-            if key not in known and value not in (None, "", [], {}):
-                self.draft.note(key, _LEFT.get(key, "there is no equivalent"))
+            if key not in _CONVERTED and value not in (None, "", [], {}):
+                self.draft.add_note(key, _NOT_CONVERTED.get(key, NO_EQUIVALENT))
         if self.draft.providers:
-            self.draft.note("/model provider,model", "is asked for as provider/model here")
+            self.draft.add_note("/model provider,model", "write provider/model here")
 
 
-def _used(value: object) -> list[tuple[str, Table]]:
-    """The transformers of a list: each is a name, or a name and its options."""
+def _read_transformers(value: object) -> list[tuple[str, Table]]:
+    """The names and options in a list of transformers. Each item is a name, or a name and its options."""
     found: list[tuple[str, Table]] = []
     for item in value if isinstance(value, list) else []:
         if isinstance(item, str):
             found.append((item, {}))
-        elif isinstance(item, list) and texts(item[:1]):
-            found.append((item[0], object_of(item[1]) if len(item) > 1 else {}))
+        elif isinstance(item, list) and read_texts(item[:1]):
+            found.append((item[0], read_table(item[1]) if len(item) > 1 else {}))
     return found
 
 
-def _max_tokens(draft: Draft, name: str, model: str, options: Table) -> None:
+def _convert_maxtoken(draft: ConfigDraft, name: str, model: str, options: Table) -> None:
     limit = options.get("max_tokens")
     if isinstance(limit, int) and limit > 0:
-        draft.models_of(name, model)["max_output_tokens"] = limit
+        draft.open_model(name, model)["max_output_tokens"] = limit
 
 
-def _forced(draft: Draft, name: str, model: str, options: Table) -> None:
+def _convert_maxcompletiontokens(draft: ConfigDraft, name: str, model: str, options: Table) -> None:
+    draft.open_model(name, model)["max_tokens_field"] = "max_completion_tokens"
+
+
+def _convert_tooluse(draft: ConfigDraft, name: str, model: str, options: Table) -> None:
     _govern(draft, name, model, {"choice": "required"})
 
 
-def _mended(draft: Draft, name: str, model: str, options: Table) -> None:
+def _convert_enhancetool(draft: ConfigDraft, name: str, model: str, options: Table) -> None:
     _govern(draft, name, model, {"tools": "hold"})
 
 
-def _govern(draft: Draft, name: str, model: str, wishes: Table) -> None:
-    governed(draft.providers[name] if model == "*" else draft.models_of(name, model), wishes)
+def _govern(draft: ConfigDraft, name: str, model: str, settings: Table) -> None:
+    add_governance(draft.providers[name] if model == "*" else draft.open_model(name, model), settings)
 
 
-_TAKEN: dict[str, Callable[[Draft, str, str, Table], None]] = {
-    "maxtoken": _max_tokens,
-    "maxcompletiontokens": lambda draft, name, model, options: draft.models_of(name, model).update(
-        max_tokens_field="max_completion_tokens"
-    ),
-    "tooluse": _forced,
-    "enhancetool": _mended,
+#: Transformers that become facts or governance settings.
+_TRANSFORMERS: dict[str, Callable[[ConfigDraft, str, str, Table], None]] = {
+    "maxtoken": _convert_maxtoken,
+    "maxcompletiontokens": _convert_maxcompletiontokens,
+    "tooluse": _convert_tooluse,
+    "enhancetool": _convert_enhancetool,
 }

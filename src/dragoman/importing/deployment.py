@@ -1,143 +1,159 @@
-"""One entry of LiteLLM's model list: who is called, for what, and what is said about it."""
+"""One entry of LiteLLM's `model_list`: a model name for clients, a provider, and facts about the model."""
 
 from collections.abc import Callable, Mapping
 
 import msgspec
 
-from dragoman.importing.addresses import without_secrets
-from dragoman.importing.draft import Draft, Table, object_of, seconds, variable_in
-from dragoman.importing.vendors import UNREACHABLE, provider_of, split, usual_variable
+from dragoman.importing.draft import (
+    NO_EQUIVALENT,
+    ConfigDraft,
+    Table,
+    find_variable,
+    read_number,
+    read_table,
+)
+from dragoman.importing.vendors import (
+    LITELLM_VENDORS,
+    Vendor,
+    build_litellm_provider,
+    remove_secrets,
+    split_model,
+)
 
 
 class Deployment(msgspec.Struct, frozen=True, kw_only=True):
+    """A deployment that dragoman can serve."""
+
+    #: In the file.
     place: str
-    #: What clients ask for.
+    #: The model name that clients ask for.
     name: str
     vendor: str
     #: The vendor's name of the model.
     model: str
-    #: The provider's table, but for its key and models.
+    #: The table of the provider, without its key and models.
     provider: Table
+    #: The reference to the key; empty if there is none.
     key: str = ""
     facts: Table = {}
 
 
-def _million(price: object) -> object:
-    """Dollars for a million tokens, from dollars for one."""
-    return (
-        round(price * 1_000_000, 6)
-        if isinstance(price, int | float) and not isinstance(price, bool)
-        else None
-    )
+def _read_price(price: object) -> object:
+    """Dollars per million tokens, from dollars per token."""
+    if isinstance(price, bool) or not isinstance(price, int | float):
+        return None
+    return round(price * 1_000_000, 6)
 
 
-def _count(value: object) -> object:
+def _read_count(value: object) -> object:
     return value if type(value) is int and value > 0 else None
 
 
-def _flag(value: object) -> object:
+def _read_flag(value: object) -> object:
     return value if isinstance(value, bool) else None
 
 
-#: What LiteLLM says about models, and the fact that says the same here.
+#: LiteLLM's facts about models, and our fact with the same meaning.
 FACTS: dict[str, tuple[str, Callable[[object], object]]] = {
-    "max_input_tokens": ("context_tokens", _count),
-    "max_output_tokens": ("max_output_tokens", _count),
-    "supports_vision": ("images", _flag),
-    "supports_pdf_input": ("documents", _flag),
-    "supports_audio_input": ("audio", _flag),
-    "input_cost_per_token": ("price_input", _million),
-    "output_cost_per_token": ("price_output", _million),
-    "cache_read_input_token_cost": ("price_cache_read", _million),
-    "cache_creation_input_token_cost": ("price_cache_write", _million),
+    "max_input_tokens": ("context_tokens", _read_count),
+    "max_output_tokens": ("max_output_tokens", _read_count),
+    "supports_vision": ("images", _read_flag),
+    "supports_pdf_input": ("documents", _read_flag),
+    "supports_audio_input": ("audio", _read_flag),
+    "input_cost_per_token": ("price_input", _read_price),
+    "output_cost_per_token": ("price_output", _read_price),
+    "cache_read_input_token_cost": ("price_cache_read", _read_price),
+    "cache_creation_input_token_cost": ("price_cache_write", _read_price),
 }
-#: Parameters of a deployment that are taken over elsewhere in this module, or mean nothing here.
-_KNOWN = frozenset(
+#: Parameters of a deployment that this module converts, or that have no effect here.
+_CONVERTED = frozenset(
     {"model", "api_key", "api_base", "base_url", "custom_llm_provider", "timeout", "stream_timeout"}
     | {"max_retries", "num_retries", "extra_headers", "headers", "organization", "order"}
 )
-_LEFT = {
-    "api_version": "Azure's newer API needs none",
-    "rpm": "providers have no limits of their own; clients' keys have",
-    "tpm": "providers have no limits of their own; clients' keys have",
-    "drop_params": "settings that a model does not take are always left out, and told",
+_NO_LIMITS = "providers have no limits; set limits on client keys"
+#: Parameters without an equivalent, and what dragoman does instead.
+_NOT_CONVERTED = {
+    "api_version": "Azure's newer API needs no version",
+    "rpm": _NO_LIMITS,
+    "tpm": _NO_LIMITS,
+    "drop_params": "dragoman always removes parameters that a model does not accept, and reports it",
 }
-_NOT_HERE = "there is no equivalent"
-#: Headers whose values are secrets, by a part of their names.
+#: A header with one of these texts in its name contains a secret.
 _SECRET_HEADERS = ("auth", "key", "token", "secret", "cookie", "password")
 
 
 def read_deployment(
-    entry: Table, place: str, draft: Draft, variables: Mapping[str, str]
+    entry: Table, place: str, draft: ConfigDraft, variables: Mapping[str, str]
 ) -> Deployment | None:
-    """The deployment, or a note on why it cannot be taken over."""
+    """Read one entry. Returns None, and notes the reason, if dragoman cannot serve it."""
     name = entry.get("model_name")
-    params = object_of(entry.get("litellm_params"))
+    params = read_table(entry.get("litellm_params"))
     model = params.get("model")
     if not isinstance(name, str) or not isinstance(model, str):
-        draft.note(place, "left out: it names no model")
+        draft.add_note(place, "left out: it names no model")
         return None
     where = f"{place} ({name})"
-    info = object_of(entry.get("model_info"))
+    info = read_table(entry.get("model_info"))
     if info.get("mode") not in (None, "chat", "completion", "responses"):
-        draft.note(where, f"left out: dragoman serves conversations, not {info['mode']}")
+        draft.add_note(where, f"left out: dragoman serves chat models, not {info['mode']}")
         return None
-    vendor, model = split(model, str(params.get("custom_llm_provider") or ""))
-    address = _address(params, where, draft, variables)
-    provider = provider_of(vendor, address) if address is not None and vendor not in UNREACHABLE else None
+    prefix, model = split_model(model, str(params.get("custom_llm_provider") or ""))
+    vendor = LITELLM_VENDORS.get(prefix, Vendor())
+    address = _read_address(params, where, draft, variables)
+    is_reachable = address is not None and not vendor.unreachable
+    provider = build_litellm_provider(prefix, address or "") if is_reachable else None
     if provider is None:
-        draft.note(where, f"left out: {UNREACHABLE.get(vendor, 'who would be called is not known')}")
+        draft.add_note(where, f"left out: {vendor.unreachable or 'its address is unknown'}")
         return None
-    _settings(provider, params, where, draft)
-    _note_rest(params, where, draft)
-    key = draft.key(params.get("api_key"), address or "", usual_variable(vendor), f"{where}: api_key")
-    facts = {**_facts(params), **_facts(info)}
+    _add_settings(provider, params, where, draft)
+    for key in params:
+        if key not in _CONVERTED and key not in FACTS:
+            draft.add_note(f"{where}: {key}", _NOT_CONVERTED.get(key, NO_EQUIVALENT))
+    variable = vendor.variable or f"{prefix}_API_KEY"
+    key = draft.build_key(params.get("api_key"), address or "", variable, f"{where}: api_key")
+    facts = {**_read_facts(params), **_read_facts(info)}
     return Deployment(
-        place=place, name=name, vendor=vendor, model=model, provider=provider, key=key, facts=facts
+        place=place, name=name, vendor=prefix, model=model, provider=provider, key=key, facts=facts
     )
 
 
-def _address(params: Table, where: str, draft: Draft, variables: Mapping[str, str]) -> str | None:
-    """The address, looked up if the environment holds it; empty if it is the usual one, None if not known."""
+def _read_address(params: Table, where: str, draft: ConfigDraft, variables: Mapping[str, str]) -> str | None:
+    """The address; empty if the deployment states none, None if its variable is not set."""
     address = params.get("api_base") or params.get("base_url") or ""
     if not isinstance(address, str):
         return None
-    variable = variable_in(address)
+    variable = find_variable(address)
     if variable and not variables.get(variable):
-        draft.note(f"{where}: api_base", f"the variable {variable} is not set, so the address is not known")
+        draft.add_note(f"{where}: api_base", f"the variable {variable} is not set, so the address is unknown")
         return None
-    return without_secrets(variables[variable] if variable else address, f"{where}: api_base", draft)
+    return remove_secrets(variables[variable] if variable else address, f"{where}: api_base", draft)
 
 
-def _settings(provider: Table, params: Table, where: str, draft: Draft) -> None:
-    timeouts = {"total": seconds(params.get("timeout")), "first_byte": seconds(params.get("stream_timeout"))}
-    told = {name: value for name, value in timeouts.items() if value is not None}
-    if told:
-        provider["timeouts"] = told
+def _add_settings(provider: Table, params: Table, where: str, draft: ConfigDraft) -> None:
+    """Add timeouts, retries and headers to the table of the provider."""
+    total, first_byte = read_number(params.get("timeout")), read_number(params.get("stream_timeout"))
+    timeouts = {"total": total, "first_byte": first_byte}
+    if total or first_byte:
+        provider["timeouts"] = {name: value for name, value in timeouts.items() if value is not None}
     retries = params.get("max_retries", params.get("num_retries"))
     if type(retries) is int and 0 <= retries <= 20:
         provider["retries"] = retries
-    headers = object_of(params.get("extra_headers") or params.get("headers"))
+    headers = read_table(params.get("extra_headers") or params.get("headers"))
     if params.get("organization"):
         headers = {**headers, "openai-organization": params["organization"]}
-    given = {name.lower(): _header(name, value, where, draft) for name, value in headers.items()}
-    if given:
-        provider["headers"] = given
+    if headers:
+        provider["headers"] = {
+            name.lower(): _read_header(name, value, where, draft) for name, value in headers.items()
+        }
 
 
-def _header(name: str, value: object, where: str, draft: Draft) -> str:
+def _read_header(name: str, value: object, where: str, draft: ConfigDraft) -> str:
     text = str(value)
-    if variable_in(text) or any(part in name.lower() for part in _SECRET_HEADERS):
-        return draft.reference(text, name, f"{where}: header {name}")
+    if find_variable(text) or any(part in name.lower() for part in _SECRET_HEADERS):
+        return draft.build_reference(text, name, f"{where}: header {name}")
     return text
 
 
-def _facts(stated: Table) -> Table:
-    found = {fact: take(stated[key]) for key, (fact, take) in FACTS.items() if key in stated}
+def _read_facts(table: Table) -> Table:
+    found = {fact: read(table[key]) for key, (fact, read) in FACTS.items() if key in table}
     return {fact: value for fact, value in found.items() if value is not None}
-
-
-def _note_rest(params: Table, where: str, draft: Draft) -> None:
-    for key in params:
-        if key not in _KNOWN and key not in FACTS:
-            draft.note(f"{where}: {key}", _LEFT.get(key, _NOT_HERE))

@@ -1,90 +1,82 @@
-"""A configuration in the making: what goes into the file, and what there is to say about it."""
+"""`ConfigDraft`: a configuration that an importer fills, and the notes about it."""
 
 import re
-from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 import msgspec
+import tomlkit
 
 from dragoman.config.load import load, presets
 from dragoman.governance.settings import Governance
-from dragoman.importing.toml import written
 from dragoman.server.guard import is_loopback
 
 Table = dict[str, object]
 
-_UNFIT = re.compile(r"[^A-Za-z0-9]+")
-_NAME = re.compile(r"[^A-Za-z0-9._-]+")
-#: What people write where a server wants no key but its client insists on one.
+NO_EQUIVALENT = "there is no equivalent"
+
+_NOT_IN_VARIABLE = re.compile(r"[^A-Za-z0-9]+")
+_NOT_IN_NAME = re.compile(r"[^A-Za-z0-9._-]+")
+_REFERENCE = re.compile(r"\s*(?:\$\{?|os\.environ/)([A-Za-z_][A-Za-z0-9_]*)\}?\s*")
+#: Values for servers that need no key but whose client insists on one.
 _NO_KEY = frozenset(
-    {
-        "",
-        "none",
-        "null",
-        "no-key",
-        "not-needed",
-        "sk-no-key-required",
-        "empty",
-        "dummy",
-        "ollama",
-        "lm-studio",
-        "any",
-    }
+    {"", "none", "null", "no-key", "not-needed", "sk-no-key-required", "empty", "dummy"}
+    | {"ollama", "lm-studio", "any"}
 )
 
 
-class Note(msgspec.Struct, frozen=True):
-    """Something that the user should know: where it stood, and what became of it."""
+class ImportNote(msgspec.Struct, frozen=True):
+    """One line of the report: a place in the other file, and what happened to it."""
 
     place: str
-    words: str
+    text: str
 
     def __str__(self) -> str:
-        return f"{self.place}: {self.words}"
+        return f"{self.place}: {self.text}"
 
 
-class Draft:
-    """Filled in by an importer, then written."""
+class ConfigDraft:
+    """The tables of a new configuration. An importer fills them, then `build_text` writes the file."""
 
     def __init__(self) -> None:
         self.server: Table = {}
         self.providers: dict[str, Table] = {}
-        #: From what clients ask for to targets, in order.
+        #: Targets by the model name or pattern that clients ask for.
         self.routes: dict[str, list[str]] = {}
-        self.notes: list[Note] = []
-        #: The variables that must be set, and where each one's value stood if it was no variable before.
+        self.notes: list[ImportNote] = []
+        #: The variables that must be set. The value is the place of a literal secret in the other file, or
+        #: empty if the other file used the same variable.
         self.variables: dict[str, str] = {}
-        #: Which variable stands for which secret, so that one secret has one.
-        self._held: dict[str, str] = {}
+        #: The variable of each literal secret, so that equal secrets share one.
+        self._literals: dict[str, str] = {}
 
-    def note(self, place: str, words: str) -> None:
-        note = Note(place, words)
+    def add_note(self, place: str, text: str) -> None:
+        """Add a line to the report, unless it is there already."""
+        note = ImportNote(place, text)
         if note not in self.notes:
             self.notes.append(note)
 
-    def name_for(self, wanted: str) -> str:
-        """A legal name for a provider, free or not."""
-        return _NAME.sub("-", wanted).strip("-._") or "provider"
+    def build_reference(self, value: str, variable: str, place: str) -> str:
+        """The reference `env:NAME` for a secret.
 
-    def reference(self, value: str, variable: str, place: str) -> str:
-        """A secret by reference: the variable it came from, or one that has yet to be set to it."""
+        A secret that comes from a variable keeps it. A literal secret gets a variable named `variable`.
+        """
         value = value.strip()
-        found = variable_in(value)
-        name = found or self._held.get(value) or self._free(variable_name(variable))
+        found = find_variable(value)
+        name = found or self._literals.get(value) or self._choose_free(build_variable_name(variable))
         if not found:
-            self._held[value] = name
+            self._literals[value] = name
         self.variables.setdefault(name, "" if found else place)
         return f"env:{name}"
 
-    def key(self, value: object, address: str, variable: str, place: str) -> str:
-        """The key for an address by reference; empty where none is needed."""
+    def build_key(self, value: object, address: str, variable: str, place: str) -> str:
+        """The reference for the key of a provider; empty if the provider needs none."""
         text = value.strip() if isinstance(value, str) else ""
         if not text or (is_local(address) and text.lower() in _NO_KEY):
             return ""
-        return self.reference(text, variable, place)
+        return self.build_reference(text, variable, place)
 
-    def give_key(self, provider: Table, key: str) -> None:
-        """The key by reference; without one, a preset's own variable is asked for."""
+    def set_key(self, provider: Table, key: str) -> None:
+        """Set the key of a provider. Without one, its preset reads its usual variable."""
         if key:
             provider["api_key"] = key
             return
@@ -92,27 +84,51 @@ class Draft:
         if preset is not None and preset.key:
             self.variables.setdefault(preset.key, "")
 
-    def models_of(self, provider: str, model: str) -> Table:
-        """The table of facts about a model, to be filled."""
-        models = self.providers[provider].setdefault("models", {})
-        return table_in(models, model)
+    def open_model(self, provider: str, model: str) -> Table:
+        """The table of facts about a model of a provider. Created if missing."""
+        return open_table(open_table(self.providers[provider], "models"), model)
 
-    def _free(self, name: str) -> str:
-        """Two secrets need two variables."""
+    def build_text(self, origin: str) -> str:
+        """The TOML text of the file. Raises `ConfigError` if dragoman does not accept it."""
+        tables: Table = {"server": self.server} if self.server else {}
+        if self.providers:
+            tables["providers"] = self.providers
+        if self.routes:
+            tables["routes"] = [
+                {"match": match, "target": targets[0] if len(targets) == 1 else targets}
+                for match, targets in self.routes.items()
+            ]
+        heading = f"# Imported from {origin}. `dragoman config keys` explains every key.\n\n"
+        text = heading + tomlkit.dumps(tables)
+        load(text, "the imported configuration", {}, secrets_needed=False)
+        return text
+
+    def _choose_free(self, name: str) -> str:
         candidate, number = name, 2
         while candidate in self.variables:
             candidate, number = f"{name}_{number}", number + 1
         return candidate
 
-    def text(self, origin: str) -> str:
-        """The file. Raises if dragoman itself would not take it."""
-        text = written(self.server, self.providers, self.routes, origin)
-        load(text, "the imported configuration", {}, secrets_needed=False)
-        return text
+
+def build_provider_name(text: str) -> str:
+    """A name for a provider that the configuration accepts."""
+    return _NOT_IN_NAME.sub("-", text).strip("-._") or "provider"
+
+
+def build_variable_name(text: str) -> str:
+    """A name for an environment variable."""
+    name = _NOT_IN_VARIABLE.sub("_", text).strip("_").upper()
+    return f"KEY_{name}" if not name or name[0].isdigit() else name
+
+
+def find_variable(value: str) -> str:
+    """The variable in `$NAME`, `${NAME}` or `os.environ/NAME`; empty if the value is none of these."""
+    found = _REFERENCE.fullmatch(value)
+    return found[1] if found else ""
 
 
 def is_local(address: str) -> bool:
-    """Whether it leads to this machine."""
+    """Whether the address is on this machine."""
     try:
         host = urlsplit(address).hostname
     except ValueError:
@@ -120,48 +136,36 @@ def is_local(address: str) -> bool:
     return host is not None and is_loopback(host)
 
 
-def table_in(tables: object, name: str) -> Table:
-    """The table of that name, made if it is not there."""
-    if not isinstance(tables, dict):
-        return {}
-    found = tables.setdefault(name, {})
-    return found if isinstance(found, dict) else {}
+def add_governance(table: Table, settings: Table) -> None:
+    """Add governance settings to a provider or model, without those that dragoman does not know."""
+    known = {name: value for name, value in settings.items() if name in Governance.__struct_fields__}
+    open_table(table, "governance").update(known)
 
 
-def variable_in(value: str) -> str:
-    """The variable that `$NAME`, `${NAME}` or `os.environ/NAME` refers to; empty if it is none of these."""
-    found = re.fullmatch(r"\s*(?:\$\{?|os\.environ/)([A-Za-z_][A-Za-z0-9_]*)\}?\s*", value)
-    return found[1] if found else ""
+# The functions below read values of unknown type. A value of another type counts as missing.
 
 
-def variable_name(wanted: str) -> str:
-    name = _UNFIT.sub("_", wanted).strip("_").upper()
-    return f"KEY_{name}" if not name or name[0].isdigit() else name
+def open_table(parent: Table, name: str) -> Table:
+    """The table of this name in `parent`. Created if missing."""
+    return read_table(parent.setdefault(name, {}))
 
 
-def objects(value: object) -> list[Table]:
-    """The objects in a list; nothing if it is none."""
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-
-
-def object_of(value: object) -> Table:
+def read_table(value: object) -> Table:
     return value if isinstance(value, dict) else {}
 
 
-def texts(value: object) -> list[str]:
+def read_tables(value: object) -> list[Table]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def read_texts(value: object) -> list[str]:
     return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
 
 
-def seconds(value: object, *, per_second: float = 1.0) -> float | None:
-    """A number of seconds, also from a text that holds one."""
+def read_number(value: object, *, divisor: float = 1.0) -> float | None:
+    """A positive number, also from a text."""
     try:
-        number = float(str(value)) / per_second
+        number = float(str(value)) / divisor
     except ValueError:
         return None
     return number if 0 < number < 1e9 else None
-
-
-def governed(table: Table, wishes: Mapping[str, object]) -> None:
-    """Ask for governance; only for what it knows."""
-    known = {name: value for name, value in wishes.items() if name in Governance.__struct_fields__}
-    table_in(table, "governance").update(known)
