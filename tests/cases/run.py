@@ -11,6 +11,7 @@ from dragoman.hub.ids import IdSource
 from dragoman.pipeline import StreamTranslator, translate_error, translate_reply, translate_request
 from dragoman.providers.profile import Profile
 from tests.cases.case_file import HERE, Case, Outcome, Section, fold_envelopes, given_bytes
+from tests.sse import collect_sse
 
 CREATED = 1_763_000_000
 GEMINI_MODEL = "gemini-3.5-pro"
@@ -141,7 +142,7 @@ def run_whole(case: Case, client: str) -> dict[str, object]:
     upstream = upstream_of(case)
     stream, _ = run_stream(case, upstream.dialect, [given_bytes(upstream)])
     return translate_reply(
-        dialect_named(upstream.dialect).collect(stream),
+        collect_sse(dialect_named(upstream.dialect), stream),
         source=upstream.dialect,
         target=client,
         request=request_of(case, client),

@@ -28,6 +28,7 @@ from tests.cases.essence import Essence, said
 from tests.exchange.clock import run
 from tests.exchange.twin import JSON, SSE, Bench, Script, ScriptedUpstream, Told, ask, provider
 from tests.pipeline.asking import asking
+from tests.sse import collect_sse, explode_sse, write_sse
 
 Json = dict[str, object]
 #: A call, or a text.
@@ -58,14 +59,14 @@ def spoken(dialect: str, events: Sequence[ReplyEvent]) -> list[bytes]:
     writer = dialect_named(dialect).stream_writer(
         Audience(upstream="elsewhere", model="m", ids=IdSource("up"))
     )
-    return [written for event in events if (written := writer.write(event))]
+    return [written for event in events if (written := write_sse(writer, event))]
 
 
 def script(dialect: str, events: Sequence[ReplyEvent], *, stream: bool = True) -> Script:
     written = spoken(dialect, events)
     if stream:
         return Script(pieces=written)
-    body = msgspec.json.encode(dialect_named(dialect).collect(b"".join(written)))
+    body = msgspec.json.encode(collect_sse(dialect_named(dialect), b"".join(written)))
     return Script(pieces=(body,), headers={"content-type": JSON})
 
 
@@ -120,5 +121,5 @@ def hear(
         assert dialect_named(client).check_stream(told.client.body) == []
         body = told.client.body
     else:
-        body = dialect_named(client).explode(told.client.json())
+        body = explode_sse(dialect_named(client), told.client.json())
     return Heard(said(client, body), told, scripted.calls)

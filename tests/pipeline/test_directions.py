@@ -20,6 +20,7 @@ from tests.pipeline.recordings import (
     stream_of,
     url_of,
 )
+from tests.sse import collect_sse
 
 
 def translated(dialect: str, stem: str, target: str) -> dict[str, object]:
@@ -101,7 +102,7 @@ TWINS = [pair for pair in STREAMS if (pair[0], pair[1].replace("stream-", "reply
 def test_the_stream_and_the_whole_reply_say_the_same(dialect: str, stem: str, target: str) -> None:
     translator = StreamTranslator(source=dialect, target=target, ids=IdSource("seed"))
     stream = translator.feed(stream_of(dialect, stem)) + translator.close()
-    collected = DIALECTS[target].collect(stream)
+    collected = collect_sse(DIALECTS[target], stream)
     whole = load(dialect, stem.replace("stream-", "reply-", 1))
     try:
         expected = translate_reply(whole, source=dialect, target=target, ids=IdSource("seed")).body

@@ -9,6 +9,7 @@ from dragoman.dialects.registry import dialect_named
 from dragoman.hub.ids import IdSource
 from dragoman.pipeline import StreamTranslator, translate_request
 from tests.pipeline.asking import DIALECTS, asking
+from tests.sse import collect_sse, explode_sse
 
 Json = dict[str, Any]
 
@@ -83,7 +84,7 @@ def stream_from(upstream: str, client: str, request: Json) -> bytes:
     translator = StreamTranslator(
         source=upstream, target=client, request=request, ids=IdSource(msgspec.json.encode(request)), model="m"
     )
-    return translator.feed(dialect_named(upstream).explode(CALLING[upstream])) + translator.close()
+    return translator.feed(explode_sse(dialect_named(upstream), CALLING[upstream])) + translator.close()
 
 
 def answered(client: str, request: Json, reply: Json) -> Json:
@@ -163,7 +164,7 @@ def test_a_loop_of_three_calls_reaches_every_upstream_with_each_result_after_its
     for _ in range(3):
         stream = stream_from(upstream, client, request)
         assert dialect_named(client).check_stream(stream) == []
-        request = answered(client, request, dialect_named(client).collect(stream))
+        request = answered(client, request, collect_sse(dialect_named(client), stream))
     body = translate_request(request, source=client, target=upstream, model="m").body
     calls, results = call_ids(upstream, body)
     assert len(calls) == 3
@@ -177,7 +178,7 @@ def test_a_loop_of_three_calls_reaches_every_upstream_with_each_result_after_its
 def test_streams_that_run_at_the_same_time_do_not_know_of_each_other(client: str) -> None:
     request = asking(client, tools=("Read",))
     alone = {upstream: stream_from(upstream, client, request) for upstream in DIALECTS}
-    streams = {name: dialect_named(name).explode(CALLING[name]) for name in DIALECTS}
+    streams = {name: explode_sse(dialect_named(name), CALLING[name]) for name in DIALECTS}
     translators = {
         name: StreamTranslator(
             source=name, target=client, request=request, ids=IdSource(msgspec.json.encode(request)), model="m"

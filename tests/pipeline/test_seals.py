@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from dragoman.dialects.registry import dialect_named
-from dragoman.hub.ids import IdSource
 from dragoman.pipeline import StreamTranslator, translate_request
 from tests.pipeline.asking import DIALECTS, asking
 from tests.pipeline.test_loops import answered
+from tests.sse import collect_sse, explode_sse
 
 Json = dict[str, Any]
 
@@ -89,8 +89,8 @@ def next_request(vendor: str, client: str) -> Json:
     translator = StreamTranslator(
         source=vendor, target=client, request=request, ids=IdSource("seals"), model="m"
     )
-    stream = translator.feed(dialect_named(vendor).explode(SIGNED[vendor])) + translator.close()
-    reply: Json = dialect_named(client).collect(stream)
+    stream = translator.feed(explode_sse(dialect_named(vendor), SIGNED[vendor])) + translator.close()
+    reply: Json = collect_sse(dialect_named(client), stream)
     if client == "gemini":
         # Gemini CLI forgets thoughts and keeps signatures.
         content = reply["candidates"][0]["content"]

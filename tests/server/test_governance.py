@@ -13,6 +13,7 @@ from tests.cases.essence import said
 from tests.exchange.governing import events_of, spoken
 from tests.pipeline.asking import asking
 from tests.server.running import OPERATOR, Connected, config_for, running
+from tests.sse import collect_sse
 from tests.upstream.byte_server import LAST_CHUNK, Action, ByteServer, Pause, chunk, reply, run, stream_head
 
 CALL = ("Read", "{'path': 'a'}")
@@ -41,7 +42,7 @@ async def heard_until(connection: Connected, wanted: bytes) -> bytes:
 def test_the_status_tells_which_models_misbehave() -> None:
     async def scenario() -> None:
         stream = b"".join(spoken("openai_chat", events_of(CALL, cause="tool_calls")))
-        body = msgspec.json.encode(dialect_named("openai_chat").collect(stream))
+        body = msgspec.json.encode(collect_sse(dialect_named("openai_chat"), stream))
         answer: list[Action] = [reply(body, "200 OK", "content-type: application/json")]
         async with (
             ByteServer(answer) as upstream,

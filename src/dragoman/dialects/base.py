@@ -6,7 +6,7 @@ that would have said the same) and `collect` (the frames of a stream into the bo
 accumulated), so that streamed and whole replies are equal by construction.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -17,6 +17,7 @@ from dragoman.hub.ids import IdSource
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
 from dragoman.providers.profile import Target
+from dragoman.wire.sse import Frame, Frames
 
 Json = dict[str, object]
 
@@ -58,15 +59,19 @@ class StreamReader(Protocol):
 
     def feed(self, data: bytes) -> list[ReplyEvent]: ...
 
+    def feed_frames(self, frames: Iterable[Frame]) -> list[ReplyEvent]:
+        """The same for frames that need no decoding from bytes, such as those of `explode`."""
+        ...
+
     def close(self) -> list[ReplyEvent]:
         """The upstream is done: whatever was open ends now, truthfully. Idempotent."""
         ...
 
 
 class StreamWriter(Protocol):
-    """Grammatical events in, one block after another, bytes out. Has no way to say anything illegal."""
+    """Grammatical events in, one block after another; frames of a legal stream out."""
 
-    def write(self, event: ReplyEvent) -> bytes: ...
+    def write(self, event: ReplyEvent) -> Frames: ...
 
 
 class Violation(NamedTuple):
@@ -97,12 +102,12 @@ class Dialect(Protocol):
 
     def stream_writer(self, audience: Audience) -> StreamWriter: ...
 
-    def explode(self, body: Json) -> bytes:
-        """The stream that says the same as this whole reply."""
+    def explode(self, body: Json) -> Frames:
+        """The frames of a stream that has the same content as this whole reply."""
         ...
 
-    def collect(self, stream: bytes) -> Json:
-        """The whole reply that a client would accumulate from this stream; an error body if it failed."""
+    def collect(self, frames: Iterable[Frame]) -> Json:
+        """The whole reply that a client would accumulate from these frames; an error body if it failed."""
         ...
 
     def read_error(self, status: int, headers: Mapping[str, str], body: bytes) -> Failure:

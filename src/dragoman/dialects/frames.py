@@ -6,6 +6,8 @@ already sent to the client cannot be recalled, so the ending must say what happe
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 import msgspec
 
@@ -17,6 +19,8 @@ from dragoman.wire.fields import decode
 from dragoman.wire.sse import Frame, SseReader
 
 _decode = msgspec.json.Decoder().decode
+
+Fed = TypeVar("Fed")
 
 TOO_DEEP = Failure(kind="server", status=502, message="the upstream's reply is nested too deeply")
 
@@ -33,10 +37,16 @@ class FrameReader(ABC):
         return SseReader()
 
     def feed(self, data: bytes) -> list[ReplyEvent]:
+        return self._events(data, self._sse.feed)
+
+    def feed_frames(self, frames: Iterable[Frame]) -> list[ReplyEvent]:
+        return self._events(frames, iter)
+
+    def _events(self, data: Fed, frames_of: Callable[[Fed], Iterable[Frame]]) -> list[ReplyEvent]:
         if self.builder.is_ended:
             return []
         try:
-            self._frames(self._sse.feed(data))
+            self._frames(frames_of(data))
         except DragomanError as error:
             self.builder.fail(error.failure)
         except RecursionError:
@@ -62,7 +72,7 @@ class FrameReader(ABC):
             self._read_stray(self._sse.stray)
         self._end()
 
-    def _frames(self, frames: list[Frame]) -> None:
+    def _frames(self, frames: Iterable[Frame]) -> None:
         for frame in frames:
             self._frame(frame)
             if self.builder.is_ended:

@@ -23,6 +23,7 @@ from dragoman.hub.events import (
 )
 from dragoman.hub.ids import IdSource
 from dragoman.hub.usage import Usage
+from dragoman.wire.sse import SseReader
 
 #: The dialect of the doctor's requests. It has a field for every feature that the probes test.
 DIALECT = "anthropic"
@@ -59,7 +60,7 @@ class ProbeReply:
         self.content_type = content_type
         self._wire = wire
         stream = body if record.failure is None else b""
-        self.message: Json = dialect_named(DIALECT).collect(stream) if stream else {}
+        self.message: Json = dialect_named(DIALECT).collect(SseReader().feed(stream)) if stream else {}
 
     @property
     def failure(self) -> Failure | None:
@@ -124,8 +125,11 @@ class ProbeReply:
         """The provider's reply as events, without governance."""
         dialect = dialect_named(self._wire)
         reader = dialect.stream_reader(Source(issuer=self._wire))
-        stream = dialect.explode(msgspec.json.decode(self.raw)) if self.is_whole else self.raw
-        return [*reader.feed(stream), *reader.close()]
+        if self.is_whole:
+            events = reader.feed_frames(dialect.explode(msgspec.json.decode(self.raw)))
+        else:
+            events = reader.feed(self.raw)
+        return [*events, *reader.close()]
 
 
 def has_reasoning_tags(text: str) -> bool:

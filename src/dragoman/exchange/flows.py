@@ -4,7 +4,7 @@ Every flow reads the reply as it passes, so that its usage, its ending and its f
 way. What a flow gives out always ends between two events, so that something may be said in between.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 import msgspec
@@ -14,7 +14,7 @@ from dragoman.exchange.chat_usage import without_usage
 from dragoman.exchange.tails import tail_of
 from dragoman.hub.events import ReplyEvent, ReplyFailed
 from dragoman.hub.tally import TALLY_EVENTS, Tally
-from dragoman.wire.sse import LIMIT, SseReader, plain_run, write_frame
+from dragoman.wire.sse import LIMIT, Frame, SseReader, encode_sse, plain_run, write_frame
 
 
 class Flow(Protocol):
@@ -61,11 +61,13 @@ class Line(Protocol):
     ended: bool
     tally: Tally
 
-    def feed(self, data: bytes) -> bytes: ...
+    def feed(self, data: bytes) -> list[Frame]: ...
 
-    def close(self) -> bytes: ...
+    def feed_frames(self, frames: Iterable[Frame]) -> list[Frame]: ...
 
-    def fail(self, failure: ReplyFailed) -> bytes: ...
+    def close(self) -> list[Frame]: ...
+
+    def fail(self, failure: ReplyFailed) -> list[Frame]: ...
 
 
 class WrittenFlow:
@@ -76,9 +78,18 @@ class WrittenFlow:
     def __init__(self, line: Line) -> None:
         self._line = line
         self.tally = line.tally
-        self.feed = line.feed
-        self.close = line.close
-        self.fail = line.fail
+
+    def feed(self, data: bytes) -> bytes:
+        return encode_sse(self._line.feed(data))
+
+    def feed_frames(self, frames: Iterable[Frame]) -> bytes:
+        return encode_sse(self._line.feed_frames(frames))
+
+    def close(self) -> bytes:
+        return encode_sse(self._line.close())
+
+    def fail(self, failure: ReplyFailed) -> bytes:
+        return encode_sse(self._line.fail(failure))
 
     @property
     def ended(self) -> bool:

@@ -17,6 +17,7 @@ from dragoman.pipeline.governance import GovernedRequest
 from dragoman.pipeline.line import ReplyLine
 from dragoman.pipeline.replies import reply_reader
 from dragoman.providers.profile import Target, target_of
+from dragoman.wire.sse import encode_sse
 
 
 class Governor:
@@ -97,7 +98,7 @@ class GovernedFlow(WrittenFlow):
         return self._line.ended or self._governor.waits
 
     def tick(self) -> bytes:
-        return self._governed_line.tick()
+        return encode_sse(self._governed_line.tick())
 
     def go_on(self) -> None:
         self._governor.go_on(self._governed_line, self._losses)

@@ -36,6 +36,7 @@ from dragoman.tokens.families import family_of
 from dragoman.tokens.request import guessed_tokens
 from dragoman.upstream.port import UpstreamRequest
 from dragoman.wire.fields import encode
+from dragoman.wire.sse import SseReader, encode_sse
 
 #: `forward`: the bytes go on. `rename`: all but the model's name does. `write`: the request is written anew.
 Lane = Literal["forward", "rename", "write"]
@@ -215,7 +216,7 @@ class Journey:
         """The ending of a stream whose head was sent but which no target ever answered."""
         audience = Audience(model=self.model, created=int(self.clock()), ids=IdSource(self.ask.request_id))
         writer = dialect_named(self.ask.dialect).stream_writer(audience)
-        return writer.write(ReplyFailed("failed", failure))
+        return encode_sse(writer.write(ReplyFailed("failed", failure)))
 
 
 class WholeReply:
@@ -238,7 +239,7 @@ class WholeReply:
         is_stream = "event-stream" in content_type
         if self._forwards and not is_stream:
             self._body = body
-        told = body if is_stream else self._upstream.explode(_object(body))
+        told = body if is_stream else encode_sse(self._upstream.explode(_object(body)))
         self._stream.append(self._flow.feed(told))
         if not self._flow.over:
             self._stream.append(self._flow.close())
@@ -247,7 +248,7 @@ class WholeReply:
         self._flow.go_on()
 
     def body(self) -> bytes:
-        return self._body or encode(self._client.collect(b"".join(self._stream)))
+        return self._body or encode(self._client.collect(SseReader().feed(b"".join(self._stream))))
 
 
 class Leg:

@@ -10,7 +10,7 @@ import msgspec
 
 from dragoman.dialects.base import Audience, Dialect
 from dragoman.hub.events import ReplyFailed, ReplyStarted
-from dragoman.wire.sse import SseReader, write_frame
+from dragoman.wire.sse import Frames, SseReader, encode_sse, write_frame
 
 #: What is kept of finished items, in bytes.
 MAX_KEPT = 4 * 1024 * 1024
@@ -52,6 +52,9 @@ class Tail:
         self, failed: ReplyFailed, started: ReplyStarted | None, last: bytes, *, is_told: bool = False
     ) -> bytes:
         """The ending; `last` are the events before it. What `is_told` is not told twice."""
+        return encode_sse(self._frames(failed, started))
+
+    def _frames(self, failed: ReplyFailed, started: ReplyStarted | None) -> Frames:
         writer = self._dialect.stream_writer(Audience(upstream=self._dialect.name))
         if started is not None:
             writer.write(started)
@@ -80,7 +83,7 @@ class ResponsesTail(Tail):
         numbers = _SEQUENCE.findall(last)
         number = int(numbers[-1]) + 1 if numbers else 0
         said: list[bytes] = []
-        for frame in SseReader().feed(super().write(failed, started, last)):
+        for frame in self._frames(failed, started):
             if not frame.event:
                 said.append(write_frame(frame.data))
                 continue

@@ -4,7 +4,7 @@ It cannot say anything illegal: what a stage or a hostile upstream breaks is cau
 becomes a failed ending, told in the client's dialect.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Protocol, runtime_checkable
 
@@ -15,6 +15,7 @@ from dragoman.hub.events import DELTAS, ReplyEvent, ReplyFailed, TextDelta
 from dragoman.hub.grammar import GrammarChecker
 from dragoman.hub.stage import Sequencer, Stage
 from dragoman.hub.tally import TALLY_EVENTS, Tally
+from dragoman.wire.sse import Frame
 
 #: A stage that wants texts may offer, as its `skim`, a test of them that is cheaper than being fed: texts for
 #: which it holds need not be fed. It counts until something else than a delta comes.
@@ -61,16 +62,20 @@ class ReplyLine:
         """Why the reply ended badly, if it did."""
         return self.tally.failure
 
-    def feed(self, data: bytes) -> bytes:
-        return b"" if self.ended else self._run(self._reader.feed(data))
+    def feed(self, data: bytes) -> list[Frame]:
+        return [] if self.ended else self._run(self._reader.feed(data))
 
-    def close(self) -> bytes:
+    def feed_frames(self, frames: Iterable[Frame]) -> list[Frame]:
+        """The same for the frames of a whole reply."""
+        return [] if self.ended else self._run(self._reader.feed_frames(frames))
+
+    def close(self) -> list[Frame]:
         """The upstream is done. Whatever was still open ends now, truthfully."""
-        return b"" if self.ended else self._run(self._reader.close())
+        return [] if self.ended else self._run(self._reader.close())
 
-    def fail(self, failure: ReplyFailed) -> bytes:
+    def fail(self, failure: ReplyFailed) -> list[Frame]:
         """Somebody else ended it: a time limit, a lost connection, a shutdown."""
-        return b"" if self.ended else self._run([failure])
+        return [] if self.ended else self._run([failure])
 
     def go_on(self, reader: StreamReader, governing: Sequence[Stage]) -> None:
         """What comes now is another reply of the upstream's, and for the client the same one."""
@@ -78,19 +83,19 @@ class ReplyLine:
         self._stages = [*governing, *self._lasting]
         self._wanting = self._wanted()
 
-    def tick(self) -> bytes:
+    def tick(self) -> list[Frame]:
         """Time has passed: what has been held for as long as it may goes out."""
-        written: list[bytes] = []
+        written: list[Frame] = []
         for number, stage in enumerate(self._stages):
             if self.ended or not isinstance(stage, Overdue):
                 continue
             for event in stage.overdue():
                 self._written([event], self._stages[number + 1 :], written)
         self._wanting = self._wanted()
-        return b"".join(written)
+        return written
 
-    def _run(self, events: list[ReplyEvent]) -> bytes:
-        written: list[bytes] = []
+    def _run(self, events: list[ReplyEvent]) -> list[Frame]:
+        written: list[Frame] = []
         check, write, stages = self._checker.check, self._writer.write, self._stages
         try:
             for event in events:
@@ -102,7 +107,7 @@ class ReplyLine:
                     continue
                 if wanting and type(event) is TextDelta and self._skim is not None and self._skim(event.text):
                     check(event)
-                    written.append(write(event))
+                    written += write(event)
                     continue
                 for position in wanting:
                     changed = stages[position].feed(event)
@@ -113,7 +118,7 @@ class ReplyLine:
                     event = changed[0]
                 else:
                     check(event)
-                    written.append(write(event))
+                    written += write(event)
                     continue
                 if self.ended:
                     break
@@ -121,14 +126,14 @@ class ReplyLine:
             if not self.ended:
                 failure = error.failure if isinstance(error, DragomanError) else TOO_DEEP
                 self._write(ReplyFailed("failed", failure), written)
-        return b"".join(written)
+        return written
 
-    def _deviated(self, events: list[ReplyEvent], position: int, written: list[bytes]) -> None:
+    def _deviated(self, events: list[ReplyEvent], position: int, written: list[Frame]) -> None:
         """What the stage at this position made of a delta, on its way through the others."""
         if events or self._stages[position].passes != self._passing[position]:
             self._written(events, self._stages[position + 1 :], written)
 
-    def _written(self, events: list[ReplyEvent], stages: Sequence[Stage], written: list[bytes]) -> None:
+    def _written(self, events: list[ReplyEvent], stages: Sequence[Stage], written: list[Frame]) -> None:
         """What the stages make of events after which they may want other things than before."""
         for stage in stages:
             if len(events) == 1:
@@ -140,9 +145,9 @@ class ReplyLine:
         for event in events:
             self._write(event, written)
 
-    def _write(self, event: ReplyEvent, written: list[bytes]) -> None:
+    def _write(self, event: ReplyEvent, written: list[Frame]) -> None:
         self._checker.check(event)
-        written.append(self._writer.write(event))
+        written += self._writer.write(event)
         if type(event) in TALLY_EVENTS:
             self.tally.add(event)
             self.ended = self._checker.is_ended

@@ -21,6 +21,7 @@ from dragoman.pipeline.line import ReplyLine
 from dragoman.pipeline.requests import Body, Translation, facts_of, fresh_object, profile_of
 from dragoman.providers.profile import Profile, Target
 from dragoman.wire.fields import encode
+from dragoman.wire.sse import encode_sse
 
 #: English and code come to about four bytes a token: good enough for a number that is replaced later.
 BYTES_PER_TOKEN = 4
@@ -78,7 +79,6 @@ class StreamTranslator:
         several = asked is not None and (asked.candidates or 1) > 1
         self._forwards = source == target and several and governed is None
         self._closed = False
-        self._feed = _forward if self._forwards else self._line.feed
 
     @property
     def losses(self) -> tuple[Loss, ...]:
@@ -100,21 +100,17 @@ class StreamTranslator:
         return self._closed if self._forwards else self._line.ended
 
     def feed(self, data: bytes) -> bytes:
-        return self._feed(data)
+        return data if self._forwards else encode_sse(self._line.feed(data))
 
     def close(self) -> bytes:
         """The upstream is done. Whatever was still open ends now, truthfully."""
         self._closed = True
-        return b"" if self._forwards else self._line.close()
+        return b"" if self._forwards else encode_sse(self._line.close())
 
     def fail(self, failure: Failure, ending: FailedEnding = "failed") -> bytes:
         """Somebody else ended it: a time limit, a lost connection, a client that left."""
         self._closed = True
-        return b"" if self._forwards else self._line.fail(ReplyFailed(ending, failure))
-
-
-def _forward(data: bytes) -> bytes:
-    return data
+        return b"" if self._forwards else encode_sse(self._line.fail(ReplyFailed(ending, failure)))
 
 
 def reply_line(
@@ -194,8 +190,9 @@ def translate_reply(
     if translator._forwards:
         return Translation(fresh_object(body))
     client = dialect_named(target)
-    stream = translator.feed(dialect_named(source).explode(fresh_object(body))) + translator.close()
-    translated = client.collect(stream)
+    line = translator._line
+    frames = line.feed_frames(dialect_named(source).explode(fresh_object(body)))
+    translated = client.collect([*frames, *line.close()])
     failure = translator.failure
     if failure is not None and translated == client.write_error(failure):
         raise UpstreamFailed(failure)

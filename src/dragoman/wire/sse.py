@@ -4,6 +4,9 @@ The frames never depend on where the network cut the bytes, and the work is line
 however small the pieces. Payloads stay bytes: nothing here decodes them, so a rune cut in two is no case.
 """
 
+from collections.abc import Iterable
+from itertools import chain
+
 import msgspec
 
 from dragoman.hub.errors import UpstreamProtocolError
@@ -22,6 +25,20 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
 
     event: str
     data: bytes
+
+
+#: What one event of a reply is written as; mostly one frame, often none.
+Frames = tuple[Frame, ...]
+
+
+def join_frames(parts: Iterable[Frames]) -> Frames:
+    """The frames of all parts, in order."""
+    return tuple(chain.from_iterable(parts))
+
+
+def encode_sse(frames: Iterable[Frame]) -> bytes:
+    """The frames as server-sent events."""
+    return b"".join([write_frame(frame.data, frame.event) for frame in frames])
 
 
 def write_frame(data: bytes, event: str = "") -> bytes:

@@ -11,6 +11,7 @@ from dragoman.hub.events import ReplyEvent
 from dragoman.hub.grammar import GrammarChecker
 from dragoman.hub.stage import Sequencer
 from dragoman.wire.sse import SseReader
+from tests.sse import write_sse
 
 RECORDINGS = Path(__file__).resolve().parents[2] / "recordings" / "anthropic"
 
@@ -54,7 +55,7 @@ def write(events: Iterable[ReplyEvent], audience: Audience | None = None) -> byt
     """The stream that our writer makes of events."""
     writer = DIALECT.stream_writer(audience or Audience())
     sequencer = Sequencer()
-    return b"".join(writer.write(after) for event in events for after in sequencer.feed(event))
+    return write_sse(writer, *(after for event in events for after in sequencer.feed(event)))
 
 
 def payloads(stream: bytes) -> list[Json]:

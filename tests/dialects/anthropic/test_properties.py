@@ -25,6 +25,7 @@ from dragoman.providers.profile import Profile, target_of
 from dragoman.wire.partial_json import parse_object
 from tests.dialects.anthropic.replies import names, read, recorded, recorded_json, write
 from tests.dialects.strategies import mutated_bodies, mutated_streams, pieces_of, replies
+from tests.sse import collect_sse, explode_sse
 
 Sample = TypeVar("Sample")
 
@@ -94,14 +95,14 @@ def test_damaged_streams_give_grammatical_events_that_end(stream: bytes) -> None
 @given(mutated_streams(STREAMS))
 @settings(max_examples=100)
 def test_what_we_write_of_a_damaged_stream_folds_to_a_body_or_an_error(stream: bytes) -> None:
-    body = DIALECT.collect(write(read(stream), Audience(upstream="anthropic")))
+    body = collect_sse(DIALECT, write(read(stream), Audience(upstream="anthropic")))
     assert body["type"] in ("message", "error")
 
 
 @given(mutated_bodies(REPLIES))
 @settings(max_examples=100)
 def test_damaged_replies_become_grammatical_events(body: Json) -> None:
-    read(DIALECT.explode(msgspec.json.decode(msgspec.json.encode(body))))
+    read(explode_sse(DIALECT, msgspec.json.decode(msgspec.json.encode(body))))
 
 
 @given(st.binary(max_size=200))
@@ -116,7 +117,7 @@ def test_noise_is_neither_a_crash_nor_a_reply(noise: bytes) -> None:
 @given(mutated_streams(STREAMS))
 @settings(max_examples=50)
 def test_judging_and_folding_damaged_streams_raises_nothing(stream: bytes) -> None:
-    DIALECT.collect(stream)
+    collect_sse(DIALECT, stream)
     DIALECT.check_stream(stream)
 
 
@@ -132,7 +133,7 @@ def test_whatever_the_reply_the_stream_is_legal(events: list[ReplyEvent], upstre
 def test_what_we_write_can_be_read_and_written_again_without_a_change(events: list[ReplyEvent]) -> None:
     stream = write(events, Audience(upstream="openai_chat"))
     again = write(read(stream), Audience(upstream="anthropic"))
-    assert DIALECT.collect(again) == DIALECT.collect(stream)
+    assert collect_sse(DIALECT, again) == collect_sse(DIALECT, stream)
 
 
 @given(st.builds(legal_arguments, replies(failing=False)))

@@ -7,6 +7,7 @@ from dragoman.dialects.base import Audience, Json
 from dragoman.hub.loss import Losses
 from dragoman.providers.profile import Profile, target_of
 from tests.dialects.anthropic.replies import names, pairs, payloads, read, recorded, recorded_json, write
+from tests.sse import collect_sse, explode_sse
 
 OWN = target_of(Profile(dialect="anthropic"), "anthropic")
 
@@ -19,22 +20,22 @@ def through(stream: bytes) -> tuple[bytes, Losses]:
 @pytest.mark.parametrize("name", names("reply-*.json"))
 @pytest.mark.rule("R90", "R111")
 def test_a_whole_reply_survives_the_way_through_the_hub(name: str) -> None:
-    stream, losses = through(DIALECT.explode(recorded_json(name)))
-    assert DIALECT.collect(stream) == recorded_json(name)
+    stream, losses = through(explode_sse(DIALECT, recorded_json(name)))
+    assert collect_sse(DIALECT, stream) == recorded_json(name)
     assert losses.as_tuple() == ()
 
 
 @pytest.mark.parametrize("stem", pairs())
 @pytest.mark.rule("R60", "R90")
 def test_a_stream_folds_to_the_reply_that_was_recorded_whole(stem: str) -> None:
-    assert DIALECT.collect(recorded(f"stream-{stem}.sse")) == recorded_json(f"reply-{stem}.json")
+    assert collect_sse(DIALECT, recorded(f"stream-{stem}.sse")) == recorded_json(f"reply-{stem}.json")
 
 
 @pytest.mark.parametrize("stem", pairs())
 @pytest.mark.rule("R60", "R90")
 def test_a_stream_still_folds_to_that_reply_after_the_way_through_the_hub(stem: str) -> None:
     stream, losses = through(recorded(f"stream-{stem}.sse"))
-    assert DIALECT.collect(stream) == recorded_json(f"reply-{stem}.json")
+    assert collect_sse(DIALECT, stream) == recorded_json(f"reply-{stem}.json")
     assert losses.as_tuple() == ()
 
 
@@ -50,7 +51,7 @@ def test_recorded_streams_are_legal_themselves(stem: str) -> None:
 
 @pytest.mark.parametrize("stem", pairs())
 def test_exploded_replies_are_legal_streams(stem: str) -> None:
-    assert DIALECT.check_stream(DIALECT.explode(recorded_json(f"reply-{stem}.json"))) == []
+    assert DIALECT.check_stream(explode_sse(DIALECT, recorded_json(f"reply-{stem}.json"))) == []
 
 
 @pytest.mark.parametrize("stem", ["tool-call", "parallel-calls", "text", "redacted-thinking", "compaction"])
@@ -71,14 +72,16 @@ def test_a_stream_that_was_cut_ends_in_an_error_and_its_block_stays_open() -> No
 def test_an_error_inside_a_stream_arrives_as_the_same_error() -> None:
     stream, _ = through(recorded("stream-failed-overloaded.sse"))
     assert DIALECT.check_stream(stream) == []
-    body = DIALECT.collect(stream)
+    body = collect_sse(DIALECT, stream)
     assert body["error"] == {"type": "overloaded_error", "message": "Overloaded"}
 
 
 def test_arguments_that_the_token_cap_cut_off_stay_cut_off() -> None:
     stream, _ = through(recorded("stream-max-tokens-mid-arguments.sse"))
     assert DIALECT.check_stream(stream) == []
-    assert DIALECT.collect(stream) == DIALECT.collect(recorded("stream-max-tokens-mid-arguments.sse"))
+    assert collect_sse(DIALECT, stream) == collect_sse(
+        DIALECT, recorded("stream-max-tokens-mid-arguments.sse")
+    )
 
 
 def request_body(name: str) -> Json:

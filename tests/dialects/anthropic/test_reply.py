@@ -17,6 +17,7 @@ from tests.dialects.anthropic.replies import (
     recorded_json,
     stream_of,
 )
+from tests.sse import collect_sse, explode_sse
 
 CALL: Json = {"type": "tool_use", "id": "t", "name": "n", "input": {}}
 
@@ -31,7 +32,7 @@ def collected_input(*pieces: str) -> object:
         message_delta("tool_use"),
         MESSAGE_STOP,
     ]
-    content = DIALECT.collect(stream_of(*told))["content"]
+    content = collect_sse(DIALECT, stream_of(*told))["content"]
     assert isinstance(content, list)
     return content[0]["input"]
 
@@ -54,7 +55,7 @@ def test_pieces_of_arguments_are_collected_into_an_object(pieces: list[str], giv
 def test_usage_of_the_end_replaces_usage_of_the_start() -> None:
     start = message_start(usage={"input_tokens": 1, "output_tokens": 1, "service_tier": "standard"})
     end = message_delta(usage={"input_tokens": 9, "output_tokens": 5})
-    assert DIALECT.collect(stream_of(start, end, MESSAGE_STOP))["usage"] == {
+    assert collect_sse(DIALECT, stream_of(start, end, MESSAGE_STOP))["usage"] == {
         "input_tokens": 9,
         "output_tokens": 5,
         "service_tier": "standard",
@@ -63,39 +64,39 @@ def test_usage_of_the_end_replaces_usage_of_the_start() -> None:
 
 @pytest.mark.rule("H73")
 def test_a_stream_that_breaks_off_is_collected_as_an_error() -> None:
-    body = DIALECT.collect(stream_of(message_start(), block_start(0, type="text", text="")))
+    body = collect_sse(DIALECT, stream_of(message_start(), block_start(0, type="text", text="")))
     assert body["type"] == "error"
 
 
 def test_a_stream_that_failed_is_collected_as_its_error() -> None:
     error: Json = {"type": "error", "error": {"type": "api_error", "message": "no"}}
-    assert DIALECT.collect(stream_of(message_start(), error, MESSAGE_STOP)) == error
+    assert collect_sse(DIALECT, stream_of(message_start(), error, MESSAGE_STOP)) == error
 
 
 def test_deltas_for_blocks_that_never_started_are_ignored() -> None:
     told = [message_start(), block_delta(0, type="text_delta", text="x"), message_delta(), MESSAGE_STOP]
-    assert DIALECT.collect(stream_of(*told))["content"] == []
+    assert collect_sse(DIALECT, stream_of(*told))["content"] == []
 
 
 def test_an_error_body_explodes_into_an_error_event() -> None:
     for body in ({"type": "error", "error": {"message": "no"}}, {"error": {"message": "no"}}):
-        assert [payload["type"] for payload in payloads(DIALECT.explode(dict(body)))] == ["error"]
+        assert [payload["type"] for payload in payloads(explode_sse(DIALECT, dict(body)))] == ["error"]
 
 
 def test_a_reply_with_nothing_in_it_explodes_into_a_stream_that_ends() -> None:
-    events = read(DIALECT.explode({"content": []}))
+    events = read(explode_sse(DIALECT, {"content": []}))
     assert [type(event).__name__ for event in events] == ["ReplyStarted", "ReplyFinished"]
 
 
 @pytest.mark.parametrize("body", [{}, {"content": None}, {"choices": []}, {"type": "message", "id": "m"}])
 def test_what_has_no_content_is_no_reply(body: Json) -> None:
-    (failed,) = read(DIALECT.explode(dict(body)))
+    (failed,) = read(explode_sse(DIALECT, dict(body)))
     assert isinstance(failed, ReplyFailed)
 
 
 @pytest.mark.rule("R60")
 def test_a_call_explodes_with_its_input_in_deltas_because_clients_ignore_it_in_the_start() -> None:
-    told = payloads(DIALECT.explode(recorded_json("reply-tool-call.json")))
+    told = payloads(explode_sse(DIALECT, recorded_json("reply-tool-call.json")))
     starts = [payload["content_block"] for payload in told if payload["type"] == "content_block_start"]
     assert isinstance(starts[1], dict)
     assert starts[1]["input"] == {}
@@ -103,5 +104,5 @@ def test_a_call_explodes_with_its_input_in_deltas_because_clients_ignore_it_in_t
 
 def test_exploding_leaves_the_body_alone() -> None:
     body = recorded_json("reply-web-search.json")
-    DIALECT.explode(body)
+    explode_sse(DIALECT, body)
     assert body == recorded_json("reply-web-search.json")

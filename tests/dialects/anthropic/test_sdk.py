@@ -18,6 +18,7 @@ from tests.dialects.anthropic.replies import names, pairs, read, recorded, recor
 from tests.dialects.anthropic.test_properties import legal_arguments
 from tests.dialects.strategies import replies
 from tests.sdk.anthropic_reader import accumulate, validate_request
+from tests.sse import collect_sse
 
 #: The compaction block is a beta that the plain client has no type for.
 STEMS = [stem for stem in pairs() if stem != "compaction"]
@@ -32,14 +33,14 @@ def test_the_client_accumulates_recorded_streams_as_the_recorded_replies(stem: s
 @pytest.mark.rule("R60", "R90")
 def test_the_client_accumulates_what_we_write_as_we_collect_it(stem: str) -> None:
     stream = write(read(recorded(f"stream-{stem}.sse")), Audience(upstream="anthropic"))
-    assert accumulate(stream) == DIALECT.collect(stream)
+    assert accumulate(stream) == collect_sse(DIALECT, stream)
 
 
 @given(st.builds(legal_arguments, replies(failing=False)))
 @settings(max_examples=60)
 def test_the_client_accumulates_any_reply_as_we_collect_it(events: list[ReplyEvent]) -> None:
     stream = write(events, Audience(upstream="openai_chat"))
-    told, collected = accumulate(stream), DIALECT.collect(stream)
+    told, collected = accumulate(stream), collect_sse(DIALECT, stream)
     # The client fills in what a reply that stopped for no particular reason leaves out.
     assert {name: value for name, value in told.items() if value is not None} == {
         name: value for name, value in collected.items() if value is not None

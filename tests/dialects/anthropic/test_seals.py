@@ -25,6 +25,7 @@ from dragoman.hub.seal import Seal, SealedItem, read_envelope, write_envelope
 from dragoman.hub.usage import Usage
 from dragoman.providers.profile import Target
 from tests.dialects.anthropic.replies import payloads, write
+from tests.sse import collect_sse
 
 START = ReplyStarted(id="resp_1234567890", model="gemini-3")
 USED = UsageReported(Usage(input=1, output=1))
@@ -38,7 +39,7 @@ def content_after(*events: ReplyEvent, audience: Audience | None = None) -> list
     end = ReplyFinished(cause="tool_calls" if calls else "end")
     stream = write([START, *events, USED, end], audience or Audience(upstream="gemini"))
     assert DIALECT.check_stream(stream) == []
-    content = DIALECT.collect(stream)["content"]
+    content = collect_sse(DIALECT, stream)["content"]
     assert isinstance(content, list)
     return content
 

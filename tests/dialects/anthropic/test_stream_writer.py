@@ -33,6 +33,7 @@ from dragoman.hub.events import (
 from dragoman.hub.ids import IdSource
 from dragoman.hub.usage import Usage
 from tests.dialects.anthropic.replies import payloads, stream_of, write
+from tests.sse import collect_sse
 
 START = ReplyStarted(id="chatcmpl-123", model="gpt-x")
 USED = UsageReported(Usage(input=42, output=18))
@@ -182,7 +183,7 @@ def test_a_block_that_opens_with_content_says_it() -> None:
         USED,
         ReplyFinished(cause="tool_calls"),
     )
-    assert DIALECT.collect(stream_of(*told))["content"] == [
+    assert collect_sse(DIALECT, stream_of(*told))["content"] == [
         {"type": "text", "text": "Hi"},
         {"type": "tool_use", "id": "c", "name": "n", "input": {"a": 1}},
     ]
@@ -223,7 +224,7 @@ def test_interleaved_calls_are_written_one_after_the_other() -> None:
         USED,
         ReplyFinished(cause="tool_calls"),
     )
-    content = DIALECT.collect(stream_of(*told))["content"]
+    content = collect_sse(DIALECT, stream_of(*told))["content"]
     assert isinstance(content, list)
     assert [call["input"] for call in content] == [{"x": 1}, {"y": 2}]
 
@@ -240,7 +241,7 @@ def test_a_call_with_free_text_is_wrapped_into_an_object() -> None:
         USED,
         ReplyFinished(cause="tool_calls"),
     )
-    assert DIALECT.collect(stream_of(*told))["content"] == [
+    assert collect_sse(DIALECT, stream_of(*told))["content"] == [
         {"type": "tool_use", "id": "c", "name": "apply_patch", "input": {"input": '*** "Begin"\né'}}
     ]
 

@@ -15,6 +15,7 @@ from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
 from dragoman.hub.stage import Sequencer
 from dragoman.providers.profile import Profile, Target, target_of
+from tests.sse import collect_sse, write_sse
 
 Json = dict[str, object]
 
@@ -73,7 +74,7 @@ def write(events: Iterable[ReplyEvent], audience: Audience | None = None) -> byt
     for event in events:
         for released in sequencer.feed(event):
             checker.check(released)
-            written.append(writer.write(released))
+            written.append(write_sse(writer, released))
     return b"".join(written)
 
 
@@ -114,7 +115,7 @@ def dig(value: object, *keys: str | int) -> object:
 
 def parts_of(stream: bytes) -> list[Json]:
     """The parts that a client has after joining texts."""
-    body = DIALECT.collect(stream)
+    body = collect_sse(DIALECT, stream)
     candidates = body["candidates"]
     assert isinstance(candidates, list)
     content = candidates[0].get("content", {})

@@ -13,6 +13,7 @@ from dragoman.hub.loss import Losses
 from dragoman.hub.stage import Sequencer
 from tests.dialects.gemini.talk import FOREIGN, NATIVE, read, recorded, recorded_json, stems, write
 from tests.dialects.strategies import DIALECTS, mutated_bodies, mutated_streams, pieces_of, replies
+from tests.sse import collect_sse
 
 STREAMS = [recorded(f"stream-{stem}.sse") for stem in stems("stream-", ".sse")]
 ARRAY = recorded("stream-text-array.json")
@@ -43,7 +44,7 @@ def test_a_broken_stream_gives_grammatical_events_and_a_legal_stream(stream: byt
     for upstream in ("gemini", "openai_chat"):
         written = write(read(stream), Audience(upstream=upstream))
         assert DIALECT.check_stream(written) == []
-        assert isinstance(DIALECT.collect(written), dict)
+        assert isinstance(collect_sse(DIALECT, written), dict)
 
 
 @given(st.binary(max_size=200))

@@ -18,6 +18,7 @@ from tests.dialects.gemini.talk import (
     stems,
     through,
 )
+from tests.sse import collect_sse, explode_sse
 
 REPLIES = stems("reply-", ".json")
 #: Several answers at once go past the hub as bytes; what is read is the first of them.
@@ -27,32 +28,32 @@ ONE_ANSWER = [stem for stem in REPLIES if stem != "two-candidates"]
 @pytest.mark.parametrize("stem", ONE_ANSWER)
 def test_a_whole_reply_survives_the_way_to_a_client_of_its_own_dialect(stem: str) -> None:
     body = recorded_json(f"reply-{stem}.json")
-    assert DIALECT.collect(through(DIALECT.explode(body))) == body
+    assert collect_sse(DIALECT, through(explode_sse(DIALECT, body))) == body
 
 
 @pytest.mark.parametrize("stem", REPLIES)
 def test_a_recorded_stream_collects_to_the_whole_reply(stem: str) -> None:
-    assert DIALECT.collect(recorded(f"stream-{stem}.sse")) == recorded_json(f"reply-{stem}.json")
+    assert collect_sse(DIALECT, recorded(f"stream-{stem}.sse")) == recorded_json(f"reply-{stem}.json")
 
 
 @pytest.mark.parametrize("stem", ONE_ANSWER)
 def test_a_stream_survives_the_way_to_a_client_of_its_own_dialect(stem: str) -> None:
     written = through(recorded(f"stream-{stem}.sse"))
-    assert DIALECT.collect(written) == recorded_json(f"reply-{stem}.json")
+    assert collect_sse(DIALECT, written) == recorded_json(f"reply-{stem}.json")
     assert DIALECT.check_stream(written) == []
 
 
 @pytest.mark.parametrize("stem", ONE_ANSWER)
 def test_a_stream_and_a_whole_reply_have_the_same_blocks_and_ending(stem: str) -> None:
     streamed = fold(read(recorded(f"stream-{stem}.sse")))
-    whole = fold(read(DIALECT.explode(recorded_json(f"reply-{stem}.json"))))
+    whole = fold(read(explode_sse(DIALECT, recorded_json(f"reply-{stem}.json"))))
     assert streamed.blocks == whole.blocks
     assert streamed.ending == whole.ending
 
 
 def test_the_first_of_several_answers_is_told_and_the_others_are_a_loss() -> None:
     heard = source()
-    written = DIALECT.collect(through(recorded("stream-two-candidates.sse")))
+    written = collect_sse(DIALECT, through(recorded("stream-two-candidates.sse")))
     fold(read(recorded("stream-two-candidates.sse"), heard))
     assert [loss.reason for loss in heard.losses] == ["only the first of several answers can be told"]
     assert written["candidates"] == [dig(recorded_json("reply-two-candidates.json"), "candidates", 0)]
@@ -72,7 +73,7 @@ def test_a_json_array_is_read_like_an_event_stream() -> None:
 
 def test_a_whole_body_where_a_stream_was_expected_is_read_all_the_same() -> None:
     body = recorded_json("reply-tool-call.json")
-    assert read(msgspec.json.encode(body)) == read(DIALECT.explode(body))
+    assert read(msgspec.json.encode(body)) == read(explode_sse(DIALECT, body))
 
 
 def test_a_whole_body_larger_than_the_stray_limit_is_read_all_the_same() -> None:
@@ -82,19 +83,19 @@ def test_a_whole_body_larger_than_the_stray_limit_is_read_all_the_same() -> None
 
 
 def test_a_stream_that_failed_collects_to_the_error_body() -> None:
-    assert DIALECT.collect(recorded("stream-failed.sse")) == {
+    assert collect_sse(DIALECT, recorded("stream-failed.sse")) == {
         "error": {"code": 503, "message": "The model is overloaded just now.", "status": "UNAVAILABLE"}
     }
 
 
 def test_an_error_body_explodes_to_a_stream_that_fails() -> None:
     error: dict[str, object] = {"error": {"code": 500, "message": "No.", "status": "INTERNAL"}}
-    assert DIALECT.collect(through(DIALECT.explode(error))) == error
+    assert collect_sse(DIALECT, through(explode_sse(DIALECT, error))) == error
 
 
 def test_collecting_a_long_text_takes_time_in_proportion() -> None:
     stream = chunk({"text": "ab"}) * 20_000 + chunk(finishReason="STOP")
-    body = DIALECT.collect(stream)
+    body = collect_sse(DIALECT, stream)
     assert dig(body, "candidates", 0, "content", "parts") == [{"text": "ab" * 20_000}]
 
 
@@ -102,7 +103,7 @@ def test_collecting_skips_what_is_no_chunk() -> None:
     stream = (
         b"data: nonsense\n\n" + frame([1]) + frame({"candidates": [1, {"index": "x"}]}) + chunk({"text": "a"})
     )
-    assert DIALECT.collect(stream)["candidates"] == [
+    assert collect_sse(DIALECT, stream)["candidates"] == [
         {"content": {"parts": [{"text": "a"}], "role": "model"}, "index": 0}
     ]
 
@@ -114,7 +115,7 @@ def test_a_content_without_parts_is_told_again() -> None:
             "responseId": "r",
         }
     )
-    assert DIALECT.collect(through(stream)) == DIALECT.collect(stream)
+    assert collect_sse(DIALECT, through(stream)) == collect_sse(DIALECT, stream)
 
 
 def test_probabilities_of_all_chunks_are_kept() -> None:
@@ -124,8 +125,8 @@ def test_probabilities_of_all_chunks_are_kept() -> None:
     stream = chunk({"text": "a"}, logprobsResult=share("a")) + chunk(
         {"text": "b"}, logprobsResult=share("b"), finishReason="STOP"
     )
-    collected = DIALECT.collect(stream)
-    assert DIALECT.collect(through(stream)) == collected
+    collected = collect_sse(DIALECT, stream)
+    assert collect_sse(DIALECT, through(stream)) == collected
     assert dig(collected, "candidates", 0, "logprobsResult", "chosenCandidates") == [
         {"token": "a"},
         {"token": "b"},

@@ -14,6 +14,7 @@ from dragoman.hub.grammar import GrammarChecker
 from dragoman.hub.ids import IdSource
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, Turn
+from tests.sse import collect_sse, write_sse
 
 RECORDINGS = Path(__file__).resolve().parents[2] / "recordings" / "openai_chat"
 DONE = b"data: [DONE]\n\n"
@@ -91,7 +92,7 @@ def kinds_of(blocks: Iterable[AnyBlock]) -> list[str]:
 
 def written(events: Sequence[ReplyEvent], audience: Audience | None = None) -> bytes:
     writer = DIALECT.stream_writer(audience or Audience(upstream="anthropic", ids=IdSource("test")))
-    return b"".join(writer.write(event) for event in events)
+    return write_sse(writer, *events)
 
 
 def payloads(stream: bytes) -> list[Json]:
@@ -118,4 +119,4 @@ def object_of(value: object) -> Json:
 
 def message_of(stream: bytes) -> Json:
     """The message that a client accumulates."""
-    return object_of(list_of(DIALECT.collect(stream)["choices"])[0]["message"])
+    return object_of(list_of(collect_sse(DIALECT, stream)["choices"])[0]["message"])

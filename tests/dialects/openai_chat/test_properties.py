@@ -16,6 +16,7 @@ from dragoman.providers.profile import Target
 from tests.dialects.openai_chat.bodies import MESSAGES, SETTINGS
 from tests.dialects.openai_chat.talk import RECORDINGS, a_request, events_of, object_of, written
 from tests.dialects.strategies import mutated_bodies, mutated_streams, pieces_of, replies
+from tests.sse import collect_sse, explode_sse
 
 HELLO = {"role": "user", "content": "hello"}
 
@@ -53,7 +54,7 @@ def test_damaged_streams_give_grammatical_events_and_legal_streams(stream: bytes
 @given(body=mutated_bodies(BODIES))
 @settings(max_examples=100)
 def test_damaged_whole_replies_give_grammatical_events_and_legal_streams(body: Json) -> None:
-    events = events_of(DIALECT.explode(body))
+    events = events_of(explode_sse(DIALECT, body))
     assert DIALECT.check_stream(written(events, Audience(upstream="openai_chat", ids=IdSource("t")))) == []
 
 
@@ -66,11 +67,11 @@ def test_any_reply_is_written_legally(events: list[ReplyEvent]) -> None:
 @given(events=replies(failing=False))
 @settings(max_examples=60)
 def test_a_whole_reply_is_what_the_stream_adds_up_to(events: list[ReplyEvent]) -> None:
-    body = DIALECT.collect(written(events))
+    body = collect_sse(DIALECT, written(events))
     # An upstream of this dialect would not send other dialects' seals.
     assume(b"reasoning_details" not in msgspec.json.encode(body))
-    again = written(events_of(DIALECT.explode(object_of(fresh(body)))), Audience(upstream="openai_chat"))
-    assert DIALECT.collect(again) == body
+    again = written(events_of(explode_sse(DIALECT, object_of(fresh(body)))), Audience(upstream="openai_chat"))
+    assert collect_sse(DIALECT, again) == body
 
 
 @given(events=replies(failing=False, interleaving=False))

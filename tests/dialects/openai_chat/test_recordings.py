@@ -10,6 +10,7 @@ from dragoman.dialects.openai_chat import DIALECT
 from dragoman.hub.loss import Losses
 from dragoman.providers.profile import Target
 from tests.dialects.openai_chat.talk import RECORDINGS, events_of, object_of, written
+from tests.sse import collect_sse, explode_sse
 
 OWN = Audience(upstream="openai_chat")
 REPLIES = sorted(RECORDINGS.glob("reply-*.json"))
@@ -32,21 +33,21 @@ def body_of(path: Path) -> Json:
 @pytest.mark.rule("R90")
 @pytest.mark.parametrize("path", REPLIES, ids=name_of)
 def test_a_whole_reply_survives_the_way_through_the_hub(path: Path) -> None:
-    stream = written(events_of(DIALECT.explode(body_of(path))), OWN)
-    assert DIALECT.collect(stream) == body_of(path)
+    stream = written(events_of(explode_sse(DIALECT, body_of(path))), OWN)
+    assert collect_sse(DIALECT, stream) == body_of(path)
 
 
 @pytest.mark.rule("R90")
 @pytest.mark.parametrize(("reply", "stream"), PAIRS, ids=name_of)
 def test_a_stream_adds_up_to_its_whole_reply(reply: Path, stream: Path) -> None:
-    assert DIALECT.collect(stream.read_bytes()) == body_of(reply)
+    assert collect_sse(DIALECT, stream.read_bytes()) == body_of(reply)
 
 
 @pytest.mark.rule("R90")
 @pytest.mark.parametrize(("reply", "stream"), PAIRS, ids=name_of)
 def test_a_stream_written_again_adds_up_to_the_same_reply(reply: Path, stream: Path) -> None:
     again = written(events_of(stream.read_bytes()), OWN)
-    assert DIALECT.collect(again) == body_of(reply)
+    assert collect_sse(DIALECT, again) == body_of(reply)
 
 
 @pytest.mark.parametrize("path", STREAMS, ids=name_of)

@@ -43,6 +43,7 @@ from tests.dialects.openai_chat.talk import (
     payloads,
     written,
 )
+from tests.sse import collect_sse
 
 START = ReplyStarted(id="msg_01ABCDEFGH", model="claude", created=5)
 
@@ -74,7 +75,7 @@ def audience(request: Request | None = None, **fields: object) -> Audience:
 
 
 def reason_of(stream: bytes) -> object:
-    return list_of(DIALECT.collect(stream)["choices"])[0]["finish_reason"]
+    return list_of(collect_sse(DIALECT, stream)["choices"])[0]["finish_reason"]
 
 
 def test_a_text_is_said_in_the_order_that_clients_expect() -> None:
@@ -269,7 +270,7 @@ def test_a_reply_that_failed_ends_in_an_error_and_nothing_more(ending: FailedEnd
     }
     assert b"[DONE]" not in stream
     assert DIALECT.check_stream(stream) == []
-    assert DIALECT.collect(stream) == DIALECT.write_error(failure)
+    assert collect_sse(DIALECT, stream) == DIALECT.write_error(failure)
 
 
 def test_a_call_that_had_just_begun_is_not_told_when_the_reply_fails() -> None:

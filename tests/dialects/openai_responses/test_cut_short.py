@@ -19,6 +19,7 @@ from dragoman.hub.fold import Reply, unfold
 from dragoman.hub.loss import Losses
 from dragoman.hub.seal import TEXT_CARRIER, Seal
 from tests.dialects.openai_responses.replies import output_of, types, write
+from tests.sse import collect_sse, write_sse
 
 SEAL = Seal("gemini", "g", "c2lnbmVk")
 CUT_CALL = ToolCall(id="c1", name="Edit", arguments='{"path":"no')
@@ -35,7 +36,7 @@ def stream_of(
 
 
 def body_of(*blocks: AnyBlock, cause: StopCause, explanation: str = "") -> Json:
-    return DIALECT.collect(stream_of(*blocks, cause=cause, explanation=explanation))
+    return collect_sse(DIALECT, stream_of(*blocks, cause=cause, explanation=explanation))
 
 
 def states(body: Json) -> list[object]:
@@ -75,8 +76,8 @@ def test_an_item_that_another_follows_is_done_as_soon_as_the_other_begins() -> N
     writer = DIALECT.stream_writer(Audience(upstream="anthropic"))
     writer.write(ReplyStarted(id="m", model="x"))
     writer.write(BlockOpened(0, ToolCall(id="c1", name="Edit", arguments="{}")))
-    assert writer.write(BlockClosed(0)) == b""
-    assert types(writer.write(BlockOpened(1, Text(text="x"))))[:3] == [
+    assert writer.write(BlockClosed(0)) == ()
+    assert types(write_sse(writer, BlockOpened(1, Text(text="x"))))[:3] == [
         "function_call_arguments.done",
         "output_item.done",
         "output_item.added",
@@ -100,7 +101,7 @@ def test_an_item_that_was_whole_before_the_reply_failed_is_completed() -> None:
 def test_the_seal_of_a_text_that_was_cut_short_stays_behind_and_is_told() -> None:
     losses = Losses()
     carrier = Reasoning(seal=SEAL, form=TEXT_CARRIER)
-    body = DIALECT.collect(stream_of(Text(text="Once"), carrier, cause="length", losses=losses))
+    body = collect_sse(DIALECT, stream_of(Text(text="Once"), carrier, cause="length", losses=losses))
     assert [item["type"] for item in output_of(body)] == ["message"]
     assert [loss.reason for loss in losses] == ["the seal of a text that was cut short"]
 

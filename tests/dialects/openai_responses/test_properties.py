@@ -27,6 +27,7 @@ from tests.dialects.openai_responses.replies import (
     write,
 )
 from tests.dialects.strategies import mutated_bodies, mutated_streams, pieces_of, replies
+from tests.sse import collect_sse, explode_sse
 
 Sample = TypeVar("Sample")
 
@@ -70,14 +71,14 @@ def test_a_damaged_stream_becomes_a_legal_reply_with_one_end(stream: bytes) -> N
 @given(mutated_streams(STREAMS))
 @settings(max_examples=60)
 def test_a_damaged_stream_is_collected_and_judged_without_an_exception(stream: bytes) -> None:
-    assert isinstance(DIALECT.collect(stream), dict)
+    assert isinstance(collect_sse(DIALECT, stream), dict)
     assert isinstance(DIALECT.check_stream(stream), list)
 
 
 @given(mutated_bodies(REPLIES))
 @settings(max_examples=80)
 def test_a_damaged_reply_is_exploded_into_a_stream_that_ends(body: Json) -> None:
-    stream = DIALECT.explode(body)
+    stream = explode_sse(DIALECT, body)
     assert isinstance(read(stream)[-1], ReplyFinished | ReplyFailed)
 
 
@@ -93,7 +94,7 @@ def test_every_reply_is_written_as_a_legal_stream(events: list[ReplyEvent]) -> N
 @settings(max_examples=80)
 @pytest.mark.rule("R60", "H8")
 def test_texts_and_calls_of_every_reply_arrive_in_order_and_unchanged(events: list[ReplyEvent]) -> None:
-    output = output_of(DIALECT.collect(write(events, Audience(upstream="anthropic"))))
+    output = output_of(collect_sse(DIALECT, write(events, Audience(upstream="anthropic"))))
     said = [block for block in fold(events).blocks if isinstance(block, Text | ToolCall | Reasoning)]
     texts = [block.text for block in said if isinstance(block, Text)]
     arguments = [block.arguments or "{}" for block in said if isinstance(block, ToolCall)]
@@ -117,7 +118,7 @@ def _parts(item: Json) -> list[Json]:
 def test_what_we_write_is_the_same_after_another_way_through_the_hub(events: list[ReplyEvent]) -> None:
     stream = write(events, Audience(upstream="gemini", model="m"))
     again, losses = through(stream)
-    assert DIALECT.collect(again) == DIALECT.collect(stream)
+    assert collect_sse(DIALECT, again) == collect_sse(DIALECT, stream)
     assert losses.as_tuple() == ()
 
 

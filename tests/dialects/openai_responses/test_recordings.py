@@ -18,6 +18,7 @@ from tests.dialects.openai_responses.replies import (
     through,
     told,
 )
+from tests.sse import collect_sse, explode_sse
 
 TARGET = target_of(Profile(dialect=OWN), OWN)
 REQUESTS = requests()
@@ -26,22 +27,22 @@ REQUESTS = requests()
 @pytest.mark.parametrize("name", names("reply-*.json"))
 @pytest.mark.rule("R90", "R111")
 def test_a_whole_reply_survives_the_way_through_the_hub(name: str) -> None:
-    stream, losses = through(DIALECT.explode(recorded_json(name)))
-    assert DIALECT.collect(stream) == recorded_json(name)
+    stream, losses = through(explode_sse(DIALECT, recorded_json(name)))
+    assert collect_sse(DIALECT, stream) == recorded_json(name)
     assert losses.as_tuple() == ()
 
 
 @pytest.mark.parametrize("stem", stems())
 @pytest.mark.rule("R60", "R90")
 def test_a_stream_folds_to_the_reply_that_was_recorded_whole(stem: str) -> None:
-    assert DIALECT.collect(recorded(f"stream-{stem}.sse")) == recorded_json(f"reply-{stem}.json")
+    assert collect_sse(DIALECT, recorded(f"stream-{stem}.sse")) == recorded_json(f"reply-{stem}.json")
 
 
 @pytest.mark.parametrize("stem", stems())
 @pytest.mark.rule("R60", "R90", "R67")
 def test_a_stream_still_folds_to_that_reply_after_the_way_through_the_hub(stem: str) -> None:
     stream, losses = through(recorded(f"stream-{stem}.sse"))
-    assert DIALECT.collect(stream) == recorded_json(f"reply-{stem}.json")
+    assert collect_sse(DIALECT, stream) == recorded_json(f"reply-{stem}.json")
     assert losses.as_tuple() == ()
 
 
@@ -57,7 +58,7 @@ def test_what_we_write_of_a_recorded_stream_is_legal(name: str) -> None:
 
 @pytest.mark.parametrize("name", names("reply-*.json"))
 def test_exploded_replies_are_legal_streams(name: str) -> None:
-    assert DIALECT.check_stream(DIALECT.explode(recorded_json(name))) == []
+    assert DIALECT.check_stream(explode_sse(DIALECT, recorded_json(name))) == []
 
 
 #: Events that we leave out, because the finished item says the same.
@@ -86,7 +87,7 @@ def test_a_stream_that_was_cut_ends_in_failure_and_its_item_is_never_done() -> N
     kinds = [payload["type"] for payload in payloads(stream)]
     assert kinds[-2:] == ["error", "response.failed"]
     assert "response.output_item.done" not in kinds
-    response = DIALECT.collect(stream)
+    response = collect_sse(DIALECT, stream)
     assert response["status"] == "failed"
     assert response["error"] == {
         "code": "server_error",

@@ -19,6 +19,7 @@ from tests.dialects.openai_responses.replies import (
 )
 from tests.dialects.strategies import replies
 from tests.sdk.openai_responses_reader import accumulate, events_of, validate
+from tests.sse import collect_sse
 
 #: The client's helper gives a response only for replies that were completed.
 COMPLETED = [stem for stem in stems() if recorded_json(f"reply-{stem}.json")["status"] == "completed"]
@@ -33,7 +34,7 @@ def test_the_helper_accumulates_recorded_streams_as_the_recorded_replies(stem: s
 @pytest.mark.rule("R60", "R90", "P70")
 def test_the_helper_accumulates_what_we_write_as_we_collect_it(stem: str) -> None:
     stream, _ = through(recorded(f"stream-{stem}.sse"))
-    assert accumulate(stream) == DIALECT.collect(stream) == recorded_json(f"reply-{stem}.json")
+    assert accumulate(stream) == collect_sse(DIALECT, stream) == recorded_json(f"reply-{stem}.json")
 
 
 @pytest.mark.parametrize("name", names("stream-*.sse"))
@@ -49,7 +50,7 @@ def test_the_client_delivers_every_event_of_the_declared_types(name: str) -> Non
 @pytest.mark.rule("P70")
 def test_any_reply_of_another_vendor_is_accumulated_as_we_collect_it(events: list[ReplyEvent]) -> None:
     stream = write(events, Audience(upstream="anthropic", model="gpt-x"))
-    collected = DIALECT.collect(stream)
+    collected = collect_sse(DIALECT, stream)
     validate(collected)
     if collected["status"] == "completed":
         assert accumulate(stream) == collected

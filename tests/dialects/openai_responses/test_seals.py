@@ -12,6 +12,7 @@ from dragoman.hub.request import Turn
 from dragoman.hub.seal import Seal, SealedItem, write_envelope
 from dragoman.providers.profile import Profile, target_of
 from tests.dialects.openai_responses.replies import OWN, output_of, write
+from tests.sse import collect_sse
 
 SIGNATURE = Seal("anthropic", "claude-x", "c2lnbmVk")
 THOUGHT_SIGNATURE = Seal("gemini", "gemini-x", "dGhvdWdodA")
@@ -113,7 +114,7 @@ def test_what_we_send_out_comes_back_whole() -> None:
     )
     ending = ReplyFinished(cause="tool_calls")
     stream = write(unfold(Reply(started=ReplyStarted(), blocks=said, ending=ending)), Audience(upstream="x"))
-    thought, text, call = blocks(*output_of(DIALECT.collect(stream)))
+    thought, text, call = blocks(*output_of(collect_sse(DIALECT, stream)))
     assert isinstance(thought, Reasoning)
     assert isinstance(text, Text)
     assert isinstance(call, ToolCall)

@@ -37,6 +37,7 @@ from dragoman.hub.request import Request
 from dragoman.hub.seal import Seal, SealedItem, read_envelope
 from dragoman.hub.usage import Usage
 from tests.dialects.openai_responses.replies import output_of, payloads, read, told, types, write
+from tests.sse import collect_sse, explode_sse, write_sse
 
 FOREIGN = Seal("anthropic", "claude-x", "c2lnbmVk")
 
@@ -56,7 +57,7 @@ def written(*blocks: AnyBlock, audience: Audience | None = None, cause: StopCaus
 
 
 def items(*blocks: AnyBlock, audience: Audience | None = None) -> list[Json]:
-    return output_of(DIALECT.collect(written(*blocks, audience=audience)))
+    return output_of(collect_sse(DIALECT, written(*blocks, audience=audience)))
 
 
 def asking(*include: str) -> Audience:
@@ -138,7 +139,7 @@ def test_a_free_text_tool_is_called_with_free_text() -> None:
         "custom_tool_call_input.done",
         "output_item.done",
     ]
-    (item,) = output_of(DIALECT.collect(stream))
+    (item,) = output_of(collect_sse(DIALECT, stream))
     assert (item["type"], item["name"], item["input"]) == (
         "custom_tool_call",
         "apply_patch",
@@ -157,7 +158,7 @@ def test_a_tool_in_a_namespace_is_called_by_namespace_and_bare_name() -> None:
 def test_a_call_without_arguments_has_an_empty_object() -> None:
     stream = written(ToolCall(id="call_1", name="ls"))
     assert [payload["delta"] for payload in told(stream, "response.function_call_arguments.delta")] == ["{}"]
-    assert output_of(DIALECT.collect(stream))[0]["arguments"] == "{}"
+    assert output_of(collect_sse(DIALECT, stream))[0]["arguments"] == "{}"
 
 
 @pytest.mark.rule("H17")
@@ -181,7 +182,7 @@ def test_foreign_thought_is_a_summary_in_parts() -> None:
         "reasoning_summary_part.done",
         "output_item.done",
     ]
-    (item,) = output_of(DIALECT.collect(stream))
+    (item,) = output_of(collect_sse(DIALECT, stream))
     assert item["summary"] == [
         {"type": "summary_text", "text": "First."},
         {"type": "summary_text", "text": "Second."},
@@ -259,7 +260,7 @@ def test_a_cited_page_is_an_annotation_with_offsets() -> None:
         "url": "https://example.org",
     }
     assert (added["annotation"], added["annotation_index"]) == (annotation, 0)
-    content = output_of(DIALECT.collect(stream))[0]["content"]
+    content = output_of(collect_sse(DIALECT, stream))[0]["content"]
     assert isinstance(content, list)
     assert content[0]["annotations"] == [annotation]
 
@@ -287,7 +288,7 @@ def test_a_web_search_of_another_vendor_is_a_web_search_call() -> None:
         "web_search_call.completed",
         "output_item.done",
     ]
-    (item,) = output_of(DIALECT.collect(stream))
+    (item,) = output_of(collect_sse(DIALECT, stream))
     assert item["action"] == {"type": "search", "query": "towers", "queries": ["towers"]}
     assert [loss.reason for loss in losses] == [
         "OpenAI Responses cannot show what another vendor's own tool gave back"
@@ -336,7 +337,7 @@ BODY: Json = {
 def test_the_response_echoes_the_request_with_every_field_that_readers_demand() -> None:
     audience = Audience(upstream="anthropic", body=BODY, model="gpt-alias", created=1_800_000_000)
     stream = written(Text(text="Hi."), audience=audience)
-    response = DIALECT.collect(stream)
+    response = collect_sse(DIALECT, stream)
     assert response["tools"] == [
         {"type": "function", "name": "ls", "description": None, "parameters": None, "strict": None},
         {
@@ -403,8 +404,8 @@ def test_two_streams_at_once_share_nothing() -> None:
     first, second = (DIALECT.stream_writer(Audience(ids=IdSource(name))) for name in "ab")
     mixed = [b"", b""]
     for event in reply(Text(text="Hi."), ToolCall(id="c", name="ls")):
-        mixed[0] += first.write(event)
-        mixed[1] += second.write(event)
+        mixed[0] += write_sse(first, event)
+        mixed[1] += write_sse(second, event)
     for stream in mixed:
         assert DIALECT.check_stream(stream) == []
 
@@ -412,7 +413,7 @@ def test_two_streams_at_once_share_nothing() -> None:
 @pytest.mark.rule("C10", "P50", "H60")
 def test_usage_is_told_with_details_or_not_at_all() -> None:
     usage = Usage(input=100, output=20, cache_read=80)
-    response = DIALECT.collect(write(reply(Text(text="Hi."), usage=usage)))
+    response = collect_sse(DIALECT, write(reply(Text(text="Hi."), usage=usage)))
     assert response["usage"] == {
         "input_tokens": 100,
         "input_tokens_details": {"cached_tokens": 80, "cache_write_tokens": 0},
@@ -420,7 +421,7 @@ def test_usage_is_told_with_details_or_not_at_all() -> None:
         "output_tokens_details": {"reasoning_tokens": 0},
         "total_tokens": 120,
     }
-    assert DIALECT.collect(write(reply(Text(text="Hi."))))["usage"] is None
+    assert collect_sse(DIALECT, write(reply(Text(text="Hi."))))["usage"] is None
 
 
 @pytest.mark.parametrize(
@@ -442,7 +443,7 @@ def test_each_cause_ends_the_response_as_what_it_is(
     cause: StopCause, status: str, reason: str | None
 ) -> None:
     stream = written(Text(text="Hi."), cause=cause)
-    response = DIALECT.collect(stream)
+    response = collect_sse(DIALECT, stream)
     assert types(stream)[-1] == status
     assert response["status"] == status
     assert response["incomplete_details"] == ({"reason": reason} if reason else None)
@@ -451,7 +452,7 @@ def test_each_cause_ends_the_response_as_what_it_is(
 @pytest.mark.rule("H49")
 def test_a_refusal_in_words_is_a_completed_response_with_a_refusal() -> None:
     stream = written(Refusal(text="I will not."), cause="refusal")
-    response = DIALECT.collect(stream)
+    response = collect_sse(DIALECT, stream)
     assert response["status"] == "completed"
     assert output_of(response)[0]["content"] == [{"type": "refusal", "refusal": "I will not."}]
 
@@ -488,7 +489,7 @@ def test_a_failure_under_way_is_told_by_the_code_that_clients_act_on(kind: Failu
     (error,) = told(stream, "error")
     assert (error["code"], error["message"], error["param"]) == (code, "It broke.", None)
     assert "error" not in error
-    response = DIALECT.collect(stream)
+    response = collect_sse(DIALECT, stream)
     assert (response["status"], response["error"]) == ("failed", {"code": code, "message": "It broke."})
     (item,) = output_of(response)
     assert item["status"] == "incomplete"
@@ -503,7 +504,7 @@ def test_a_failure_under_way_is_told_by_the_code_that_clients_act_on(kind: Failu
 def test_only_openais_own_overload_is_final_for_codex(upstream: str, told: str) -> None:
     failure = Failure(kind="overloaded", message="Busy.", code="server_is_overloaded")
     stream = write([*HALF, ReplyFailed("failed", failure)], Audience(upstream=upstream))
-    assert DIALECT.collect(stream)["error"] == {"code": told, "message": "Busy."}
+    assert collect_sse(DIALECT, stream)["error"] == {"code": told, "message": "Busy."}
 
 
 def test_codex_is_told_how_long_to_wait() -> None:
@@ -525,14 +526,14 @@ def test_half_an_answer_is_one_that_codex_tries_again() -> None:
 def test_finished_items_stay_in_the_output_of_a_failed_response() -> None:
     events = reply(Text(text="Whole."), ToolCall(id="c", name="ls", arguments="{}"))[:-2]
     stream = failed(Failure(kind="server", message="x"), events=events)
-    statuses = [item["status"] for item in output_of(DIALECT.collect(stream))]
+    statuses = [item["status"] for item in output_of(collect_sse(DIALECT, stream))]
     assert statuses == ["completed", "incomplete"]
 
 
 def test_a_call_that_can_only_be_told_whole_is_not_told_by_halves() -> None:
     call = ToolCall(id="c", name="shell", kind="shell", arguments='{"commands":["rm')
     events = reply(call)[:-2]
-    assert output_of(DIALECT.collect(failed(Failure(kind="server", message="x"), events=events))) == []
+    assert output_of(collect_sse(DIALECT, failed(Failure(kind="server", message="x"), events=events))) == []
 
 
 @pytest.mark.rule("R114")
@@ -540,15 +541,15 @@ def test_a_failure_before_the_start_is_the_error_body() -> None:
     failure = Failure(kind="rate_limit", message="Too fast.", retry_after=2.0)
     stream = failed(failure)
     assert types(stream) == ["created", "error", "failed"]
-    assert DIALECT.collect(stream) == DIALECT.write_error(failure)
+    assert collect_sse(DIALECT, stream) == DIALECT.write_error(failure)
 
 
 @pytest.mark.rule("H50")
 def test_phases_and_ids_stay_within_the_dialect() -> None:
     head = {"id": "msg_theirs", "phase": "commentary", "role": "assistant", "status": "in_progress"}
     events = reply(Text(text="Hi.", extras={"@item": head}))
-    mine = output_of(DIALECT.collect(write(events, Audience(upstream="openai_responses"))))
-    theirs = output_of(DIALECT.collect(write(events, Audience(upstream="anthropic"))))
+    mine = output_of(collect_sse(DIALECT, write(events, Audience(upstream="openai_responses"))))
+    theirs = output_of(collect_sse(DIALECT, write(events, Audience(upstream="anthropic"))))
     assert (mine[0]["id"], mine[0]["phase"], mine[0]["status"]) == ("msg_theirs", "commentary", "completed")
     assert "phase" not in theirs[0]
     assert theirs[0]["id"] != "msg_theirs"
@@ -561,17 +562,17 @@ def test_thought_told_in_two_forms_is_told_in_both() -> None:
         "summary": [{"type": "summary_text", "text": "Short."}],
         "content": [{"type": "reasoning_text", "text": "Long."}],
     }
-    stream = DIALECT.explode({"id": "resp_1", "status": "completed", "output": [item]})
+    stream = explode_sse(DIALECT, {"id": "resp_1", "status": "completed", "output": [item]})
     assert DIALECT.check_stream(stream) == []
-    assert output_of(DIALECT.collect(stream)) == [item]
+    assert output_of(collect_sse(DIALECT, stream)) == [item]
 
 
 def test_ids_of_a_server_that_has_no_prefixes_get_them() -> None:
     item = {"id": "0123456789", "type": "message", "role": "assistant", "content": []}
     part = {"type": "output_text", "text": "Hi.", "annotations": []}
-    stream = DIALECT.explode({"id": "x", "status": "completed", "output": [{**item, "content": [part]}]})
+    stream = explode_sse(DIALECT, {"id": "x", "status": "completed", "output": [{**item, "content": [part]}]})
     assert DIALECT.check_stream(stream) == []
-    assert output_of(DIALECT.collect(stream))[0]["id"] == "msg_0123456789"
+    assert output_of(collect_sse(DIALECT, stream))[0]["id"] == "msg_0123456789"
 
 
 def test_a_message_of_several_parts_stays_one_whatever_its_id_and_its_parts() -> None:
@@ -583,9 +584,9 @@ def test_a_message_of_several_parts_stays_one_whatever_its_id_and_its_parts() ->
     ]
     for item_id in ("msg_1", "0123456789", None):
         item = {"id": item_id, "type": "message", "role": "assistant", "content": parts}
-        stream = DIALECT.explode({"id": "resp_1", "status": "completed", "output": [item]})
+        stream = explode_sse(DIALECT, {"id": "resp_1", "status": "completed", "output": [item]})
         assert DIALECT.check_stream(stream) == []
-        (message,) = output_of(DIALECT.collect(stream))
+        (message,) = output_of(collect_sse(DIALECT, stream))
         assert message["content"] == parts
 
 
@@ -606,15 +607,15 @@ def test_a_message_of_several_parts_stays_one_whatever_its_id_and_its_parts() ->
 )
 @pytest.mark.rule("C11")
 def test_a_strange_item_of_this_dialect_still_makes_a_legal_stream(item: Json) -> None:
-    stream = DIALECT.explode({"id": "resp_1", "status": "completed", "output": [item], "store": "x"})
+    stream = explode_sse(DIALECT, {"id": "resp_1", "status": "completed", "output": [item], "store": "x"})
     assert DIALECT.check_stream(stream) == []
     assert types(stream)[-1] == "completed"
 
 
 def test_a_raw_cause_of_our_own_is_told_again() -> None:
     events: list[ReplyEvent] = [ReplyStarted(), ReplyFinished(cause="other", raw_cause="steered")]
-    mine = DIALECT.collect(write(events, Audience(upstream="openai_responses")))
-    theirs = DIALECT.collect(write(events, Audience(upstream="gemini")))
+    mine = collect_sse(DIALECT, write(events, Audience(upstream="openai_responses")))
+    theirs = collect_sse(DIALECT, write(events, Audience(upstream="gemini")))
     assert mine["incomplete_details"] == {"reason": "steered"}
     assert theirs["status"] == "completed"
 
@@ -632,7 +633,7 @@ def test_interleaved_calls_come_one_after_another() -> None:
     finish = ReplyFinished(cause="tool_calls")
     stream = write([*events, *reversed(deltas), *closes, finish], Audience(upstream="openai_chat"))
     assert DIALECT.check_stream(stream) == []
-    assert [item["arguments"] for item in output_of(DIALECT.collect(stream))] == ["1", "2"]
+    assert [item["arguments"] for item in output_of(collect_sse(DIALECT, stream))] == ["1", "2"]
 
 
 def test_text_with_every_awkward_character_arrives_unchanged() -> None:
@@ -651,7 +652,7 @@ def test_a_seal_on_a_text_follows_it() -> None:
     rest = reply(Text(text=""))[-2:]
     stream = write([*events, *rest], Audience(upstream="gemini"))
     assert DIALECT.check_stream(stream) == []
-    carrier = output_of(DIALECT.collect(stream))[1]
+    carrier = output_of(collect_sse(DIALECT, stream))[1]
     assert read_envelope(str(carrier["encrypted_content"])) == (SealedItem(kind="text", seal=FOREIGN),)
 
 
@@ -659,4 +660,4 @@ def test_what_is_written_can_be_read_again() -> None:
     blocks = (Reasoning(parts=("Hm.",)), Text(text="Hi."), ToolCall(id="c", name="ls", arguments='{"a":1}'))
     again = [event.block for event in read(written(*blocks)) if isinstance(event, BlockOpened)]
     assert [type(block) for block in again] == [type(block) for block in blocks]
-    assert msgspec.json.encode(DIALECT.collect(written(*blocks)))
+    assert msgspec.json.encode(collect_sse(DIALECT, written(*blocks)))

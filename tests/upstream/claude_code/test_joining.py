@@ -7,6 +7,7 @@ import pytest
 from dragoman.dialects.registry import dialect_named
 from dragoman.fit.ids import CODED, SAFE
 from dragoman.upstream.claude_code.joining import Call, Joiner, asked_again
+from tests.sse import collect_sse
 
 Json = dict[str, Any]
 
@@ -51,7 +52,7 @@ def use(call_id: str, name: str) -> Json:
 def joined(joiner: Joiner, *messages: list[Json]) -> Json:
     """The reply as a whole body, by way of our own reader of Anthropic streams."""
     stream = b"".join(joiner.feed(event) for events in messages for event in events) + joiner.finish()
-    return dict(dialect_named("anthropic").collect(stream))
+    return dict(collect_sse(dialect_named("anthropic"), stream))
 
 
 def new(*, one_at_a_time: bool = False, last: bool = False) -> Joiner:
@@ -127,6 +128,6 @@ def test_a_turn_without_a_word_is_still_a_reply() -> None:
 @pytest.mark.rule("R98")
 def test_calls_that_are_asked_for_again_keep_their_ids_and_cost_nothing() -> None:
     calls = [Call("c1", "calculate", {"a": 1}), Call("c2", "calculate", {})]
-    body: Json = dict(dialect_named("anthropic").collect(asked_again(calls, "alias", "msg_2")))
+    body: Json = dict(collect_sse(dialect_named("anthropic"), asked_again(calls, "alias", "msg_2")))
     assert body["content"] == [call.block for call in calls]
     assert (body["stop_reason"], body["usage"]["output_tokens"]) == ("tool_use", 0)

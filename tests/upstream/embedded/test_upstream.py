@@ -8,6 +8,7 @@ import pytest
 from dragoman.dialects.registry import dialect_named
 from dragoman.upstream.embedded.upstream import EmbeddedReply, EmbeddedUpstream
 from dragoman.upstream.port import UpstreamRequest
+from tests.sse import collect_sse
 
 TOOLS = [
     {
@@ -58,7 +59,7 @@ def test_a_stream_keeps_to_the_grammar_and_says_what_the_whole_reply_says(prompt
     assert (answer.status, answer.headers["content-type"]) == (200, "text/event-stream")
     chat = dialect_named("openai_chat")
     assert chat.check_stream(stream) == []
-    collected = chat.collect(stream)
+    collected = collect_sse(chat, stream)
     reply = whole(prompt)
     assert collected["choices"] == reply["choices"]
     assert collected["usage"] == reply["usage"]

@@ -1,6 +1,6 @@
 """Anthropic's Messages API, as Claude Code and Anthropic's SDKs speak it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from dragoman.dialects.anthropic import check, errors, reply, request_reader, request_writer
 from dragoman.dialects.anthropic.spelling import NAME
@@ -11,6 +11,7 @@ from dragoman.hub.errors import Failure
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
 from dragoman.providers.profile import Target
+from dragoman.wire.sse import Frame, Frames
 
 
 class AnthropicDialect:
@@ -35,11 +36,11 @@ class AnthropicDialect:
     def stream_writer(self, audience: Audience) -> AnthropicStreamWriter:
         return AnthropicStreamWriter(audience)
 
-    def explode(self, body: Json) -> bytes:
+    def explode(self, body: Json) -> Frames:
         return reply.explode(body)
 
-    def collect(self, stream: bytes) -> Json:
-        return reply.collect(stream)
+    def collect(self, frames: Iterable[Frame]) -> Json:
+        return reply.collect(frames)
 
     def read_error(self, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
         return errors.read_error(status, headers, body)

@@ -4,7 +4,7 @@
 counts of `message_delta` replace those of `message_start`.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from dragoman.dialects.anthropic.calls import input_of
 from dragoman.dialects.anthropic.errors import write_error
@@ -13,7 +13,7 @@ from dragoman.dialects.base import Json
 from dragoman.hub.builder import TRUNCATED_MESSAGE
 from dragoman.hub.errors import DragomanError, Failure
 from dragoman.wire.fields import decode, encode
-from dragoman.wire.sse import SseReader, write_frame
+from dragoman.wire.sse import Frame, Frames, join_frames
 
 #: Fields of a whole reply that a stream tells at its end: beside the stop reason, or beside the usage.
 _TOLD_IN_DELTA = ("stop_reason", "stop_sequence", "stop_details", "container")
@@ -24,14 +24,14 @@ _COUNTS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_toke
 NO_CONTENT = "the upstream's reply has no content"
 
 
-def frame(payload: Json) -> bytes:
+def frame(payload: Json) -> Frames:
     """One event; its name repeats the payload's type."""
-    return write_frame(encode(payload), text_of(payload.get("type")))
+    return (Frame(text_of(payload.get("type")), encode(payload)),)
 
 
-def explode(body: Json) -> bytes:
+def explode(body: Json) -> Frames:
     """The stream that says the same as this whole reply."""
-    return b"".join(frame(payload) for payload in payloads(body))
+    return join_frames(frame(payload) for payload in payloads(body))
 
 
 def payloads(body: Json) -> Iterator[Json]:
@@ -70,9 +70,9 @@ def _start(body: Json) -> Json:
     return start
 
 
-def block_frames(index: int, block: Json) -> bytes:
+def block_frames(index: int, block: Json) -> Frames:
     """The part of a stream that tells this block."""
-    return b"".join(frame(payload) for payload in _block_payloads(index, block))
+    return join_frames(frame(payload) for payload in _block_payloads(index, block))
 
 
 def _block_payloads(index: int, block: Json) -> Iterator[Json]:
@@ -132,11 +132,10 @@ _EXPLODERS: dict[str, Callable[[Json], Iterator[Json]]] = {
 }
 
 
-def collect(stream: bytes) -> Json:
+def collect(frames: Iterable[Frame]) -> Json:
     """The whole reply that a client would accumulate from this stream; an error body if it failed."""
-    reader = SseReader()
     collector = _Collector()
-    for received in [*reader.feed(stream), *reader.close()]:
+    for received in frames:
         try:
             payload = decode(received.data)
         except DragomanError:

@@ -15,6 +15,7 @@ from dragoman.dialects.base import Json
 from dragoman.hub.content import Citation, Reasoning, ToolCall
 from dragoman.hub.seal import Seal, SealedItem, is_envelope, write_envelope
 from dragoman.wire.fields import encode
+from dragoman.wire.sse import Frame, Frames
 
 #: For plain strings, which always encode; what a stranger nested goes through `encode`.
 _encode = msgspec.json.Encoder().encode
@@ -22,22 +23,27 @@ _encode = msgspec.json.Encoder().encode
 #: Clients demand a signature on every thinking block; this one says that there is none.
 EMPTY_ENVELOPE = write_envelope(())
 
-_START = b'event: content_block_start\ndata: {"type":"content_block_start","index":%d,"content_block":%b}\n\n'
-_DELTA = b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,"delta":%b}\n\n'
-_GROWTH = (
-    b'event: content_block_delta\ndata: {"type":"content_block_delta","index":%d,"delta":{"type":"%b","%b":'
-)
-_GROWN = b"}}\n\n"
-_STOP = b'event: content_block_stop\ndata: {"type":"content_block_stop","index":%d}\n\n'
+_START = b'{"type":"content_block_start","index":%d,"content_block":%b}'
+_DELTA = b'{"type":"content_block_delta","index":%d,"delta":%b}'
+_GROWTH = b'{"type":"content_block_delta","index":%d,"delta":{"type":"%b","%b":'
+_STOP = b'{"type":"content_block_stop","index":%d}'
 
 
-def start_frame(index: int, block: Json) -> bytes:
-    return _START % (index, encode(block))
+def start_frame(index: int, block: Json) -> Frames:
+    return (Frame("content_block_start", _START % (index, encode(block))),)
 
 
-def whole_frames(index: int, block: Json) -> bytes:
+def delta_frame(data: bytes) -> Frames:
+    return (Frame("content_block_delta", data),)
+
+
+def stop_frame(index: int) -> Frames:
+    return (Frame("content_block_stop", _STOP % index),)
+
+
+def whole_frames(index: int, block: Json) -> Frames:
     """A block that starts complete and takes no deltas."""
-    return start_frame(index, block) + _STOP % index
+    return start_frame(index, block) + stop_frame(index)
 
 
 def envelope_of(seal: Seal, *, parts: tuple[str, ...] = (), redacted: bool = False) -> str:
@@ -52,13 +58,13 @@ class OpenBlock(Protocol):
 
     started: bool
 
-    def grow(self, text: str, part: int = 0) -> bytes: ...
+    def grow(self, text: str, part: int = 0) -> Frames: ...
 
-    def cite(self, citation: Citation) -> bytes: ...
+    def cite(self, citation: Citation) -> Frames: ...
 
     def seal(self, seal: Seal) -> None: ...
 
-    def close(self) -> bytes:
+    def close(self) -> Frames:
         """The last words of a block that is whole."""
         ...
 
@@ -68,17 +74,17 @@ class SilentBlock:
 
     started = False
 
-    def grow(self, text: str, part: int = 0) -> bytes:
-        return b""
+    def grow(self, text: str, part: int = 0) -> Frames:
+        return ()
 
-    def cite(self, citation: Citation) -> bytes:
-        return b""
+    def cite(self, citation: Citation) -> Frames:
+        return ()
 
     def seal(self, seal: Seal) -> None:
         """Lost with its block."""
 
-    def close(self) -> bytes:
-        return b""
+    def close(self) -> Frames:
+        return ()
 
 
 class TextBlock:
@@ -96,29 +102,29 @@ class TextBlock:
         self.sealed: Seal | None = None
         self.uncited = 0
 
-    def grow(self, text: str, part: int = 0) -> bytes:
+    def grow(self, text: str, part: int = 0) -> Frames:
         if not text:
-            return b""
-        piece = self._growth + _encode(text) + _GROWN
+            return ()
+        piece = delta_frame(self._growth + _encode(text) + b"}}")
         return piece if self.started else self._begin() + piece
 
-    def _begin(self) -> bytes:
+    def _begin(self) -> Frames:
         self.started = True
         return start_frame(self._index, self._start)
 
-    def cite(self, citation: Citation) -> bytes:
+    def cite(self, citation: Citation) -> Frames:
         written = write_citation(citation, own=self._own)
         if written is None:
             self.uncited += 1
-            return b""
-        delta = _DELTA % (self._index, encode({"type": "citations_delta", "citation": written}))
+            return ()
+        delta = delta_frame(_DELTA % (self._index, encode({"type": "citations_delta", "citation": written})))
         return delta if self.started else self._begin() + delta
 
     def seal(self, seal: Seal) -> None:
         self.sealed = seal
 
-    def close(self) -> bytes:
-        return _STOP % self._index if self.started else b""
+    def close(self) -> Frames:
+        return stop_frame(self._index) if self.started else ()
 
 
 class ThinkingBlock:
@@ -137,37 +143,37 @@ class ThinkingBlock:
         self._seal = block.seal
         self.started = False
 
-    def grow(self, text: str, part: int = 0) -> bytes:
+    def grow(self, text: str, part: int = 0) -> Frames:
         if not text:
-            return b""
-        begun = b"" if self.started else self._begin()
+            return ()
+        begun = () if self.started else self._begin()
         if part != self._part:
             self._part = part
             if self._parts[-1]:
                 self._parts.append([])
                 text_after_gap = "\n\n" + text
                 self._parts[-1].append(text)
-                return begun + self._growth + _encode(text_after_gap) + _GROWN
+                return begun + delta_frame(self._growth + _encode(text_after_gap) + b"}}")
         self._parts[-1].append(text)
-        return begun + self._growth + _encode(text) + _GROWN
+        return begun + delta_frame(self._growth + _encode(text) + b"}}")
 
-    def _begin(self) -> bytes:
+    def _begin(self) -> Frames:
         self.started = True
         extras = self._block.extras if self._own else {}
         return start_frame(self._index, {"type": "thinking", "thinking": "", "signature": "", **extras})
 
-    def cite(self, citation: Citation) -> bytes:
-        return b""
+    def cite(self, citation: Citation) -> Frames:
+        return ()
 
     def seal(self, seal: Seal) -> None:
         self._seal = seal
 
-    def close(self) -> bytes:
+    def close(self) -> Frames:
         seal = self._seal
         if self.started:
             return self._signed(self._signature())
         if seal is None:
-            return b""
+            return ()
         if seal.issuer == NAME and not self._block.redacted:
             return self._begin() + self._signed(seal.value)
         self.started = True
@@ -183,9 +189,9 @@ class ThinkingBlock:
         parts = tuple("".join(pieces) for pieces in self._parts) if several else ()
         return envelope_of(self._seal, parts=parts, redacted=self._block.redacted)
 
-    def _signed(self, signature: str) -> bytes:
+    def _signed(self, signature: str) -> Frames:
         delta = _encode({"type": "signature_delta", "signature": signature})
-        return _DELTA % (self._index, delta) + _STOP % self._index
+        return delta_frame(_DELTA % (self._index, delta)) + stop_frame(self._index)
 
 
 class CallBlock:
@@ -200,23 +206,23 @@ class CallBlock:
         self.started = True
         self.sealed: Seal | None = None
 
-    def open(self, call: ToolCall, *, own: bool) -> bytes:
+    def open(self, call: ToolCall, *, own: bool) -> Frames:
         start: Json = {"type": "tool_use", "id": call.id, "name": call.name, "input": {}}
         if own:
             start |= call.extras
-        return start_frame(self._index, start) + self._growth + b'""' + _GROWN
+        return start_frame(self._index, start) + delta_frame(self._growth + b'""}}')
 
-    def grow(self, text: str, part: int = 0) -> bytes:
-        return self._growth + _encode(text) + _GROWN if text else b""
+    def grow(self, text: str, part: int = 0) -> Frames:
+        return delta_frame(self._growth + _encode(text) + b"}}") if text else ()
 
-    def cite(self, citation: Citation) -> bytes:
-        return b""
+    def cite(self, citation: Citation) -> Frames:
+        return ()
 
     def seal(self, seal: Seal) -> None:
         self.sealed = seal
 
-    def close(self) -> bytes:
-        return _STOP % self._index
+    def close(self) -> Frames:
+        return stop_frame(self._index)
 
 
 class FreeTextCallBlock(CallBlock):
@@ -224,11 +230,11 @@ class FreeTextCallBlock(CallBlock):
 
     __slots__ = ()
 
-    def open(self, call: ToolCall, *, own: bool) -> bytes:
+    def open(self, call: ToolCall, *, own: bool) -> Frames:
         return super().open(call, own=own) + super().grow('{"input":"')
 
-    def grow(self, text: str, part: int = 0) -> bytes:
+    def grow(self, text: str, part: int = 0) -> Frames:
         return super().grow(_encode(text)[1:-1].decode())
 
-    def close(self) -> bytes:
+    def close(self) -> Frames:
         return super().grow('"}') + super().close()

@@ -48,12 +48,13 @@ from dragoman.hub.events import (
 )
 from dragoman.hub.seal import CALL_CARRIER, TEXT_CARRIER, Seal, SealedItem, is_envelope, write_envelope
 from dragoman.hub.usage import Usage
+from dragoman.wire.sse import Frame, Frames, join_frames
 
 #: For replies of upstreams that count nothing: text and code come to about four characters a token.
 CHARACTERS_PER_TOKEN = 4
 
 _SILENT = SilentBlock()
-_STOP = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
+_STOP: Frames = (Frame("message_stop", b'{"type":"message_stop"}'),)
 
 
 class AnthropicStreamWriter:
@@ -69,10 +70,10 @@ class AnthropicStreamWriter:
         #: The seal of a text, which travels in a block of its own as soon as another block follows.
         self._waiting: str = ""
 
-    def write(self, event: ReplyEvent) -> bytes:
+    def write(self, event: ReplyEvent) -> Frames:
         return _HANDLERS[type(event)](self, event)
 
-    def _start(self, event: ReplyStarted) -> bytes:
+    def _start(self, event: ReplyStarted) -> Frames:
         audience = self._audience
         self._told_usage = {"input_tokens": audience.input_estimate, "output_tokens": 0}
         message: Json = {
@@ -91,29 +92,29 @@ class AnthropicStreamWriter:
             message["usage"] = self._told_usage
         return frame({"type": "message_start", "message": message})
 
-    def _grow(self, event: TextDelta | ArgumentsDelta) -> bytes:
+    def _grow(self, event: TextDelta | ArgumentsDelta) -> Frames:
         self._characters += len(event.text)
         return self._block.grow(event.text)
 
-    def _think(self, event: ReasoningDelta) -> bytes:
+    def _think(self, event: ReasoningDelta) -> Frames:
         self._characters += len(event.text)
         return self._block.grow(event.text, event.part)
 
-    def _cite(self, event: CitationAdded) -> bytes:
+    def _cite(self, event: CitationAdded) -> Frames:
         return self._block.cite(event.citation)
 
-    def _seal(self, event: SealAttached) -> bytes:
+    def _seal(self, event: SealAttached) -> Frames:
         self._block.seal(event.seal)
-        return b""
+        return ()
 
-    def _report(self, event: UsageReported) -> bytes:
+    def _report(self, event: UsageReported) -> Frames:
         self._usage = self._usage.merge(event.usage) if self._usage else event.usage
-        return b""
+        return ()
 
-    def _open(self, event: BlockOpened) -> bytes:
+    def _open(self, event: BlockOpened) -> Frames:
         return _OPENERS[type(event.block)](self, event.block)
 
-    def _open_text(self, block: Text) -> bytes:
+    def _open_text(self, block: Text) -> Frames:
         before = self._release()
         extras, form = (block.extras, block.form) if self._own else ({}, "")
         opened = TextBlock(self._next, extras, form, own=self._own)
@@ -121,27 +122,27 @@ class AnthropicStreamWriter:
         if block.seal is not None:
             opened.seal(block.seal)
         self._characters += len(block.text)
-        return before + opened.grow(block.text) + b"".join(opened.cite(c) for c in block.citations)
+        return before + opened.grow(block.text) + join_frames(opened.cite(c) for c in block.citations)
 
-    def _open_refusal(self, block: Refusal) -> bytes:
+    def _open_refusal(self, block: Refusal) -> Frames:
         before = self._release()
         self._block = TextBlock(self._next, {})
         self._characters += len(block.text)
         return before + self._block.grow(block.text)
 
-    def _open_reasoning(self, block: Reasoning) -> bytes:
+    def _open_reasoning(self, block: Reasoning) -> Frames:
         if block.seal is not None and block.form.startswith(CALL_CARRIER):
             self._block = _SILENT
             return self._release() + self._carry(_call_envelope(block.form[len(CALL_CARRIER) :], block.seal))
         if block.seal is not None and block.form == TEXT_CARRIER:
             self._block = _SILENT
             self._waiting = _text_envelope(block.seal)
-            return b""
+            return ()
         before = self._release()
         self._block = opened = ThinkingBlock(self._next, block, own=self._own)
-        return before + b"".join(opened.grow(text, part) for part, text in enumerate(block.parts))
+        return before + join_frames(opened.grow(text, part) for part, text in enumerate(block.parts))
 
-    def _open_call(self, block: ToolCall) -> bytes:
+    def _open_call(self, block: ToolCall) -> Frames:
         before = self._release()
         if block.seal is not None:
             before += self._carry(_call_envelope(block.id, block.seal))
@@ -151,29 +152,29 @@ class AnthropicStreamWriter:
         self._characters += len(block.arguments)
         return before + opened.open(block, own=self._own) + opened.grow(block.arguments)
 
-    def _open_hosted_call(self, block: HostedCall) -> bytes:
+    def _open_hosted_call(self, block: HostedCall) -> Frames:
         return self._whole(write_call(block)) if self._own else self._lose("a call of a vendor's own tool")
 
-    def _open_hosted_result(self, block: HostedResult) -> bytes:
+    def _open_hosted_result(self, block: HostedResult) -> Frames:
         return (
             self._whole(write_result(block)) if self._own else self._lose("the result of a vendor's own tool")
         )
 
-    def _open_opaque(self, block: Opaque) -> bytes:
+    def _open_opaque(self, block: Opaque) -> Frames:
         if self._own:
             return self._whole(block.value)
         lost = self._lose(f"a block of kind {block.kind!r}")
         return self._open_refusal(Refusal(text=block.text)) if block.text else lost
 
-    def _open_media(self, block: Media) -> bytes:
+    def _open_media(self, block: Media) -> Frames:
         return self._lose(f"generated media of kind {block.kind!r}")
 
-    def _lose(self, what: str) -> bytes:
+    def _lose(self, what: str) -> Frames:
         self._block = _SILENT
         self._audience.losses.add("", f"{what} cannot be told to a client of this dialect")
-        return b""
+        return ()
 
-    def _whole(self, block: Json) -> bytes:
+    def _whole(self, block: Json) -> Frames:
         """A block that opens complete: said at once, so that its close has nothing to add."""
         before = self._release()
         self._block = _SILENT
@@ -181,17 +182,17 @@ class AnthropicStreamWriter:
         self._next += 1
         return before + written
 
-    def _carry(self, envelope: str) -> bytes:
+    def _carry(self, envelope: str) -> Frames:
         """A block whose only purpose is that the client sends it back."""
         written = whole_frames(self._next, {"type": "redacted_thinking", "data": envelope})
         self._next += 1
         return written
 
-    def _release(self) -> bytes:
+    def _release(self) -> Frames:
         envelope, self._waiting = self._waiting, ""
-        return self._carry(envelope) if envelope else b""
+        return self._carry(envelope) if envelope else ()
 
-    def _close(self, event: BlockClosed) -> bytes:
+    def _close(self, event: BlockClosed) -> Frames:
         block, self._block = self._block, _SILENT
         written = block.close()
         self._next += block.started
@@ -207,7 +208,7 @@ class AnthropicStreamWriter:
         if block.uncited:
             self._audience.losses.add("", "a citation that names no page cannot be told in this dialect")
 
-    def _finish(self, event: ReplyFinished) -> bytes:
+    def _finish(self, event: ReplyFinished) -> Frames:
         if self._waiting:
             # As the last block it would hide the answer from clients that look there for it.
             self._audience.losses.add("", "the seal of the last text has no place in this dialect")
@@ -240,7 +241,7 @@ class AnthropicStreamWriter:
             if name.endswith("_tokens") or name not in told or told[name] != value
         }
 
-    def _fail(self, event: ReplyFailed) -> bytes:
+    def _fail(self, event: ReplyFailed) -> Frames:
         # An open block stays open: Claude Code then asks for the whole turn again, while a closed half would
         # be kept as if it were whole (docs/decisions/0003).
         body = write_error(event.failure)
@@ -269,7 +270,7 @@ def _text_envelope(seal: Seal) -> str:
     return write_envelope([SealedItem(kind="text", seal=seal)])
 
 
-_OPENERS: dict[type, Callable[[AnthropicStreamWriter, Any], bytes]] = {
+_OPENERS: dict[type, Callable[[AnthropicStreamWriter, Any], Frames]] = {
     Text: AnthropicStreamWriter._open_text,
     Refusal: AnthropicStreamWriter._open_refusal,
     Reasoning: AnthropicStreamWriter._open_reasoning,
@@ -281,7 +282,7 @@ _OPENERS: dict[type, Callable[[AnthropicStreamWriter, Any], bytes]] = {
 }
 
 
-_HANDLERS: dict[type, Callable[[AnthropicStreamWriter, Any], bytes]] = {
+_HANDLERS: dict[type, Callable[[AnthropicStreamWriter, Any], Frames]] = {
     TextDelta: AnthropicStreamWriter._grow,
     ArgumentsDelta: AnthropicStreamWriter._grow,
     ReasoningDelta: AnthropicStreamWriter._think,

@@ -3,7 +3,7 @@
 The model and the wish to stream stand in the URL (`path`), not in the body.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from dragoman.dialects.base import Audience, Dialect, Json, Source, Violation
 from dragoman.dialects.gemini import check, errors, reply, request_reader, request_writer
@@ -14,6 +14,7 @@ from dragoman.hub.errors import Failure
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
 from dragoman.providers.profile import Target
+from dragoman.wire.sse import Frame, Frames
 
 __all__ = ["DIALECT", "path"]
 
@@ -37,11 +38,11 @@ class Gemini:
     def stream_writer(self, audience: Audience) -> GeminiStreamWriter:
         return GeminiStreamWriter(audience)
 
-    def explode(self, body: Json) -> bytes:
+    def explode(self, body: Json) -> Frames:
         return reply.explode(body)
 
-    def collect(self, stream: bytes) -> Json:
-        return reply.collect(stream)
+    def collect(self, frames: Iterable[Frame]) -> Json:
+        return reply.collect(frames)
 
     def read_error(self, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
         return errors.read_error(status, headers, body)

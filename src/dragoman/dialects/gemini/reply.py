@@ -4,30 +4,30 @@ A stream's chunks have the shape of a whole reply, so a whole reply is a stream 
 joins what a client joins: neighbouring texts of a kind, until one of them is signed.
 """
 
+from collections.abc import Iterable
+
 import msgspec
 
 from dragoman.dialects.base import Json
-from dragoman.dialects.gemini.framing import ChunkReader
 from dragoman.dialects.gemini.metadata import joined
 from dragoman.dialects.gemini.partial_arguments import PartialArguments
 from dragoman.wire.fields import encode
-from dragoman.wire.sse import write_frame
+from dragoman.wire.sse import Frame, Frames
 
 _CALL_PROGRESS = frozenset({"partialArgs", "willContinue"})
 
 
-def explode(body: Json) -> bytes:
+def explode(body: Json) -> Frames:
     """The stream that says the same as this whole reply."""
-    return write_frame(encode(body))
+    return (Frame("", encode(body)),)
 
 
-def collect(stream: bytes) -> Json:
+def collect(frames: Iterable[Frame]) -> Json:
     """The whole reply that a client would accumulate; an error body if the stream failed."""
-    frames = ChunkReader()
     body: Json = {}
     usage: Json = {}
     candidates: dict[int, _Candidate] = {}
-    for frame in [*frames.feed(stream), *frames.close()]:
+    for frame in frames:
         try:
             chunk = msgspec.json.decode(frame.data, type=dict[str, object])
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -45,10 +45,11 @@ from dragoman.hub.events import (
 from dragoman.hub.seal import Seal, SealedItem
 from dragoman.hub.usage import Usage
 from dragoman.wire.partial_json import parse_object, wrap_as_object
+from dragoman.wire.sse import Frame, Frames, join_frames
 
 _encode = msgspec.json.Encoder().encode
 
-_TEXT = b'data: {"candidates":[{"content":{"parts":[{"text":%b}],"role":"model"},"index":0}]%b}\n\n'
+_TEXT = b'{"candidates":[{"content":{"parts":[{"text":%b}],"role":"model"},"index":0}]%b}'
 _THOUGHT = _TEXT.replace(b"%b}],", b'%b,"thought":true}],')
 
 #: Line ends to clients that split decoded text: escaped, they are part of a JSON string to everybody.
@@ -107,10 +108,10 @@ class GeminiStreamWriter:
         self._calls = 0
         self._visible = False
 
-    def write(self, event: ReplyEvent) -> bytes:
+    def write(self, event: ReplyEvent) -> Frames:
         return _WRITERS[type(event)](self, event)
 
-    def _start(self, event: ReplyStarted) -> bytes:
+    def _start(self, event: ReplyStarted) -> Frames:
         model = self._audience.model or event.model
         if model:
             self._reply["modelVersion"] = model
@@ -118,10 +119,10 @@ class GeminiStreamWriter:
             event.id if self._native and event.id else self._audience.ids.adopt("", event.id)
         )
         self._suffix = b"," + line_safe(_encode(self._reply))[1:-1]
-        return b""
+        return ()
 
-    def _frame(self, payload: Json) -> bytes:
-        return b"data: %b\n\n" % line_safe(_encode(payload))
+    def _frame(self, payload: Json) -> Frames:
+        return (Frame("", line_safe(_encode(payload))),)
 
     def _join(self, kind: str) -> None:
         if self._joining != kind:
@@ -129,12 +130,12 @@ class GeminiStreamWriter:
             self._joined = 0
             self._parts += 1
 
-    def _part(self, part: Json) -> bytes:
+    def _part(self, part: Json) -> Frames:
         return self._frame(
             {"candidates": [{"content": {"parts": [part], "role": "model"}, "index": 0}], **self._reply}
         )
 
-    def _open_block(self, event: BlockOpened) -> bytes:
+    def _open_block(self, event: BlockOpened) -> Frames:
         block = event.block
         if isinstance(block, HostedCall):
             self._searches = True
@@ -143,7 +144,7 @@ class GeminiStreamWriter:
             case Text() | Refusal():
                 return self._say(self._open, block.text)
             case Reasoning():
-                return b"".join(
+                return join_frames(
                     [
                         self._think(self._open, text, n - len(block.parts))
                         for n, text in enumerate(block.parts)
@@ -151,13 +152,13 @@ class GeminiStreamWriter:
                 )
             case ToolCall():
                 self._open.pieces.append(block.arguments)
-                return b""
+                return ()
             case HostedCall() | HostedResult() if not self._native and block.tool == "web_search":
                 return self._search(block)
             case _:
                 part = write_part(block, native=self._native, losses=self._audience.losses)
                 if part is None:
-                    return b""
+                    return ()
                 self._count_part()
                 return self._part(part)
 
@@ -167,7 +168,7 @@ class GeminiStreamWriter:
         self._parts += 1
         self._visible = True
 
-    def _search(self, block: HostedCall | HostedResult) -> bytes:
+    def _search(self, block: HostedCall | HostedResult) -> Frames:
         """Gemini tells a search by its queries, and what it gave by the citations alone."""
         arguments = parse_object(block.arguments) if isinstance(block, HostedCall) else None
         query = arguments.get("query") if arguments else None
@@ -177,54 +178,54 @@ class GeminiStreamWriter:
             self._audience.losses.add(
                 block.at, "Gemini tells of a search only what was asked and what is cited"
             )
-        return b""
+        return ()
 
-    def _text(self, event: TextDelta) -> bytes:
-        return self._say(self._open, event.text) if self._open else b""
+    def _text(self, event: TextDelta) -> Frames:
+        return self._say(self._open, event.text) if self._open else ()
 
-    def _say(self, block: _Open, text: str) -> bytes:
+    def _say(self, block: _Open, text: str) -> Frames:
         if not text:
-            return b""
+            return ()
         self._visible = True
         self._join("text")
         block.said.add(text)
-        return _TEXT % (line_safe(_encode(text)), self._suffix)
+        return (Frame("", _TEXT % (line_safe(_encode(text)), self._suffix)),)
 
-    def _reason(self, event: ReasoningDelta) -> bytes:
-        return self._think(self._open, event.text, event.part) if self._open else b""
+    def _reason(self, event: ReasoningDelta) -> Frames:
+        return self._think(self._open, event.text, event.part) if self._open else ()
 
-    def _think(self, block: _Open, text: str, part: int) -> bytes:
+    def _think(self, block: _Open, text: str, part: int) -> Frames:
         if not text:
-            return b""
+            return ()
         begins = part not in block.parts
         said = _BETWEEN_PARTS + text if begins and block.parts else text
         if begins:
             block.parts[part] = []
         block.parts[part].append(text)
         if not self._shows_thoughts:
-            return b""
+            return ()
         self._join("thought")
-        return _THOUGHT % (line_safe(_encode(said)), self._suffix)
+        return (Frame("", _THOUGHT % (line_safe(_encode(said)), self._suffix)),)
 
-    def _arguments(self, event: ArgumentsDelta) -> bytes:
+    def _arguments(self, event: ArgumentsDelta) -> Frames:
         if self._open:
             self._open.pieces.append(event.text)
-        return b""
+        return ()
 
-    def _seal(self, event: SealAttached) -> bytes:
+    def _seal(self, event: SealAttached) -> Frames:
         if self._open:
             self._open.seal = event.seal
-        return b""
+        return ()
 
-    def _cite(self, event: CitationAdded) -> bytes:
+    def _cite(self, event: CitationAdded) -> Frames:
         if self._open and not self._native:
             self._open.citations.append(event.citation)
-        return b""
+        return ()
 
-    def _close_block(self, event: BlockClosed) -> bytes:
+    def _close_block(self, event: BlockClosed) -> Frames:
         closing, self._open = self._open, None
         if closing is None:
-            return b""
+            return ()
         block = closing.block
         if isinstance(block, ToolCall):
             return self._call(closing, block)
@@ -239,7 +240,7 @@ class GeminiStreamWriter:
             return self._close_said(closing, event, thought=False, carried=carried)
         if isinstance(block, Refusal):
             return self._close_said(closing, event, thought=False, carried=None)
-        return b""
+        return ()
 
     def _ground(self, closing: _Open) -> None:
         """Cite by the place in the text that the client has after joining."""
@@ -259,7 +260,7 @@ class GeminiStreamWriter:
 
     def _close_said(
         self, closing: _Open, event: BlockClosed, *, thought: bool, carried: SealedItem | None
-    ) -> bytes:
+    ) -> Frames:
         if carried is not None:
             self._waiting.append(carried)
         part: Json = {}
@@ -268,7 +269,7 @@ class GeminiStreamWriter:
         if self._native:
             part |= closing.block.extras | event.extras
         if not part:
-            return b""
+            return ()
         if not self._joining:
             self._parts += 1
         self._joining = ""
@@ -276,7 +277,7 @@ class GeminiStreamWriter:
             part["thought"] = True
         return self._part(part if closing.block.form == BARE and self._native else {"text": "", **part})
 
-    def _call(self, closing: _Open, block: ToolCall) -> bytes:
+    def _call(self, closing: _Open, block: ToolCall) -> Frames:
         text = "".join(closing.pieces)
         arguments: Json | None = {"input": text} if block.kind == "custom" else parse_object(text)
         if arguments is None:
@@ -309,11 +310,11 @@ class GeminiStreamWriter:
             return encode_envelope(items)
         return seal.value if seal is not None else ""
 
-    def _count(self, event: UsageReported) -> bytes:
+    def _count(self, event: UsageReported) -> Frames:
         self._usage = self._usage.merge(event.usage) if self._usage else event.usage
-        return b""
+        return ()
 
-    def _finish(self, event: ReplyFinished) -> bytes:
+    def _finish(self, event: ReplyFinished) -> Frames:
         extras = event.extras if self._native else {}
         payload: Json = {}
         if not (extras.get("blocked") and not self._parts):
@@ -346,11 +347,11 @@ class GeminiStreamWriter:
             candidate["groundingMetadata"] = grounding
         return candidate
 
-    def _fail(self, event: ReplyFailed) -> bytes:
+    def _fail(self, event: ReplyFailed) -> Frames:
         return self._frame(write_error(event.failure))
 
 
-_WRITERS: dict[type, Callable[[GeminiStreamWriter, Any], bytes]] = {
+_WRITERS: dict[type, Callable[[GeminiStreamWriter, Any], Frames]] = {
     TextDelta: GeminiStreamWriter._text,
     ReasoningDelta: GeminiStreamWriter._reason,
     ArgumentsDelta: GeminiStreamWriter._arguments,

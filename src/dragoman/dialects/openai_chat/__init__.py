@@ -1,6 +1,6 @@
 """OpenAI's Chat Completions API, as OpenAI and the many compatible servers and clients speak it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from dragoman.dialects.base import Audience, Json, Source, StreamReader, StreamWriter, Violation
 from dragoman.dialects.openai_chat import check, errors, reply, request_reader, request_writer
@@ -11,6 +11,7 @@ from dragoman.hub.errors import Failure
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
 from dragoman.providers.profile import Target
+from dragoman.wire.sse import Frame, Frames
 
 
 class OpenAIChat:
@@ -32,11 +33,11 @@ class OpenAIChat:
     def stream_writer(self, audience: Audience) -> StreamWriter:
         return ChatStreamWriter(audience)
 
-    def explode(self, body: Json) -> bytes:
+    def explode(self, body: Json) -> Frames:
         return reply.explode(body)
 
-    def collect(self, stream: bytes) -> Json:
-        return reply.collect(stream)
+    def collect(self, frames: Iterable[Frame]) -> Json:
+        return reply.collect(frames)
 
     def read_error(self, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
         return errors.read_error(status, headers, body)

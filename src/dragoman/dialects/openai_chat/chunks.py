@@ -3,8 +3,9 @@
 import msgspec
 
 from dragoman.dialects.base import Json
+from dragoman.wire.sse import Frame, Frames
 
-DONE = b"data: [DONE]\n\n"
+DONE: Frames = (Frame("", b"[DONE]"),)
 
 _encode = msgspec.json.Encoder().encode
 
@@ -21,43 +22,44 @@ class ChunkFrames:
     def learn(self, extras: Json) -> None:
         """From now on chunks say these things too."""
         self._envelope.update(extras)
-        self._head = b'data: %b,"choices":[{"index":0,"delta":' % _encode(self._envelope)[:-1]
+        self._head = b'%b,"choices":[{"index":0,"delta":' % _encode(self._envelope)[:-1]
         usage = b',"usage":null' if self._tells_usage else b""
-        self._tail = b',"logprobs":null,"finish_reason":null}]%b}\n\n' % usage
+        self._tail = b',"logprobs":null,"finish_reason":null}]%b}' % usage
         self._content_head = self._head + b'{"content":'
         self._content_tail = b"}" + self._tail
         self._fragment_head = self._head + b'{"tool_calls":[{"index":'
         self._fragment_tail = b"}}]}" + self._tail
 
-    def content(self, text: str) -> bytes:
-        return self._content_head + _encode(text) + self._content_tail
+    def content(self, text: str) -> Frames:
+        return (Frame("", self._content_head + _encode(text) + self._content_tail),)
 
-    def arguments(self, number: int, text: str, *, custom: bool) -> bytes:
+    def arguments(self, number: int, text: str, *, custom: bool) -> Frames:
         """A later fragment of a call."""
         place = b',"custom":{"input":' if custom else b',"function":{"arguments":'
-        return self._fragment_head + b"%d" % number + place + _encode(text) + self._fragment_tail
+        data = self._fragment_head + b"%d" % number + place + _encode(text) + self._fragment_tail
+        return (Frame("", data),)
 
-    def delta(self, delta: Json) -> bytes:
-        return self._head + _encode(delta) + self._tail
+    def delta(self, delta: Json) -> Frames:
+        return (Frame("", self._head + _encode(delta) + self._tail),)
 
-    def entries(self, field: str, entries: list[Json]) -> bytes:
+    def entries(self, field: str, entries: list[Json]) -> Frames:
         """Entries of a list that grows over the reply: clients put them together by index."""
         first = self._lists.get(field, 0)
         self._lists[field] = first + len(entries)
         return self.delta({field: [{**entry, "index": first + n} for n, entry in enumerate(entries)]})
 
-    def choice(self, choice: Json) -> bytes:
+    def choice(self, choice: Json) -> Frames:
         return self._chunk([choice], None)
 
-    def usage(self, usage: Json) -> bytes:
-        return self._chunk([], usage) if self._tells_usage else b""
+    def usage(self, usage: Json) -> Frames:
+        return self._chunk([], usage) if self._tells_usage else ()
 
-    def _chunk(self, choices: list[Json], usage: Json | None) -> bytes:
+    def _chunk(self, choices: list[Json], usage: Json | None) -> Frames:
         chunk: Json = {**self._envelope, "choices": choices}
         if self._tells_usage:
             chunk["usage"] = usage
-        return b"data: " + _encode(chunk) + b"\n\n"
+        return (Frame("", _encode(chunk)),)
 
 
-def error_frame(body: Json) -> bytes:
-    return b"data: " + _encode(body) + b"\n\n"
+def error_frame(body: Json) -> Frames:
+    return (Frame("", _encode(body)),)

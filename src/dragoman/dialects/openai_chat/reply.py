@@ -1,6 +1,6 @@
 """Whole replies as streams and back, so that both take the same way through the hub."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from dragoman.dialects.base import Json
 from dragoman.dialects.openai_chat.accumulate import ChoiceFold
@@ -8,13 +8,13 @@ from dragoman.dialects.openai_chat.chunks import DONE
 from dragoman.dialects.openai_chat.errors import failure_of, write_error
 from dragoman.hub.errors import DragomanError, Failure, UpstreamProtocolError
 from dragoman.wire.fields import decode, encode
-from dragoman.wire.sse import SseReader, write_frame
+from dragoman.wire.sse import Frame, Frames, join_frames
 
 #: Fields of a whole reply that its chunks spell in their own way.
 REPLY_FIELDS = frozenset(("object", "choices", "usage"))
 
 
-def explode(body: Json) -> bytes:
+def explode(body: Json) -> Frames:
     """The stream that says the same as a whole reply. A body without choices is an error of some kind."""
     choices = body.get("choices")
     if body.get("error") or not isinstance(choices, list) or not choices:
@@ -29,11 +29,11 @@ def explode(body: Json) -> bytes:
     ]
     if isinstance(body.get("usage"), dict):
         frames.append(_frame({**head, "choices": [], "usage": body["usage"]}))
-    return b"".join((*frames, DONE))
+    return join_frames((*frames, DONE))
 
 
-def _frame(payload: Json) -> bytes:
-    return write_frame(encode(payload, blame=UpstreamProtocolError))
+def _frame(payload: Json) -> Frames:
+    return (Frame("", encode(payload, blame=UpstreamProtocolError)),)
 
 
 def _error_of(body: Json) -> Json:
@@ -68,13 +68,12 @@ def exploded_choice(choice: Json, position: int) -> Iterator[Json]:
     yield {"index": index, "delta": {}, "finish_reason": "stop", **rest}
 
 
-def collect(stream: bytes) -> Json:
+def collect(frames: Iterable[Frame]) -> Json:
     """The whole reply that a client would accumulate from a stream; the error body if it failed."""
-    reader = SseReader()
     head: Json = {}
     usage: object = None
     folds: dict[int, ChoiceFold] = {}
-    for frame in (*reader.feed(stream), *reader.close()):
+    for frame in frames:
         if frame.data.strip() == b"[DONE]":
             break
         chunk = decode(frame.data, blame=UpstreamProtocolError)

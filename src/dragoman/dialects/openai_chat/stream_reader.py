@@ -20,7 +20,7 @@ from dragoman.dialects.openai_chat.stream_writer import ChatStreamWriter
 from dragoman.hub.content import Opaque
 from dragoman.hub.errors import Failure, UpstreamProtocolError
 from dragoman.hub.events import ReplyFinished, ReplyStarted, StopCause
-from dragoman.wire.sse import Frame
+from dragoman.wire.sse import Frame, join_frames
 
 #: What stands in chunks and choices and has a place of its own in the hub, or no meaning at all.
 CHUNK_FIELDS = frozenset(("id", "object", "created", "model", "choices", "usage", "obfuscation", "error"))
@@ -110,7 +110,7 @@ class ChatStreamReader(FrameReader):
 
     def _read_whole(self, body: Json) -> None:
         self._is_whole = True
-        for frame in self._framing().feed(explode(body)):
+        for frame in explode(body):
             self._frame(frame)
 
     def _end(self) -> None:
@@ -238,7 +238,7 @@ class ChatStreamReader(FrameReader):
         """A further answer as a whole choice, put together from legal chunks."""
         self._finish()
         writer = ChatStreamWriter(Audience(upstream=NAME, ids=self.source.ids))
-        body = collect(b"".join(map(writer.write, self.builder.take())))
+        body = collect(join_frames(map(writer.write, self.builder.take())))
         choices = body.get("choices")
         choice = choices[0] if isinstance(choices, list) else {}
         if not choice:

@@ -54,6 +54,7 @@ from dragoman.hub.events import (
 )
 from dragoman.hub.seal import Seal, SealedItem
 from dragoman.hub.usage import Usage
+from dragoman.wire.sse import Frames, join_frames
 
 #: For replies of upstreams that count nothing: text and code come to about four characters a token.
 CHARACTERS_PER_TOKEN = 4
@@ -83,7 +84,7 @@ class ChatStreamWriter:
         self._annotations: list[Json] = []
         self._usage: Usage | None = None
 
-    def write(self, event: ReplyEvent) -> bytes:
+    def write(self, event: ReplyEvent) -> Frames:
         waiting = self._waiting
         if waiting is None or type(event) is ReplyFailed:
             return _HANDLERS[type(event)](self, event)
@@ -95,7 +96,7 @@ class ChatStreamWriter:
         written = self._introduce(waiting, seal)
         return written if seal is not None else written + _HANDLERS[type(event)](self, event)
 
-    def _start(self, event: ReplyStarted) -> bytes:
+    def _start(self, event: ReplyStarted) -> Frames:
         audience = self._audience
         identity: Json = {
             "id": event.id if self._own and event.id else audience.ids.adopt("chatcmpl-", event.id),
@@ -109,38 +110,38 @@ class ChatStreamWriter:
             told = event.extras.get("delta")
             self._shape = told if isinstance(told, dict) else None
         self._frames = ChunkFrames(identity, extras, tells_usage=self._tells_usage)
-        return b""
+        return ()
 
-    def _opening(self, first: AnyBlock | None = None) -> bytes:
+    def _opening(self, first: AnyBlock | None = None) -> Frames:
         """The chunk with the role, before anything else. An answer that begins with a call has no content."""
         if self._has_spoken:
-            return b""
+            return ()
         self._has_spoken = True
         content = None if isinstance(first, ToolCall | Reasoning | Refusal) else ""
         shape = {"refusal": None} if self._shape is None else self._shape
         return self._frames.delta({"role": "assistant", "content": content, **shape})
 
-    def _open_block(self, event: BlockOpened) -> bytes:
+    def _open_block(self, event: BlockOpened) -> Frames:
         block = event.block
         return self._opening(block) + _OPENERS[type(block)](self, event.index, block)
 
-    def _open_text(self, index: int, block: Text) -> bytes:
+    def _open_text(self, index: int, block: Text) -> Frames:
         opened = self._open[index] = OpenText("content", self._visible)
         opened.seal = block.seal
         for citation in block.citations:
             self._annotate(opened, citation)
-        return self._say(TextDelta(index, block.text)) if block.text else b""
+        return self._say(TextDelta(index, block.text)) if block.text else ()
 
-    def _open_refusal(self, index: int, block: Refusal) -> bytes:
+    def _open_refusal(self, index: int, block: Refusal) -> Frames:
         self._open[index] = OpenText("refusal")
         self._refused = True
-        return self._say(TextDelta(index, block.text)) if block.text else b""
+        return self._say(TextDelta(index, block.text)) if block.text else ()
 
-    def _open_thought(self, index: int, block: Reasoning) -> bytes:
+    def _open_thought(self, index: int, block: Reasoning) -> Frames:
         self._open[index] = OpenThought(block, own=self._own)
-        return b"".join(self._think(ReasoningDelta(index, *pair[::-1])) for pair in enumerate(block.parts))
+        return join_frames(self._think(ReasoningDelta(index, *pair[::-1])) for pair in enumerate(block.parts))
 
-    def _open_call(self, index: int, block: ToolCall) -> bytes:
+    def _open_call(self, index: int, block: ToolCall) -> Frames:
         if self._legacy is None:
             self._legacy = self._own and block.form == "function_call"
         number = self._calls
@@ -151,34 +152,34 @@ class ChatStreamWriter:
         call = self._open[index] = OpenCall(block, number)
         if block.seal is None:
             self._waiting = call
-            return b""
+            return ()
         if block.seal.issuer in GOOGLE_ISSUERS:
             return self._introduce(call, block.seal)
         return self._introduce(call, None) + self._seal(SealAttached(index, block.seal))
 
-    def _introduce(self, call: OpenCall, seal: Seal | None) -> bytes:
+    def _introduce(self, call: OpenCall, seal: Seal | None) -> Frames:
         """The first fragment of a call, with all that is said only once."""
         self._waiting = None
         call.written = True
         block = call.block
         if call.number < 0:
-            return b""
+            return ()
         if self._legacy:
             written = self._frames.delta({"function_call": {"name": block.name, "arguments": ""}})
         else:
             written = self._frames.delta({"tool_calls": [call.first_fragment(seal, own=self._own)]})
-        return written + (self._fragment(call, block.arguments) if block.arguments else b"")
+        return written + (self._fragment(call, block.arguments) if block.arguments else ())
 
-    def _open_media(self, index: int, block: Media) -> bytes:
+    def _open_media(self, index: int, block: Media) -> Frames:
         if block.kind != "image" or not (block.url or block.data):
             return self._lose(f"generated media of kind {block.kind!r}")
         image: Json = {"type": "image_url", "image_url": {"url": url_of(block)}}
         return self._frames.entries("images", [image])
 
-    def _open_opaque(self, index: int, block: Opaque) -> bytes:
+    def _open_opaque(self, index: int, block: Opaque) -> Frames:
         if self._own and block.kind == "choice":
             number = block.value.get("index")
-            return b"".join(
+            return join_frames(
                 self._frames.choice(piece)
                 for piece in exploded_choice(block.value, number if type(number) is int else 1)
             )
@@ -188,14 +189,14 @@ class ChatStreamWriter:
         self._visible += len(block.text)
         return self._frames.delta({"content": block.text})
 
-    def _open_hosted(self, index: int, block: HostedCall | HostedResult) -> bytes:
+    def _open_hosted(self, index: int, block: HostedCall | HostedResult) -> Frames:
         return self._lose("the work of a vendor's own tool")
 
-    def _lose(self, what: str) -> bytes:
+    def _lose(self, what: str) -> Frames:
         self._audience.losses.add("", f"{what} cannot be told to a client of this dialect")
-        return b""
+        return ()
 
-    def _say(self, event: TextDelta) -> bytes:
+    def _say(self, event: TextDelta) -> Frames:
         opened = self._open[event.index]
         size = len(event.text)
         self._characters += size
@@ -204,23 +205,23 @@ class ChatStreamWriter:
             return self._frames.content(event.text)
         return self._frames.delta({"refusal": event.text})
 
-    def _argue(self, event: ArgumentsDelta) -> bytes:
+    def _argue(self, event: ArgumentsDelta) -> Frames:
         opened = self._open[event.index]
-        return self._fragment(opened, event.text) if isinstance(opened, OpenCall) and event.text else b""
+        return self._fragment(opened, event.text) if isinstance(opened, OpenCall) and event.text else ()
 
-    def _fragment(self, call: OpenCall, text: str) -> bytes:
+    def _fragment(self, call: OpenCall, text: str) -> Frames:
         call.said = True
         self._characters += len(text)
         if call.number < 0:
-            return b""
+            return ()
         if self._legacy:
             return self._frames.delta({"function_call": {"arguments": text}})
         return self._frames.arguments(call.number, text, custom=call.block.kind == "custom")
 
-    def _think(self, event: ReasoningDelta) -> bytes:
+    def _think(self, event: ReasoningDelta) -> Frames:
         opened = self._open[event.index]
         if not isinstance(opened, OpenThought) or not event.text:
-            return b""
+            return ()
         text = event.text
         self._characters += len(text)
         pieces = opened.parts.get(event.part)
@@ -234,11 +235,11 @@ class ChatStreamWriter:
         self._thought = True
         return self._frames.delta({opened.field: text})
 
-    def _seal(self, event: SealAttached) -> bytes:
+    def _seal(self, event: SealAttached) -> Frames:
         opened = self._open[event.index]
         if not isinstance(opened, OpenCall):
             opened.seal = event.seal
-            return b""
+            return ()
         if opened.number < 0 or self._legacy:
             return self._lose("the seal of a call in the old form of functions")
         if event.seal.issuer not in GOOGLE_ISSUERS:
@@ -249,11 +250,11 @@ class ChatStreamWriter:
         fragment = {"index": opened.number, kind: empty, "extra_content": google_content(event.seal.value)}
         return self._frames.delta({"tool_calls": [fragment]})
 
-    def _cite(self, event: CitationAdded) -> bytes:
+    def _cite(self, event: CitationAdded) -> Frames:
         opened = self._open[event.index]
         if isinstance(opened, OpenText):
             self._annotate(opened, event.citation)
-        return b""
+        return ()
 
     def _annotate(self, opened: OpenText, citation: Citation) -> None:
         annotation = write_annotation(citation, opened.before, own=self._own)
@@ -262,27 +263,27 @@ class ChatStreamWriter:
         else:
             self._annotations.append(annotation)
 
-    def _close(self, event: BlockClosed) -> bytes:
+    def _close(self, event: BlockClosed) -> Frames:
         opened = self._open.pop(event.index, None)
         if isinstance(opened, OpenCall):
             # Applications parse the arguments without looking: nothing said means an empty object.
             if opened.said or opened.block.kind == "custom":
-                return b""
+                return ()
             return self._fragment(opened, "{}")
         if isinstance(opened, OpenThought):
             details = opened.details()
-            return b"".join(self._frames.entries(field_of(entry), [entry]) for entry in details)
+            return join_frames(self._frames.entries(field_of(entry), [entry]) for entry in details)
         if opened is not None and opened.seal is not None:
             return self._frames.entries(
                 "reasoning_details", [wrapped(SealedItem(kind="text", seal=opened.seal))]
             )
-        return b""
+        return ()
 
-    def _report(self, event: UsageReported) -> bytes:
+    def _report(self, event: UsageReported) -> Frames:
         self._usage = self._usage.merge(event.usage) if self._usage else event.usage
-        return b""
+        return ()
 
-    def _finish(self, event: ReplyFinished) -> bytes:
+    def _finish(self, event: ReplyFinished) -> Frames:
         extras = event.extras if self._own else {}
         written = self._opening()
         later = object_of(extras.get("chunk"))
@@ -337,7 +338,7 @@ class ChatStreamWriter:
             usage = usage.merge(guess)
         return write_usage(usage, own=False)
 
-    def _fail(self, event: ReplyFailed) -> bytes:
+    def _fail(self, event: ReplyFailed) -> Frames:
         return error_frame(write_error(event.failure))
 
 
@@ -345,7 +346,7 @@ def object_of(value: object) -> Json:
     return value if isinstance(value, dict) else {}
 
 
-_OPENERS: dict[type, Callable[[ChatStreamWriter, int, Any], bytes]] = {
+_OPENERS: dict[type, Callable[[ChatStreamWriter, int, Any], Frames]] = {
     Text: ChatStreamWriter._open_text,
     Refusal: ChatStreamWriter._open_refusal,
     Reasoning: ChatStreamWriter._open_thought,
@@ -357,7 +358,7 @@ _OPENERS: dict[type, Callable[[ChatStreamWriter, int, Any], bytes]] = {
 }
 
 
-_HANDLERS: dict[type, Callable[[ChatStreamWriter, Any], bytes]] = {
+_HANDLERS: dict[type, Callable[[ChatStreamWriter, Any], Frames]] = {
     TextDelta: ChatStreamWriter._say,
     ArgumentsDelta: ChatStreamWriter._argue,
     ReasoningDelta: ChatStreamWriter._think,

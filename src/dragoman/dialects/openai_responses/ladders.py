@@ -18,6 +18,7 @@ from dragoman.hub.content import Citation, Extras
 from dragoman.hub.errors import UpstreamProtocolError
 from dragoman.hub.seal import Seal
 from dragoman.wire.fields import encode
+from dragoman.wire.sse import Frame, Frames, join_frames
 
 _encode_text = msgspec.json.Encoder().encode
 
@@ -32,15 +33,15 @@ class Ladder:
     def __init__(self) -> None:
         self.sequence = 0
 
-    def event(self, kind: str, fields: Extras) -> bytes:
+    def event(self, kind: str, fields: Extras) -> Frames:
         return self.frame(kind, encode(fields, blame=UpstreamProtocolError)[1:])
 
-    def frame(self, kind: str, members: bytes) -> bytes:
+    def frame(self, kind: str, members: bytes) -> Frames:
         """An event whose members, after the first brace, are already written."""
         name = kind.encode()
         number = self.sequence
         self.sequence = number + 1
-        return b'event: %b\ndata: {"type":"%b","sequence_number":%d,%b\n\n' % (name, name, number, members)
+        return (Frame(kind, b'{"type":"%b","sequence_number":%d,%b' % (name, number, members)),)
 
 
 #: What may be said of a finished item by who made it; for anything else it is completed.
@@ -74,24 +75,27 @@ class ItemLadder:
         self.final = b""
         self._text = StringIO()
         self._length = 0
+        self._kind = ""
         self._head = b""
         self._middle = b""
         self._tail = b""
 
-    def text(self, text: str) -> bytes:
+    def text(self, text: str) -> Frames:
         """A delta, by the template that `_grow` laid out."""
         self._text.write(text)
         self._length += len(text)
         ladder = self.ladder
         number = ladder.sequence
         ladder.sequence = number + 1
-        return b"%b%d%b%b%b" % (self._head, number, self._middle, _encode_text(text), self._tail)
+        data = b"%b%d%b%b%b" % (self._head, number, self._middle, _encode_text(text), self._tail)
+        return (Frame(self._kind, data),)
 
-    def _grow(self, kind: str, extra: Extras, tail: bytes = b"}\n\n") -> None:
+    def _grow(self, kind: str, extra: Extras, tail: bytes = b"}") -> None:
         name = kind.encode()
         self._text = StringIO()
         self._length = 0
-        self._head = b'event: %b\ndata: {"type":"%b","sequence_number":' % (name, name)
+        self._kind = kind
+        self._head = b'{"type":"%b","sequence_number":' % name
         self._middle = b',%b,"delta":' % encode({**self._place(), **extra})[1:-1]
         self._tail = tail
 
@@ -102,10 +106,10 @@ class ItemLadder:
     def is_empty(self) -> bool:
         return not self._length
 
-    def _added(self, item: Extras) -> bytes:
+    def _added(self, item: Extras) -> Frames:
         return self.ladder.event("response.output_item.added", {"output_index": self.index, "item": item})
 
-    def _done(self, item: Extras) -> bytes:
+    def _done(self, item: Extras) -> Frames:
         self.final = encode(item, blame=UpstreamProtocolError)
         members = b'"output_index":%d,"item":%b}' % (self.index, self.final)
         return self.ladder.frame("response.output_item.done", members)
@@ -119,7 +123,7 @@ class GrowingLadder(ItemLadder, ABC):
         """The item as far as it got; None if it was never announced."""
 
     @abstractmethod
-    def close(self, extras: Extras) -> bytes:
+    def close(self, extras: Extras) -> Frames:
         """The rest of its events. `extras`: what is said of the item now that it ends, such as its status."""
 
 
@@ -136,23 +140,23 @@ class MessageLadder(GrowingLadder):
         shape: Extras = {"type": "message", "status": status, "role": "assistant"}
         return {"id": self.id, **shape, **extras, "content": content}
 
-    def open(self) -> bytes:
+    def open(self) -> Frames:
         item = self._item(IN_PROGRESS, self.extras, [])
         return self._added({**item, "id": self.id, "status": IN_PROGRESS})
 
-    def open_part(self, part_type: str) -> bytes:
+    def open_part(self, part_type: str) -> Frames:
         self._part_type = part_type
         self._annotations = []
         place: Extras = {"content_index": len(self._content)}
         if part_type == "refusal":
             self._grow("response.refusal.delta", place)
         else:
-            self._grow("response.output_text.delta", place, b',"logprobs":[]}\n\n')
+            self._grow("response.output_text.delta", place, b',"logprobs":[]}')
         return self.ladder.event(
             "response.content_part.added", {**self._place(), **place, "part": self._part({})}
         )
 
-    def whole_part(self, part: Extras) -> bytes:
+    def whole_part(self, part: Extras) -> Frames:
         """A part that only this dialect knows."""
         place = {**self._place(), "content_index": len(self._content)}
         self._content.append(part)
@@ -160,7 +164,7 @@ class MessageLadder(GrowingLadder):
             "response.content_part.done", {**place, "part": part}
         )
 
-    def cite(self, citation: Citation, *, own: bool) -> bytes | None:
+    def cite(self, citation: Citation, *, own: bool) -> Frames | None:
         """None if there is no way to say it."""
         annotation = spell_citation(citation, self._length, own=own)
         if annotation is None:
@@ -176,7 +180,7 @@ class MessageLadder(GrowingLadder):
         shape: Extras = {"type": "output_text", "annotations": self._annotations, "logprobs": []}
         return {**shape, "text": self._text.getvalue(), **extras}
 
-    def close_part(self, extras: Extras) -> bytes:
+    def close_part(self, extras: Extras) -> Frames:
         part = self._part(fitting(extras))
         place: Extras = {**self._place(), "content_index": len(self._content)}
         self._content.append(part)
@@ -189,7 +193,7 @@ class MessageLadder(GrowingLadder):
             )
         return said + self.ladder.event("response.content_part.done", {**place, "part": part})
 
-    def close(self, extras: Extras) -> bytes:
+    def close(self, extras: Extras) -> Frames:
         return self._done({**self._item(COMPLETED, fitting(extras), self._content), "id": self.id})
 
     def snapshot(self) -> Extras:
@@ -224,10 +228,10 @@ class ReasoningLadder(GrowingLadder):
                 item[field] = spell_texts([*texts, *more], PART_TYPE[field])
         return {**item, "id": self.id}
 
-    def open(self) -> bytes:
+    def open(self) -> Frames:
         return self._added(self._item(self.extras))
 
-    def thought(self, part: int, text: str) -> bytes:
+    def thought(self, part: int, text: str) -> Frames:
         if part == self._part:
             return self.text(text)
         return self.close_part() + self._open_part(part) + self.text(text)
@@ -235,16 +239,16 @@ class ReasoningLadder(GrowingLadder):
     def _index(self) -> Extras:
         return {PART_INDEX[self._field]: len(self._told[self._field])}
 
-    def _open_part(self, part: int) -> bytes:
+    def _open_part(self, part: int) -> Frames:
         self._part = part
         self._grow(f"response.{TEXT_EVENT[self._field]}.delta", self._index())
         spelled = {"type": PART_TYPE[self._field], "text": ""}
         kind = f"response.{PART_EVENT[self._field]}.added"
         return self.ladder.event(kind, {**self._place(), **self._index(), "part": spelled})
 
-    def close_part(self) -> bytes:
+    def close_part(self) -> Frames:
         if self._part < 0:
-            return b""
+            return ()
         self._part = -1
         text = self._text.getvalue()
         place = {**self._place(), **self._index()}
@@ -253,7 +257,7 @@ class ReasoningLadder(GrowingLadder):
         part = {"type": PART_TYPE[self._field], "text": text}
         return said + self.ladder.event(f"response.{PART_EVENT[self._field]}.done", {**place, "part": part})
 
-    def close(self, extras: Extras) -> bytes:
+    def close(self, extras: Extras) -> Frames:
         said = self.close_part()
         parts = self._told[self._field]
         rest = fitting(extras)
@@ -263,18 +267,18 @@ class ReasoningLadder(GrowingLadder):
             item["encrypted_content"] = encrypted_content(self.seal, parts, redacted=self.redacted)
         return said + self._done(item)
 
-    def _tell_aside(self, field: str, extras: Extras) -> bytes:
+    def _tell_aside(self, field: str, extras: Extras) -> Frames:
         """What was set aside while the thought was told in its other form."""
         texts = texts_of(extras.get(field), PART_TYPE[field])
         if extras.get(field) is not None:
             del extras[field]
         own_field, self._field = self._field, field
-        said = b"".join(self.thought(number, text) for number, text in enumerate(texts) if text)
+        said = join_frames(self.thought(number, text) for number, text in enumerate(texts) if text)
         said += self.close_part()
         self._field = own_field
         return said
 
-    def carry(self, encrypted: str) -> bytes:
+    def carry(self, encrypted: str) -> Frames:
         """An item that holds nothing but an envelope."""
         return self.open() + self._done({**self._item({}), "encrypted_content": encrypted})
 
@@ -296,24 +300,24 @@ class CallLadder(GrowingLadder):
         shape |= {**extras, **self._call.extras}
         return {**shape, **self.named, self._call.field: arguments, "id": self.id}
 
-    def open(self) -> bytes:
+    def open(self) -> Frames:
         if not self._call.text:
-            return b""
+            return ()
         self._grow(f"response.{self._stem()}.delta", {})
         return self._added({**self._item(IN_PROGRESS, self.extras, ""), "status": IN_PROGRESS})
 
     def _stem(self) -> str:
         return f"{self._call.item}_{self._call.field}"
 
-    def text(self, text: str) -> bytes:
+    def text(self, text: str) -> Frames:
         if self._call.text:
             return super().text(text)
         self._text.write(text)
-        return b""
+        return ()
 
-    def close(self, extras: Extras) -> bytes:
+    def close(self, extras: Extras) -> Frames:
         status = fitting(extras).get("status", COMPLETED)
-        said = b""
+        said: Frames = ()
         if self.is_foreign and self.is_empty and self._call.kind == "function" and status == COMPLETED:
             # No arguments at all is not JSON, and client libraries stumble over it.
             said = self.text("{}")
@@ -338,10 +342,10 @@ class CallLadder(GrowingLadder):
 class WholeLadder(ItemLadder):
     """An item that the vendor made by itself: announced, its steps, done."""
 
-    def climb(self, item: Extras, steps: tuple[str, ...]) -> bytes:
+    def climb(self, item: Extras, steps: tuple[str, ...]) -> Frames:
         item = {**item, "id": self.id}
         begun = {**item, "status": IN_PROGRESS} if "status" in item else item
         said = [self._added(begun)]
         kind = item.get("type")
         said += [self.ladder.event(f"response.{kind}.{step}", self._place()) for step in steps]
-        return b"".join(said) + self._done(item)
+        return join_frames(said) + self._done(item)

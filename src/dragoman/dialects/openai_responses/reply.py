@@ -1,5 +1,7 @@
 """Whole replies and streams, each made into the other, so that both say the same."""
 
+from collections.abc import Iterable
+
 import msgspec
 
 from dragoman.dialects.base import Audience, Json, Source
@@ -10,11 +12,11 @@ from dragoman.dialects.openai_responses.stream_reader import ResponsesStreamRead
 from dragoman.dialects.openai_responses.stream_writer import ResponsesStreamWriter
 from dragoman.dialects.openai_responses.vocabulary import NAME
 from dragoman.hub.builder import TRUNCATED_MESSAGE
-from dragoman.hub.errors import DragomanError, Failure
-from dragoman.wire.sse import SseReader
+from dragoman.hub.errors import Failure
+from dragoman.wire.sse import Frame, Frames, join_frames
 
 
-def explode(body: Json) -> bytes:
+def explode(body: Json) -> Frames:
     """The stream that says the same as a whole response; for anything else, the stream of an error."""
     if not isinstance(body.get("output"), list) and not isinstance(body.get("status"), str):
         error = body.get("error") or "the upstream answered with something that is not a response"
@@ -23,15 +25,15 @@ def explode(body: Json) -> bytes:
     # The reader tells everything that a terminal event holds, and the writer spreads it out.
     reader = ResponsesStreamReader(Source(issuer=NAME))
     writer = ResponsesStreamWriter(Audience(upstream=NAME))
-    return b"".join(writer.write(event) for event in reader.read_body(body))
+    return join_frames(writer.write(event) for event in reader.read_body(body))
 
 
-def collect(stream: bytes) -> Json:
+def collect(frames: Iterable[Frame]) -> Json:
     """The response of the terminal event; the error body of a stream that failed before it began."""
     response: Json | None = None
     failure: Json | None = None
     done: dict[int, object] = {}
-    for payload in _payloads(stream):
+    for payload in _payloads(frames):
         kind, told = payload.get("type"), payload.get("response")
         if kind == "response.output_item.done":
             index = payload.get("output_index")
@@ -52,12 +54,7 @@ def collect(stream: bytes) -> Json:
     return response
 
 
-def _payloads(stream: bytes) -> list[Json]:
-    reader = SseReader()
-    try:
-        frames = [*reader.feed(stream), *reader.close()]
-    except DragomanError:
-        frames = []
+def _payloads(frames: Iterable[Frame]) -> list[Json]:
     payloads: list[Json] = []
     for frame in frames:
         try:

@@ -64,7 +64,7 @@ from dragoman.hub.events import (
 from dragoman.hub.seal import Seal, SealedItem, write_envelope
 from dragoman.hub.usage import Usage
 from dragoman.wire.fields import encode
-from dragoman.wire.sse import write_frame
+from dragoman.wire.sse import Frame, Frames, join_frames
 
 #: Blocks that only their own dialect can show.
 UNSHOWN: dict[type, str] = {
@@ -96,10 +96,10 @@ class ResponsesStreamWriter:
         self._usage: Usage | None = None
         self._refused = False
 
-    def write(self, event: ReplyEvent) -> bytes:
+    def write(self, event: ReplyEvent) -> Frames:
         match event:
             case TextDelta() | ArgumentsDelta():
-                return self._item.text(event.text) if self._item is not None and event.text else b""
+                return self._item.text(event.text) if self._item is not None and event.text else ()
             case ReasoningDelta():
                 return self._thought(event)
             case BlockOpened():
@@ -120,22 +120,22 @@ class ResponsesStreamWriter:
                 return self._failed(event)
             case _:
                 assert_never(event)
-        return b""
+        return ()
 
     # Lifecycle
 
-    def _started(self, event: ReplyStarted) -> bytes:
+    def _started(self, event: ReplyStarted) -> Frames:
         response = self._response = ResponseObject(self._audience, event, self._ids)
         begun = response.render("in_progress")
         return self._lifecycle("response.created", begun) + self._lifecycle("response.in_progress", begun)
 
-    def _lifecycle(self, kind: str, response: bytes) -> bytes:
+    def _lifecycle(self, kind: str, response: bytes) -> Frames:
         return self._ladder.frame(kind, b'"response":%b}' % response)
 
-    def _finished(self, event: ReplyFinished) -> bytes:
+    def _finished(self, event: ReplyFinished) -> Frames:
         response = self._response or ResponseObject(self._audience, ReplyStarted(), self._ids)
         raw_cause = event.raw_cause if self._own else ""
-        said = b"" if self._own or self._refused else self._explain(event)
+        said = () if self._own or self._refused else self._explain(event)
         reason = reason_of(event.cause, raw_cause, refused=self._refused)
         said += self._let_go(cut=bool(reason) and not self._own)
         status = "incomplete" if reason else COMPLETED
@@ -146,11 +146,11 @@ class ResponsesStreamWriter:
             reason=reason,
             extras=event.extras,
         )
-        return said + self._lifecycle(f"response.{status}", ended) + write_frame(DONE)
+        return said + self._lifecycle(f"response.{status}", ended) + (Frame("", DONE),)
 
-    def _failed(self, event: ReplyFailed) -> bytes:
+    def _failed(self, event: ReplyFailed) -> Frames:
         code, message = stream_error(event.failure, event.ending, own=self._own)
-        said = b""
+        said: Frames = ()
         error: Extras = {"code": code, "message": message, "param": event.failure.param or None}
         response = self._response
         if response is None:
@@ -173,11 +173,11 @@ class ResponsesStreamWriter:
             usage=write_usage(self._usage, self._audience.upstream),
             error={"code": code, "message": message},
         )
-        return said + self._lifecycle("response.failed", ended) + write_frame(DONE)
+        return said + self._lifecycle("response.failed", ended) + (Frame("", DONE),)
 
     # Blocks
 
-    def _opened(self, block: AnyBlock) -> bytes:
+    def _opened(self, block: AnyBlock) -> Frames:
         self._block = block
         if isinstance(block, Text | Refusal) or (
             isinstance(block, Opaque) and block.form == "part" and self._own
@@ -208,10 +208,11 @@ class ResponsesStreamWriter:
     def _extras(self, block: AnyBlock) -> Extras:
         return block.extras if self._own else {}
 
-    def _open_message(self, block: Text | Refusal | Opaque) -> bytes:
+    def _open_message(self, block: Text | Refusal | Opaque) -> Frames:
         head = self._extras(block).get(ITEM)
         extras: Extras = head if isinstance(head, dict) else {}
-        held, said = self._held, b""
+        held = self._held
+        said: Frames = ()
         if self._own and isinstance(held, MessageLadder) and held.extras.get("id") == extras.get("id"):
             message = held
         else:
@@ -223,15 +224,15 @@ class ResponsesStreamWriter:
             return said + message.whole_part(dict(block.value))
         self._refused |= isinstance(block, Refusal)
         said += message.open_part("refusal" if isinstance(block, Refusal) else "output_text")
-        return said + (message.text(block.text) if block.text else b"")
+        return said + (message.text(block.text) if block.text else ())
 
-    def _open_carrier(self, block: Reasoning) -> bytes:
+    def _open_carrier(self, block: Reasoning) -> Frames:
         self._item = None
         if block.seal is not None:
             self._carry(carried_by(block, block.seal))
-        return b""
+        return ()
 
-    def _open_reasoning(self, block: Reasoning) -> bytes:
+    def _open_reasoning(self, block: Reasoning) -> Frames:
         extras = self._extras(block)
         raw = self._own and block.raw
         thought = ReasoningLadder(self._ladder, len(self._output), self._id("rs_", extras), extras, raw=raw)
@@ -240,9 +241,9 @@ class ResponsesStreamWriter:
         thought.with_seal = self._with_seals
         said = [thought.open()]
         said += [thought.thought(number, text) for number, text in enumerate(block.parts) if text]
-        return b"".join(said)
+        return join_frames(said)
 
-    def _open_call(self, block: ToolCall) -> bytes:
+    def _open_call(self, block: ToolCall) -> Frames:
         call = CALL_OF_KIND[block.kind]
         extras = self._extras(block)
         item = CallLadder(self._ladder, len(self._output), self._id(call.prefix, extras), extras, call)
@@ -255,7 +256,7 @@ class ResponsesStreamWriter:
         self._item = item
         if block.seal is not None:
             self._carry(SealedItem(kind="call", seal=block.seal, call_id=str(item.named["call_id"])))
-        return item.open() + (item.text(block.arguments) if block.arguments else b"")
+        return item.open() + (item.text(block.arguments) if block.arguments else ())
 
     def _call_id(self, call_id: str) -> str:
         """Unique in this reply: clients match results, and whole items, by it."""
@@ -267,7 +268,7 @@ class ResponsesStreamWriter:
         self._call_ids.add(wanted)
         return wanted
 
-    def _whole(self, block: AnyBlock) -> bytes:
+    def _whole(self, block: AnyBlock) -> Frames:
         """Blocks that come complete: this dialect's own items again; of others', web searches."""
         self._item = None
         item = spell_hosted(block) if self._own else None
@@ -278,7 +279,7 @@ class ResponsesStreamWriter:
         if item is None:
             if not (self._own and isinstance(block, HostedResult) and block.form == FOLLOWS):
                 self._audience.losses.add(block.at, f"OpenAI Responses cannot show {UNSHOWN[type(block)]}")
-            return b""
+            return ()
         item = sound(item)
         kind = str(item.get("type"))
         item_id = self._id(PREFIXES.get(kind, ""), item)
@@ -292,9 +293,9 @@ class ResponsesStreamWriter:
 
     # Deltas
 
-    def _thought(self, event: ReasoningDelta) -> bytes:
+    def _thought(self, event: ReasoningDelta) -> Frames:
         item = self._item
-        return item.thought(event.part, event.text) if isinstance(item, ReasoningLadder) else b""
+        return item.thought(event.part, event.text) if isinstance(item, ReasoningLadder) else ()
 
     def _sealed(self, seal: Seal) -> None:
         item = self._item
@@ -311,46 +312,46 @@ class ResponsesStreamWriter:
         if self._with_seals:
             self._carried.append(carried)
 
-    def _cited(self, citation: Citation) -> bytes:
+    def _cited(self, citation: Citation) -> Frames:
         item = self._item
-        said = item.cite(citation, own=self._own) if isinstance(item, MessageLadder) else b""
+        said = item.cite(citation, own=self._own) if isinstance(item, MessageLadder) else ()
         if said is None:
             self._audience.losses.add("", "OpenAI Responses cannot cite a source that has no address")
-            return b""
+            return ()
         return said
 
-    def _closed(self, event: BlockClosed) -> bytes:
+    def _closed(self, event: BlockClosed) -> Frames:
         item, block = self._item, self._block
         self._item = self._block = None
         if item is None or block is None:
-            return b"" if self._held is not None else self._deliver()
+            return () if self._held is not None else self._deliver()
         extras: Extras = event.extras if self._own else {}
         if isinstance(item, MessageLadder):
             return self._close_message(item, block, extras)
         if isinstance(item, CallLadder) and not self._own:
             self._held = item
-            return b""
+            return ()
         return self._end(item, extras or settled(item))
 
-    def _close_message(self, item: MessageLadder, block: AnyBlock, extras: Extras) -> bytes:
+    def _close_message(self, item: MessageLadder, block: AnyBlock, extras: Extras) -> Frames:
         rest = dict(extras)
         last = rest.pop(ITEM, None)
-        said = b"" if isinstance(block, Opaque) else item.close_part(rest)
+        said = () if isinstance(block, Opaque) else item.close_part(rest)
         if not self._own or (ITEM in block.extras and last is None):
             self._held = item
             return said
         return said + self._end(item, last if isinstance(last, dict) else settled(item))
 
-    def _end(self, item: GrowingLadder, extras: Extras) -> bytes:
+    def _end(self, item: GrowingLadder, extras: Extras) -> Frames:
         said = item.close(extras)
         self._output.append(item.final)
         return said + self._deliver()
 
-    def _let_go(self, *, cut: bool = False) -> bytes:
+    def _let_go(self, *, cut: bool = False) -> Frames:
         """Nothing more comes for the held item. `cut`: nor did all that should have come."""
         held, self._held = self._held, None
         if held is None:
-            return b""
+            return ()
         if not cut or (isinstance(held, CallLadder) and self._carried):
             return self._end(held, settled(held))
         if self._carried:
@@ -359,12 +360,13 @@ class ResponsesStreamWriter:
             self._audience.losses.add("", "the seal of a text that was cut short")
         return self._end(held, {**settled(held), "status": INCOMPLETE})
 
-    def _explain(self, event: ReplyFinished) -> bytes:
+    def _explain(self, event: ReplyFinished) -> Frames:
         """The reason for a refusal, in the place that this dialect has for it."""
         if event.cause != "refusal" or not event.explanation:
-            return b""
+            return ()
         self._refused = True
-        message, said = self._held, b""
+        message = self._held
+        said: Frames = ()
         if not isinstance(message, MessageLadder):
             said = self._let_go()
             message = MessageLadder(self._ladder, len(self._output), self._id("msg_", {}), {})
@@ -372,10 +374,10 @@ class ResponsesStreamWriter:
         self._held = message
         return said + message.open_part("refusal") + message.text(event.explanation) + message.close_part({})
 
-    def _deliver(self) -> bytes:
+    def _deliver(self) -> Frames:
         """Seals that stood on a call or a text follow it, in the only field that clients echo."""
         if not self._carried:
-            return b""
+            return ()
         envelope = write_envelope(self._carried)
         self._carried = []
         carrier = ReasoningLadder(self._ladder, len(self._output), self._id("rs_", {}), {}, raw=False)
