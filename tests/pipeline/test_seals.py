@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from dragoman.dialects.registry import dialect_named
+from dragoman.hub.ids import IdSource
 from dragoman.pipeline import StreamTranslator, translate_request
 from tests.pipeline.asking import DIALECTS, asking
 from tests.pipeline.test_loops import answered
