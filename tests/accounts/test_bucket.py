@@ -3,41 +3,41 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.accounts.bucket import MINUTE, Bucket, filled, taken, until_full, wait_for
+from dragoman.accounts.limits import MINUTE, Bucket, refill, seconds_until_available, seconds_until_full, take
 
 NOW = 1_800_000_000.0
 
 
 def test_a_bucket_that_was_never_used_is_full() -> None:
-    assert filled(None, 60, NOW) == Bucket(60.0, NOW)
+    assert refill(None, 60, NOW) == Bucket(60.0, NOW)
 
 
 def test_a_bucket_fills_up_evenly_and_not_beyond_its_limit() -> None:
     empty = Bucket(0.0, NOW)
-    assert filled(empty, 60, NOW + 10).level == 10
-    assert filled(empty, 60, NOW + 600).level == 60
+    assert refill(empty, 60, NOW + 10).level == 10
+    assert refill(empty, 60, NOW + 600).level == 60
 
 
 def test_a_clock_that_was_set_back_adds_nothing_and_takes_nothing() -> None:
-    assert filled(Bucket(5.0, NOW), 60, NOW - 3600) == Bucket(5.0, NOW - 3600)
+    assert refill(Bucket(5.0, NOW), 60, NOW - 3600) == Bucket(5.0, NOW - 3600)
 
 
 def test_the_wait_is_for_what_is_missing() -> None:
-    assert wait_for(Bucket(0.5, NOW), 60, 1) == 0.5
-    assert wait_for(Bucket(1.0, NOW), 60, 1) == 0
-    assert until_full(Bucket(30.0, NOW), 60) == 30
+    assert seconds_until_available(Bucket(0.5, NOW), 60, 1) == 0.5
+    assert seconds_until_available(Bucket(1.0, NOW), 60, 1) == 0
+    assert seconds_until_full(Bucket(30.0, NOW), 60) == 30
 
 
 def test_what_is_larger_than_the_bucket_goes_when_it_is_full_and_is_paid_off_afterwards() -> None:
     full = Bucket(100.0, NOW)
-    assert wait_for(full, 100, 5_000) == 0
-    debt = taken(full, 100, 5_000)
+    assert seconds_until_available(full, 100, 5_000) == 0
+    debt = take(full, 100, 5_000)
     assert debt.level == -4_900
-    assert wait_for(debt, 100, 1) == 4_901 * MINUTE / 100
+    assert seconds_until_available(debt, 100, 1) == 4_901 * MINUTE / 100
 
 
 def test_what_is_given_back_does_not_make_it_overflow() -> None:
-    assert taken(Bucket(90.0, NOW), 100, -50).level == 100
+    assert take(Bucket(90.0, NOW), 100, -50).level == 100
 
 
 @given(
@@ -52,9 +52,9 @@ def test_no_stretch_of_time_sees_more_than_a_bucketful_and_what_flowed_in(
     for pause, amount in asked:
         amount = min(amount, limit)
         now += pause
-        held = filled(bucket, limit, now)
-        if wait_for(held, limit, amount) == 0:
-            bucket = taken(held, limit, amount)
+        held = refill(bucket, limit, now)
+        if seconds_until_available(held, limit, amount) == 0:
+            bucket = take(held, limit, amount)
             granted.append((now, amount))
     for start, (since, _) in enumerate(granted):
         total = 0
@@ -66,5 +66,5 @@ def test_no_stretch_of_time_sees_more_than_a_bucketful_and_what_flowed_in(
 @given(level=st.floats(-1_000, 100), limit=st.integers(1, 1_000), amount=st.integers(1, 1_000))
 def test_after_the_wait_that_was_told_it_may_go(level: float, limit: int, amount: int) -> None:
     bucket = Bucket(min(level, float(limit)), NOW)
-    wait = wait_for(bucket, limit, amount)
-    assert wait_for(filled(bucket, limit, NOW + wait + 0.001), limit, amount) == 0
+    wait = seconds_until_available(bucket, limit, amount)
+    assert seconds_until_available(refill(bucket, limit, NOW + wait + 0.001), limit, amount) == 0

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.accounts.periods import PERIODS, Period, end_of, hour_of, start_of
+from dragoman.accounts.limits import PERIODS, Period, find_hour_start, find_period_end, find_period_start
 
 
 def at(text: str) -> float:
@@ -13,21 +13,21 @@ def at(text: str) -> float:
 
 
 def test_a_day_begins_at_midnight() -> None:
-    assert start_of("day", at("2026-11-16T13:00")) == at("2026-11-16")
-    assert end_of("day", at("2026-11-16T13:00")) == at("2026-11-17")
+    assert find_period_start("day", at("2026-11-16T13:00")) == at("2026-11-16")
+    assert find_period_end("day", at("2026-11-16T13:00")) == at("2026-11-17")
 
 
 def test_a_month_begins_on_its_first_whatever_its_length() -> None:
-    assert start_of("month", at("2028-02-29T23:59")) == at("2028-02-01")
-    assert end_of("month", at("2028-02-29T23:59")) == at("2028-03-01")
-    assert end_of("month", at("2026-12-31T23:59")) == at("2027-01-01")
-    assert end_of("month", at("2026-01-01")) == at("2026-02-01")
+    assert find_period_start("month", at("2028-02-29T23:59")) == at("2028-02-01")
+    assert find_period_end("month", at("2028-02-29T23:59")) == at("2028-03-01")
+    assert find_period_end("month", at("2026-12-31T23:59")) == at("2027-01-01")
+    assert find_period_end("month", at("2026-01-01")) == at("2026-02-01")
 
 
 @given(now=st.floats(0, 4e9), period=st.sampled_from(PERIODS))
 def test_every_moment_lies_in_its_period_and_the_next_one_follows_at_once(now: float, period: Period) -> None:
-    start, end = start_of(period, now), end_of(period, now)
+    start, end = find_period_start(period, now), find_period_end(period, now)
     assert start <= now < end
-    assert start_of(period, end) == end
-    assert start_of(period, end - 1) == start
-    assert hour_of(now) <= now < hour_of(now) + 3600
+    assert find_period_start(period, end) == end
+    assert find_period_start(period, end - 1) == start
+    assert find_hour_start(now) <= now < find_hour_start(now) + 3600

@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from dragoman.accounts.store import ACCOUNTS_SCHEMA, UsageCounts, UsageKey, add_usage
 from dragoman.storage.database import connect
-from dragoman.storage.usage import Counts, Place, add
 from tests.cli.run_command import dragoman
 
 STATE = Path(".local") / "state" / "dragoman" / "state.db"
@@ -150,14 +150,16 @@ def test_an_agent_that_would_have_no_key_is_not_sent_to_a_gateway_that_asks_for_
 def used(tmp_path: Path) -> Path:
     """A folder in whose state file something was used, today and long ago."""
     (tmp_path / STATE).parent.mkdir(parents=True)
-    connection: sqlite3.Connection = connect(tmp_path / STATE)
+    connection: sqlite3.Connection = connect(tmp_path / STATE, ACCOUNTS_SCHEMA)
     now = int(datetime.now(UTC).timestamp())
     counted = {
-        Place(now, "config-1", "openai", "gpt"): Counts(requests=3, input=1_000, output=50, cost=1_500_000),
-        Place(now, "", "local", "=HYPERLINK(1)"): Counts(requests=1, failures=1),
-        Place(86_400, "", "local", "old"): Counts(requests=7, refused=2),
+        UsageKey(now, "config-1", "openai", "gpt"): UsageCounts(
+            requests=3, input=1_000, output=50, cost=1_500_000
+        ),
+        UsageKey(now, "", "local", "=HYPERLINK(1)"): UsageCounts(requests=1, failures=1),
+        UsageKey(86_400, "", "local", "old"): UsageCounts(requests=7, refused=2),
     }
-    add(connection, counted)
+    add_usage(connection, counted)
     connection.close()
     return tmp_path
 
@@ -185,9 +187,11 @@ def test_usage_can_be_cut_off_at_a_date_and_summed_up_by_several(used: Path) -> 
 
 
 def test_usage_shows_no_name_that_could_move_the_cursor_or_the_table(used: Path) -> None:
-    connection = connect(used / STATE)
+    connection = connect(used / STATE, ACCOUNTS_SCHEMA)
     name = "\x1b[2J\nx" + "y" * 150
-    add(connection, {Place(int(datetime.now(UTC).timestamp()), "", "local", name): Counts(requests=1)})
+    add_usage(
+        connection, {UsageKey(int(datetime.now(UTC).timestamp()), "", "local", name): UsageCounts(requests=1)}
+    )
     connection.close()
     lines = dragoman(used, "usage", "--by", "model").out.splitlines()
     (line,) = [each for each in lines if each.startswith("?[2J?x")]

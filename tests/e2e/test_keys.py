@@ -10,9 +10,9 @@ import aiohttp
 import msgspec
 import pytest
 
-from dragoman.accounts.decide import Amount
-from dragoman.storage import client_keys
-from dragoman.storage.spending import charge
+from dragoman.accounts import keys as client_keys
+from dragoman.accounts.limits import Amount
+from dragoman.accounts.store import charge
 from tests.cli.run_command import dragoman
 from tests.cli.test_real_agents import AGENTS, BINARIES, CLIENTS, VARIABLES
 from tests.e2e.gateway import Gateway
@@ -165,7 +165,7 @@ def test_an_agent_whose_budget_is_used_up_ends_soon_and_says_so(name: str, tmp_p
     """They do not try for minutes what can only work tomorrow."""
     key = dragoman(tmp_path, "keys", "create", "ci", "--tokens-per-day", "1").out.strip()
     holder = KeyHolder(tmp_path / ".local" / "state" / "dragoman" / "state.db")
-    identity = holder.do(lambda connection: client_keys.known(connection, "ci").caller.id)
+    identity = holder.do(lambda connection: client_keys.get_key(connection, "ci").caller.id)
     holder.do(lambda connection: charge(connection, identity, Amount(1, 0), time.time()))
     arguments = [part.format(prompt="say marigold") for part in AGENTS[name].arguments]
     path = f"{CLIENTS / 'bin'}:{BINARIES}:/usr/bin:/bin"

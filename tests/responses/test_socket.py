@@ -9,7 +9,7 @@ import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from dragoman.accounts.caller import ANYONE, Caller
+from dragoman.accounts.keys import ANONYMOUS, Caller
 from dragoman.config.model import Secret, Server
 from dragoman.exchange.ask import Ask
 from dragoman.responses.socket import SocketSession
@@ -341,7 +341,7 @@ async def test_a_draining_gateway_ends_the_reply_truthfully() -> None:
 
 
 async def anyone() -> Caller:
-    return ANYONE
+    return ANONYMOUS
 
 
 class ListedSocket:

@@ -6,12 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from dragoman.accounts.caller import Limits
-from dragoman.accounts.decide import Account
-from dragoman.storage import client_keys
+from dragoman.accounts import keys as client_keys
+from dragoman.accounts.limits import Account, Limits
+from dragoman.accounts.store import ACCOUNTS_SCHEMA, UsageCounts, UsageGroup, read_account, read_usage
 from dragoman.storage.database import connect
-from dragoman.storage.spending import account
-from dragoman.storage.usage import By, Counts, report
 
 Result = TypeVar("Result")
 
@@ -26,14 +24,14 @@ class KeyHolder:
         """A new key; gives the text that clients show."""
         terms = Limits(**limits)
         _, key = self.do(
-            lambda connection: client_keys.create(
+            lambda connection: client_keys.create_key(
                 connection, name, time.time(), models=models, limits=terms, expires=expires
             )
         )
         return key
 
     def do(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
-        connection = connect(self.path)
+        connection = connect(self.path, ACCOUNTS_SCHEMA)
         try:
             connection.execute("BEGIN IMMEDIATE")
             result = work(connection)
@@ -44,7 +42,9 @@ class KeyHolder:
 
     def account(self, name: str = "ci") -> Account:
         return self.do(
-            lambda connection: account(connection, client_keys.known(connection, name).caller.id, time.time())
+            lambda connection: read_account(
+                connection, client_keys.get_key(connection, name).caller.id, time.time()
+            )
         )
 
     def used(self, name: str = "ci") -> int:
@@ -54,5 +54,5 @@ class KeyHolder:
     def reserved(self, name: str = "ci") -> int:
         return self.account(name).reserved["day"].tokens
 
-    def usage(self, *by: By) -> dict[tuple[str, ...], Counts]:
-        return dict(self.do(lambda connection: report(connection, by)))
+    def usage(self, *by: UsageGroup) -> dict[tuple[str, ...], UsageCounts]:
+        return dict(self.do(lambda connection: read_usage(connection, by)))

@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from dragoman.accounts.store import UsageCounts
 from dragoman.config.model import Config
-from dragoman.storage.usage import Counts
 from tests.exchange.speech import CHAT_START, CHAT_STREAM, CHAT_WHOLE, chat_text
 from tests.server.keyholder import KeyHolder
 from tests.server.running import Got, Running, config_for, running
@@ -144,7 +144,7 @@ def test_a_budget_of_money_is_charged_by_the_price(holder: KeyHolder) -> None:
             running(priced(config_for(upstream.url)), state=holder.path) as gateway,
         ):
             assert (await ask(gateway, key)).status == 200
-            await gateway.app.gateway.meter.flush()
+            await gateway.app.gateway.accounts.ledger.flush()
             assert holder.account().used["month"] == (USED, 12 * 2 + 3 * 10)
             assert (await ask(gateway, key)).status == 200
             refused = await ask(gateway, key)
@@ -165,7 +165,7 @@ def test_a_model_without_a_price_is_refused_to_a_key_with_a_budget_of_money(hold
         ):
             got = await ask(gateway, key)
             assert got.status == 403
-            assert b"nobody knows what up/any costs" in got.body
+            assert b"the price of up/any is unknown" in got.body
             assert b"price_input" in got.body
             assert not upstream.heard
 
@@ -209,7 +209,7 @@ def test_a_budget_holds_under_two_hundred_requests_at_once(
                 tried += 1
                 if all(each.status == 429 and b"used up" in each.body for each in got):
                     break
-            await gateway.app.gateway.meter.flush()
+            await gateway.app.gateway.accounts.ledger.flush()
             held = holder.account()
             used = held.used["day"].tokens if in_tokens else held.used["month"].cost
             assert used == len(upstream.heard) * worth
@@ -232,7 +232,7 @@ def test_a_stream_that_breaks_off_is_charged_for_what_came(holder: KeyHolder) ->
         ):
             got = await ask(gateway, key, stream=True)
             assert b"word 49" in got.body
-            await gateway.app.gateway.meter.flush()
+            await gateway.app.gateway.accounts.ledger.flush()
             assert 50 < holder.used() < 250
             assert holder.reserved() == 0
             assert holder.usage("key")[("ci",)].failures == 1
@@ -295,7 +295,7 @@ def test_what_the_upstream_refuses_costs_nothing(holder: KeyHolder, status: str)
             running(config_for(upstream.url), state=holder.path) as gateway,
         ):
             assert (await ask(gateway, key)).status in (400, 500)
-            await gateway.app.gateway.meter.flush()
+            await gateway.app.gateway.accounts.ledger.flush()
             assert (holder.used(), holder.reserved()) == (0, 0)
             assert holder.usage("key")[("ci",)].failures == 1
 
@@ -309,7 +309,7 @@ def test_a_request_that_is_no_request_costs_nothing(holder: KeyHolder) -> None:
         async with running(config_for(), state=holder.path) as gateway:
             got = await gateway.ask("POST", "/v1/messages", b'{"model": "any"}', {"x-api-key": key})
             assert got.status == 400
-            await gateway.app.gateway.meter.flush()
+            await gateway.app.gateway.accounts.ledger.flush()
             assert (holder.used(), holder.reserved()) == (0, 0)
 
     run(scenario)
@@ -324,7 +324,7 @@ def test_no_length_that_a_client_asks_for_breaks_or_feeds_a_budget(holder: KeyHo
             for turn in TURNS:
                 got = await ask(gateway, key, turn, max_tokens=length)
                 assert got.status != 500, got.body
-            await gateway.app.gateway.meter.flush()
+            await gateway.app.gateway.accounts.ledger.flush()
             held = holder.account()
             assert held.used["day"] == held.reserved["day"] == (0, 0)
             assert held.tokens is None or held.tokens.level <= 10**12
@@ -387,9 +387,9 @@ def test_no_name_of_a_model_keeps_usage_from_being_written(holder: KeyHolder, mo
 def test_names_that_clients_make_up_do_not_fill_the_file(holder: KeyHolder) -> None:
     async def scenario() -> None:
         async with running(config_for(), state=holder.path) as gateway:
-            meter = gateway.app.gateway.meter
+            ledger = gateway.app.gateway.accounts.ledger
             for number in range(5_000):
-                meter.count("", "up", f"model-{number}", Counts(requests=1), settled=False)
+                ledger.add_usage("", "up", f"model-{number}", UsageCounts(requests=1), is_settled=False)
         told = holder.usage("model")
         assert len(told) == 1_001
         assert sum(counts.requests for counts in told.values()) == 5_000

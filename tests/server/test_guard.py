@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.accounts.caller import NoKey
+from dragoman.accounts.errors import InvalidKey
 from dragoman.config.model import Secret, Server
 from dragoman.hub.errors import ConfigError
 from dragoman.server.guard import (
@@ -132,7 +132,7 @@ def test_a_key_is_found_where_clients_put_it(headers: dict[str, str], query: str
     ],
 )
 def test_anything_else_is_no_key(headers: dict[str, str], query: str) -> None:
-    with pytest.raises(NoKey) as caught:
+    with pytest.raises(InvalidKey) as caught:
         check_key(headers, query, GUARDED)
     assert (caught.value.status, caught.value.code) == (401, "invalid_api_key")
     assert "first-key" not in caught.value.failure.message
@@ -141,7 +141,7 @@ def test_anything_else_is_no_key(headers: dict[str, str], query: str) -> None:
 @given(key=st.text(max_size=40))
 def test_only_the_very_key_opens(key: str) -> None:
     if key.strip() not in ("first-key", "second-key"):
-        with pytest.raises(NoKey):
+        with pytest.raises(InvalidKey):
             check_key({"x-api-key": key}, "", GUARDED)
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.accounts.caller import Limits
+from dragoman.accounts import keys as client_keys
+from dragoman.accounts.limits import Limits
 from dragoman.config.model import Config, Route, Secret, Server, TargetName
-from dragoman.storage import client_keys
 from dragoman.telemetry.log import set_up
 from tests.exchange.speech import CHAT_WHOLE
 from tests.server.keyholder import KeyHolder
@@ -87,17 +87,17 @@ def test_a_running_gateway_notices_every_change(holder: KeyHolder) -> None:
         key = holder.create()
         await until(gateway, 401)
         await until(gateway, 200, key)
-        _, fresh = holder.do(lambda connection: client_keys.rotate(connection, "ci", time.time()))
+        _, fresh = holder.do(lambda connection: client_keys.rotate_key(connection, "ci", time.time()))
         await until(gateway, 401, key)
         await until(gateway, 200, fresh)
         forbidden = holder.do(
-            lambda connection: client_keys.change(
+            lambda connection: client_keys.change_key(
                 connection, "ci", models=("other",), limits=Limits(), expires=0
             )
         )
         assert forbidden.caller.models == ("other",)
         await until(gateway, 403, fresh)
-        holder.do(lambda connection: client_keys.revoke(connection, "ci", time.time()))
+        holder.do(lambda connection: client_keys.revoke_key(connection, "ci", time.time()))
         await until(gateway, 401, fresh)
 
     scene(holder, act)
@@ -105,14 +105,14 @@ def test_a_running_gateway_notices_every_change(holder: KeyHolder) -> None:
 
 def test_revoking_the_last_key_opens_no_door_and_deleting_it_does(holder: KeyHolder) -> None:
     key = holder.create()
-    holder.do(lambda connection: client_keys.revoke(connection, "ci", time.time()))
+    holder.do(lambda connection: client_keys.revoke_key(connection, "ci", time.time()))
 
     async def act(gateway: Running) -> None:
         assert (await gateway.ask("POST", CHAT, HELLO)).status == 401
         refused = await gateway.ask("POST", CHAT, HELLO, {"x-api-key": key})
         assert refused.status == 401
         assert b"the key 'ci' was revoked" in refused.body
-        holder.do(lambda connection: client_keys.delete(connection, "ci"))
+        holder.do(lambda connection: client_keys.delete_key(connection, "ci"))
         await until(gateway, 200)
 
     scene(holder, act)
@@ -131,9 +131,9 @@ def test_an_expired_key_says_since_when(holder: KeyHolder) -> None:
 
 def test_after_a_rotation_both_keys_count_for_the_time_that_was_given(holder: KeyHolder) -> None:
     old = holder.create()
-    _, new = holder.do(lambda connection: client_keys.rotate(connection, "ci", time.time(), keep=600))
+    _, new = holder.do(lambda connection: client_keys.rotate_key(connection, "ci", time.time(), keep=600))
     gone = holder.create("other")
-    holder.do(lambda connection: client_keys.rotate(connection, "other", time.time() - 60, keep=30))
+    holder.do(lambda connection: client_keys.rotate_key(connection, "other", time.time() - 60, keep=30))
 
     async def act(gateway: Running) -> None:
         for key in (old, new):
@@ -154,7 +154,7 @@ def test_keys_of_the_configuration_work_beside_stored_ones(holder: KeyHolder) ->
         async with running(config_for(server=server), state=holder.path) as gateway:
             for key, status in ((stored, 200), ("static-key", 200), ("other", 401)):
                 assert (await gateway.ask("POST", CHAT, HELLO, {"x-api-key": key})).status == status
-            await gateway.app.gateway.meter.flush()
+            await gateway.app.gateway.accounts.ledger.flush()
             assert {("ci",), ("config-1",)} == set(holder.usage("key"))
 
     run(scenario)
@@ -250,7 +250,7 @@ def test_a_gateway_for_strangers_may_rely_on_stored_keys_alone(holder: KeyHolder
             names = {"host": "gateway.example"}
             assert (await gateway.ask("POST", CHAT, HELLO, {**names, "x-api-key": key})).status == 200
             assert (await gateway.ask("POST", CHAT, HELLO, names)).status == 401
-            holder.do(lambda connection: client_keys.delete(connection, "ci"))
+            holder.do(lambda connection: client_keys.delete_key(connection, "ci"))
             async with asyncio.timeout(5.0):
                 while (await gateway.ask("POST", CHAT, HELLO, names)).status != 403:
                     await asyncio.sleep(0.02)

@@ -9,8 +9,9 @@ import msgspec
 import pytest
 
 from dragoman import __version__
-from dragoman.accounts.caller import Limits
-from dragoman.accounts.decide import Amount
+from dragoman.accounts import keys as client_keys
+from dragoman.accounts.limits import Amount, Limits
+from dragoman.accounts.store import charge
 from dragoman.config.model import Config, Provider, Secret, Server, TargetName, Telemetry
 from dragoman.exchange.gateway import Gateway
 from dragoman.exchange.record import Record
@@ -19,9 +20,7 @@ from dragoman.hub.errors import ConfigError
 from dragoman.server.app import App
 from dragoman.server.metrics import LOOKS, page
 from dragoman.server.status import status
-from dragoman.storage import client_keys
 from dragoman.storage.database import Database
-from dragoman.storage.spending import charge
 from dragoman.telemetry.instruments import About
 from dragoman.telemetry.metrics import Metrics
 from tests.exchange.speech import CHAT_STREAM
@@ -292,8 +291,10 @@ def test_keys_near_their_limits_are_told(tmp_path: Path) -> None:
         assert "used_ratio{" not in await page(app)
         assert not (tmp_path / "state.db").exists()
         limits = Limits(tokens_per_day=100, cost_per_month=1000)
-        made, _ = await database.run(lambda db: client_keys.create(db, "ci", gateway.clock(), limits=limits))
-        await gateway.keyring.refresh()
+        made, _ = await database.run(
+            lambda db: client_keys.create_key(db, "ci", gateway.clock(), limits=limits)
+        )
+        await gateway.accounts.keys.refresh()
         assert (await status(app))["keys"] == []
         amount = Amount(tokens=95, cost=1)
         await database.run(lambda db: charge(db, made.caller.id, amount, gateway.clock()))
@@ -302,7 +303,7 @@ def test_keys_near_their_limits_are_told(tmp_path: Path) -> None:
         assert len(seen.of("dragoman_key_limit_used_ratio")) == 1
         near = {"key": "ci", "of": "tokens", "period": "day", "limit": 100, "used": 95, "share": 0.95}
         assert (await status(app))["keys"] == [near]
-        await database.run(lambda db: client_keys.revoke(db, "ci", gateway.clock()))
+        await database.run(lambda db: client_keys.revoke_key(db, "ci", gateway.clock()))
         assert (await status(app))["keys"] == []
         await gateway.close()
 

@@ -11,15 +11,18 @@ from pathlib import Path
 import pytest
 
 from dragoman.hub.errors import ConfigError
-from dragoman.storage.database import Database, connect
+from dragoman.storage.database import Database, Schema, connect
 
-NOTES = ("CREATE TABLE notes (number INTEGER PRIMARY KEY, text TEXT NOT NULL)",)
-MORE = (*NOTES, "ALTER TABLE notes ADD COLUMN seen INTEGER DEFAULT 0; CREATE INDEX by_text ON notes (text)")
+TABLE = "CREATE TABLE IF NOT EXISTS notes (number INTEGER PRIMARY KEY, text TEXT NOT NULL)"
+COLUMN = "ALTER TABLE notes ADD COLUMN seen INTEGER DEFAULT 0; CREATE INDEX by_text ON notes (text)"
+NOTES = Schema("notes", (TABLE,))
+MORE = Schema("notes", (TABLE, COLUMN))
+OTHERS = Schema("others", ("CREATE TABLE others (number INTEGER)",))
 WRITES_AND_DIES = """
 import os, signal, sys
 from pathlib import Path
-from dragoman.storage.database import Database
-database = Database(Path(sys.argv[1]), sys.argv[2:])
+from dragoman.storage.database import Database, Schema
+database = Database(Path(sys.argv[1]), Schema("notes", tuple(sys.argv[2:])))
 database.run_now(lambda connection: connection.execute("INSERT INTO notes (text) VALUES ('kept')"))
 os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -65,7 +68,7 @@ def test_work_that_raises_leaves_nothing_behind(path: Path) -> None:
 
 
 def test_what_was_written_outlives_a_killed_process(path: Path) -> None:
-    ended = subprocess.run([sys.executable, "-c", WRITES_AND_DIES, str(path), *NOTES], check=False)
+    ended = subprocess.run([sys.executable, "-c", WRITES_AND_DIES, str(path), TABLE], check=False)
     assert ended.returncode == -9
     connection = connect(path, NOTES)
     assert texts(connection) == ["kept"]
@@ -117,3 +120,43 @@ def test_without_a_path_it_lives_in_memory_until_closed() -> None:
     database.run_now(lambda connection: add(connection, "a"))
     assert database.run_now(texts) == ["a"]
     database.close()
+
+
+def test_a_schema_can_be_added_after_the_file_was_opened(path: Path) -> None:
+    database = Database(path, NOTES)
+    database.run_now(lambda connection: add(connection, "a"))
+    database.add_schema(OTHERS)
+    database.add_schema(OTHERS)
+    database.run_now(lambda connection: connection.execute("INSERT INTO others VALUES (1)"))
+    assert database.run_now(texts) == ["a"]
+    database.close()
+
+
+def test_schemas_of_one_file_have_versions_of_their_own(path: Path) -> None:
+    connect(path, NOTES).close()
+    connect(path, OTHERS).close()
+    newer = connect(path, MORE, OTHERS)
+    rows = newer.execute("SELECT name, version FROM schema_versions ORDER BY name").fetchall()
+    assert rows == [("notes", 2), ("others", 1)]
+    newer.close()
+
+
+def test_a_file_of_the_format_without_schema_versions_keeps_its_rows(path: Path) -> None:
+    path.parent.mkdir()
+    earlier = sqlite3.connect(path, isolation_level=None)
+    earlier.execute(TABLE)
+    earlier.execute("INSERT INTO notes (text) VALUES ('old')")
+    earlier.execute("PRAGMA user_version = 2")
+    earlier.close()
+    database = Database(path, NOTES)
+    assert database.run_now(texts) == ["old"]
+    database.close()
+
+
+def test_a_file_of_a_later_format_is_refused(path: Path) -> None:
+    path.parent.mkdir()
+    later = sqlite3.connect(path, isolation_level=None)
+    later.execute("PRAGMA user_version = 4")
+    later.close()
+    with pytest.raises(ConfigError, match="newer dragoman"):
+        connect(path, NOTES)

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from dragoman.accounts.caller import Caller
+from dragoman.accounts.keys import Caller
 from dragoman.config.model import Config, Provider, Route, TargetName
 from dragoman.exchange.ask import Ask
 from dragoman.exchange.gateway import Gateway

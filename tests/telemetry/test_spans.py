@@ -13,7 +13,7 @@ from opentelemetry.sdk.trace import export
 from opentelemetry.sdk.trace.export import in_memory_span_exporter as memory
 from opentelemetry.semconv._incubating.attributes import gen_ai_attributes as gen_ai
 
-from dragoman.accounts.caller import Caller
+from dragoman.accounts.keys import Caller
 from dragoman.config.model import Config, TargetName
 from dragoman.exchange.ask import Ask
 from dragoman.hub.errors import ConfigError, Failure

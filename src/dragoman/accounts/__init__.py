@@ -1,1 +1,19 @@
-"""Who may ask for what, and how much of it: decisions only, the clock is passed in."""
+"""Client keys, limits, reservations, prices and usage: who may use what, and who used how much.
+
+For the exchange there is `ExchangeUsage`, one per exchange, with this call order: `check_model` (may the key
+use this model?), `reserve` (do the limits admit the request?), and at the end always `settle` exactly once.
+The exchange passes values: the caller, targets, a function that reads the request, and an
+`ExchangeOutcome`.
+
+- `usage`: `Accounts`, which a gateway constructs once, and `ExchangeUsage`.
+- `keys`: `Caller`, `ClientKey`, the check of allowed models, and the SQL of the stored keys.
+- `key_cache`: `ClientKeyCache` owns the copy of the stored keys in memory.
+- `limits`: `Limits`, `Account` and `decide`. Pure: no clock, no file, no event loop.
+- `estimates`: tokens and costs before and after an exchange, `PriceList`. Pure.
+- `ledger`: `UsageLedger` owns the open reservations and the writes that are pending.
+- `store`: the tables (`ACCOUNTS_SCHEMA`) and the SQL of reservations, spending and statistics.
+- `errors`: the errors that a client receives, and the texts of amounts.
+
+The state file owns everything that outlives the process. It may be shared by several gateways; commands use
+the functions of `keys` and `store` directly.
+"""

@@ -10,16 +10,15 @@ from typing import Any
 import click
 import msgspec
 
-from dragoman.accounts.caller import Limits
-from dragoman.accounts.decide import Account, Amount, budgets
-from dragoman.accounts.telling import amount_text, dollars
+from dragoman.accounts import keys as client_keys
+from dragoman.accounts.errors import format_amount, format_dollars
+from dragoman.accounts.keys import ClientKey
+from dragoman.accounts.limits import Account, Amount, Limits, list_budgets
+from dragoman.accounts.store import read_account
 from dragoman.cli.quantities import coming, count, date_text, money, span
 from dragoman.cli.state import in_state
 from dragoman.cli.tables import table
 from dragoman.hub.errors import ConfigError
-from dragoman.storage import client_keys
-from dragoman.storage.client_keys import ClientKey
-from dragoman.storage.spending import account
 
 #: A key's name stands in logs, tables and messages.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
@@ -89,7 +88,7 @@ def create(
     made, key = in_state(
         path,
         partial(
-            client_keys.create,
+            client_keys.create_key,
             name=name,
             now=now,
             models=models,
@@ -109,7 +108,7 @@ def create(
 @_config
 def rotate(name: str, path: str | None, keep_old: float, as_json: bool) -> None:
     """Replace a key by a new one with the same name, terms and budget, and print it, once."""
-    made, key = in_state(path, partial(client_keys.rotate, name=name, now=time.time(), keep=keep_old))
+    made, key = in_state(path, partial(client_keys.rotate_key, name=name, now=time.time(), keep=keep_old))
     _give(made, key, as_json=as_json)
     until = f"until {date_text(made.former_until)}" if made.former_until else "no more"
     click.echo(f"the old key counts {until}", err=True)
@@ -127,15 +126,15 @@ def change(
     now = time.time()
 
     def work(connection: sqlite3.Connection) -> tuple[ClientKey, Account]:
-        caller = client_keys.known(connection, name).caller
-        changed = client_keys.change(
+        caller = client_keys.get_key(connection, name).caller
+        changed = client_keys.change_key(
             connection,
             name,
             models=models or caller.models,
             limits=_limits(caller.limits, limits),
             expires=caller.expires if expires is None else _ending(expires, now),
         )
-        return changed, account(connection, caller.id, now)
+        return changed, read_account(connection, caller.id, now)
 
     _print(*in_state(path, work), as_json=as_json)
 
@@ -147,10 +146,10 @@ def change(
 def revoke(name: str, path: str | None, delete: bool) -> None:
     """Make a key worthless from now on. Replies that are under way are finished."""
     if delete:
-        in_state(path, partial(client_keys.delete, name=name))
+        in_state(path, partial(client_keys.delete_key, name=name))
         click.echo(f"{name} is deleted", err=True)
         return
-    revoked = in_state(path, partial(client_keys.revoke, name=name, now=time.time()))
+    revoked = in_state(path, partial(client_keys.revoke_key, name=name, now=time.time()))
     click.echo(f"{name} is revoked since {date_text(revoked.revoked)}", err=True)
 
 
@@ -159,12 +158,12 @@ def revoke(name: str, path: str | None, delete: bool) -> None:
 @_json
 @_config
 def show(name: str, path: str | None, as_json: bool) -> None:
-    """Show what a key may do, and what it has used of its budgets."""
+    """Show what a key may do, and what it has used of its list_budgets."""
     now = time.time()
 
     def work(connection: sqlite3.Connection) -> tuple[ClientKey, Account]:
-        key = client_keys.known(connection, name)
-        return key, account(connection, key.caller.id, now)
+        key = client_keys.get_key(connection, name)
+        return key, read_account(connection, key.caller.id, now)
 
     _print(*in_state(path, work), as_json=as_json)
 
@@ -177,8 +176,8 @@ def list_keys(path: str | None, as_json: bool) -> None:
     now = time.time()
 
     def work(connection: sqlite3.Connection) -> list[tuple[ClientKey, Account]]:
-        listed = client_keys.listed(connection)
-        return [(key, account(connection, key.caller.id, now)) for key in listed]
+        listed = client_keys.list_keys(connection)
+        return [(key, read_account(connection, key.caller.id, now)) for key in listed]
 
     found = in_state(path, work)
     if as_json:
@@ -240,16 +239,16 @@ def _row(key: ClientKey, held: Account, now: float) -> tuple[str, ...]:
 
 
 def _used(amount: Amount) -> str:
-    return f"{amount_text('tokens', amount.tokens)}, {dollars(amount.cost)}"
+    return f"{format_amount('tokens', amount.tokens)}, {format_dollars(amount.cost)}"
 
 
 def _limit_texts(limits: Limits) -> list[str]:
     texts = []
     if limits.requests_per_minute:
-        texts.append(f"{amount_text('requests', limits.requests_per_minute)}/minute")
+        texts.append(f"{format_amount('requests', limits.requests_per_minute)}/minute")
     if limits.tokens_per_minute:
-        texts.append(f"{amount_text('tokens', limits.tokens_per_minute)}/minute")
-    texts += [f"{amount_text(each.of, each.limit)}/{each.period}" for each in budgets(limits)]
+        texts.append(f"{format_amount('tokens', limits.tokens_per_minute)}/minute")
+    texts += [f"{format_amount(each.unit, each.limit)}/{each.period}" for each in list_budgets(limits)]
     return texts
 
 
@@ -276,7 +275,7 @@ def _print(key: ClientKey, held: Account, *, as_json: bool) -> None:
 
 
 def _told(key: ClientKey, held: Account, now: float) -> dict[str, object]:
-    """For machines: times in seconds since the epoch, money in micro-dollars."""
+    """For machines: times in seconds since the epoch, money in micro-format_dollars."""
     caller = key.caller
     return {
         "name": caller.name,

@@ -8,7 +8,7 @@ from typing import Any
 import click
 import msgspec
 
-from dragoman.accounts.telling import amount_text
+from dragoman.accounts.errors import format_amount
 from dragoman.cli.operator import Operator, operator_options
 from dragoman.cli.status_tools import shown_tools
 from dragoman.cli.tables import table
@@ -117,7 +117,7 @@ def _keys(near: list[dict[str, Any]]) -> Iterator[str]:
         (
             f"  {each['key']}",
             f"{each['share']:.0%}",
-            f"of {amount_text(each['of'], each['limit'])} per {each['period']}",
+            f"of {format_amount(each['of'], each['limit'])} per {each['period']}",
         )
         for each in sorted(near, key=lambda each: -each["share"])
     ]

@@ -8,13 +8,13 @@ from functools import partial
 import click
 import msgspec
 
-from dragoman.accounts.telling import MICRO, dollars
+from dragoman.accounts.errors import MICRO, format_dollars
+from dragoman.accounts.store import COUNT_NAMES, UsageCounts, UsageGroup, read_usage
 from dragoman.cli.quantities import past
 from dragoman.cli.state import in_state
 from dragoman.cli.tables import table
-from dragoman.storage.usage import COUNTS, By, Counts, report
 
-_CHOICES: tuple[By, ...] = ("key", "model", "provider", "day")
+_CHOICES: tuple[UsageGroup, ...] = ("key", "model", "provider", "day")
 _SHOWN = {
     "requests": "REQUESTS",
     "failures": "FAILED",
@@ -29,7 +29,7 @@ _SHOWN = {
 #: Characters of a name in the table; the other forms have all of it.
 WIDEST = 60
 
-Rows = list[tuple[tuple[str, ...], Counts]]
+Rows = list[tuple[tuple[str, ...], UsageCounts]]
 
 
 @click.command()
@@ -51,7 +51,7 @@ Rows = list[tuple[tuple[str, ...], Counts]]
 @click.option("--csv", "form", flag_value="csv", help="Print CSV.")
 @click.option("--json", "form", flag_value="json", help="Print JSON.")
 @click.option("--config", "path", metavar="FILE", help="The configuration, if not the usual one.")
-def usage(by: tuple[By, ...], since: float, form: str | None, path: str | None) -> None:
+def usage(by: tuple[UsageGroup, ...], since: float, form: str | None, path: str | None) -> None:
     """Show what was used, by key, model, provider or day.
 
     \b
@@ -63,14 +63,14 @@ def usage(by: tuple[By, ...], since: float, form: str | None, path: str | None) 
     Costs are known for models whose prices are. A running gateway writes this down once a second.
     """
     by = tuple(dict.fromkeys(by))
-    found = in_state(path, partial(report, by=by, since=since))
+    found = in_state(path, partial(read_usage, by=by, since=since))
     rows = [(_named(by, group), counts) for group, counts in found]
     if not rows:
         click.echo("nothing was used; has a gateway of this configuration served anybody?", err=True)
     click.echo(_FORMS[form or "table"](by, rows))
 
 
-def _named(by: Sequence[By], group: Sequence[str]) -> tuple[str, ...]:
+def _named(by: Sequence[UsageGroup], group: Sequence[str]) -> tuple[str, ...]:
     """Keys of the configuration, and none at all, in words."""
     return tuple(
         _caller(name) if each == "key" else name or "(none)" for each, name in zip(by, group, strict=True)
@@ -81,8 +81,8 @@ def _caller(name: str) -> str:
     return f"server.keys {name.removeprefix('config-')}" if name.startswith("config-") else name or "(no key)"
 
 
-def _table(by: Sequence[By], rows: Rows) -> str:
-    total = Counts()
+def _table(by: Sequence[UsageGroup], rows: Rows) -> str:
+    total = UsageCounts()
     for _, counts in rows:
         total.add(counts)
     body = [(*map(_legible, group), *_cells(counts)) for group, counts in rows]
@@ -96,14 +96,16 @@ def _legible(name: str) -> str:
     return shown if len(shown) <= WIDEST else f"{shown[: WIDEST - 1]}…"
 
 
-def _cells(counts: Counts) -> tuple[str, ...]:
-    return tuple(dollars(counts.cost) if name == "cost" else f"{getattr(counts, name):,}" for name in _SHOWN)
+def _cells(counts: UsageCounts) -> tuple[str, ...]:
+    return tuple(
+        format_dollars(counts.cost) if name == "cost" else f"{getattr(counts, name):,}" for name in _SHOWN
+    )
 
 
-def _csv(by: Sequence[By], rows: Rows) -> str:
+def _csv(by: Sequence[UsageGroup], rows: Rows) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow((*by, *COUNTS[:-1], "cost_usd"))
+    writer.writerow((*by, *COUNT_NAMES[:-1], "cost_usd"))
     for group, counts in rows:
         *numbers, cost = msgspec.structs.astuple(counts)
         writer.writerow((*map(_harmless, group), *numbers, f"{cost / MICRO:.6f}"))
@@ -115,14 +117,17 @@ def _harmless(name: str) -> str:
     return f"'{name}" if name[:1] in ("=", "+", "-", "@", "\t", "\r") else name
 
 
-def _json(by: Sequence[By], rows: Rows) -> str:
+def _json(by: Sequence[UsageGroup], rows: Rows) -> str:
     told = [{**dict(zip(by, group, strict=True)), **_numbers(counts)} for group, counts in rows]
     return msgspec.json.format(msgspec.json.encode(told), indent=2).decode()
 
 
-def _numbers(counts: Counts) -> dict[str, float]:
+def _numbers(counts: UsageCounts) -> dict[str, float]:
     numbers = msgspec.structs.asdict(counts)
-    return {**{name: numbers[name] for name in COUNTS if name != "cost"}, "cost_usd": counts.cost / MICRO}
+    return {
+        **{name: numbers[name] for name in COUNT_NAMES if name != "cost"},
+        "cost_usd": counts.cost / MICRO,
+    }
 
 
-_FORMS: dict[str, Callable[[Sequence[By], Rows], str]] = {"table": _table, "csv": _csv, "json": _json}
+_FORMS: dict[str, Callable[[Sequence[UsageGroup], Rows], str]] = {"table": _table, "csv": _csv, "json": _json}

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import NamedTuple
 
-from dragoman.accounts.decide import Room
+from dragoman.accounts.limits import RateLimitStatus
 
 #: Headers that go on to a client of the same dialect.
 FAMILIES: dict[str, re.Pattern[str]] = {
@@ -56,15 +56,15 @@ def passed_on(headers: Mapping[str, str], source: str, target: str, now: float) 
     return dict(write(allowance, now) for allowance in read(headers, now))
 
 
-def told(rooms: Iterable[Room], dialect: str, now: float) -> dict[str, str]:
+def told(statuses: Iterable[RateLimitStatus], dialect: str, now: float) -> dict[str, str]:
     """The limits of the client's own key, in the headers of its dialect; Gemini has none."""
     if dialect not in FAMILIES:
         return {}
     write = _write_anthropic if dialect == "anthropic" else _write_openai
     return dict(
-        write(Allowance(room.of, what, value), now)
-        for room in rooms
-        for what, value in (("limit", room.limit), ("remaining", room.remaining), ("reset", room.reset))
+        write(Allowance(status.unit, what, value), now)
+        for status in statuses
+        for what, value in (("limit", status.limit), ("remaining", status.remaining), ("reset", status.reset))
     )
 
 

@@ -5,7 +5,7 @@ from typing import Protocol
 
 import msgspec
 
-from dragoman.accounts.caller import ANYONE, Caller
+from dragoman.accounts.keys import ANONYMOUS, Caller
 
 
 class Ask(msgspec.Struct, kw_only=True):
@@ -22,7 +22,7 @@ class Ask(msgspec.Struct, kw_only=True):
     #: Gemini without `alt=sse`: the stream is one JSON array.
     as_array: bool = False
     request_id: str = ""
-    caller: Caller = ANYONE
+    caller: Caller = ANONYMOUS
     #: Somebody has looked into the body already: `model` and `stream` are what it says.
     is_glanced: bool = False
     #: The gateway put the conversation together, from replies of whichever upstreams: it is never forwarded

@@ -10,11 +10,12 @@ from itertools import count
 
 import msgspec
 
+from dragoman.accounts.estimates import ExchangeOutcome
+from dragoman.accounts.usage import ExchangeUsage
 from dragoman.config.model import TargetName
 from dragoman.exchange.allowances import told
 from dragoman.exchange.ask import Ask, Client
 from dragoman.exchange.attempt import Attempt
-from dragoman.exchange.bill import Bill
 from dragoman.exchange.delivery import PINGS, Delivery
 from dragoman.exchange.gateway import Gateway
 from dragoman.exchange.journey import Journey, Leg
@@ -47,7 +48,9 @@ class Exchange:
             self._loop.time(), ping_every=ping_every, ping=self._ping, give_up=self._give_up_on_client
         )
         self._delivery = Delivery(ask, client, self.record, self._pulse)
-        self._bill = Bill(gateway, self._view, ask)
+        self._usage = ExchangeUsage(
+            gateway.accounts, ask.caller, self._view.config, self._view.prices, len(ask.body)
+        )
         self._journey: Journey | None = None
         self._attempt: Attempt | None = None
 
@@ -71,7 +74,8 @@ class Exchange:
             self._pulse.rest()
             self.record.seconds = self._loop.time() - self._pulse.started
             self._gateway.tool_counts.add(self.record)
-            self._bill.close(self.record, self._pulse.heard)
+            outcome = _build_outcome(self.record, self._pulse.heard)
+            self.record.used, self.record.cost = self._usage.settle(outcome)
             for tell in self._gateway.witnesses:
                 tell(self.record)
 
@@ -97,7 +101,7 @@ class Exchange:
         gateway, view, record = self._gateway, self._view, self.record
         self._journey = journey = Journey(self._ask, clock=gateway.clock, timer=self._loop.time)
         record.model, record.stream = journey.model, journey.stream
-        await self._bill.check(journey.model)
+        await self._usage.check_model(journey.model)
         choice = choose(view.config, journey.model)
         record.route, record.has_alternatives = choice.route, len(choice.targets) > 1
         await self._reserve(journey, choice.targets)
@@ -109,11 +113,11 @@ class Exchange:
     async def _reserve(self, journey: Journey, targets: Sequence[TargetName]) -> None:
         """Whether the caller's limits allow it; what is left of them is told either way."""
         try:
-            await self._bill.reserve(journey, targets)
+            await self._usage.reserve(lambda: journey.request, targets)
         finally:
-            if self._bill.rooms:
+            if self._usage.rate_limits:
                 self._delivery.own_allowances = told(
-                    self._bill.rooms, self._ask.dialect, self._gateway.clock()
+                    self._usage.rate_limits, self._ask.dialect, self._gateway.clock()
                 )
 
     async def _try_all(self, journey: Journey, places: list[tuple[TargetName, int]], choice: Choice) -> None:
@@ -227,6 +231,23 @@ def _most_telling(errors: list[DragomanError]) -> DragomanError:
     """Of several failures, the first that may pass: it says when to come back. Otherwise the last."""
     passing = (error for error in errors if step_of(error.failure) == "again")
     return next(passing, errors[-1])
+
+
+def _build_outcome(record: Record, received_bytes: int) -> ExchangeOutcome:
+    """What the accounts need to know about an exchange that has ended."""
+    tally = record.tally
+    is_finished = record.ending == "finished"
+    is_answered = is_finished or (tally is not None and tally.has_content)
+    return ExchangeOutcome(
+        target=record.target,
+        usage=tally.usage if tally else None,
+        was_accepted=is_answered or (record.is_cancelled and record.tries > 0),
+        is_finished=is_finished,
+        has_failed=record.ending in ("failed", "truncated"),
+        earlier_input=record.earlier_input,
+        received_bytes=received_bytes,
+        is_stream=record.stream,
+    )
 
 
 def _forgive_cancellation() -> None:

@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from random import SystemRandom
 
+from dragoman.accounts.usage import Accounts
 from dragoman.config.find import state_folder
 from dragoman.config.model import Config, Provider
 from dragoman.exchange.interventions import InterventionCounts
-from dragoman.exchange.keyring import Keyring
-from dragoman.exchange.meter import Meter
 from dragoman.exchange.pulse import Heart
 from dragoman.exchange.record import Record
 from dragoman.exchange.view import View
@@ -46,8 +45,7 @@ class Gateway:
         self.database = database or Database()
         self.clock = clock
         self.dice = dice
-        self.keyring = Keyring(self.database, clock)
-        self.meter = Meter(self.database, clock)
+        self.accounts = Accounts(self.database, clock)
         self.health = Health()
         self.heart = Heart()
         #: What governance did to each target's tool calls.
@@ -89,7 +87,7 @@ class Gateway:
             self._let_go(view)
         if self._closing:
             await asyncio.wait(self._closing)
-        await self.meter.close()
+        await self.accounts.close()
         self.database.close()
 
     def _make(self, provider: Provider) -> Upstream:

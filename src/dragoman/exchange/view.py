@@ -6,8 +6,8 @@ same as before, and the rest are closed when the last exchange that may use them
 
 from collections.abc import Callable, Mapping
 
+from dragoman.accounts.estimates import PriceList
 from dragoman.config.model import Config, Provider
-from dragoman.exchange.pricing import PriceList
 from dragoman.exchange.secrets import Secrets
 from dragoman.upstream.port import Upstream
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import msgspec
 
-from dragoman.accounts.caller import check_model
+from dragoman.accounts.keys import check_model
 from dragoman.dialects.openai_responses.response_object import begun
 from dragoman.exchange.ask import Client
 from dragoman.exchange.delivery import STREAM_HEADERS
@@ -22,7 +22,7 @@ from dragoman.responses.service import ResponsesService, labelling_of
 from dragoman.responses.stored import OPEN, Members, Stored, members_of, not_found
 from dragoman.responses.turn import Turn, checked
 from dragoman.routing.choose import choose
-from dragoman.storage.processes import is_gone, own_name
+from dragoman.storage.processes import build_process_name, is_process_gone
 from dragoman.wire.fields import encode
 from dragoman.wire.sse import SseReader, write_frame
 
@@ -58,7 +58,7 @@ class Background:
         self._gateway = gateway
         self._responses = responses
         self._carry = carry
-        self._runner = own_name()
+        self._runner = build_process_name()
         self._slots = asyncio.Semaphore(at_once)
         self._runs: dict[str, Run] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -100,7 +100,7 @@ class Background:
 
     def _is_made_elsewhere(self, found: Stored) -> bool:
         """Whether another process may still be making it."""
-        if found.runner == self._runner or is_gone(found.runner):
+        if found.runner == self._runner or is_process_gone(found.runner):
             return False
         return self._gateway.clock() - found.seen < DEAD_AFTER
 

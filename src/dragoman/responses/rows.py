@@ -6,6 +6,42 @@ from typing import NamedTuple
 import msgspec
 
 from dragoman.responses.stored import Kept, Stored, items_of, too_long
+from dragoman.storage.database import Schema
+
+#: `parent` is the response that a response continues. A row that is not `visible` stays only while others
+#: continue it. The small columns come first, so that counting rows does not read the large ones.
+RESPONSES_SCHEMA = Schema(
+    "responses",
+    (
+        """
+CREATE TABLE IF NOT EXISTS responses (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
+    owner TEXT NOT NULL,
+    parent INTEGER REFERENCES responses (number),
+    visible INTEGER NOT NULL,
+    created REAL NOT NULL,
+    size INTEGER NOT NULL,
+    status TEXT NOT NULL,
+    runner TEXT NOT NULL,
+    seen REAL NOT NULL,
+    input BLOB NOT NULL,
+    output BLOB NOT NULL,
+    body BLOB NOT NULL,
+    events BLOB NOT NULL
+);
+CREATE INDEX IF NOT EXISTS responses_by_parent ON responses (parent) WHERE parent IS NOT NULL;
+CREATE INDEX IF NOT EXISTS responses_by_age ON responses (visible, created, size);
+CREATE TABLE IF NOT EXISTS response_items (
+    owner TEXT NOT NULL,
+    item TEXT NOT NULL,
+    response INTEGER NOT NULL REFERENCES responses (number) ON DELETE CASCADE,
+    PRIMARY KEY (owner, item)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS response_items_by_response ON response_items (response)
+""",
+    ),
+)
 
 _STORED = """
 SELECT row.id, row.owner, earlier.id, row.created, row.status, row.input, row.output, row.body, row.events,

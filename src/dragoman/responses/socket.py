@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import msgspec
 
-from dragoman.accounts.caller import Caller
+from dragoman.accounts.keys import Caller
 from dragoman.dialects.base import Json
 from dragoman.dialects.openai_responses.errors import error_status, write_error
 from dragoman.dialects.openai_responses.response_object import begun

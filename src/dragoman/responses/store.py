@@ -33,6 +33,7 @@ class ResponseStore:
     def __init__(
         self, database: Database, bounds: Callable[[], Responses], clock: Callable[[], float]
     ) -> None:
+        database.add_schema(rows.RESPONSES_SCHEMA)
         self._database = database
         self._bounds = bounds
         self._clock = clock

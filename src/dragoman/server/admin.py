@@ -11,14 +11,14 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from dragoman.accounts.caller import NoKey
+from dragoman.accounts.errors import InvalidKey
+from dragoman.accounts.keys import hash_key
 from dragoman.hub.errors import ConfigError, DragomanError, Failure
 from dragoman.server.admin_sessions import end_session, list_sessions, show_session
 from dragoman.server.body import receive_body
 from dragoman.server.guard import NotOurHost, bearer_of, is_loopback
 from dragoman.server.status import status
 from dragoman.server.visit import Row, Visit
-from dragoman.storage.client_keys import digest_of
 
 if TYPE_CHECKING:
     from dragoman.server.app import App, Arrival
@@ -74,12 +74,12 @@ def check_operator(app: "App", arrival: "Arrival") -> None:
     if wanted == "local" and not is_loopback(arrival.peer):
         raise NotOurHost("the admin API is for callers on this machine", hint='server.admin = "remote"')
     if not shows(arrival.headers, app.admin_token.reveal()):
-        raise NoKey("this needs the admin token", hint="send it as a bearer token")
+        raise InvalidKey("this needs the admin token", hint="send it as a bearer token")
 
 
 def shows(headers: Mapping[str, str], secret: str) -> bool:
     """Whether the bearer token is the secret; the time it takes tells nothing."""
-    return hmac.compare_digest(digest_of(bearer_of(headers)), digest_of(secret))
+    return hmac.compare_digest(hash_key(bearer_of(headers)), hash_key(secret))
 
 
 def _found(method: str, path: str) -> tuple[Row, Mapping[str, str]]:

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import msgspec
 
-from dragoman.accounts.caller import Caller
+from dragoman.accounts.keys import Caller
 from dragoman.config.model import Config, Secret
 from dragoman.exchange.ask import Ask, Client
 from dragoman.exchange.exchange import CLOSING, Exchange
@@ -155,17 +155,17 @@ class App:
             await self._refuse(arrival, error.failure)
 
     async def _check_origin(self, arrival: Arrival) -> None:
-        keyring = self.gateway.keyring
-        if keyring.is_stale:
-            await keyring.refresh()
-        check_origin(arrival.headers, self.gateway.config.server, needs_key=keyring.has_any)
+        keys = self.gateway.accounts.keys
+        if keys.is_stale:
+            await keys.refresh()
+        check_origin(arrival.headers, self.gateway.config.server, needs_key=keys.has_keys)
 
     async def caller_of(self, arrival: Arrival) -> Caller:
         """Who calls, by the keys that are good now."""
-        keyring = self.gateway.keyring
-        if keyring.is_stale:
-            await keyring.refresh()
-        return check_key(arrival.headers, arrival.query, self.gateway.config.server, keyring)
+        keys = self.gateway.accounts.keys
+        if keys.is_stale:
+            await keys.refresh()
+        return check_key(arrival.headers, arrival.query, self.gateway.config.server, keys)
 
     async def _serve(self, arrival: Arrival) -> None:
         await self._check_origin(arrival)

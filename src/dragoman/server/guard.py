@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import parse_qs
 
-from dragoman.accounts.caller import ANYONE, Caller, NoKey
+from dragoman.accounts.errors import InvalidKey
+from dragoman.accounts.key_cache import ClientKeyCache
+from dragoman.accounts.keys import ANONYMOUS, Caller, hash_key
 from dragoman.config.model import Server
-from dragoman.exchange.keyring import Keyring
 from dragoman.hub.errors import ConfigError, DragomanError
-from dragoman.storage.client_keys import digest_of
 
 #: A host as it stands in `Host` and, behind the scheme, in `Origin`: a name or address, perhaps a port.
 _HOST = re.compile(r"(?:([A-Za-z0-9._-]+)|\[([0-9A-Fa-f:.]+)\])(?::\d{1,5})?")
@@ -61,19 +61,19 @@ def check_origin(headers: Mapping[str, str], server: Server, *, needs_key: bool 
 
 
 def check_key(
-    headers: Mapping[str, str], query: str, server: Server, keyring: Keyring | None = None
+    headers: Mapping[str, str], query: str, server: Server, client_keys: ClientKeyCache | None = None
 ) -> Caller:
     """Who calls, by the key that they show in any of the places where clients put one."""
-    has_stored = keyring is not None and keyring.has_any
+    has_stored = client_keys is not None and client_keys.has_keys
     if not server.keys and not has_stored and is_loopback(server.host):
-        return ANYONE
-    shown = [digest_of(key) for key in _shown(headers, query)]
+        return ANONYMOUS
+    shown = [hash_key(key) for key in _shown(headers, query)]
     found = _configured(shown, server)
-    if found is None and keyring is not None:
-        found = keyring.find(shown)
+    if found is None and client_keys is not None:
+        found = client_keys.find_caller(shown)
     if found is None:
         what = "does not know that client key" if shown else "needs a client key"
-        raise NoKey(f"this gateway {what}", hint="send it as x-api-key or as a bearer token")
+        raise InvalidKey(f"this gateway {what}", hint="send it as x-api-key or as a bearer token")
     return found
 
 
@@ -82,16 +82,18 @@ def _configured(shown: Sequence[bytes], server: Server) -> Caller | None:
     found: Caller | None = None
     # Digests are of one length and all are compared, so that the time taken tells nothing.
     for number, key in enumerate(server.keys, 1):
-        known = digest_of(key.reveal())
+        known = hash_key(key.reveal())
         for digest in shown:
             if hmac.compare_digest(digest, known):
-                found = Caller(id=f"config-{number}", name=f"server.keys {number}", mark=_mark(known))
+                found = Caller(
+                    id=f"config-{number}", name=f"server.keys {number}", fingerprint=_fingerprint(known)
+                )
     return found
 
 
-def _mark(digest: bytes) -> str:
+def _fingerprint(digest: bytes) -> str:
     """Keys change places in the configuration; what is one's own stays with the key."""
-    return f"config-{digest_of(digest.hex()).hex()[:24]}"
+    return f"config-{hash_key(digest.hex()).hex()[:24]}"
 
 
 def _shown(headers: Mapping[str, str], query: str) -> Iterator[str]:

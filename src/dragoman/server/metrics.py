@@ -9,11 +9,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from dragoman import __version__
-from dragoman.accounts.caller import NoKey
+from dragoman.accounts.errors import InvalidKey
 from dragoman.hub.errors import DragomanError, Failure
 from dragoman.server.admin import shows
 from dragoman.server.admin_sessions import keepers
-from dragoman.server.keys_near_limits import keys_near_limits
 from dragoman.telemetry.instruments import CONTENT_TYPE, About, Kind, Labels, Sample, exposition
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ def check_reader(app: "App", arrival: "Arrival") -> None:
     keys = [key.reveal() for key in (telemetry.metrics_key, app.admin_token) if key]
     matches = [shows(arrival.headers, key) for key in keys]
     if not any(matches):
-        raise NoKey(
+        raise InvalidKey(
             "metrics need telemetry.metrics_key or the admin token, as a bearer token",
             hint='or say metrics = "open" in [telemetry]',
         )
@@ -93,7 +92,8 @@ async def _session_events(app: "App") -> list[Sample]:
 
 
 async def _near_limits(app: "App") -> list[Sample]:
-    return [Sample((name, near.of, near.period), near.share) for name, near in await keys_near_limits(app)]
+    found = await app.gateway.accounts.find_nearly_used_limits()
+    return [Sample((name, use.unit, use.period), use.share) for name, use in found]
 
 
 async def _reloads(app: "App") -> list[Sample]:

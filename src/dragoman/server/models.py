@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Protocol
 
-from dragoman.accounts.caller import ANYONE, Caller, check_model, may_use
+from dragoman.accounts.keys import ANONYMOUS, Caller, check_model, may_use_model
 from dragoman.config.model import Config
 from dragoman.providers.profile import Profile
 from dragoman.routing.choose import choose, model_names
@@ -22,7 +22,7 @@ class Shape(Protocol):
 
 
 def models_body(
-    config: Config, endpoint: Endpoint, headers: Mapping[str, str], caller: Caller = ANYONE
+    config: Config, endpoint: Endpoint, headers: Mapping[str, str], caller: Caller = ANONYMOUS
 ) -> dict[str, object]:
     """The list, or one model; asking for one that no route serves is a 404 that lists what exists."""
     dialect = dialect_of_client(endpoint, headers)
@@ -30,7 +30,7 @@ def models_body(
     if endpoint.name == "model":
         check_model(caller, endpoint.model)
         return shape(endpoint.model, _profile(config, endpoint.model))
-    names = [name for name in model_names(config) if may_use(caller, name)]
+    names = [name for name in model_names(config) if may_use_model(caller, name)]
     entries = [shape(name, _profile(config, name)) for name in names]
     if dialect == "anthropic":
         first, last = (names[0], names[-1]) if names else (None, None)

@@ -98,7 +98,7 @@ class Reloads:
         if config.telemetry.traces != self._traces:
             waiting.append("telemetry.traces")
         server = msgspec.structs.replace(new, **{name: getattr(old, name) for name in FIXED})
-        check_exposure(server, has_stored_keys=self._gateway.keyring.has_any)
+        check_exposure(server, has_stored_keys=self._gateway.accounts.keys.has_keys)
         return msgspec.structs.replace(config, server=server), tuple(waiting)
 
     async def _quietly(self, why: str) -> None:

@@ -6,7 +6,7 @@ from urllib.parse import parse_qs
 
 import msgspec
 
-from dragoman.accounts.caller import Caller
+from dragoman.accounts.keys import Caller
 from dragoman.exchange.ask import Ask
 from dragoman.hub.errors import ClientProtocolError
 from dragoman.responses.background import is_background

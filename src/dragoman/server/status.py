@@ -5,14 +5,11 @@ import os
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from dragoman import __version__
 from dragoman.config.model import Config, TargetName
 from dragoman.exchange.exchange import Exchange
 from dragoman.exchange.record import printable
 from dragoman.server.admin_sessions import keepers
-from dragoman.server.keys_near_limits import keys_near_limits
 from dragoman.telemetry.instruments import Labels
 from dragoman.telemetry.metrics import OK
 
@@ -147,9 +144,16 @@ async def _tools(app: "App") -> object:
 
 
 async def _keys(app: "App") -> object:
-    found = await keys_near_limits(app)
     return [
-        {"key": name, **msgspec.structs.asdict(near), "share": round(near.share, 3)} for name, near in found
+        {
+            "key": name,
+            "of": use.unit,
+            "period": use.period,
+            "limit": use.limit,
+            "used": use.used,
+            "share": round(use.share, 3),
+        }
+        for name, use in await app.gateway.accounts.find_nearly_used_limits()
     ]
 
 

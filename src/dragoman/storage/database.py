@@ -1,8 +1,7 @@
-"""The one file of the gateway, and the one thread that reads and writes it.
+"""Opens the state file, applies migrations, and runs work on one thread, one transaction at a time.
 
-Work runs in the order in which it was asked for, each piece in a transaction of its own. When `run` returns,
-what was written survives the death of the process. Other processes, such as the commands, may use the same
-file at the same time by `connect`.
+Work runs in the order of the calls. When `run` returns, the written data survives the end of the process.
+Other processes, such as the commands, may use the same file at the same time.
 """
 
 import asyncio
@@ -11,32 +10,48 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from dragoman.hub.errors import ConfigError
-from dragoman.storage.migrations import MIGRATIONS
 
 FILE_NAME = "state.db"
 #: Milliseconds to wait for another process that is writing.
-PATIENCE = 5_000
+BUSY_TIMEOUT = 5_000
+#: `user_version` of a file that counts the migrations of each schema in the table `schema_versions`.
+FILE_FORMAT = 3
 
 Result = TypeVar("Result")
 
 
-def connect(path: Path | None, migrations: Sequence[str] = MIGRATIONS) -> sqlite3.Connection:
-    """The file, made private and brought up to date; without a path, a database in memory.
+class Schema(NamedTuple):
+    """The tables of one package, as migration scripts. Only append: a released script never changes.
 
-    The connection is in autocommit mode: `BEGIN IMMEDIATE` opens a transaction. It belongs to whoever made
-    it, on whichever thread, so that it can be made here and closed there.
+    The first script uses IF NOT EXISTS: files of earlier formats have these tables already.
+    """
+
+    name: str
+    migrations: tuple[str, ...]
+
+
+def connect(path: Path | None, *schemas: Schema) -> sqlite3.Connection:
+    """Open the file, make it private and apply the migrations. Without a path: a database in memory.
+
+    The connection is in autocommit mode: `BEGIN IMMEDIATE` opens a transaction. The caller may use and close
+    it on any thread, but on one at a time.
     """
     try:
         if path is not None:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # Made before SQLite sees it: the journals beside it get the same permissions.
+            # Create the file before SQLite does: SQLite gives its journals the same permissions.
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
         connection = sqlite3.connect(path or ":memory:", isolation_level=None, check_same_thread=False)
         try:
-            _prepare(connection, migrations)
+            connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT}")
+            connection.execute("PRAGMA journal_mode = WAL")
+            # With a write-ahead log, NORMAL survives the end of the process, but perhaps not a power failure.
+            connection.execute("PRAGMA synchronous = NORMAL")
+            connection.execute("PRAGMA foreign_keys = ON")
+            migrate(connection, schemas)
         except (sqlite3.Error, ConfigError):
             connection.close()
             raise
@@ -47,59 +62,82 @@ def connect(path: Path | None, migrations: Sequence[str] = MIGRATIONS) -> sqlite
     return connection
 
 
-def _prepare(connection: sqlite3.Connection, migrations: Sequence[str]) -> None:
-    connection.execute(f"PRAGMA busy_timeout = {PATIENCE}")
-    connection.execute("PRAGMA journal_mode = WAL")
-    # With a write-ahead log this outlives the process, though perhaps not the machine's power.
-    connection.execute("PRAGMA synchronous = NORMAL")
-    connection.execute("PRAGMA foreign_keys = ON")
-    if _version(connection) == len(migrations):
+def migrate(connection: sqlite3.Connection, schemas: Sequence[Schema]) -> None:
+    """Apply the migrations that the file does not have yet. Raises if a newer version wrote the file."""
+    if not _find_outdated(connection, schemas):
         return
     connection.execute("BEGIN IMMEDIATE")
-    # Another process may have done it while this one waited.
-    seen = _version(connection)
-    if seen > len(migrations):
+    try:
+        if _read_file_format(connection) < FILE_FORMAT:
+            connection.execute(
+                "CREATE TABLE schema_versions (name TEXT PRIMARY KEY, version INTEGER NOT NULL)"
+            )
+            connection.execute(f"PRAGMA user_version = {FILE_FORMAT}")
+        # Look again: another process may have migrated the file while this one waited for the lock.
+        for schema, version in _find_outdated(connection, schemas):
+            for script in schema.migrations[version:]:
+                for statement in script.split(";"):
+                    connection.execute(statement)
+            connection.execute(
+                "INSERT OR REPLACE INTO schema_versions (name, version) VALUES (?, ?)",
+                (schema.name, len(schema.migrations)),
+            )
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+
+
+def _find_outdated(connection: sqlite3.Connection, schemas: Sequence[Schema]) -> list[tuple[Schema, int]]:
+    """The schemas with migrations that the file does not have, and how many it has."""
+    file_format = _read_file_format(connection)
+    versions: dict[str, int] = {}
+    if file_format == FILE_FORMAT:
+        versions = dict(connection.execute("SELECT name, version FROM schema_versions"))
+    counted = [(schema, versions.get(schema.name, 0)) for schema in schemas]
+    if file_format > FILE_FORMAT or any(version > len(schema.migrations) for schema, version in counted):
         raise ConfigError(
             "the state file was written by a newer dragoman",
             hint="update dragoman, or name another folder in server.state",
         )
-    for script in migrations[seen:]:
-        for statement in script.split(";"):
-            connection.execute(statement)
-    connection.execute(f"PRAGMA user_version = {len(migrations)}")
-    connection.execute("COMMIT")
+    return [(schema, version) for schema, version in counted if version < len(schema.migrations)]
 
 
-def _version(connection: sqlite3.Connection) -> int:
+def _read_file_format(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
 class Database:
-    """Opened when it is first used. Without a path it lives in memory and is forgotten at `close`."""
+    """Opens the file at the first use. Without a path the data is in memory and lost at `close`."""
 
-    def __init__(self, path: Path | None = None, migrations: Sequence[str] = MIGRATIONS) -> None:
+    def __init__(self, path: Path | None = None, *schemas: Schema) -> None:
         self.path = path
-        self._migrations = migrations
+        self._schemas = list(schemas)
+        #: How many of the schemas the connection has. Only the storage thread uses it.
+        self._migrated = 0
         self._connection: sqlite3.Connection | None = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="storage")
 
+    def add_schema(self, schema: Schema) -> None:
+        """Create the tables of the schema before the next work runs. Adding it again has no effect."""
+        if schema not in self._schemas:
+            self._schemas.append(schema)
+
     async def run(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
-        """Do the work in one transaction; if it raises, nothing of it has happened."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._do, work)
+        """Run the work in one transaction. If it raises, the transaction is rolled back."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._run_work, work)
 
     def run_now(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
-        """The same for callers that have no loop, such as commands."""
-        return self._thread.submit(self._do, work).result()
+        """Like `run`, for callers without an event loop, such as commands."""
+        return self._thread.submit(self._run_work, work).result()
 
     def close(self) -> None:
-        """What was asked for before is still done."""
-        self._thread.submit(self._close)
+        """Finish the work that was submitted before, then close the file."""
+        self._thread.submit(self._close_connection)
         self._thread.shutdown(wait=True)
 
-    def _do(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
-        if self._connection is None:
-            self._connection = connect(self.path, self._migrations)
-        connection = self._connection
+    def _run_work(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
+        connection = self._open_connection()
         connection.execute("BEGIN IMMEDIATE")
         try:
             result = work(connection)
@@ -109,7 +147,16 @@ class Database:
         connection.execute("COMMIT")
         return result
 
-    def _close(self) -> None:
+    def _open_connection(self) -> sqlite3.Connection:
+        count = len(self._schemas)
+        if self._connection is None:
+            self._connection = connect(self.path, *self._schemas[:count])
+        elif self._migrated < count:
+            migrate(self._connection, self._schemas[:count])
+        self._migrated = count
+        return self._connection
+
+    def _close_connection(self) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None

@@ -5,44 +5,61 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.accounts.settling import MOST_TOKENS, Outcome, amount_of, longest_answer, really_used
+from dragoman.accounts.estimates import (
+    MAX_TOKENS,
+    ExchangeOutcome,
+    build_amount,
+    estimate_max_output,
+    estimate_usage,
+)
 from dragoman.hub.usage import Usage
 
-TOLD = Usage(input=100, output=20, cache_read=60, reasoning=5)
+REPORTED = Usage(input=100, output=20, cache_read=60, reasoning=5)
 
 
-def outcome(usage: Usage | None, *, accepted: bool = True, finished: bool = True, heard: int = 0) -> Outcome:
-    return Outcome(
-        usage=usage, input=90, was_accepted=accepted, finished=finished, heard=heard, stream="openai_chat"
+def charged(
+    usage: Usage | None,
+    *,
+    is_accepted: bool = True,
+    is_finished: bool = True,
+    received: int = 0,
+    earlier_input: int = 0,
+) -> Usage:
+    outcome = ExchangeOutcome(
+        usage=usage,
+        was_accepted=is_accepted,
+        is_finished=is_finished,
+        received_bytes=received,
+        earlier_input=earlier_input,
     )
+    return estimate_usage(outcome, 90, "openai_chat")
 
 
 def test_a_reply_that_ended_well_is_charged_what_was_told() -> None:
-    assert really_used(outcome(TOLD, heard=10**6)) == TOLD
+    assert charged(REPORTED, received=10**6) == REPORTED
 
 
 def test_a_reply_without_usage_is_charged_what_was_counted_and_what_came() -> None:
-    assert really_used(outcome(None, heard=5_000)) == Usage(input=90, output=50)
+    assert charged(None, received=5_000) == Usage(input=90, output=50)
 
 
 @pytest.mark.parametrize("told", [None, Usage(input=0, output=0), Usage(output=1)])
 def test_a_reply_that_broke_off_is_charged_the_prompt_and_what_came(told: Usage | None) -> None:
-    used = really_used(outcome(told, finished=False, heard=5_000))
+    used = charged(told, is_finished=False, received=5_000)
     assert (used.input, used.output) == (90, 50)
 
 
 def test_a_reply_that_broke_off_is_charged_what_was_told_if_that_is_more() -> None:
-    used = really_used(outcome(Usage(input=100, output=900), finished=False, heard=5_000))
+    used = charged(Usage(input=100, output=900), is_finished=False, received=5_000)
     assert (used.input, used.output) == (100, 900)
 
 
 def test_what_the_upstream_refused_costs_nothing() -> None:
-    assert really_used(outcome(TOLD, accepted=False, finished=False)) == Usage(input=0, output=0)
+    assert charged(REPORTED, is_accepted=False, is_finished=False) == Usage(input=0, output=0)
 
 
 def test_every_prompt_of_an_exchange_is_charged() -> None:
-    asked_twice = msgspec.structs.replace(outcome(TOLD), earlier_input=80)
-    assert really_used(asked_twice) == msgspec.structs.replace(TOLD, input=180)
+    assert charged(REPORTED, earlier_input=80) == msgspec.structs.replace(REPORTED, input=180)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +69,7 @@ def test_every_prompt_of_an_exchange_is_charged() -> None:
         (None, None, 1_000, 1_000),
         (50, 3, None, 150),
         (10**30, None, 64_000, 64_000),
-        (10**30, 10**30, None, MOST_TOKENS * 128),
+        (10**30, 10**30, None, MAX_TOKENS * 128),
         (-5, -5, None, 1),
         (0, 0, 0, 4_096),
     ],
@@ -60,11 +77,11 @@ def test_every_prompt_of_an_exchange_is_charged() -> None:
 def test_what_is_set_aside_for_an_answer_is_what_a_model_can_give(
     asked: int | None, candidates: int | None, most: int | None, expected: int
 ) -> None:
-    assert longest_answer(asked, candidates, most) == expected
+    assert estimate_max_output(asked, candidates, most) == expected
 
 
 def test_tokens_are_those_of_prompt_tools_and_answer() -> None:
-    assert amount_of(Usage(input=10, output=5, tool_input=2, cache_read=8), 7) == (17, 7)
+    assert build_amount(Usage(input=10, output=5, tool_input=2, cache_read=8), 7) == (17, 7)
 
 
 @given(
@@ -81,7 +98,7 @@ def test_tokens_are_those_of_prompt_tools_and_answer() -> None:
 def test_no_number_of_an_upstream_gives_anything_back_or_breaks_a_sum(
     usage: Usage, finished: bool, heard: int
 ) -> None:
-    used = really_used(outcome(usage, finished=finished, heard=heard))
+    used = charged(usage, is_finished=finished, received=heard)
     for count in (used.input, used.output, used.cache_read or 0, used.tool_input or 0):
         assert count is not None
-        assert 0 <= count <= MOST_TOKENS
+        assert 0 <= count <= MAX_TOKENS

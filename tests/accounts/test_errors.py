@@ -2,26 +2,24 @@
 
 import pytest
 
-from dragoman.accounts.caller import Caller
-from dragoman.accounts.decide import Refusal, Unit
-from dragoman.accounts.telling import amount_text, dollars, limit_reached
+from dragoman.accounts.errors import build_limit_error, format_amount, format_dollars
+from dragoman.accounts.limits import LimitRefusal, Unit
 from dragoman.dialects.registry import dialect_named
 
 NOW = 1_794_794_400.0  # 2026-11-16 02:00 UTC
-CALLER = Caller(id="key_1", name="ci")
-RATE = Refusal(of="requests", period="minute", limit=60, spent=False, wait=12.2)
-SPENT = Refusal(of="cost", period="day", limit=2_500_000, spent=True, wait=22 * 3600.0)
-BUSY = Refusal(of="tokens", period="month", limit=1_000, spent=False, wait=2.0)
+RATE = LimitRefusal(unit="requests", period="minute", limit=60, is_spent=False, wait=12.2)
+SPENT = LimitRefusal(unit="cost", period="day", limit=2_500_000, is_spent=True, wait=22 * 3600.0)
+BUSY = LimitRefusal(unit="tokens", period="month", limit=1_000, is_spent=False, wait=2.0)
 
 
 def test_a_rate_limit_names_the_rate_and_the_wait() -> None:
-    failure = limit_reached(CALLER, RATE, NOW).failure
+    failure = build_limit_error("ci", RATE, NOW).failure
     assert failure.message == "the key 'ci' may use 60 requests per minute; try again in 13 s"
     assert (failure.kind, failure.http_status, failure.retry_after) == ("rate_limit", 429, 12.2)
 
 
 def test_a_budget_names_its_amount_and_its_end() -> None:
-    failure = limit_reached(CALLER, SPENT, NOW).failure
+    failure = build_limit_error("ci", SPENT, NOW).failure
     assert failure.message == (
         "the key 'ci' has used up its budget of $2.50 per day; the next one begins on 2026-11-17 at 00:00 UTC"
     )
@@ -29,14 +27,14 @@ def test_a_budget_names_its_amount_and_its_end() -> None:
 
 
 def test_a_budget_that_is_only_set_aside_may_be_asked_again_soon() -> None:
-    failure = limit_reached(CALLER, BUSY, NOW).failure
+    failure = build_limit_error("ci", BUSY, NOW).failure
     assert "1,000 tokens per month" in failure.message
     assert (failure.kind, failure.retry_after) == ("rate_limit", 2.0)
 
 
 def test_no_client_is_sent_to_sleep_for_long() -> None:
-    long = Refusal(of="tokens", period="minute", limit=60, spent=False, wait=3_000.0)
-    failure = limit_reached(CALLER, long, NOW).failure
+    long = LimitRefusal(unit="tokens", period="minute", limit=60, is_spent=False, wait=3_000.0)
+    failure = build_limit_error("ci", long, NOW).failure
     assert failure.retry_after == 30.0
     assert "3000 s" in failure.message
 
@@ -54,16 +52,16 @@ def test_no_client_is_sent_to_sleep_for_long() -> None:
     ],
 )
 def test_each_dialect_says_it_in_its_own_words(
-    dialect: str, refusal: Refusal, expected: dict[str, object]
+    dialect: str, refusal: LimitRefusal, expected: dict[str, object]
 ) -> None:
-    body = dialect_named(dialect).write_error(limit_reached(CALLER, refusal, NOW).failure)
+    body = dialect_named(dialect).write_error(build_limit_error("ci", refusal, NOW).failure)
     error = body["error"]
     assert isinstance(error, dict)
     assert expected.items() <= error.items()
 
 
 def test_gemini_tells_the_wait_in_its_details() -> None:
-    body = dialect_named("gemini").write_error(limit_reached(CALLER, RATE, NOW).failure)
+    body = dialect_named("gemini").write_error(build_limit_error("ci", RATE, NOW).failure)
     assert '"retryDelay": "12.2s"'.replace('"', "'") in str(body)
 
 
@@ -79,5 +77,5 @@ def test_gemini_tells_the_wait_in_its_details() -> None:
     ],
 )
 def test_amounts_are_written_for_people(of: Unit, amount: int, text: str) -> None:
-    assert amount_text(of, amount) == text
-    assert dollars(1) == "$0.000001"
+    assert format_amount(of, amount) == text
+    assert format_dollars(1) == "$0.000001"

@@ -2,7 +2,9 @@
 
 import pytest
 
-from dragoman.accounts.caller import ANYONE, Caller, Limits, ModelForbidden, check_model, may_use
+from dragoman.accounts.errors import ModelForbidden
+from dragoman.accounts.keys import ANONYMOUS, Caller, check_model, may_use_model
+from dragoman.accounts.limits import Limits
 
 
 @pytest.mark.parametrize(
@@ -19,7 +21,7 @@ from dragoman.accounts.caller import ANYONE, Caller, Limits, ModelForbidden, che
 def test_a_key_may_use_the_models_that_its_patterns_name(
     models: tuple[str, ...], model: str, may: bool
 ) -> None:
-    assert may_use(Caller(models=models), model) is may
+    assert may_use_model(Caller(models=models), model) is may
 
 
 def test_a_forbidden_model_is_named_beside_those_that_are_allowed() -> None:
@@ -36,8 +38,8 @@ def test_a_model_name_of_any_length_makes_a_short_error() -> None:
 
 
 def test_whoever_shows_no_key_has_no_limits() -> None:
-    check_model(ANYONE, "anything")
-    assert not ANYONE.limits.has_any
+    check_model(ANONYMOUS, "anything")
+    assert not ANONYMOUS.limits.has_any
 
 
 def test_only_limits_on_tokens_or_money_make_a_request_be_counted() -> None:

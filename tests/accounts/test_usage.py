@@ -8,9 +8,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.storage import client_keys
+from dragoman.accounts import keys as client_keys
+from dragoman.accounts.store import (
+    ACCOUNTS_SCHEMA,
+    COUNT_NAMES,
+    DAY,
+    DAYS_KEPT,
+    HOURS_KEPT,
+    UsageCounts,
+    UsageGroup,
+    UsageKey,
+    add_usage,
+    compact_statistics,
+    read_usage,
+)
 from dragoman.storage.database import connect
-from dragoman.storage.usage import COUNTS, DAY, DAYS_KEPT, HOURS_KEPT, By, Counts, Place, add, report, tidy
 
 HOUR = 3600
 NOW = int(datetime(2026, 11, 16, 12, tzinfo=UTC).timestamp())
@@ -18,46 +30,48 @@ NOW = int(datetime(2026, 11, 16, 12, tzinfo=UTC).timestamp())
 
 @pytest.fixture
 def connection() -> Iterator[sqlite3.Connection]:
-    connection = connect(None)
+    connection = connect(None, ACCOUNTS_SCHEMA)
     yield connection
     connection.close()
 
 
-def counts(number: int = 1) -> Counts:
-    return Counts(**{name: number * place for place, name in enumerate(COUNTS, 1)})
+def counts(number: int = 1) -> UsageCounts:
+    return UsageCounts(**{name: number * place for place, name in enumerate(COUNT_NAMES, 1)})
 
 
 def test_counts_of_one_place_are_added_up(connection: sqlite3.Connection) -> None:
-    place = Place(NOW, "key_1", "up", "m")
-    add(connection, {place: counts(1)})
-    add(connection, {place: counts(2), Place(NOW, "key_1", "up", "other"): counts(4)})
-    assert report(connection, ["key"]) == [(("key_1",), counts(7))]
-    assert report(connection, ["model"]) == [(("m",), counts(3)), (("other",), counts(4))]
+    place = UsageKey(NOW, "key_1", "up", "m")
+    add_usage(connection, {place: counts(1)})
+    add_usage(connection, {place: counts(2), UsageKey(NOW, "key_1", "up", "other"): counts(4)})
+    assert read_usage(connection, ["key"]) == [(("key_1",), counts(7))]
+    assert read_usage(connection, ["model"]) == [(("m",), counts(3)), (("other",), counts(4))]
 
 
 def test_a_report_can_have_several_columns_in_any_order(connection: sqlite3.Connection) -> None:
-    add(connection, {Place(NOW, "", "up", "m"): counts(1), Place(NOW - DAY, "", "up", "m"): counts(2)})
-    assert report(connection, ["provider", "day"]) == [
+    add_usage(
+        connection, {UsageKey(NOW, "", "up", "m"): counts(1), UsageKey(NOW - DAY, "", "up", "m"): counts(2)}
+    )
+    assert read_usage(connection, ["provider", "day"]) == [
         (("up", "2026-11-15"), counts(2)),
         (("up", "2026-11-16"), counts(1)),
     ]
-    assert report(connection, ["day"], since=NOW) == [(("2026-11-16",), counts(1))]
+    assert read_usage(connection, ["day"], since=NOW) == [(("2026-11-16",), counts(1))]
 
 
 def test_keys_are_told_by_their_names_and_deleted_ones_by_their_ids(connection: sqlite3.Connection) -> None:
-    made, _ = client_keys.create(connection, "ci", NOW)
-    add(connection, {Place(NOW, made.caller.id, "up", "m"): counts()})
-    assert report(connection, ["key"]) == [(("ci",), counts())]
-    client_keys.delete(connection, "ci")
-    assert report(connection, ["key"]) == [((made.caller.id,), counts())]
+    made, _ = client_keys.create_key(connection, "ci", NOW)
+    add_usage(connection, {UsageKey(NOW, made.caller.id, "up", "m"): counts()})
+    assert read_usage(connection, ["key"]) == [(("ci",), counts())]
+    client_keys.delete_key(connection, "ci")
+    assert read_usage(connection, ["key"]) == [((made.caller.id,), counts())]
 
 
 def test_old_hours_become_days_and_old_days_go(connection: sqlite3.Connection) -> None:
     old = (NOW - HOURS_KEPT - 2 * DAY) // DAY * DAY
     ages = [NOW, NOW - HOUR, old + HOUR, old + 2 * HOUR, old, NOW - DAYS_KEPT - DAY]
-    add(connection, {Place(age, "k", "up", "m"): counts() for age in ages})
-    tidy(connection, NOW)
-    tidy(connection, NOW)
+    add_usage(connection, {UsageKey(age, "k", "up", "m"): counts() for age in ages})
+    compact_statistics(connection, NOW)
+    compact_statistics(connection, NOW)
     rows = connection.execute("SELECT hour, requests FROM usage ORDER BY hour").fetchall()
     assert rows == [(old, 3), (NOW - HOUR, 1), (NOW, 1)]
 
@@ -65,12 +79,12 @@ def test_old_hours_become_days_and_old_days_go(connection: sqlite3.Connection) -
 def test_budgets_of_long_ago_go(connection: sqlite3.Connection) -> None:
     connection.execute("INSERT INTO spending VALUES ('k', 'day', ?, 1, 1)", (NOW - 100 * DAY,))
     connection.execute("INSERT INTO spending VALUES ('k', 'month', ?, 1, 1)", (NOW - 20 * DAY,))
-    tidy(connection, NOW)
+    compact_statistics(connection, NOW)
     assert connection.execute("SELECT period FROM spending").fetchall() == [("month",)]
 
 
 PLACES = st.builds(
-    Place,
+    UsageKey,
     st.integers(0, 100 * 24).map(lambda hours: NOW - hours * HOUR),
     st.sampled_from(["", "a", "b"]),
     st.sampled_from(["up", "down"]),
@@ -83,16 +97,16 @@ PLACES = st.builds(
     by=st.lists(st.sampled_from(["key", "model", "provider", "day"]), min_size=1, max_size=4, unique=True),
 )
 def test_every_report_of_the_same_has_the_same_total_before_and_after_tidying(
-    counted: dict[Place, Counts], by: list[By]
+    counted: dict[UsageKey, UsageCounts], by: list[UsageGroup]
 ) -> None:
-    connection = connect(None)
-    add(connection, counted)
-    before = report(connection, by)
-    tidy(connection, NOW)
-    after = report(connection, by)
+    connection = connect(None, ACCOUNTS_SCHEMA)
+    add_usage(connection, counted)
+    before = read_usage(connection, by)
+    compact_statistics(connection, NOW)
+    after = read_usage(connection, by)
     connection.close()
     assert before == after
-    for name in COUNTS:
+    for name in COUNT_NAMES:
         assert sum(getattr(each, name) for _, each in before) == sum(
             getattr(each, name) for each in counted.values()
         )

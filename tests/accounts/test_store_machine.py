@@ -4,12 +4,19 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from dragoman.accounts.caller import Limits
-from dragoman.accounts.decide import Amount, Refusal, budgets
-from dragoman.accounts.periods import start_of
+from dragoman.accounts.limits import Amount, LimitRefusal, Limits, find_period_start, list_budgets
+from dragoman.accounts.store import (
+    ACCOUNTS_SCHEMA,
+    Reservation,
+    ReservationRequest,
+    read_account,
+    release_process,
+    renew_process,
+    reserve,
+    settle,
+)
 from dragoman.storage.database import connect
 from dragoman.storage.processes import LEASE
-from dragoman.storage.spending import Reservation, Wish, account, keep_alive, leave, reserve, settle
 
 KEY = "key_1"
 START = 1_794_866_400.0  # 2026-11-16 22:00 UTC
@@ -22,7 +29,7 @@ class Spending(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.connection = connect(None)
+        self.connection = connect(None, ACCOUNTS_SCHEMA)
         self.now = START
         self.open: dict[str, list[Reservation]] = {name: [] for name in PROCESSES}
         #: What was used, by the day on which it was asked for, and the largest of all requests.
@@ -33,15 +40,15 @@ class Spending(RuleBasedStateMachine):
         self.connection.close()
 
     def charged(self, at: float, amount: Amount) -> None:
-        day = start_of("day", at)
+        day = find_period_start("day", at)
         self.used[day] = self.used.get(day, Amount()).plus(amount)
 
     @rule(process=st.sampled_from(PROCESSES), tokens=st.integers(1, 120), cost=st.integers(0, 400))
     def begin(self, process: str, tokens: int, cost: int) -> None:
         least = Amount(tokens // 3, cost // 3)
-        wish = Wish(key=KEY, limits=LIMITS, most=Amount(tokens, cost), least=least)
+        wish = ReservationRequest(key=KEY, limits=LIMITS, maximum=Amount(tokens, cost), minimum=least)
         outcome = reserve(self.connection, process, wish, self.now)
-        if not isinstance(outcome, Refusal):
+        if not isinstance(outcome, LimitRefusal):
             self.open[process].append(outcome)
             self.largest = Amount(max(self.largest.tokens, tokens), max(self.largest.cost, cost))
 
@@ -51,7 +58,7 @@ class Spending(RuleBasedStateMachine):
         busy = [process for process, held in self.open.items() if held]
         held = self.open[busy[pick % len(busy)]]
         reservation = held.pop(pick % len(held))
-        most, least = reservation.wish.most, reservation.wish.least
+        most, least = reservation.request.maximum, reservation.request.minimum
         used = Amount(
             least.tokens + (most.tokens - least.tokens) * share // 100,
             least.cost + (most.cost - least.cost) * share // 100,
@@ -69,17 +76,17 @@ class Spending(RuleBasedStateMachine):
             self.connection.execute(
                 "INSERT OR REPLACE INTO processes (id, seen) VALUES (?, ?)", (other, self.now)
             )
-        keep_alive(self.connection, others[0], self.now)
+        renew_process(self.connection, others[0], self.now)
         self.lost(process)
 
     @rule(process=st.sampled_from(PROCESSES))
     def end_in_order(self, process: str) -> None:
-        leave(self.connection, process)
+        release_process(self.connection, process)
         self.lost(process)
 
     def lost(self, process: str) -> None:
         for reservation in self.open[process]:
-            self.charged(reservation.at, reservation.wish.least)
+            self.charged(reservation.at, reservation.request.minimum)
         self.open[process] = []
 
     @rule(hours=st.integers(1, 30))
@@ -92,22 +99,22 @@ class Spending(RuleBasedStateMachine):
 
     @invariant()
     def every_budget_holds(self) -> None:
-        held = account(self.connection, KEY, self.now)
-        for unit, period, limit in budgets(LIMITS):
+        held = read_account(self.connection, KEY, self.now)
+        for unit, period, limit in list_budgets(LIMITS):
             used, reserved = getattr(held.used[period], unit), getattr(held.reserved[period], unit)
             assert used + reserved < limit + max(getattr(self.largest, unit), 1)
 
     @invariant()
     def what_was_used_is_remembered(self) -> None:
-        day = start_of("day", self.now)
-        assert account(self.connection, KEY, self.now).used["day"] == self.used.get(day, Amount())
+        day = find_period_start("day", self.now)
+        assert read_account(self.connection, KEY, self.now).used["day"] == self.used.get(day, Amount())
 
     @invariant()
     def what_is_set_aside_is_under_way(self) -> None:
-        day = start_of("day", self.now)
+        day = find_period_start("day", self.now)
         under_way = [each for held in self.open.values() for each in held if each.at >= day]
-        reserved = account(self.connection, KEY, self.now).reserved["day"]
-        assert reserved.tokens == sum(each.wish.most.tokens for each in under_way)
+        reserved = read_account(self.connection, KEY, self.now).reserved["day"]
+        assert reserved.tokens == sum(each.request.maximum.tokens for each in under_way)
 
 
 TestSpending = Spending.TestCase

@@ -1,0 +1,129 @@
+"""Estimates of tokens and costs: before a request is sent, and after a reply without final usage.
+
+An upstream reports usage at the end of a reply. If the reply stops early, the gateway charges the usage
+reported so far, and estimates the rest from the received bytes. Otherwise a client could avoid all charges
+by closing the connection.
+"""
+
+import msgspec
+
+from dragoman.accounts.limits import Amount
+from dragoman.config.model import Config, TargetName
+from dragoman.config.prices import prices_of
+from dragoman.hub.usage import Usage
+from dragoman.providers.prices import Prices, Rates, cost
+
+#: Output tokens that are reserved if the request sets no maximum.
+DEFAULT_OUTPUT = 4096
+#: The reserve for a prompt is the estimate plus 1/SAFETY_SHARE of it plus SAFETY tokens. The estimate works
+#: without the vendor's tokenizer and is accurate to a few percent; vendors add a few tokens of their own.
+SAFETY_SHARE = 4
+SAFETY = 16
+#: Bytes of a request body for one prompt token, if the prompt was not counted.
+BYTES_PER_TOKEN = 4
+#: Bytes of a stream for one output token, by dialect, including the framing. Vendors put different amounts
+#: of text into one frame; these values are at the end of the range that charges more.
+STREAM_BYTES_PER_TOKEN: dict[str, int] = {
+    "anthropic": 30,
+    "openai_chat": 100,
+    "openai_responses": 80,
+    "gemini": 30,
+}
+
+#: The largest plausible token count of a reply. A larger number is an error or an attack.
+MAX_TOKENS = 10**9
+MAX_CANDIDATES = 128
+#: Micro-dollars. The largest plausible cost of a reply; sums of it fit into an SQLite integer.
+MAX_COST = 10**15
+#: Targets in the price cache. It is bounded because clients choose the model names.
+MAX_PRICED_TARGETS = 1000
+
+_COUNTS = tuple(name for name in Usage.__struct_fields__ if name != "extras")
+_NO_USAGE = Usage()
+_FREE = Prices(rates=Rates(input=0, output=0, cache_read=0, cache_write=0, cache_write_long=0))
+
+
+class ExchangeOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """How an exchange ended, as far as accounting needs it."""
+
+    #: The last target that was tried, if any.
+    target: TargetName | None = None
+    #: The usage that the upstream reported, if any.
+    usage: Usage | None = None
+    #: The upstream received the request and did not refuse it.
+    was_accepted: bool = False
+    is_finished: bool = False
+    has_failed: bool = False
+    #: Prompt tokens of earlier rounds, if the upstream was called more than once.
+    earlier_input: int = 0
+    #: Bytes of the reply that arrived.
+    received_bytes: int = 0
+    is_stream: bool = False
+
+
+def estimate_usage(outcome: ExchangeOutcome, prompt_tokens: int, stream_dialect: str = "") -> Usage:
+    """The usage to charge. `prompt_tokens` was counted before; `input` and `output` of the result are set.
+
+    `stream_dialect` is the dialect of the upstream's stream, or empty for a whole reply.
+    """
+    if not outcome.was_accepted:
+        return Usage(input=0, output=0)
+    reported = _clamp_counts(outcome.usage) if outcome.usage else _NO_USAGE
+    prompt, output = reported.input, reported.output
+    # Some servers start with zero and correct it at the end of the reply.
+    if prompt is None or (prompt == 0 and not outcome.is_finished):
+        prompt = prompt_tokens
+    if output is None or not outcome.is_finished:
+        estimate = outcome.received_bytes // STREAM_BYTES_PER_TOKEN.get(stream_dialect, BYTES_PER_TOKEN)
+        output = max(reported.output or 0, min(estimate, MAX_TOKENS))
+    prompt += outcome.earlier_input
+    if prompt == reported.input and output == reported.output:
+        return reported
+    return msgspec.structs.replace(reported, input=prompt, output=output)
+
+
+def _clamp_counts(usage: Usage) -> Usage:
+    """Bound the counts of an upstream: they are untrusted input."""
+    clamped: dict[str, int] = {}
+    for name in _COUNTS:
+        count = getattr(usage, name)
+        if count is not None and not 0 <= count <= MAX_TOKENS:
+            clamped[name] = min(max(0, count), MAX_TOKENS)
+    return msgspec.structs.replace(usage, **clamped) if clamped else usage
+
+
+def add_safety_margin(tokens: int) -> int:
+    """The prompt tokens to reserve for a prompt with this estimate."""
+    return tokens + tokens // SAFETY_SHARE + SAFETY
+
+
+def estimate_max_output(requested: int | None, candidates: int | None, model_limit: int | None) -> int:
+    """The output tokens to reserve: the requested maximum, bounded by the model, for each candidate."""
+    output = min(max(1, requested or DEFAULT_OUTPUT), model_limit or MAX_TOKENS, MAX_TOKENS)
+    return output * min(max(1, candidates or 1), MAX_CANDIDATES)
+
+
+def build_amount(usage: Usage, micro_dollars: int) -> Amount:
+    return Amount(usage.total + (usage.tool_input or 0), micro_dollars)
+
+
+class PriceList:
+    """The prices of one configuration. Caches the prices of a target: a profile merges many facts."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._cache: dict[TargetName, Prices | None] = {}
+
+    def cost(self, target: TargetName, usage: Usage) -> int | None:
+        """The cost in micro-dollars; None if the price is unknown, which is not the same as free."""
+        prices = self._find_prices(target)
+        return None if prices is None else min(cost(prices, usage), MAX_COST)
+
+    def _find_prices(self, target: TargetName) -> Prices | None:
+        if target not in self._cache:
+            if len(self._cache) >= MAX_PRICED_TARGETS:
+                self._cache.clear()
+            provider = self._config.providers[target.provider]
+            is_embedded = provider.dialect == "embedded"
+            self._cache[target] = _FREE if is_embedded else prices_of(self._config, target)
+        return self._cache[target]

@@ -1,0 +1,147 @@
+"""The stored client keys, in memory.
+
+Commands change the state file while the gateway runs. Before a request is admitted, but at most twice a
+second, the gateway compares the modification times of the file. Only if they changed, it reads the file.
+"""
+
+import asyncio
+import logging
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+from dragoman.accounts.errors import InvalidKey, StateUnavailable
+from dragoman.accounts.keys import ID_PREFIX, Caller, ClientKeyEntry, read_entries, read_generation
+from dragoman.hub.errors import ConfigError
+from dragoman.storage.database import Database
+
+LOGGER = logging.getLogger("dragoman")
+
+#: Seconds for which the cached keys are valid without a look at the file.
+MAX_AGE = 0.5
+#: Seconds. Two changes within the resolution of a file's modification time look like one, so a recent time
+#: does not prove that the file is unchanged.
+RECENT = 1.0
+
+#: The modification time and the size of each file that a change touches.
+FileStamp = tuple[tuple[int, int], ...]
+
+
+class ClientKeyCache:
+    """Finds callers by the hash of their key. `clock` returns the date. Without a file there are no keys.
+
+    Call `refresh` if `is_stale`, then `find_caller`.
+    """
+
+    def __init__(self, database: Database, clock: Callable[[], float]) -> None:
+        self._database = database
+        self._clock = clock
+        self._entries: Mapping[bytes, ClientKeyEntry] = {}
+        self._by_id: Mapping[str, ClientKeyEntry] = {}
+        self._generation = -1
+        self._stamp: FileStamp = ()
+        self._valid_until = 0.0
+        self._refreshing = asyncio.Lock()
+
+    @property
+    def has_keys(self) -> bool:
+        """Also True if all keys are revoked: revoking the last key must not open the gateway."""
+        return bool(self._entries)
+
+    @property
+    def is_stale(self) -> bool:
+        return time.monotonic() >= self._valid_until
+
+    async def refresh(self) -> None:
+        """Read the keys if the file has changed and the cache is stale."""
+        if self._database.path is None:
+            self._valid_until = float("inf")
+            return
+        async with self._refreshing:
+            if self.is_stale:
+                await self._read_if_changed(self._database.path)
+                self._valid_until = time.monotonic() + MAX_AGE
+
+    def find_caller(self, digests: Iterable[bytes]) -> Caller | None:
+        """The caller of the first valid key. Raises if all known keys among them are invalid."""
+        error: InvalidKey | None = None
+        for digest in digests:
+            entry = self._entries.get(digest)
+            if entry is None:
+                continue
+            error = self._check_entry(entry)
+            if error is None:
+                return entry.caller
+        if error is not None:
+            raise error
+        return None
+
+    async def renew_caller(self, caller: Caller) -> Caller:
+        """The caller with the current limits. Raises if the key became invalid since the connection began."""
+        if not caller.id.startswith(ID_PREFIX):
+            return caller
+        if self.is_stale:
+            await self.refresh()
+        entry = self._by_id.get(caller.id)
+        if entry is None:
+            raise InvalidKey(
+                f"the key {caller.name!r} was deleted", hint="ask the gateway's owner for another"
+            )
+        error = self._check_entry(entry)
+        if error is not None:
+            raise error
+        return entry.caller
+
+    def _check_entry(self, entry: ClientKeyEntry) -> InvalidKey | None:
+        name, now = repr(entry.caller.name), self._clock()
+        hint = "ask the gateway's owner for another"
+        if entry.is_revoked:
+            return InvalidKey(f"the key {name} was revoked", hint=hint)
+        if entry.caller.expires and now >= entry.caller.expires:
+            date = datetime.fromtimestamp(entry.caller.expires, UTC)
+            return InvalidKey(f"the key {name} expired on {date:%Y-%m-%d at %H:%M} UTC", hint=hint)
+        if entry.until and now >= entry.until:
+            return InvalidKey(f"the key {name} was replaced by a new one", hint="use the new one")
+        return None
+
+    async def _read_if_changed(self, path: Path) -> None:
+        stamp = _read_stamp(path)
+        if stamp == self._stamp:
+            return
+        # Without a file there are no keys; reading would create the file.
+        if stamp:
+            await self._read_keys()
+        newest = max((date for date, _ in stamp), default=0)
+        is_recent = time.time() - newest / 1e9 < RECENT
+        self._stamp = () if is_recent else stamp
+
+    async def _read_keys(self) -> None:
+        cached = self._generation
+
+        def work(connection: sqlite3.Connection) -> tuple[int, dict[bytes, ClientKeyEntry] | None]:
+            generation = read_generation(connection)
+            return generation, read_entries(connection) if generation != cached else None
+
+        try:
+            self._generation, entries = await self._database.run(work)
+        except (sqlite3.Error, ConfigError) as error:
+            LOGGER.error("the client keys cannot be read: %s", error)
+            raise StateUnavailable("the gateway cannot read its client keys; try again") from None
+        if entries is not None:
+            self._entries = entries
+            self._by_id = {entry.caller.id: entry for entry in entries.values() if not entry.until}
+
+
+def _read_stamp(path: Path) -> FileStamp:
+    """The stamps of the file and its write-ahead log; empty if there is no file."""
+    stamps = []
+    for each in (os.fspath(path), f"{path}-wal"):
+        try:
+            status = os.stat(each)
+        except OSError:
+            continue
+        stamps.append((status.st_mtime_ns, status.st_size))
+    return tuple(stamps)

@@ -1,0 +1,269 @@
+"""Client keys: who calls, what the key allows, and the SQL of the stored keys.
+
+A key is long and random, so one SHA-256 protects it: the file holds only the hash, and the hash cannot be
+reversed by guessing. Each change increments `key_generation`, so that a running gateway notices it. The
+functions that take a connection expect an open transaction.
+"""
+
+import hashlib
+import secrets
+import sqlite3
+import string
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from dragoman.accounts.errors import build_model_error
+from dragoman.accounts.limits import NO_LIMITS, Limits
+from dragoman.accounts.store import ACCOUNTS_SCHEMA
+from dragoman.hub.errors import ConfigError
+from dragoman.storage.database import connect
+
+KEY_PREFIX = "dgm_"
+#: Prefix of the ids of stored keys. Callers from the configuration have other ids.
+ID_PREFIX = "key_"
+#: Letters and digits after the prefix; about 256 bits.
+KEY_LENGTH = 43
+#: Characters of a key that are stored in clear text, so that its owner can recognize it.
+VISIBLE_LENGTH = len(KEY_PREFIX) + 6
+
+_ALPHABET = string.ascii_letters + string.digits
+_SELECT = """
+SELECT id, name, prefix, models, limits, created, expires, revoked, former_until, digest, former
+FROM client_keys
+"""
+
+
+class Caller(msgspec.Struct, frozen=True, kw_only=True):
+    """The client of a request, identified by its key. It never holds the key, so it may be logged.
+
+    Usage is stored under `id`. It is empty if the gateway requires no key.
+    """
+
+    id: str = ""
+    name: str = ""
+    #: Identifies the key itself, for keys of the configuration: their `id` is only their position there.
+    fingerprint: str = ""
+    #: Patterns of the allowed model names. Empty: all models are allowed.
+    models: tuple[str, ...] = ()
+    limits: Limits = NO_LIMITS
+    #: Seconds since 1970; 0 means never.
+    expires: float = 0.0
+
+    @property
+    def owner(self) -> str:
+        """The owner of stored conversations. No other key ever has the same value."""
+        return self.fingerprint or self.id
+
+
+#: The caller of every request if the gateway requires no key.
+ANONYMOUS = Caller()
+
+
+class ClientKey(msgspec.Struct, frozen=True, kw_only=True):
+    """A stored key without the key itself. Dates are seconds since 1970; 0 means never."""
+
+    caller: Caller
+    #: The first characters of the key.
+    prefix: str
+    created: float
+    revoked: float = 0.0
+    #: The key before the last rotation is valid until this date.
+    former_until: float = 0.0
+
+
+class ClientKeyEntry(NamedTuple):
+    """What the gateway finds under the hash of a key."""
+
+    caller: Caller
+    #: This key was replaced by rotation and is valid until this date; 0 means not replaced.
+    until: float
+    is_revoked: bool
+
+
+def may_use_model(caller: Caller, model: str) -> bool:
+    return not caller.models or any(fnmatchcase(model, pattern) for pattern in caller.models)
+
+
+def check_model(caller: Caller, model: str) -> None:
+    """Raise if the key does not allow the model. `model` is the name that the client sent."""
+    if not may_use_model(caller, model):
+        raise build_model_error(caller.name, model, caller.models)
+
+
+def hash_key(key: str) -> bytes:
+    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
+
+
+def generate_key() -> str:
+    return KEY_PREFIX + "".join(secrets.choice(_ALPHABET) for _ in range(KEY_LENGTH))
+
+
+def create_key(
+    connection: sqlite3.Connection,
+    name: str,
+    now: float,
+    *,
+    models: tuple[str, ...] = (),
+    limits: Limits = NO_LIMITS,
+    expires: float = 0.0,
+) -> tuple[ClientKey, str]:
+    """Store a new key. Returns its record and the key text, which is not stored."""
+    if find_key(connection, name) is not None:
+        raise ConfigError(
+            f"there is a key named {name!r} already",
+            hint=f"choose another name, or give it a new key: dragoman keys rotate {name}",
+        )
+    key = generate_key()
+    # The id is not the name: a later key with the same name must not inherit the data of this one.
+    identity = ID_PREFIX + secrets.token_hex(8)
+    connection.execute(
+        "INSERT INTO client_keys (id, name, prefix, digest, models, limits, created, expires)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            identity,
+            name,
+            key[:VISIBLE_LENGTH],
+            hash_key(key),
+            _encode(models),
+            _encode(limits),
+            now,
+            expires,
+        ),
+    )
+    _increment_generation(connection)
+    return get_key(connection, name), key
+
+
+def rotate_key(
+    connection: sqlite3.Connection, name: str, now: float, keep: float = 0.0
+) -> tuple[ClientKey, str]:
+    """Replace the key text. The former text stays valid for `keep` seconds. Returns the new text."""
+    current = get_key(connection, name)
+    if current.revoked:
+        raise ConfigError(f"the key {name!r} was revoked", hint="create another: dragoman keys create")
+    key = generate_key()
+    connection.execute(
+        "UPDATE client_keys SET former = CASE WHEN ? THEN digest END, former_until = ?,"
+        " digest = ?, prefix = ? WHERE id = ?",
+        (
+            keep > 0,
+            now + keep if keep > 0 else 0,
+            hash_key(key),
+            key[:VISIBLE_LENGTH],
+            current.caller.id,
+        ),
+    )
+    _increment_generation(connection)
+    return get_key(connection, name), key
+
+
+def revoke_key(connection: sqlite3.Connection, name: str, now: float) -> ClientKey:
+    """Make the key invalid. Its name stays in use and its usage stays in reports."""
+    current = get_key(connection, name)
+    connection.execute(
+        "UPDATE client_keys SET revoked = ?, former = NULL WHERE id = ? AND revoked = 0",
+        (now, current.caller.id),
+    )
+    _increment_generation(connection)
+    return get_key(connection, name)
+
+
+def delete_key(connection: sqlite3.Connection, name: str) -> ClientKey:
+    """Delete the key, but not its usage. The name can be used again."""
+    current = get_key(connection, name)
+    connection.execute("DELETE FROM client_keys WHERE id = ?", (current.caller.id,))
+    _increment_generation(connection)
+    return current
+
+
+def change_key(
+    connection: sqlite3.Connection, name: str, *, models: tuple[str, ...], limits: Limits, expires: float
+) -> ClientKey:
+    """Change what the key allows. The key text stays."""
+    connection.execute(
+        "UPDATE client_keys SET models = ?, limits = ?, expires = ? WHERE id = ?",
+        (_encode(models), _encode(limits), expires, get_key(connection, name).caller.id),
+    )
+    _increment_generation(connection)
+    return get_key(connection, name)
+
+
+def get_key(connection: sqlite3.Connection, name: str) -> ClientKey:
+    """The key with this name. Raises an error that lists the existing names."""
+    found = find_key(connection, name)
+    if found is None:
+        names = ", ".join(key.caller.name for key in list_keys(connection)[:20])
+        raise ConfigError(
+            f"there is no key named {name!r}",
+            hint=f"there are: {names}" if names else f"create it: dragoman keys create {name}",
+        )
+    return found
+
+
+def find_key(connection: sqlite3.Connection, name: str) -> ClientKey | None:
+    row = connection.execute(_SELECT + " WHERE name = ?", (name,)).fetchone()
+    return _decode_row(row) if row else None
+
+
+def list_keys(connection: sqlite3.Connection) -> list[ClientKey]:
+    """All keys, the oldest first."""
+    return [_decode_row(row) for row in connection.execute(_SELECT + " ORDER BY created, name")]
+
+
+def read_generation(connection: sqlite3.Connection) -> int:
+    """The number of changes to the keys so far."""
+    return int(connection.execute("SELECT number FROM key_generation").fetchone()[0])
+
+
+def read_entries(connection: sqlite3.Connection) -> dict[bytes, ClientKeyEntry]:
+    """All current and former keys, by their hash."""
+    return dict(entry for row in connection.execute(_SELECT) for entry in _build_entries(row))
+
+
+def has_keys_in_file(path: Path) -> bool:
+    """Whether the state file holds keys. Does not create the file."""
+    if not path.is_file():
+        return False
+    connection = connect(path, ACCOUNTS_SCHEMA)
+    try:
+        return connection.execute("SELECT 1 FROM client_keys LIMIT 1").fetchone() is not None
+    finally:
+        connection.close()
+
+
+def _build_entries(row: tuple[object, ...]) -> Iterator[tuple[bytes, ClientKeyEntry]]:
+    key, (digest, former) = _decode_row(row), row[-2:]
+    if isinstance(digest, bytes):
+        yield digest, ClientKeyEntry(key.caller, 0.0, bool(key.revoked))
+    if isinstance(former, bytes):
+        yield former, ClientKeyEntry(key.caller, key.former_until, bool(key.revoked))
+
+
+def _decode_row(row: tuple[object, ...]) -> ClientKey:
+    identity, name, prefix, models, limits, created, expires, revoked, former_until = row[:-2]
+    fields = {
+        "caller": {
+            "id": identity,
+            "name": name,
+            "models": msgspec.json.decode(str(models)),
+            "limits": msgspec.json.decode(str(limits)),
+            "expires": expires,
+        },
+        "prefix": prefix,
+        "created": created,
+        "revoked": revoked,
+        "former_until": former_until,
+    }
+    return msgspec.convert(fields, ClientKey)
+
+
+def _encode(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _increment_generation(connection: sqlite3.Connection) -> None:
+    connection.execute("UPDATE key_generation SET number = number + 1")

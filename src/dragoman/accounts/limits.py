@@ -1,0 +1,279 @@
+"""Decides whether a request fits the limits of its key. Pure: the caller passes the account and the date.
+
+Limits per minute are token buckets. A bucket holds the amount of one minute and refills evenly. One request
+may be larger than the bucket: it passes when the bucket is full and leaves it below zero, so the next
+request waits until that debt is repaid.
+
+Limits per day and per month are budgets. A budget admits a request if the amount used, the amount reserved
+and the amount of the request fit together. A request that alone exceeds the rest of a budget also passes if
+nothing is reserved. A budget can therefore be used completely, and at most one request exceeds it.
+
+Days and months follow the UTC calendar. All dates are seconds since 1970; costs are in micro-dollars.
+"""
+
+from datetime import UTC, datetime, timedelta
+from typing import Literal, NamedTuple
+
+import msgspec
+
+MINUTE = 60.0
+HOUR = 3600
+#: Seconds to wait when other requests of the same key reserve the rest of a budget.
+BUSY_WAIT = 2.0
+#: A limit is reported as nearly used from this share on.
+NEAR_SHARE = 0.8
+
+Period = Literal["day", "month"]
+PERIODS: tuple[Period, ...] = ("day", "month")
+#: The unit in which a limit counts.
+Unit = Literal["requests", "tokens", "cost"]
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The limits of a key. 0 means no limit."""
+
+    requests_per_minute: int = 0
+    tokens_per_minute: int = 0
+    tokens_per_day: int = 0
+    tokens_per_month: int = 0
+    cost_per_day: int = 0
+    cost_per_month: int = 0
+
+    @property
+    def has_any(self) -> bool:
+        return self != NO_LIMITS
+
+    @property
+    def counts_tokens(self) -> bool:
+        """Whether the tokens of a request must be estimated before the request is sent."""
+        return self.has_any and self != Limits(requests_per_minute=self.requests_per_minute)
+
+    @property
+    def counts_cost(self) -> bool:
+        return bool(self.cost_per_day or self.cost_per_month)
+
+
+NO_LIMITS = Limits()
+
+
+class Amount(NamedTuple):
+    """Tokens and their cost."""
+
+    tokens: int = 0
+    cost: int = 0
+
+    def plus(self, other: "Amount") -> "Amount":
+        return Amount(self.tokens + other.tokens, self.cost + other.cost)
+
+
+NOTHING = Amount()
+
+
+class Bucket(msgspec.Struct, frozen=True):
+    """The level of a token bucket at a date. A negative level is a debt."""
+
+    level: float
+    at: float
+
+
+class Account(msgspec.Struct, frozen=True, kw_only=True):
+    """The stored state of one key. `used` and `reserved` are those of the current day and month."""
+
+    requests: Bucket | None = None
+    tokens: Bucket | None = None
+    used: dict[Period, Amount] = {}
+    reserved: dict[Period, Amount] = {}
+
+
+class RateLimitStatus(NamedTuple):
+    """The state of one limit per minute, for the response headers."""
+
+    unit: Unit
+    limit: int
+    remaining: int
+    #: Seconds until the whole limit is available again.
+    reset: float
+
+
+class LimitGrant(msgspec.Struct, frozen=True, kw_only=True):
+    """The request fits the limits. The caller stores the buckets and reserves the amount."""
+
+    requests: Bucket | None
+    tokens: Bucket | None
+    rate_limits: tuple[RateLimitStatus, ...]
+
+
+class LimitRefusal(msgspec.Struct, frozen=True, kw_only=True):
+    """The request does not fit a limit. `is_spent`: the budget is used up until its period ends."""
+
+    unit: Unit
+    period: Literal["minute", "day", "month"]
+    limit: int
+    is_spent: bool
+    #: Seconds until a new request can succeed.
+    wait: float
+    rate_limits: tuple[RateLimitStatus, ...] = ()
+
+
+class Budget(NamedTuple):
+    """A limit per day or per month."""
+
+    unit: Literal["tokens", "cost"]
+    period: Period
+    limit: int
+
+
+class LimitUse(msgspec.Struct, frozen=True, kw_only=True):
+    """A limit and the amount of it that is used or reserved."""
+
+    unit: Unit
+    period: Literal["minute", "day", "month"]
+    limit: int
+    used: int
+
+    @property
+    def share(self) -> float:
+        return self.used / self.limit
+
+
+def decide(limits: Limits, account: Account, wanted: Amount, now: float) -> LimitGrant | LimitRefusal:
+    """Decide whether a request of the `wanted` amount may be sent. A refused request takes nothing."""
+    requests, tokens = _refill_buckets(limits, account, now)
+    refusal = _check_budgets(limits, account, wanted, now) or _check_rates(limits, requests, tokens, wanted)
+    if refusal is not None:
+        return msgspec.structs.replace(refusal, rate_limits=_build_statuses(limits, requests, tokens))
+    if requests is not None:
+        requests = take(requests, limits.requests_per_minute, 1)
+    if tokens is not None:
+        tokens = take(tokens, limits.tokens_per_minute, wanted.tokens)
+    statuses = _build_statuses(limits, requests, tokens)
+    return LimitGrant(requests=requests, tokens=tokens, rate_limits=statuses)
+
+
+def correct_token_bucket(
+    limits: Limits, tokens: Bucket | None, reserved: int, used: int, now: float
+) -> Bucket | None:
+    """Replace the reserved tokens by the used tokens, after the request has ended."""
+    if not limits.tokens_per_minute:
+        return None
+    bucket = refill(tokens, limits.tokens_per_minute, now)
+    return take(bucket, limits.tokens_per_minute, used - reserved)
+
+
+def list_budgets(limits: Limits) -> list[Budget]:
+    """The limits per day and per month that are set."""
+    budgets = (
+        Budget("tokens", "day", limits.tokens_per_day),
+        Budget("tokens", "month", limits.tokens_per_month),
+        Budget("cost", "day", limits.cost_per_day),
+        Budget("cost", "month", limits.cost_per_month),
+    )
+    return [budget for budget in budgets if budget.limit]
+
+
+def find_nearly_used_limits(limits: Limits, account: Account, now: float) -> list[LimitUse]:
+    """The limits of a key whose used share is at least `NEAR_SHARE`."""
+    uses: list[LimitUse] = []
+    for unit, period, limit in list_budgets(limits):
+        amount = account.used.get(period, NOTHING).plus(account.reserved.get(period, NOTHING))
+        uses.append(LimitUse(unit=unit, period=period, limit=limit, used=getattr(amount, unit)))
+    for status in _build_statuses(limits, *_refill_buckets(limits, account, now)):
+        used = status.limit - status.remaining
+        uses.append(LimitUse(unit=status.unit, period="minute", limit=status.limit, used=used))
+    return [use for use in uses if use.share >= NEAR_SHARE]
+
+
+def refill(bucket: Bucket | None, limit: int, now: float) -> Bucket:
+    """The bucket at `now`. A missing bucket is full. A clock that was set back adds nothing."""
+    if bucket is None:
+        return Bucket(float(limit), now)
+    level = bucket.level + max(0.0, now - bucket.at) * limit / MINUTE
+    return Bucket(min(level, float(limit)), now)
+
+
+def take(bucket: Bucket, limit: int, amount: int) -> Bucket:
+    """The bucket without the amount. A negative amount is given back."""
+    return Bucket(min(bucket.level - amount, float(limit)), bucket.at)
+
+
+def seconds_until_available(bucket: Bucket, limit: int, amount: int) -> float:
+    missing = min(amount, limit) - bucket.level
+    return max(0.0, missing * MINUTE / limit)
+
+
+def seconds_until_full(bucket: Bucket, limit: int) -> float:
+    return max(0.0, (limit - bucket.level) * MINUTE / limit)
+
+
+def find_period_start(period: Period, now: float) -> int:
+    day = _find_midnight(now)
+    return int((day if period == "day" else day.replace(day=1)).timestamp())
+
+
+def find_period_end(period: Period, now: float) -> int:
+    day = _find_midnight(now)
+    if period == "day":
+        return int((day + timedelta(days=1)).timestamp())
+    # 32 days after the first of any month lie in the next month.
+    return int((day.replace(day=1) + timedelta(days=32)).replace(day=1).timestamp())
+
+
+def find_hour_start(now: float) -> int:
+    return int(now // HOUR) * HOUR
+
+
+def _find_midnight(now: float) -> datetime:
+    return datetime.fromtimestamp(now, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+def _refill_buckets(limits: Limits, account: Account, now: float) -> tuple[Bucket | None, Bucket | None]:
+    requests, tokens = limits.requests_per_minute, limits.tokens_per_minute
+    return (
+        refill(account.requests, requests, now) if requests else None,
+        refill(account.tokens, tokens, now) if tokens else None,
+    )
+
+
+def _build_statuses(
+    limits: Limits, requests: Bucket | None, tokens: Bucket | None
+) -> tuple[RateLimitStatus, ...]:
+    buckets: tuple[tuple[Unit, int, Bucket | None], ...] = (
+        ("requests", limits.requests_per_minute, requests),
+        ("tokens", limits.tokens_per_minute, tokens),
+    )
+    return tuple(
+        RateLimitStatus(unit, limit, max(0, int(bucket.level)), seconds_until_full(bucket, limit))
+        for unit, limit, bucket in buckets
+        if bucket is not None
+    )
+
+
+def _check_budgets(limits: Limits, account: Account, wanted: Amount, now: float) -> LimitRefusal | None:
+    """The first budget that is used up, or else the first whose rest other requests reserve."""
+    busy: LimitRefusal | None = None
+    for unit, period, limit in list_budgets(limits):
+        used = getattr(account.used.get(period, NOTHING), unit)
+        reserved = getattr(account.reserved.get(period, NOTHING), unit)
+        if used >= limit:
+            wait = find_period_end(period, now) - now
+            return LimitRefusal(unit=unit, period=period, limit=limit, is_spent=True, wait=wait)
+        if reserved and used + reserved + getattr(wanted, unit) > limit:
+            busy = busy or LimitRefusal(unit=unit, period=period, limit=limit, is_spent=False, wait=BUSY_WAIT)
+    return busy
+
+
+def _check_rates(
+    limits: Limits, requests: Bucket | None, tokens: Bucket | None, wanted: Amount
+) -> LimitRefusal | None:
+    """The limit per minute with the longer wait, if any."""
+    waits: list[tuple[float, Unit, int]] = []
+    if requests is not None:
+        limit = limits.requests_per_minute
+        waits.append((seconds_until_available(requests, limit, 1), "requests", limit))
+    if tokens is not None:
+        limit = limits.tokens_per_minute
+        waits.append((seconds_until_available(tokens, limit, wanted.tokens), "tokens", limit))
+    wait, unit, limit = max(waits, default=(0.0, "requests", 0))
+    if wait <= 0:
+        return None
+    return LimitRefusal(unit=unit, period="minute", limit=limit, is_spent=False, wait=wait)

@@ -1,0 +1,215 @@
+"""The accounts of a gateway, and the usage of one exchange: check, reserve, settle."""
+
+import logging
+import sqlite3
+from collections.abc import Callable, Sequence
+
+from dragoman.accounts.errors import PriceUnknown, build_limit_error
+from dragoman.accounts.estimates import (
+    BYTES_PER_TOKEN,
+    DEFAULT_OUTPUT,
+    ExchangeOutcome,
+    PriceList,
+    add_safety_margin,
+    build_amount,
+    estimate_max_output,
+    estimate_usage,
+)
+from dragoman.accounts.key_cache import ClientKeyCache
+from dragoman.accounts.keys import ANONYMOUS, Caller, check_model, list_keys
+from dragoman.accounts.ledger import UsageLedger
+from dragoman.accounts.limits import (
+    NOTHING,
+    Amount,
+    LimitRefusal,
+    LimitUse,
+    RateLimitStatus,
+    find_nearly_used_limits,
+)
+from dragoman.accounts.store import (
+    ACCOUNTS_SCHEMA,
+    Reservation,
+    ReservationRequest,
+    UsageCounts,
+    read_account,
+)
+from dragoman.config.model import Config, TargetName
+from dragoman.hub.errors import ConfigError, DragomanError
+from dragoman.hub.request import Request
+from dragoman.hub.usage import Usage
+from dragoman.storage.database import Database
+from dragoman.tokens.families import family_of
+from dragoman.tokens.request import guessed_tokens
+
+LOGGER = logging.getLogger("dragoman")
+
+#: Characters of a model name in the statistics.
+MAX_NAME = 200
+
+
+class Accounts:
+    """The client keys and the ledger of one gateway. `clock` returns the date."""
+
+    def __init__(self, database: Database, clock: Callable[[], float]) -> None:
+        database.add_schema(ACCOUNTS_SCHEMA)
+        self.database = database
+        self.clock = clock
+        self.keys = ClientKeyCache(database, clock)
+        self.ledger = UsageLedger(database, clock)
+
+    async def find_nearly_used_limits(self) -> list[tuple[str, LimitUse]]:
+        """The limits that are nearly used up, each with the name of its key; for the operator.
+
+        Empty if the file cannot be read: the other parts of a status page are still useful.
+        """
+        # Without keys there is no file, and reading would create it.
+        if not self.keys.has_keys:
+            return []
+        now = self.clock()
+
+        def work(connection: sqlite3.Connection) -> list[tuple[str, LimitUse]]:
+            callers = [key.caller for key in list_keys(connection) if not key.revoked]
+            return [
+                (caller.name, use)
+                for caller in callers
+                if caller.limits.has_any
+                for use in find_nearly_used_limits(
+                    caller.limits, read_account(connection, caller.id, now), now
+                )
+            ]
+
+        try:
+            return await self.database.run(work)
+        except (sqlite3.Error, ConfigError) as error:
+            LOGGER.error("the usage of the client keys cannot be read: %s", error)
+            return []
+
+    async def close(self) -> None:
+        await self.ledger.close()
+
+
+class ExchangeUsage:
+    """The usage of one exchange. Call `check_model`, then `reserve`, then `settle` exactly once.
+
+    `settle` must also be called if one of the others raised or was never called. The limits of the key are
+    those at the time of `check_model`, not those at the start of the connection.
+    """
+
+    def __init__(
+        self, accounts: Accounts, caller: Caller, config: Config, prices: PriceList, body_size: int
+    ) -> None:
+        self._accounts = accounts
+        self._caller = caller
+        self._config = config
+        self._prices = prices
+        #: Prompt tokens. An estimate from the size of the body until the prompt is counted.
+        self._prompt_tokens = body_size // BYTES_PER_TOKEN
+        self._reservation: Reservation | None = None
+        self._is_refused = False
+        #: The state of the limits per minute, for the response headers. `reserve` sets it.
+        self.rate_limits: tuple[RateLimitStatus, ...] = ()
+
+    async def check_model(self, model: str) -> None:
+        """Raise if the key is no longer valid or does not allow the model."""
+        if self._caller is ANONYMOUS:
+            return
+        self._is_refused = True
+        self._caller = await self._accounts.keys.renew_caller(self._caller)
+        check_model(self._caller, model)
+        self._is_refused = False
+
+    async def reserve(self, read_request: Callable[[], Request], targets: Sequence[TargetName]) -> None:
+        """Reserve the most that the request may use with any of the targets. Raises if a limit refuses it.
+
+        `read_request` is called only if a limit counts tokens. If it raises a `DragomanError`, the estimate
+        uses the size of the body.
+        """
+        caller = self._caller
+        if not caller.limits.has_any:
+            return
+        self._is_refused = True
+        maximum, minimum = self._estimate_amounts(read_request, targets)
+        request = ReservationRequest(key=caller.id, limits=caller.limits, maximum=maximum, minimum=minimum)
+        result = await self._accounts.ledger.reserve(request)
+        self.rate_limits = result.rate_limits
+        if isinstance(result, LimitRefusal):
+            raise build_limit_error(caller.name, result, self._accounts.clock())
+        self._reservation = result
+        self._is_refused = False
+
+    def settle(self, outcome: ExchangeOutcome) -> tuple[Usage, int | None]:
+        """Charge the exchange and add it to the statistics.
+
+        Returns the charged usage and its cost in micro-dollars, or None for an unknown price.
+        """
+        target = outcome.target
+        is_stream = outcome.is_stream and target is not None
+        dialect = self._config.providers[target.provider].wire_dialect if target and is_stream else ""
+        used = estimate_usage(outcome, self._prompt_tokens, dialect)
+        cost = self._prices.cost(target, used) if target else None
+        if self._reservation is not None:
+            self._accounts.ledger.settle(self._reservation, build_amount(used, cost or 0))
+        self._accounts.ledger.add_usage(
+            self._caller.id,
+            target.provider if target else "",
+            _clean_name(target.model) if target else "",
+            self._build_counts(outcome, used, cost or 0),
+            is_settled=self._reservation is not None,
+        )
+        return used, cost
+
+    def _estimate_amounts(
+        self, read_request: Callable[[], Request], targets: Sequence[TargetName]
+    ) -> tuple[Amount, Amount]:
+        """The amounts that the request uses at most, and at least as soon as it was sent."""
+        if not self._caller.limits.counts_tokens:
+            return NOTHING, NOTHING
+        self._prompt_tokens, output = self._estimate_tokens(read_request, targets[0])
+        sent = Usage(input=self._prompt_tokens, output=0)
+        answered = Usage(input=add_safety_margin(self._prompt_tokens), output=output)
+        return (
+            build_amount(answered, max(self._find_cost(target, answered) for target in targets)),
+            build_amount(sent, max(self._find_cost(target, sent) for target in targets)),
+        )
+
+    def _estimate_tokens(self, read_request: Callable[[], Request], target: TargetName) -> tuple[int, int]:
+        """The prompt tokens, and the maximum of the output tokens."""
+        try:
+            request = read_request()
+        except DragomanError:
+            # An upstream of the same dialect may accept what the gateway cannot read. The exchange decides.
+            return self._prompt_tokens, DEFAULT_OUTPUT
+        provider = self._config.providers[target.provider]
+        tokens = guessed_tokens(request, family_of(target.model, provider.wire_dialect))
+        model_limit = provider.profile(target.model).max_output_tokens
+        return tokens, estimate_max_output(request.max_tokens, request.candidates, model_limit)
+
+    def _find_cost(self, target: TargetName, usage: Usage) -> int:
+        """The cost in micro-dollars; 0 if the key has no budget of money."""
+        if not self._caller.limits.counts_cost:
+            return 0
+        cost = self._prices.cost(target, usage)
+        if cost is None:
+            raise PriceUnknown(
+                f"the key {self._caller.name!r} has a budget of money, and the price of {target} is unknown",
+                hint=f"set price_input and price_output for it, in [providers.{target.provider}.models]",
+            )
+        return cost
+
+    def _build_counts(self, outcome: ExchangeOutcome, used: Usage, cost: int) -> UsageCounts:
+        return UsageCounts(
+            requests=1,
+            failures=int(outcome.has_failed and not self._is_refused),
+            refused=int(self._is_refused),
+            input=(used.input or 0) + (used.tool_input or 0),
+            cache_read=used.cache_read or 0,
+            cache_write=used.cache_write or 0,
+            output=used.output or 0,
+            reasoning=used.reasoning or 0,
+            cost=cost,
+        )
+
+
+def _clean_name(name: str) -> str:
+    """A model name that the client chose, shortened, as text that SQLite can store."""
+    return name[:MAX_NAME].encode("utf-8", "replace").decode()

@@ -1,0 +1,149 @@
+"""Keys are found in memory, and the file is asked only when it has changed."""
+
+import asyncio
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from dragoman.accounts import keys as client_keys
+from dragoman.accounts.errors import InvalidKey
+from dragoman.accounts.key_cache import MAX_AGE, ClientKeyCache
+from dragoman.accounts.keys import Caller, hash_key
+from dragoman.accounts.store import ACCOUNTS_SCHEMA
+from dragoman.storage.database import Database, connect
+from tests.server.keyholder import KeyHolder
+
+
+@pytest.fixture
+def holder(tmp_path: Path) -> KeyHolder:
+    return KeyHolder(tmp_path / "state.db")
+
+
+async def aged(cache: ClientKeyCache) -> None:
+    """Wait until what is in memory is no longer good without a look, and look."""
+    async with asyncio.timeout(5 * MAX_AGE):
+        while not cache.is_stale:
+            await asyncio.sleep(0.01)
+    await cache.refresh()
+
+
+def test_a_gateway_that_nobody_gave_keys_makes_no_file(tmp_path: Path) -> None:
+    async def main() -> None:
+        database = Database(tmp_path / "state.db", ACCOUNTS_SCHEMA)
+        cache = ClientKeyCache(database, time.time)
+        await cache.refresh()
+        assert not cache.has_keys
+        assert not (tmp_path / "state.db").exists()
+        database.close()
+
+    asyncio.run(main())
+
+
+def test_a_database_in_memory_is_never_asked() -> None:
+    async def main() -> None:
+        database = Database(None, ACCOUNTS_SCHEMA)
+        cache = ClientKeyCache(database, time.time)
+        await cache.refresh()
+        assert not cache.is_stale
+        assert cache.find_caller([hash_key("dgm_x")]) is None
+        database.close()
+
+    asyncio.run(main())
+
+
+def test_a_caller_is_known_by_id_as_long_as_its_key_counts(holder: KeyHolder) -> None:
+    key = holder.create()
+
+    async def main() -> None:
+        database = Database(holder.path, ACCOUNTS_SCHEMA)
+        cache = ClientKeyCache(database, time.time)
+        await cache.refresh()
+        caller = cache.find_caller([hash_key("other"), hash_key(key)])
+        assert caller is not None
+        assert caller.name == "ci"
+        assert await cache.renew_caller(caller) == caller
+        holder.do(lambda connection: client_keys.rotate_key(connection, "ci", time.time()))
+        await aged(cache)
+        # The conversation goes on with the key it began with; only a new one needs the new key.
+        assert await cache.renew_caller(caller) == caller
+        assert cache.find_caller([hash_key(key)]) is None
+        holder.do(lambda connection: client_keys.revoke_key(connection, "ci", time.time()))
+        await aged(cache)
+        with pytest.raises(InvalidKey, match="revoked"):
+            await cache.renew_caller(caller)
+        holder.do(lambda connection: client_keys.delete_key(connection, "ci"))
+        await aged(cache)
+        with pytest.raises(InvalidKey, match="deleted"):
+            await cache.renew_caller(caller)
+        database.close()
+
+    asyncio.run(main())
+
+
+def test_callers_of_the_configuration_are_nobodys_business_here(holder: KeyHolder) -> None:
+    async def main() -> None:
+        database = Database(holder.path, ACCOUNTS_SCHEMA)
+        caller = Caller(id="config-1", name="server.keys 1")
+        assert await ClientKeyCache(database, time.time).renew_caller(caller) is caller
+        database.close()
+
+    asyncio.run(main())
+
+
+def test_two_changes_within_the_grain_of_a_files_date_are_both_seen(holder: KeyHolder) -> None:
+    first = holder.create("one")
+
+    async def main() -> None:
+        database = Database(holder.path, ACCOUNTS_SCHEMA)
+        cache = ClientKeyCache(database, time.time)
+        await cache.refresh()
+        assert cache.find_caller([hash_key(first)])
+        before = {path: os.stat(path) for path in holder.path.parent.iterdir()}
+        second = holder.create("two")
+        for path, status in before.items():
+            os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+        await aged(cache)
+        assert cache.find_caller([hash_key(second)])
+        database.close()
+
+    asyncio.run(main())
+
+
+def test_a_file_that_has_not_changed_is_not_read_again(holder: KeyHolder) -> None:
+    holder.create()
+
+    async def main() -> None:
+        database = Database(holder.path, ACCOUNTS_SCHEMA)
+        cache = ClientKeyCache(database, time.time)
+        await cache.refresh()
+        an_hour_ago = time.time() - 3600
+        for path in holder.path.parent.iterdir():
+            os.utime(path, (an_hour_ago, an_hour_ago))
+        await aged(cache)
+        # Somebody else is writing, so whoever asked now would have to wait.
+        writing = connect(holder.path, ACCOUNTS_SCHEMA)
+        writing.execute("BEGIN IMMEDIATE")
+        async with asyncio.timeout(3.0):
+            await aged(cache)
+        assert cache.has_keys
+        writing.close()
+        database.close()
+
+    asyncio.run(main())
+
+
+def test_what_is_in_memory_is_good_for_less_than_a_second(holder: KeyHolder) -> None:
+    holder.create()
+
+    async def main() -> None:
+        database = Database(holder.path, ACCOUNTS_SCHEMA)
+        cache = ClientKeyCache(database, time.time)
+        assert cache.is_stale
+        await cache.refresh()
+        assert cache.has_keys
+        assert MAX_AGE <= 0.5
+        database.close()
+
+    asyncio.run(main())
