@@ -258,25 +258,40 @@ COUNT_NAMES = UsageCounts.__struct_fields__
 UsageGroup = Literal["key", "model", "provider", "day"]
 _GROUPS: tuple[UsageGroup, ...] = ("day", "key", "provider", "model")
 
-_COLUMNS = ", ".join(COUNT_NAMES)
-_SUMS = ", ".join(f"sum({name})" for name in COUNT_NAMES)
-_ADD_USAGE = f"""
-INSERT INTO usage (hour, key, provider, model, {_COLUMNS}) VALUES ({", ".join("?" * (4 + len(COUNT_NAMES)))})
-ON CONFLICT (hour, key, provider, model)
-DO UPDATE SET {", ".join(f"{name} = {name} + excluded.{name}" for name in COUNT_NAMES)}
-"""  # noqa: S608 (only our own column names)
+
+_ADD_USAGE = """
+INSERT INTO usage (
+    hour, key, provider, model,
+    requests, failures, refused, input, cache_read, cache_write, output, reasoning, cost
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (hour, key, provider, model) DO UPDATE SET
+    requests = requests + excluded.requests,
+    failures = failures + excluded.failures,
+    refused = refused + excluded.refused,
+    input = input + excluded.input,
+    cache_read = cache_read + excluded.cache_read,
+    cache_write = cache_write + excluded.cache_write,
+    output = output + excluded.output,
+    reasoning = reasoning + excluded.reasoning,
+    cost = cost + excluded.cost
+"""
 #: A deleted key appears with its id.
-_READ_USAGE = f"""
+_READ_USAGE = """
 SELECT
     strftime('%Y-%m-%d', hour, 'unixepoch'),
     coalesce((SELECT name FROM client_keys WHERE id = usage.key), usage.key),
-    provider, model, {_SUMS}
+    provider, model,
+    sum(requests), sum(failures), sum(refused), sum(input), sum(cache_read), sum(cache_write),
+    sum(output), sum(reasoning), sum(cost)
 FROM usage WHERE hour >= ? GROUP BY 1, 2, 3, 4
-"""  # noqa: S608 (only our own column names)
-_READ_OLD_HOURS = f"""
-SELECT hour / 86400 * 86400, key, provider, model, {_SUMS}
+"""
+_READ_OLD_HOURS = """
+SELECT
+    hour / 86400 * 86400, key, provider, model,
+    sum(requests), sum(failures), sum(refused), sum(input), sum(cache_read), sum(cache_write),
+    sum(output), sum(reasoning), sum(cost)
 FROM usage WHERE hour < ? AND hour % 86400 <> 0 GROUP BY 1, 2, 3, 4
-"""  # noqa: S608 (only our own column names)
+"""
 
 
 def add_usage(connection: sqlite3.Connection, usage: Mapping[UsageKey, UsageCounts]) -> None:
