@@ -1,13 +1,10 @@
 """Schemas on their way to another dialect."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from dragoman.fit.openapi_schema import as_openapi
-from dragoman.fit.schemas import cleaned
-from dragoman.fit.strictness import is_strict_schema
+from dragoman.fit.schemas import clean_schema
 from dragoman.hub.request import OutputFormat
+from dragoman.schema import convert_to_openapi
 from dragoman.wire.fields import is_deeper_than
 from tests.fit.building import fitted, function, request, turn
 
@@ -62,7 +59,7 @@ def test_a_member_that_is_called_like_such_a_keyword_stays() -> None:
         "type": "object",
         "properties": {"encrypted": {"type": "boolean"}, "$schema": {"default": {"encrypted": True}}},
     }
-    assert cleaned(schema) is schema
+    assert clean_schema(schema) is schema
 
 
 @pytest.mark.rule("R12", "H34", "H35")
@@ -158,7 +155,7 @@ def test_references_are_inlined() -> None:
         "properties": {"a": {"$ref": "#/$defs/A", "description": "Mine."}},
         "$defs": {"A": {"$ref": "#/$defs/B"}, "B": {"type": "integer"}},
     }
-    assert as_openapi(schema) == {
+    assert convert_to_openapi(schema) == {
         "type": "object",
         "properties": {"a": {"type": "integer", "description": "Mine."}},
     }
@@ -170,7 +167,7 @@ def test_a_schema_that_contains_itself_ends() -> None:
         "type": "object",
         "properties": {"children": {"type": "array", "items": {"$ref": "#"}}},
     }
-    assert as_openapi(schema) == {
+    assert convert_to_openapi(schema) == {
         "type": "object",
         "properties": {
             "children": {
@@ -195,7 +192,7 @@ def test_references_that_multiply_stay_bounded() -> None:
         f"d{n}": {"type": "object", "properties": {x: {"$ref": f"#/$defs/d{n + 1}"} for x in "abcdefgh"}}
         for n in range(12)
     }
-    converted = as_openapi({"$ref": "#/$defs/d0", "$defs": definitions})
+    converted = convert_to_openapi({"$ref": "#/$defs/d0", "$defs": definitions})
     assert len(str(converted)) < 2_000_000
 
 
@@ -203,8 +200,8 @@ def test_absurd_depth_is_cut() -> None:
     schema: Schema = {}
     for _ in range(150):
         schema = {"type": "object", "properties": {"a": schema}, "$schema": "x"}
-    assert not is_deeper_than(140, as_openapi(schema))
-    assert "$schema" not in cleaned(schema)
+    assert not is_deeper_than(140, convert_to_openapi(schema))
+    assert "$schema" not in clean_schema(schema)
 
 
 @pytest.mark.rule("H57")
@@ -213,63 +210,6 @@ def test_the_schema_of_the_answer_is_cleaned_too() -> None:
     after, _ = fitted(request(turn("user", "Hi"), output=output), "openai_chat")
     assert after.output
     assert after.output.schema == {"type": "object"}
-
-
-@pytest.mark.rule("P34")
-@pytest.mark.parametrize(
-    ("schema", "strict"),
-    [
-        ({"type": "object", "properties": {}, "additionalProperties": False}, True),
-        ({"type": "object", "properties": {}}, False),
-        ({"type": "object", "properties": {"a": {}}, "additionalProperties": False}, False),
-        (
-            {
-                "type": "object",
-                "properties": {"a": {"type": ["object", "null"], "properties": {"b": {}}}},
-                "required": ["a"],
-                "additionalProperties": False,
-            },
-            False,
-        ),
-        (None, False),
-    ],
-)
-def test_a_schema_is_strict_only_as_a_whole(schema: Schema | None, strict: bool) -> None:
-    assert is_strict_schema(schema) is strict
-
-
-words = st.sampled_from(
-    [
-        "type",
-        "properties",
-        "items",
-        "anyOf",
-        "allOf",
-        "oneOf",
-        "$ref",
-        "enum",
-        "const",
-        "required",
-        "$defs",
-        "a",
-    ]
-)
-values = st.recursive(
-    st.sampled_from(
-        [None, True, 1, "object", "string", "#", "#/$defs/a", "#/properties/a", "null", ["a", "null"]]
-    ),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=4),
-    max_leaves=20,
-)
-
-
-@pytest.mark.rule("H34")
-@settings(max_examples=100)
-@given(st.dictionaries(words, values, max_size=5))
-def test_any_schema_can_be_converted_and_converting_twice_changes_no_more(schema: Schema) -> None:
-    once = as_openapi(cleaned(schema))
-    assert as_openapi(cleaned(once)) == once
-    is_strict_schema(schema)
 
 
 ALTERNATIVES: Schema = {

@@ -1,6 +1,5 @@
 """The form of the answer: native where the target has it, an instruction where it has not."""
 
-from dragoman.fit.closed_schema import closed
 from dragoman.fit.editing import is_foreign, replace
 from dragoman.fit.system import INSTRUCTING
 from dragoman.hub.content import Text
@@ -8,6 +7,7 @@ from dragoman.hub.errors import ClientProtocolError
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import OutputFormat, Request, Turn
 from dragoman.providers.profile import Target
+from dragoman.schema import close_schema
 from dragoman.wire.fields import encode
 
 JSON_OBJECT = "Answer with one JSON object and nothing else: no other words, no code fence."
@@ -29,14 +29,13 @@ def output(request: Request, target: Target, losses: Losses) -> Request:
     if not is_foreign(request, target) or wanted.kind != "json_schema":
         return request
     if target.closed_output and wanted.schema is not None:
-        found = closed(wanted.schema)
-        if found is None:
+        closed = close_schema(wanted.schema)
+        if closed is None:
             return _instructed(request, wanted, losses)
-        schema, told = found
-        if told:
+        if closed.has_notes:
             losses.add(request.path_of("output"), "limits of the schema are told in words, not enforced")
-        if schema != wanted.schema:
-            wanted = replace(wanted, schema=schema)
+        if closed.schema != wanted.schema:
+            wanted = replace(wanted, schema=closed.schema)
     if not wanted.name:
         wanted = replace(wanted, name=NAME)
     return request if wanted is request.output else replace(request, output=wanted)

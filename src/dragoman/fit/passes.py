@@ -16,7 +16,7 @@ from dragoman.fit.names import names
 from dragoman.fit.output import output
 from dragoman.fit.reasoning import reasoning
 from dragoman.fit.sampling import candidates, sampling
-from dragoman.fit.schemas import schemas
+from dragoman.fit.schemas import fit_schemas
 from dragoman.fit.seals import seals
 from dragoman.fit.state import state
 from dragoman.fit.system import system
@@ -41,7 +41,7 @@ PASSES: tuple[Pass, ...] = (
     # Names need the namespaces and kinds that `tools` takes away; schemas need the functions it makes.
     names,
     tools,
-    schemas,
+    fit_schemas,
     # Who said what, in blocks that the target knows: all of this can leave texts and turns empty.
     seals,
     content,

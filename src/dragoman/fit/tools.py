@@ -20,12 +20,12 @@ from dragoman.fit.editing import (
 )
 from dragoman.fit.hosted import hosted
 from dragoman.fit.names import BUILT_IN, Key, key_of
-from dragoman.fit.strictness import is_strict_schema
 from dragoman.hub.content import AnyBlock, Text, Tool, ToolCall, ToolDeclarations, ToolReference, ToolResult
 from dragoman.hub.errors import ClientProtocolError
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, ToolChoice, Turn, iter_declared_tools
 from dragoman.providers.profile import Target
+from dragoman.schema import is_strict_schema
 from dragoman.wire.fields import encode
 
 #: The one member of a wrapped free-text tool's arguments.

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from dragoman.dialects.gemini.grounding import SaidText, byte_offsets, character_offsets, read_citations
 from dragoman.dialects.gemini.partial_arguments import PartialArguments
-from dragoman.dialects.gemini.schema import capital, is_empty, plain
+from dragoman.dialects.gemini.schema import is_empty, read_schema, write_schema
 from dragoman.dialects.gemini.spelling import CAMEL, NAMES, camel, respell, snake
 from dragoman.hub.content import Citation
 
@@ -146,19 +146,19 @@ def test_types_are_changed_where_schemas_stand_and_nowhere_else() -> None:
         "properties": {"type": {"type": "STRING", "enum": ["OBJECT"], "default": {"type": "STRING"}}},
         "anyOf": [{"type": "NULL"}, {"items": {"type": "NUMBER"}, "type": "ARRAY"}],
     }
-    after = plain(schema, openapi=True)
+    after = read_schema(schema, is_openapi=True)
     assert after == {
         "type": "object",
         "properties": {"type": {"type": "string", "enum": ["OBJECT"], "default": {"type": "STRING"}}},
         "anyOf": [{"type": "null"}, {"items": {"type": "number"}, "type": "array"}],
     }
-    assert capital(after) == schema
+    assert write_schema(after) == schema
 
 
 def test_a_schema_is_not_changed_in_place() -> None:
     schema: Json = {"type": "STRING", "nullable": True}
-    assert plain(schema, openapi=True) == {"type": ["string", "null"]}
-    assert capital({"type": ["string", "null"]}) == schema
+    assert read_schema(schema, is_openapi=True) == {"type": ["string", "null"]}
+    assert write_schema({"type": ["string", "null"]}) == schema
     assert schema == {"type": "STRING", "nullable": True}
 
 
@@ -166,8 +166,8 @@ def test_a_bottomless_schema_is_read_to_its_limit() -> None:
     schema: Json = {"type": "STRING"}
     for _ in range(500):
         schema = {"type": "ARRAY", "items": schema}
-    assert plain(schema, openapi=True)["type"] == "array"
-    assert capital(schema)["type"] == "ARRAY"
+    assert read_schema(schema, is_openapi=True)["type"] == "array"
+    assert write_schema(schema)["type"] == "ARRAY"
 
 
 @pytest.mark.rule("H35")
@@ -203,8 +203,8 @@ def test_paths_that_are_no_longer_there_are_not_respelled() -> None:
 
 
 def test_types_in_a_list_are_changed_too() -> None:
-    assert plain({"type": ["STRING", "NULL", 5]}, openapi=False) == {"type": ["string", "null", 5]}
-    assert capital({"type": ["string", "integer"]}) == {"type": ["string", "integer"]}
+    assert read_schema({"type": ["STRING", "NULL", 5]}, is_openapi=False) == {"type": ["string", "null", 5]}
+    assert write_schema({"type": ["string", "integer"]}) == {"type": ["string", "integer"]}
 
 
 @pytest.mark.rule("H14")

@@ -2,7 +2,7 @@
 
 from dragoman.dialects.base import Json
 from dragoman.dialects.gemini.forms import OutputForm, RequestForm, output_form, write_form
-from dragoman.dialects.gemini.schema import capital, plain
+from dragoman.dialects.gemini.schema import read_schema, write_schema
 from dragoman.dialects.gemini.spelling import Spelling
 from dragoman.hub.request import Effort, OutputFormat, ReasoningSettings, Request
 from dragoman.providers.profile import Target
@@ -131,8 +131,8 @@ def _read_output(config: Fields) -> OutputFormat | None:
         schema = config.maybe_object(field)
         if schema is not None:
             original = schema.rest()
-            ours = plain(original, openapi=field == SCHEMA)
-            back = capital(ours) if field == SCHEMA else ours
+            ours = read_schema(original, is_openapi=field == SCHEMA)
+            back = write_schema(ours) if field == SCHEMA else ours
             spelled = OutputForm(
                 field=field, original=None if back == original else original, media_type=told
             )
@@ -190,5 +190,5 @@ def _write_output(output: OutputFormat, target: Target, *, native: bool) -> Json
     if field == JSON_SCHEMA and not target.json_schema:
         field = SCHEMA
     original = spelled.original if field == spelled.field else None
-    config[field] = original or (capital(output.schema) if field == SCHEMA else output.schema)
+    config[field] = original or (write_schema(output.schema) if field == SCHEMA else output.schema)
     return config

@@ -1,92 +1,37 @@
 """Schemas in two spellings: JSON Schema, and Gemini's subset of OpenAPI with types in capitals.
 
-`plain` gives JSON Schema, `capital` the subset's spelling; for a schema that one of them can have written,
-they undo each other. Which keywords the subset takes at all is not decided here.
+`read_schema` gives JSON Schema, `write_schema` the subset's spelling; for a schema that one of them can have
+written, they undo each other. `schema.convert_to_openapi` decides which keywords the subset accepts.
 """
-
-from collections.abc import Callable
 
 from dragoman.dialects.base import Json
 from dragoman.dialects.gemini.spelling import snake
+from dragoman.schema import edit_schema
 
 TYPES = frozenset({"string", "number", "integer", "boolean", "array", "object", "null"})
 
-#: Where schemas stand inside a schema.
-SCHEMA_MEMBERS = frozenset(
-    {"items", "additionalProperties", "not", "contains", "propertyNames", "if", "then", "else"}
-)
-SCHEMA_LISTS = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
-SCHEMA_MAPS = frozenset(
-    {"properties", "$defs", "defs", "definitions", "patternProperties", "dependentSchemas"}
-)
-
-#: Sizes are 64 bits wide, which JSON made from protobuf tells as texts.
+#: Sizes are 64 bits wide; JSON made from protobuf writes such numbers as strings.
 SIZES = ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties")
+#: The subset's keywords in camelCase by their name in snake_case: clients use both.
 KEYWORDS = {snake(name): name for name in (*SIZES, "anyOf", "propertyOrdering", "additionalProperties")}
 
-#: Deeper schemas stay as they are: nobody declares such a tool, but somebody may send one.
-DEPTH = 100
 
-
-def plain(schema: Json, *, openapi: bool) -> Json:
+def read_schema(schema: Json, *, is_openapi: bool) -> Json:
     """JSON Schema: types in lower case; from the subset also `nullable` as a type and sizes as numbers."""
-    return _walk(_renamed(schema, 0) if openapi else schema, _plain_openapi if openapi else _lower_types, 0)
+    return edit_schema(schema, _read_openapi if is_openapi else _lower_types)
 
 
-def capital(schema: Json) -> Json:
-    """The subset's spelling: types in capitals, one more type `null` as `nullable`."""
-    return _walk(schema, _capital_one, 0)
-
-
-def _walk(schema: Json, change: Callable[[Json], Json], depth: int) -> Json:
-    if depth > DEPTH:
-        return schema
-    below = depth + 1
-    walked: Json = {}
-    for key, value in schema.items():
-        if isinstance(value, dict) and key in SCHEMA_MEMBERS:
-            walked[key] = _walk(value, change, below)
-        elif isinstance(value, dict) and key in SCHEMA_MAPS:
-            walked[key] = {
-                name: _walk(inner, change, below) if isinstance(inner, dict) else inner
-                for name, inner in value.items()
-            }
-        elif isinstance(value, list) and key in SCHEMA_LISTS:
-            walked[key] = [
-                _walk(inner, change, below) if isinstance(inner, dict) else inner for inner in value
-            ]
-        else:
-            walked[key] = value
-    return change(walked)
-
-
-def _renamed(schema: Json, depth: int) -> Json:
-    """The subset's keywords in camelCase, whichever spelling the client used."""
-    if depth > DEPTH:
-        return schema
-    below = depth + 1
-    renamed: Json = {}
-    for key, value in schema.items():
-        key = KEYWORDS.get(key, key)
-        if isinstance(value, dict) and key in SCHEMA_MAPS:
-            value = {
-                name: _renamed(inner, below) if isinstance(inner, dict) else inner
-                for name, inner in value.items()
-            }
-        elif isinstance(value, dict) and key in SCHEMA_MEMBERS:
-            value = _renamed(value, below)
-        elif isinstance(value, list) and key in SCHEMA_LISTS:
-            value = [_renamed(inner, below) if isinstance(inner, dict) else inner for inner in value]
-        renamed[key] = value
-    return renamed
+def write_schema(schema: Json) -> Json:
+    """The subset's spelling: types in capitals, a second type `null` as `nullable`."""
+    return edit_schema(schema, _write_openapi)
 
 
 def _lower_types(schema: Json) -> Json:
     kind = schema.get("type")
     if isinstance(kind, str):
-        schema["type"] = _lower(kind)
-    elif isinstance(kind, list):
-        schema["type"] = [_lower(inner) if isinstance(inner, str) else inner for inner in kind]
+        return {**schema, "type": _lower(kind)}
+    if isinstance(kind, list):
+        return {**schema, "type": [_lower(inner) if isinstance(inner, str) else inner for inner in kind]}
     return schema
 
 
@@ -94,8 +39,8 @@ def _lower(kind: str) -> str:
     return kind.lower() if kind.lower() in TYPES else kind
 
 
-def _plain_openapi(schema: Json) -> Json:
-    schema = _lower_types(schema)
+def _read_openapi(schema: Json) -> Json:
+    schema = _lower_types({KEYWORDS.get(name, name): value for name, value in schema.items()})
     kind = schema.get("type")
     if isinstance(kind, str) and kind in TYPES and schema.get("nullable") is True:
         schema["type"] = [kind, "null"]
@@ -107,21 +52,20 @@ def _plain_openapi(schema: Json) -> Json:
     return schema
 
 
-def _capital_one(schema: Json) -> Json:
+def _write_openapi(schema: Json) -> Json:
     kind = schema.get("type")
     if isinstance(kind, list):
         types = [inner for inner in kind if inner != "null"]
         if len(types) == 1 and isinstance(types[0], str):
-            schema["type"] = types[0].upper()
-            if len(kind) > 1:
-                schema["nullable"] = True
+            nullable: Json = {"nullable": True} if len(kind) > 1 else {}
+            return {**schema, "type": types[0].upper(), **nullable}
     elif isinstance(kind, str) and kind in TYPES:
-        schema["type"] = kind.upper()
+        return {**schema, "type": kind.upper()}
     return schema
 
 
 def is_empty(schema: Json | None) -> bool:
-    """A schema that asks for nothing. The subset refuses an object without properties."""
+    """Whether a schema asks for nothing. The subset refuses an object without properties."""
     return not schema or (
         schema.get("type", "object") == "object"
         and not schema.get("properties")

@@ -8,7 +8,7 @@ from dragoman.dialects.base import Json
 from dragoman.dialects.gemini.forms import RequestForm, ToolForm, tool_form, write_form
 from dragoman.dialects.gemini.generation import below
 from dragoman.dialects.gemini.part_reader import family_of
-from dragoman.dialects.gemini.schema import capital, is_empty, plain
+from dragoman.dialects.gemini.schema import is_empty, read_schema, write_schema
 from dragoman.dialects.gemini.spelling import Spelling
 from dragoman.dialects.search_options import take_domains
 from dragoman.hub.content import Extras, SearchOptions, Tool
@@ -63,8 +63,8 @@ def _read_declaration(declaration: Fields, group: int) -> Tool:
         found = declaration.maybe_object(field)
         if found is not None:
             original = found.rest()
-            schema = plain(original, openapi=field == SCHEMA)
-            back = capital(schema) if field == SCHEMA else schema
+            schema = read_schema(original, is_openapi=field == SCHEMA)
+            back = write_schema(schema) if field == SCHEMA else schema
             form = ToolForm(group=group, field=field, original=None if back == original else original)
             break
     return Tool(
@@ -142,7 +142,7 @@ def _write_declaration(tool: Tool, target: Target, form: ToolForm, *, native: bo
         field = SCHEMA
     if tool.schema is not None and (form.field or not is_empty(tool.schema)):
         original = form.original if field == form.field else None
-        declaration[field] = original or (capital(tool.schema) if field == SCHEMA else tool.schema)
+        declaration[field] = original or (write_schema(tool.schema) if field == SCHEMA else tool.schema)
     if native:
         declaration |= tool.extras
     return declaration

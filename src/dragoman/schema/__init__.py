@@ -1,0 +1,48 @@
+"""The JSON Schema toolkit: reads, walks and converts the schemas that clients send.
+
+All functions are pure. A schema comes from a client and may hold anything: what is not understood counts as
+absent, references may form a circle, and every walk is bounded in depth and size. No function changes its
+argument; a function that has nothing to change returns the same object.
+
+Modules:
+
+- `nodes`: the keywords that hold schemas, `edit_schema` and `iter_children` to walk them, `properties_of`,
+  `required_of`, `types_of`, and `find_reference` / `resolve` for `$ref` within one document.
+- `openapi`: `convert_to_openapi`, JSON Schema as the subset of OpenAPI that Gemini's `parameters` accept.
+- `closed`: `close_schema` and `is_strict_schema`, for vendors that hold an answer to its schema exactly.
+
+The package keeps no state. It validates nothing: checking a value against a schema is the job of
+`governance`.
+"""
+
+from dragoman.schema.closed import ClosedSchema, close_schema, is_strict_schema
+from dragoman.schema.nodes import (
+    MAX_DEPTH,
+    Schema,
+    edit_schema,
+    find_reference,
+    is_object_schema,
+    iter_children,
+    properties_of,
+    required_of,
+    resolve,
+    types_of,
+)
+from dragoman.schema.openapi import convert_to_openapi
+
+__all__ = [
+    "MAX_DEPTH",
+    "ClosedSchema",
+    "Schema",
+    "close_schema",
+    "convert_to_openapi",
+    "edit_schema",
+    "find_reference",
+    "is_object_schema",
+    "is_strict_schema",
+    "iter_children",
+    "properties_of",
+    "required_of",
+    "resolve",
+    "types_of",
+]
