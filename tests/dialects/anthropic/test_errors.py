@@ -75,10 +75,10 @@ SHAPES: list[tuple[object, str]] = [
     ({"detail": [{"msg": "e1", "loc": ["body"]}, {"msg": "e2"}]}, "body: e1; e2"),
     ([{"error": {"message": "f"}}], "f"),
     (b"upstream connect error", "upstream connect error"),
-    (b"<html><title>Bad gateway</title>", "the upstream answered with an HTML page and status 502"),
-    (b"", "the upstream answered with status 502"),
-    (b"{}", "the upstream answered with status 502"),
-    (b'{"error": {"message": 5}}', "the upstream answered with status 502"),
+    (b"<html><title>Bad gateway</title>", "the upstream answered 502 with an HTML page: Bad gateway"),
+    (b"", "the upstream answered 502 without a message"),
+    (b"{}", "the upstream answered 502 without a message"),
+    (b'{"error": {"message": 5}}', "the upstream answered 502 without a message"),
     (b"\xff\xfe", "\ufffd\ufffd"),
 ]
 

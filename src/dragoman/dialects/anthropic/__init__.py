@@ -7,6 +7,7 @@ from dragoman.dialects.anthropic.spelling import NAME
 from dragoman.dialects.anthropic.stream_reader import AnthropicStreamReader
 from dragoman.dialects.anthropic.stream_writer import AnthropicStreamWriter
 from dragoman.dialects.base import Audience, Json, Source, Violation
+from dragoman.dialects.errors import read_error
 from dragoman.hub.errors import Failure
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
@@ -43,7 +44,7 @@ class AnthropicDialect:
         return reply.collect(frames)
 
     def read_error(self, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
-        return errors.read_error(status, headers, body)
+        return read_error(status, headers, body)
 
     def write_error(self, failure: Failure) -> Json:
         return errors.write_error(failure)

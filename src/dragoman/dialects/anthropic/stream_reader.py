@@ -8,12 +8,12 @@ from collections.abc import Callable
 
 from dragoman.dialects.anthropic.calls import arguments_of
 from dragoman.dialects.anthropic.citations import read_citation
-from dragoman.dialects.anthropic.errors import failure_of
 from dragoman.dialects.anthropic.hosted import CALLS, is_result, read_call, read_opaque, read_result
 from dragoman.dialects.anthropic.reasons import UsageReader, cause_of
 from dragoman.dialects.anthropic.reply import payloads
 from dragoman.dialects.anthropic.spelling import empty_note, list_of, object_of, take_text, text_of
 from dragoman.dialects.base import Json, Source
+from dragoman.dialects.errors import read_failure
 from dragoman.dialects.frames import FrameReader
 from dragoman.hub.builder import ReplyBuilder
 from dragoman.hub.content import AnyBlock, Reasoning, Text, ToolCall
@@ -291,7 +291,7 @@ class AnthropicStreamReader(FrameReader):
         )
 
     def _fail(self, payload: Json) -> None:
-        self.builder.fail(failure_of(payload))
+        self.builder.fail(read_failure(payload))
 
 
 def _size(values: Json) -> int:

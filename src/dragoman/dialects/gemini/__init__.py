@@ -6,6 +6,7 @@ The model and the wish to stream stand in the URL (`path`), not in the body.
 from collections.abc import Iterable, Mapping
 
 from dragoman.dialects.base import Audience, Dialect, Json, Source, Violation
+from dragoman.dialects.errors import read_error
 from dragoman.dialects.gemini import check, errors, reply, request_reader, request_writer
 from dragoman.dialects.gemini.request_writer import path
 from dragoman.dialects.gemini.stream_reader import GeminiStreamReader
@@ -45,7 +46,7 @@ class Gemini:
         return reply.collect(frames)
 
     def read_error(self, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
-        return errors.read_error(status, headers, body)
+        return read_error(status, headers, body)
 
     def write_error(self, failure: Failure) -> Json:
         return errors.write_error(failure)

@@ -1,49 +1,17 @@
-"""Errors both ways: Google's `{"error": {code, message, status, details}}`, and what other servers send.
+"""Writes failures as Google's `{"error": {code, message, status, details}}`.
 
-The details are typed: `RetryInfo` says when to come back, `QuotaFailure` which quota is used up (clients
-take a quota per day for final), `BadRequest` which field is wrong, `ErrorInfo` a reason to branch on.
+The details are typed. `RetryInfo` gives the time to wait, `QuotaFailure` the used quota (clients treat a
+quota per day as final), `BadRequest` the wrong field, `ErrorInfo` a reason that programs can compare.
 """
 
 import re
-from collections.abc import Iterator, Mapping
-
-import msgspec
+from collections.abc import Iterator
 
 from dragoman.dialects.base import Json
-from dragoman.dialects.headers import retry_headers
-from dragoman.dialects.validation import detail_text
-from dragoman.hub.errors import DragomanError, Failure, FailureKind, kind_of_status
-from dragoman.wire.fields import decode
+from dragoman.dialects.errors import KIND_OF_CODE, MESSAGE_LIMIT, write_retry_headers
+from dragoman.hub.errors import Failure, FailureKind, kind_of_status
 
-KINDS: dict[str, FailureKind] = {
-    "INVALID_ARGUMENT": "invalid_request",
-    "FAILED_PRECONDITION": "invalid_request",
-    "OUT_OF_RANGE": "invalid_request",
-    "UNIMPLEMENTED": "invalid_request",
-    "UNAUTHENTICATED": "authentication",
-    "PERMISSION_DENIED": "permission",
-    "NOT_FOUND": "not_found",
-    "ABORTED": "conflict",
-    "ALREADY_EXISTS": "conflict",
-    "RESOURCE_EXHAUSTED": "rate_limit",
-    "CANCELLED": "cancelled",
-    "INTERNAL": "server",
-    "UNKNOWN": "server",
-    "DATA_LOSS": "server",
-    "UNAVAILABLE": "overloaded",
-    "DEADLINE_EXCEEDED": "timeout",
-}
-
-#: Reasons of `ErrorInfo` that say more than the status.
-KINDS_OF_REASON: dict[str, FailureKind] = {
-    "API_KEY_INVALID": "authentication",
-    "CREDENTIALS_MISSING": "authentication",
-    "ACCESS_TOKEN_EXPIRED": "authentication",
-    "API_KEY_SERVICE_BLOCKED": "permission",
-    "BILLING_DISABLED": "billing",
-}
-
-STATUSES: dict[FailureKind, str] = {
+_STATUSES: dict[FailureKind, str] = {
     "invalid_request": "INVALID_ARGUMENT",
     "context_overflow": "INVALID_ARGUMENT",
     "authentication": "UNAUTHENTICATED",
@@ -60,8 +28,8 @@ STATUSES: dict[FailureKind, str] = {
     "cancelled": "CANCELLED",
 }
 
-#: The HTTP status that goes with each word; clients know hardly any other pairs.
-CODES: dict[str, int] = {
+#: The HTTP status of each of Google's statuses. Clients know hardly any other pairs.
+_CODES: dict[str, int] = {
     "INVALID_ARGUMENT": 400,
     "FAILED_PRECONDITION": 400,
     "OUT_OF_RANGE": 400,
@@ -79,164 +47,26 @@ CODES: dict[str, int] = {
     "UNAVAILABLE": 503,
     "DEADLINE_EXCEEDED": 504,
 }
-#: What HTTP itself has to say keeps its status.
-OF_HTTP = frozenset({405, 413})
-#: A gateway before the model failed: nothing is wrong with the request, and the next try may reach it.
-BAD_GATEWAY = 502
+#: HTTP statuses about HTTP itself, which stay as they are.
+_KEPT_CODES = frozenset({405, 413})
+#: A gateway in front of the model failed: the request is right, and a retry may reach the model.
+_BAD_GATEWAY = 502
 
-TYPE_URL = "type.googleapis.com/google.rpc."
-
-OVERFLOW = re.compile(
-    r"exceeds? the maximum number of tokens|input token count|prompt is too long|input is too long"
-    r"|maximum context length|context (?:length|window|size)|context_length_exceeded"
-    r"|too many (?:input )?tokens",
-    re.IGNORECASE,
-)
-#: The words that Gemini clients look for.
-OVERFLOW_WORDS = "exceeds the maximum number of tokens"
-#: The two counts that vendors tell an overflow with, in either order: the larger one is what was sent.
-COUNTS = re.compile(r"\d{3,}")
-
-SECONDS = re.compile(r"\s*(\d{1,9}(?:\.\d{1,9})?)\s*s?\s*")
-RETRY_TEXT = re.compile(r"retry (?:in|after) (\d{1,9}(?:\.\d{1,9})?) ?s", re.IGNORECASE)
-
-TEXT_LIMIT = 2_000
-
-
-def read_error(status: int, headers: Mapping[str, str], body: bytes) -> Failure:
-    """What an upstream's HTTP error means. Header names are lower case."""
-    value = _body_of(body)
-    failure = failure_of(value, status, b"" if isinstance(value, dict | list) else body)
-    retry_after = failure.retry_after
-    if retry_after is None:
-        retry_after = _retry_of_headers(headers)
-    return msgspec.structs.replace(
-        failure, retry_after=retry_after, request_id=headers.get("x-request-id", "")
-    )
-
-
-def _body_of(body: bytes) -> object:
-    try:
-        return decode(body)
-    except DragomanError:
-        return None
-
-
-def failure_of(value: object, status: int = 0, body: bytes = b"") -> Failure:
-    """A decoded error body, list-wrapped or not; `body` is the text that stands in when it was no JSON."""
-    while isinstance(value, list) and value:
-        value = value[0]
-    outer = value if isinstance(value, dict) else {}
-    inner = outer.get("error")
-    error: Json = inner if isinstance(inner, dict) else outer
-    code = error.get("code")
-    if not status and type(code) is int and 400 <= code <= 599:
-        status = code
-    message = _message(error, outer, inner, body) or f"the upstream answered with status {status or 500}"
-    word = error.get("status")
-    word = word if isinstance(word, str) else ""
-    details = list(_details(error))
-    retry_after = _retry_of_details(details)
-    if retry_after is None and (found := RETRY_TEXT.search(message[:TEXT_LIMIT])):
-        retry_after = float(found[1])
-    return Failure(
-        kind=_kind(status, word, message, details),
-        message=message,
-        status=status or 500,
-        raw_type=word,
-        code=_reason(details),
-        param=_field(details),
-        retry_after=retry_after,
-    )
-
-
-def _message(error: Json, outer: Json, inner: object, body: bytes) -> str:
-    for candidate in (error.get("message"), inner, detail_text(outer.get("detail")), outer.get("message")):
-        if isinstance(candidate, str) and candidate.strip():
-            return candidate
-    text = body[:TEXT_LIMIT].decode("utf-8", "replace").strip()
-    return "the upstream answered with an HTML page" if text.startswith("<") else text
-
-
-def _details(error: Json) -> Iterator[Json]:
-    details = error.get("details")
-    if isinstance(details, list):
-        yield from (detail for detail in details if isinstance(detail, dict))
-
-
-def _of_type(details: list[Json], name: str) -> Iterator[Json]:
-    for detail in details:
-        kind = detail.get("@type")
-        if isinstance(kind, str) and kind.rpartition(".")[2] == name:
-            yield detail
-
-
-def _kind(status: int, word: str, message: str, details: list[Json]) -> FailureKind:
-    if status == 413:
-        return "too_large"
-    if status in (0, 400) and OVERFLOW.search(message[:TEXT_LIMIT]):
-        return "context_overflow"
-    reason = KINDS_OF_REASON.get(_reason(details))
-    if reason is not None:
-        return reason
-    if any("PerDay" in quota for quota in _quotas(details)):
-        return "quota"
-    return KINDS.get(word) or kind_of_status(status or 500)
-
-
-def _reason(details: list[Json]) -> str:
-    for info in _of_type(details, "ErrorInfo"):
-        reason = info.get("reason")
-        if isinstance(reason, str):
-            return reason
-    return ""
-
-
-def _quotas(details: list[Json]) -> Iterator[str]:
-    for failure in _of_type(details, "QuotaFailure"):
-        violations = failure.get("violations")
-        for violation in violations if isinstance(violations, list) else []:
-            quota = violation.get("quotaId") if isinstance(violation, dict) else None
-            if isinstance(quota, str):
-                yield quota
-
-
-def _field(details: list[Json]) -> str:
-    for request in _of_type(details, "BadRequest"):
-        violations = request.get("fieldViolations")
-        for violation in violations if isinstance(violations, list) else []:
-            field = violation.get("field") if isinstance(violation, dict) else None
-            if isinstance(field, str):
-                return field
-    return ""
-
-
-def _seconds(text: object) -> float | None:
-    found = SECONDS.fullmatch(text) if isinstance(text, str) else None
-    return float(found[1]) if found else None
-
-
-def _retry_of_details(details: list[Json]) -> float | None:
-    for info in _of_type(details, "RetryInfo"):
-        seconds = _seconds(info.get("retryDelay"))
-        if seconds is not None:
-            return seconds
-    return None
-
-
-def _retry_of_headers(headers: Mapping[str, str]) -> float | None:
-    milliseconds = _seconds(headers.get("retry-after-ms"))
-    if milliseconds is not None:
-        return milliseconds / 1000
-    return _seconds(headers.get("retry-after"))
+_TYPE_URL = "type.googleapis.com/google.rpc."
+#: The text by which Gemini clients recognise an overflow.
+_OVERFLOW_TEXT = "exceeds the maximum number of tokens"
+#: Vendors name two counts, in either order. The larger one is the length of the prompt.
+_COUNTS = re.compile(r"\d{3,}")
 
 
 def write_error(failure: Failure) -> Json:
-    """The error body that Gemini clients understand."""
+    """The body of an HTTP error, and of the last frame of a stream that fails."""
     error: Json = {
         "code": error_status(failure),
-        "message": _overflow_message(failure) if failure.kind == "context_overflow" else failure.message,
-        "status": _status_word(failure),
+        "message": _overflow_message(failure.message)
+        if failure.kind == "context_overflow"
+        else failure.message,
+        "status": _google_status(failure),
     }
     details = list(_write_details(failure))
     if details:
@@ -244,47 +74,44 @@ def write_error(failure: Failure) -> Json:
     return {"error": error}
 
 
-def _status_word(failure: Failure) -> str:
-    """The upstream's own word, if it is one of Google's and means the same, or goes with the status."""
-    word = "UNAVAILABLE" if failure.http_status == BAD_GATEWAY else STATUSES[failure.kind]
-    means = KINDS.get(failure.raw_type)
-    fits = means in (KINDS[word], kind_of_status(failure.http_status))
-    return failure.raw_type if means and fits else word
+def _google_status(failure: Failure) -> str:
+    """Google's status for the kind, or the upstream's own if it fits the kind or the HTTP status."""
+    status = "UNAVAILABLE" if failure.http_status == _BAD_GATEWAY else _STATUSES[failure.kind]
+    if failure.raw_type not in _CODES:
+        return status
+    kinds = (KIND_OF_CODE[status.lower()], kind_of_status(failure.http_status))
+    return failure.raw_type if KIND_OF_CODE[failure.raw_type.lower()] in kinds else status
 
 
-def _overflow_message(failure: Failure) -> str:
-    message = failure.message
-    if OVERFLOW_WORDS in message:
+def _overflow_message(message: str) -> str:
+    if _OVERFLOW_TEXT in message:
         return message
-    counts = sorted(int(count) for count in COUNTS.findall(message[:TEXT_LIMIT])[:2])
+    counts = sorted(int(count) for count in _COUNTS.findall(message[:MESSAGE_LIMIT])[:2])
     if len(counts) == 2:
-        return f"The input token count ({counts[1]}) {OVERFLOW_WORDS} allowed ({counts[0]})."
-    return f"The input token count {OVERFLOW_WORDS} allowed: {message}"
+        return f"The input token count ({counts[1]}) {_OVERFLOW_TEXT} allowed ({counts[0]})."
+    return f"The input token count {_OVERFLOW_TEXT} allowed: {message}"
 
 
 def _write_details(failure: Failure) -> Iterator[Json]:
     if failure.code:
-        yield {"@type": TYPE_URL + "ErrorInfo", "reason": failure.code, "domain": "dragoman"}
+        yield {"@type": _TYPE_URL + "ErrorInfo", "reason": failure.code, "domain": "dragoman"}
     if failure.param:
         violation = {"field": failure.param, "description": failure.message}
-        yield {"@type": TYPE_URL + "BadRequest", "fieldViolations": [violation]}
+        yield {"@type": _TYPE_URL + "BadRequest", "fieldViolations": [violation]}
     if failure.kind in ("quota", "billing"):
-        # The only word of this dialect for "waiting will not help".
-        yield {"@type": TYPE_URL + "QuotaFailure", "violations": [{"quotaId": "UpstreamQuotaPerDay"}]}
+        # A quota per day is the only way to tell a Gemini client that waiting does not help.
+        yield {"@type": _TYPE_URL + "QuotaFailure", "violations": [{"quotaId": "UpstreamQuotaPerDay"}]}
     if failure.retry_after is not None:
-        yield {"@type": TYPE_URL + "RetryInfo", "retryDelay": duration(failure.retry_after)}
-
-
-def duration(seconds: float) -> str:
-    """Seconds as protobuf spells a duration: `12s`, `1.5s`."""
-    return f"{max(0.0, seconds):.3f}".rstrip("0").rstrip(".") + "s"
+        # Protobuf writes a duration as `12s` or `1.5s`.
+        delay = f"{max(0.0, failure.retry_after):.3f}".rstrip("0").rstrip(".") + "s"
+        yield {"@type": _TYPE_URL + "RetryInfo", "retryDelay": delay}
 
 
 def error_status(failure: Failure) -> int:
-    """The HTTP status that a Gemini client expects."""
+    """The HTTP status that Gemini clients expect."""
     status = failure.http_status
-    return status if status in OF_HTTP else CODES[_status_word(failure)]
+    return status if status in _KEPT_CODES else _CODES[_google_status(failure)]
 
 
 def error_headers(failure: Failure) -> dict[str, str]:
-    return retry_headers(failure, request_id="x-request-id")
+    return write_retry_headers(failure, "x-request-id")

@@ -6,9 +6,9 @@ reply is finished when the bytes end, and only if a finish reason or a blocked p
 """
 
 from dragoman.dialects.base import Json, Source
+from dragoman.dialects.errors import read_failure
 from dragoman.dialects.frames import FrameReader
 from dragoman.dialects.gemini.calls import ArrivingCall
-from dragoman.dialects.gemini.errors import failure_of
 from dragoman.dialects.gemini.framing import ChunkReader
 from dragoman.dialects.gemini.grounding import SaidText, read_citations
 from dragoman.dialects.gemini.metadata import KNOWN_IN_REPLY, Gathered, seconds_of
@@ -60,7 +60,7 @@ class GeminiStreamReader(FrameReader):
         payload = camel(payload)
         if payload.get("error"):
             self._tell_usage()
-            self.builder.fail(failure_of(payload))
+            self.builder.fail(read_failure(payload))
             return
         if not self.builder.is_started:
             self._start(payload)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from dragoman.dialects.base import Audience, Json, Source, StreamReader, StreamWriter, Violation
+from dragoman.dialects.errors import read_error
 from dragoman.dialects.openai_chat import check, errors, reply, request_reader, request_writer
 from dragoman.dialects.openai_chat.spelling import NAME
 from dragoman.dialects.openai_chat.stream_reader import ChatStreamReader
@@ -40,7 +41,7 @@ class OpenAIChat:
         return reply.collect(frames)
 
     def read_error(self, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
-        return errors.read_error(status, headers, body)
+        return read_error(status, headers, body)
 
     def write_error(self, failure: Failure) -> Json:
         return errors.write_error(failure)

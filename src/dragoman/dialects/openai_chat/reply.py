@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Iterator
 
 from dragoman.dialects.base import Json
+from dragoman.dialects.errors import find_messages
 from dragoman.dialects.openai_chat.accumulate import ChoiceFold
 from dragoman.dialects.openai_chat.chunks import DONE
-from dragoman.dialects.openai_chat.errors import failure_of, write_error
+from dragoman.dialects.openai_chat.errors import write_error
 from dragoman.hub.errors import DragomanError, Failure, UpstreamProtocolError
 from dragoman.wire.fields import decode, encode
 from dragoman.wire.sse import Frame, Frames, join_frames
@@ -37,8 +38,7 @@ def _frame(payload: Json) -> Frames:
 
 
 def _error_of(body: Json) -> Json:
-    failure = failure_of(body)
-    if body.get("error") or failure.message:
+    if body.get("error") or any(find_messages(body)):
         return {"error": body.get("error") or body}
     return write_error(Failure(kind="server", status=502, message="the upstream's reply has no choices"))
 

@@ -6,11 +6,11 @@ our vocabulary is kept as `extras` of the start and the end, by where it stood: 
 """
 
 from dragoman.dialects.base import Audience, Json, Source
+from dragoman.dialects.errors import read_failure
 from dragoman.dialects.frames import FrameReader
 from dragoman.dialects.openai_chat.accumulate import ChoiceFold
 from dragoman.dialects.openai_chat.calls import text_of
 from dragoman.dialects.openai_chat.deltas import CALL_FIELDS, DeltaReader
-from dragoman.dialects.openai_chat.errors import failure_of
 from dragoman.dialects.openai_chat.reasoning import TEXT_FIELDS
 from dragoman.dialects.openai_chat.reasons import FAILURE_OF_REASON, read_cause, read_usage
 from dragoman.dialects.openai_chat.repetition import Repetition
@@ -104,7 +104,7 @@ class ChatStreamReader(FrameReader):
             if self.builder.is_started:
                 self._finish()
         elif frame.event == "error":
-            self.builder.fail(failure_of(str(frame.data, "utf-8", "replace")))
+            self.builder.fail(read_failure(str(frame.data, "utf-8", "replace")))
         else:
             super()._read_text(frame)
 
@@ -121,13 +121,13 @@ class ChatStreamReader(FrameReader):
         """An error may come in any chunk of a stream that began well, in many shapes."""
         groq = payload.get("x_groq")
         if payload.get("error"):
-            self.builder.fail(failure_of(payload))
+            self.builder.fail(read_failure(payload))
         elif isinstance(groq, dict) and groq.get("error"):
-            self.builder.fail(failure_of(groq))
+            self.builder.fail(read_failure(groq))
         elif payload.get("choices"):
             return False
         elif event == "error" or payload.get("object") == "error" or payload.get("type") == "error":
-            self.builder.fail(failure_of(payload))
+            self.builder.fail(read_failure(payload))
         return self.builder.is_ended
 
     def _start(self, payload: Json, choices: list[object]) -> None:
@@ -176,7 +176,7 @@ class ChatStreamReader(FrameReader):
         self._report(choice.get("usage"))
         reason = choice.get("finish_reason")
         if choice.get("error"):
-            self.builder.fail(failure_of(choice))
+            self.builder.fail(read_failure(choice))
         elif isinstance(reason, str) and reason:
             self._read_reason(reason, choice)
 

@@ -5,7 +5,8 @@ from collections.abc import Iterable
 import msgspec
 
 from dragoman.dialects.base import Audience, Json, Source
-from dragoman.dialects.openai_responses.errors import failure_of, write_error
+from dragoman.dialects.errors import read_failure
+from dragoman.dialects.openai_responses.errors import write_error
 from dragoman.dialects.openai_responses.ladders import Ladder
 from dragoman.dialects.openai_responses.reasons import TERMINAL_STATUS
 from dragoman.dialects.openai_responses.stream_reader import ResponsesStreamReader
@@ -44,7 +45,7 @@ def collect(frames: Iterable[Frame]) -> Json:
             nested = payload.get("error")
             if isinstance(nested, dict):
                 return {"error": nested}
-            failure = write_error(failure_of(nested or payload))
+            failure = write_error(read_failure(nested or payload))
     if response is None:
         cut_off = Failure(kind="overloaded", message=TRUNCATED_MESSAGE, status=502)
         return failure or write_error(cut_off)

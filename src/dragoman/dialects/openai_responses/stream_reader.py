@@ -6,8 +6,8 @@ Only a terminal event ends a reply well. What it holds beyond the events before 
 from collections.abc import Callable
 
 from dragoman.dialects.base import Json, Source
+from dragoman.dialects.errors import read_failure
 from dragoman.dialects.frames import FrameReader
-from dragoman.dialects.openai_responses.errors import failure_of
 from dragoman.dialects.openai_responses.item_table import ItemTable
 from dragoman.dialects.openai_responses.reasons import CAUSE_OF_REASON, TERMINAL_STATUS, read_usage
 from dragoman.dialects.openai_responses.stream_items import CallStreamItem, Scene, index_in, text_in
@@ -118,7 +118,7 @@ class ResponsesStreamReader(FrameReader):
             self.builder.report_usage(usage)
         error = response.get("error")
         if error:
-            failure = failure_of(error)
+            failure = read_failure(error)
         elif cancelled:
             failure = Failure(kind="cancelled", message="the upstream cancelled the response")
         else:
@@ -129,7 +129,7 @@ class ResponsesStreamReader(FrameReader):
         error = payload.get("error")
         status = payload.get("status")
         self.builder.fail(
-            failure_of(error or payload, status=status if type(status) is int and status >= 400 else 0)
+            read_failure(error or payload, status=status if type(status) is int and status >= 400 else 0)
         )
 
     # Items

@@ -9,7 +9,7 @@ from copy import copy
 from typing import assert_never
 
 from dragoman.dialects.base import Audience
-from dragoman.dialects.openai_responses.errors import stream_error, write_error
+from dragoman.dialects.openai_responses.errors import write_error, write_stream_error
 from dragoman.dialects.openai_responses.hosted import (
     FOLLOWS,
     ITEM,
@@ -149,7 +149,7 @@ class ResponsesStreamWriter:
         return said + self._lifecycle(f"response.{status}", ended) + (Frame("", DONE),)
 
     def _failed(self, event: ReplyFailed) -> Frames:
-        code, message = stream_error(event.failure, event.ending, own=self._own)
+        code, message = write_stream_error(event.failure, event.ending, own=self._own)
         said: Frames = ()
         error: Extras = {"code": code, "message": message, "param": event.failure.param or None}
         response = self._response
