@@ -1,4 +1,4 @@
-"""The format of a harvest's cases: one file per family, with what a model wrote and what becomes of it.
+"""The file format of harvest cases: one file per family, with what a model wrote and the expected blocks.
 
     # What the family's format looks like.
     family: hermes
@@ -11,10 +11,10 @@
     call list_files {"path": "src"}
     stop tool_calls
 
-The word before a title says what the case shows: `one` call, `many` calls, `none` though it looks alike, or
-a `thought`. Behind the title may stand, in brackets, the `cause` with which the reply ends, another `family`,
-or `tools=none`. What the model wrote is everything up to the line `--`, but for its last line break; a `⏎` is
-not part of it, and shows blanks at the end of a line.
+The first word of a title states the kind of the case: `one` call, `many` calls, `none` though it looks alike,
+or a `thought`. Brackets behind the title may set the `cause` with which the reply ends, another `family`, or
+`tools=none`. The model's text is everything up to the line `--`, without its last line break; a `⏎` is not
+part of it and shows blanks at the end of a line.
 """
 
 import re
@@ -72,8 +72,8 @@ def _cases_of(path: Path) -> Iterator[Case]:
         )
 
 
-def told(reply: Reply) -> tuple[str, ...]:
-    """A reply in the words of a case."""
+def describe(reply: Reply) -> tuple[str, ...]:
+    """A reply in the notation of a case."""
     lines: list[str] = []
     for block in reply.blocks:
         if isinstance(block, Text):

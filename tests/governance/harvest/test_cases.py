@@ -1,11 +1,11 @@
-"""Every format: what is harvested, what only looks alike, and that no cut makes a difference."""
+"""Every format: what is harvested, what only looks alike, and that no cut changes the result."""
 
 import pytest
 
-from dragoman.governance.harvest.schemas import required_of
+from dragoman.governance.repair.schema import required_of
 from dragoman.hub.content import ToolCall
 from dragoman.wire.partial_json import parse_object
-from tests.governance.harvest.case_file import Case, cases, told
+from tests.governance.harvest.case_file import Case, cases, describe
 from tests.governance.harvest.running import TOOLS, cut, harvested
 
 CASES = cases()
@@ -13,7 +13,7 @@ REQUIRED = {tool.name: required_of(tool.schema) for tool in TOOLS}
 
 
 def outcome(case: Case, pieces: list[str]) -> tuple[str, ...]:
-    return told(harvested(case.family, pieces, case.cause, TOOLS if case.with_tools else ()))
+    return describe(harvested(case.family, pieces, case.cause, TOOLS if case.with_tools else ()))
 
 
 @pytest.mark.rule("R73", "R75", "C20", "H36")

@@ -1,4 +1,4 @@
-"""Whatever the arguments hold, they arrive as they were written, in every family and in any pieces."""
+"""Arguments arrive as the model wrote them, in every family and in any pieces."""
 
 import tomllib
 from pathlib import Path

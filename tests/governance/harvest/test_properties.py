@@ -1,18 +1,19 @@
-"""What holds for every text: nothing is lost, nothing waits without need, and no cut makes a difference."""
+"""Properties of every text: nothing is lost, nothing waits without need, and no cut changes the result."""
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.governance.harvest import AUTO, registry
-from dragoman.governance.harvest.plan import plan_for
+from dragoman.governance.harvest import AUTO
+from dragoman.governance.harvest import families as known_families
+from dragoman.governance.harvest.candidates import build_plan
 from dragoman.hub.content import Text, ToolCall
 from dragoman.hub.events import BlockClosed, BlockOpened, ReplyEvent, ReplyStarted, TextDelta
 from tests.dialects.strategies import replies
-from tests.governance.harvest.case_file import cases, told
+from tests.governance.harvest.case_file import cases, describe
 from tests.governance.harvest.running import TOOLS, cuts_of, harvested, reply_of, stage, through
 
-FORMATS = registry.families()
+FORMATS = known_families()
 FAMILIES = [*FORMATS, AUTO]
 WRITTEN = [case.text for case in cases()]
 MARKERS = sorted({opener.marker for each in FORMATS.values() for opener in each.openers})
@@ -42,8 +43,8 @@ hostile = st.lists(
 @settings(max_examples=500)
 def test_how_a_text_is_cut_makes_no_difference(family: str, text: str, data: st.DataObject) -> None:
     pieces = data.draw(cuts_of(text))
-    assert told(harvested(family, pieces)) == told(harvested(family, [text]))
-    assert told(harvested(family, list(text))) == told(harvested(family, [text]))
+    assert describe(harvested(family, pieces)) == describe(harvested(family, [text]))
+    assert describe(harvested(family, list(text))) == describe(harvested(family, [text]))
 
 
 @given(family=families, text=hostile, cause=st.sampled_from(["end", "length", "stop_sequence", "refusal"]))
@@ -51,7 +52,7 @@ def test_how_a_text_is_cut_makes_no_difference(family: str, text: str, data: st.
 def test_a_reply_without_calls_ends_as_it_did(family: str, text: str, cause: str) -> None:
     reply = harvested(family, [text], cause)
     if not any(isinstance(block, ToolCall) for block in reply.blocks):
-        assert told(reply)[-1] == f"stop {cause}"
+        assert describe(reply)[-1] == f"stop {cause}"
 
 
 @pytest.mark.rule("C20")
@@ -75,7 +76,7 @@ plain_texts = st.text(alphabet=st.characters(exclude_characters="<[{◁fHt`~(", 
 @pytest.mark.rule("R82")
 @given(
     family=st.sampled_from(
-        [name for name in FAMILIES if name == AUTO or plan_for(name, has_tools=True).implied is None]
+        [name for name in FAMILIES if name == AUTO or build_plan(name, has_tools=True).in_prompt is None]
     ),
     pieces=st.lists(plain_texts, min_size=1, max_size=5),
 )

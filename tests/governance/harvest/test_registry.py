@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.governance.harvest import AUTO, families
-from dragoman.governance.harvest.format import Format
+from dragoman.governance.harvest.format import FamilyFormat
 from tests.governance.harvest.case_file import cases
 
 FORMATS = families()
@@ -23,7 +23,7 @@ def test_a_family_has_cases(name: str) -> None:
         assert any("thought" in KINDS[other.name] or "one" in KINDS[other.name] for other in shared)
 
 
-def is_alike(one: Format, other: Format) -> bool:
+def is_alike(one: FamilyFormat, other: FamilyFormat) -> bool:
     return {(o.marker, o.read) for o in one.openers} == {(o.marker, o.read) for o in other.openers}
 
 

@@ -1,33 +1,32 @@
-"""Reading text that is still arriving by plain top-down code: a reader waits by yielding.
+"""Top-down readers of text that is still arriving.
 
-A reader is a generator over a `Cursor`. It yields None to wait for more text and returns an outcome, or None
-if the text is not what it reads. Behind a marker that is proof enough it may also yield calls, one by one.
-What it decides depends on the text alone, never on how that was cut. Text is consumed as it comes, so that
-what waits is never longer than a literal's beginning and the work is linear.
+A reader is a generator over a `TextCursor`. It yields None to wait for more text. It returns an outcome, or
+None if the text is not what it reads. Behind a marker that is sufficient proof it may also yield calls one by
+one. The result depends on the text alone, never on how the text was cut. A cursor consumes text as it comes,
+so that only the beginning of a literal ever waits and the work is linear.
 """
 
 import re
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from enum import Enum, auto
+from functools import lru_cache
 from typing import TypeVar
 
 import msgspec
 
-from dragoman.governance.harvest.markers import markers_of
-
 BLANKS = re.compile(r"\s*")
 
 
-class Ending(Enum):
-    """How a text ended: the model was done, it was cut short, or something else followed in the reply."""
+class TextEnding(Enum):
+    """How a text block ended: by the model, cut off, or with another block behind it."""
 
     CLEAN = auto()
     CUT = auto()
     FOLLOWED = auto()
 
 
-class Call(msgspec.Struct, frozen=True, kw_only=True):
-    """`header` is the model's own id for the call, where it wants to see that again."""
+class TextCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A call that was read from text. `header` is the model's own id, where the model expects it back."""
 
     name: str
     arguments: str
@@ -35,25 +34,68 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Result = TypeVar("Result")
-Step = Generator[Call | None, None, Result]
+Step = Generator[TextCall | None, None, Result]
 
 
-class Source:
-    """The part of a text that has come and may still be needed. Positions count from the text's beginning."""
+class LiteralSet:
+    """Finds any of several literals in a text, and the beginning of one at its end.
+
+    Where one literal begins another, the longer one counts.
+    """
+
+    __slots__ = ("_firsts", "_longest", "_pattern", "_prefixes", "firsts", "literals")
+
+    def __init__(self, literals: Iterable[str]) -> None:
+        self.literals = tuple(dict.fromkeys(literals))
+        self._longest = max(map(len, self.literals), default=0)
+        self._pattern = re.compile(
+            "|".join(map(re.escape, sorted(self.literals, key=len, reverse=True))) or r"(?!)"
+        )
+        #: The characters that begin a literal, for use in a character class.
+        self.firsts = "".join(map(re.escape, sorted({literal[0] for literal in self.literals})))
+        self._firsts = re.compile(f"[{self.firsts}]" if self.firsts else r"(?!)")
+        self._prefixes = frozenset(
+            literal[:length] for literal in self.literals for length in range(1, len(literal))
+        )
+
+    def find(self, text: str, start: int) -> re.Match[str] | None:
+        return self._pattern.search(text, start)
+
+    def match(self, text: str, position: int) -> str:
+        """The literal at this position; empty if there is none."""
+        found = self._pattern.match(text, position)
+        return found[0] if found else ""
+
+    def find_partial(self, text: str, start: int) -> int:
+        """Where the longest end of the text begins that may become a literal; its length if none may."""
+        end = len(text)
+        for found in self._firsts.finditer(text, max(start, end - self._longest + 1)):
+            if text[found.start() :] in self._prefixes:
+                return found.start()
+        return end
+
+
+@lru_cache(maxsize=256)
+def literal_set(*literals: str) -> LiteralSet:
+    return LiteralSet(literals)
+
+
+class TextSource:
+    """The part of a text that has arrived and is still needed. Positions count from the text's beginning."""
 
     __slots__ = ("base", "ending", "text")
 
     def __init__(self) -> None:
         self.text = ""
         self.base = 0
-        self.ending: Ending | None = None
+        self.ending: TextEnding | None = None
 
     @property
     def end(self) -> int:
         return self.base + len(self.text)
 
     def extend(self, piece: str, keep: int) -> None:
-        """More text; what lies before the position `keep` may go."""
+        """Append a piece and drop the text before the position `keep`."""
         self.text = self.text[keep - self.base :] + piece
         self.base = keep
 
@@ -61,22 +103,22 @@ class Source:
         return self.text[start - self.base : end - self.base]
 
 
-class Cursor:
-    """A place in a source. `tape`, while there is one, gets everything that is consumed."""
+class TextCursor:
+    """A position in a source. `record`, if it is a list, receives all consumed text."""
 
-    __slots__ = ("at", "source", "tape")
+    __slots__ = ("at", "record", "source")
 
-    def __init__(self, source: Source, at: int) -> None:
+    def __init__(self, source: TextSource, at: int) -> None:
         self.source = source
         self.at = at
-        self.tape: list[str] | None = None
+        self.record: list[str] | None = None
 
     @property
-    def ended_well(self) -> bool:
-        """Whether no more text comes because the model had said all it wanted to say."""
-        return self.source.ending not in (None, Ending.CUT)
+    def has_ended_well(self) -> bool:
+        """Whether the text has ended and was not cut off."""
+        return self.source.ending not in (None, TextEnding.CUT)
 
-    def more(self) -> Step[bool]:
+    def wait(self) -> Step[bool]:
         """Wait for another character; False if none comes."""
         while self.at >= self.source.end:
             if self.source.ending is not None:
@@ -85,26 +127,28 @@ class Cursor:
         return True
 
     def peek(self) -> Step[str]:
-        if (yield from self.more()):
+        """The next character; empty at the end of the text."""
+        if (yield from self.wait()):
             return self.source.text[self.at - self.source.base]
         return ""
 
     def advance(self, count: int) -> str:
-        """Consume characters that are there."""
+        """Consume characters that have arrived."""
         start = self.at - self.source.base
         taken = self.source.text[start : start + count]
         self.at += len(taken)
-        if self.tape is not None:
-            self.tape.append(taken)
+        if self.record is not None:
+            self.record.append(taken)
         return taken
 
-    def back(self, literal: str) -> None:
-        """Leave a literal that was just consumed to whoever reads next."""
+    def step_back(self, literal: str) -> None:
+        """Return a literal that was just consumed."""
         self.at -= len(literal)
 
-    def blanks(self) -> Step[str]:
+    def skip_blanks(self) -> Step[str]:
+        """Consume white space and return it."""
         parts: list[str] = []
-        while (yield from self.more()):
+        while (yield from self.wait()):
             start = self.at - self.source.base
             found = BLANKS.match(self.source.text, start)
             end = found.end() if found else start
@@ -113,49 +157,49 @@ class Cursor:
                 break
         return "".join(parts)
 
-    def ahead(self, *options: str) -> Step[str]:
-        """Which of the literals comes next, the longest if several do; nothing is consumed."""
+    def peek_literal(self, *options: str) -> Step[str]:
+        """The literal that comes next, the longest if several do; empty if none does."""
         while True:
             text = self.source.text
             start = self.at - self.source.base
             best = ""
-            undecided = False
+            is_undecided = False
             for option in options:
                 if text.startswith(option, start):
                     best = max(best, option, key=len)
                 elif len(text) - start < len(option) and option.startswith(text[start:]):
-                    undecided = True
-            if not undecided or self.source.ending is not None:
+                    is_undecided = True
+            if not is_undecided or self.source.ending is not None:
                 return best
             yield None
 
-    def literal(self, *options: str) -> Step[str]:
-        """Consume whichever of the literals comes next; empty if none does."""
-        found = yield from self.ahead(*options)
+    def take(self, *options: str) -> Step[str]:
+        """Consume the literal that comes next; empty if none does."""
+        found = yield from self.peek_literal(*options)
         self.advance(len(found))
         return found
 
-    def closing(self, *options: str) -> Step[bool]:
-        """Consume a closing literal, which may be missing, or broken off, where the text ended well."""
-        if (yield from self.literal(*options)):
+    def take_closer(self, *options: str, strict: bool = False) -> Step[bool]:
+        """Consume a closing literal. Unless `strict` it may be incomplete where the text ended well."""
+        if (yield from self.take(*options)):
             return True
-        if self.stops_short_of(*options):
+        if not strict and self.ends_inside(*options):
             self.advance(self.source.end - self.at)
             return True
         return False
 
-    def stops_short_of(self, *options: str) -> bool:
-        """Whether the text ended well at a beginning of one of the literals, perhaps an empty one."""
-        if not self.ended_well or self.source.end - self.at >= max(map(len, options)):
+    def ends_inside(self, *options: str) -> bool:
+        """Whether the text ended well at the beginning of one of the literals, perhaps an empty one."""
+        if not self.has_ended_well or self.source.end - self.at >= max(map(len, options)):
             return False
         rest = self.source.text[self.at - self.source.base :]
         return any(option.startswith(rest) for option in options)
 
-    def word(self, pattern: re.Pattern[str], limit: int) -> Step[str]:
-        """As many characters as match, up to a limit. The pattern matches characters one by one."""
+    def take_matching(self, pattern: re.Pattern[str], limit: int) -> Step[str]:
+        """Consume up to `limit` matching characters. The pattern matches a run of single characters."""
         parts: list[str] = []
         left = limit
-        while left and (yield from self.more()):
+        while left and (yield from self.wait()):
             start = self.at - self.source.base
             stop = min(start + left, len(self.source.text))
             found = pattern.match(self.source.text, start, stop)
@@ -166,22 +210,23 @@ class Cursor:
                 break
         return "".join(parts)
 
-    def until(self, *stops: str, limit: int = 1 << 60) -> Step[tuple[str, str]]:
-        """The text before the first of the literals, and which it is; that is empty where none comes.
+    def take_until(self, *stops: str, limit: int = 1 << 60) -> Step[tuple[str, str]]:
+        """Consume the text before the first of the literals, and the literal: both are returned.
 
-        It is also empty if none begins within `limit` characters, and then just these are consumed.
+        The literal is empty if none comes, or if none begins within `limit` characters; then `limit`
+        characters are consumed.
         """
-        markers = markers_of(*stops)
+        literals = literal_set(*stops)
         parts: list[str] = []
         left = limit
         while True:
             text = self.source.text
             start = self.at - self.source.base
-            found = markers.find(text, start)
+            found = literals.find(text, start)
             if found is not None:
                 safe = found.start()
             else:
-                safe = len(text) if self.source.ending is not None else markers.hold(text, start)
+                safe = len(text) if self.source.ending is not None else literals.find_partial(text, start)
             if safe - start > left:
                 parts.append(self.advance(left))
                 return "".join(parts), ""
@@ -193,3 +238,10 @@ class Cursor:
             if self.source.ending is not None:
                 return "".join(parts), ""
             yield None
+
+    def skip_to(self, pattern: re.Pattern[str]) -> str:
+        """Consume text up to the pattern's next match, or all that has arrived; the match, or empty."""
+        start = self.at - self.source.base
+        found = pattern.search(self.source.text, start)
+        self.advance((found.start() if found else len(self.source.text)) - start)
+        return found[0] if found else ""

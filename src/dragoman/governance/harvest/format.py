@@ -1,8 +1,8 @@
-"""What a format is: the markers that open something, and readers that know what may follow them.
+"""What a family of models writes: markers with a reader for what follows them, and reasoning tags.
 
-Safety says how much a marker proves. `A`: a special token that nobody types by accident. `B`: ordinary
-markup, believed only with a well-formed body. `C`: no marker at all, believed only if the whole visible
-answer is calls.
+The safety class of a marker states how much it proves. `A`: a special token that no text contains by
+accident. `B`: ordinary markup, which counts only with a well-formed body. `C`: no marker; it counts only if
+the whole visible answer is calls.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,109 +11,140 @@ from typing import Literal
 
 import msgspec
 
-from dragoman.governance.harvest.cursor import Call, Cursor, Step
+from dragoman.governance.harvest.cursor import Step, TextCall, TextCursor
 from dragoman.governance.tool_names import DeclaredTool
 
 Safety = Literal["A", "B", "C"]
 
 
-class Place(Enum):
-    """Where a marker counts: anywhere, before any visible text, or before anything at all."""
+class MarkerPlace(Enum):
+    """Where a marker counts: anywhere, before any visible text, or before anything else."""
 
     ANYWHERE = auto()
     OPENING = auto()
     FIRST = auto()
 
 
-class Section(msgspec.Struct, frozen=True, kw_only=True):
-    """A stretch of reasoning: what ends it, a tag that may be repeated in it, a label it may begin with."""
+class ReasoningSection(msgspec.Struct, frozen=True, kw_only=True):
+    """A section of reasoning: what closes it, its opening tag, which may repeat, and a label behind that."""
 
     closers: tuple[str, ...]
     opens: str = ""
     label: str = ""
 
 
-class Calls(msgspec.Struct, frozen=True):
-    """Calls that stand or fall together; empty if the reader has handed over its calls one by one."""
+class FoundCalls(msgspec.Struct, frozen=True):
+    """Calls that count together; empty if the reader has already yielded its calls one by one."""
 
-    calls: tuple[Call, ...] = ()
+    calls: tuple[TextCall, ...] = ()
 
 
-class Begins(msgspec.Struct, frozen=True):
+class ReasoningStart(msgspec.Struct, frozen=True):
     """Reasoning begins here."""
 
-    section: Section
+    section: ReasoningSection
 
 
-class Layout(msgspec.Struct, frozen=True):
-    """What was read is mere framing; from here on so are these literals."""
+class Framing(msgspec.Struct, frozen=True):
+    """The text was framing without content; from here on these literals are framing too."""
 
     literals: tuple[str, ...] = ()
 
 
-Outcome = Calls | Begins | Layout
+ReaderOutcome = FoundCalls | ReasoningStart | Framing
 
 
-class Context(msgspec.Struct, frozen=True, kw_only=True):
-    """What readers know. `strict`: believe only what is well-formed to the last bracket.
-
-    `longest`: no declared name is longer.
-    """
+class ReaderContext(msgspec.Struct, frozen=True, kw_only=True):
+    """The declared tools and the length of their longest name. `strict`: accept no mistake in a body."""
 
     tools: Mapping[str, DeclaredTool]
     longest: int = 0
     strict: bool = False
 
-    def knows(self, name: str) -> bool:
-        return name in self.tools
+
+Reading = Step[ReaderOutcome | None]
+FormatReader = Callable[[TextCursor, ReaderContext], Reading]
 
 
-Reading = Step[Outcome | None]
-Reader = Callable[[Cursor, Context], Reading]
+class Opener(msgspec.Struct, frozen=True):
+    """A marker and the reader of what follows it.
 
-
-class Opener(msgspec.Struct, frozen=True, kw_only=True):
-    """A marker and what reads on behind it, or `inside` it, so many characters after its beginning.
-
-    `auto`: fit for being looked for where the family is unknown. `frames`: it opens other things too, so that
-    it counts even where no tools were declared.
+    `inside`: the reader begins so many characters after the marker's beginning. `auto`: `auto` looks for it
+    too. `frames`: it opens other things besides calls, so that it counts even without declared tools.
     """
 
     marker: str
-    read: Reader
+    read: FormatReader
     safety: Safety
-    place: Place = Place.ANYWHERE
+    place: MarkerPlace = MarkerPlace.ANYWHERE
     inside: int | None = None
     auto: bool = True
     frames: bool = False
 
 
-class Reasoning(msgspec.Struct, frozen=True, kw_only=True):
-    """How a family marks its reasoning.
+class ReasoningTags(msgspec.Struct, frozen=True):
+    """How a family marks its reasoning. Blanks next to the tags are layout.
 
-    `implied`: the prompt ends with the tag, so that the reply begins inside. `again`: later tags open it
-    again. `wraps`: tags around the visible answer. `stray`: a lone closing tag may lead an answer without
-    reasoning. `certain`: the tags are no words that an answer may begin with.
+    `in_prompt`: the prompt ends with the opening tag, so that the reply begins inside. `repeats`: later tags
+    open it again; without it a tag counts only before everything else. `answer_tags`: tags around the visible
+    answer. `lone_close`: a closing tag may begin an answer without reasoning. `is_distinct`: no answer begins
+    like that.
     """
 
     opens: str
     closes: str
-    implied: bool = False
-    again: bool = False
-    wraps: tuple[tuple[str, str], ...] = ()
-    stray: bool = False
+    in_prompt: bool = False
+    repeats: bool = False
+    answer_tags: tuple[tuple[str, str], ...] = ()
+    lone_close: bool = False
     label: str = ""
-    certain: bool = True
+    is_distinct: bool = True
+
+    @property
+    def section(self) -> ReasoningSection:
+        return ReasoningSection(closers=(self.closes,), opens=self.opens, label=self.label)
+
+    @property
+    def openers(self) -> tuple[Opener, ...]:
+        """The markers to look for in a family that marks its reasoning in this way."""
+        place = MarkerPlace.ANYWHERE if self.repeats else MarkerPlace.FIRST
+        answer_place = MarkerPlace.ANYWHERE if self.repeats else MarkerPlace.OPENING
+        openers = [Opener(self.opens, constant_reader(ReasoningStart(self.section)), "A", place)]
+        openers += [
+            Opener(opens, constant_reader(Framing((closes,))), "A", answer_place)
+            for opens, closes in self.answer_tags
+        ]
+        if self.lone_close:
+            openers.append(Opener(self.closes, constant_reader(Framing()), "A", MarkerPlace.FIRST))
+        return tuple(openers)
 
 
-class Format(msgspec.Struct, frozen=True, kw_only=True):
-    """What one family of models writes. `models` names some for the documentation."""
+def constant_reader(outcome: ReaderOutcome) -> FormatReader:
+    """A reader that reads nothing: the marker alone has this outcome."""
+
+    def read(cursor: TextCursor, context: ReaderContext) -> Reading:
+        yield from ()
+        return outcome
+
+    return read
+
+
+THINK = ReasoningTags("<think>", "</think>")
+THINK_IN_PROMPT = ReasoningTags("<think>", "</think>", in_prompt=True)
+
+
+class FamilyFormat(msgspec.Struct, frozen=True):
+    """What one family of models writes. `models` names some of them for the documentation."""
 
     name: str
     models: str
     openers: tuple[Opener, ...] = ()
-    reasoning: tuple[Reasoning, ...] = ()
+    reasoning: tuple[ReasoningTags, ...] = ()
 
     @property
     def safety(self) -> str:
         return "/".join(sorted({opener.safety for opener in self.openers}))
+
+    def variant(self, name: str, models: str, *reasoning: ReasoningTags) -> "FamilyFormat":
+        """The same calls with other reasoning tags."""
+        return FamilyFormat(name, models, self.openers, reasoning)

@@ -1,19 +1,18 @@
-"""JSON, or nearly JSON, inside other text: where a value ends, and what it says.
+"""JSON, or nearly JSON, inside other text: where a value ends and what it contains.
 
-The end of a value is decided with the state of strings and escapes. For valid JSON that is exact. Where a
-model forgot to escape a quotation mark, a mark ends a string only if what follows could follow a string.
+The end of a value follows from strings, escapes and brackets. For valid JSON it is exact. Where a model did
+not escape a quotation mark, the mark ends a string only if what follows can follow a string.
 """
 
 import re
 
 import msgspec
 
-from dragoman.governance.harvest.cursor import Cursor, Step
+from dragoman.governance.harvest.cursor import Step, TextCursor
 from dragoman.hub.errors import DragomanError
 from dragoman.wire.fields import decode, encode
 from dragoman.wire.partial_json import LIMIT, parse_object
 
-_OUTSIDE = re.compile(r"[\"'{}\[\]]")
 _INSIDE = {'"': re.compile(r'["\\]'), "'": re.compile(r"['\\]")}
 _AFTER_STRING = frozenset(",:}]")
 _BEFORE_SINGLE_QUOTE = frozenset("{[,:")
@@ -25,41 +24,40 @@ _OPENING = frozenset("{[\"'")
 KEY_LIMIT = 256
 
 
-class Bounds(msgspec.Struct, frozen=True):
-    """What ends a body where it stands outside strings, and what shows there that this is no body at all."""
+class JsonBounds(msgspec.Struct, frozen=True):
+    """Literals outside strings: `closers` end a value, `barred` show that the text is not a value."""
 
     closers: tuple[str, ...] = ()
     barred: tuple[str, ...] = ()
 
 
-def raw_value(cursor: Cursor, bounds: Bounds) -> Step[str | None]:
-    """The text of the next value, cut off before a closer if brackets are missing; None if it has no end."""
+def read_raw_value(cursor: TextCursor, bounds: JsonBounds) -> Step[str | None]:
+    """The text of the next value, which a closer ends if brackets are missing; None if it has no end."""
     first = yield from cursor.peek()
     if first not in _OPENING:
-        return (yield from cursor.word(_SCALARS, LIMIT)) or None
-    cursor.tape = []
-    whole = yield from _skip_value(cursor, bounds)
-    taken, cursor.tape = "".join(cursor.tape), None
-    return taken if whole else None
+        return (yield from cursor.take_matching(_SCALARS, LIMIT)) or None
+    cursor.record = []
+    is_whole = yield from _skip_value(cursor, bounds)
+    raw, cursor.record = "".join(cursor.record), None
+    return raw if is_whole else None
 
 
-def _skip_value(cursor: Cursor, bounds: Bounds) -> Step[bool]:
+def _skip_value(cursor: TextCursor, bounds: JsonBounds) -> Step[bool]:
     edges = frozenset(literal[0] for literal in (*bounds.closers, *bounds.barred))
-    stops = re.compile(_OUTSIDE.pattern[:-1] + "".join(map(re.escape, edges)) + "]")
+    stops = re.compile(r"[\"'{}\[\]" + "".join(map(re.escape, edges)) + "]")
     depth = 0
     last = ":"
-    while (yield from cursor.more()):
-        start = cursor.at - cursor.source.base
-        found = stops.search(cursor.source.text, start)
-        gap = cursor.advance((found.start() if found else len(cursor.source.text)) - start).rstrip()
+    while (yield from cursor.wait()):
+        start = cursor.at
+        character = cursor.skip_to(stops)
+        gap = cursor.source.between(start, cursor.at).rstrip()
         last = gap[-1] if gap else last
-        if found is None:
+        if not character:
             continue
-        character = found[0]
         if character in edges:
-            if (yield from cursor.ahead(*bounds.closers)):
+            if (yield from cursor.peek_literal(*bounds.closers)):
                 return depth > 0
-            if (yield from cursor.ahead(*bounds.barred)):
+            if (yield from cursor.peek_literal(*bounds.barred)):
                 return False
         cursor.advance(1)
         if character == '"' or (character == "'" and last in _BEFORE_SINGLE_QUOTE):
@@ -75,49 +73,48 @@ def _skip_value(cursor: Cursor, bounds: Bounds) -> Step[bool]:
     return False
 
 
-def _skip_string(cursor: Cursor, quote: str, bounds: Bounds) -> Step[bool]:
-    """To behind the closing quotation mark; False if the text ends first."""
-    while (yield from cursor.more()):
-        start = cursor.at - cursor.source.base
-        found = _INSIDE[quote].search(cursor.source.text, start)
-        cursor.advance((found.end() if found else len(cursor.source.text)) - start)
-        if found is None:
+def _skip_string(cursor: TextCursor, quote: str, bounds: JsonBounds) -> Step[bool]:
+    """Consume a string and its closing quotation mark; False if the text ends first."""
+    while (yield from cursor.wait()):
+        found = cursor.skip_to(_INSIDE[quote])
+        cursor.advance(len(found))
+        if not found:
             continue
-        if found[0] == "\\":
-            if (yield from cursor.more()):
+        if found == "\\":
+            if (yield from cursor.wait()):
                 cursor.advance(1)
             continue
-        yield from cursor.blanks()
+        yield from cursor.skip_blanks()
         follower = yield from cursor.peek()
-        if not follower or follower in _AFTER_STRING or (yield from cursor.ahead(*bounds.closers)):
+        if not follower or follower in _AFTER_STRING or (yield from cursor.peek_literal(*bounds.closers)):
             return True
     return False
 
 
-def read_key(cursor: Cursor, *, strict: bool) -> Step[str | None]:
-    """A member's key and its colon."""
-    quote = yield from cursor.literal('"', "'")
+def read_key(cursor: TextCursor, *, strict: bool) -> Step[str | None]:
+    """A member's key and its colon; None if there is none."""
+    quote = yield from cursor.take('"', "'")
     if quote:
-        key = yield from cursor.word(_KEY[quote], KEY_LIMIT)
-        if not (yield from cursor.literal(quote)) or (strict and quote == "'"):
+        key = yield from cursor.take_matching(_KEY[quote], KEY_LIMIT)
+        if not (yield from cursor.take(quote)) or (strict and quote == "'"):
             return None
     else:
-        key = "" if strict else (yield from cursor.word(_BARE_KEY, KEY_LIMIT))
-    yield from cursor.blanks()
-    return key if key and (yield from cursor.literal(":")) else None
+        key = "" if strict else (yield from cursor.take_matching(_BARE_KEY, KEY_LIMIT))
+    yield from cursor.skip_blanks()
+    return key if key and (yield from cursor.take(":")) else None
 
 
-def read_name(cursor: Cursor, limit: int) -> Step[str | None]:
-    """A short string without escapes."""
-    quote = yield from cursor.literal('"', "'")
+def read_name(cursor: TextCursor, limit: int) -> Step[str | None]:
+    """A short string without escapes; None if there is none."""
+    quote = yield from cursor.take('"', "'")
     if not quote:
         return None
-    name = yield from cursor.word(_KEY[quote], limit)
-    return name if (yield from cursor.literal(quote)) else None
+    name = yield from cursor.take_matching(_KEY[quote], limit)
+    return name if (yield from cursor.take(quote)) else None
 
 
-def decoded_string(raw: str) -> str | None:
-    """What a raw JSON string says; None if it is no valid one."""
+def decode_string(raw: str) -> str | None:
+    """The content of a JSON string; None if the text is not one."""
     try:
         value = decode(raw, limit=LIMIT)
     except DragomanError:
@@ -125,13 +122,13 @@ def decoded_string(raw: str) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def unwrapped(raw: str) -> str:
-    """Arguments as they are meant: nothing is no arguments, and an encoded object is that object."""
+def normalize_arguments(raw: str) -> str:
+    """The arguments of a call from their raw value: null is an empty object, an encoded object is decoded."""
     text = raw.strip()
     if text in ("", "null", "None", '""'):
         return "{}"
     if text.startswith('"'):
-        inner = decoded_string(text)
+        inner = decode_string(text)
         if inner is not None and inner.lstrip().startswith("{"):
             return inner
     return raw
@@ -141,11 +138,19 @@ def is_object(text: str) -> bool:
     return text.lstrip().startswith("{") and parse_object(text) is not None
 
 
-def json_string(text: str) -> str:
-    """The text as JSON, without halves of characters, which JSON cannot hold."""
+def is_json(text: str) -> bool:
+    try:
+        decode(text, limit=LIMIT)
+    except DragomanError:
+        return False
+    return True
+
+
+def write_string(text: str) -> str:
+    """The text as a JSON string, without lone surrogates, which JSON cannot hold."""
     return encode(text.encode("utf-8", "replace").decode()).decode()
 
 
-def json_object(members: dict[str, str]) -> str:
-    """An object of members that are JSON already."""
-    return "{" + ",".join([f"{json_string(key)}:{value}" for key, value in members.items()]) + "}"
+def write_object(members: dict[str, str]) -> str:
+    """A JSON object of members whose values are JSON text."""
+    return "{" + ",".join([f"{write_string(key)}:{value}" for key, value in members.items()]) + "}"

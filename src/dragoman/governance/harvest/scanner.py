@@ -1,159 +1,175 @@
-"""One text as it arrives, taken apart into words, thoughts and calls.
+"""One text block as it arrives, split into text, reasoning and calls.
 
-Whatever may still turn out to be a marker, and line breaks in front of it, wait; everything else passes at
-once. A marker's readers get what follows it; what they refuse is text after all and is not looked into again,
-so that the work is linear. The result does not depend on how the text was cut.
+Text that may become a marker waits, and so do line breaks before it; everything else passes at once. A
+marker's readers get the text behind it. What they refuse is text and is not scanned again, so that the work
+is linear. The result does not depend on how the text was cut.
 """
 
 import re
 from collections.abc import Callable
 from enum import Enum, auto
 
-from dragoman.governance.harvest.body import Body
-from dragoman.governance.harvest.cursor import Call, Ending, Source
-from dragoman.governance.harvest.format import Begins, Layout, Opener, Outcome, Place, Section
-from dragoman.governance.harvest.markers import Markers, markers_of
-from dragoman.governance.harvest.pieces import (
-    Harvested,
-    Piece,
-    Pieces,
-    Thoughts,
-    ThoughtsEnd,
-    Unfinished,
-    Words,
+from dragoman.governance.harvest.candidates import (
+    KnownTools,
+    MarkerBody,
+    MarkerCandidate,
+    OpenerTable,
+    SearchPlan,
 )
-from dragoman.governance.harvest.plan import Candidate, KnownTools, Openers, Plan
-from dragoman.governance.harvest.prose import Prose
-from dragoman.governance.harvest.reasoning import layout_reader
+from dragoman.governance.harvest.cursor import LiteralSet, TextCall, TextEnding, TextSource, literal_set
+from dragoman.governance.harvest.format import (
+    Framing,
+    MarkerPlace,
+    Opener,
+    ReaderOutcome,
+    ReasoningSection,
+    ReasoningStart,
+    constant_reader,
+)
+from dragoman.governance.harvest.parts import (
+    CallPart,
+    PartList,
+    ReasoningEnd,
+    ReasoningPart,
+    ScannedPart,
+    TextPart,
+    UnfinishedPart,
+)
+from dragoman.governance.harvest.quoting import QuoteTracker
 
 _NOT_BLANK = re.compile(r"\S")
-_NOTHING = Openers(())
+_NO_OPENERS = OpenerTable(())
 
 
-class _Mode(Enum):
-    #: Before any words: blanks wait, and some markers count only here.
+class _ScanState(Enum):
+    #: Before any text: blanks wait, and some markers count only here.
     START = auto()
-    WORDS = auto()
-    #: At the beginning of reasoning, and in it.
+    TEXT = auto()
+    #: At the beginning of reasoning, and inside it.
     SECTION_START = auto()
     SECTION = auto()
     #: Behind a marker, while its readers read.
     BODY = auto()
-    #: In reasoning that is over, if it is never closed, because a call of class B stood in it.
+    #: Behind a call of class B inside reasoning. The call counts only if the reasoning is never closed.
     DOUBT = auto()
 
 
-class Scanner:
-    """`place`: what came before this text in the reply; nothing, nothing visible, or words."""
+class TextScanner:
+    """Scans one text block. `place` states what came before it: nothing, nothing visible, or text."""
 
-    def __init__(self, plan: Plan, tools: KnownTools, place: Place) -> None:
+    def __init__(self, plan: SearchPlan, tools: KnownTools, place: MarkerPlace) -> None:
         self._plan = plan
         self._tools = tools
-        self._source = Source()
+        self._source = TextSource()
         self._at = 0
-        self._pieces = Pieces()
-        self._prose = Prose()
+        self._parts = PartList()
+        self._quotes = QuoteTracker()
         self._anywhere = plan.anywhere
-        #: Whether nothing waits, and the characters with which something could begin to.
-        self._clear = False
+        #: Whether nothing waits, and the characters that can change that.
+        self._is_clear = False
         self._stops = plan.anywhere.stops
-        #: The last of what passed.
-        self._passed = ""
+        #: The end of the text that `is_plain` accepted.
+        self._skipped = ""
         #: Blanks that wait, and whether blanks that come now are layout.
         self._layout: list[str] = []
-        self._skip = False
-        #: The line break between words and a call behind them, for words that may follow the call.
-        self._break = ""
-        self._starts = {Place.FIRST: plan.first, Place.OPENING: plan.opening}.get(place, _NOTHING)
-        self._mode = _Mode.START if self._starts else _Mode.WORDS
-        self._section: Section | None = None
-        self._section_markers = Markers(())
+        self._skips_blanks = False
+        #: The line break between text and a call behind it, for text that may follow the call.
+        self._line_break = ""
+        self._starts = {MarkerPlace.FIRST: plan.first, MarkerPlace.OPENING: plan.opening}.get(
+            place, _NO_OPENERS
+        )
+        self._state = _ScanState.START if self._starts else _ScanState.TEXT
+        self._section: ReasoningSection | None = None
+        self._section_markers = LiteralSet(())
         self._doubtful: list[str] = []
-        self._body: Body | None = None
-        self._origin = self._mode
-        if plan.implied is not None and place is Place.FIRST:
-            self._enter(plan.implied)
+        self._body: MarkerBody | None = None
+        self._origin = self._state
+        if plan.in_prompt is not None and place is MarkerPlace.FIRST:
+            self._enter_section(plan.in_prompt)
 
     @property
-    def undecided(self) -> bool:
-        """Whether it matters how the text ends."""
-        return self._mode in (_Mode.BODY, _Mode.DOUBT)
+    def is_undecided(self) -> bool:
+        """Whether the result depends on how the text ends."""
+        return self._state in (_ScanState.BODY, _ScanState.DOUBT)
 
-    def passes(self, text: str) -> bool:
-        """Whether this is nothing but words, as most text is; if so it is dealt with, and need not be fed."""
-        if not self._clear or self._stops.search(text):
+    def is_plain(self, text: str) -> bool:
+        """Whether this piece is text without any marker, as most are. Then it counts as fed."""
+        if not self._is_clear or self._stops.search(text):
             return False
-        self._passed = text if len(text) > 1 else self._passed[-1:] + text
+        self._skipped = text if len(text) > 1 else self._skipped[-1:] + text
         return True
 
-    def feed(self, text: str) -> list[Piece]:
+    def feed(self, text: str) -> list[ScannedPart]:
+        """The parts that a further piece of text completes."""
         self._source.extend(text, self._body.save() if self._body else self._at)
         self._run()
-        return self._pieces.take()
+        return self._parts.take()
 
-    def end(self, ending: Ending) -> list[Piece]:
-        """No more text comes: what waited is decided."""
+    def end(self, ending: TextEnding) -> list[ScannedPart]:
+        """The remaining parts: no more text comes."""
         self._source.ending = ending
         self._run()
-        if self._mode is _Mode.DOUBT:
-            self._take_back()
+        if self._state is _ScanState.DOUBT:
+            self._accept_doubtful()
         if self._section is not None:
-            self._pieces.text(Thoughts, "".join(self._layout))
-            self._leave()
-        self._pieces.text(Words, "".join(self._layout))
+            self._parts.add_text(ReasoningPart, "".join(self._layout))
+            self._leave_section()
+        self._parts.add_text(TextPart, "".join(self._layout))
         self._layout = []
-        return self._pieces.take()
+        return self._parts.take()
 
-    def give_up(self) -> list[Piece]:
-        """What waited is what it says, and there will be no more of it."""
+    def give_up(self) -> list[ScannedPart]:
+        """What waits, as the text that it is. The scanner gets no more text."""
         waiting = self._source.text[self._at - self._source.base :]
         if self._body is not None:
             waiting = self._body.text(self._source.end)
-        kind = Words if self._section is None else Thoughts
+        kind = TextPart if self._section is None else ReasoningPart
         for text in (*self._layout, *self._doubtful, waiting):
-            self._pieces.text(kind, text)
-        self._pieces.add(ThoughtsEnd())
-        return self._pieces.take()
+            self._parts.add_text(kind, text)
+        self._parts.add(ReasoningEnd())
+        return self._parts.take()
 
     def _run(self) -> None:
-        if self._passed:
-            self._prose.follow(self._passed)
-            self._passed = ""
-        while _STEPS[self._mode](self):
+        if self._skipped:
+            self._quotes.skip(self._skipped)
+            self._skipped = ""
+        while _HANDLERS[self._state](self):
             pass
-        waits = self._layout or self._skip or self._at != self._source.end
-        self._clear = self._mode is _Mode.WORDS and not waits and self._prose.flows
+        waits = self._layout or self._skips_blanks or self._at != self._source.end
+        self._is_clear = self._state is _ScanState.TEXT and not waits and self._quotes.is_steady
 
-    def _start(self) -> bool:
+    # One handler per state. It returns whether another one can go on.
+
+    def _scan_start(self) -> bool:
         source = self._source
         found = _NOT_BLANK.search(source.text, self._at - source.base)
         stop = found.start() if found else len(source.text)
-        if not self._skip:
+        if not self._skips_blanks:
             self._layout.append(source.text[self._at - source.base : stop])
         self._at = source.base + stop
         if found is None:
             return False
-        standing = self._anywhere.markers.standing(source.text, stop)
-        if not standing and source.ending is None:
-            waits = (each.markers.hold(source.text, stop) == stop for each in (self._anywhere, self._starts))
-            if any(waits):
+        has_marker = self._anywhere.markers.match(source.text, stop)
+        if not has_marker and source.ending is None:
+            tables = (self._anywhere, self._starts)
+            if any(table.markers.find_partial(source.text, stop) == stop for table in tables):
                 return False
-        marker = "" if standing else self._starts.markers.standing(source.text, stop)
+        marker = "" if has_marker else self._starts.markers.match(source.text, stop)
         if marker:
-            self._open(self._starts.by_marker[marker])
+            self._open_body(self._starts.by_marker[marker])
         else:
-            self._mode = _Mode.WORDS
+            self._state = _ScanState.TEXT
         return True
 
-    def _words(self) -> bool:
-        before, candidates = self._up_to_marker(self._anywhere.markers, self._anywhere, ())
-        self._say(before)
+    def _scan_text(self) -> bool:
+        before, candidates = self._find_marker(self._anywhere.markers, self._anywhere, ())
+        self._add_text(before)
         if not isinstance(candidates, tuple):
             return False
-        self._open(candidates)
+        self._open_body(candidates)
         return True
 
-    def _section_start(self) -> bool:
+    def _scan_section_start(self) -> bool:
         source = self._source
         section = self._section
         found = _NOT_BLANK.search(source.text, self._at - source.base)
@@ -166,214 +182,215 @@ class Scanner:
             self._at += len(section.opens)
             return True
         possible = filter(None, (section.opens, section.label and section.label + "\n"))
-        if source.ending is None and markers_of(*possible).hold(text, start) == start:
+        if source.ending is None and literal_set(*possible).find_partial(text, start) == start:
             return False
-        self._mode = _Mode.SECTION
+        self._state = _ScanState.SECTION
         if section.label and text.startswith(section.label, start):
             behind = text[start + len(section.label) : start + len(section.label) + 1]
             if behind in ("", "\r", "\n"):
                 self._at += len(section.label)
-                self._skip = True
+                self._skips_blanks = True
         return True
 
-    def _in_section(self) -> bool:
+    def _scan_section(self) -> bool:
         closers = self._section.closers if self._section else ()
-        before, found = self._up_to_marker(self._section_markers, self._plan.calls, closers)
-        self._think(before)
+        before, found = self._find_marker(self._section_markers, self._plan.calls, closers)
+        self._add_reasoning(before)
         if isinstance(found, tuple):
-            self._open(found)
+            self._open_body(found)
         elif found:
             self._at += len(found)
-            self._resume()
+            self._resume_answer()
         return bool(found)
 
-    def _up_to_marker(
-        self, markers: Markers, openers: Openers, closers: tuple[str, ...]
-    ) -> tuple[str, tuple[Candidate, ...] | str]:
-        """The text that may pass, and what opens or closes something behind it; empty if nothing does yet.
+    def _find_marker(
+        self, markers: LiteralSet, openers: OpenerTable, closers: tuple[str, ...]
+    ) -> tuple[str, tuple[MarkerCandidate, ...] | str]:
+        """The text that may pass, and the candidates or the closer behind it; empty if there is none yet.
 
         An opener does not count where it is quoted; a closer does.
         """
-        source, prose = self._source, self._prose
+        source, quotes = self._source, self._quotes
         text = source.text
         start = scanned = position = self._at - source.base
         while (found := markers.find(text, position)) is not None:
-            prose.advance(text, scanned, found.start())
+            quotes.advance(text, scanned, found.start())
             scanned, position = found.start(), found.end()
-            if found[0] in closers or not prose.quoted:
+            is_closer = found[0] in closers
+            if is_closer or not quotes.is_quoted:
                 self._at = source.base + scanned
-                is_closer = found[0] in closers
                 return text[start:scanned], found[0] if is_closer else openers.by_marker[found[0]]
-        safe = len(text) if source.ending is not None else markers.hold(text, position)
-        prose.advance(text, scanned, safe)
-        if safe < len(text) and not closers and prose.quoted:
-            prose.advance(text, safe, len(text))
+        safe = len(text) if source.ending is not None else markers.find_partial(text, position)
+        quotes.advance(text, scanned, safe)
+        if safe < len(text) and not closers and quotes.is_quoted:
+            quotes.advance(text, safe, len(text))
             safe = len(text)
         self._at = source.base + safe
         return text[start:safe], ""
 
-    def _doubt(self) -> bool:
+    def _scan_doubt(self) -> bool:
         source = self._source
-        closers = markers_of(*(self._section.closers if self._section else ()))
+        closers = literal_set(*(self._section.closers if self._section else ()))
         start = self._at - source.base
         found = closers.find(source.text, start)
         if found is None:
-            safe = len(source.text) if source.ending is not None else closers.hold(source.text, start)
+            safe = len(source.text) if source.ending is not None else closers.find_partial(source.text, start)
             self._doubtful.append(source.text[start:safe])
             self._at = source.base + safe
             return False
-        self._think("".join(self._doubtful) + source.text[start : found.start()])
+        self._add_reasoning("".join(self._doubtful) + source.text[start : found.start()])
         self._at = source.base + found.end()
-        self._resume()
+        self._resume_answer()
         return True
 
-    def _read_body(self) -> bool:
+    def _scan_body(self) -> bool:
         body = self._body
         read = body.read() if body else None
         if body is None or read is None:
             return False
         candidate, result, end = read
-        if isinstance(result, Call):
-            self._accept(candidate, (result,), body.length(end))
+        if isinstance(result, TextCall):
+            self._add_calls(candidate, (result,), end - body.start)
             body.restart(end)
             return True
         text = body.text(end)
         self._at = end
         self._body = None
-        self._mode = self._origin
+        self._state = self._origin
         if result is None:
             self._refuse(candidate, text)
         elif self._section is not None and candidate.opener.safety != "A":
             self._doubtful.append(text)
-            self._mode = _Mode.DOUBT
+            self._state = _ScanState.DOUBT
         else:
-            self._conclude(candidate, result, len(text))
+            self._apply_outcome(candidate, result, len(text))
         return True
 
-    def _open(self, candidates: tuple[Candidate, ...]) -> None:
-        self._origin = self._mode
-        self._body = Body(self._source, self._at, candidates, self._tools)
-        self._mode = _Mode.BODY
+    # What readers found.
 
-    def _accept(self, candidate: Candidate, calls: tuple[Call, ...], length: int) -> None:
+    def _open_body(self, candidates: tuple[MarkerCandidate, ...]) -> None:
+        self._origin = self._state
+        self._body = MarkerBody(self._source, self._at, candidates, self._tools)
+        self._state = _ScanState.BODY
+
+    def _add_calls(self, candidate: MarkerCandidate, calls: tuple[TextCall, ...], length: int) -> None:
         if self._section is not None:
-            self._leave()
-        self._origin = _Mode.WORDS
-        self._break_off()
-        self._prose.break_off()
+            self._leave_section()
+        self._origin = _ScanState.TEXT
+        self._interrupt_text()
         for call in calls:
-            self._pieces.add(Harvested(call, candidate.format, length))
+            self._parts.add(CallPart(call, candidate.family, length))
 
-    def _conclude(self, candidate: Candidate, outcome: Outcome, length: int) -> None:
-        if isinstance(outcome, Begins):
+    def _apply_outcome(self, candidate: MarkerCandidate, outcome: ReaderOutcome, length: int) -> None:
+        if isinstance(outcome, ReasoningStart):
             if self._section is not None:
-                self._leave()
-            self._enter(outcome.section)
-        elif isinstance(outcome, Layout):
+                self._leave_section()
+            self._enter_section(outcome.section)
+        elif isinstance(outcome, Framing):
             if self._section is not None:
-                self._resume()
-            self._break_off()
-            self._prose.break_off()
-            self._ignore(outcome.literals)
+                self._resume_answer()
+            self._interrupt_text()
+            self._add_framing(outcome.literals)
         else:
-            self._accept(candidate, outcome.calls, length)
-            self._mode = self._origin
+            self._add_calls(candidate, outcome.calls, length)
+            self._state = self._origin
 
-    def _break_off(self) -> None:
-        """The blanks around a call are no words; but words on both sides of it stay apart."""
-        self._break = "".join(self._layout) or self._break
+    def _interrupt_text(self) -> None:
+        """Drop the blanks around a call, but keep a line break for text on both sides of it."""
+        self._line_break = "".join(self._layout) or self._line_break
         self._layout = []
-        self._skip = True
+        self._skips_blanks = True
+        self._quotes.start_line()
 
-    def _refuse(self, candidate: Candidate, text: str) -> None:
-        self._prose.advance(text, 0, len(text))
+    def _refuse(self, candidate: MarkerCandidate, text: str) -> None:
+        """No reader accepted the text: it is text or reasoning."""
+        self._quotes.advance(text, 0, len(text))
         if self._section is None:
-            self._mode = _Mode.WORDS
-            self._say(text)
+            self._state = _ScanState.TEXT
+            self._add_text(text)
         else:
-            self._think(text)
-        if (
-            self._source.ending is not None
-            and self._at == self._source.end
-            and candidate.calls
-            and self._tools
-        ):
-            self._pieces.add(Unfinished(candidate.format, len(text)))
+            self._add_reasoning(text)
+        is_at_end = self._source.ending is not None and self._at == self._source.end
+        if is_at_end and candidate.reads_calls and self._tools:
+            self._parts.add(UnfinishedPart(candidate.family, len(text)))
 
-    def _ignore(self, literals: tuple[str, ...]) -> None:
-        """From here on these are layout."""
+    def _add_framing(self, literals: tuple[str, ...]) -> None:
+        """From here on these literals are framing."""
         new = [literal for literal in literals if literal not in self._anywhere.by_marker]
         if new:
             known = [each for candidates in self._anywhere.by_marker.values() for each in candidates]
-            self._anywhere = Openers([*known, *map(_layout, new)])
+            self._anywhere = OpenerTable([*known, *map(_framing_candidate, new)])
             self._stops = self._anywhere.stops
 
-    def _enter(self, section: Section) -> None:
-        self._layout = []
-        self._skip = False
-        self._section = section
-        self._section_markers = Markers((*section.closers, *self._plan.calls.by_marker))
-        self._prose = Prose()
-        self._mode = _Mode.SECTION_START
+    # Sections of reasoning.
 
-    def _leave(self) -> None:
+    def _enter_section(self, section: ReasoningSection) -> None:
+        self._layout = []
+        self._skips_blanks = False
+        self._section = section
+        self._section_markers = LiteralSet((*section.closers, *self._plan.calls.by_marker))
+        self._quotes = QuoteTracker()
+        self._state = _ScanState.SECTION_START
+
+    def _leave_section(self) -> None:
         self._layout = []
         self._section = None
         self._doubtful = []
-        self._prose = Prose()
-        self._pieces.add(ThoughtsEnd())
+        self._quotes = QuoteTracker()
+        self._parts.add(ReasoningEnd())
 
-    def _resume(self) -> None:
-        """The section is over, and what is visible of the answer begins."""
-        self._leave()
-        self._skip = True
+    def _resume_answer(self) -> None:
+        """The section is over: the visible answer begins."""
+        self._leave_section()
+        self._skips_blanks = True
         self._starts = self._plan.opening
-        self._mode = _Mode.START
+        self._state = _ScanState.START
 
-    def _take_back(self) -> None:
-        """The section was never closed: it ended where the call stood."""
+    def _accept_doubtful(self) -> None:
+        """The section was never closed: it ended before the call. Scan the text from there again."""
         text = "".join(self._doubtful)
-        self._leave()
+        self._leave_section()
         self._source.text, self._source.base, self._at = text, 0, 0
-        self._mode = _Mode.WORDS
+        self._state = _ScanState.TEXT
         self._run()
 
-    def _say(self, text: str) -> None:
-        if self._skip:
-            text = text.lstrip()
-            self._skip = not text
-        kept = text if self._prose.fenced or not self._anywhere else text.rstrip("\r\n")
-        self._pass_on(Words, kept, text)
+    # Text and reasoning.
 
-    def _think(self, text: str) -> None:
-        if self._skip:
+    def _add_text(self, text: str) -> None:
+        if self._skips_blanks:
             text = text.lstrip()
-            self._skip = not text
-        self._pass_on(Thoughts, text.rstrip(), text)
+            self._skips_blanks = not text
+        kept = text if self._quotes.is_fenced or not self._anywhere else text.rstrip("\r\n")
+        self._add_part(TextPart, kept, text)
 
-    def _pass_on(self, kind: type[Words] | type[Thoughts], kept: str, text: str) -> None:
+    def _add_reasoning(self, text: str) -> None:
+        if self._skips_blanks:
+            text = text.lstrip()
+            self._skips_blanks = not text
+        self._add_part(ReasoningPart, text.rstrip(), text)
+
+    def _add_part(self, kind: type[TextPart] | type[ReasoningPart], kept: str, text: str) -> None:
         if kept:
-            if self._break and kind is Words:
-                self._pieces.text(kind, self._break)
-                self._break = ""
+            if self._line_break and kind is TextPart:
+                self._parts.add_text(kind, self._line_break)
+                self._line_break = ""
             for waiting in self._layout:
-                self._pieces.text(kind, waiting)
+                self._parts.add_text(kind, waiting)
             self._layout = []
-            self._pieces.text(kind, kept)
+            self._parts.add_text(kind, kept)
         if len(kept) < len(text):
             self._layout.append(text[len(kept) :])
 
 
-def _layout(literal: str) -> Candidate:
-    opener = Opener(marker=literal, read=layout_reader(), safety="A")
-    return Candidate(format="", opener=opener)
+def _framing_candidate(literal: str) -> MarkerCandidate:
+    return MarkerCandidate(family="", opener=Opener(literal, constant_reader(Framing()), "A"))
 
 
-_STEPS: dict[_Mode, Callable[[Scanner], bool]] = {
-    _Mode.START: Scanner._start,
-    _Mode.WORDS: Scanner._words,
-    _Mode.SECTION_START: Scanner._section_start,
-    _Mode.SECTION: Scanner._in_section,
-    _Mode.BODY: Scanner._read_body,
-    _Mode.DOUBT: Scanner._doubt,
+_HANDLERS: dict[_ScanState, Callable[[TextScanner], bool]] = {
+    _ScanState.START: TextScanner._scan_start,
+    _ScanState.TEXT: TextScanner._scan_text,
+    _ScanState.SECTION_START: TextScanner._scan_section_start,
+    _ScanState.SECTION: TextScanner._scan_section,
+    _ScanState.BODY: TextScanner._scan_body,
+    _ScanState.DOUBT: TextScanner._scan_doubt,
 }

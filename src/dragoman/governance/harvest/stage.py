@@ -1,7 +1,7 @@
-"""The stage that turns calls and reasoning written as text into calls and reasoning.
+"""The step on reply events that turns calls and reasoning written as text into calls and reasoning.
 
-Each text block of the reply is taken apart by a scanner of its own. A call that the upstream itself made ends
-all harvesting: what was found stays, and the rest is text. Calls go out whole, once they are complete.
+Each text block of the reply has its own scanner. A structured call from the server ends the harvest: what was
+found stays, and the rest is text. A harvested call leaves as a whole, as soon as it is complete.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,11 +9,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from dragoman.governance.harvest.cursor import Call, Ending
-from dragoman.governance.harvest.format import Place
-from dragoman.governance.harvest.pieces import Harvested, Piece, Thoughts, ThoughtsEnd, Words
-from dragoman.governance.harvest.plan import KnownTools, plan_for
-from dragoman.governance.harvest.scanner import Scanner
+from dragoman.governance.harvest.candidates import KnownTools, build_plan
+from dragoman.governance.harvest.cursor import TextCall, TextEnding
+from dragoman.governance.harvest.format import MarkerPlace
+from dragoman.governance.harvest.parts import CallPart, ReasoningEnd, ReasoningPart, ScannedPart, TextPart
+from dragoman.governance.harvest.scanner import TextScanner
 from dragoman.governance.interventions import Intervention, Report
 from dragoman.governance.tool_names import DeclaredTool
 from dragoman.hub.builder import reconcile_cause
@@ -35,54 +35,54 @@ from dragoman.hub.events import (
 )
 from dragoman.hub.ids import IdSource
 
-#: How many characters may wait, unless a caller says otherwise.
+#: How many characters may wait, unless the caller sets another limit.
 LIMIT = 4 * 1024 * 1024
 TOO_MUCH = "more than may be held"
 TOO_LONG = "held for as long as allowed"
 
-#: Causes with which the model itself ended its reply. A watched-for stop sequence may be a closing tag.
+#: Causes with which the model itself ended its reply. A stop sequence may be a closing tag.
 _ENDED_WELL: frozenset[StopCause] = frozenset(("end", "tool_calls", "stop_sequence", "other"))
 
 
-class _Watched:
-    """A text block that is under way, and the block that it has open in what goes out."""
+class _ScannedBlock:
+    """A text block of the upstream, and the block that it has open in the output."""
 
     __slots__ = (
-        "altered",
         "block",
-        "closed",
+        "close",
+        "has_output",
         "index",
+        "is_altered",
+        "is_reasoning",
         "number",
-        "said",
+        "reasoning_length",
         "scanner",
-        "since",
-        "thinking",
-        "thought",
         "waiting",
+        "waiting_since",
     )
 
-    def __init__(self, index: int, block: Text, scanner: Scanner) -> None:
+    def __init__(self, index: int, block: Text, scanner: TextScanner) -> None:
         self.index = index
         self.block = block
         self.scanner = scanner
-        #: The number of the open block, and whether that is reasoning.
+        #: The number of the open block, and whether it is reasoning.
         self.number: int | None = None
-        self.thinking = False
-        #: Whether anything of it has gone out, not all of it as words, and how much of the open reasoning.
-        self.said = False
-        self.altered = False
-        self.thought = 0
-        #: Its own close, which waits for what ends the reply.
-        self.closed: BlockClosed | None = None
-        #: How many characters have come since something last went out, and when the first of them came.
+        self.is_reasoning = False
+        self.reasoning_length = 0
+        #: Whether any output exists, and whether some of it is not text.
+        self.has_output = False
+        self.is_altered = False
+        #: Its own close, which waits until the end of the reply is known.
+        self.close: BlockClosed | None = None
+        #: How many characters came since the last output, and when the first of them came.
         self.waiting = 0
-        self.since = 0.0
+        self.waiting_since = 0.0
 
 
 class HarvestStage:
-    """`family` names a format, or is `auto`: what is safe to believe of any model, and nothing else.
+    """Harvests one reply. `family` names a format, or is `auto`: what is safe to accept from any model.
 
-    When more than `limit` characters wait, or any for more than `seconds`, the reply is text after all.
+    If more than `limit` characters wait, or any for more than `seconds`, the rest of the reply is text.
     """
 
     def __init__(
@@ -100,227 +100,234 @@ class HarvestStage:
         self._seconds = seconds
         self._clock = clock
         self._tools = KnownTools(tools)
-        self._plan = plan_for(family, has_tools=bool(self._tools))
+        self._plan = build_plan(family, has_tools=bool(self._tools))
         self._family = family
         self._ids = ids
         self._report = report
         self._used_ids: set[str] = set()
-        self._next = 0
-        #: The new number of each open block that is not watched, and whether any number has changed.
+        self._next_number = 0
+        #: The output number of each open block that is not scanned, and whether any number has changed.
         self._numbers: dict[int, int] = {}
-        self._shifted = False
-        self._watched: dict[int, _Watched] = {}
-        self._place = Place.FIRST
-        self._over = self._plan.idle
-        self._harvested = False
-        #: The calls that were found, as they opened, and their arguments.
+        self._has_renumbered = False
+        self._scanned: dict[int, _ScannedBlock] = {}
+        self._place = MarkerPlace.FIRST
+        self._is_over = self._plan.is_empty
+        self._has_calls = False
+        #: The harvested calls as they opened, and their arguments.
         self.found: list[tuple[ToolCall, str]] = []
 
     @property
     def passes(self) -> frozenset[type]:
-        if self._shifted:
+        """The kinds of delta that this stage returns unchanged at the moment."""
+        if self._has_renumbered:
             return frozenset()
-        return DELTAS if self._over and not self._watched else _UNWATCHED
+        return DELTAS if self._is_over and not self._scanned else _NOT_SCANNED
 
     @property
     def skim(self) -> Callable[[str], bool] | None:
-        """While one text goes by: whether a piece of it is mere words, which need not be fed then."""
-        if self._over or self._shifted or len(self._watched) != 1:
+        """While one text block is open: a test whether a piece is plain text, which need not be fed then."""
+        if self._is_over or self._has_renumbered or len(self._scanned) != 1:
             return None
-        (watched,) = self._watched.values()
-        return watched.scanner.passes if watched.number == watched.index else None
+        (scanned,) = self._scanned.values()
+        return scanned.scanner.is_plain if scanned.number == scanned.index else None
 
     def feed(self, event: ReplyEvent) -> list[ReplyEvent]:
+        """The events that take this event's place."""
         if type(event) is TextDelta:
-            watched = self._watched.get(event.index)
-            if watched is None:
-                return self._renumbered(event)
-            is_in_place = watched.number == event.index and not self._over
-            if is_in_place and watched.scanner.passes(event.text):
+            scanned = self._scanned.get(event.index)
+            if scanned is None:
+                return self._renumber(event)
+            is_in_place = scanned.number == event.index and not self._is_over
+            if is_in_place and scanned.scanner.is_plain(event.text):
                 return [event]
-            return self._text(event, watched)
+            return self._scan(event, scanned)
         handler = _HANDLERS.get(type(event))
         return handler(self, event) if handler else [event]
 
-    def _text(self, event: TextDelta, watched: _Watched) -> list[ReplyEvent]:
-        if self._over:
-            return self._words(watched, event.text)
-        if watched.scanner.passes(event.text):
-            return [event] if watched.number == event.index else self._words(watched, event.text)
-        pieces = watched.scanner.feed(event.text)
-        if pieces:
-            watched.waiting = 0
-            return self._give(watched, pieces)
-        watched.since = watched.since if watched.waiting else self._clock()
-        watched.waiting += len(event.text)
-        return self._let_go(watched, TOO_MUCH) if watched.waiting > self._limit else []
-
     def overdue(self) -> list[ReplyEvent]:
-        """What has been held for as long as it may."""
-        if not self._seconds or self._over:
+        """The events that waited for as long as they may."""
+        if not self._seconds or self._is_over:
             return []
         now = self._clock()
-        late = [each for each in self._watched.values() if each.waiting and now - each.since > self._seconds]
-        return self._let_go(late[0], TOO_LONG) if late else []
+        for scanned in self._scanned.values():
+            if scanned.waiting and now - scanned.waiting_since > self._seconds:
+                return self._release(scanned, TOO_LONG)
+        return []
 
-    def _let_go(self, watched: _Watched, reason: str) -> list[ReplyEvent]:
-        """Whoever keeps people waiting for so long writes no calls."""
+    # Events of the upstream.
+
+    def _scan(self, event: TextDelta, scanned: _ScannedBlock) -> list[ReplyEvent]:
+        if self._is_over:
+            return self._write_text(scanned, event.text)
+        if scanned.scanner.is_plain(event.text):
+            return self._write_text(scanned, event.text)
+        parts = scanned.scanner.feed(event.text)
+        if parts:
+            scanned.waiting = 0
+            return self._write_parts(scanned, parts)
+        scanned.waiting_since = scanned.waiting_since if scanned.waiting else self._clock()
+        scanned.waiting += len(event.text)
+        return self._release(scanned, TOO_MUCH) if scanned.waiting > self._limit else []
+
+    def _release(self, scanned: _ScannedBlock, reason: str) -> list[ReplyEvent]:
+        """Treat the rest of the reply as text: it waited for too long."""
         self._report(
             Intervention(
-                kind="harvest", detail=(self._family,), before=watched.waiting, ok=False, reason=reason
+                kind="harvest", detail=(self._family,), before=scanned.waiting, ok=False, reason=reason
             )
         )
         return self._stop_harvest()
 
-    def _opened(self, event: BlockOpened) -> list[ReplyEvent]:
+    def _on_opened(self, event: BlockOpened) -> list[ReplyEvent]:
         block = event.block
         events = self._stop_harvest() if isinstance(block, ToolCall) else []
         if not isinstance(block, Reasoning):
-            events += self._settle(Ending.FOLLOWED)
-        if isinstance(block, Text) and not self._over:
-            watched = _Watched(event.index, block, Scanner(self._plan, self._tools, self._place))
-            self._watched[event.index] = watched
-            return [*events, *self._give(watched, watched.scanner.feed(block.text))]
+            events += self._end_closed_blocks(TextEnding.FOLLOWED)
+        if isinstance(block, Text) and not self._is_over:
+            scanned = _ScannedBlock(event.index, block, TextScanner(self._plan, self._tools, self._place))
+            self._scanned[event.index] = scanned
+            return [*events, *self._write_parts(scanned, scanned.scanner.feed(block.text))]
         if isinstance(block, Reasoning):
-            self._place = Place.OPENING if self._place is Place.FIRST else self._place
+            self._place = MarkerPlace.OPENING if self._place is MarkerPlace.FIRST else self._place
         else:
-            self._place = Place.ANYWHERE
+            self._place = MarkerPlace.ANYWHERE
         self._numbers[event.index] = number = self._take_number(event.index)
         return [*events, event if number == event.index else BlockOpened(number, block)]
 
-    def _closed(self, event: BlockClosed) -> list[ReplyEvent]:
-        watched = self._watched.get(event.index)
-        if watched is None:
+    def _on_closed(self, event: BlockClosed) -> list[ReplyEvent]:
+        scanned = self._scanned.get(event.index)
+        if scanned is None:
             number = self._numbers.pop(event.index)
             return [event if number == event.index else BlockClosed(number, event.extras)]
-        watched.closed = event
-        if not self._over and watched.scanner.undecided:
+        scanned.close = event
+        if not self._is_over and scanned.scanner.is_undecided:
             return []
-        return self._end(event.index, Ending.FOLLOWED)
+        return self._end_block(event.index, TextEnding.FOLLOWED)
 
-    def _attached(self, event: CitationAdded | SealAttached) -> list[ReplyEvent]:
-        """Citations and seals belong to the words; once these are not what they were, a seal is void."""
-        watched = self._watched.get(event.index)
-        if watched is None:
-            return self._renumbered(event)
-        if watched.altered:
-            if isinstance(event, SealAttached) or watched.number is None or watched.thinking:
+    def _on_attached(self, event: CitationAdded | SealAttached) -> list[ReplyEvent]:
+        """Citations and seals belong to the text. A seal on a text that changed is void."""
+        scanned = self._scanned.get(event.index)
+        if scanned is None:
+            return self._renumber(event)
+        if scanned.is_altered:
+            if isinstance(event, SealAttached) or scanned.number is None or scanned.is_reasoning:
                 return []
             event = CitationAdded(event.index, replace(event.citation, start=-1, end=-1))
-        opened = self._speak(watched)
-        return [*opened, replace(event, index=self._number_of(watched))]
+        opened = self._open_text(scanned)
+        return [*opened, replace(event, index=_number_of(scanned))]
 
-    def _finished(self, event: ReplyFinished) -> list[ReplyEvent]:
+    def _on_finished(self, event: ReplyFinished) -> list[ReplyEvent]:
         is_clean = event.cause in _ENDED_WELL and not event.implied
-        events = self._settle(Ending.CLEAN if is_clean else Ending.CUT)
-        cause = reconcile_cause(event.cause, has_calls=self._harvested)
-        if self._harvested and cause != event.cause:
+        events = self._end_closed_blocks(TextEnding.CLEAN if is_clean else TextEnding.CUT)
+        cause = reconcile_cause(event.cause, has_calls=self._has_calls)
+        if self._has_calls and cause != event.cause:
             event = replace(event, cause=cause, raw_cause="", stop_sequence=None)
         return [*events, event]
 
-    def _failed(self, event: ReplyFailed) -> list[ReplyEvent]:
-        events: list[ReplyEvent] = []
-        for index in list(self._watched):
-            events += self._end(index, Ending.CUT)
-        return [*events, event]
+    def _on_failed(self, event: ReplyFailed) -> list[ReplyEvent]:
+        return [*(each for i in list(self._scanned) for each in self._end_block(i, TextEnding.CUT)), event]
 
-    def _settle(self, ending: Ending) -> list[ReplyEvent]:
-        """End the blocks that only waited to learn how the reply goes on."""
-        waiting = [index for index, watched in self._watched.items() if watched.closed]
-        return [event for index in waiting for event in self._end(index, ending)]
+    def _end_closed_blocks(self, ending: TextEnding) -> list[ReplyEvent]:
+        """End the blocks that waited for how the reply continues."""
+        waiting = [index for index, scanned in self._scanned.items() if scanned.close]
+        return [event for index in waiting for event in self._end_block(index, ending)]
 
-    def _end(self, index: int, ending: Ending) -> list[ReplyEvent]:
-        watched = self._watched.pop(index)
-        events = [] if self._over else self._give(watched, watched.scanner.end(ending))
-        if watched.closed is None:
+    def _end_block(self, index: int, ending: TextEnding) -> list[ReplyEvent]:
+        scanned = self._scanned.pop(index)
+        events = [] if self._is_over else self._write_parts(scanned, scanned.scanner.end(ending))
+        if scanned.close is None:
             return events
-        if watched.number is None and not watched.said:
-            events += self._speak(watched)
-        return [*events, *self._close(watched, watched.closed)]
+        if scanned.number is None and not scanned.has_output:
+            events += self._open_text(scanned)
+        return [*events, *self._close_block(scanned, scanned.close)]
 
     def _stop_harvest(self) -> list[ReplyEvent]:
-        """The upstream makes calls itself: its text is text."""
+        """The rest of the reply is text."""
         events: list[ReplyEvent] = []
-        if not self._over:
-            for watched in self._watched.values():
-                events += self._give(watched, watched.scanner.give_up())
-            self._over = True
+        if not self._is_over:
+            for scanned in self._scanned.values():
+                events += self._write_parts(scanned, scanned.scanner.give_up())
+            self._is_over = True
         return events
 
-    def _give(self, watched: _Watched, pieces: Sequence[Piece]) -> list[ReplyEvent]:
+    # Events of the output.
+
+    def _write_parts(self, scanned: _ScannedBlock, parts: Sequence[ScannedPart]) -> list[ReplyEvent]:
         events: list[ReplyEvent] = []
-        for piece in pieces:
-            if isinstance(piece, Words):
-                events += self._words(watched, piece.text)
-            elif isinstance(piece, Thoughts):
-                events += self._thoughts(watched, piece.text)
-            elif isinstance(piece, ThoughtsEnd):
-                events += self._end_thoughts(watched)
-            elif isinstance(piece, Harvested):
-                events += self._call(watched, piece)
+        for part in parts:
+            if isinstance(part, TextPart):
+                events += self._write_text(scanned, part.text)
+            elif isinstance(part, ReasoningPart):
+                events += self._write_reasoning(scanned, part.text)
+            elif isinstance(part, ReasoningEnd):
+                events += self._end_reasoning(scanned)
+            elif isinstance(part, CallPart):
+                events += self._write_call(scanned, part)
             else:
-                detail = (piece.format,)
                 self._report(
                     Intervention(
-                        kind="harvest", detail=detail, before=piece.length, ok=False, reason="unfinished"
+                        kind="harvest",
+                        detail=(part.family,),
+                        before=part.length,
+                        ok=False,
+                        reason="unfinished",
                     )
                 )
         return events
 
-    def _words(self, watched: _Watched, text: str) -> list[ReplyEvent]:
+    def _write_text(self, scanned: _ScannedBlock, text: str) -> list[ReplyEvent]:
         if not text:
             return []
-        self._place = Place.ANYWHERE
-        opened = self._speak(watched)
-        return [*opened, TextDelta(self._number_of(watched), text)]
+        self._place = MarkerPlace.ANYWHERE
+        opened = self._open_text(scanned)
+        return [*opened, TextDelta(_number_of(scanned), text)]
 
-    def _speak(self, watched: _Watched) -> list[ReplyEvent]:
-        """Have a text block open; the first one is the upstream's own."""
-        if watched.number is not None and not watched.thinking:
+    def _open_text(self, scanned: _ScannedBlock) -> list[ReplyEvent]:
+        """Open a text block unless one is open. The first one is the upstream's own."""
+        if scanned.number is not None and not scanned.is_reasoning:
             return []
-        events = self._end_thoughts(watched)
-        watched.number = self._take_number(None if watched.said else watched.index)
-        block = Text(text="", at=watched.block.at) if watched.said else replace(watched.block, text="")
-        watched.said = True
-        return [*events, BlockOpened(watched.number, block)]
+        events = self._end_reasoning(scanned)
+        scanned.number = self._take_number(None if scanned.has_output else scanned.index)
+        block = Text(text="", at=scanned.block.at) if scanned.has_output else replace(scanned.block, text="")
+        scanned.has_output = True
+        return [*events, BlockOpened(scanned.number, block)]
 
-    def _thoughts(self, watched: _Watched, text: str) -> list[ReplyEvent]:
+    def _write_reasoning(self, scanned: _ScannedBlock, text: str) -> list[ReplyEvent]:
         events: list[ReplyEvent] = []
-        if not watched.thinking:
-            events += self._close(watched)
-            watched.number = self._take_number(None)
-            watched.thinking = watched.said = watched.altered = True
-            watched.thought = 0
-            events.append(BlockOpened(watched.number, Reasoning(raw=True)))
-            self._place = Place.OPENING if self._place is Place.FIRST else self._place
-        watched.thought += len(text)
-        return [*events, ReasoningDelta(self._number_of(watched), text)]
+        if not scanned.is_reasoning:
+            events += self._close_block(scanned)
+            scanned.number = self._take_number(None)
+            scanned.is_reasoning = scanned.has_output = scanned.is_altered = True
+            scanned.reasoning_length = 0
+            events.append(BlockOpened(scanned.number, Reasoning(raw=True)))
+            self._place = MarkerPlace.OPENING if self._place is MarkerPlace.FIRST else self._place
+        scanned.reasoning_length += len(text)
+        return [*events, ReasoningDelta(_number_of(scanned), text)]
 
-    def _end_thoughts(self, watched: _Watched) -> list[ReplyEvent]:
-        if not watched.thinking:
+    def _end_reasoning(self, scanned: _ScannedBlock) -> list[ReplyEvent]:
+        if not scanned.is_reasoning:
             return []
+        length = scanned.reasoning_length
         detail = (self._family, "reasoning")
-        self._report(
-            Intervention(kind="harvest", detail=detail, before=watched.thought, after=watched.thought)
-        )
-        return self._close(watched)
+        self._report(Intervention(kind="harvest", detail=detail, before=length, after=length))
+        return self._close_block(scanned)
 
-    def _call(self, watched: _Watched, piece: Harvested) -> list[ReplyEvent]:
-        call = piece.call
-        events = [*self._end_thoughts(watched), *self._close(watched)]
-        self._harvested = watched.said = watched.altered = True
-        self._place = Place.ANYWHERE
+    def _write_call(self, scanned: _ScannedBlock, part: CallPart) -> list[ReplyEvent]:
+        call = part.call
+        events = [*self._end_reasoning(scanned), *self._close_block(scanned)]
+        self._has_calls = scanned.has_output = scanned.is_altered = True
+        self._place = MarkerPlace.ANYWHERE
         number = self._take_number(None)
         self._report(
             Intervention(
                 kind="harvest",
                 tool=call.name,
-                detail=(piece.format,),
-                before=piece.length,
+                detail=(part.family,),
+                before=part.length,
                 after=len(call.arguments),
             )
         )
-        opened = ToolCall(id=self._id_of(call), name=call.name)
+        opened = ToolCall(id=self._make_id(call), name=call.name)
         self.found.append((opened, call.arguments))
         return [
             *events,
@@ -329,47 +336,47 @@ class HarvestStage:
             BlockClosed(number),
         ]
 
-    def _id_of(self, call: Call) -> str:
-        """The model's own header where it wants to see that again, unless it has used it twice."""
-        made = call.header
-        if not made or made in self._used_ids:
-            made = self._ids.make("call_")
-        self._used_ids.add(made)
-        return made
+    def _make_id(self, call: TextCall) -> str:
+        """The model's own id where it expects that back, unless it was already used; else a new one."""
+        call_id = call.header
+        if not call_id or call_id in self._used_ids:
+            call_id = self._ids.make("call_")
+        self._used_ids.add(call_id)
+        return call_id
 
-    def _close(self, watched: _Watched, closed: BlockClosed | None = None) -> list[ReplyEvent]:
-        if watched.number is None:
+    def _close_block(self, scanned: _ScannedBlock, close: BlockClosed | None = None) -> list[ReplyEvent]:
+        if scanned.number is None:
             return []
-        extras = closed.extras if closed and not watched.thinking else {}
-        event = BlockClosed(watched.number, extras)
-        watched.number = None
-        watched.thinking = False
+        extras = close.extras if close and not scanned.is_reasoning else {}
+        event = BlockClosed(scanned.number, extras)
+        scanned.number = None
+        scanned.is_reasoning = False
         return [event]
 
     def _take_number(self, wanted: int | None) -> int:
-        number = self._next
-        self._next += 1
-        self._shifted = self._shifted or number != wanted
+        number = self._next_number
+        self._next_number += 1
+        self._has_renumbered = self._has_renumbered or number != wanted
         return number
 
-    def _number_of(self, watched: _Watched) -> int:
-        return -1 if watched.number is None else watched.number
-
-    def _renumbered(self, event: Delta) -> list[ReplyEvent]:
+    def _renumber(self, event: Delta) -> list[ReplyEvent]:
         number = self._numbers[event.index]
         return [event if number == event.index else replace(event, index=number)]
 
 
-_UNWATCHED = frozenset({ReasoningDelta, ArgumentsDelta})
+def _number_of(scanned: _ScannedBlock) -> int:
+    return -1 if scanned.number is None else scanned.number
 
+
+_NOT_SCANNED = frozenset({ReasoningDelta, ArgumentsDelta})
 
 _HANDLERS: dict[type, Callable[[HarvestStage, Any], list[ReplyEvent]]] = {
-    BlockOpened: HarvestStage._opened,
-    BlockClosed: HarvestStage._closed,
-    CitationAdded: HarvestStage._attached,
-    SealAttached: HarvestStage._attached,
-    ReasoningDelta: HarvestStage._renumbered,
-    ArgumentsDelta: HarvestStage._renumbered,
-    ReplyFinished: HarvestStage._finished,
-    ReplyFailed: HarvestStage._failed,
+    BlockOpened: HarvestStage._on_opened,
+    BlockClosed: HarvestStage._on_closed,
+    CitationAdded: HarvestStage._on_attached,
+    SealAttached: HarvestStage._on_attached,
+    ReasoningDelta: HarvestStage._renumber,
+    ArgumentsDelta: HarvestStage._renumber,
+    ReplyFinished: HarvestStage._on_finished,
+    ReplyFailed: HarvestStage._on_failed,
 }

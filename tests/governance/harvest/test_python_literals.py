@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.governance.harvest.literals import as_json
+from dragoman.governance.harvest.python_literals import convert_literal
 from dragoman.wire.fields import decode
 
 literals = st.recursive(
@@ -16,7 +16,7 @@ literals = st.recursive(
 
 @given(value=literals)
 def test_what_python_writes_is_read_as_what_it_says(value: object) -> None:
-    read = as_json(repr(value))
+    read = convert_literal(repr(value))
     assert read is not None
     assert decode(read, limit=1 << 20) == value
 
@@ -44,7 +44,7 @@ def test_what_python_writes_is_read_as_what_it_says(value: object) -> None:
     ],
 )
 def test_a_literal_is_read(text: str, expected: str) -> None:
-    assert as_json(text) == expected
+    assert convert_literal(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -73,4 +73,4 @@ def test_a_literal_is_read(text: str, expected: str) -> None:
     ],
 )
 def test_anything_else_is_refused(text: str) -> None:
-    assert as_json(text) is None
+    assert convert_literal(text) is None

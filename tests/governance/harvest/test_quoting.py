@@ -2,15 +2,15 @@
 
 import pytest
 
-from dragoman.governance.harvest.prose import Prose
+from dragoman.governance.harvest.quoting import QuoteTracker
 
 
 def is_quoted(text: str, pieces: int) -> bool:
-    prose = Prose()
+    quotes = QuoteTracker()
     step = max(1, len(text) // pieces)
     for start in range(0, len(text), step):
-        prose.advance(text, start, min(start + step, len(text)))
-    return prose.quoted
+        quotes.advance(text, start, min(start + step, len(text)))
+    return quotes.is_quoted
 
 
 @pytest.mark.rule("C20")
@@ -73,7 +73,7 @@ def test_these_do_not(before: str, pieces: int) -> None:
 
 
 def test_what_comes_behind_something_else_begins_a_line() -> None:
-    prose = Prose()
-    prose.advance("say `", 0, 5)
-    prose.break_off()
-    assert not prose.quoted
+    quotes = QuoteTracker()
+    quotes.advance("say `", 0, 5)
+    quotes.start_line()
+    assert not quotes.is_quoted

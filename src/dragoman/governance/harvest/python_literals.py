@@ -1,11 +1,11 @@
-"""Python literals as JSON: strings, numbers, lists, tuples, dictionaries with string keys, and the constants.
+"""Python literals as JSON: strings, numbers, lists, tuples, dictionaries with string keys, and constants.
 
 `true`, `false` and `null` count as constants too, because models mix the two languages. Nothing is evaluated.
 """
 
 import re
 
-from dragoman.governance.harvest.json_text import json_object, json_string
+from dragoman.governance.harvest.json_text import write_object, write_string
 
 DEPTH = 64
 
@@ -19,65 +19,55 @@ _ESCAPE = re.compile(
 
 _CONSTANTS = {"True": "true", "False": "false", "None": "null"}
 _ESCAPES = {
-    "n": "\n",
-    "t": "\t",
-    "r": "\r",
-    "b": "\b",
-    "f": "\f",
-    "v": "\v",
-    "a": "\a",
-    "\\": "\\",
-    "'": "'",
-    '"': '"',
-    "\n": "",
-    "\r\n": "",
+    **{"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "v": "\v", "a": "\a"},
+    **{"\\": "\\", "'": "'", '"': '"', "\n": "", "\r\n": ""},
 }
 _CLOSERS = {"[": "]", "(": ")", "{": "}"}
 #: Where a string of each kind ends or an escape begins.
 _STRING_STOPS = {quote: re.compile(rf"\\|{quote}") for quote in ('"""', "'''", '"', "'")}
 
 
-class _NoLiteral(ValueError):
-    """The text is something else."""
+class _NotALiteral(ValueError):
+    """The text is not a literal."""
 
 
-def as_json(text: str) -> str | None:
-    """The JSON of a text that is one literal and nothing else."""
+def convert_literal(text: str) -> str | None:
+    """The JSON of a text that is exactly one literal; None if it is not."""
     try:
-        value, end = _value(text, _past_blanks(text, 0), DEPTH)
-    except _NoLiteral:
+        value, end = _read_value(text, _skip_blanks(text, 0), DEPTH)
+    except _NotALiteral:
         return None
-    return value if _past_blanks(text, end) == len(text) else None
+    return value if _skip_blanks(text, end) == len(text) else None
 
 
-def _past_blanks(text: str, at: int) -> int:
+def _skip_blanks(text: str, at: int) -> int:
     found = _BLANKS.match(text, at)
     return found.end() if found else at
 
 
-def _value(text: str, at: int, depth: int) -> tuple[str, int]:
+def _read_value(text: str, at: int, depth: int) -> tuple[str, int]:
     if (found := _STRING_START.match(text, at)) is not None:
-        string, end = _string(text, found)
-        return json_string(string), end
+        string, end = _read_string(text, found)
+        return write_string(string), end
     if (found := _CONSTANT.match(text, at)) is not None:
         return _CONSTANTS.get(found[0], found[0]), found.end()
     if (found := _NUMBER.match(text, at)) is not None:
-        return _number(found), found.end()
+        return _write_number(found), found.end()
     if text[at : at + 1] in ("[", "("):
-        return _sequence(text, at, depth)
+        return _read_sequence(text, at, depth)
     if text[at : at + 1] == "{":
-        return _dictionary(text, at, depth)
-    raise _NoLiteral
+        return _read_dictionary(text, at, depth)
+    raise _NotALiteral
 
 
-def _number(found: re.Match[str]) -> str:
+def _write_number(found: re.Match[str]) -> str:
     sign, whole, fraction, exponent = found.groups(default="")
     fraction = "" if fraction == "." and exponent else fraction + "0" * (fraction == ".")
     return ("-" if sign == "-" else "") + (whole or "0") + fraction + exponent
 
 
-def _string(text: str, start: re.Match[str]) -> tuple[str, int]:
-    """What a string says, and where it ends."""
+def _read_string(text: str, start: re.Match[str]) -> tuple[str, int]:
+    """The content of a string, and where it ends."""
     raw, quote = start[1], start[2]
     stops = _STRING_STOPS[quote]
     parts: list[str] = []
@@ -94,12 +84,12 @@ def _string(text: str, start: re.Match[str]) -> tuple[str, int]:
             parts.append(text[stop.start() : escape_end])
             at = escape_end
         else:
-            parts.append(_unescaped(escape))
+            parts.append(_decode_escape(escape))
             at = escape.end()
-    raise _NoLiteral
+    raise _NotALiteral
 
 
-def _unescaped(escape: re.Match[str]) -> str:
+def _decode_escape(escape: re.Match[str]) -> str:
     code = escape[1] or escape[2] or escape[3]
     if code:
         number = int(code, 16)
@@ -110,41 +100,41 @@ def _unescaped(escape: re.Match[str]) -> str:
     return chr(number) if number <= 0x10FFFF else escape[0]
 
 
-def _sequence(text: str, at: int, depth: int) -> tuple[str, int]:
+def _read_sequence(text: str, at: int, depth: int) -> tuple[str, int]:
     closer = _CLOSERS[text[at]]
     items: list[str] = []
     comma = True
-    at = _past_blanks(text, at + 1)
+    at = _skip_blanks(text, at + 1)
     while text[at : at + 1] != closer:
         if not comma or not depth:
-            raise _NoLiteral
-        item, at = _value(text, at, depth - 1)
+            raise _NotALiteral
+        item, at = _read_value(text, at, depth - 1)
         items.append(item)
-        at, comma = _past_comma(text, at)
+        at, comma = _skip_comma(text, at)
     if closer == ")" and len(items) == 1 and not comma:
         return items[0], at + 1
     return "[" + ",".join(items) + "]", at + 1
 
 
-def _dictionary(text: str, at: int, depth: int) -> tuple[str, int]:
+def _read_dictionary(text: str, at: int, depth: int) -> tuple[str, int]:
     members: dict[str, str] = {}
     comma = True
-    at = _past_blanks(text, at + 1)
+    at = _skip_blanks(text, at + 1)
     while text[at : at + 1] != "}":
         start = _STRING_START.match(text, at)
         if start is None or not comma or not depth:
-            raise _NoLiteral
-        key, at = _string(text, start)
-        at = _past_blanks(text, at)
+            raise _NotALiteral
+        key, at = _read_string(text, start)
+        at = _skip_blanks(text, at)
         if text[at : at + 1] != ":":
-            raise _NoLiteral
-        members[key], at = _value(text, _past_blanks(text, at + 1), depth - 1)
-        at, comma = _past_comma(text, at)
-    return json_object(members), at + 1
+            raise _NotALiteral
+        members[key], at = _read_value(text, _skip_blanks(text, at + 1), depth - 1)
+        at, comma = _skip_comma(text, at)
+    return write_object(members), at + 1
 
 
-def _past_comma(text: str, at: int) -> tuple[int, bool]:
-    at = _past_blanks(text, at)
+def _skip_comma(text: str, at: int) -> tuple[int, bool]:
+    at = _skip_blanks(text, at)
     if text[at : at + 1] == ",":
-        return _past_blanks(text, at + 1), True
+        return _skip_blanks(text, at + 1), True
     return at, False

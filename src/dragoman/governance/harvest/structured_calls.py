@@ -1,8 +1,8 @@
-"""Text and calls of the same reply: a call that the upstream made is not found in its text as well.
+"""Text next to structured calls of the same reply: a call that the server made is not harvested as well.
 
-Some servers read the calls out of a text and leave the text as it was. Where the whole reply is at hand,
-calls are looked for only if there are none. In a stream the text comes first and is believed; then a call
-that says the same as one that was found is left out.
+Some servers read the calls out of a text and leave the text as it was. In a whole reply calls are harvested
+only if the server made none. In a stream the text comes first and counts; a later call of the server that
+equals a harvested one is dropped.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from dragoman.wire.partial_json import parse_object
 
 
 class WholeHarvestStage:
-    """For replies that nobody waits for. `make` gives the stage that harvests calls, or reasoning alone."""
+    """For replies that are not streamed. `make` builds the stage: True for one that harvests calls."""
 
     passes: frozenset[type] = frozenset()
 
@@ -27,6 +27,7 @@ class WholeHarvestStage:
         self._events: list[ReplyEvent] = []
 
     def feed(self, event: ReplyEvent) -> list[ReplyEvent]:
+        """Nothing until the reply ends, then all its events."""
         self._events.append(event)
         if not isinstance(event, ReplyFinished | ReplyFailed):
             return []
@@ -36,13 +37,13 @@ class WholeHarvestStage:
 
 
 class EchoStage(CallQueueStage):
-    """Right behind the harvest of a stream. A call waits only if one of its name was found in the text."""
+    """Right behind the harvest of a stream. A call waits only if a call of its name was harvested."""
 
     def __init__(self, harvest: HarvestStage, report: Report, *, limit: int) -> None:
-        super().__init__(_Echoes(harvest, report), limit)
+        super().__init__(_EchoJudge(harvest, report), limit)
 
 
-class _Echoes:
+class _EchoJudge:
     wants: frozenset[type] = frozenset()
 
     def __init__(self, harvest: HarvestStage, report: Report) -> None:
@@ -50,16 +51,16 @@ class _Echoes:
         self._report = report
         self._known = 0
         self._names: set[str] = set()
-        #: The calls that were found, by identity, since a server may use the same ids; and what they say.
+        #: The harvested calls by identity, because a server may use the same ids; and by content.
         self._own: set[int] = set()
-        self._said: set[tuple[str, bytes]] = set()
+        self._contents: set[tuple[str, bytes]] = set()
 
     def waits(self, call: ToolCall) -> bool:
         found = self._harvest.found
         for opened, arguments in found[self._known :]:
             self._own.add(id(opened))
             self._names.add(opened.name)
-            self._said.add(_spelled(opened.name, arguments))
+            self._contents.add(_content_of(opened.name, arguments))
         self._known = len(found)
         return call.name in self._names and id(call) not in self._own
 
@@ -68,21 +69,21 @@ class _Echoes:
             return held.events
         if not held.is_closed:
             return None
-        if _spelled(held.call.name, held.arguments) not in self._said:
+        if _content_of(held.call.name, held.arguments) not in self._contents:
             return held.events
         self._report(Intervention(kind="dedupe", tool=held.call.name, detail=("text",), before=held.size))
         return []
 
     def passed(self, event: ReplyEvent) -> None:
-        """What is out is out."""
+        """A call that is out needs no further attention."""
 
 
 def _opens_call(event: ReplyEvent) -> bool:
     return type(event) is BlockOpened and type(event.block) is ToolCall
 
 
-def _spelled(name: str, arguments: str) -> tuple[str, bytes]:
-    """A call by what it means, not by how it is written."""
+def _content_of(name: str, arguments: str) -> tuple[str, bytes]:
+    """A call's content, independent of how its JSON is written."""
     value = parse_object(arguments)
     if value is None:
         return name, arguments.encode("utf-8", "surrogatepass")

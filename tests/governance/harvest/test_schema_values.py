@@ -2,7 +2,7 @@
 
 import pytest
 
-from dragoman.governance.harvest.schemas import typed, types_of
+from dragoman.governance.harvest.schema_values import convert_text, list_types
 
 ROOT = {"$defs": {"count": {"type": "integer"}, "loop": {"$ref": "#/$defs/loop"}, "a/b": {"type": "boolean"}}}
 
@@ -48,10 +48,10 @@ ROOT = {"$defs": {"count": {"type": "integer"}, "loop": {"$ref": "#/$defs/loop"}
     ],
 )
 def test_text_becomes_what_the_schema_wants(text: str, schema: object, expected: str) -> None:
-    assert typed(text, schema, ROOT) == expected
+    assert convert_text(text, schema, ROOT) == expected
 
 
 def test_a_schema_of_schemas_without_end_is_given_up_on() -> None:
     endless: dict[str, object] = {}
     endless["anyOf"] = [endless, endless]
-    assert types_of(endless, endless) == ()
+    assert list_types(endless, endless) == ()

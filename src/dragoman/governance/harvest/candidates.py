@@ -1,0 +1,226 @@
+"""What to look for in a reply, and the readers that read behind one marker.
+
+Calls are looked for only if tools are declared. Several families may share a marker: then all their readers
+read, and the first that accepts the text wins.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+
+import msgspec
+
+from dragoman.governance.harvest.cursor import LiteralSet, TextCall, TextCursor, TextSource
+from dragoman.governance.harvest.format import (
+    FamilyFormat,
+    MarkerPlace,
+    Opener,
+    ReaderContext,
+    ReaderOutcome,
+    Reading,
+    ReasoningSection,
+    ReasoningTags,
+)
+from dragoman.governance.harvest.formats import AUTO, families
+from dragoman.governance.harvest.quoting import SIGNIFICANT
+from dragoman.governance.tool_names import DeclaredTool
+
+
+class MarkerCandidate(msgspec.Struct, frozen=True, kw_only=True):
+    """An opener and its family. `reads_calls`: its reader gets the declared tools, otherwise none."""
+
+    family: str
+    opener: Opener
+    reads_calls: bool = False
+    strict: bool = False
+
+
+_NO_TOOLS = ReaderContext(tools={})
+
+
+class KnownTools:
+    """The declared tools of one reply."""
+
+    __slots__ = ("_lenient", "_strict")
+
+    def __init__(self, tools: Sequence[DeclaredTool]) -> None:
+        known = {tool.name: tool for tool in tools if tool.name}
+        longest = max(map(len, known), default=0)
+        self._lenient = ReaderContext(tools=known, longest=longest)
+        self._strict = ReaderContext(tools=known, longest=longest, strict=True)
+
+    def __bool__(self) -> bool:
+        return bool(self._lenient.tools)
+
+    def context_for(self, candidate: MarkerCandidate) -> ReaderContext:
+        if not candidate.reads_calls:
+            return _NO_TOOLS
+        return self._strict if candidate.strict else self._lenient
+
+
+class OpenerTable:
+    """Candidates by their marker."""
+
+    __slots__ = ("by_marker", "markers", "stops")
+
+    def __init__(self, candidates: Iterable[MarkerCandidate]) -> None:
+        self.by_marker: dict[str, tuple[MarkerCandidate, ...]] = {}
+        for candidate in candidates:
+            marker = candidate.opener.marker
+            self.by_marker[marker] = (*self.by_marker.get(marker, ()), candidate)
+        self.markers = LiteralSet(self.by_marker)
+        #: Every character that may begin a marker, or change whether one counts.
+        self.stops = re.compile(f"[{self.markers.firsts}{SIGNIFICANT}]")
+
+    def __bool__(self) -> bool:
+        return bool(self.by_marker)
+
+
+class SearchPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """The openers to look for, by place.
+
+    `calls`: those of calls that count anywhere; `anywhere`: these and reasoning that repeats; `opening`:
+    those that count before any visible text; `first`: these and those that count before anything else.
+    `in_prompt`: the section that the reply begins in.
+    """
+
+    calls: OpenerTable
+    anywhere: OpenerTable
+    opening: OpenerTable
+    first: OpenerTable
+    in_prompt: ReasoningSection | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.anywhere or self.first or self.in_prompt)
+
+
+@lru_cache(maxsize=64)
+def build_plan(family: str, *, has_tools: bool) -> SearchPlan:
+    """The plan for a family's name or `auto`; raises KeyError for another name.
+
+    Cached for all replies: it takes as long as a hundred events.
+    """
+    is_auto = family == AUTO
+    chosen = tuple(families().values()) if is_auto else (families()[family],)
+    calls = [each for known in chosen for each in _call_candidates(known, has_tools=has_tools, auto=is_auto)]
+    sections = [each for known in chosen for each in _reasoning_candidates(known, auto=is_auto)]
+    # Families that share a marker often share its reader: the first family counts.
+    calls = list({(each.opener.marker, each.opener.read): each for each in reversed(calls)}.values())[::-1]
+    sections = list({each.opener.marker: each for each in sections}.values())
+    everything = [*calls, *sections]
+    return SearchPlan(
+        calls=OpenerTable(each for each in calls if each.opener.place is MarkerPlace.ANYWHERE),
+        anywhere=OpenerTable(each for each in everything if each.opener.place is MarkerPlace.ANYWHERE),
+        opening=OpenerTable(each for each in everything if each.opener.place is MarkerPlace.OPENING),
+        first=OpenerTable(each for each in everything if each.opener.place is not MarkerPlace.ANYWHERE),
+        in_prompt=None
+        if is_auto
+        else next((tags.section for tags in chosen[0].reasoning if tags.in_prompt), None),
+    )
+
+
+def _call_candidates(known: FamilyFormat, *, has_tools: bool, auto: bool) -> list[MarkerCandidate]:
+    """The candidates for calls. Markers that frame other things too count without declared tools."""
+    return [
+        MarkerCandidate(
+            family=known.name,
+            opener=opener,
+            reads_calls=True,
+            strict=opener.safety == "C" or (auto and opener.safety == "B"),
+        )
+        for opener in known.openers
+        if (not auto or (opener.auto and opener.safety != "C")) and (has_tools or opener.frames)
+    ]
+
+
+def _reasoning_candidates(known: FamilyFormat, *, auto: bool) -> list[MarkerCandidate]:
+    """The candidates for reasoning. Under `auto` only a tag before everything else counts."""
+    all_tags = known.reasoning
+    if auto:
+        all_tags = tuple(
+            ReasoningTags(tags.opens, tags.closes, label=tags.label) for tags in all_tags if tags.is_distinct
+        )
+    return [MarkerCandidate(family=known.name, opener=opener) for tags in all_tags for opener in tags.openers]
+
+
+class _ReaderRun:
+    """One reader at work behind a marker."""
+
+    __slots__ = ("candidate", "cursor", "reading", "result")
+
+    def __init__(self, candidate: MarkerCandidate, source: TextSource, start: int, tools: KnownTools) -> None:
+        opener = candidate.opener
+        inside = len(opener.marker) if opener.inside is None else opener.inside
+        self.candidate = candidate
+        self.cursor = TextCursor(source, start + inside)
+        self.reading: Reading = opener.read(self.cursor, tools.context_for(candidate))
+        self.result: TextCall | ReaderOutcome | None = None
+
+    def resume(self) -> bool | None:
+        """Read on: True with a result, False if the reader refuses the text, None while it needs more."""
+        try:
+            self.result = next(self.reading)
+        except StopIteration as stopped:
+            self.result = stopped.value
+            return self.result is not None
+        return True if self.result is not None else None
+
+
+class MarkerBody:
+    """The text behind a marker while all its readers read it. `start` is where the undecided text begins.
+
+    What leaves the source is saved, so that a refused text is still complete.
+    """
+
+    __slots__ = ("_furthest", "_runs", "_saved", "_saved_to", "_source", "start")
+
+    def __init__(
+        self, source: TextSource, start: int, candidates: tuple[MarkerCandidate, ...], tools: KnownTools
+    ) -> None:
+        self._source = source
+        self._runs = [_ReaderRun(candidate, source, start, tools) for candidate in candidates]
+        self._furthest = max(run.cursor.at for run in self._runs)
+        self._saved: list[str] = []
+        self._saved_to = start
+        self.start = start
+
+    def save(self) -> int:
+        """Save the text that no reader needs any more; the source may drop what lies before the result."""
+        needed = min(run.cursor.at for run in self._runs)
+        self._saved.append(self._source.between(self._saved_to, needed))
+        self._saved_to = needed
+        return needed
+
+    def read(self) -> tuple[MarkerCandidate, TextCall | ReaderOutcome | None, int] | None:
+        """The candidate that found something, what it found and where that ends; None while text is missing.
+
+        If every reader refuses the text there is no result, and the end is where the last one stopped.
+        """
+        best: _ReaderRun | None = None
+        waiting: list[_ReaderRun] = []
+        refused = self._runs[0]
+        for run in self._runs:
+            state = run.resume()
+            if state is None:
+                waiting.append(run)
+            elif not state:
+                self._furthest = max(self._furthest, run.cursor.at)
+            elif best is None or run.cursor.at < best.cursor.at:
+                best = run
+        if best is not None:
+            self._runs = [best]
+            return best.candidate, best.result, best.cursor.at
+        if waiting:
+            self._runs = waiting
+            return None
+        return refused.candidate, None, self._furthest
+
+    def text(self, end: int) -> str:
+        """The undecided text."""
+        return "".join(self._saved) + self._source.between(self._saved_to, end)
+
+    def restart(self, at: int) -> None:
+        """Forget the text before this position: it has been delivered."""
+        self._saved = []
+        self._saved_to = self.start = at

@@ -1,0 +1,101 @@
+"""Calls as JSON without a marker: Llama 3 and xLAM.
+
+Without a marker the whole visible answer must be calls, because JSON that a user asked for looks exactly
+alike.
+"""
+
+from dragoman.governance.harvest.cursor import Step, TextCall, TextCursor, TextEnding
+from dragoman.governance.harvest.format import (
+    THINK,
+    FamilyFormat,
+    FoundCalls,
+    MarkerPlace,
+    Opener,
+    ReaderContext,
+    Reading,
+)
+from dragoman.governance.harvest.formats.json_in_tags import JsonBody, json_reader, read_json_calls
+
+_OBJECT = JsonBody("object")
+_LIST = JsonBody("list")
+_LLAMA_ENDS = ("<|eom_id|>", "<|eot_id|>")
+_FENCE = "```"
+
+
+def is_end_of_reply(cursor: TextCursor, *tokens: str) -> Step[bool]:
+    """Whether the reply ends here, by the model itself; leaked end tokens are consumed."""
+    while True:
+        yield from cursor.skip_blanks()
+        if not tokens or not (yield from cursor.take(*tokens)):
+            break
+    return not (yield from cursor.wait()) and cursor.source.ending is TextEnding.CLEAN
+
+
+def _read_objects(cursor: TextCursor, context: ReaderContext) -> Step[tuple[TextCall, ...]]:
+    """Objects with semicolons between them."""
+    calls: tuple[TextCall, ...] = ()
+    while True:
+        found = yield from read_json_calls(cursor, context, _OBJECT)
+        if not found:
+            return ()
+        calls += found
+        yield from cursor.skip_blanks()
+        if not (yield from cursor.take(";")):
+            return calls
+
+
+def _read_llama3(cursor: TextCursor, context: ReaderContext) -> Reading:
+    calls = yield from _read_objects(cursor, context)
+    if not calls:
+        return None
+    yield from cursor.take(*_LLAMA_ENDS)
+    return FoundCalls(calls)
+
+
+def _read_bare_llama3(cursor: TextCursor, context: ReaderContext) -> Reading:
+    calls = yield from _read_objects(cursor, context)
+    return FoundCalls(calls) if calls and (yield from is_end_of_reply(cursor, *_LLAMA_ENDS)) else None
+
+
+def _read_bare_list(cursor: TextCursor, context: ReaderContext) -> Reading:
+    calls = yield from read_json_calls(cursor, context, _LIST)
+    return FoundCalls(calls) if calls and (yield from is_end_of_reply(cursor)) else None
+
+
+def _read_fenced_list(cursor: TextCursor, context: ReaderContext) -> Reading:
+    """xLAM's own format puts its list into a fence."""
+    yield from cursor.take("json")
+    calls = yield from read_json_calls(cursor, context, _LIST)
+    if not calls:
+        return None
+    yield from cursor.skip_blanks()
+    is_closed = yield from cursor.take(_FENCE)
+    return FoundCalls(calls) if is_closed and (yield from is_end_of_reply(cursor)) else None
+
+
+FORMATS = (
+    FamilyFormat(
+        "llama3",
+        "Llama 3.1 to 3.3",
+        (
+            Opener("<|python_tag|>", _read_llama3, "A"),
+            Opener("{", _read_bare_llama3, "C", MarkerPlace.OPENING, inside=0),
+        ),
+    ),
+    FamilyFormat(
+        "xlam",
+        "xLAM",
+        (
+            Opener("[", _read_bare_list, "C", MarkerPlace.OPENING, inside=0),
+            Opener(_FENCE, _read_fenced_list, "C", MarkerPlace.OPENING),
+            Opener("[TOOL_CALLS]", json_reader(_LIST), "A", auto=False),
+            Opener(
+                "<tool_call>",
+                json_reader(JsonBody("list", ("</tool_call>",), optional=True)),
+                "B",
+                auto=False,
+            ),
+        ),
+        (THINK,),
+    ),
+)
