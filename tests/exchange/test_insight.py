@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from dragoman.config.model import Provider, Secret
-from dragoman.exchange.secrets import MASK
+from dragoman.telemetry.redaction import MASK
 from tests.exchange.clock import run
 from tests.exchange.speech import (
     ANTHROPIC_OPEN,

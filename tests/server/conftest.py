@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from dragoman.telemetry.log import LOGGER, LineFormatter
+from dragoman.telemetry.log import LOGGER, LogFormatter
 
 
 class Listener(logging.Handler):
@@ -16,7 +16,7 @@ class Listener(logging.Handler):
         self.lines: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.lines.append(LineFormatter("text").format(record))
+        self.lines.append(LogFormatter("text").format(record))
 
 
 @pytest.fixture

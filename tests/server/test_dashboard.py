@@ -8,7 +8,6 @@ import msgspec
 import pytest
 
 from dragoman.config.model import Config
-from dragoman.exchange.gateway import Gateway
 from dragoman.server.metrics import LOOKS
 from dragoman.telemetry.metrics import Metrics
 
@@ -18,18 +17,16 @@ DASHBOARD: dict[str, Any] = msgspec.json.decode(FILE.read_bytes())
 #: Labels that Prometheus itself adds, and that of a histogram's steps.
 ADDED = {"job", "instance", "le"}
 KNOWN = {
-    about.name: about
-    for about in (
-        *(each.about for each in Metrics(Gateway(Config())).instruments),
-        *(look.about for look in LOOKS),
+    info.name: info
+    for info in (
+        *(each.info for each in Metrics(Config).instruments),
+        *(look.info for look in LOOKS),
     )
 }
 SERIES = {
-    series: about
-    for name, about in KNOWN.items()
-    for series in (
-        [f"{name}_bucket", f"{name}_sum", f"{name}_count"] if about.kind == "histogram" else [name]
-    )
+    series: info
+    for name, info in KNOWN.items()
+    for series in ([f"{name}_bucket", f"{name}_sum", f"{name}_count"] if info.kind == "histogram" else [name])
 }
 PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
 EXPRESSIONS = [(panel["title"], target["expr"]) for panel in PANELS for target in panel["targets"]]

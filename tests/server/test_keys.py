@@ -10,7 +10,7 @@ import pytest
 from dragoman.accounts import keys as client_keys
 from dragoman.accounts.limits import Limits
 from dragoman.config.model import Config, Route, Secret, Server, TargetName
-from dragoman.telemetry.log import set_up
+from dragoman.telemetry.log import set_up_logging
 from tests.exchange.speech import CHAT_WHOLE
 from tests.server.keyholder import KeyHolder
 from tests.server.running import Running, config_for, running
@@ -223,7 +223,7 @@ def test_a_key_reaches_neither_upstream_nor_log_nor_record_nor_file(
     async def scenario() -> None:
         async with ByteServer(WHOLE) as upstream:
             async with running(config_for(upstream.url), state=holder.path) as gateway:
-                set_up("json")
+                set_up_logging("json")
                 headers = PLACES[place](key) if place in PLACES else {}
                 path = CHAT if place in PLACES else f"{CHAT}?key={key}"
                 assert (await gateway.ask("POST", path, HELLO, headers)).status == 200

@@ -21,7 +21,7 @@ from dragoman.server.app import App
 from dragoman.server.metrics import LOOKS, page
 from dragoman.server.status import status
 from dragoman.storage.database import Database
-from dragoman.telemetry.instruments import About
+from dragoman.telemetry.instruments import MetricInfo
 from dragoman.telemetry.metrics import Metrics
 from tests.exchange.speech import CHAT_STREAM
 from tests.exchange.twin import Script, ScriptedUpstream, ask
@@ -35,12 +35,12 @@ STREAM: list[Action] = [stream_head(), *(chunk(piece) for piece in CHAT_STREAM),
 BUSY = reply(b'{"error": {"message": "busy"}}', "503 Service Unavailable")
 
 
-def everything() -> list[About]:
-    counted = [instrument.about for instrument in Metrics(Gateway(Config())).instruments]
-    return [*counted, *(look.about for look in LOOKS)]
+def everything() -> list[MetricInfo]:
+    counted = [instrument.info for instrument in Metrics(Config).instruments]
+    return [*counted, *(look.info for look in LOOKS)]
 
 
-NAMES = [about.name for about in everything()]
+NAMES = [info.name for info in everything()]
 
 
 async def scrape(gateway: Running) -> Scrape:
@@ -98,10 +98,10 @@ def test_metrics_are_read_and_not_written() -> None:
     run(scenario)
 
 
-@pytest.mark.parametrize("about", everything(), ids=lambda about: about.name)
-def test_every_metric_is_explained_in_the_documentation(about: About) -> None:
-    labels = ", ".join(f"`{label}`" for label in about.labels)
-    assert f"| `{about.name}` | {about.kind} | {labels} | {about.meaning} |" in DOCUMENTATION.splitlines()
+@pytest.mark.parametrize("info", everything(), ids=lambda info: info.name)
+def test_every_metric_is_explained_in_the_documentation(info: MetricInfo) -> None:
+    labels = ", ".join(f"`{label}`" for label in info.labels)
+    assert f"| `{info.name}` | {info.kind} | {labels} | {info.meaning} |" in DOCUMENTATION.splitlines()
 
 
 def test_the_documentation_explains_no_metric_that_does_not_exist() -> None:
@@ -148,7 +148,7 @@ async def govern(gateway: Running) -> None:
     record = Record(ask("anthropic"))
     record.target = TargetName("up", "any")
     record.interventions.reporter(record.target, "openai_chat")(Intervention(kind="repair", held=0.5))
-    gateway.app.metrics.finished(record)
+    gateway.app.metrics.count_exchange(record)
 
 
 async def call_tools(gateway: Running) -> None:

@@ -16,7 +16,7 @@ from dragoman.config.load import load_file
 from dragoman.config.model import Config, Secret, Server
 from dragoman.hub.errors import ConfigError
 from dragoman.server.reload import WATCHED_EVERY
-from dragoman.telemetry.log import LOGGER, LineFormatter
+from dragoman.telemetry.log import LOGGER, LogFormatter
 from tests.exchange.speech import CHAT_STREAM, CHAT_WHOLE
 from tests.server.running import OPERATOR, Connected, Running, config_for, running
 from tests.upstream.byte_server import (
@@ -220,9 +220,9 @@ def test_the_form_of_the_log_and_who_may_come_in_change_at_once(tmp_path: Path) 
         async with running(file.read(), file.read) as gateway:
             file.write(toml("http://127.0.0.1:9", more='log = "json"\nadmin = "off"'))
             assert (await reload(gateway))["changed"] == {"server": ["log", "admin"]}
-            assert msgspec.json.decode(LineFormatter("json").format(logged()))["message"] == "hello"
+            assert msgspec.json.decode(LogFormatter("json").format(logged()))["message"] == "hello"
             form = LOGGER.handlers[0].formatter
-            assert isinstance(form, LineFormatter)
+            assert isinstance(form, LogFormatter)
             assert form.format(logged()).startswith("{")
             assert (await gateway.ask("GET", "/admin/status", headers=OPERATOR)).status == 403
 

@@ -3,12 +3,12 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.telemetry.instruments import MOST_SERIES, OTHERS, Counter, Histogram, exposition
+from dragoman.telemetry.instruments import MAX_SERIES, OTHERS, Counter, Histogram, write_exposition
 from tests.telemetry.scrape import Scrape
 
 
 def scraped(*instruments: Counter | Histogram) -> Scrape:
-    return Scrape(exposition((each.about, each.samples()) for each in instruments))
+    return Scrape(write_exposition((each.info, each.samples()) for each in instruments))
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])), st.integers(1, 10**15))
@@ -42,12 +42,12 @@ def test_a_histogram_counts_what_is_at_most_as_large() -> None:
 def test_the_number_of_series_is_bounded() -> None:
     counter = Counter("things_total", ("a", "b"), "Things.")
     histogram = Histogram("seconds", ("who",), "Seconds.", (1,))
-    for number in range(MOST_SERIES + 50):
+    for number in range(MAX_SERIES + 50):
         counter.add((str(number), "x"))
         histogram.add((str(number),), 0.5)
     counter.add(("0", "x"))
     seen = scraped(counter, histogram)
-    assert len(seen.of("things_total")) == MOST_SERIES + 1
+    assert len(seen.of("things_total")) == MAX_SERIES + 1
     assert seen.value("things_total", a=OTHERS, b=OTHERS) == 50
     assert seen.value("things_total", a="0") == 2
     assert seen.value("seconds_count", who=OTHERS) == 50
@@ -55,6 +55,6 @@ def test_the_number_of_series_is_bounded() -> None:
 
 def test_a_page_without_samples_is_still_a_page() -> None:
     counter = Counter("things_total", (), "Things.")
-    assert exposition([(counter.about, counter.samples())]) == (
+    assert write_exposition([(counter.info, counter.samples())]) == (
         "# HELP things_total Things.\n# TYPE things_total counter\n"
     )

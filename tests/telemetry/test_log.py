@@ -12,7 +12,7 @@ from dragoman.exchange.ask import Ask
 from dragoman.exchange.record import Record
 from dragoman.governance.interventions import Intervention
 from dragoman.hub.errors import Failure
-from dragoman.telemetry.log import LOGGER, LineFormatter, log_exchange, log_refusal
+from dragoman.telemetry.log import LOGGER, LogFormatter, log_exchange, log_refusal
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def written(request: pytest.FixtureRequest) -> Iterator[io.StringIO]:
     """What the log says, in the style that the test names."""
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(LineFormatter(request.param))
+    handler.setFormatter(LogFormatter(request.param))
     before = LOGGER.handlers, LOGGER.level, LOGGER.propagate
     LOGGER.handlers, LOGGER.level, LOGGER.propagate = [handler], logging.INFO, False
     yield stream

@@ -6,13 +6,12 @@ import pytest
 from dragoman.accounts.keys import Caller
 from dragoman.config.model import Config, Provider, Route, TargetName
 from dragoman.exchange.ask import Ask
-from dragoman.exchange.gateway import Gateway
 from dragoman.exchange.record import Record
 from dragoman.governance.interventions import Intervention
 from dragoman.hub.errors import Failure
 from dragoman.hub.usage import Usage
-from dragoman.telemetry.instruments import exposition
-from dragoman.telemetry.metrics import Metrics, classes
+from dragoman.telemetry.instruments import write_exposition
+from dragoman.telemetry.metrics import Metrics, count_classes
 from tests.exchange.clock import run
 from tests.exchange.governing import events_of, governed, question, script
 from tests.exchange.speech import CHAT_START, CHAT_STREAM, chat_text, data, error
@@ -21,13 +20,13 @@ from tests.telemetry.scrape import Scrape
 
 
 def counted(metrics: Metrics) -> Scrape:
-    return Scrape(exposition((each.about, each.samples()) for each in metrics.instruments))
+    return Scrape(write_exposition((each.info, each.samples()) for each in metrics.instruments))
 
 
 def after(bench: Bench, *asks: Ask) -> Scrape:
     """The counters after these questions."""
-    metrics = Metrics(bench.gateway)
-    bench.gateway.witnesses.append(metrics.finished)
+    metrics = Metrics(lambda: bench.gateway.config)
+    bench.gateway.witnesses.append(metrics.count_exchange)
     for each in asks:
         run(bench.tell(each))
     return counted(metrics)
@@ -51,14 +50,14 @@ def test_exchanges_are_counted_with_their_time_and_their_first_word() -> None:
 @pytest.mark.rule("R133", "P52")
 def test_tokens_are_counted_by_class_and_none_twice() -> None:
     usage = Usage(input=100, cache_read=60, cache_write=10, output=50, reasoning=20, tool_input=5)
-    assert dict(classes(usage)) == {
+    assert dict(count_classes(usage)) == {
         "input": 35,
         "cache_read": 60,
         "cache_write": 10,
         "output": 30,
         "reasoning": 20,
     }
-    assert dict(classes(Usage(input=None, cache_read=7))) == {"cache_read": 7}
+    assert dict(count_classes(Usage(input=None, cache_read=7))) == {"cache_read": 7}
     seen = after(Bench({"up": good()}), ask("anthropic"))
     assert seen.value("dragoman_tokens_total", **{"class": "input"}) == 12
     assert seen.value("dragoman_tokens_total", **{"class": "output"}) == 3
@@ -93,8 +92,8 @@ def test_a_stream_that_breaks_off_is_an_error_and_truncated() -> None:
 def test_a_client_that_leaves_is_no_error() -> None:
     async def scenario() -> Scrape:
         bench = Bench({"up": ScriptedUpstream(Script(pieces=[Wait(9), *CHAT_STREAM]))})
-        metrics = Metrics(bench.gateway)
-        bench.gateway.witnesses.append(metrics.finished)
+        metrics = Metrics(lambda: bench.gateway.config)
+        bench.gateway.witnesses.append(metrics.count_exchange)
         exchange = bench.exchange(ask("anthropic"), RememberingClient())
         exchange._loop.call_later(1, exchange.abandon)
         await exchange.run()
@@ -125,13 +124,13 @@ def test_tool_calls_and_what_was_done_to_them_are_counted_by_model() -> None:
 
 
 def test_the_time_for_which_calls_were_held_is_summed_up() -> None:
-    gateway = Gateway(Config(default=(TargetName("up", "m"),)))
-    metrics = Metrics(gateway)
+    config = Config(default=(TargetName("up", "m"),))
+    metrics = Metrics(lambda: config)
     record = Record(ask("anthropic"))
     report = record.interventions.reporter(TargetName("up", "m"), "openai_chat")
     report(Intervention(kind="hold", held=0.25))
     report(Intervention(kind="hold", held=0.5, ok=False))
-    metrics.finished(record)
+    metrics.count_exchange(record)
     assert counted(metrics).value("dragoman_tool_held_seconds_total", provider="up", model="m") == 0.75
 
 
@@ -145,21 +144,22 @@ def test_what_keys_use_is_counted_under_their_names() -> None:
 
 
 def test_costs_are_counted_in_dollars_for_targets_and_keys() -> None:
-    metrics = Metrics(Gateway(Config(default=(TargetName("up", "m"),))))
+    config = Config(default=(TargetName("up", "m"),))
+    metrics = Metrics(lambda: config)
     asked = ask("anthropic")
     asked.caller = Caller(id="config-1", name="ci")
     record = Record(asked)
     record.target = TargetName("up", "m")
     record.cost = 1_500_000
-    metrics.finished(record)
+    metrics.count_exchange(record)
     seen = counted(metrics)
     assert seen.value("dragoman_cost_dollars_total", provider="up", model="m") == pytest.approx(1.5)
     assert seen.value("dragoman_key_cost_dollars_total", key="ci") == pytest.approx(1.5)
 
 
 def test_requests_that_never_became_exchanges_are_counted_by_kind() -> None:
-    metrics = Metrics(Gateway(Config()))
-    metrics.refused(Failure(kind="authentication", message="no"))
+    metrics = Metrics(Config)
+    metrics.count_refusal(Failure(kind="authentication", message="no"))
     assert counted(metrics).value("dragoman_refusals_total", kind="authentication") == 1
 
 
@@ -178,23 +178,21 @@ def test_a_model_is_a_label_if_the_configuration_names_it_in_whichever_place() -
         routes=(Route(match="a", targets=(TargetName("up", "routed"), TargetName("other", "*"))),),
         default=(TargetName("up", "usual"),),
     )
-    gateway = Gateway(config)
-    metrics = Metrics(gateway)
+    metrics = Metrics(lambda: config)
 
     def shown(provider: str, model: str) -> str:
-        return metrics.place(TargetName(provider, model))[1]
+        return metrics.find_labels(TargetName(provider, model))[1]
 
     assert [shown("up", name) for name in ("stated", "routed", "usual")] == ["stated", "routed", "usual"]
     assert [shown("up", "pattern"), shown("up", "*"), shown("other", "stated")] == ["*", "*", "*"]
-    gateway.view.config.providers.clear()
-    assert metrics.place(None) == ("", "")
+    assert metrics.find_labels(None) == ("", "")
 
 
 def test_a_request_that_no_route_takes_is_counted_without_a_target() -> None:
-    metrics = Metrics(Gateway(Config()))
+    metrics = Metrics(Config)
     record = Record(ask("anthropic", model="nobody knows this"))
     record.refused = Failure(kind="not_found", message="no such model")
-    metrics.finished(record)
+    metrics.count_exchange(record)
     seen = counted(metrics)
     assert seen.value("dragoman_requests_total", provider="", model="", route="", ending="failed") == 1
     assert seen.value("dragoman_errors_total", provider="", kind="not_found") == 1

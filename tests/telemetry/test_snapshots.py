@@ -12,7 +12,8 @@ from dragoman.exchange.exchange import Exchange
 from dragoman.exchange.gateway import Gateway
 from dragoman.storage.database import Database
 from dragoman.telemetry import snapshots
-from dragoman.telemetry.snapshots import Snapshots, redacted
+from dragoman.telemetry.redaction import redact
+from dragoman.telemetry.snapshots import SnapshotWriter
 from tests.exchange.governing import Block, events_of, governed, question, script
 from tests.exchange.twin import RememberingClient, ScriptedUpstream
 
@@ -28,8 +29,8 @@ def kept(folder: Path, *blocks: Block, replies: int = 1, **values: object) -> li
         provider = governed("up", "openai_chat", {**KEEPING, **values})
         config = Config(providers={"up": provider}, default=(TargetName("up", "*"),))
         gateway = Gateway(config, upstreams={"up": upstream}, database=Database(folder / "state.db"))
-        files = Snapshots(gateway)
-        gateway.witnesses.append(files)
+        files = SnapshotWriter(gateway.database.path, gateway.hide_secrets)
+        gateway.witnesses.append(files.write_snapshot)
         for number in range(replies):
             asked = question("anthropic")
             asked.request_id = f"req_{number}"
@@ -76,7 +77,7 @@ def test_nothing_is_kept_where_nobody_asks_or_nothing_was_done(tmp_path: Path) -
 
 @pytest.mark.rule("R86")
 def test_only_the_newest_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshots, "MOST_FILES", 4)
+    monkeypatch.setattr(snapshots, "MAX_FILES", 4)
     files = kept(tmp_path, *BROKEN, replies=5)
     assert {path.name.partition(".")[0] for path in files} == {"req_3", "req_4"}
 
@@ -124,9 +125,9 @@ def test_what_looks_like_a_secret_is_not_kept(secret: str, tmp_path: Path) -> No
     ],
 )
 def test_secrets_are_told_from_words(text: str, expected: str) -> None:
-    assert redacted(text) == expected
+    assert redact(text) == expected
 
 
 def test_redaction_takes_no_time_on_hostile_text() -> None:
     for unit in ("eyJ", "://a:", "password=", "a1", "token: '", "-" * 7, "sk-ant-", "-----BEGIN PRIVATE KEY"):
-        redacted(unit * (64 * 1024 // len(unit)))
+        redact(unit * (64 * 1024 // len(unit)))

@@ -17,7 +17,7 @@ from dragoman.accounts.keys import Caller
 from dragoman.config.model import Config, TargetName
 from dragoman.exchange.ask import Ask
 from dragoman.hub.errors import ConfigError, Failure
-from dragoman.telemetry.spans import Spans, spans_to
+from dragoman.telemetry.spans import ExchangeTracer, build_tracer
 from tests.exchange.clock import run
 from tests.exchange.speech import CHAT_STREAM, DIALECTS, error
 from tests.exchange.twin import Bench, RememberingClient, Script, ScriptedUpstream, Wait, ask, provider
@@ -36,8 +36,8 @@ class Traced:
         self.bench = bench
         provider = sdk.TracerProvider()
         provider.add_span_processor(export.SimpleSpanProcessor(self._exporter))
-        self.spans = Spans(provider, lambda: bench.gateway.config)
-        bench.gateway.witnesses.append(self.spans.finished)
+        self.spans = ExchangeTracer(provider, lambda: bench.gateway.config)
+        bench.gateway.witnesses.append(self.spans.trace_exchange)
 
     @property
     def told(self) -> list[Any]:
@@ -203,8 +203,8 @@ def test_spans_reach_a_collector(suffix: str) -> None:
     messages = pytest.importorskip("opentelemetry.proto.collector.trace.v1.trace_service_pb2")
     with collecting() as (address, got):
         bench = Bench({"up": up()})
-        spans = spans_to(address + suffix, lambda: bench.gateway.config)
-        bench.gateway.witnesses.append(spans.finished)
+        spans = build_tracer(address + suffix, lambda: bench.gateway.config)
+        bench.gateway.witnesses.append(spans.trace_exchange)
         run(bench.tell(ask("openai_chat")))
         spans.close()
     ((path, body),) = got
@@ -219,16 +219,16 @@ def test_spans_reach_a_collector(suffix: str) -> None:
 def test_without_the_extra_the_next_step_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
     with pytest.raises(ConfigError) as caught:
-        spans_to("http://127.0.0.1:4318", Config)
+        build_tracer("http://127.0.0.1:4318", Config)
     assert "dragoman[otel]" in caught.value.hint
 
 
 def test_a_collector_that_cannot_be_reached_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dragoman.telemetry.spans.LAST_WORDS", 0.05)
+    monkeypatch.setattr("dragoman.telemetry.spans.CLOSE_TIMEOUT", 0.05)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         bench = Bench({"up": up()})
-        spans = spans_to(f"http://127.0.0.1:{silent.getsockname()[1]}", lambda: bench.gateway.config)
-        bench.gateway.witnesses.append(spans.finished)
+        spans = build_tracer(f"http://127.0.0.1:{silent.getsockname()[1]}", lambda: bench.gateway.config)
+        bench.gateway.witnesses.append(spans.trace_exchange)
         run(bench.tell(ask("openai_chat")))
         ending = threading.Thread(target=spans.close)
         ending.start()

@@ -82,6 +82,11 @@ class Gateway:
             if view is not self.view and not view.open:
                 self._let_go(view)
 
+    def hide_secrets(self, provider: str, text: str) -> str:
+        """The text without the secrets of the provider, if the configuration has it."""
+        contact = self.view.contacts.get(provider)
+        return contact.secrets.hidden(text) if contact else text
+
     async def close(self) -> None:
         for view in (*self._earlier, self.view):
             self._let_go(view)

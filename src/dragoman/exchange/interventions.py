@@ -58,6 +58,10 @@ class LoggedIntervention(msgspec.Struct, frozen=True, kw_only=True):
     def phase(self) -> str:
         return "request" if self.intervention.kind in REQUEST_KINDS else "response"
 
+    @property
+    def counter_name(self) -> str:
+        return find_counter_name(self.intervention)
+
     def __str__(self) -> str:
         """For example `repair shell (quotes, commas)`; with the reason if `ok` is false."""
         done = self.intervention
@@ -133,7 +137,7 @@ class InterventionCounts:
             counter["replies"] += 1
             counter["calls"] += record.tally.calls
         for logged in record.interventions:
-            self._find_counter(str(logged.target))[find_counter_name(logged.intervention)] += 1
+            self._find_counter(str(logged.target))[logged.counter_name] += 1
 
     def snapshot(self) -> dict[str, dict[str, int]]:
         """The counts by target (`provider/model`), without zeros."""

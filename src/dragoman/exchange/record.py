@@ -1,6 +1,5 @@
 """What happened in one exchange, for the log line and the response headers. Never the words themselves."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -13,6 +12,7 @@ from dragoman.hub.events import ReplyFailed, ReplyFinished
 from dragoman.hub.loss import Loss, Losses
 from dragoman.hub.tally import Tally
 from dragoman.hub.usage import Usage
+from dragoman.telemetry.log import make_printable
 
 #: A header must stay short, whatever was lost; so must a line of the log.
 MAX_HEADER = 900
@@ -21,8 +21,6 @@ MAX_SHOWN = 300
 REQUEST_ID_HEADER = {"anthropic": "request-id"}
 #: Where a provider that keeps sessions says which one answered, and a client says which one to continue.
 SESSION_HEADER = "x-session-id"
-
-_UNPRINTABLE = re.compile(r"[^ -~]")
 
 
 class Tried(NamedTuple):
@@ -118,15 +116,15 @@ class Record:
         if is_waiting and self.has_alternatives:
             return headers
         if self.target is not None:
-            headers["x-dragoman-target"] = printable(str(self.target))
+            headers["x-dragoman-target"] = make_printable(str(self.target))
         if self.session:
-            headers[SESSION_HEADER] = printable(self.session)
+            headers[SESSION_HEADER] = make_printable(self.session)
         if self.retries and not is_waiting:
             headers["x-dragoman-retries"] = str(self.retries)
         if self.losses:
-            headers["x-dragoman-losses"] = printable(f"{len(self.losses)}: {_listed(self.losses)}")
+            headers["x-dragoman-losses"] = make_printable(f"{len(self.losses)}: {_listed(self.losses)}")
         if self.interventions:
-            headers["x-dragoman-repairs"] = printable(str(self.interventions))
+            headers["x-dragoman-repairs"] = make_printable(str(self.interventions))
         return headers
 
     def line(self) -> Mapping[str, object]:
@@ -138,7 +136,7 @@ class Record:
         line = {
             "request": self.request_id,
             "client": self.dialect,
-            "agent": printable(self.agent)[:80],
+            "agent": make_printable(self.agent)[:80],
             "key": self.caller.name,
             "model": self.model[:MAX_SHOWN],
             "route": self.route,
@@ -150,7 +148,7 @@ class Record:
             "cause": (ending.raw_cause or ending.cause)[:40] if isinstance(ending, ReplyFinished) else "",
             "status": self.status,
             "error": f"{failure.kind}: {failure.message}"[:MAX_SHOWN] if failure else "",
-            "upstream_request": printable(self.upstream_id)[:80],
+            "upstream_request": make_printable(self.upstream_id)[:80],
             "input": usage.input if usage else None,
             "cached": usage.cache_read if usage else None,
             "output": usage.output if usage else None,
@@ -179,8 +177,3 @@ class Record:
 
 def _listed(losses: Sequence[Loss]) -> str:
     return "; ".join(str(loss) for loss in losses[:20])
-
-
-def printable(text: str) -> str:
-    """Header-safe: visible ASCII only, bounded."""
-    return _UNPRINTABLE.sub("?", text[:MAX_HEADER])

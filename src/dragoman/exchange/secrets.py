@@ -8,8 +8,8 @@ import msgspec
 
 from dragoman.config.model import Provider
 from dragoman.hub.errors import Failure, FailureKind
+from dragoman.telemetry.redaction import MASK
 
-MASK = "[redacted]"
 #: Shorter values are no secrets; hiding them would make holes in every sentence.
 SHORTEST = 6
 

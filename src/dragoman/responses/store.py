@@ -15,7 +15,7 @@ from dragoman.hub.errors import DragomanError
 from dragoman.responses import rows
 from dragoman.responses.stored import Kept, Stored, not_found
 from dragoman.storage.database import Database
-from dragoman.telemetry.log import log_trouble
+from dragoman.telemetry.log import log_error
 
 MEGABYTE = 1024 * 1024
 DAY = 86_400.0
@@ -94,7 +94,7 @@ class ResponseStore:
         try:
             return await self._database.run(work)
         except sqlite3.Error as error:
-            log_trouble("the state file does not work", error=str(error))
+            log_error("the state file does not work", error=str(error))
             raise DragomanError("the gateway's state file does not work") from None
 
     def _since(self) -> float:

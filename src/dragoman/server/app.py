@@ -31,8 +31,8 @@ from dragoman.server.paths import Endpoint, dialect_of, find
 from dragoman.server.reload import Reloads
 from dragoman.telemetry.log import log_exchange, log_refusal
 from dragoman.telemetry.metrics import Metrics
-from dragoman.telemetry.snapshots import Snapshots
-from dragoman.telemetry.spans import Spans
+from dragoman.telemetry.snapshots import SnapshotWriter
+from dragoman.telemetry.spans import ExchangeTracer
 
 MEGABYTE = 1024 * 1024
 #: Inflating more than this would keep everyone else waiting, so it is done beside the loop.
@@ -78,15 +78,15 @@ class App:
         *,
         read: Callable[[], Config] | None = None,
         admin_token: Secret | None = None,
-        spans: Spans | None = None,
+        spans: ExchangeTracer | None = None,
     ) -> None:
         self.gateway = gateway
-        self.metrics = Metrics(gateway)
-        self._snapshots = Snapshots(gateway)
-        gateway.witnesses += (log_exchange, self.metrics.finished, self._snapshots)
+        self.metrics = Metrics(lambda: gateway.config)
+        self._snapshots = SnapshotWriter(gateway.database.path, gateway.hide_secrets)
+        gateway.witnesses += (log_exchange, self.metrics.count_exchange, self._snapshots.write_snapshot)
         self._spans = spans
         if spans is not None:
-            gateway.witnesses.append(spans.finished)
+            gateway.witnesses.append(spans.trace_exchange)
         self.reloads = Reloads(gateway, read)
         self.admin_token = admin_token
         self.started_at = gateway.clock()
@@ -204,7 +204,7 @@ class App:
             # What else comes over this connection would not be HTTP.
             headers["connection"] = "close"
         status = await arrival.client.failure(arrival.dialect, failure, headers)
-        self.metrics.refused(failure)
+        self.metrics.count_refusal(failure)
         log_refusal(arrival.request_id, arrival.method, arrival.path, status, failure)
 
     async def _ask(self, arrival: Arrival, endpoint: Endpoint, caller: Caller) -> Ask:

@@ -13,7 +13,14 @@ from dragoman.accounts.errors import InvalidKey
 from dragoman.hub.errors import DragomanError, Failure
 from dragoman.server.admin import shows
 from dragoman.server.admin_sessions import keepers
-from dragoman.telemetry.instruments import CONTENT_TYPE, About, Kind, Labels, Sample, exposition
+from dragoman.telemetry.instruments import (
+    CONTENT_TYPE,
+    Labels,
+    MetricInfo,
+    MetricKind,
+    Sample,
+    write_exposition,
+)
 
 if TYPE_CHECKING:
     from dragoman.server.app import App, Arrival
@@ -25,7 +32,7 @@ SESSION_STATES = ("live", "parked")
 class Look(NamedTuple):
     """Something that is looked up when it is asked for."""
 
-    about: About
+    info: MetricInfo
     read: Callable[["App"], Awaitable[Iterable[Sample]]]
 
 
@@ -55,9 +62,9 @@ def check_reader(app: "App", arrival: "Arrival") -> None:
 
 
 async def page(app: "App") -> str:
-    counted = [(instrument.about, instrument.samples()) for instrument in app.metrics.instruments]
-    looked_up = [(look.about, await look.read(app)) for look in LOOKS]
-    return exposition([*counted, *looked_up])
+    counted = [(instrument.info, instrument.samples()) for instrument in app.metrics.instruments]
+    looked_up = [(look.info, await look.read(app)) for look in LOOKS]
+    return write_exposition([*counted, *looked_up])
 
 
 async def _exchanges(app: "App") -> list[Sample]:
@@ -70,7 +77,7 @@ async def _streams(app: "App") -> list[Sample]:
 
 async def _cooling(app: "App") -> list[Sample]:
     now = asyncio.get_running_loop().time()
-    places = Counter(app.metrics.place(target) for target, _ in app.gateway.health.cooling(now))
+    places = Counter(app.metrics.find_labels(target) for target, _ in app.gateway.health.cooling(now))
     return [Sample(place, count) for place, count in places.items()]
 
 
@@ -131,12 +138,12 @@ async def _files(app: "App") -> list[Sample]:
 
 def _look(
     name: str,
-    kind: Kind,
+    kind: MetricKind,
     labels: Labels,
     meaning: str,
     read: Callable[["App"], Awaitable[Iterable[Sample]]],
 ) -> Look:
-    return Look(About(name, kind, labels, meaning), read)
+    return Look(MetricInfo(name, kind, labels, meaning), read)
 
 
 #: Everything that is looked up; a new one is a new row here and in docs/metrics.md.

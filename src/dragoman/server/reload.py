@@ -16,7 +16,7 @@ from dragoman.config.model import Config
 from dragoman.exchange.gateway import Gateway
 from dragoman.hub.errors import ConfigError
 from dragoman.server.guard import check_exposure
-from dragoman.telemetry.log import log_reload, log_reload_refused, set_up
+from dragoman.telemetry.log import log_reload, log_reload_refused, set_up_logging
 
 #: Seconds between two looks at the file.
 WATCHED_EVERY = 1.0
@@ -83,7 +83,7 @@ class Reloads:
             changes = dict(_changes(before, config))
             self._gateway.reload(config)
             if config.server.log != before.server.log:
-                set_up(config.server.log)
+                set_up_logging(config.server.log)
             self.count += 1
             self.error, self.failed_at = "", 0.0
             self.loaded_at = self._gateway.clock()

@@ -19,8 +19,8 @@ from dragoman.server.app import MEGABYTE, App
 from dragoman.server.connection import Connection, SocketConnection
 from dragoman.server.guard import check_exposure
 from dragoman.storage.database import Database
-from dragoman.telemetry.log import log_closing, set_up
-from dragoman.telemetry.spans import spans_to
+from dragoman.telemetry.log import log_closing, set_up_logging
+from dragoman.telemetry.spans import build_tracer
 from dragoman.upstream.claude_code.folders import remove_leftovers
 
 BACKLOG = 4096
@@ -147,7 +147,7 @@ def serve(
     `read` gives the configuration anew when it has to be reloaded. `at_end` is called at the very end, also
     when a signal ends the process.
     """
-    set_up(config.server.log)
+    set_up_logging(config.server.log)
     raise_open_files()
     if hasattr(signal, "SIGHUP") and not _has_terminal():
         # A wish to reload may come before the loop listens to it; what there is to read was just read.
@@ -155,7 +155,7 @@ def serve(
     remove_leftovers(state_folder(config, os.environ))
     gateway = Gateway(config, database=database)
     traces = config.telemetry.traces
-    spans = spans_to(traces, lambda: gateway.config) if traces else None
+    spans = build_tracer(traces, lambda: gateway.config) if traces else None
     app = App(gateway, read=read, admin_token=admin_token, spans=spans)
     server = Server(app, at_end)
     gc.collect()

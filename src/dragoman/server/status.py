@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from dragoman import __version__
 from dragoman.config.model import Config, TargetName
 from dragoman.exchange.exchange import Exchange
-from dragoman.exchange.record import printable
 from dragoman.server.admin_sessions import keepers
 from dragoman.telemetry.instruments import Labels
+from dragoman.telemetry.log import make_printable
 from dragoman.telemetry.metrics import OK
 
 if TYPE_CHECKING:
@@ -64,9 +64,9 @@ def _open(exchange: Exchange) -> Mapping[str, object]:
     return {
         "request": record.request_id,
         "client": record.dialect,
-        "agent": printable(record.agent)[:80],
-        "model": printable(record.model)[:200],
-        "target": printable(str(record.target)) if record.target else "",
+        "agent": make_printable(record.agent)[:80],
+        "model": make_printable(record.model)[:200],
+        "target": make_printable(str(record.target)) if record.target else "",
         "stream": record.stream,
         "tries": record.tries,
         "first_token": round(record.first_token, 3),
@@ -94,7 +94,7 @@ async def _targets(app: "App") -> object:
         {
             **_target(config, name, cooling.get(name, [])),
             # What clients made up is counted together, as `*`.
-            **(traffic.get(app.metrics.place(name), NO_TRAFFIC) if name in named else NO_TRAFFIC),
+            **(traffic.get(app.metrics.find_labels(name), NO_TRAFFIC) if name in named else NO_TRAFFIC),
         }
         for name in names
     ]
@@ -127,7 +127,7 @@ def _target(config: Config, target: TargetName, cooldowns: list[dict[str, object
     keys = len(provider.keys) if provider else 0
     cooled = len(cooldowns)
     return {
-        "target": printable(str(target)),
+        "target": make_printable(str(target)),
         "dialect": provider.dialect if provider else "",
         "keys": keys,
         "health": "ok" if not cooled else "cooling" if cooled >= max(1, keys) else "partly cooling",
@@ -138,7 +138,7 @@ def _target(config: Config, target: TargetName, cooldowns: list[dict[str, object
 async def _tools(app: "App") -> object:
     """What governance did to the tool calls of each target since the gateway started."""
     return [
-        {"target": printable(target), "counts": counts}
+        {"target": make_printable(target), "counts": counts}
         for target, counts in app.gateway.tool_counts.snapshot().items()
     ]
 

@@ -1,25 +1,25 @@
-"""Counters and histograms, and the text in which Prometheus reads them.
+"""Counters and histograms, and the text format in which Prometheus reads them.
 
-The number of series that one instrument keeps is bounded, whatever its labels are made of.
+The number of series of one instrument is bounded, because labels can depend on input from outside.
 """
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
-#: Series of one instrument; what is new beyond that is counted together.
-MOST_SERIES = 2000
+#: Series of one instrument. Further label values are counted together as `OTHERS`.
+MAX_SERIES = 2000
 OTHERS = "(others)"
 
-#: The text format that every version of Prometheus reads.
+#: The text format that all versions of Prometheus read.
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 Labels = tuple[str, ...]
-Kind = Literal["counter", "gauge", "histogram"]
+MetricKind = Literal["counter", "gauge", "histogram"]
 
 
 class Sample(NamedTuple):
-    """One number. `suffix` goes behind the instrument's name, `more` behind its labels."""
+    """One number. `suffix` is appended to the name of the metric, `more` to its labels."""
 
     labels: Labels
     value: float
@@ -27,11 +27,11 @@ class Sample(NamedTuple):
     more: tuple[tuple[str, str], ...] = ()
 
 
-class About(NamedTuple):
-    """What an instrument measures."""
+class MetricInfo(NamedTuple):
+    """The name, kind, label names and meaning of a metric."""
 
     name: str
-    kind: Kind
+    kind: MetricKind
     labels: Labels
     meaning: str
 
@@ -40,12 +40,12 @@ class Counter:
     """A sum for each combination of labels."""
 
     def __init__(self, name: str, labels: Labels, meaning: str) -> None:
-        self.about = About(name, "counter", labels, meaning)
+        self.info = MetricInfo(name, "counter", labels, meaning)
         self.sums: dict[Labels, float] = {}
 
     def add(self, labels: Labels, amount: float = 1) -> None:
         sums = self.sums
-        if labels not in sums and len(sums) >= MOST_SERIES:
+        if labels not in sums and len(sums) >= MAX_SERIES:
             labels = (OTHERS,) * len(labels)
         sums[labels] = sums.get(labels, 0) + amount
 
@@ -55,25 +55,25 @@ class Counter:
 
 
 class Histogram:
-    """How often a number was at most as large as each of the `bounds`, for each combination of labels."""
+    """Counts the numbers up to each of the `bounds`, for each combination of labels."""
 
     def __init__(self, name: str, labels: Labels, meaning: str, bounds: Sequence[float]) -> None:
-        self.about = About(name, "histogram", labels, meaning)
+        self.info = MetricInfo(name, "histogram", labels, meaning)
         self._bounds = tuple(bounds)
         self._series: dict[Labels, list[float]] = {}
 
     def add(self, labels: Labels, number: float) -> None:
         series = self._series.get(labels)
         if series is None:
-            if len(self._series) >= MOST_SERIES:
+            if len(self._series) >= MAX_SERIES:
                 labels = (OTHERS,) * len(labels)
-            # One for each bound, one for what lies beyond, and at the end the sum of all numbers.
+            # One count for each bound, one for larger numbers, and last the sum of all numbers.
             series = self._series.setdefault(labels, [0.0] * (len(self._bounds) + 2))
         series[bisect_left(self._bounds, number)] += 1
         series[-1] += number
 
     def mean(self, labels: Labels) -> float:
-        """0 if there was no number."""
+        """The mean of the numbers; 0 if there are none."""
         series = self._series.get(labels, [0.0])
         return series[-1] / (sum(series[:-1]) or 1)
 
@@ -82,29 +82,29 @@ class Histogram:
             count = 0.0
             for bound, more in zip((*self._bounds, float("inf")), series, strict=False):
                 count += more
-                yield Sample(labels, count, "_bucket", (("le", _number(bound)),))
+                yield Sample(labels, count, "_bucket", (("le", _format_number(bound)),))
             yield Sample(labels, series[-1], "_sum")
             yield Sample(labels, count, "_count")
 
 
-def exposition(instruments: Iterable[tuple[About, Iterable[Sample]]]) -> str:
-    """All samples, as Prometheus reads them."""
+def write_exposition(metrics: Iterable[tuple[MetricInfo, Iterable[Sample]]]) -> str:
+    """All samples in the text format of Prometheus."""
     lines: list[str] = []
-    for about, samples in instruments:
-        lines.append(f"# HELP {about.name} {about.meaning}")
-        lines.append(f"# TYPE {about.name} {about.kind}")
+    for info, samples in metrics:
+        lines.append(f"# HELP {info.name} {info.meaning}")
+        lines.append(f"# TYPE {info.name} {info.kind}")
         for labels, value, suffix, more in samples:
-            pairs = [*zip(about.labels, labels, strict=True), *more]
-            shown = ",".join(f'{name}="{_escaped(text)}"' for name, text in pairs)
-            lines.append(f"{about.name}{suffix}{f'{{{shown}}}' if shown else ''} {_number(value)}")
+            pairs = [*zip(info.labels, labels, strict=True), *more]
+            text = ",".join(f'{name}="{_escape(label)}"' for name, label in pairs)
+            lines.append(f"{info.name}{suffix}{f'{{{text}}}' if text else ''} {_format_number(value)}")
     return "\n".join(lines) + "\n"
 
 
-def _number(value: float) -> str:
+def _format_number(value: float) -> str:
     if value == float("inf"):
         return "+Inf"
     return str(int(value)) if value == int(value) else repr(value)
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

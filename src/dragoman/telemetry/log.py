@@ -1,37 +1,46 @@
-"""Structured logs on stderr: one line per exchange, for people or for machines.
+"""Structured log lines on standard error: one line per exchange, as text or as JSON.
 
-Everything in a line may come from outside, so control characters never reach the terminal.
+Any value can come from outside. Control characters are escaped, so they never reach a terminal.
 """
 
 import logging
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from dragoman.exchange.record import Record, printable
 from dragoman.hub.errors import Failure
 
+if TYPE_CHECKING:
+    from dragoman.exchange.record import Record
+
 LOGGER = logging.getLogger("dragoman")
-#: The server's own complaints; its chatter is not ours.
-SERVER_LOGGER = logging.getLogger("uvicorn.error")
-#: A collector that cannot be reached is no news in every other line.
-TRACES_LOGGER = logging.getLogger("opentelemetry")
+#: The log level of each logger. Of uvicorn only errors matter. OpenTelemetry warns for each failed export.
+_LEVELS = (
+    (LOGGER, logging.INFO),
+    (logging.getLogger("uvicorn.error"), logging.ERROR),
+    (logging.getLogger("opentelemetry"), logging.ERROR),
+)
 
 MAX_PATH = 200
+#: Characters of a text in a header, a span or a log line.
+MAX_PRINTABLE = 900
 
-#: What begins a line, moves a terminal's cursor or turns the direction of writing.
+#: Characters that start a line, move the cursor of a terminal, or change the direction of text.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+#: Values that need no quotes.
 _PLAIN = re.compile(r"[!#-<>-~]+")
+_NOT_PRINTABLE = re.compile(r"[^ -~]")
 
 
-class LineFormatter(logging.Formatter):
-    """`text`: the time, the message and `key=value`; `json`: one object."""
+class LogFormatter(logging.Formatter):
+    """`text`: the time, the message and `key=value`; `json`: one JSON object per line."""
 
     def __init__(self, style: str) -> None:
         super().__init__()
-        self._json = style == "json"
+        self._is_json = style == "json"
         self._second = 0
         self._time = ""
 
@@ -39,43 +48,46 @@ class LineFormatter(logging.Formatter):
         fields: Mapping[str, object] = getattr(record, "fields", {})
         message = record.getMessage().strip()
         trace = self.formatException(record.exc_info) if record.exc_info else ""
-        if self._json:
+        if self._is_json:
             entry = {"time": record.created, "level": record.levelname.lower(), "message": message}
             return msgspec.json.encode({**entry, **({"trace": trace} if trace else {}), **fields}).decode()
         if int(record.created) != self._second:
             self._second = int(record.created)
             self._time = self.formatTime(record, "%H:%M:%S")
-        shown = " ".join([f"{name}={_shown(value)}" for name, value in fields.items()])
-        line = f"{self._time} {_escaped(message)} {shown}".rstrip()
-        return "\n  | ".join([line, *(_escaped(each) for each in trace.splitlines())])
+        pairs = " ".join([f"{name}={_quote(value)}" for name, value in fields.items()])
+        line = f"{self._time} {_escape(message)} {pairs}".rstrip()
+        return "\n  | ".join([line, *(_escape(each) for each in trace.splitlines())])
 
 
-def _shown(value: object) -> str:
+def _quote(value: object) -> str:
     if not isinstance(value, str):
         return str(value)
-    return value if _PLAIN.fullmatch(value) else '"' + _escaped(value).replace('"', '\\"') + '"'
+    return value if _PLAIN.fullmatch(value) else '"' + _escape(value).replace('"', '\\"') + '"'
 
 
-def _escaped(text: str) -> str:
-    return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
+def _escape(text: str) -> str:
+    return _CONTROL.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
-_LEVELS = ((LOGGER, logging.INFO), (SERVER_LOGGER, logging.ERROR), (TRACES_LOGGER, logging.ERROR))
+def make_printable(text: str) -> str:
+    """The text as visible ASCII of limited length, so that it is safe in a header."""
+    return _NOT_PRINTABLE.sub("?", text[:MAX_PRINTABLE])
 
 
-def set_up(style: str) -> None:
-    # Finding these out for every line costs more than writing it, and no line shows them.
+def set_up_logging(style: str) -> None:
+    """Send all log lines to standard error in this style, `text` or `json`. May be called again."""
+    # Finding these values costs more than writing the line, and no line contains them.
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(LineFormatter(style))
+    handler.setFormatter(LogFormatter(style))
     for logger, level in _LEVELS:
         logger.handlers = [handler]
         logger.setLevel(level)
         logger.propagate = False
 
 
-def log_exchange(record: Record) -> None:
-    """How one exchange went."""
+def log_exchange(record: "Record") -> None:
+    """Log an exchange that has ended, and one line for each intervention of governance."""
     level = logging.INFO if record.ending == "finished" else logging.WARNING
     if LOGGER.isEnabledFor(level):
         _write(level, "exchange", record.line())
@@ -85,7 +97,7 @@ def log_exchange(record: Record) -> None:
 
 
 def log_refusal(request_id: str, method: str, path: str, status: int, failure: Failure) -> None:
-    """A request that never became an exchange. Its query is not shown: it may hold a key."""
+    """Log a request that did not become an exchange. `path` has no query, because that may hold a key."""
     fields = {
         "request": request_id,
         "method": method,
@@ -96,46 +108,47 @@ def log_refusal(request_id: str, method: str, path: str, status: int, failure: F
     _write(logging.WARNING, "refused", fields)
 
 
-def log_reload(why: str, path: str, changes: Mapping[str, object], waiting: Sequence[str]) -> None:
-    """A new configuration is in force, but for what only a new start can change."""
+def log_reload(reason: str, path: str, changes: Mapping[str, object], waiting: Sequence[str]) -> None:
+    """Log a new configuration. `waiting`: the changed keys that need a restart."""
     fields = {
         "config": path,
-        "because": why,
-        "changed": ", ".join(_change(name, what) for name, what in changes.items()) or "nothing",
+        "because": reason,
+        "changed": ", ".join(_format_change(name, what) for name, what in changes.items()) or "nothing",
     }
     if waiting:
         fields["needs_restart"] = ", ".join(waiting)
     _write(logging.WARNING if waiting else logging.INFO, "reloaded", fields)
 
 
-def _change(name: str, what: object) -> str:
+def _format_change(name: str, what: object) -> str:
     return f"{name} ({', '.join(map(str, what))})" if isinstance(what, list) else name
 
 
-def log_reload_refused(why: str, error: str) -> None:
-    """The file is wrong, so the configuration from before stays."""
-    fields = {"because": why, "error": error, "in_force": "the configuration from before"}
+def log_reload_refused(reason: str, error: str) -> None:
+    """Log a configuration file with an error."""
+    fields = {"because": reason, "error": error, "in_force": "the previous configuration"}
     _write(logging.ERROR, "reload refused", fields)
 
 
 def log_closing(count: int, seconds: float) -> None:
-    """Why it takes a while to stop, and what to do about it."""
-    _write(logging.INFO, "closing; once more to end at once", {"open_exchanges": count, "within": seconds})
+    """Log that the gateway waits for its open exchanges before it stops."""
+    fields = {"open_exchanges": count, "within": seconds}
+    _write(logging.INFO, "closing; send the signal again to stop at once", fields)
 
 
 def log_socket(agent: str, responses: int, seconds: float) -> None:
-    """A WebSocket that has ended, and how many responses were asked for over it."""
-    fields = {"agent": printable(agent)[:80], "responses": responses, "seconds": round(seconds, 1)}
+    """Log a WebSocket that has closed, with the number of its responses."""
+    fields = {"agent": make_printable(agent)[:80], "responses": responses, "seconds": round(seconds, 1)}
     _write(logging.INFO, "socket closed", fields)
 
 
-def log_trouble(message: str, **fields: object) -> None:
-    """Something of the gateway's own that does not work, though exchanges go on."""
+def log_error(message: str, **fields: object) -> None:
+    """Log an error of the gateway itself that does not stop exchanges."""
     _write(logging.ERROR, message, fields)
 
 
 def _write(level: int, message: str, fields: Mapping[str, object]) -> None:
-    """By way of `handle`, because `log` first looks through the stack for whoever called."""
+    """Call `handle` directly: `Logger.log` would first search the stack for its caller."""
     record = logging.LogRecord(LOGGER.name, level, "", 0, message, None, None)
     record.fields = fields
     LOGGER.handle(record)

@@ -1,91 +1,64 @@
-"""Files that show what governance did to a reply: `REQUEST.before.json` and `REQUEST.after.json`.
+"""Files that show how governance changed a reply: `REQUEST.before.json` and `REQUEST.after.json`.
 
-Only for routes that ask for it, only where something was done, without secrets, and only so many.
+They are written only for routes that enable snapshots and for replies with interventions. The files hold no
+secrets, and their number is bounded.
 """
 
 import os
 import re
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import BoundedSemaphore
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from dragoman.exchange.gateway import Gateway
-from dragoman.exchange.record import Record
-from dragoman.exchange.secrets import MASK
 from dragoman.governance.snapshot import SnapshotSide
+from dragoman.telemetry.redaction import redact
+
+if TYPE_CHECKING:
+    from dragoman.exchange.record import Record
 
 FOLDER_NAME = "governance"
-#: Files that are kept, the newest.
-MOST_FILES = 400
-#: Work that may wait to be written; what comes on top of it is not kept.
-MOST_WAITING = 50
+#: Files in the folder. The oldest are deleted first.
+MAX_FILES = 400
+#: Snapshots that wait for the writing thread. Further ones are dropped.
+MAX_WAITING = 50
 
-#: Keys and tokens look like nothing else: long, without blanks, letters and digits mixed.
-_TOKEN = re.compile(r"[A-Za-z0-9_+/=.-]{20,}")
-_IN_ADDRESS = re.compile(r"(://[^\s/:@\"]{1,64}:)[^\s/@\"]{1,128}(?=@)")
-_NAMED = re.compile(
-    r"(?i)((?:password|passwd|secret|token|api[_-]?key|authorization)\\?[\"']?\s{0,4}[:=]\s{0,4}\\?[\"']?)"
-    r"(?:bearer\s{1,4})?[^\s\"'\\,;}]{1,200}"
-)
-#: What says itself that it is one, even if it is short or has no digit.
-_DECLARED = re.compile(
-    r"(?:gh[pousr]_|github_pat_|glpat-|xox[abeoprs]-|sk-ant-|sk-proj-|[rs]k_live_|AIza|AKIA|ASIA)"
-    r"[A-Za-z0-9_-]{10,}"
-)
-_PRIVATE_KEY = re.compile(r"(?s)-----BEGIN [A-Z ]{0,20}PRIVATE KEY.*?(?:-----END [A-Z ]{0,20}KEY-----|\Z)")
-_SAFE_NAME = re.compile(r"[^A-Za-z0-9_-]")
+_UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 
 
-def redacted(text: str) -> str:
-    """The text without what looks like a secret."""
-    text = _PRIVATE_KEY.sub(MASK, text)
-    text = _DECLARED.sub(MASK, text)
-    text = _NAMED.sub(rf"\1{MASK}", text)
-    text = _IN_ADDRESS.sub(rf"\1{MASK}", text)
-    return _TOKEN.sub(_masked, text)
+class SnapshotWriter:
+    """Writes snapshots on a thread of its own. Without a state file nothing is written.
 
-
-def _masked(found: re.Match[str]) -> str:
-    token = found[0]
-    is_mixed = any(each.isdigit() for each in token) and any(each.isalpha() for each in token)
-    # A path is long and mixed as well; its parts are not.
-    longest = max(map(len, re.split(r"[/.]", token)))
-    return MASK if is_mixed and longest >= 20 else token
-
-
-class Snapshots:
-    """A witness of exchanges (`Gateway.witnesses`) that writes beside the loop.
-
-    The files stand in the folder of what outlives the process; without one nothing is written.
+    `hide_secrets` removes the secrets of a provider, given by name, from a text.
     """
 
-    def __init__(self, gateway: Gateway) -> None:
-        path = gateway.database.path
-        self._folder = path.parent / FOLDER_NAME if path is not None else None
-        self._gateway = gateway
-        self._room = BoundedSemaphore(MOST_WAITING)
+    def __init__(self, state_file: Path | None, hide_secrets: Callable[[str, str], str]) -> None:
+        self._folder = state_file.parent / FOLDER_NAME if state_file is not None else None
+        self._hide_secrets = hide_secrets
+        self._free = BoundedSemaphore(MAX_WAITING)
         self._thread: ThreadPoolExecutor | None = None
 
-    def __call__(self, record: Record) -> None:
+    def write_snapshot(self, record: "Record") -> None:
+        """Write both sides of the reply of an exchange that has ended, if it has any. Does not wait."""
         snapshot = record.snapshot
         if snapshot is None or not record.interventions or self._folder is None:
             return
-        if not self._room.acquire(blocking=False):
+        if not self._free.acquire(blocking=False):
             return
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "dragoman-snapshots")
-        known = record.target and self._gateway.view.contacts.get(record.target.provider)
+        provider = record.target.provider if record.target else ""
         head = {**record.line(), "interventions": list(record.governance_lines())}
         texts = []
         for name, side in (("before", snapshot.before), ("after", snapshot.after)):
-            text = msgspec.json.encode({"side": name, **head, "reply": _told(side)}).decode()
-            texts.append((name, known.secrets.hidden(text) if known else text))
-        name = _SAFE_NAME.sub("_", record.request_id)[:80]
-        self._thread.submit(_write, self._folder, name, texts).add_done_callback(
-            lambda _: self._room.release()
-        )
+            text = msgspec.json.encode({"side": name, **head, "reply": _redact_side(side)}).decode()
+            texts.append((name, self._hide_secrets(provider, text)))
+        name = _UNSAFE.sub("_", record.request_id)[:80]
+        task = self._thread.submit(_write_files, self._folder, name, texts)
+        task.add_done_callback(lambda _: self._free.release())
 
     def close(self) -> None:
         """Wait until everything is written."""
@@ -93,8 +66,8 @@ class Snapshots:
             self._thread.shutdown()
 
 
-def _write(folder: Path, name: str, texts: list[tuple[str, str]]) -> None:
-    """A snapshot that cannot be written is no reason to disturb anybody."""
+def _write_files(folder: Path, name: str, texts: list[tuple[str, str]]) -> None:
+    """Write the files and delete the oldest ones. Ignores errors: a snapshot is not essential."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for side, text in texts:
@@ -102,19 +75,19 @@ def _write(folder: Path, name: str, texts: list[tuple[str, str]]) -> None:
             with open(os.open(folder / f"{name}.{side}.json", flags, 0o600), "w", encoding="utf-8") as file:
                 file.write(msgspec.json.format(text, indent=2))
         files = sorted(folder.glob("*.json"), key=lambda each: each.stat().st_mtime)
-        for old in files[:-MOST_FILES]:
+        for old in files[:-MAX_FILES]:
             old.unlink(missing_ok=True)
     except OSError:
         return
 
 
-def _told(side: SnapshotSide) -> object:
-    """One side without secrets. Arguments are shown as the text they are, however broken."""
+def _redact_side(side: SnapshotSide) -> object:
+    """One side of a reply without secrets. Arguments stay text, because they may be invalid JSON."""
     return {
         "ending": side.ending,
         "left_out": side.left_out,
         "blocks": [
-            msgspec.to_builtins(msgspec.structs.replace(block, text=redacted(block.text)))
+            msgspec.to_builtins(msgspec.structs.replace(block, text=redact(block.text)))
             for block in side.blocks
         ],
     }

@@ -1,7 +1,7 @@
-"""Traces by OpenTelemetry's conventions for generative AI, made of an exchange's record when it has ended.
+"""OpenTelemetry traces by its conventions for generative AI, built from the record of an exchange.
 
-An exchange is one span, under the client's own if it names one; below it is one span for every target that
-was tried, with all its retries. Words of a conversation are in none of them.
+An exchange is one span, below the client's span if the client sends `traceparent`. Below it there is one
+span for each target that was tried, including its retries. No span holds text of a conversation.
 """
 
 import threading
@@ -12,27 +12,29 @@ from urllib.parse import urlsplit
 
 from dragoman import __version__
 from dragoman.config.model import Config, TargetName
-from dragoman.exchange.record import Record, printable
 from dragoman.hub.errors import ConfigError, Failure
 from dragoman.hub.events import ReplyFinished
+from dragoman.telemetry.log import make_printable
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.trace import Span
 
+    from dragoman.exchange.record import Record
+
 Attribute = str | bool | int | float | list[str]
 Attributes = dict[str, Attribute | None]
 
-#: Where collectors take traces, below the address that people know.
+#: The path of a collector below its address.
 PATH = "/v1/traces"
 NANO = 1_000_000_000
-#: Seconds to send what is left at the end.
-LAST_WORDS = 2.0
+#: Seconds for sending the remaining spans at the end.
+CLOSE_TIMEOUT = 2.0
 MAX_MESSAGE = 300
 
-#: What the conventions call a vendor, by the name that its preset has here.
-VENDORS = {
+#: `gen_ai.provider.name` by the name of a preset.
+PROVIDER_NAMES = {
     "anthropic": "anthropic",
     "openai": "openai",
     "gemini": "gcp.gemini",
@@ -41,141 +43,155 @@ VENDORS = {
     "mistral": "mistral_ai",
     "xai": "x_ai",
 }
-#: And by the dialect, for providers of other names.
-FLAVOURS = {
-    "anthropic": "anthropic",
-    "claude_code": "anthropic",
-    "openai_chat": "openai",
-    "openai_responses": "openai",
-    "gemini": "gcp.gemini",
-    "embedded": "dragoman",
+
+
+class DialectNames(NamedTuple):
+    """The names that the conventions define for the API of a provider."""
+
+    provider: str
+    operation: str = "chat"
+    #: The model runs in this process, so the span has no remote side.
+    is_internal: bool = False
+
+
+#: For providers whose name is not that of a preset, by dialect.
+DIALECT_NAMES = {
+    "anthropic": DialectNames("anthropic"),
+    "claude_code": DialectNames("anthropic"),
+    "openai_chat": DialectNames("openai"),
+    "openai_responses": DialectNames("openai"),
+    "gemini": DialectNames("gcp.gemini", operation="generate_content"),
+    "embedded": DialectNames("dragoman", is_internal=True),
 }
-OPERATIONS = {"gemini": "generate_content"}
+UNKNOWN = DialectNames("_OTHER")
 
 
-class Stretch(NamedTuple):
-    """The time for which one target was tried, in seconds since the exchange began."""
+class TargetSpan(NamedTuple):
+    """The time in which one target was tried, in seconds since the start of the exchange."""
 
     target: TargetName
-    began: float
-    ended: float
+    start: float
+    end: float
     failure: Failure | None
     tries: int
 
 
-class Spans:
-    """Makes spans of records. `config` tells what is known about providers; `give_up` ends the sending."""
+class ExchangeTracer:
+    """Sends spans. `config` returns the current configuration; `stop_export` ends a running export."""
 
     def __init__(
         self,
         provider: "TracerProvider",
         config: Callable[[], Config],
-        give_up: Callable[[], None] = lambda: None,
+        stop_export: Callable[[], None] = lambda: None,
     ) -> None:
         from opentelemetry import trace
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
         self._provider = provider
-        self._give_up = give_up
+        self._stop_export = stop_export
         self._config = config
         self._tracer = provider.get_tracer("dragoman", __version__)
         self._extract = TraceContextTextMapPropagator().extract
         self._trace = trace
 
-    def finished(self, record: Record) -> None:
-        """Tell of an exchange that is over."""
-        lasted = round(record.seconds * NANO)
-        began = time.time_ns() - lasted
+    def trace_exchange(self, record: "Record") -> None:
+        """Build the spans of an exchange that has ended. They are sent in the background."""
+        duration = round(record.seconds * NANO)
+        start = time.time_ns() - duration
         span = self._tracer.start_span(
             f"dragoman {record.dialect}",
-            context=self._parent(record),
+            context=self._find_parent(record),
             kind=self._trace.SpanKind.SERVER,
-            attributes=_present(_of_exchange(record)),
-            start_time=began,
+            attributes=_drop_empty(_build_exchange_attributes(record)),
+            start_time=start,
         )
         if span.is_recording():
-            below = self._trace.set_span_in_context(span)
-            for stretch in stretches(record):
-                self._tell_stretch(record, stretch, below, began)
-            self._tell_failure(span, record.failure)
-        span.end(began + lasted)
+            context = self._trace.set_span_in_context(span)
+            for target_span in list_target_spans(record):
+                self._trace_target(record, target_span, context, start)
+            self._set_failure(span, record.failure)
+        span.end(start + duration)
 
     def close(self) -> None:
-        """Send what is left; a collector that cannot be reached is not waited for."""
+        """Send the remaining spans. Waits at most `CLOSE_TIMEOUT` for the collector."""
         sending = threading.Thread(target=self._provider.force_flush, daemon=True)
         sending.start()
-        sending.join(LAST_WORDS)
-        # Ends also the exporter's own tries, which would go on for longer.
-        self._give_up()
+        sending.join(CLOSE_TIMEOUT)
+        # Also ends the retries of the exporter, which would take longer.
+        self._stop_export()
         self._provider.shutdown()
 
-    def _parent(self, record: Record) -> "Context | None":
+    def _find_parent(self, record: "Record") -> "Context | None":
         if not record.traceparent:
             return None
         return self._extract({"traceparent": record.traceparent, "tracestate": record.tracestate})
 
-    def _tell_stretch(self, record: Record, stretch: Stretch, below: "Context", began: int) -> None:
-        provider = self._config().providers.get(stretch.target.provider)
-        dialect = provider.dialect if provider else ""
-        operation, model = OPERATIONS.get(dialect, "chat"), printable(stretch.target.model)
-        address = urlsplit(provider.base_url) if provider else urlsplit("")
+    def _trace_target(
+        self, record: "Record", target_span: TargetSpan, context: "Context", start: int
+    ) -> None:
+        target = target_span.target
+        provider = self._config().providers.get(target.provider)
+        names = DIALECT_NAMES.get(provider.dialect, UNKNOWN) if provider else UNKNOWN
+        model = make_printable(target.model)
+        address = urlsplit(provider.base_url if provider else "")
         attributes: Attributes = {
-            "gen_ai.operation.name": operation,
-            "gen_ai.provider.name": VENDORS.get(stretch.target.provider, FLAVOURS.get(dialect, "_OTHER")),
+            "gen_ai.operation.name": names.operation,
+            "gen_ai.provider.name": PROVIDER_NAMES.get(target.provider, names.provider),
             "gen_ai.request.model": model,
             "gen_ai.request.stream": record.stream,
             "server.address": address.hostname,
             "server.port": address.port,
-            "dragoman.provider": stretch.target.provider,
-            "dragoman.tries": stretch.tries,
+            "dragoman.provider": target.provider,
+            "dragoman.tries": target_span.tries,
         }
-        if stretch.target == record.target:
-            attributes |= _of_reply(record)
+        if target == record.target:
+            attributes |= _build_reply_attributes(record)
         kinds = self._trace.SpanKind
         span = self._tracer.start_span(
-            f"{operation} {model}",
-            context=below,
-            kind=kinds.INTERNAL if dialect == "embedded" else kinds.CLIENT,
-            attributes=_present(attributes),
-            start_time=began + round(stretch.began * NANO),
+            f"{names.operation} {model}",
+            context=context,
+            kind=kinds.INTERNAL if names.is_internal else kinds.CLIENT,
+            attributes=_drop_empty(attributes),
+            start_time=start + round(target_span.start * NANO),
         )
-        self._tell_failure(span, stretch.failure)
-        span.end(began + round(stretch.ended * NANO))
+        self._set_failure(span, target_span.failure)
+        span.end(start + round(target_span.end * NANO))
 
-    def _tell_failure(self, span: "Span", failure: Failure | None) -> None:
+    def _set_failure(self, span: "Span", failure: Failure | None) -> None:
         if failure is not None:
             span.set_attribute("error.type", failure.kind)
             span.set_status(self._trace.StatusCode.ERROR, failure.message[:MAX_MESSAGE])
 
 
-def stretches(record: Record) -> Iterator[Stretch]:
-    """The targets in the order in which they were tried; several tries of one, with any key, are one."""
-    last: Stretch | None = None
-    for tried in record.attempts:
-        if last is not None and last.target == tried.target:
-            last = last._replace(ended=tried.ended, failure=tried.failure, tries=last.tries + 1)
+def list_target_spans(record: "Record") -> Iterator[TargetSpan]:
+    """The targets in the order of the tries. Consecutive tries of one target, with any key, are one span."""
+    last: TargetSpan | None = None
+    for attempt in record.attempts:
+        if last is not None and last.target == attempt.target:
+            last = last._replace(end=attempt.ended, failure=attempt.failure, tries=last.tries + 1)
             continue
         if last is not None:
             yield last
-        last = Stretch(tried.target, tried.began, tried.ended, tried.failure, 1)
+        last = TargetSpan(attempt.target, attempt.began, attempt.ended, attempt.failure, 1)
     if record.target is not None and len(record.attempts) < record.tries:
-        # The exchange was called off in the middle of a try.
+        # The exchange was cancelled during a try.
         if last is None or last.target != record.target:
             if last is not None:
                 yield last
-            last = Stretch(record.target, last.ended if last else 0.0, record.seconds, None, 0)
-        last = last._replace(ended=record.seconds, failure=record.failure, tries=last.tries + 1)
+            last = TargetSpan(record.target, last.end if last else 0.0, record.seconds, None, 0)
+        last = last._replace(end=record.seconds, failure=record.failure, tries=last.tries + 1)
     if last is not None:
         yield last
 
 
-def _of_exchange(record: Record) -> Attributes:
+def _build_exchange_attributes(record: "Record") -> Attributes:
     return {
         "dragoman.request_id": record.request_id,
         "dragoman.client": record.dialect,
-        "dragoman.model": printable(record.model),
+        "dragoman.model": make_printable(record.model),
         "dragoman.route": record.route,
-        "dragoman.target": printable(str(record.target)) if record.target else None,
+        "dragoman.target": make_printable(str(record.target)) if record.target else None,
         "dragoman.lane": record.lane,
         "dragoman.ending": record.ending,
         "dragoman.retries": record.retries,
@@ -184,23 +200,22 @@ def _of_exchange(record: Record) -> Attributes:
         "dragoman.key": record.caller.name,
         "dragoman.cost_dollars": None if record.cost is None else record.cost / 1e6,
         "http.response.status_code": record.status or None,
-        "user_agent.original": printable(record.agent),
+        "user_agent.original": make_printable(record.agent),
     }
 
 
-def _of_reply(record: Record) -> Attributes:
-    """What the target that answered said about its answer."""
+def _build_reply_attributes(record: "Record") -> Attributes:
+    """What the target reported about its reply."""
     tally = record.tally
     if tally is None:
         return {}
     attributes: Attributes = {}
     if tally.started is not None:
-        attributes["gen_ai.response.id"] = printable(tally.started.id)
-        attributes["gen_ai.response.model"] = printable(tally.started.model)
+        attributes["gen_ai.response.id"] = make_printable(tally.started.id)
+        attributes["gen_ai.response.model"] = make_printable(tally.started.model)
     if isinstance(tally.ending, ReplyFinished):
-        attributes["gen_ai.response.finish_reasons"] = [
-            printable(tally.ending.raw_cause or tally.ending.cause)
-        ]
+        cause = tally.ending.raw_cause or tally.ending.cause
+        attributes["gen_ai.response.finish_reasons"] = [make_printable(cause)]
     if record.stream and record.first_token:
         attributes["gen_ai.response.time_to_first_chunk"] = record.first_token
     if (usage := tally.usage) is not None:
@@ -214,12 +229,12 @@ def _of_reply(record: Record) -> Attributes:
     return attributes
 
 
-def _present(attributes: Attributes) -> Mapping[str, Attribute]:
+def _drop_empty(attributes: Attributes) -> Mapping[str, Attribute]:
     return {name: value for name, value in attributes.items() if value is not None and value != ""}
 
 
-def spans_to(address: str, config: Callable[[], Config]) -> Spans:
-    """Spans that are sent to the collector at this address, in the background."""
+def build_tracer(address: str, config: Callable[[], Config]) -> ExchangeTracer:
+    """A tracer that sends to the collector at this address. Raises if the extra `otel` is missing."""
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
         from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, OTELResourceDetector, Resource
@@ -230,9 +245,9 @@ def spans_to(address: str, config: Callable[[], Config]) -> Spans:
             "telemetry.traces needs packages that are not installed",
             hint="pip install 'dragoman[otel]', or leave telemetry.traces out",
         ) from None
-    about = Resource({SERVICE_NAME: "dragoman", SERVICE_VERSION: __version__})
-    provider = TracerProvider(resource=about.merge(OTELResourceDetector().detect()))
+    service = Resource({SERVICE_NAME: "dragoman", SERVICE_VERSION: __version__})
+    provider = TracerProvider(resource=service.merge(OTELResourceDetector().detect()))
     endpoint = address if address.endswith(PATH) else address.rstrip("/") + PATH
     exporter = OTLPSpanExporter(endpoint=endpoint)
     provider.add_span_processor(BatchSpanProcessor(exporter))
-    return Spans(provider, config, exporter.shutdown)
+    return ExchangeTracer(provider, config, exporter.shutdown)
