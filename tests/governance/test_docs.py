@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from dragoman.governance.guard.rules import VERDICTS, GuardRule, read_rules, rule_sets
+from dragoman.governance.guard.rules import VERDICTS, GuardRule, load_rule_sets, read_rules
 from dragoman.governance.guard.verdicts import GuardRules
 from dragoman.governance.settings import KEYS, SWITCHES, Governance, read_governance
 from dragoman.governance.stages import build_stages
@@ -53,7 +53,7 @@ def test_every_verdict_is_documented(verdict: str) -> None:
 
 
 def test_every_ready_rule_is_documented() -> None:
-    names = [(name, str(rule["name"])) for name, each in rule_sets().items() for rule in each.rules]
+    names = [(name, str(rule["name"])) for name, each in load_rule_sets().items() for rule in each.rules]
     assert [(name, rule) for name, rule in names if f"`{name}`" not in GUARD] == []
     assert [(name, rule) for name, rule in names if name != "shell_fold" and f"`{rule}`" not in GUARD] == []
 
@@ -70,13 +70,13 @@ def test_every_example_can_be_read(example: str) -> None:
 def test_every_command_shown_is_judged_as_shown(verdict: str, command: str) -> None:
     judgement = GuardRules(read_rules(["shell_writes", "git_destructive"], "guard"))
     arguments = msgspec.json.encode({"command": command}).decode()
-    said = judgement.verdict(ToolCall(id="1", name="shell"), arguments, None)
+    said = judgement.decide(ToolCall(id="1", name="shell"), arguments, None)
     assert (said.kind if said else "passes") == {"denied": "deny", "passes": "passes"}[verdict]
 
 
 def test_the_folded_command_is_folded_as_shown() -> None:
     ((before, after),) = re.findall(r"^before    (.*)\nafter     (.*)$", GUARD, re.MULTILINE)
-    said = GuardRules(read_rules(["shell_fold"], "guard")).verdict(
+    said = GuardRules(read_rules(["shell_fold"], "guard")).decide(
         ToolCall(id="1", name="shell"), before, None
     )
     assert said is not None

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.governance.schema_check import MAX_FLAWS, check
+from dragoman.governance.schema_check import MAX_VIOLATIONS, check_schema
 from dragoman.governance.tool_names import DeclaredTool
 from dragoman.governance.validate import INCOMPLETE, NO_OBJECT, TOO_LONG, ValidateStage
 from dragoman.hub.content import ToolCall
@@ -54,7 +54,6 @@ NODE: dict[str, object] = {
         ({"not": {"type": "string"}}, 2),
         ({"minimum": 1, "exclusiveMaximum": 2}, 1),
         ({"minLength": 1, "maxLength": 2, "pattern": "^a"}, "ab"),
-        ({"pattern": "(?=a)"}, "b"),
         ({"minItems": 1, "maxItems": 1}, [0]),
         ({"minProperties": 1, "maxProperties": 1}, {"a": 0}),
         ({"minimum": 5}, "no number"),
@@ -64,7 +63,7 @@ NODE: dict[str, object] = {
     ],
 )
 def test_what_a_schema_permits_has_no_flaw(schema: object, value: object) -> None:
-    assert check(value, schema).flaws == ()
+    assert check_schema(value, schema).violations == ()
 
 
 @pytest.mark.parametrize(
@@ -95,17 +94,31 @@ def test_what_a_schema_permits_has_no_flaw(schema: object, value: object) -> Non
         ({"exclusiveMinimum": 2}, 2, "expected a number above 2"),
         ({"maxLength": 2}, "abc", "expected at most 2 characters"),
         ({"pattern": "^a"}, "b", "expected a text of a certain pattern"),
+        ({"pattern": "(?=a)"}, "b", "expected a text of a certain pattern"),
+        ({"contains": {"type": "string"}}, [], "does not fit `contains`"),
+        ({"uniqueItems": True}, [1, 1], "does not fit `uniqueItems`"),
         ({"minItems": 1}, [], "expected at least 1 items"),
         ({"maxProperties": 0}, {"a": 1}, "expected at most 0 members"),
         (NODE, {"name": "a", "next": {}}, "next.name: expected, but missing"),
     ],
 )
 def test_flaws_name_the_place_and_never_the_value(schema: object, value: object, flaw: str) -> None:
-    assert str(check(value, schema).flaws[0]) == flaw
+    assert str(check_schema(value, schema).violations[0]) == flaw
+
+
+def test_a_pattern_cannot_stall_the_check() -> None:
+    assert not check_schema("a" * 5_000 + "!", {"pattern": r"^(?:(a+)\1)+b$"}).is_complete
+
+
+def test_a_value_that_nests_too_deeply_is_not_checked() -> None:
+    value: object = 1
+    for _ in range(100):
+        value = [value]
+    assert not check_schema(value, {"type": "string"}).is_complete
 
 
 def test_flaws_are_bounded() -> None:
-    assert len(check(list(range(100)), {"items": {"type": "string"}}).flaws) == MAX_FLAWS
+    assert len(check_schema(list(range(100)), {"items": {"type": "string"}}).violations) == MAX_VIOLATIONS
 
 
 @pytest.mark.parametrize(
@@ -114,16 +127,20 @@ def test_flaws_are_bounded() -> None:
         {"$ref": "#"},
         {"anyOf": [{"$ref": "#"}, {"$ref": "#"}]},
         {"allOf": [{"$ref": "#"}] * 50},
-        {"items": {"items": {"anyOf": [{"type": "number"}]}}},
+        {"anyOf": [{"items": {"$ref": "#"}}] * 100},
+        {"properties": {f"p{number}": {} for number in range(6_000)}, "items": {}},
+        {"items": {"items": {"anyOf": [{"type": "number"}] * 200}}},
+        {"$comment": "x" * 300_000},
+        {"$ref": "https://example.invalid/schema.json", "pattern": "("},
     ],
 )
-def test_a_schema_that_never_ends_is_given_up(schema: dict[str, object]) -> None:
-    assert not check([[1] * 200] * 200, schema).is_complete
+def test_a_schema_that_never_ends_or_is_too_large_is_given_up(schema: dict[str, object]) -> None:
+    assert not check_schema([[1] * 200] * 200, schema).is_complete
 
 
 @given(value=json_values, schema=json_values)
 def test_any_value_and_any_schema_can_be_checked(value: object, schema: object) -> None:
-    check(value, schema)
+    check_schema(value, schema)
 
 
 @given(
@@ -139,7 +156,9 @@ def test_any_value_and_any_schema_can_be_checked(value: object, schema: object) 
     ),
 )
 def test_what_does_not_fit_fits_its_opposite(value: object, schema: dict[str, object]) -> None:
-    assert bool(check(value, schema).flaws) != bool(check(value, {"not": schema}).flaws)
+    assert bool(check_schema(value, schema).violations) != bool(
+        check_schema(value, {"not": schema}).violations
+    )
 
 
 def outcome(arguments: str, *, limit: int = 1000) -> tuple[bool, str]:

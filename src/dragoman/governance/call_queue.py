@@ -1,11 +1,11 @@
-"""Calls that wait to be judged: they leave in the order they opened, and everything else passes them by.
+"""The queue of calls that wait for a decision: the base of the stages that can remove or change a call.
 
-Blocks may be left out, replaced, or go out later than they opened; the numbers of those that follow move.
-A reply that fails takes with it what still waited: it was never promised.
+Calls leave in the order in which they opened; all other blocks pass. A block that is removed, replaced or
+late changes the numbers of the blocks after it, so the stage renumbers. If the reply fails, the waiting calls
+are dropped: the client has not seen them.
 """
 
 from io import StringIO
-from typing import Protocol
 
 import msgspec
 
@@ -34,7 +34,7 @@ _NOTHING: frozenset[type] = frozenset()
 
 
 class HeldCall:
-    """A call and its events, until they may go."""
+    """A call in the queue, with all its events so far."""
 
     __slots__ = ("_arguments", "call", "events", "index", "is_closed", "size")
 
@@ -47,7 +47,7 @@ class HeldCall:
         self.size = self._arguments.write(call.arguments)
 
     def add(self, event: Delta | BlockClosed) -> int:
-        """How many characters this one adds."""
+        """Add an event; return how many characters of arguments it has."""
         self.events.append(event)
         if type(event) is ArgumentsDelta:
             self._arguments.seek(0, 2)
@@ -63,128 +63,128 @@ class HeldCall:
 
     @property
     def whole(self) -> ToolCall:
-        """The call with all that came of it."""
+        """The call with the arguments and the seal of all events so far."""
         seals = [event.seal for event in self.events if type(event) is SealAttached]
         return replace(self.call, arguments=self.arguments, seal=seals[-1] if seals else self.call.seal)
 
-    def part(self, start: int, length: int) -> str:
+    def read_part(self, start: int, length: int) -> str:
         self._arguments.seek(start)
         return self._arguments.read(length)
 
 
-#: What becomes of a held call: the events to send in its place, none to leave it out.
-Outcome = list[ReplyEvent]
-
-
-class Judge(Protocol):
-    """Decides about calls on behalf of a `CallQueueStage`."""
-
-    #: Kinds of delta that it wants to see even while no call waits.
-    wants: frozenset[type]
-
-    def waits(self, call: ToolCall) -> bool:
-        """Whether a call that opens must wait."""
-        ...
-
-    def outcome(self, held: HeldCall, *, is_full: bool) -> Outcome | None:
-        """What becomes of the first waiting call; None: it has to wait on, which is no answer when full."""
-        ...
-
-    def passed(self, event: ReplyEvent) -> None:
-        """An event of a call goes out; numbers are still the upstream's."""
-        ...
-
-
 class CallQueueStage:
-    """The line in which calls wait. `limit` is how many characters may wait at a time."""
+    """A stage that decides about calls. A subclass overrides `must_wait`, `decide` and `note_passed`.
 
-    def __init__(self, judge: Judge, limit: int) -> None:
-        self._judge = judge
+    `limit`: characters of arguments that may wait at a time. `watched`: kinds of delta that `note_passed`
+    needs even while no call waits.
+    """
+
+    def __init__(self, limit: int, *, watched: frozenset[type] = _NOTHING) -> None:
         self._limit = limit
         self._held: dict[int, HeldCall] = {}
         self._size = 0
+        #: The number that the client knows, by the upstream's number.
         self._numbers: dict[int, int] = {}
         self._next = 0
         self._open_calls: set[int] = set()
-        #: Blocks that are gone for the client while the upstream still speaks of them.
-        self._gone: set[int] = set()
+        #: Blocks that the client does not get, and that the upstream has not closed yet.
+        self._dropped: set[int] = set()
         self._has_moved = False
         self._has_removed = False
         #: How many calls the client gets.
         self.calls = 0
         #: What passes while no call waits, and while one does.
-        self._free = DELTAS - judge.wants
-        self._bound = self._free - _CALL_DELTAS
-        self.passes: frozenset[type] = self._free
+        self._passes_idle = DELTAS - watched
+        self._passes_busy = self._passes_idle - _CALL_DELTAS
+        self.passes: frozenset[type] = self._passes_idle
+
+    def must_wait(self, call: ToolCall) -> bool:
+        """Whether a call that opens must wait for a decision."""
+        raise NotImplementedError
+
+    def decide(self, held: HeldCall, *, is_full: bool) -> list[ReplyEvent] | None:
+        """The events to send for the first call of the queue: none removes it, None lets it wait.
+
+        `is_full`: the limit is exceeded, so that None is no valid answer.
+        """
+        raise NotImplementedError
+
+    def note_passed(self, event: ReplyEvent) -> None:
+        """Called with each event of a call that goes out, with the upstream's numbers."""
 
     def feed(self, event: ReplyEvent) -> list[ReplyEvent]:
-        out = self._fed(event)
+        out = self._route(event)
         if type(event) not in DELTAS or len(out) != 1:
-            self.passes = self._passing()
+            self.passes = self._find_passes()
         return out
 
-    def _passing(self) -> frozenset[type]:
+    def append_text(self, text: str) -> list[ReplyEvent]:
+        """A further text block, after all others."""
+        number = self._next
+        self._next += 1
+        return write_text_block(number, text)
+
+    def _find_passes(self) -> frozenset[type]:
         if self._has_moved:
             return _NOTHING
-        return self._bound if self._held or self._gone else self._free
+        return self._passes_busy if self._held or self._dropped else self._passes_idle
 
-    def _fed(self, event: ReplyEvent) -> list[ReplyEvent]:
+    def _route(self, event: ReplyEvent) -> list[ReplyEvent]:
         if isinstance(event, _INDEXED):
             held = self._held.get(event.index)
-            return self._passed(event) if held is None else self._more(held, event)
+            if held is None:
+                return self._pass_on(event)
+            self._size += held.add(event)
+            return self._advance()
         if type(event) is BlockOpened:
-            return self._opened(event)
+            return self._open(event)
         if type(event) is ReplyFinished:
-            return [self._settled(event)]
+            return [self._finish(event)]
         if type(event) is ReplyFailed:
             self._held.clear()
         return [event]
 
-    def _opened(self, event: BlockOpened) -> list[ReplyEvent]:
+    def _open(self, event: BlockOpened) -> list[ReplyEvent]:
         call = event.block
         if type(call) is not ToolCall:
-            return [self._numbered(event)]
-        if self._held or self._judge.waits(call):
+            return [self._renumber(event)]
+        if self._held or self.must_wait(call):
             held = self._held[event.index] = HeldCall(event, call)
             self._size += held.size
-            return self._advanced()
-        return self._released([event])
+            return self._advance()
+        return self._release([event])
 
-    def _passed(self, event: Delta | BlockClosed) -> list[ReplyEvent]:
-        if event.index in self._gone:
+    def _pass_on(self, event: Delta | BlockClosed) -> list[ReplyEvent]:
+        if event.index in self._dropped:
             if type(event) is BlockClosed:
-                self._gone.discard(event.index)
+                self._dropped.discard(event.index)
             return []
         if event.index not in self._open_calls:
-            return [self._numbered(event)]
-        return [*self._released([event]), *(self._advanced() if self._held else ())]
+            return [self._renumber(event)]
+        return [*self._release([event]), *(self._advance() if self._held else ())]
 
-    def _more(self, held: HeldCall, event: Delta | BlockClosed) -> list[ReplyEvent]:
-        self._size += held.add(event)
-        return self._advanced()
-
-    def _advanced(self) -> list[ReplyEvent]:
-        """Whatever may go now, from the front."""
+    def _advance(self) -> list[ReplyEvent]:
+        """Decide about the calls from the front of the queue, until one must wait."""
         out: list[ReplyEvent] = []
         while self._held:
             held = next(iter(self._held.values()))
-            outcome = self._judge.outcome(held, is_full=self._size > self._limit)
-            if outcome is None:
+            events = self.decide(held, is_full=self._size > self._limit)
+            if events is None:
                 break
             del self._held[held.index]
             self._size -= held.size
-            if not held.is_closed and (not outcome or type(outcome[-1]) is BlockClosed):
-                self._gone.add(held.index)
-            out += self._released(outcome)
-            self._has_removed |= not any(_opens_call(event) for event in outcome)
+            if not held.is_closed and (not events or type(events[-1]) is BlockClosed):
+                self._dropped.add(held.index)
+            out += self._release(events)
+            self._has_removed |= not any(_opens_call(event) for event in events)
         return out
 
-    def _released(self, events: list[ReplyEvent]) -> list[ReplyEvent]:
-        """Events of one call on their way out."""
+    def _release(self, events: list[ReplyEvent]) -> list[ReplyEvent]:
+        """Send events of one call."""
         for event in events:
             if _opens_call(event) or (isinstance(event, _INDEXED) and event.index in self._open_calls):
                 self._note_call(event)
-        return [self._numbered(event) for event in events]
+        return [self._renumber(event) for event in events]
 
     def _note_call(self, event: ReplyEvent) -> None:
         if type(event) is BlockOpened:
@@ -192,9 +192,9 @@ class CallQueueStage:
             self.calls += 1
         elif type(event) is BlockClosed:
             self._open_calls.discard(event.index)
-        self._judge.passed(event)
+        self.note_passed(event)
 
-    def _numbered(self, event: ReplyEvent) -> ReplyEvent:
+    def _renumber(self, event: ReplyEvent) -> ReplyEvent:
         if type(event) is BlockOpened:
             number = self._numbers[event.index] = self._next
             self._next += 1
@@ -207,13 +207,8 @@ class CallQueueStage:
             return event if number == event.index else replace(event, index=number)
         return event
 
-    def appended(self, text: str) -> list[ReplyEvent]:
-        """A further block of text, behind all others."""
-        number = self._next
-        self._next += 1
-        return said(number, text)
-
-    def _settled(self, event: ReplyFinished) -> ReplyFinished:
+    def _finish(self, event: ReplyFinished) -> ReplyFinished:
+        """Without its calls a reply did not end in order to call tools."""
         if not self._has_removed:
             return event
         cause = reconcile_cause(event.cause, has_calls=self.calls > 0)
@@ -224,6 +219,6 @@ def _opens_call(event: ReplyEvent) -> bool:
     return type(event) is BlockOpened and type(event.block) is ToolCall
 
 
-def said(index: int, text: str) -> list[ReplyEvent]:
-    """A whole block of text."""
+def write_text_block(index: int, text: str) -> list[ReplyEvent]:
+    """The events of one whole text block."""
     return [BlockOpened(index, Text(text="")), TextDelta(index, text), BlockClosed(index)]

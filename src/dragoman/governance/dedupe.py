@@ -1,37 +1,41 @@
-"""Calls that come twice are left out the second time.
+"""`dedupe`: removes a call that repeats an earlier call of the same reply.
 
-A call is doubled if it has the name and the arguments of the call before it, or the id, name and arguments of
-any earlier one. A call waits only while it says exactly what the other one said, so in a stream the delay is
-that of a call which is about to be dropped. Everything else passes, also two calls of one id that differ.
+A call is a repetition if it has the name and the arguments of the call before it, or the id, name and
+arguments of any earlier call. A call waits only while its arguments are equal so far, so a stream delays
+only calls that are probably removed. Two calls with one id and different arguments both pass.
 """
 
 from io import StringIO
 
-from dragoman.governance.call_queue import CallQueueStage, HeldCall, Outcome
+from dragoman.governance.call_queue import CallQueueStage, HeldCall
 from dragoman.governance.interventions import Intervention, Report
 from dragoman.hub.content import ToolCall
 from dragoman.hub.events import ArgumentsDelta, BlockClosed, BlockOpened, ReplyEvent
 
 
-class _Earlier:
-    """A call that the client gets, remembered as it goes by."""
+class _SentCall:
+    """A call that the client gets, with its arguments as far as they are kept."""
 
     __slots__ = ("_arguments", "call", "is_closed", "is_forgotten", "size")
 
     def __init__(self, call: ToolCall) -> None:
         self.call = call
         self.is_closed = False
-        #: Too long to be remembered.
+        #: Too long to be kept.
         self.is_forgotten = False
         self._arguments = StringIO()
         self.size = self._arguments.write(call.arguments)
 
-    def add(self, text: str) -> None:
-        if not self.is_forgotten:
-            self._arguments.seek(0, 2)
-            self.size += self._arguments.write(text)
+    def add(self, text: str) -> int:
+        """Add arguments; return how many characters are kept of them."""
+        if self.is_forgotten:
+            return 0
+        self._arguments.seek(0, 2)
+        added = self._arguments.write(text)
+        self.size += added
+        return added
 
-    def part(self, start: int, length: int) -> str:
+    def read_part(self, start: int, length: int) -> str:
         self._arguments.seek(start)
         return self._arguments.read(length)
 
@@ -42,113 +46,94 @@ class _Earlier:
 
 
 class _Comparison:
-    """How far a waiting call repeats an earlier one."""
+    """Compares a waiting call with a sent one, as both grow."""
 
-    __slots__ = ("_agreed", "earlier", "held", "why")
+    __slots__ = ("_equal", "detail", "held", "sent")
 
-    def __init__(self, held: HeldCall, earlier: _Earlier, why: str) -> None:
+    def __init__(self, held: HeldCall, sent: _SentCall, detail: str) -> None:
         self.held = held
-        self.earlier = earlier
-        self.why = why
-        self._agreed = 0
+        self.sent = sent
+        self.detail = detail
+        #: How many characters are known to be equal.
+        self._equal = 0
 
-    def verdict(self) -> bool | None:
-        """True: the same. False: different. None: the same so far."""
-        held, earlier = self.held, self.earlier
-        if earlier.is_forgotten:
+    def is_same(self) -> bool | None:
+        """None: the same so far."""
+        held, sent = self.held, self.sent
+        if sent.is_forgotten:
             return False
-        shared = min(held.size, earlier.size)
-        length = shared - self._agreed
-        if length and held.part(self._agreed, length) != earlier.part(self._agreed, length):
+        shared = min(held.size, sent.size)
+        length = shared - self._equal
+        if length and held.read_part(self._equal, length) != sent.read_part(self._equal, length):
             return False
-        self._agreed = shared
-        if (held.is_closed and earlier.size > shared) or (earlier.is_closed and held.size > shared):
+        self._equal = shared
+        if (held.is_closed and sent.size > shared) or (sent.is_closed and held.size > shared):
             return False
-        return True if held.is_closed and earlier.is_closed else None
+        return True if held.is_closed and sent.is_closed else None
 
 
 class DedupeStage(CallQueueStage):
+    """`limit` also bounds the arguments that are kept of sent calls."""
+
     def __init__(self, report: Report, *, limit: int) -> None:
-        super().__init__(_Doubles(report, limit), limit)
-
-
-class _Doubles:
-    wants: frozenset[type] = frozenset({ArgumentsDelta})
-
-    def __init__(self, report: Report, limit: int) -> None:
+        super().__init__(limit, watched=frozenset({ArgumentsDelta}))
         self._report = report
-        self._limit = limit
-        self._last: _Earlier | None = None
-        self._by_id: dict[str, _Earlier] = {}
-        self._open: dict[int, _Earlier] = {}
-        self._remembered = 0
-        #: The comparisons of the call that is waiting in front.
+        self._last: _SentCall | None = None
+        self._by_id: dict[str, _SentCall] = {}
+        self._unfinished: dict[int, _SentCall] = {}
+        #: Characters that are kept of sent calls.
+        self._kept = 0
+        #: The comparisons of the first call in the queue, by its number.
         self._comparing: tuple[int, list[_Comparison]] = (-1, [])
 
-    def waits(self, call: ToolCall) -> bool:
-        return any(_is_alike(call, earlier) for earlier, _ in self._rivals(call))
+    def must_wait(self, call: ToolCall) -> bool:
+        return bool(self._find_alike(call))
 
-    def _rivals(self, call: ToolCall) -> list[tuple[_Earlier, str]]:
-        rivals = []
-        if call.id and call.id in self._by_id:
-            rivals.append((self._by_id[call.id], "id"))
-        if self._last is not None:
-            rivals.append((self._last, "arguments"))
-        return rivals
-
-    def outcome(self, held: HeldCall, *, is_full: bool) -> Outcome | None:
-        verdicts = [(comparison.verdict(), comparison.why) for comparison in self._comparisons(held)]
-        same = next((why for verdict, why in verdicts if verdict), "")
-        if same:
-            self._tell(held.call, same, held.size)
+    def decide(self, held: HeldCall, *, is_full: bool) -> list[ReplyEvent] | None:
+        index, comparisons = self._comparing
+        if index != held.index:
+            comparisons = [_Comparison(held, sent, detail) for sent, detail in self._find_alike(held.call)]
+            self._comparing = (held.index, comparisons)
+        results = [(comparison.is_same(), comparison.detail) for comparison in comparisons]
+        detail = next((detail for is_same, detail in results if is_same), "")
+        if detail:
+            name = held.call.name
+            self._report(Intervention(kind="dedupe", tool=name, detail=(detail,), before=held.size))
             return []
-        if any(verdict is None for verdict, _ in verdicts) and not is_full:
+        if any(is_same is None for is_same, _ in results) and not is_full:
             return None
         return held.events
 
-    def _comparisons(self, held: HeldCall) -> list[_Comparison]:
-        index, comparisons = self._comparing
-        if index != held.index:
-            comparisons = [
-                _Comparison(held, earlier, why)
-                for earlier, why in self._rivals(held.call)
-                if _is_alike(held.call, earlier)
-            ]
-            self._comparing = (held.index, comparisons)
-        return comparisons
-
-    def passed(self, event: ReplyEvent) -> None:
+    def note_passed(self, event: ReplyEvent) -> None:
         if type(event) is BlockOpened and type(event.block) is ToolCall:
-            self._remember(event.index, event.block)
+            call = event.block
+            sent = self._last = self._unfinished[event.index] = _SentCall(call)
+            if call.id:
+                self._by_id.setdefault(call.id, sent)
+            self._limit_kept(sent, sent.size)
         elif type(event) is ArgumentsDelta:
-            earlier = self._open[event.index]
-            before = earlier.size
-            earlier.add(event.text)
-            self._keep_within_limit(earlier, earlier.size - before)
+            sent = self._unfinished[event.index]
+            self._limit_kept(sent, sent.add(event.text))
         elif type(event) is BlockClosed:
-            self._open.pop(event.index).is_closed = True
+            self._unfinished.pop(event.index).is_closed = True
 
-    def _remember(self, index: int, call: ToolCall) -> None:
-        earlier = self._last = self._open[index] = _Earlier(call)
-        if call.id:
-            self._by_id.setdefault(call.id, earlier)
-        self._keep_within_limit(earlier, earlier.size)
+    def _find_alike(self, call: ToolCall) -> list[tuple[_SentCall, str]]:
+        """The sent calls that this one could repeat, each with what identifies it."""
+        candidates = [(self._by_id.get(call.id) if call.id else None, "id"), (self._last, "arguments")]
+        kind = (call.name, call.namespace, call.kind)
+        return [
+            (sent, detail)
+            for sent, detail in candidates
+            if sent is not None and (sent.call.name, sent.call.namespace, sent.call.kind) == kind
+        ]
 
-    def _keep_within_limit(self, latest: _Earlier, added: int) -> None:
-        self._remembered += added
-        if self._remembered <= self._limit:
+    def _limit_kept(self, latest: _SentCall, added: int) -> None:
+        self._kept += added
+        if self._kept <= self._limit:
             return
-        for earlier in [*self._by_id.values(), *self._open.values()]:
-            if earlier is not latest:
-                earlier.forget()
+        for sent in [*self._by_id.values(), *self._unfinished.values()]:
+            if sent is not latest:
+                sent.forget()
         if latest.size > self._limit:
             latest.forget()
-        self._remembered = latest.size
-
-    def _tell(self, call: ToolCall, why: str, size: int) -> None:
-        self._report(Intervention(kind="dedupe", tool=call.name, detail=(why,), before=size, after=0))
-
-
-def _is_alike(call: ToolCall, earlier: _Earlier) -> bool:
-    other = earlier.call
-    return (call.name, call.namespace, call.kind) == (other.name, other.namespace, other.kind)
+        self._kept = latest.size

@@ -1,29 +1,84 @@
-"""Checks a JSON value against the common words of JSON schema, within a bounded number of steps.
+"""Checks a JSON value against a tool's JSON Schema, on `jsonschema-rs`.
 
-Words that are not known here permit everything, and so does what cannot be decided: this check is there to
-tell which models misbehave, not to prove that they do not. Flaws name places and types, never values.
+A violation names the path and the kind of the violation, never a value: the library's own messages quote
+values. The schema comes from a client, so the check is bounded: `_SchemaCopy` inlines the references as far
+as the value reaches, which leaves nothing to fetch and no recursion, and refuses a schema that is too large.
+What cannot be checked is permitted, with `is_complete` false.
 """
 
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 
+import jsonschema_rs
 import msgspec
+from jsonschema_rs import ValidationError, ValidationErrorKind
 
-from dragoman.governance.guard.pattern_syntax import PatternError
-from dragoman.governance.guard.patterns import Pattern
-from dragoman.wire.fields import json_type
+from dragoman.hub.errors import DragomanError
+from dragoman.wire.fields import encode, json_type
 
-MAX_STEPS = 20_000
+MAX_VIOLATIONS = 8
+#: Bytes of a schema, and subschemas after its references are inlined.
+MAX_BYTES = 256 * 1024
+MAX_SUBSCHEMAS = 5_000
 MAX_DEPTH = 60
-MAX_FLAWS = 8
-#: Longer texts are not held against a pattern.
-MAX_PATTERN_TEXT = 64 * 1024
-MAX_SHOWN_NAME = 64
+#: Values in the arguments times subschemas.
+MAX_STEPS = 5_000_000
+MAX_NAME = 64
 
-Schema = object
+#: The types of JSON Schema, in the order in which a violation names them.
+TYPES = {
+    "object": "an object",
+    "array": "an array",
+    "string": "a string",
+    "number": "a number",
+    "integer": "an integer",
+    "boolean": "a boolean",
+    "null": "null",
+}
+_LIMITS = {
+    "minimum": "a number from {} on",
+    "maximum": "a number up to {}",
+    "exclusiveMinimum": "a number above {}",
+    "exclusiveMaximum": "a number below {}",
+    "minLength": "at least {} characters",
+    "maxLength": "at most {} characters",
+    "minItems": "at least {} items",
+    "maxItems": "at most {} items",
+    "minProperties": "at least {} members",
+    "maxProperties": "at most {} members",
+}
+_PROBLEMS = {
+    "falseSchema": "expected nothing here",
+    "not": "expected anything but this",
+    "pattern": "expected a text of a certain pattern",
+}
+
+#: Keywords whose subschemas apply to the value itself, and to the values inside it.
+_SAME_VALUE = frozenset({"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas"})
+_INNER_VALUE = frozenset(
+    {
+        "properties",
+        "patternProperties",
+        "additionalProperties",
+        "propertyNames",
+        "items",
+        "prefixItems",
+        "additionalItems",
+        "unevaluatedProperties",
+        "unevaluatedItems",
+    }
+)
+_NAMED = frozenset({"properties", "patternProperties", "dependentSchemas"})
+_LEFT_OUT = frozenset({"$ref", "$defs", "definitions", "$id", "id", "$anchor", "$schema", "nullable", "type"})
+#: Drafts whose keywords differ in meaning from the newest one's.
+_OLD_DRAFTS = ("http://json-schema.org/draft-04/", "http://json-schema.org/draft-0")
+
+Schema = dict[str, object]
 
 
-class Flaw(msgspec.Struct, frozen=True):
+class Violation(msgspec.Struct, frozen=True):
+    """`path` such as `edits[0].text`, empty for the whole value; `problem` without values."""
+
     path: str
     problem: str
 
@@ -31,210 +86,185 @@ class Flaw(msgspec.Struct, frozen=True):
         return f"{self.path}: {self.problem}" if self.path else self.problem
 
 
-class Check(msgspec.Struct, frozen=True):
-    """`is_complete`: everything could be looked at."""
+class SchemaCheck(msgspec.Struct, frozen=True):
+    """The first violations; `is_complete` is false if the check skipped something."""
 
-    flaws: tuple[Flaw, ...]
+    violations: tuple[Violation, ...] = ()
     is_complete: bool = True
 
 
-class _GaveUp(Exception):
-    """There was more to look at than allowed."""
+_UNCHECKED = SchemaCheck(is_complete=False)
 
 
-def check(value: object, schema: Schema) -> Check:
-    """What is wrong with the value, the first few flaws of it."""
-    checker = _Checker(schema)
-    flaws: list[Flaw] = []
+class _TooLarge(Exception):
+    """The schema exceeds a limit, or refers to itself without an end."""
+
+
+def check_schema(value: object, schema: object) -> SchemaCheck:
+    """Check a JSON value against a schema. A schema that is no schema permits everything."""
+    if schema is True or not isinstance(schema, dict | bool):
+        return SchemaCheck()
     try:
-        for flaw in checker.flaws(value, schema, "", 0):
-            flaws.append(flaw)
-            if len(flaws) == MAX_FLAWS:
+        depth, values = _measure(value)
+        validator, subschemas = _build_validator(encode(schema), depth)
+        if validator is None or values * subschemas > MAX_STEPS:
+            return _UNCHECKED
+        violations: list[Violation] = []
+        for error in validator.iter_errors(value):
+            if isinstance(error.kind, ValidationErrorKind.BacktrackLimitExceeded):
+                return SchemaCheck(tuple(violations), is_complete=False)
+            violations += _describe(error)
+            if len(violations) >= MAX_VIOLATIONS:
                 break
-    except _GaveUp:
-        return Check(tuple(flaws), is_complete=False)
-    return Check(tuple(flaws))
+    except (DragomanError, _TooLarge, ValueError, OverflowError):
+        return _UNCHECKED
+    return SchemaCheck(tuple(violations[:MAX_VIOLATIONS]))
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and type(value) is not bool
-
-
-def _is_integer(value: object) -> bool:
-    return _is_number(value) and (isinstance(value, int) or (isinstance(value, float) and value.is_integer()))
-
-
-TYPES: dict[str, tuple[str, Callable[[object], bool]]] = {
-    "object": ("an object", lambda value: isinstance(value, dict)),
-    "array": ("an array", lambda value: isinstance(value, list)),
-    "string": ("a string", lambda value: isinstance(value, str)),
-    "number": ("a number", _is_number),
-    "integer": ("an integer", _is_integer),
-    "boolean": ("a boolean", lambda value: isinstance(value, bool)),
-    "null": ("null", lambda value: value is None),
-}
-
-#: Bounds: what they bound, how, and in which words.
-_Bound = Callable[[float, float], bool]
-_BOUNDS: dict[str, tuple[str, _Bound, str]] = {
-    "minimum": ("number", lambda size, bound: size >= bound, "a number from {} on"),
-    "maximum": ("number", lambda size, bound: size <= bound, "a number up to {}"),
-    "exclusiveMinimum": ("number", lambda size, bound: size > bound, "a number above {}"),
-    "exclusiveMaximum": ("number", lambda size, bound: size < bound, "a number below {}"),
-    "minLength": ("string", lambda size, bound: size >= bound, "at least {} characters"),
-    "maxLength": ("string", lambda size, bound: size <= bound, "at most {} characters"),
-    "minItems": ("array", lambda size, bound: size >= bound, "at least {} items"),
-    "maxItems": ("array", lambda size, bound: size <= bound, "at most {} items"),
-    "minProperties": ("object", lambda size, bound: size >= bound, "at least {} members"),
-    "maxProperties": ("object", lambda size, bound: size <= bound, "at most {} members"),
-}
-
-
-class _Checker:
-    def __init__(self, root: Schema) -> None:
-        self._root = root
-        self._steps = 0
-
-    def flaws(self, value: object, schema: Schema, path: str, depth: int) -> Iterator[Flaw]:
-        self._steps += 1
-        if self._steps > MAX_STEPS or depth > MAX_DEPTH:
-            raise _GaveUp
-        if schema is False:
-            yield Flaw(path, "expected nothing here")
-        if not isinstance(schema, dict):
-            return
-        if "$ref" in schema:
-            yield from self.flaws(value, _resolved(self._root, schema["$ref"]), path, depth + 1)
-        if value is None and schema.get("nullable") is True:
-            return
-        wrong = list(_wrong_type(value, schema.get("type"), path))
-        if wrong:
-            # What is of another type has no use for the rest.
-            yield from wrong
-            return
-        yield from _wrong_choice(value, schema, path)
-        yield from _out_of_bounds(value, schema, path)
-        yield from self._combined(value, schema, path, depth)
-        if isinstance(value, dict):
-            yield from self._object(value, schema, path, depth)
-        elif isinstance(value, list):
-            yield from self._array(value, schema, path, depth)
-
-    def _fits(self, value: object, schema: Schema, path: str, depth: int) -> bool:
-        return next(self.flaws(value, schema, path, depth + 1), None) is None
-
-    def _combined(self, value: object, schema: dict[str, object], path: str, depth: int) -> Iterator[Flaw]:
-        for option in _list(schema.get("allOf")):
-            yield from self.flaws(value, option, path, depth + 1)
-        for word in ("anyOf", "oneOf"):
-            options = _list(schema.get(word))
-            fitting = sum(self._fits(value, option, path, depth) for option in options)
-            if options and not fitting:
-                yield Flaw(path, f"expected one of {len(options)} forms, got {json_type(value)} of none")
-            elif word == "oneOf" and fitting > 1:
-                yield Flaw(path, f"expected exactly one of {len(options)} forms, fits {fitting}")
-        if "not" in schema and self._fits(value, schema["not"], path, depth):
-            yield Flaw(path, "expected anything but this")
-
-    def _object(
-        self, value: dict[str, object], schema: dict[str, object], path: str, depth: int
-    ) -> Iterator[Flaw]:
-        declared = schema.get("properties")
-        properties = declared if isinstance(declared, dict) else {}
-        for name in _list(schema.get("required")):
-            if isinstance(name, str) and name not in value:
-                yield Flaw(_below(path, name), "expected, but missing")
-        patterns = schema.get("patternProperties")
-        others = schema.get("additionalProperties", True)
-        for name, member in value.items():
-            place = _below(path, name)
-            if name in properties:
-                yield from self.flaws(member, properties[name], place, depth + 1)
-            elif others is False and not isinstance(patterns, dict):
-                yield Flaw(place, "no such member")
-            elif isinstance(others, dict) and not isinstance(patterns, dict):
-                yield from self.flaws(member, others, place, depth + 1)
-
-    def _array(self, value: list[object], schema: dict[str, object], path: str, depth: int) -> Iterator[Flaw]:
-        first = _list(schema.get("prefixItems"))
-        for position, item in enumerate(value):
-            wanted = first[position] if position < len(first) else schema.get("items", True)
-            if wanted is not True:
-                yield from self.flaws(item, wanted, f"{path}[{position}]", depth + 1)
-
-
-def _wrong_type(value: object, wanted: object, path: str) -> Iterator[Flaw]:
-    names = [wanted] if isinstance(wanted, str) else _list(wanted)
-    # Gemini spells types in capitals.
-    known = [TYPES[name.lower()] for name in names if isinstance(name, str) and name.lower() in TYPES]
-    if known and len(known) == len(names) and not any(accepts(value) for _, accepts in known):
-        words = " or ".join(words for words, _ in known)
-        yield Flaw(path, f"expected {words}, got {json_type(value)}")
-
-
-def _wrong_choice(value: object, schema: dict[str, object], path: str) -> Iterator[Flaw]:
-    choices = schema.get("enum")
-    if isinstance(choices, list) and choices and not any(_is_same(value, choice) for choice in choices):
-        yield Flaw(path, f"expected one of {len(choices)} values, got another {_kind(value)}")
-    if "const" in schema and not _is_same(value, schema["const"]):
-        yield Flaw(path, f"expected one certain value, got another {_kind(value)}")
-
-
-def _out_of_bounds(value: object, schema: dict[str, object], path: str) -> Iterator[Flaw]:
-    for word, (kind, holds, words) in _BOUNDS.items():
-        bound = schema.get(word)
-        if bound is None or not isinstance(bound, int | float) or not TYPES[kind][1](value):
-            continue
-        if not holds(_size(value), bound):
-            yield Flaw(path, f"expected {words.format(bound)}")
-    source = schema.get("pattern")
-    if isinstance(value, str) and isinstance(source, str) and len(value) <= MAX_PATTERN_TEXT:
-        pattern = _pattern(source)
-        if pattern is not None and not pattern.found_in(value):
-            yield Flaw(path, "expected a text of a certain pattern")
-
-
-def _size(value: object) -> float:
-    if isinstance(value, int | float):
-        return value
-    return len(value) if isinstance(value, str | list | dict) else 0
-
-
-def _is_same(one: object, other: object) -> bool:
-    return one == other and isinstance(one, bool) == isinstance(other, bool)
-
-
-def _kind(value: object) -> str:
-    return json_type(value).removeprefix("a ").removeprefix("an ")
+def _measure(value: object) -> tuple[int, int]:
+    """How deep a value nests, and how many values it has."""
+    depth = count = 0
+    level = [value]
+    while level:
+        count += len(level)
+        inner: list[object] = []
+        for each in level:
+            if isinstance(each, dict):
+                inner += each.values()
+            elif isinstance(each, list):
+                inner += each
+        level = inner
+        depth += bool(level)
+        if depth > MAX_DEPTH:
+            raise _TooLarge
+    return depth, count
 
 
 @lru_cache(maxsize=256)
-def _pattern(source: str) -> Pattern | None:
-    """None: a pattern that cannot be looked for in one pass, and so is not looked for."""
+def _build_validator(source: bytes, depth: int) -> tuple[jsonschema_rs.Validator | None, int]:
+    """The validator for values of this depth, None if the schema cannot be checked; and its subschemas."""
+    if len(source) > MAX_BYTES:
+        return None, 0
+    root = msgspec.json.decode(source)
+    copy = _SchemaCopy(root)
     try:
-        return Pattern(source)
-    except PatternError:
-        return None
+        schema = copy.build(root, depth)
+        dialect = root.get("$schema") if isinstance(root, dict) else None
+        if isinstance(schema, dict) and isinstance(dialect, str) and dialect.startswith(_OLD_DRAFTS):
+            schema["$schema"] = dialect
+        patterns = jsonschema_rs.FancyRegexOptions(backtrack_limit=10_000)
+        validator = jsonschema_rs.validator_for(schema, offline=True, pattern_options=patterns)
+    except (_TooLarge, RecursionError, ValueError):
+        return None, 0
+    return validator, copy.subschemas
 
 
-def _resolved(root: Schema, reference: object) -> Schema:
-    """What a reference within the schema means; anything else permits everything."""
-    if not isinstance(reference, str) or not reference.startswith("#"):
-        return True
-    schema = root
-    for name in reference[1:].split("/")[1:]:
-        name = name.replace("~1", "/").replace("~0", "~")
-        if not isinstance(schema, dict) or name not in schema:
+class _SchemaCopy:
+    """Copies a schema into the form that the library takes."""
+
+    def __init__(self, root: object) -> None:
+        self._root = root
+        self.subschemas = 0
+
+    def build(self, schema: object, depth: int, references: frozenset[str] = frozenset()) -> Schema | bool:
+        """Copy a subschema for values that nest `depth` deep. `references` led to it at the same value."""
+        self.subschemas += 1
+        if self.subschemas > MAX_SUBSCHEMAS:
+            raise _TooLarge
+        if not isinstance(schema, dict):
+            return schema if isinstance(schema, bool) else True
+        copy: Schema = {}
+        for key, value in schema.items():
+            if key in _SAME_VALUE:
+                copy[key] = self._build_all(key, value, lambda each: self.build(each, depth, references))
+            elif key in _INNER_VALUE and depth:
+                copy[key] = self._build_all(key, value, lambda each: self.build(each, depth - 1))
+            elif key == "contains":
+                # The only one that an empty array can violate.
+                copy[key] = self.build(value, max(depth - 1, 0))
+            elif key not in _LEFT_OUT and key not in _INNER_VALUE:
+                copy[key] = value
+        _copy_types(schema, copy)
+        reference = schema.get("$ref")
+        if isinstance(reference, str):
+            if reference in references:
+                raise _TooLarge
+            target = self.build(self._find(reference), depth, references | {reference})
+            others = copy.get("allOf")
+            copy["allOf"] = [*(others if isinstance(others, list) else ()), target]
+        return copy
+
+    def _build_all(self, key: str, value: object, build: Callable[[object], Schema | bool]) -> object:
+        """Copy the subschemas of one keyword: a list, a map by name, or a single one."""
+        if isinstance(value, list):
+            return [build(each) for each in value]
+        if key in _NAMED and isinstance(value, dict):
+            return {name: build(each) for name, each in value.items()}
+        return build(value)
+
+    def _find(self, reference: str) -> object:
+        """The target of a reference inside the schema; True, which permits everything, for any other."""
+        if reference != "#" and not reference.startswith("#/"):
             return True
-        schema = schema[name]
-    return schema
+        schema = self._root
+        for name in reference.split("/")[1:]:
+            name = name.replace("~1", "/").replace("~0", "~")
+            if not isinstance(schema, dict) or name not in schema:
+                return True
+            schema = schema[name]
+        return schema
 
 
-def _list(value: object) -> list[object]:
-    return value if isinstance(value, list) else []
+def _copy_types(schema: Schema, copy: Schema) -> None:
+    """Gemini writes types in capitals, and OpenAPI writes `nullable`."""
+    stated = schema.get("type")
+    names = [stated] if isinstance(stated, str) else stated if isinstance(stated, list) else []
+    types = [name.lower() for name in names if isinstance(name, str) and name.lower() in TYPES]
+    is_nullable = schema.get("nullable") is True
+    if types and len(types) == len(names):
+        copy["type"] = list(dict.fromkeys([*types, "null"] if is_nullable else types))
+    choices = schema.get("enum")
+    if is_nullable and isinstance(choices, list) and None not in choices:
+        copy["enum"] = [*choices, None]
 
 
-def _below(path: str, name: str) -> str:
-    """A name that a model made up may be anything; one that could be a member's is shown."""
-    shown = name if name.isascii() and name.isidentifier() and len(name) <= MAX_SHOWN_NAME else "*"
+def _describe(error: ValidationError) -> Iterator[Violation]:
+    """The violations of one error of the library, without its message."""
+    path = ""
+    for step in error.instance_path:
+        path = f"{path}[{step}]" if isinstance(step, int) else _join(path, step)
+    kind, keyword = error.kind, error.kind.name
+    match kind:
+        case ValidationErrorKind.Required(property=name):
+            yield Violation(_join(path, name), "expected, but missing")
+        case ValidationErrorKind.AdditionalProperties(unexpected=names):
+            for name in names:
+                yield Violation(_join(path, name), "no such member")
+        case ValidationErrorKind.Type(types=types):
+            wanted = " or ".join(TYPES[name] for name in TYPES if name in types)
+            yield Violation(path, f"expected {wanted}, got {json_type(error.instance)}")
+        case ValidationErrorKind.Enum(options=options):
+            yield Violation(path, f"expected one of {len(options)} values, got another {_name_type(error)}")
+        case ValidationErrorKind.Constant():
+            yield Violation(path, f"expected one certain value, got another {_name_type(error)}")
+        case ValidationErrorKind.AnyOf(context=forms) | ValidationErrorKind.OneOfNotValid(context=forms):
+            got = json_type(error.instance)
+            yield Violation(path, f"expected one of {len(forms)} forms, got {got} of none")
+        case ValidationErrorKind.OneOfMultipleValid(context=forms):
+            fitting = sum(not errors for errors in forms)
+            yield Violation(path, f"expected exactly one of {len(forms)} forms, fits {fitting}")
+        case _ if keyword in _LIMITS:
+            limit = kind.as_dict().get("limit")
+            yield Violation(path, f"expected {_LIMITS[keyword].format(limit)}")
+        case _:
+            yield Violation(path, _PROBLEMS.get(keyword, f"does not fit `{keyword}`"))
+
+
+def _name_type(error: ValidationError) -> str:
+    return json_type(error.instance).removeprefix("a ").removeprefix("an ")
+
+
+def _join(path: str, name: str) -> str:
+    """A model can write anything as a member's name; only a plain name is shown."""
+    shown = name if name.isascii() and name.isidentifier() and len(name) <= MAX_NAME else "*"
     return f"{path}.{shown}" if path else shown

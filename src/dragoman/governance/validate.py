@@ -1,11 +1,10 @@
-"""Checks the arguments of every call against its tool's schema, tells the outcome, and changes nothing."""
+"""`validate`: checks the arguments of every call against its tool's schema, reports, and changes nothing."""
 
 from collections.abc import Sequence
 from io import StringIO
-from typing import NamedTuple
 
 from dragoman.governance.interventions import Intervention, Report
-from dragoman.governance.schema_check import check
+from dragoman.governance.schema_check import check_schema
 from dragoman.governance.tool_names import DeclaredTool
 from dragoman.hub.content import ToolCall
 from dragoman.hub.events import DELTAS, ArgumentsDelta, BlockClosed, BlockOpened, ReplyEvent
@@ -16,29 +15,24 @@ NO_OBJECT = "the arguments are no JSON object"
 INCOMPLETE = "too much to look at all of it"
 
 
-class _Outcome(NamedTuple):
-    ok: bool
-    flaws: tuple[str, ...] = ()
-    reason: str = ""
+class _CollectedCall:
+    """The name and arguments of an open call; arguments beyond the limit are counted, not kept."""
 
-
-class _Call:
     __slots__ = ("arguments", "name", "size")
 
-    def __init__(self, name: str, arguments: str) -> None:
-        self.name = name
+    def __init__(self, call: ToolCall) -> None:
+        self.name = call.name
         self.arguments = StringIO()
-        self.size = 0
-        self.add(arguments, len(arguments))
+        self.size = self.arguments.write(call.arguments)
 
-    def add(self, text: str, room: int) -> None:
+    def add(self, text: str, limit: int) -> None:
         self.size += len(text)
-        if len(text) <= room:
+        if self.size <= limit:
             self.arguments.write(text)
 
 
 class ValidateStage:
-    """Only calls of declared tools that have a schema; free text has none."""
+    """Reports one intervention for each call of a declared tool that has a schema."""
 
     __slots__ = ("_calls", "_limit", "_report", "_schemas")
 
@@ -48,44 +42,37 @@ class ValidateStage:
         self._schemas = {tool.name: tool.schema for tool in tools if tool.schema is not None}
         self._report = report
         self._limit = limit
-        self._calls: dict[int, _Call] = {}
+        self._calls: dict[int, _CollectedCall] = {}
 
     def feed(self, event: ReplyEvent) -> list[ReplyEvent]:
         if type(event) is ArgumentsDelta:
-            call = self._calls.get(event.index)
-            if call is not None:
-                call.add(event.text, self._limit - call.size)
+            if (call := self._calls.get(event.index)) is not None:
+                call.add(event.text, self._limit)
         elif type(event) is BlockOpened:
             block = event.block
             if type(block) is ToolCall and block.kind == "function" and block.name in self._schemas:
-                self._calls[event.index] = _Call(block.name, block.arguments)
-        elif type(event) is BlockClosed:
-            call = self._calls.pop(event.index, None)
-            if call is not None:
-                self._report(self._judged(call))
+                self._calls[event.index] = _CollectedCall(block)
+        elif type(event) is BlockClosed and event.index in self._calls:
+            self._report(self._check(self._calls.pop(event.index)))
         return [event]
 
-    def _judged(self, call: _Call) -> Intervention:
-        outcome = _Outcome(True, reason=TOO_LONG)
-        if call.size <= self._limit:
-            outcome = _outcome(call.arguments.getvalue(), self._schemas[call.name])
+    def _check(self, call: _CollectedCall) -> Intervention:
+        violations: tuple[str, ...] = ()
+        if call.size > self._limit:
+            is_valid, reason = True, TOO_LONG
+        elif (value := parse_object(call.arguments.getvalue())) is None:
+            is_valid, reason = False, NO_OBJECT
+        else:
+            check = check_schema(value, self._schemas[call.name])
+            violations = tuple(map(str, check.violations))
+            is_valid = not violations
+            reason = violations[0] if violations else "" if check.is_complete else INCOMPLETE
         return Intervention(
             kind="validate",
             tool=call.name,
-            detail=outcome.flaws,
+            detail=violations,
             before=call.size,
             after=call.size,
-            ok=outcome.ok,
-            reason=outcome.reason,
+            ok=is_valid,
+            reason=reason,
         )
-
-
-def _outcome(arguments: str, schema: object) -> _Outcome:
-    value = parse_object(arguments)
-    if value is None:
-        return _Outcome(False, reason=NO_OBJECT)
-    checked = check(value, schema)
-    flaws = tuple(map(str, checked.flaws))
-    if flaws:
-        return _Outcome(False, flaws, flaws[0])
-    return _Outcome(True, reason="" if checked.is_complete else INCOMPLETE)

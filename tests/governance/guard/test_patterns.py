@@ -1,4 +1,4 @@
-"""Patterns agree with regular expressions where both know the words, and never take long."""
+"""Patterns agree with Python's regular expressions on ASCII, and never take long."""
 
 import re
 
@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.governance.guard.pattern_syntax import PatternError
-from dragoman.governance.guard.patterns import MAX_MOVES, Glob, Pattern
+from dragoman.governance.guard.patterns import Glob, Pattern, PatternError
 
-_LETTERS = "abA_ .\n-é1"
+#: RE2 knows no Unicode classes behind `\\w` and its like.
+_LETTERS = "abA_ .\n-1"
 
-_literals = st.sampled_from(["a", "b", "A", "_", " ", "\\.", "\\n", "-", "é", "1", "\\x61"])
+_literals = st.sampled_from(["a", "b", "A", "_", " ", "\\.", "\\n", "-", "1", "\\x61"])
 _classes = st.sampled_from(
     [".", "[ab]", "[^a]", "[a-z]", "[^\\w]", "[\\d_-]", "\\d", "\\w", "\\s", "\\D", "\\W", "\\S"]
 )
@@ -32,7 +32,7 @@ _patterns = st.recursive(
 @settings(max_examples=300)
 def test_a_pattern_is_found_where_a_regular_expression_is(pattern: str, text: str) -> None:
     ours = Pattern(pattern.replace("\\Z", "\\z"))
-    assert ours.found_in(text) == (re.search(pattern, text) is not None)
+    assert ours.is_in(text) == (re.search(pattern, text, re.ASCII) is not None)
 
 
 @given(
@@ -43,7 +43,7 @@ def test_a_pattern_is_found_where_a_regular_expression_is(pattern: str, text: st
 @settings(max_examples=200)
 def test_flags_mean_what_they_mean_in_regular_expressions(pattern: str, flags: str, text: str) -> None:
     ours = Pattern(flags + pattern.replace("\\Z", "\\z"))
-    assert ours.found_in(text) == (re.search(flags + pattern, text) is not None)
+    assert ours.is_in(text) == (re.search(flags + pattern, text, re.ASCII) is not None)
 
 
 @pytest.mark.parametrize(
@@ -52,19 +52,21 @@ def test_flags_mean_what_they_mean_in_regular_expressions(pattern: str, flags: s
         ("^rm$", "rm", True),
         ("^rm$", "rm\n", False),
         ("(?m)^rm$", "ls\nrm\nls", True),
-        ("a{,2}b", "b", True),
         ("x{", "x{", True),
         ("x{a}", "x{a}", True),
         ("[]a]", "]", True),
         ("[a-]", "-", True),
-        ("[\\b]", "\b", True),
-        ("\\u00e9", "é", True),
+        ("\\x{e9}", "é", True),
+        ("é+", "éé", True),
+        ("\\w", "é", False),
+        ("a.b", "a\ud800b", True),
+        ("(?P<n>a)", "a", True),
         ("", "", True),
         ("a|", "x", True),
     ],
 )
 def test_corners_are_settled(pattern: str, text: str, found: bool) -> None:
-    assert Pattern(pattern).found_in(text) is found
+    assert Pattern(pattern).is_in(text) is found
 
 
 @pytest.mark.parametrize(
@@ -78,7 +80,6 @@ def test_corners_are_settled(pattern: str, text: str, found: bool) -> None:
         "a{2}{3}",
         "a++",
         "(?=a)",
-        "(?P<n>a)",
         "(a)\\1",
         "\\q",
         "\\x1",
@@ -86,36 +87,29 @@ def test_corners_are_settled(pattern: str, text: str, found: bool) -> None:
         "[b-a]",
         "[a-\\d]",
         "a{3,2}",
+        "a{,2}",
+        "[\\b]",
+        "\\u00e9",
         "a{9999}",
         "(?x)a",
         "((a{250}){250}){250}",
-        "((((){250}){250}){250}){250}",
-        "(" * 60 + ")" * 60,
         "a" * 2000,
     ],
 )
-def test_what_cannot_be_matched_in_one_pass_is_refused(pattern: str) -> None:
+def test_a_pattern_that_re2_does_not_support_is_refused(pattern: str) -> None:
     with pytest.raises(PatternError):
         Pattern(pattern)
 
 
 @pytest.mark.parametrize("pattern", ["(a+)+$", "(a|a)*b$", "(.*)(.*)(.*)(.*)=x", "(?i)(x+x+)+y"])
 def test_patterns_that_stall_others_are_harmless(pattern: str) -> None:
-    assert not Pattern(pattern).found_in("ax" * 50_000 + "!")
+    assert not Pattern(pattern).is_in("ax" * 50_000 + "!")
 
 
-def test_what_is_remembered_stays_bounded() -> None:
-    pattern = Pattern(".*1.{15}z")
-    text = "z" + "".join(format(number, "015b") for number in range(4_000))
-    assert not pattern.found_in(text)
-    assert pattern._remembered <= MAX_MOVES
-    assert len(pattern._states) <= MAX_MOVES
-
-
-def test_patterns_find_the_same_after_forgetting() -> None:
-    pattern = Pattern("[^z]end")
-    assert not pattern.found_in("".join(map(chr, range(0x100, 0x100 + MAX_MOVES + 500))) + "z")
-    assert pattern.found_in("the end")
+def test_a_refusal_gives_the_reason(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(PatternError, match="invalid perl operator"):
+        Pattern("(?=a)")
+    assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize(

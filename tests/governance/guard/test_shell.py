@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.governance.guard.shell import UNCLOSED, read_script
-from dragoman.governance.guard.shell_fold import folded
+from dragoman.governance.guard.shell_fold import fold_command
 
 
 def words_of(text: str | list[str]) -> list[tuple[str, ...]]:
@@ -56,12 +56,12 @@ def test_what_is_never_closed_is_told(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["ls 2>/dev/null", "ls 2>&1", "ls >&2", "ls &>/dev/null", "cat < f"])
 def test_silencing_is_no_writing(text: str) -> None:
-    assert not read_script(text).holds_operator([">", ">>", "&>", ">&"])
+    assert not read_script(text).has_operator([">", ">>", "&>", ">&"])
 
 
 @pytest.mark.parametrize("text", ["ls > f", "ls >f", "ls 2> f", "ls >& f", "> f", "ls | tee x > f", "ls >"])
 def test_redirections_to_files_are_found(text: str) -> None:
-    assert read_script(text).holds_operator([">", ">&"])
+    assert read_script(text).has_operator([">", ">&"])
 
 
 @given(text=st.text(alphabet="ab '\"\\$(`)<>&|;#\n=-c", max_size=40))
@@ -92,7 +92,7 @@ def test_hostile_text_takes_no_long(piece: str) -> None:
     ],
 )
 def test_what_needs_a_shell_gets_one(command: object, after: list[str]) -> None:
-    assert folded(command, wants_list=True) == after
+    assert fold_command(command, wants_list=True) == after
 
 
 @pytest.mark.rule("R87")
@@ -113,9 +113,9 @@ def test_what_needs_a_shell_gets_one(command: object, after: list[str]) -> None:
     ],
 )
 def test_what_needs_no_shell_stays(command: object) -> None:
-    assert folded(command, wants_list=True) is None
+    assert fold_command(command, wants_list=True) is None
 
 
 @pytest.mark.rule("R87")
 def test_a_command_line_stays_one_where_the_tool_takes_one() -> None:
-    assert folded("ls | wc", wants_list=False) is None
+    assert fold_command("ls | wc", wants_list=False) is None

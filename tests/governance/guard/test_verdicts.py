@@ -13,7 +13,7 @@ def judged(
 ) -> Verdict | None:
     judgement = GuardRules(read_rules(rules, "guard"))
     text = arguments if isinstance(arguments, str) else msgspec.json.encode(arguments).decode()
-    return judgement.verdict(ToolCall(id="1", name=tool), text, schema)
+    return judgement.decide(ToolCall(id="1", name=tool), text, schema)
 
 
 def kind_of(rules: list[object], arguments: object, tool: str = "shell") -> str:
@@ -192,7 +192,7 @@ def test_what_was_rewritten_is_judged_as_rewritten() -> None:
 @pytest.mark.rule("R83", "C19")
 def test_tools_that_no_rule_names_pass() -> None:
     assert judged(["shell_writes", "git_destructive"], {"command": "echo > x"}, "Bash") is None
-    assert not GuardRules(read_rules(["shell_writes"], "guard")).guards("Bash")
+    assert not GuardRules(read_rules(["shell_writes"], "guard")).covers("Bash")
 
 
 def test_the_first_rule_that_decides_has_the_last_word() -> None:
@@ -254,15 +254,15 @@ def test_free_text_is_judged_as_a_whole() -> None:
         read_rules([{"paths": ["command"], "operators": [">"], "verdict": "deny"}], "guard")
     )
     call = ToolCall(id="1", name="shell", kind="custom")
-    verdict = judgement.verdict(call, "ls > x", None)
+    verdict = judgement.decide(call, "ls > x", None)
     assert verdict is not None
     assert verdict.kind == "deny"
-    assert judgement.verdict(call, "ls", None) is None
+    assert judgement.decide(call, "ls", None) is None
 
 
 def test_free_text_is_rewritten_as_a_whole() -> None:
     judgement = GuardRules(read_rules([{"verdict": "rewrite", "replacement": "set -e; {value}"}], "guard"))
-    verdict = judgement.verdict(ToolCall(id="1", name="x", kind="custom"), "ls", None)
+    verdict = judgement.decide(ToolCall(id="1", name="x", kind="custom"), "ls", None)
     assert verdict is not None
     assert verdict.arguments == "set -e; ls"
 

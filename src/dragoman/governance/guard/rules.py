@@ -1,7 +1,7 @@
-"""Guard rules as values, read from configuration or from the ready sets in `guard_rules`.
+"""Guard rules as values, read from configuration tables or from the ready sets in `rule_sets/*.toml`.
 
-A rule looks at calls of some tools, there at some arguments, and there for one thing: a pattern, a shell
-command, or shell operators. A rule that looks for nothing applies to every call of its tools.
+A rule covers some tools, checks some of their arguments, and has at most one condition: a pattern, a shell
+command or shell operators. A rule without a condition matches every call of its tools.
 """
 
 import tomllib
@@ -12,25 +12,24 @@ from typing import Literal
 
 import msgspec
 
-from dragoman.governance.guard.pattern_syntax import PatternError
-from dragoman.governance.guard.patterns import Pattern
+from dragoman.governance.guard.patterns import Pattern, PatternError
 from dragoman.governance.guard.shell import OPERATORS, UNCLOSED
 from dragoman.hub.errors import ConfigError, suggest_spelling
 from dragoman.wire.fields import json_type
 
 VerdictKind = Literal["allow", "deny", "ask", "rewrite"]
 VERDICTS: tuple[VerdictKind, ...] = ("allow", "deny", "ask", "rewrite")
-#: What a rule may look for; one of them at a time.
+#: The conditions; a rule has at most one.
 CONDITIONS = ("pattern", "command", "operators")
 MAX_RULES = 500
 
 
 class GuardRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`tools` may have `*` for anything. The first rule that allows, denies or asks decides.
+    """One rule. Names in `tools` can contain `*`.
 
-    `paths`: members by their names, joined by dots, `*` for any one; none at all means every text.
-    `command`: a program and words that must follow it in this order, each with `*` and alternatives by `|`.
-    `replacement`: the new text, with `{value}` for the old one. `fold`: hand the command to `bash -lc`.
+    `paths`: member names joined by dots, `*` for any member; empty means every text.
+    `command`: a program and words that follow it in this order, each with `*` and alternatives by `|`.
+    `replacement`: the new text, with `{value}` for the old one. `fold`: pass the command to `bash -lc`.
     """
 
     name: str
@@ -46,7 +45,7 @@ class GuardRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class RuleSet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Rules that belong together; `tools` and `paths` hold for those that name none."""
+    """The content of one file of ready rules; `tools` and `paths` are defaults for its rules."""
 
     about: str
     tools: tuple[str, ...] = ("*",)
@@ -55,7 +54,7 @@ class RuleSet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 @cache
-def rule_sets() -> dict[str, RuleSet]:
+def load_rule_sets() -> dict[str, RuleSet]:
     """The ready sets, by name."""
     folder = files("dragoman.governance.guard.rule_sets")
     return {
@@ -68,7 +67,7 @@ def rule_sets() -> dict[str, RuleSet]:
 
 
 def read_rules(values: object, path: str) -> tuple[GuardRule, ...]:
-    """The rules of a configured list, whose tables are rules or `use` a ready set."""
+    """The rules of a configured list. An entry is a rule, the name of a ready set, or a table with `use`."""
     if not isinstance(values, Sequence) or isinstance(values, str):
         raise ConfigError(f"expected a list of rules, got {json_type(values)}", path=path)
     rules: list[GuardRule] = []
@@ -78,21 +77,21 @@ def read_rules(values: object, path: str) -> tuple[GuardRule, ...]:
             value = {"use": value}
         if not isinstance(value, Mapping):
             raise ConfigError(f"expected a table or the name of a set, got {json_type(value)}", path=place)
-        rules += _used(value, place) if "use" in value else [read_rule(value, place)]
+        rules += _read_set(value, place) if "use" in value else [read_rule(value, place)]
     if len(rules) > MAX_RULES:
         raise ConfigError(f"expected at most {MAX_RULES} rules, got {len(rules)}", path=path)
     return tuple(rules)
 
 
-def _used(value: Mapping[str, object], path: str) -> list[GuardRule]:
-    """The rules of a ready set, for other tools, members or with another verdict if the table says so."""
-    known = rule_sets()
+def _read_set(value: Mapping[str, object], path: str) -> list[GuardRule]:
+    """The rules of the set that `use` names, with the `tools`, `paths` and `verdict` of the table."""
+    known = load_rule_sets()
     name = value["use"]
     if not isinstance(name, str) or name not in known:
         raise ConfigError(
-            f"expected the name of a set of rules, got {_shown(name)}",
+            f"expected the name of a set of rules, got {_show(name)}",
             path=f"{path}.use",
-            hint=_nearest(name, known),
+            hint=_suggest(name, known),
         )
     chosen = known[name]
     if unknown := set(value) - {"use", "tools", "paths", "verdict"}:
@@ -108,14 +107,14 @@ def _used(value: Mapping[str, object], path: str) -> list[GuardRule]:
 
 
 def read_rule(value: Mapping[str, object], path: str) -> GuardRule:
-    """One rule, checked as far as it can be without a call."""
+    """One rule from its table; every error that does not depend on a call is found here."""
     if unknown := set(value) - set(GuardRule.__struct_fields__):
-        hint = _nearest(min(unknown), GuardRule.__struct_fields__)
+        hint = _suggest(min(unknown), GuardRule.__struct_fields__)
         raise ConfigError(f"unknown key {min(unknown)!r}", path=path, hint=hint)
     verdict = value.get("verdict")
     if verdict not in VERDICTS:
         raise ConfigError(
-            f"expected one of {', '.join(VERDICTS)}, got {_shown(verdict)}",
+            f"expected one of {', '.join(VERDICTS)}, got {_show(verdict)}",
             path=f"{path}.verdict",
             hint=suggest_spelling(str(verdict), VERDICTS),
         )
@@ -124,33 +123,33 @@ def read_rule(value: Mapping[str, object], path: str) -> GuardRule:
     except msgspec.ValidationError as error:
         message, _, place = str(error).partition(" - at `$")
         raise ConfigError(message.lower(), path=path + place.rstrip("`")) from None
-    _check(rule, path)
+    _check_rule(rule, path)
     return rule
 
 
-def _check(rule: GuardRule, path: str) -> None:
+def _check_rule(rule: GuardRule, path: str) -> None:
     if not rule.tools or not all(rule.tools):
         raise ConfigError("expected at least one name of a tool", path=f"{path}.tools")
     if sum(bool(getattr(rule, condition)) for condition in CONDITIONS) > 1:
         raise ConfigError(f"expected one of {', '.join(CONDITIONS)}, got several", path=path)
     for word in rule.operators:
         if word not in OPERATORS and word != UNCLOSED:
-            hint = _nearest(word, sorted({*OPERATORS, UNCLOSED}))
+            hint = _suggest(word, sorted({*OPERATORS, UNCLOSED}))
             raise ConfigError(f"unknown operator {word!r}", path=f"{path}.operators", hint=hint)
     if rule.pattern:
         try:
             Pattern(rule.pattern)
         except PatternError as error:
-            raise ConfigError(f"no pattern: {error}", path=f"{path}.pattern") from None
+            raise ConfigError(f"not a supported pattern: {error}", path=f"{path}.pattern") from None
     if rule.verdict != "rewrite" and (rule.fold or rule.replacement is not None):
         raise ConfigError("only the verdict rewrite has a `replacement` or a `fold`", path=path)
     if rule.verdict == "rewrite" and rule.fold == (rule.replacement is not None):
         raise ConfigError("the verdict rewrite needs either `replacement` or `fold`", path=path)
 
 
-def _shown(value: object) -> str:
+def _show(value: object) -> str:
     return repr(value) if isinstance(value, str) else json_type(value)
 
 
-def _nearest(given: object, known: Iterable[str]) -> str:
+def _suggest(given: object, known: Iterable[str]) -> str:
     return suggest_spelling(str(given), known) or f"known: {', '.join(known)}"

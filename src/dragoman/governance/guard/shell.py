@@ -1,17 +1,17 @@
-"""Shell text taken apart: its simple commands, their redirections, and the operators between them.
+"""Splits shell text into simple commands, their redirections, and the operators between them.
 
-One pass, no execution, no expansion. Quoted operators are words; commands inside `$( )`, backticks and
-`bash -c` count as commands of their own. What cannot be told for sure is told so that a rule would see it.
+One pass, no execution, no expansion. Quoted operators are words. Commands inside `$( )`, backticks and
+`bash -c` are commands of their own. In doubt the result is the one that more rules match.
 """
 
 import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-#: `<(` and `>(` are not among them: they begin commands of their own.
+#: Without `<(` and `>(`, which begin commands of their own.
 REDIRECTIONS = frozenset({"<<<", "<<-", "<<", "<>", "<&", "<", ">&", ">>", ">|", ">", "&>>", "&>"})
 OPERATORS = REDIRECTIONS | {"&&", "||", ";;", ";", "|&", "|", "&", "\n", "(", ")"}
-#: In place of an operator: a quote or bracket is never closed.
+#: Reported like an operator: a quote or bracket is never closed.
 UNCLOSED = "unclosed"
 
 SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh", "ash"})
@@ -42,11 +42,11 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 _ANSI_TEXT = re.compile(r"(?:[^'\\]|\\.)*+", re.DOTALL)
 
 MAX_NESTING = 50
-#: How many shells inside shells are looked into.
+#: Levels of shells inside shells that are read.
 MAX_SHELLS = 5
-#: Shells can be made to read the same text again and again; this much is read beyond four times the whole.
+#: Characters of inner scripts that are read, beyond four times the whole text.
 MIN_ROOM = 10_000
-#: Words behind which another program may be named.
+#: Words of `sudo` and the like that can be the program.
 MAX_RUNNER_WORDS = 20
 
 
@@ -56,7 +56,7 @@ class Redirect(NamedTuple):
 
     @property
     def is_harmless(self) -> bool:
-        """Whether it only joins or silences streams."""
+        """Whether it only joins or discards streams."""
         joins = self.operator in (">&", "<&") and (self.target.rstrip("-").isdigit() or self.target == "-")
         return joins or self.target in _HARMLESS_TARGETS
 
@@ -70,8 +70,8 @@ class Script(NamedTuple):
     commands: tuple[Command, ...]
     operators: frozenset[str] = frozenset()
 
-    def holds_operator(self, wanted: Sequence[str]) -> bool:
-        """Whether one of these operators does something here; redirections that only silence do not count."""
+    def has_operator(self, wanted: Sequence[str]) -> bool:
+        """Whether one of these operators occurs; redirections that only discard do not count."""
         if any(operator in self.operators for operator in wanted if operator not in REDIRECTIONS):
             return True
         return any(
@@ -81,8 +81,8 @@ class Script(NamedTuple):
         )
 
 
-class _Frame:
-    """A list of commands that is being read, up to its closing mark."""
+class _ShellFrame:
+    """A list of commands up to its closing character, while it is read."""
 
     __slots__ = ("closer", "in_quotes", "operator", "redirects", "word", "words")
 
@@ -91,9 +91,9 @@ class _Frame:
         self.in_quotes = False
         self.words: list[str] = []
         self.redirects: list[Redirect] = []
-        #: The redirection whose target comes next.
+        #: The redirection whose target follows.
         self.operator = ""
-        #: The word under way, in pieces; None between words.
+        #: The pieces of the current word; None between words.
         self.word: list[str] | None = None
 
     def add(self, text: str) -> None:
@@ -102,30 +102,30 @@ class _Frame:
         self.word.append(text)
 
 
-class _Reader:
+class _ShellReader:
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
-        self._frames = [_Frame("")]
+        self._frames = [_ShellFrame("")]
         self._commands: list[Command] = []
         self._operators: set[str] = set()
-        #: Ends of here-documents whose text begins at the next line, and whether tabs before them count.
+        #: Here-documents that begin at the next line: their end lines, and whether leading tabs are removed.
         self._documents: list[tuple[str, bool]] = []
 
-    def script(self) -> Script:
+    def read(self) -> Script:
         while self._at < len(self._text):
             frame = self._frames[-1]
             if frame.in_quotes:
-                self._quoted(frame)
+                self._read_quoted(frame)
             else:
-                self._bare(frame)
+                self._read_bare(frame)
         if len(self._frames) > 1 or self._frames[0].in_quotes:
             self._operators.add(UNCLOSED)
         for frame in reversed(self._frames):
             self._end_command(frame)
         return Script(tuple(self._commands), frozenset(self._operators))
 
-    def _bare(self, frame: _Frame) -> None:
+    def _read_bare(self, frame: _ShellFrame) -> None:
         text, at = self._text, self._at
         plain = _PLAIN.match(text, at)
         if plain:
@@ -134,13 +134,13 @@ class _Reader:
             return
         character = text[at]
         if character == "'":
-            self._single_quoted(frame)
+            self._read_single_quoted(frame)
         elif character == '"':
             frame.add("")
             frame.in_quotes = True
             self._at += 1
         elif character in "\\$`":
-            self._special(frame, character)
+            self._read_special(frame, character)
         elif character == "#":
             if frame.word is None:
                 self._skip_to(text.find("\n", at))
@@ -148,12 +148,12 @@ class _Reader:
                 frame.add("#")
                 self._at += 1
         elif operator := _OPERATOR.match(text, at):
-            self._operator(frame, operator[0])
+            self._read_operator(frame, operator[0])
         else:
             self._end_word(frame)
             self._at += 1
 
-    def _quoted(self, frame: _Frame) -> None:
+    def _read_quoted(self, frame: _ShellFrame) -> None:
         plain = _IN_QUOTES.match(self._text, self._at)
         if plain:
             frame.add(plain[0])
@@ -164,10 +164,10 @@ class _Reader:
             frame.in_quotes = False
             self._at += 1
         else:
-            self._special(frame, character)
+            self._read_special(frame, character)
 
-    def _special(self, frame: _Frame, character: str) -> None:
-        """An escape, a substitution, or a dollar sign that is only that."""
+    def _read_special(self, frame: _ShellFrame, character: str) -> None:
+        """Read an escape, a substitution, or a plain dollar sign."""
         following = self._text[self._at + 1 : self._at + 2]
         if character == "\\":
             kept = "\\" if frame.in_quotes and following not in '$`"\\\n' else ""
@@ -185,12 +185,12 @@ class _Reader:
             self._substitute(frame, ")")
         elif following == "'" and not frame.in_quotes:
             self._at += 1
-            self._single_quoted(frame, _ANSI_TEXT)
+            self._read_single_quoted(frame, _ANSI_TEXT)
         else:
             frame.add("$")
             self._at += 1
 
-    def _single_quoted(self, frame: _Frame, body: re.Pattern[str] | None = None) -> None:
+    def _read_single_quoted(self, frame: _ShellFrame, body: re.Pattern[str] | None = None) -> None:
         start = self._at + 1
         found = body.match(self._text, start) if body else None
         end = found.end() if found else self._text.find("'", start)
@@ -200,10 +200,10 @@ class _Reader:
         frame.add(self._text[start:end])
         self._at = end + 1
 
-    def _operator(self, frame: _Frame, operator: str) -> None:
+    def _read_operator(self, frame: _ShellFrame, operator: str) -> None:
         self._at += len(operator)
         if operator in REDIRECTIONS:
-            self._redirection(frame, operator)
+            self._read_redirection(frame, operator)
             return
         self._end_command(frame)
         if operator == "(":
@@ -216,33 +216,33 @@ class _Reader:
         else:
             self._operators.add(operator)
 
-    def _redirection(self, frame: _Frame, operator: str) -> None:
+    def _read_redirection(self, frame: _ShellFrame, operator: str) -> None:
         if operator in ("<", ">") and self._text.startswith("(", self._at):
             self._at += 1
             self._substitute(frame, ")")
             return
         if frame.word is not None and "".join(frame.word).isdigit():
-            # The number of a stream, not a word.
+            # The number of a stream belongs to the redirection.
             frame.word = None
         self._end_word(frame)
         self._operators.add(operator)
         frame.operator = operator
 
-    def _substitute(self, frame: _Frame, closer: str) -> None:
-        """What the commands within give is part of a word that nobody knows."""
+    def _substitute(self, frame: _ShellFrame, closer: str) -> None:
+        """Read inner commands; their output is an unknown part of the current word."""
         frame.add("")
         self._push(closer)
 
     def _push(self, closer: str) -> None:
         if len(self._frames) < MAX_NESTING:
-            self._frames.append(_Frame(closer))
+            self._frames.append(_ShellFrame(closer))
         else:
             self._operators.add(UNCLOSED)
 
     def _pop(self) -> None:
         self._end_command(self._frames.pop())
 
-    def _end_word(self, frame: _Frame) -> None:
+    def _end_word(self, frame: _ShellFrame) -> None:
         if frame.word is None:
             return
         word = "".join(frame.word)
@@ -255,7 +255,7 @@ class _Reader:
         frame.redirects.append(Redirect(frame.operator, word))
         frame.operator = ""
 
-    def _end_command(self, frame: _Frame) -> None:
+    def _end_command(self, frame: _ShellFrame) -> None:
         self._end_word(frame)
         if frame.operator:
             frame.redirects.append(Redirect(frame.operator, ""))
@@ -280,28 +280,28 @@ class _Reader:
 
 
 def read_script(command: str | Sequence[str]) -> Script:
-    """The commands of a shell text, or of an argument list, with those of shells that they start."""
+    """The commands of a shell text or an argument list, with those of the shells that they start."""
     is_text = isinstance(command, str)
-    script = _Reader(command).script() if isinstance(command, str) else Script((Command(tuple(command)),))
+    script = _ShellReader(command).read() if isinstance(command, str) else Script((Command(tuple(command)),))
     commands, operators = list(script.commands), set(script.operators)
     level = script.commands
     room = MIN_ROOM + 4 * (len(command) if is_text else sum(map(len, command)))
     for _ in range(MAX_SHELLS):
-        texts = [text for each in level for text in _scripts_of(each)]
+        texts = [text for each in level for text in _find_scripts(each)]
         room -= sum(map(len, texts))
         if room < 0:
             operators.add(UNCLOSED)
             break
-        inner = [_Reader(text).script() for text in texts]
+        inner = [_ShellReader(text).read() for text in texts]
         level = tuple(command for script in inner for command in script.commands)
         commands += level
         operators.update(*(script.operators for script in inner))
     return Script(tuple(commands), frozenset(operators))
 
 
-def _scripts_of(command: Command) -> Iterator[str]:
-    """The texts that this command hands to a shell."""
-    for program, rest in programs_of(command.words):
+def _find_scripts(command: Command) -> Iterator[str]:
+    """The texts that this command passes to a shell."""
+    for program, rest in find_programs(command.words):
         if program == "eval":
             yield " ".join(rest)
         if program not in SHELLS:
@@ -312,19 +312,19 @@ def _scripts_of(command: Command) -> Iterator[str]:
                 break
 
 
-def programs_of(words: Sequence[str]) -> Iterator[tuple[str, Sequence[str]]]:
-    """The program that is run, with its words; behind `sudo` and its kin, whatever might be one."""
+def find_programs(words: Sequence[str]) -> Iterator[tuple[str, Sequence[str]]]:
+    """The program of a command, with its words; after `sudo` and the like every word that can be one."""
     start = 0
     while start < len(words) and (words[start] in _KEYWORDS or _ASSIGNMENT.match(words[start])):
         start += 1
     if start == len(words):
         return
-    program = _base(words[start])
+    program = _strip_folder(words[start])
     yield program, words[start + 1 :]
     if program in _RUNNERS:
         for position in range(start + 1, min(len(words), start + MAX_RUNNER_WORDS)):
-            yield _base(words[position]), words[position + 1 :]
+            yield _strip_folder(words[position]), words[position + 1 :]
 
 
-def _base(word: str) -> str:
+def _strip_folder(word: str) -> str:
     return word.rpartition("/")[2]

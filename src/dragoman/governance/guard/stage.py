@@ -1,15 +1,15 @@
-"""The guard: holds each guarded call until it is whole, and lets out what its rules let pass.
+"""The guard's stage: holds each guarded call until it is whole, then applies the rules to it.
 
-A denied call becomes a text for the client that says what was denied and why; or it waits in `denied`, for
-whoever can tell the model in another round (`rounds`). If other calls of the same reply go to the client,
-there is no other round, and the client is told. Tools that no rule names pass without waiting.
+A denied call becomes a text block for the client. With `on_denied = "model"` it is collected in `denied`
+instead, for `DenialRetry`. If another call of the same reply goes to the client, no retry is possible, and
+the denial becomes text after all. Tools that no rule names pass without delay.
 """
 
 from collections.abc import Sequence
 
 import msgspec
 
-from dragoman.governance.call_queue import CallQueueStage, HeldCall, Outcome, replace, said
+from dragoman.governance.call_queue import CallQueueStage, HeldCall, replace, write_text_block
 from dragoman.governance.guard.rules import GuardRule
 from dragoman.governance.guard.verdicts import GuardRules, Verdict
 from dragoman.governance.interventions import Intervention, Report
@@ -29,26 +29,26 @@ TOO_LONG = Verdict(kind="deny", rules=("too-long",), reason="its arguments are t
 
 
 class DeniedCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A call that its rules did not let pass, whole and in the upstream's words."""
+    """A whole call that the rules denied, as the upstream made it."""
 
     call: ToolCall
     rule: str
     reason: str
 
 
-def denial(denied: DeniedCall) -> str:
-    """What to say about a denied call, to a model or a client."""
+def write_denial(denied: DeniedCall) -> str:
+    """The text about a denied call, for a model or a client."""
     return f"The call of `{denied.call.name}` was denied: {denied.reason or denied.rule}."
 
 
-def question(denied: DeniedCall) -> str:
-    """What to ask the user about a call that needs consent."""
+def write_question(denied: DeniedCall) -> str:
+    """The text that asks the user about a call with the verdict `ask`."""
     why = denied.reason or denied.rule
     return f"The call of `{denied.call.name}` was held back: {why}. Should it go ahead?"
 
 
 class GuardStage(CallQueueStage):
-    """`denied` are calls that nobody has been told of yet."""
+    """`denied` holds the denied calls that are not yet reported to anyone."""
 
     def __init__(
         self,
@@ -59,71 +59,54 @@ class GuardStage(CallQueueStage):
         on_denied: OnDenied,
         limit: int,
     ) -> None:
-        self._verdicts = _Verdicts(rules, tools, report, on_denied)
-        super().__init__(self._verdicts, limit)
-
-    @property
-    def denied(self) -> tuple[DeniedCall, ...]:
-        return tuple(self._verdicts.denied)
-
-    def feed(self, event: ReplyEvent) -> list[ReplyEvent]:
-        out = super().feed(event)
-        if type(event) is not ReplyFinished or not self._verdicts.denied:
-            return out
-        if event.cause == "tool_calls" and not self.calls:
-            return out
-        untold, self._verdicts.denied = self._verdicts.denied, []
-        return [*(told for denied in untold for told in self.appended(denial(denied))), *out]
-
-
-class _Verdicts:
-    wants: frozenset[type] = frozenset()
-
-    def __init__(
-        self, rules: Sequence[GuardRule], tools: Sequence[DeclaredTool], report: Report, on_denied: OnDenied
-    ) -> None:
-        self._judgement = GuardRules(rules)
+        super().__init__(limit)
+        self._rules = GuardRules(rules)
         self._schemas = {tool.name: tool.schema for tool in tools}
         self._report = report
         self._on_denied = on_denied
-        self.denied: list[DeniedCall] = []
+        self.denied: tuple[DeniedCall, ...] = ()
 
-    def waits(self, call: ToolCall) -> bool:
-        return self._judgement.guards(call.name)
+    def feed(self, event: ReplyEvent) -> list[ReplyEvent]:
+        out = super().feed(event)
+        if type(event) is not ReplyFinished or not self.denied:
+            return out
+        if event.cause == "tool_calls" and not self.calls:
+            return out
+        denied, self.denied = self.denied, ()
+        return [*(text for each in denied for text in self.append_text(write_denial(each))), *out]
 
-    def passed(self, event: ReplyEvent) -> None:
-        """What is out is out."""
+    def must_wait(self, call: ToolCall) -> bool:
+        return self._rules.covers(call.name)
 
-    def outcome(self, held: HeldCall, *, is_full: bool) -> Outcome | None:
-        if not self._judgement.guards(held.call.name):
+    def decide(self, held: HeldCall, *, is_full: bool) -> list[ReplyEvent] | None:
+        if not self._rules.covers(held.call.name):
             return held.events
         if held.is_closed:
             schema = self._schemas.get(held.call.name)
-            verdict = self._judgement.verdict(held.call, held.arguments, schema)
+            verdict = self._rules.decide(held.call, held.arguments, schema)
         elif is_full:
             verdict = TOO_LONG
         else:
             return None
-        return held.events if verdict is None else self._carried_out(held, verdict)
+        return held.events if verdict is None else self._apply(held, verdict)
 
-    def _carried_out(self, held: HeldCall, verdict: Verdict) -> Outcome:
+    def _apply(self, held: HeldCall, verdict: Verdict) -> list[ReplyEvent]:
         if verdict.kind == "allow" and verdict.arguments == held.arguments:
-            self._tell(held, verdict, held.size)
+            self._report_verdict(held, verdict, held.size)
             return held.events
         if verdict.passes:
-            self._tell(held, verdict, len(verdict.arguments))
-            return _rewritten(held, verdict.arguments)
-        self._tell(held, verdict, 0)
-        call = held.whole
-        denied = DeniedCall(call=call, rule=verdict.rules[-1], reason=verdict.reason)
+            self._report_verdict(held, verdict, len(verdict.arguments))
+            return _write_rewritten(held, verdict.arguments)
+        self._report_verdict(held, verdict, 0)
+        denied = DeniedCall(call=held.whole, rule=verdict.rules[-1], reason=verdict.reason)
         if verdict.kind == "ask":
-            return said(held.index, question(denied))
+            return write_text_block(held.index, write_question(denied))
         if self._on_denied == "client":
-            return said(held.index, denial(denied))
-        self.denied.append(denied)
+            return write_text_block(held.index, write_denial(denied))
+        self.denied = (*self.denied, denied)
         return []
 
-    def _tell(self, held: HeldCall, verdict: Verdict, after: int) -> None:
+    def _report_verdict(self, held: HeldCall, verdict: Verdict, after: int) -> None:
         self._report(
             Intervention(
                 kind="guard",
@@ -137,8 +120,8 @@ class _Verdicts:
         )
 
 
-def _rewritten(held: HeldCall, arguments: str) -> Outcome:
-    """The call with other arguments; what its dialect said of the old ones no longer holds."""
+def _write_rewritten(held: HeldCall, arguments: str) -> list[ReplyEvent]:
+    """The call with other arguments, without the fields that the dialect derived from the old ones."""
     seals = [event for event in held.events if type(event) is SealAttached]
     opened = BlockOpened(held.index, replace(held.call, arguments="", form="", extras={}))
     more: list[ReplyEvent] = [ArgumentsDelta(held.index, arguments)] if arguments else []

@@ -1,7 +1,7 @@
-"""Judges whole calls by guard rules: which rule speaks, what it says, and the arguments as rewritten.
+"""Applies guard rules to a whole call and returns a verdict.
 
-Rules are asked in their order. One that rewrites changes what the next ones see; the first that allows,
-denies or asks has the last word. A call that no rule speaks of passes.
+Rules apply in their order. A rule with the verdict `rewrite` changes the arguments that the rules after it
+see. The first rule that allows, denies or asks decides. A call that no rule matches passes.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,19 +11,19 @@ import msgspec
 
 from dragoman.governance.guard.patterns import Glob, Pattern
 from dragoman.governance.guard.rules import GuardRule, VerdictKind
-from dragoman.governance.guard.shell import Script, programs_of, read_script
-from dragoman.governance.guard.shell_fold import folded
+from dragoman.governance.guard.shell import Script, find_programs, read_script
+from dragoman.governance.guard.shell_fold import fold_command
 from dragoman.hub.content import ToolCall
 from dragoman.hub.errors import DragomanError
 from dragoman.wire.fields import encode
 from dragoman.wire.partial_json import parse_object
 
-#: Where the whole of a free-text call stands while it is judged.
+#: The member that holds the text of a free-text call while the rules apply.
 _WHOLE = ""
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """`rules` are those that spoke, the decisive one last; `arguments` is what the call shall carry."""
+    """`rules`: names of the rules that matched, the deciding one last. `arguments`: what the call gets."""
 
     kind: VerdictKind
     rules: tuple[str, ...] = ()
@@ -40,8 +40,40 @@ UNREADABLE = Verdict(
 )
 
 
-class _Place:
-    """A value inside the arguments, and where to put another one instead."""
+class GuardRules:
+    """The rules of one route."""
+
+    def __init__(self, rules: Sequence[GuardRule]) -> None:
+        self._rules = [_compile_rule(rule) for rule in rules]
+
+    def covers(self, tool: str) -> bool:
+        """Whether any rule names this tool."""
+        return any(rule.covers(tool) for rule in self._rules)
+
+    def decide(self, call: ToolCall, arguments: str, schema: dict[str, object] | None) -> Verdict | None:
+        """The verdict on a call with these whole arguments; None if no rule matches."""
+        rules = [rule for rule in self._rules if rule.covers(call.name)]
+        guarded = _GuardedCall(call, arguments, schema)
+        if not guarded.is_readable:
+            forbids = any(rule.rule.verdict in ("deny", "ask") for rule in rules)
+            return UNREADABLE if forbids else None
+        rewrote: list[GuardRule] = []
+        for each in rules:
+            rule = each.rule
+            if rule.verdict == "rewrite":
+                rewrote += [rule] if guarded.rewrite(each) else []
+            elif guarded.matches(each):
+                names = tuple(matched.name for matched in (*rewrote, rule))
+                kind, reason = rule.verdict, rule.reason
+                return Verdict(kind=kind, rules=names, reason=reason, arguments=guarded.arguments)
+        if not rewrote:
+            return None
+        names = tuple(rule.name for rule in rewrote)
+        return Verdict(kind="rewrite", rules=names, reason=rewrote[-1].reason, arguments=guarded.arguments)
+
+
+class _Slot:
+    """A value inside the arguments, with its container, so that a rule can replace it."""
 
     __slots__ = ("container", "key", "value")
 
@@ -50,7 +82,7 @@ class _Place:
         self.key = key
         self.value = value
 
-    def put(self, value: object) -> None:
+    def replace(self, value: object) -> None:
         match self.container, self.key:
             case dict() as members, str() as name:
                 members[name] = value
@@ -58,8 +90,8 @@ class _Place:
                 items[position] = value
 
 
-class _Rule:
-    """A rule made ready."""
+class _CompiledRule:
+    """A rule with its globs and its pattern compiled."""
 
     def __init__(self, rule: GuardRule) -> None:
         self.rule = rule
@@ -69,114 +101,86 @@ class _Rule:
         self._command = [[Glob(each) for each in word.split("|")] for word in rule.command]
 
     @property
-    def applies_to_all(self) -> bool:
-        """Whether it looks for nothing in particular."""
+    def is_unconditional(self) -> bool:
+        """Whether the rule matches every call of its tools."""
         rule = self.rule
         return not (rule.paths or rule.pattern or rule.command or rule.operators)
 
-    def is_about(self, tool: str) -> bool:
+    def covers(self, tool: str) -> bool:
         return any(glob.matches(tool) for glob in self._tools)
 
-    def places(self, document: dict[str, object], *, is_text: bool) -> Iterator[_Place]:
-        """Where this rule looks; free text has only one place."""
+    def find_slots(self, document: dict[str, object], *, is_text: bool) -> Iterator[_Slot]:
+        """The values that this rule checks; a free-text call has only one."""
         if is_text or not self._paths:
-            # A list may be a command as a whole; otherwise only what is in it counts.
-            yield from _members(document, lists=self._pattern is None)
+            # A list can be a command as a whole. For a pattern only the texts in it count.
+            yield from _find_leaves(document, with_lists=self._pattern is None)
             return
         for path in self._paths:
-            yield from _at(document, path)
+            yield from _find_at(document, path)
 
-    def speaks_of(self, value: object, scripts: "Scripts") -> bool:
+    def matches(self, value: object, scripts: "_ScriptCache") -> bool:
         rule = self.rule
         if self._pattern is not None:
-            return any(self._pattern.found_in(text) for text in _texts(value))
+            return any(self._pattern.is_in(text) for text in _find_texts(value))
         if rule.command or rule.operators:
-            script = scripts.script(value)
-            return script is not None and self._finds(script)
+            script = scripts.read(value)
+            return script is not None and self._matches_script(script)
         return True
 
-    def _finds(self, script: Script) -> bool:
+    def _matches_script(self, script: Script) -> bool:
         if self.rule.operators:
-            return script.holds_operator(self.rule.operators)
+            return script.has_operator(self.rule.operators)
         return any(
-            self._runs(program, words) for c in script.commands for program, words in programs_of(c.words)
+            self._matches_command(program, words)
+            for command in script.commands
+            for program, words in find_programs(command.words)
         )
 
-    def _runs(self, program: str, words: Sequence[str]) -> bool:
-        """Whether the program is run with all the words in this order, whatever stands between them."""
+    def _matches_command(self, program: str, words: Sequence[str]) -> bool:
+        """Whether the program and all words of the rule occur in this order, with any words between them."""
         first, *others = self._command
         if not any(glob.matches(program) for glob in first):
             return False
         rest = iter(words)
         return all(any(any(glob.matches(word) for glob in wanted) for word in rest) for wanted in others)
 
-    def rewritten(self, place: _Place, *, wants_list: bool) -> bool:
-        """Put the new value in its place; False if there is nothing to change."""
+    def rewrite(self, slot: _Slot, *, wants_list: bool) -> bool:
+        """Replace the value of a slot; False if it stays as it is."""
         new: object = None
         if self.rule.fold:
-            new = folded(place.value, wants_list=wants_list)
-        elif self.rule.replacement is not None and isinstance(place.value, str):
-            new = self.rule.replacement.replace("{value}", place.value)
-        if new is None or new == place.value:
+            new = fold_command(slot.value, wants_list=wants_list)
+        elif self.rule.replacement is not None and isinstance(slot.value, str):
+            new = self.rule.replacement.replace("{value}", slot.value)
+        if new is None or new == slot.value:
             return False
-        place.put(new)
+        slot.replace(new)
         return True
 
 
-class Scripts:
-    """The commands of one call, each read once, however many rules look at it."""
+@lru_cache(maxsize=1024)
+def _compile_rule(rule: GuardRule) -> _CompiledRule:
+    return _CompiledRule(rule)
+
+
+class _ScriptCache:
+    """The scripts of one call, each read once for all rules."""
 
     def __init__(self) -> None:
-        self._read: dict[str | tuple[str, ...], Script] = {}
+        self._scripts: dict[str | tuple[str, ...], Script] = {}
 
-    def script(self, value: object) -> Script | None:
-        """The commands in a command line or an argument list; None if it is neither."""
+    def read(self, value: object) -> Script | None:
+        """The commands of a command line or an argument list; None for any other value."""
         if isinstance(value, list) and value and all(isinstance(word, str) for word in value):
             value = tuple(value)
         if not isinstance(value, str | tuple):
             return None
-        if value not in self._read:
-            self._read[value] = read_script(value)
-        return self._read[value]
+        if value not in self._scripts:
+            self._scripts[value] = read_script(value)
+        return self._scripts[value]
 
 
-@lru_cache(maxsize=1024)
-def _ready(rule: GuardRule) -> _Rule:
-    return _Rule(rule)
-
-
-class GuardRules:
-    """The rules of one route."""
-
-    def __init__(self, rules: Sequence[GuardRule]) -> None:
-        self._rules = [_ready(rule) for rule in rules]
-
-    def guards(self, tool: str) -> bool:
-        return any(rule.is_about(tool) for rule in self._rules)
-
-    def verdict(self, call: ToolCall, arguments: str, schema: dict[str, object] | None) -> Verdict | None:
-        """What the rules say about a whole call; None if none of them speaks of it."""
-        rules = [rule for rule in self._rules if rule.is_about(call.name)]
-        case = _Case(call, arguments, schema)
-        if not case.is_readable:
-            forbidding = any(rule.rule.verdict in ("deny", "ask") for rule in rules)
-            return UNREADABLE if forbidding else None
-        rewrote: list[GuardRule] = []
-        for each in rules:
-            rule = each.rule
-            if rule.verdict == "rewrite":
-                rewrote += [rule] if case.rewrite(each) else []
-            elif case.is_case_of(each):
-                names = tuple(spoke.name for spoke in (*rewrote, rule))
-                return Verdict(kind=rule.verdict, rules=names, reason=rule.reason, arguments=case.arguments)
-        if not rewrote:
-            return None
-        names = tuple(spoke.name for spoke in rewrote)
-        return Verdict(kind="rewrite", rules=names, reason=rewrote[-1].reason, arguments=case.arguments)
-
-
-class _Case:
-    """One call under judgement."""
+class _GuardedCall:
+    """One call while the rules apply to it."""
 
     def __init__(self, call: ToolCall, arguments: str, schema: dict[str, object] | None) -> None:
         self._is_text = call.kind == "custom"
@@ -185,7 +189,7 @@ class _Case:
             {_WHOLE: arguments} if self._is_text else parse_object(arguments)
         )
         self._schema = schema
-        self._scripts = Scripts()
+        self._scripts = _ScriptCache()
         self._is_changed = False
 
     @property
@@ -194,7 +198,7 @@ class _Case:
 
     @property
     def arguments(self) -> str:
-        """The arguments as they are by now; as they came, if no rule changed them."""
+        """The arguments after all rewrites; byte for byte the original if no rule changed them."""
         if not self._is_changed or self._document is None:
             return self._raw
         if self._is_text:
@@ -204,22 +208,22 @@ class _Case:
         except DragomanError:
             return self._raw
 
-    def is_case_of(self, rule: _Rule) -> bool:
-        if rule.applies_to_all:
+    def matches(self, rule: _CompiledRule) -> bool:
+        if rule.is_unconditional:
             return True
-        return any(rule.speaks_of(place.value, self._scripts) for place in self._places(rule))
+        return any(rule.matches(slot.value, self._scripts) for slot in self._find_slots(rule))
 
-    def rewrite(self, rule: _Rule) -> bool:
+    def rewrite(self, rule: _CompiledRule) -> bool:
         """Whether the rule changed anything."""
         changed = False
-        for place in list(self._places(rule)):
-            if rule.speaks_of(place.value, self._scripts):
-                changed |= rule.rewritten(place, wants_list=_wants_list(self._schema, place.key))
+        for slot in list(self._find_slots(rule)):
+            if rule.matches(slot.value, self._scripts):
+                changed |= rule.rewrite(slot, wants_list=_wants_list(self._schema, slot.key))
         self._is_changed |= changed
         return changed
 
-    def _places(self, rule: _Rule) -> Iterator[_Place]:
-        return rule.places(self._document or {}, is_text=self._is_text)
+    def _find_slots(self, rule: _CompiledRule) -> Iterator[_Slot]:
+        return rule.find_slots(self._document or {}, is_text=self._is_text)
 
 
 def _wants_list(schema: dict[str, object] | None, key: str | int) -> bool:
@@ -228,39 +232,39 @@ def _wants_list(schema: dict[str, object] | None, key: str | int) -> bool:
     return isinstance(wanted, dict) and wanted.get("type") == "array"
 
 
-def _at(document: dict[str, object], path: Sequence[str]) -> Iterator[_Place]:
+def _find_at(document: dict[str, object], path: Sequence[str]) -> Iterator[_Slot]:
     """The values at a path; `*` is any member or item."""
     level: list[object] = [document]
     for depth, name in enumerate(path):
-        found = [place for container in level for place in _named(container, name)]
+        found = [slot for container in level for slot in _find_named(container, name)]
         if depth == len(path) - 1:
             yield from found
-        level = [place.value for place in found]
+        level = [slot.value for slot in found]
 
 
-def _named(container: object, name: str) -> Iterator[_Place]:
+def _find_named(container: object, name: str) -> Iterator[_Slot]:
     if isinstance(container, dict):
         for key in container if name == "*" else (name,):
             if key in container:
-                yield _Place(container, key, container[key])
+                yield _Slot(container, key, container[key])
     elif isinstance(container, list):
         for position, value in enumerate(container):
             if name in ("*", str(position)):
-                yield _Place(container, position, value)
+                yield _Slot(container, position, value)
 
 
-def _members(document: dict[str, object], *, lists: bool) -> Iterator[_Place]:
-    """Every value that holds no others, wherever it stands; if wanted, lists as well."""
+def _find_leaves(document: dict[str, object], *, with_lists: bool) -> Iterator[_Slot]:
+    """All values at any depth that contain no others; with `with_lists` also the lists."""
     level: list[dict[str, object] | list[object]] = [document]
     while level:
-        for place in _named(level.pop(), "*"):
-            if isinstance(place.value, dict | list):
-                level.append(place.value)
-            if not isinstance(place.value, dict | list) or (lists and isinstance(place.value, list)):
-                yield place
+        for slot in _find_named(level.pop(), "*"):
+            if isinstance(slot.value, dict | list):
+                level.append(slot.value)
+            if not isinstance(slot.value, dict | list) or (with_lists and isinstance(slot.value, list)):
+                yield slot
 
 
-def _texts(value: object) -> Iterator[str]:
-    """Every text in a value; numbers and their like as JSON spells them."""
-    for place in _members({_WHOLE: value}, lists=False):
-        yield place.value if isinstance(place.value, str) else encode(place.value).decode()
+def _find_texts(value: object) -> Iterator[str]:
+    """All texts in a value; numbers, booleans and null as JSON writes them."""
+    for slot in _find_leaves({_WHOLE: value}, with_lists=False):
+        yield slot.value if isinstance(slot.value, str) else encode(slot.value).decode()

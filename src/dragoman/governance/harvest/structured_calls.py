@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from dragoman.governance.call_queue import CallQueueStage, HeldCall, Outcome
+from dragoman.governance.call_queue import CallQueueStage, HeldCall
 from dragoman.governance.harvest.stage import HarvestStage
 from dragoman.governance.interventions import Intervention, Report
 from dragoman.hub.content import ToolCall
@@ -40,13 +40,7 @@ class EchoStage(CallQueueStage):
     """Right behind the harvest of a stream. A call waits only if a call of its name was harvested."""
 
     def __init__(self, harvest: HarvestStage, report: Report, *, limit: int) -> None:
-        super().__init__(_EchoJudge(harvest, report), limit)
-
-
-class _EchoJudge:
-    wants: frozenset[type] = frozenset()
-
-    def __init__(self, harvest: HarvestStage, report: Report) -> None:
+        super().__init__(limit)
         self._harvest = harvest
         self._report = report
         self._known = 0
@@ -55,7 +49,7 @@ class _EchoJudge:
         self._own: set[int] = set()
         self._contents: set[tuple[str, bytes]] = set()
 
-    def waits(self, call: ToolCall) -> bool:
+    def must_wait(self, call: ToolCall) -> bool:
         found = self._harvest.found
         for opened, arguments in found[self._known :]:
             self._own.add(id(opened))
@@ -64,8 +58,8 @@ class _EchoJudge:
         self._known = len(found)
         return call.name in self._names and id(call) not in self._own
 
-    def outcome(self, held: HeldCall, *, is_full: bool) -> Outcome | None:
-        if is_full or not self.waits(held.call):
+    def decide(self, held: HeldCall, *, is_full: bool) -> list[ReplyEvent] | None:
+        if is_full or not self.must_wait(held.call):
             return held.events
         if not held.is_closed:
             return None
@@ -73,9 +67,6 @@ class _EchoJudge:
             return held.events
         self._report(Intervention(kind="dedupe", tool=held.call.name, detail=("text",), before=held.size))
         return []
-
-    def passed(self, event: ReplyEvent) -> None:
-        """A call that is out needs no further attention."""
 
 
 def _opens_call(event: ReplyEvent) -> bool:
