@@ -47,7 +47,7 @@ def model_of(case: Case, client: str) -> str:
 
 def profile_of(case: Case, dialect: str) -> Profile | None:
     section = case.find("profile", dialect)
-    return msgspec.json.decode(section.text, type=Profile) if section else None
+    return Profile(**msgspec.json.decode(section.text)) if section else None
 
 
 def upstream_of(case: Case) -> Section:

@@ -21,7 +21,7 @@ def test_a_file_works_with_its_suggestions_taken_up() -> None:
     text = text.replace("# strict", "strict").replace('# keys = ["env:', 'keys = ["env:')
     config = load(text, "dragoman.toml", {"DRAGOMAN_KEY": "k"})
     assert config.routes[0].strict
-    assert config.providers["ollama"].profile("qwen3").images is False
+    assert config.providers["ollama"].profile("qwen3").facts.images is False
 
 
 def test_a_name_with_quotes_is_kept() -> None:

@@ -11,7 +11,7 @@ from dragoman.exchange.outline import outline
 from dragoman.fit import restoration
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
-from dragoman.providers.profile import Profile, target_of
+from dragoman.providers.profile import Profile, build_target
 
 RECORDINGS = sorted((Path(__file__).parent.parent / "recordings").glob("*/request-*.json"))
 
@@ -29,7 +29,7 @@ def test_there_are_recordings() -> None:
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
 def test_the_way_back_is_the_same_for_an_outline(path: Path, upstream: str) -> None:
     request = request_of(path)
-    facts = target_of(Profile(dialect=upstream, model="model"), request.dialect)
+    facts = build_target(Profile(dialect=upstream, model="model"), request.dialect)
     assert restoration(outline(request), facts) == restoration(request, facts)
     assert certain_names(outline(request)) == certain_names(request)
 

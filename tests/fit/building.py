@@ -7,7 +7,7 @@ from dragoman.hub.content import AnyBlock, Reasoning, Text, Tool, ToolCall, Tool
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, Role, Turn
 from dragoman.hub.seal import Seal
-from dragoman.providers.profile import Profile, Target, target_of
+from dragoman.providers.profile import Profile, Target, build_target
 
 DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini")
 OTHERS = {dialect: tuple(other for other in DIALECTS if other != dialect) for dialect in DIALECTS}
@@ -17,7 +17,7 @@ FOREIGN = [(source, target) for source, target in PAIRS if source != target]
 
 def target_for(dialect: str, source: str = "elsewhere", **facts: Any) -> Target:
     """The facts that a client of `source` meets at a target of `dialect`."""
-    return target_of(Profile(dialect=dialect, **facts), source)
+    return build_target(Profile(dialect=dialect, **facts), source)
 
 
 def turn(role: Role, *blocks: AnyBlock | str, at: str = "") -> Turn:

@@ -23,7 +23,7 @@ from dragoman.hub.content import (
 )
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, Turn
-from dragoman.providers.profile import DIALECT_FACTS, Profile, Target
+from dragoman.providers.profile import Target
 from tests.fit.building import DIALECTS, FOREIGN, target_for
 from tests.fit.strategies import growing_conversations, requests
 
@@ -159,14 +159,3 @@ def test_profiles_only_ever_add_legality(
     target = target_for(pair[1], pair[0], **{fact: value})
     once = fit(asked, target, Losses())
     assert fit(once, target, Losses()) == once
-
-
-def test_profile_and_target_know_the_same_facts_but_for_those_that_no_request_needs() -> None:
-    known = len(Target.__struct_fields__)
-    assert Profile.__struct_fields__[:known] == Target.__struct_fields__
-    assert [n for n in Profile.__struct_fields__[known:] if "price" not in n] == [
-        "call_family",
-        "long_prompt",
-    ]
-    for facts in DIALECT_FACTS.values():
-        assert facts.keys() <= set(Target.__struct_fields__)

@@ -82,7 +82,7 @@ def test_an_address_is_taken_over_without_the_secrets_in_it() -> None:
 
 def test_transformers_become_facts_and_governance() -> None:
     scope = CONFIG.providers["model-scope"]
-    assert scope.profile("any").max_output_tokens == 65_536
+    assert scope.profile("any").facts.max_output_tokens == 65_536
     assert scope.governance.tools == "hold"
     assert CONFIG.providers["deepseek"].governed("deepseek-chat", {}).choice == "required"
 

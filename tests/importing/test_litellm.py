@@ -79,7 +79,11 @@ def test_settings_of_deployments_and_of_all_are_kept() -> None:
 
 def test_what_is_known_of_models_is_kept() -> None:
     profile = CONFIG.providers["ollama"].profile("qwen3-coder:30b")
-    assert (profile.context_tokens, profile.max_output_tokens, profile.images) == (65_536, 8_192, False)
+    assert (profile.facts.context_tokens, profile.facts.max_output_tokens, profile.facts.images) == (
+        65_536,
+        8_192,
+        False,
+    )
     prices = prices_of(CONFIG, TargetName("ollama", "qwen3-coder:30b"))
     assert prices is not None
     assert (prices.rates.input, prices.rates.output) == (0.1, 0.4)

@@ -88,4 +88,4 @@ def test_a_target_nobody_knows_has_no_prices() -> None:
 def test_models_that_people_run_themselves_are_known_by_their_families(
     model: str, family: str | None
 ) -> None:
-    assert CONFIG.providers["ollama"].profile(model).call_family == family
+    assert CONFIG.providers["ollama"].profile(model).facts.call_family == (family or "")

@@ -313,7 +313,7 @@ def test_facts_that_were_learned_are_taken_over_as_well(
             text = '[providers.up.models."m"]\nmax_output_tokens = 77\n'
             learned_file(str(file.path)).write_text(text, "utf-8")
             await eventually(lambda: gateway.app.reloads.count == 1)
-            assert gateway.app.gateway.config.providers["up"].profile("m").max_output_tokens == 77
+            assert gateway.app.gateway.config.providers["up"].profile("m").facts.max_output_tokens == 77
 
     run(scenario)
 

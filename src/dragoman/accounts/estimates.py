@@ -11,7 +11,7 @@ from dragoman.accounts.limits import Amount
 from dragoman.config.model import Config, TargetName
 from dragoman.config.prices import prices_of
 from dragoman.hub.usage import Usage
-from dragoman.providers.prices import Prices, Rates, cost
+from dragoman.providers.prices import Prices, Rates, compute_cost
 
 #: Output tokens that are reserved if the request sets no maximum.
 DEFAULT_OUTPUT = 4096
@@ -117,7 +117,7 @@ class PriceList:
     def cost(self, target: TargetName, usage: Usage) -> int | None:
         """The cost in micro-dollars; None if the price is unknown, which is not the same as free."""
         prices = self._find_prices(target)
-        return None if prices is None else min(cost(prices, usage), MAX_COST)
+        return None if prices is None else min(compute_cost(prices, usage), MAX_COST)
 
     def _find_prices(self, target: TargetName) -> Prices | None:
         if target not in self._cache:

@@ -7,7 +7,7 @@ import click
 import msgspec
 
 from dragoman.hub.errors import ConfigError
-from dragoman.providers.profile import Profile
+from dragoman.providers.profile import PROFILE_FIELDS, Profile
 
 PIECE = 64 * 1024
 
@@ -35,14 +35,14 @@ def read_profile(name: str | None, dialect: str) -> Profile | None:
         values = tomllib.loads(data.decode()) if name.endswith(".toml") else msgspec.json.decode(data)
         if not isinstance(values, dict):
             raise ConfigError(f"{name}: expected a table of facts")
-        return msgspec.convert({"dialect": dialect, **values}, Profile)
+        return Profile(**{"dialect": dialect, **values})
     except (
         msgspec.DecodeError,
         msgspec.ValidationError,
         tomllib.TOMLDecodeError,
         UnicodeDecodeError,
     ) as error:
-        known = ", ".join(Profile.__struct_fields__)
+        known = ", ".join(PROFILE_FIELDS)
         raise ConfigError(f"{name}: {error}", hint=f"facts a profile can hold: {known}") from None
 
 

@@ -9,7 +9,8 @@ import msgspec
 
 from dragoman.config.facts import facts
 from dragoman.config.model import Provider
-from dragoman.providers.profile import DIALECT_FACTS
+from dragoman.providers.dialect_facts import DIALECT_FACTS
+from dragoman.providers.facts import PERMISSIVE, list_changes
 
 
 class Said(msgspec.Struct, frozen=True):
@@ -35,7 +36,7 @@ def explained(provider: Provider, model: str, *, dialect_too: bool = False) -> l
     """
     dialect = provider.wire_dialect
     known: dict[str, list[Said]] = {}
-    _hear(known, f"dialect {dialect}", DIALECT_FACTS.get(dialect, {}).items())
+    _hear(known, f"dialect {dialect}", list_changes(DIALECT_FACTS.get(dialect, PERMISSIVE)).items())
     of_dialect = {name: list(said) for name, said in known.items()}
     for source, stated in provider.sources(model):
         _hear(known, source, stated.items())

@@ -133,8 +133,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
 
     def profile(self, model: str) -> Profile:
         """The facts about one of this provider's models, as a value."""
-        named = {"dialect": self.wire_dialect, "provider": self.name, "model": model}
-        return msgspec.convert({**self.facts(model), **named}, Profile)
+        return Profile(dialect=self.wire_dialect, provider=self.name, model=model, **self.facts(model))
 
     def governed(self, model: str, route: Mapping[str, object]) -> Governance:
         """What is asked of one model's tool calls, on a route that asks for this besides."""

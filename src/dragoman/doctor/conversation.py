@@ -13,7 +13,7 @@ from dragoman.exchange.ask import Ask
 from dragoman.exchange.exchange import Exchange
 from dragoman.exchange.gateway import Gateway
 from dragoman.hub.usage import Usage
-from dragoman.providers.prices import cost
+from dragoman.providers.prices import compute_cost
 from dragoman.upstream.port import Upstream, UpstreamReply, UpstreamRequest
 
 #: The output limit of a question. Models that reason need some of it before the first word of the answer.
@@ -127,7 +127,7 @@ class ModelConversation:
         )
         self.tokens += usage.total
         prices = prices_of(self._gateway.config, self.target)
-        self.micro_dollars += cost(prices, usage) if prices else 0
+        self.micro_dollars += compute_cost(prices, usage) if prices else 0
 
 
 def user_message(content: str | Sequence[Message]) -> Message:

@@ -16,7 +16,7 @@ from dragoman.hub.stage import Stage
 from dragoman.pipeline.governance import GovernedRequest
 from dragoman.pipeline.line import ReplyLine
 from dragoman.pipeline.replies import reply_reader
-from dragoman.providers.profile import Target, target_of
+from dragoman.providers.profile import Target, build_target
 from dragoman.wire.sse import encode_sse
 
 
@@ -29,7 +29,7 @@ class Governor:
         # What was said in a conversation need not be kept for its reply, unless it has to be said again.
         fitted = governed.fitted if governed.asks_again else outline(governed.fitted)
         self.governed = msgspec.structs.replace(governed, asked=outline(governed.asked), fitted=fitted)
-        self.facts: Target = target_of(governed.profile, client)
+        self.facts: Target = build_target(governed.profile, client)
         self._ids = IdSource(seed)
         self._report = report
         self._timer = timer

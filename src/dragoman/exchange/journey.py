@@ -31,7 +31,7 @@ from dragoman.hub.seal import PREFIX
 from dragoman.pipeline.governance import govern_request
 from dragoman.pipeline.replies import reply_line
 from dragoman.pipeline.requests import fresh_object
-from dragoman.providers.profile import Profile, Target, target_of
+from dragoman.providers.profile import Profile, Target, build_target
 from dragoman.tokens.families import family_of
 from dragoman.tokens.request import guessed_tokens
 from dragoman.upstream.port import UpstreamRequest
@@ -148,7 +148,7 @@ class Journey:
         if is_own and target.model == self.model and not provider.states(target.model):
             return Leg(self, provider, target, self._asking(self.body), "forward")
         profile = provider.profile(target.model)
-        facts = target_of(profile, dialect)
+        facts = build_target(profile, dialect)
         losses = Losses(self.read_losses)
         request = self.request
         fitted = fit(request, facts, losses)

@@ -5,7 +5,8 @@ from dragoman.fit.extras import BOOKKEEPING, tell
 from dragoman.hub.content import SearchOptions, Tool
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
-from dragoman.providers.profile import SEARCH_OPTIONS, Target
+from dragoman.providers.facts import SEARCH_OPTIONS
+from dragoman.providers.profile import Target
 
 #: What holds when nothing is said, so that leaving it out takes nothing away.
 USUAL: dict[str, tuple[object, ...]] = {

@@ -12,7 +12,8 @@ from dragoman.fit.turns import open_calls
 from dragoman.hub.content import Reasoning
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import EFFORTS, Effort, ReasoningSettings, Request
-from dragoman.providers.profile import ReasoningStyle, Target
+from dragoman.providers.facts import ReasoningStyle
+from dragoman.providers.profile import Target
 
 #: Tokens that an effort is worth.
 BUDGETS: dict[Effort, int] = {

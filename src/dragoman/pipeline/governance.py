@@ -21,7 +21,7 @@ from dragoman.hub.ids import IdSource
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
 from dragoman.hub.stage import Stage
-from dragoman.providers.profile import Profile, target_of
+from dragoman.providers.profile import Profile, build_target
 
 #: Told in words, tools are all of one kind.
 _IN_WORDS = {"custom_tools": False, "client_tools": False, "deferred_tools": False}
@@ -86,10 +86,10 @@ def govern_request(
 
     Replies of several answers cannot be governed, so they cannot be asked for.
     """
-    governance = governance.known(profile.call_family or "")
+    governance = governance.known(profile.facts.call_family)
     facts = {"candidates": False, **(_IN_WORDS if governance.contract else {})}
-    profile = msgspec.structs.replace(profile, **facts)
-    target = target_of(profile, request.dialect)
+    profile = profile.with_facts(**facts)
+    target = build_target(profile, request.dialect)
     chosen = choose(
         request,
         governance,

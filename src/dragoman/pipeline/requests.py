@@ -13,7 +13,7 @@ from dragoman.hub.errors import ClientProtocolError, ConfigError, RequestTooLarg
 from dragoman.hub.loss import Loss, Losses
 from dragoman.hub.request import Request
 from dragoman.pipeline.governance import govern_request
-from dragoman.providers.profile import Profile, Target, target_of
+from dragoman.providers.profile import Profile, Target, build_target
 from dragoman.wire.fields import decode, encode
 
 Body = Mapping[str, object] | bytes | str
@@ -88,7 +88,7 @@ def fresh_object(body: Body) -> Json:
 
 def facts_of(profile: Profile | None, upstream: str, client: str) -> Target:
     """The facts of the upstream, as a client of this dialect meets them."""
-    return target_of(profile_of(profile, upstream), client)
+    return build_target(profile_of(profile, upstream), client)
 
 
 def profile_of(profile: Profile | None, upstream: str) -> Profile:

@@ -62,7 +62,10 @@ def _openai(name: str, profile: Profile) -> dict[str, object]:
 
 
 def _gemini(name: str, profile: Profile) -> dict[str, object]:
-    limits = {"inputTokenLimit": profile.context_tokens, "outputTokenLimit": profile.max_output_tokens}
+    limits = {
+        "inputTokenLimit": profile.facts.context_tokens,
+        "outputTokenLimit": profile.facts.max_output_tokens,
+    }
     return {
         "name": f"models/{name}",
         "baseModelId": name,

@@ -14,14 +14,14 @@ from dragoman.hub.grammar import GrammarChecker
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
 from dragoman.hub.stage import Sequencer
-from dragoman.providers.profile import Profile, Target, target_of
+from dragoman.providers.profile import Profile, Target, build_target
 from tests.sse import collect_sse, write_sse
 
 Json = dict[str, object]
 
 RECORDINGS = Path(__file__).resolve().parents[2] / "recordings" / "gemini"
-NATIVE = target_of(Profile(dialect="gemini"), "gemini")
-FOREIGN = target_of(Profile(dialect="gemini"), "anthropic")
+NATIVE = build_target(Profile(dialect="gemini"), "gemini")
+FOREIGN = build_target(Profile(dialect="gemini"), "anthropic")
 
 
 def recorded(name: str) -> bytes:

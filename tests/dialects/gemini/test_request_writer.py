@@ -21,7 +21,7 @@ from dragoman.hub.content import (
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import OutputFormat, ReasoningSettings, Request, Role, ToolChoice, Turn
 from dragoman.hub.seal import Seal
-from dragoman.providers.profile import Profile, Target, target_of
+from dragoman.providers.profile import Profile, Target, build_target
 from tests.dialects.gemini.talk import (
     FOREIGN,
     NATIVE,
@@ -36,8 +36,8 @@ from tests.dialects.gemini.talk import (
 )
 
 HELLO = [user({"text": "hello"})]
-SUBSET = target_of(Profile(dialect="gemini", json_schema=False), "anthropic")
-BY_LEVEL = target_of(Profile(dialect="gemini", reasoning="level"), "anthropic")
+SUBSET = build_target(Profile(dialect="gemini", json_schema=False), "anthropic")
+BY_LEVEL = build_target(Profile(dialect="gemini", reasoning="level"), "anthropic")
 OBJECT: dict[str, object] = {"type": "object", "properties": {"a": {"type": "string"}}}
 
 
@@ -366,7 +366,7 @@ def test_a_missing_description_is_empty() -> None:
 def test_a_native_schema_becomes_the_subset_when_the_target_takes_no_other() -> None:
     declaration = {"name": "a", "parametersJsonSchema": OBJECT}
     request = asked({"contents": HELLO, "tools": [{"functionDeclarations": [declaration]}]})
-    target = target_of(Profile(dialect="gemini", json_schema=False), "gemini")
+    target = build_target(Profile(dialect="gemini", json_schema=False), "gemini")
     assert dig(sent(request, target), "tools", 0, "functionDeclarations", 0) == {
         "name": "a",
         "parameters": {"type": "OBJECT", "properties": {"a": {"type": "STRING"}}},
@@ -551,7 +551,7 @@ def test_code_that_is_no_json_is_told_as_it_is() -> None:
 def test_a_native_answer_schema_becomes_the_subset_when_the_target_takes_no_other() -> None:
     config = {"responseMimeType": "application/json", "responseJsonSchema": {"type": ["string", "NULL"]}}
     request = asked({"contents": HELLO, "generationConfig": config})
-    target = target_of(Profile(dialect="gemini", json_schema=False), "gemini")
+    target = build_target(Profile(dialect="gemini", json_schema=False), "gemini")
     assert dig(sent(request, target), "generationConfig", "responseSchema") == {
         "type": "STRING",
         "nullable": True,

@@ -19,10 +19,10 @@ from dragoman.hub.content import (
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import OutputFormat, ReasoningSettings, Request, Role, ToolChoice, Turn
 from dragoman.hub.seal import Seal
-from dragoman.providers.profile import Profile, Target, target_of
+from dragoman.providers.profile import Profile, Target, build_target
 from tests.dialects.openai_responses.replies import OWN
 
-TARGET = target_of(Profile(dialect=OWN), "anthropic")
+TARGET = build_target(Profile(dialect=OWN), "anthropic")
 HI = Turn(role="user", blocks=(Text(text="Hi."),))
 
 
@@ -67,7 +67,7 @@ def test_leading_system_turns_are_instructions_and_later_ones_keep_their_place()
         "role": "developer",
         "content": [{"type": "input_text", "text": "Note."}],
     }
-    plain = target_of(Profile(dialect=OWN, developer_role=False), "anthropic")
+    plain = build_target(Profile(dialect=OWN, developer_role=False), "anthropic")
     written = items(HI, later, target=plain)
     assert isinstance(written, list)
     assert written[1]["role"] == "system"
@@ -342,7 +342,7 @@ def test_settings_with_the_same_meaning_keep_it() -> None:
 
 
 def test_the_targets_model_comes_before_the_clients() -> None:
-    renamed = target_of(Profile(dialect=OWN, model="gpt-real"), "anthropic")
+    renamed = build_target(Profile(dialect=OWN, model="gpt-real"), "anthropic")
     assert write(asked(HI), renamed)["model"] == "gpt-real"
 
 

@@ -24,10 +24,10 @@ from dragoman.hub.errors import ClientProtocolError
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, Turn
 from dragoman.hub.seal import Seal
-from dragoman.providers.profile import Profile, target_of
+from dragoman.providers.profile import Profile, build_target
 from tests.dialects.openai_responses.replies import OWN
 
-TARGET = target_of(Profile(dialect=OWN), OWN)
+TARGET = build_target(Profile(dialect=OWN), OWN)
 
 
 def read(body: Json) -> Request:
