@@ -16,7 +16,7 @@ from dragoman.hub.errors import ConfigError, DragomanError, Failure
 from dragoman.server.guard import check_exposure
 from dragoman.server.run import bind
 from dragoman.storage.database import FILE_NAME
-from dragoman.upstream.claude_code.sdk import find_executable
+from dragoman.upstream.claude_code.process import find_executable
 from dragoman.upstream.http.upstream import HttpUpstream
 from dragoman.upstream.port import Upstream, UpstreamRequest
 

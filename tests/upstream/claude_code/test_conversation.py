@@ -4,8 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.upstream.claude_code.conversation import answered, fingerprint, outline, read
-from tests.upstream.claude_code.talking import Json, call, claude, result, talk, user
+from dragoman.upstream.claude_code.conversation import (
+    extend_history,
+    fingerprint,
+    outline,
+    read_conversation,
+)
+from tests.upstream.claude_code.bodies import Json, call, claude, result, talk, user
 
 HISTORY = (
     user("add 1 and 2"),
@@ -15,7 +20,7 @@ HISTORY = (
 
 
 def mark(*messages: Json) -> str:
-    return fingerprint(talk(*messages).atoms)
+    return fingerprint(talk(*messages).items)
 
 
 @pytest.mark.rule("R101")
@@ -65,22 +70,22 @@ def test_what_was_said_otherwise_makes_one(other: tuple[Json, ...]) -> None:
 
 def test_an_outline_does_not_hear_what_claude_says() -> None:
     silent = (HISTORY[0], claude(call("c1", a=1, b={"x": [1, 2], "y": "z"})), HISTORY[2])
-    assert outline(talk(*silent).atoms) == outline(talk(*HISTORY).atoms)
-    assert fingerprint(talk(*silent).atoms) != fingerprint(talk(*HISTORY).atoms)
+    assert outline(talk(*silent).items) == outline(talk(*HISTORY).items)
+    assert fingerprint(talk(*silent).items) != fingerprint(talk(*HISTORY).items)
 
 
 def test_the_news_are_what_comes_after_claude() -> None:
     heard = talk(*HISTORY, claude(call("c2"), call("c3")), user(result("c2"), "and hurry"))
-    assert [atom.id for atom in heard.results] == ["c2"]
-    assert [atom.key for atom in heard.words] == ["and hurry"]
-    assert [atom.id for atom in heard.open_calls] == ["c3"]
+    assert [item.id for item in heard.results] == ["c2"]
+    assert [item.key for item in heard.prompt] == ["and hurry"]
+    assert [item.id for item in heard.open_calls] == ["c3"]
 
 
 def test_results_that_come_in_parts_are_news_until_claude_goes_on() -> None:
     heard = talk(
         user("go"), claude(call("c1"), call("c2")), user(result("c2")), claude(call("c1")), user(result("c1"))
     )
-    assert [atom.id for atom in heard.results] == ["c2", "c1"]
+    assert [item.id for item in heard.results] == ["c2", "c1"]
     assert heard.open_calls == ()
     assert heard.rounds == 1
 
@@ -102,7 +107,7 @@ def test_the_next_request_shows_the_history_that_was_foretold(
 ) -> None:
     messages = [message for asked, told in turns for message in (user(f"q{asked}"), claude(f"a{told}"))]
     before = talk(*messages[:-1])
-    foretold = answered(before, messages[-1]["content"])
+    foretold = extend_history(before, messages[-1]["content"])
     after = talk(*messages, user(f"q{question}"))
     assert fingerprint(foretold) == fingerprint(after.history)
 
@@ -112,13 +117,13 @@ THOUGHT = {"type": "thinking", "thinking": "hm", "signature": "s"}
 
 def test_thoughts_that_lead_to_the_calls_being_answered_are_missed() -> None:
     answer = user(result("c1"))
-    assert talk(user("go"), claude(call("c1")), answer).lacks_thoughts
-    assert talk(user("go"), claude({**THOUGHT, "signature": ""}, call("c1")), answer).lacks_thoughts
-    assert not talk(user("go"), claude(THOUGHT, "So.", call("c1")), answer).lacks_thoughts
-    assert not talk(user("go"), claude(call("c1")), user(result("c1"), "and?")).lacks_thoughts
+    assert talk(user("go"), claude(call("c1")), answer).lacks_thinking
+    assert talk(user("go"), claude({**THOUGHT, "signature": ""}, call("c1")), answer).lacks_thinking
+    assert not talk(user("go"), claude(THOUGHT, "So.", call("c1")), answer).lacks_thinking
+    assert not talk(user("go"), claude(call("c1")), user(result("c1"), "and?")).lacks_thinking
     assert talk(user("go"), claude(THOUGHT, call("c1"), THOUGHT, call("c2")), answer).rounds == 1
 
 
 def test_a_system_prompt_in_parts_is_one_text() -> None:
     blocks = [{"type": "text", "text": "Be brief."}, {"type": "text", "text": "Be kind."}]
-    assert read({"messages": [], "system": blocks}).system == "Be brief.\n\nBe kind."
+    assert read_conversation({"messages": [], "system": blocks}).system == "Be brief.\n\nBe kind."

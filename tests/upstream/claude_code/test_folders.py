@@ -10,18 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.upstream.claude_code.folders import PID, Folders, remove_leftovers
+from dragoman.upstream.claude_code.folders import PID_FILE, SessionFolders, remove_leftovers
 
 
-def opened(state: Path) -> Folders:
-    folders = Folders(state)
+def opened(state: Path) -> SessionFolders:
+    folders = SessionFolders(state)
     folders.open()
     return folders
 
 
 def test_folders_are_private_and_go_with_the_gateway(tmp_path: Path) -> None:
     folders = opened(tmp_path)
-    session = folders.session("ses_a")
+    session = folders.create("ses_a")
     for folder in (session, session / "work", session.parent, tmp_path / "claude-code"):
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert stat.S_IMODE((tmp_path / "claude-code" / "secret").stat().st_mode) == 0o600
@@ -31,12 +31,12 @@ def test_folders_are_private_and_go_with_the_gateway(tmp_path: Path) -> None:
 
 @pytest.mark.rule("R102")
 def test_an_id_is_known_again_also_by_the_next_gateway_and_by_no_other(tmp_path: Path) -> None:
-    session = opened(tmp_path / "one").new_id("me")
-    assert opened(tmp_path / "one").is_of(session, "me")
-    assert not opened(tmp_path / "one").is_of(session, "you")
-    assert not opened(tmp_path / "two").is_of(session, "me")
-    assert not opened(tmp_path / "one").is_of(session[:-1] + ("0" if session[-1] != "0" else "1"), "me")
-    assert not opened(tmp_path / "one").is_of("", "me")
+    session = opened(tmp_path / "one").create_id("me")
+    assert opened(tmp_path / "one").is_issued(session, "me")
+    assert not opened(tmp_path / "one").is_issued(session, "you")
+    assert not opened(tmp_path / "two").is_issued(session, "me")
+    assert not opened(tmp_path / "one").is_issued(session[:-1] + ("0" if session[-1] != "0" else "1"), "me")
+    assert not opened(tmp_path / "one").is_issued("", "me")
 
 
 def sleeper(*words: str) -> subprocess.Popen[bytes]:
@@ -45,15 +45,15 @@ def sleeper(*words: str) -> subprocess.Popen[bytes]:
 
 def test_processes_of_a_killed_gateway_are_ended_at_the_next_start_and_no_others(tmp_path: Path) -> None:
     dead = opened(tmp_path)
-    orphan_folder, reused_folder = dead.session("ses_a"), dead.session("ses_b")
+    orphan_folder, reused_folder = dead.create("ses_a"), dead.create("ses_b")
     orphan, stranger = sleeper(str(orphan_folder)), sleeper("somebody-else")
     try:
-        (orphan_folder / PID).write_text(str(orphan.pid))
-        (reused_folder / PID).write_text(str(stranger.pid))
+        (orphan_folder / PID_FILE).write_text(str(orphan.pid))
+        (reused_folder / PID_FILE).write_text(str(stranger.pid))
         alive = opened(tmp_path)
-        living = alive.session("ses_c")
-        dead._let_go()
-        assert Folders(tmp_path).open() == 1
+        living = alive.create("ses_c")
+        dead.release()
+        assert SessionFolders(tmp_path).open() == 1
         assert orphan.wait(10) == -signal.SIGKILL
         assert stranger.poll() is None
         assert not orphan_folder.exists()
@@ -68,15 +68,15 @@ def test_a_folder_that_cannot_be_read_is_left_alone(tmp_path: Path) -> None:
     state = tmp_path / "claude-code"
     (state / "gateway-1-x").mkdir(parents=True)
     os.mkdir(state / "gateway-1-x" / "lock")
-    assert Folders(tmp_path).open() == 0
+    assert SessionFolders(tmp_path).open() == 0
 
 
 def test_what_a_dead_gateway_left_goes_at_the_start_before_anybody_asks(tmp_path: Path) -> None:
     remove_leftovers(tmp_path)
     assert not list(tmp_path.iterdir())
     dead, alive = opened(tmp_path), opened(tmp_path)
-    left, living = dead.session("ses_a"), alive.session("ses_b")
-    dead._let_go()
+    left, living = dead.create("ses_a"), alive.create("ses_b")
+    dead.release()
     remove_leftovers(tmp_path)
     assert (left.exists(), living.exists()) == (False, True)
 
@@ -84,4 +84,4 @@ def test_what_a_dead_gateway_left_goes_at_the_start_before_anybody_asks(tmp_path
 def test_gateways_that_start_together_leave_each_other_alone(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         gateways = list(pool.map(lambda _: opened(tmp_path), range(40)))
-    assert all(gateway.session("ses_a").exists() for gateway in gateways)
+    assert all(gateway.create("ses_a").exists() for gateway in gateways)

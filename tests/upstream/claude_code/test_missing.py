@@ -10,7 +10,7 @@ import pytest
 
 from dragoman.config.model import Provider, Sessions
 from dragoman.hub.errors import ConfigError, UpstreamFailed
-from dragoman.upstream.claude_code import sdk
+from dragoman.upstream.claude_code import process
 from dragoman.upstream.claude_code.upstream import ClaudeCodeUpstream
 from dragoman.upstream.port import UpstreamRequest
 
@@ -37,9 +37,9 @@ def refusal(state: Path, command: str = "", body: bytes = BODY) -> UpstreamFaile
 
 def test_a_missing_sdk_is_named_with_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "claude_agent_sdk", None)
-    sdk._kit.cache_clear()
+    process._load_sdk.cache_clear()
     refused = refusal(tmp_path)
-    sdk._kit.cache_clear()
+    process._load_sdk.cache_clear()
     assert refused.code == "claude_code_missing"
     assert "pip install 'dragoman[claude-code]'" in refused.message
 

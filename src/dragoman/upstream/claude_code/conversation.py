@@ -1,8 +1,8 @@
-"""A Messages body as a row of atoms, and the fingerprints by which a history is known again.
+"""A Messages body as a list of items, and the fingerprints by which a history is recognised.
 
-Two histories are alike if they say the same: null or absent, the order of keys, how arguments are spaced,
-where texts are cut, and reasoning, which many clients drop, make no difference. Nor does a call that was
-asked for twice, because some of its siblings' results came first.
+Two histories have the same fingerprint if they have the same content. These differences do not count: null
+or absent members, the order of keys, blanks in texts, where texts are split, and thinking, which many clients
+drop. A call that was requested twice (because the results of other calls came first) counts once.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,203 +13,212 @@ import msgspec
 from dragoman.hub.ids import digest
 
 Json = dict[str, Any]
-Kind = Literal["text", "media", "call", "result", "thought"]
+ItemKind = Literal["text", "media", "call", "result", "thinking"]
 
-_sorted = msgspec.json.Encoder(order="sorted").encode
+_encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
-#: What the model said to itself, and the member that proves it; clients keep it or not.
-_REASONING = {"thinking": "signature", "redacted_thinking": "data"}
-#: Members that change how a request is processed, not what it says.
-_MARKS = frozenset({"cache_control", "citations"})
+#: Types of thinking blocks, and the member that holds the signature.
+_SIGNATURES = {"thinking": "signature", "redacted_thinking": "data"}
+#: Members that change how a request is processed and not its content.
+_HINTS = frozenset({"cache_control", "citations"})
 
 
-class Atom(msgspec.Struct, frozen=True):
-    """One thing that was said. `key` is its content in the one spelling that all spellings share."""
+class HistoryItem(msgspec.Struct, frozen=True):
+    """One block of a conversation. `key` is its content in a canonical form."""
 
     role: Literal["user", "assistant"]
-    kind: Kind
+    kind: ItemKind
     key: str
-    #: A call's id, on the call and on its result.
+    #: The id of a call, on the call and on its result.
     id: str = ""
-    #: As it came.
+    #: The block as the client sent it.
     block: Json = {}
 
 
 class Conversation(msgspec.Struct, frozen=True, kw_only=True):
-    """A request's history and its new words; `said` atoms are the history, up to the last of Claude's."""
+    """The messages of a request. The first `history_length` items end with the last item of the assistant."""
 
-    atoms: tuple[Atom, ...]
-    said: int
+    items: tuple[HistoryItem, ...]
+    history_length: int
     system: str = ""
 
     @property
-    def history(self) -> tuple[Atom, ...]:
-        return self.atoms[: self.said]
+    def history(self) -> tuple[HistoryItem, ...]:
+        return self.items[: self.history_length]
 
     @property
-    def news(self) -> tuple[Atom, ...]:
-        """What the caller adds now: results, and words of the user."""
-        return self.atoms[self.said :]
+    def new_items(self) -> tuple[HistoryItem, ...]:
+        """What the caller adds with this request: results and user content."""
+        return self.items[self.history_length :]
 
     @property
-    def results(self) -> tuple[Atom, ...]:
-        return tuple(atom for atom in self.news if atom.kind == "result")
+    def results(self) -> tuple[HistoryItem, ...]:
+        """The results among the new items."""
+        return tuple(item for item in self.new_items if item.kind == "result")
 
     @property
-    def words(self) -> tuple[Atom, ...]:
-        return tuple(atom for atom in self.news if atom.kind != "result")
+    def prompt(self) -> tuple[HistoryItem, ...]:
+        """The user content among the new items."""
+        return tuple(item for item in self.new_items if item.kind != "result")
 
     @property
-    def open_calls(self) -> tuple[Atom, ...]:
-        """Calls that the history shows without a result, in its last message only."""
-        answered = {atom.id for atom in self.atoms if atom.kind == "result"}
-        calls: list[Atom] = []
-        for atom in reversed(self.history):
-            if atom.role != "assistant":
-                # Results in between are those of a batch that came in parts.
-                if atom.kind == "result":
+    def open_calls(self) -> tuple[HistoryItem, ...]:
+        """Calls of the last assistant message that have no result."""
+        answered = {item.id for item in self.items if item.kind == "result"}
+        calls: list[HistoryItem] = []
+        for item in reversed(self.history):
+            if item.role != "assistant":
+                # Results in between belong to a batch that came in parts.
+                if item.kind == "result":
                     continue
                 break
-            if atom.kind == "call" and atom.id not in answered:
-                calls.insert(0, atom)
+            if item.kind == "call" and item.id not in answered:
+                calls.insert(0, item)
         return tuple(calls)
 
     @property
     def rounds(self) -> int:
-        """How many rounds of calls the last prompt of the user has taken so far."""
+        """The number of rounds of calls since the last user content."""
         rounds = 0
-        before: Atom | None = None
-        for atom in self.atoms:
-            if atom.kind == "thought":
+        before: HistoryItem | None = None
+        for item in self.items:
+            if item.kind == "thinking":
                 continue
-            if atom.role == "user" and atom.kind != "result":
+            if item.role == "user" and item.kind != "result":
                 rounds = 0
-            elif atom.kind == "call" and (before is None or before.kind != "call"):
+            elif item.kind == "call" and (before is None or before.kind != "call"):
                 rounds += 1
-            before = atom
+            before = item
         return rounds
 
     @property
-    def lacks_thoughts(self) -> bool:
-        """Whether calls are just being answered of which nobody says what led to them."""
-        if self.words or not self.results:
+    def lacks_thinking(self) -> bool:
+        """Whether the new results answer calls whose thinking blocks are missing from the history."""
+        if self.prompt or not self.results:
             return False
-        last = [atom for atom in self.history if atom.role == "user" or atom.kind in ("call", "thought")]
-        turn: list[Atom] = []
-        while last and last[-1].role == "assistant":
-            turn.append(last.pop())
-        return not any(atom.kind == "thought" for atom in turn)
+        relevant = [item for item in self.history if item.role == "user" or item.kind in ("call", "thinking")]
+        turn: list[HistoryItem] = []
+        while relevant and relevant[-1].role == "assistant":
+            turn.append(relevant.pop())
+        return not any(item.kind == "thinking" for item in turn)
 
 
-def read(body: Json) -> Conversation:
-    """The conversation in the body of a Messages request."""
-    atoms = _merged(_once(_atoms(body.get("messages") or [])))
-    return Conversation(atoms=tuple(atoms), said=_said(atoms), system=_system(body.get("system")))
+def read_conversation(body: Json) -> Conversation:
+    """Read the body of a Messages request."""
+    items = _merge_texts(_remove_repeats(_read_items(body.get("messages") or [])))
+    return Conversation(
+        items=tuple(items), history_length=_count_history(items), system=_read_system(body.get("system"))
+    )
 
 
-def answered(talk: Conversation, blocks: Sequence[Json]) -> tuple[Atom, ...]:
-    """The history that the next request will show, after a reply of these blocks.
+def extend_history(conversation: Conversation, blocks: Sequence[Json]) -> tuple[HistoryItem, ...]:
+    """Return the history that the next request will show after a reply of these blocks.
 
-    Calls that were only asked for again add nothing to it.
+    Calls that were only requested again add nothing to it.
     """
-    spoken = _atoms([{"role": "assistant", "content": list(blocks)}])
-    atoms = _merged(_once((*talk.atoms, *spoken)))
-    return tuple(atoms[: _said(atoms)])
+    reply = _read_items([{"role": "assistant", "content": list(blocks)}])
+    items = _merge_texts(_remove_repeats((*conversation.items, *reply)))
+    return tuple(items[: _count_history(items)])
 
 
-def _said(atoms: Sequence[Atom]) -> int:
-    return max((at + 1 for at, atom in enumerate(atoms) if atom.role == "assistant"), default=0)
+def fingerprint(items: Iterable[HistoryItem], seed: str = "") -> str:
+    """Compute the fingerprint of all items except thinking."""
+    value = digest(seed)
+    for item in _merge_texts(item for item in items if item.kind != "thinking"):
+        value = digest(value, item.role, item.kind, item.id, item.key)
+    return value
 
 
-def fingerprint(atoms: Iterable[Atom], seed: str = "") -> str:
-    """One number for all that was said aloud."""
-    mark = digest(seed)
-    for atom in _merged(atom for atom in atoms if atom.kind != "thought"):
-        mark = digest(mark, atom.role, atom.kind, atom.id, atom.key)
-    return mark
+def outline(items: Sequence[HistoryItem], seed: str = "") -> str:
+    """Compute the fingerprint without assistant texts, which clients often drop beside a call."""
+    return fingerprint([item for item in items if item.role == "user" or item.kind == "call"], seed)
 
 
-def outline(atoms: Sequence[Atom], seed: str = "") -> str:
-    """The same without Claude's words, which clients often shorten beside a call."""
-    return fingerprint([atom for atom in atoms if atom.role == "user" or atom.kind == "call"], seed)
+def _count_history(items: Sequence[HistoryItem]) -> int:
+    return max((index + 1 for index, item in enumerate(items) if item.role == "assistant"), default=0)
 
 
-def _atoms(messages: Sequence[Json]) -> Iterator[Atom]:
+def _read_items(messages: Sequence[Json]) -> Iterator[HistoryItem]:
     for message in messages:
-        role = "assistant" if message.get("role") == "assistant" else "user"
         content = message.get("content")
         blocks = content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
         for block in blocks:
-            atom = _atom("assistant" if role == "assistant" else "user", block)
-            if atom is not None:
-                yield atom
+            item = _read_item("assistant" if message.get("role") == "assistant" else "user", block)
+            if item is not None:
+                yield item
 
 
-def _once(atoms: Iterable[Atom]) -> Iterator[Atom]:
-    """Each call and each result once, where it first stood."""
-    seen: set[tuple[str, str]] = set()
-    for atom in atoms:
-        if atom.id and (atom.kind, atom.id) in seen:
-            continue
-        seen.add((atom.kind, atom.id))
-        yield atom
-
-
-def _atom(role: Literal["user", "assistant"], block: Json) -> Atom | None:
+def _read_item(role: Literal["user", "assistant"], block: Json) -> HistoryItem | None:
+    """Read one block. An empty text and thinking without a signature have no item."""
     match block.get("type"):
         case "text":
             text = str(block.get("text") or "")
-            return Atom(role, "text", " ".join(text.split()), block=block) if text.strip() else None
+            return HistoryItem(role, "text", " ".join(text.split()), block=block) if text.strip() else None
         case "tool_use":
-            key = f"{block.get('name')} {_spelled(block.get('input') or {})}"
-            return Atom("assistant", "call", key, str(block.get("id") or ""), block)
+            key = f"{block.get('name')} {_write_canonical(block.get('input') or {})}"
+            return HistoryItem("assistant", "call", key, str(block.get("id") or ""), block)
         case "tool_result":
-            key = _result_key(block.get("content"))
-            return Atom("user", "result", key, str(block.get("tool_use_id") or ""), block)
-        case kind if kind in _REASONING:
-            return Atom("assistant", "thought", "", block=block) if block.get(_REASONING[kind]) else None
+            key = _read_result(block.get("content"))
+            return HistoryItem("user", "result", key, str(block.get("tool_use_id") or ""), block)
+        case kind if kind in _SIGNATURES:
+            has_signature = bool(block.get(_SIGNATURES[kind]))
+            return HistoryItem("assistant", "thinking", "", block=block) if has_signature else None
         case _:
-            return Atom(role, "media", _spelled(block), block=block)
+            return HistoryItem(role, "media", _write_canonical(block), block=block)
 
 
-def _merged(atoms: Iterable[Atom]) -> list[Atom]:
-    """Texts of one side that stand side by side are one text to a fingerprint."""
-    merged: list[Atom] = []
-    for atom in atoms:
+def _remove_repeats(items: Iterable[HistoryItem]) -> Iterator[HistoryItem]:
+    """Keep each call and each result where it first occurs."""
+    seen: set[tuple[str, str]] = set()
+    for item in items:
+        if item.id and (item.kind, item.id) in seen:
+            continue
+        seen.add((item.kind, item.id))
+        yield item
+
+
+def _merge_texts(items: Iterable[HistoryItem]) -> list[HistoryItem]:
+    """Merge neighbouring texts of one role."""
+    merged: list[HistoryItem] = []
+    for item in items:
         last = merged[-1] if merged else None
-        if last is not None and atom.kind == "text" and (last.role, last.kind) == (atom.role, "text"):
-            block = {"type": "text", "text": f"{last.block['text']}\n\n{atom.block['text']}"}
-            merged[-1] = Atom(atom.role, "text", f"{last.key} {atom.key}", block=block)
+        if last is not None and item.kind == "text" and (last.role, last.kind) == (item.role, "text"):
+            block = {"type": "text", "text": f"{last.block['text']}\n\n{item.block['text']}"}
+            merged[-1] = HistoryItem(item.role, "text", f"{last.key} {item.key}", block=block)
         else:
-            merged.append(atom)
+            merged.append(item)
     return merged
 
 
-def _result_key(content: object) -> str:
-    """A result's text, however it is wrapped."""
+def _read_result(content: object) -> str:
+    """Read the text of a result, given as a text or as a list of blocks."""
     if not isinstance(content, list):
         return str(content or "")
-    texts = [block.get("text") or "" if block.get("type") == "text" else _spelled(block) for block in content]
-    return "\n".join(texts)
+    return "\n".join(
+        block.get("text") or "" if block.get("type") == "text" else _write_canonical(block)
+        for block in content
+    )
 
 
-def _system(system: object) -> str:
+def _read_system(system: object) -> str:
     if isinstance(system, list):
         texts = [str(block.get("text") or "") for block in system if isinstance(block, dict)]
         return "\n\n".join(text for text in texts if text)
     return str(system or "")
 
 
-def _spelled(value: object) -> str:
-    return _sorted(_plain(value)).decode()
+def _write_canonical(value: object) -> str:
+    return _encode_sorted(_remove_hints(value)).decode()
 
 
-def _plain(value: object) -> object:
-    """Without what is null and what only marks."""
+def _remove_hints(value: object) -> object:
+    """Remove nulls and hints at every depth."""
     if isinstance(value, dict):
         return {
-            name: _plain(inner) for name, inner in value.items() if inner is not None and name not in _MARKS
+            name: _remove_hints(inner)
+            for name, inner in value.items()
+            if inner is not None and name not in _HINTS
         }
     if isinstance(value, list):
-        return [_plain(inner) for inner in value]
+        return [_remove_hints(inner) for inner in value]
     return value

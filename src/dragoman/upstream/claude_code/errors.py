@@ -1,79 +1,79 @@
-"""What can go wrong with a session, each in its own words and with its own status."""
+"""The errors of the Claude Code upstream. Each has its own status and code."""
 
-from dragoman.hub.errors import Failure, UpstreamFailed, kind_of_status
+from dragoman.hub.errors import Failure, FailureKind, UpstreamFailed, kind_of_status
 
 EXTRA = "pip install 'dragoman[claude-code]'"
 
 
+def _fail(
+    kind: FailureKind, status: int, code: str, message: str, retry_after: float | None = None
+) -> UpstreamFailed:
+    return UpstreamFailed(
+        Failure(kind=kind, status=status, code=code, message=message, retry_after=retry_after)
+    )
+
+
 def session_not_found(session: str) -> UpstreamFailed:
-    what = f"there is no session {session[:80]!r} here" if session else "no session waits for these results"
-    message = f"{what}; send the whole history without X-Session-ID to begin a new one"
-    return UpstreamFailed(Failure(kind="not_found", status=404, message=message, code="session_not_found"))
+    subject = f"there is no session {session[:80]!r}" if session else "no session waits for these results"
+    hint = "send the whole history without X-Session-ID to begin a new session"
+    return _fail("not_found", 404, "session_not_found", f"{subject}; {hint}")
 
 
 def nothing_to_answer() -> UpstreamFailed:
     message = (
-        "the conversation ends without anything that is still to be answered; add a message of the user, "
-        "since Claude Code continues no answer of others"
+        "the conversation ends with an assistant message or an old result, so there is nothing to answer; "
+        "add a user message (Claude Code cannot continue an assistant message)"
     )
     return UpstreamFailed(Failure(kind="invalid_request", status=400, message=message, param="messages"))
 
 
 def tool_call_timeout(seconds: float) -> UpstreamFailed:
     message = (
-        f"this result came too late: a call is given up after {seconds:g} s, and Claude is told so; "
-        "go on with a new message (sessions.call_timeout sets the limit)"
+        f"the result came later than {seconds:g} s after its call (sessions.call_timeout); "
+        "continue with a new user message"
     )
-    return UpstreamFailed(Failure(kind="timeout", status=504, message=message, code="tool_call_timeout"))
+    return _fail("timeout", 504, "tool_call_timeout", message)
 
 
 def permission_denied(names: list[str]) -> UpstreamFailed:
-    called = ", ".join(sorted(set(names)))[:200]
-    message = (
-        f"Claude insists on tools that this request did not declare: {called}; declare them, or ask otherwise"
-    )
-    return UpstreamFailed(Failure(kind="permission", status=403, message=message, code="permission_denied"))
+    tools = ", ".join(sorted(set(names)))[:200]
+    message = f"Claude keeps calling tools that this request does not declare: {tools}; declare them"
+    return _fail("permission", 403, "permission_denied", message)
 
 
 def too_many_turns(limit: int) -> UpstreamFailed:
     message = (
-        f"the prompt has taken {limit} rounds of tool calls and Claude asks for more; "
-        "go on with a new message, or raise sessions.max_turns"
+        f"the prompt took {limit} rounds of tool calls and Claude asks for more; "
+        "continue with a new user message, or raise sessions.max_turns"
     )
-    return UpstreamFailed(
-        Failure(kind="invalid_request", status=400, message=message, code="max_turns_exceeded")
-    )
+    return _fail("invalid_request", 400, "max_turns_exceeded", message)
 
 
-def no_room(limit: int) -> UpstreamFailed:
-    message = (
-        f"all {limit} sessions are at work; try again in a moment (sessions.limit sets how many there are)"
-    )
-    return UpstreamFailed(
-        Failure(kind="overloaded", status=503, message=message, code="no_session_free", retry_after=2.0)
-    )
+def no_session_free(limit: int) -> UpstreamFailed:
+    message = f"all {limit} sessions are busy (sessions.limit); try again in a moment"
+    return _fail("overloaded", 503, "no_session_free", message, retry_after=2.0)
 
 
-def crashed(why: str) -> UpstreamFailed:
-    message = f"Claude Code ended in the middle of the turn{': ' + why if why else ''}"
-    return UpstreamFailed(Failure(kind="server", status=502, message=message, code="claude_code_crashed"))
+def process_crashed(reason: str) -> UpstreamFailed:
+    message = f"Claude Code ended in the middle of the turn{': ' + reason if reason else ''}"
+    return _fail("server", 502, "claude_code_crashed", message)
 
 
 def sdk_missing(module: str) -> UpstreamFailed:
     message = f"the Agent SDK is not installed (no module {module!r}); install the extra: {EXTRA}"
-    return UpstreamFailed(Failure(kind="server", status=500, message=message, code="claude_code_missing"))
+    return _fail("server", 500, "claude_code_missing", message)
 
 
-def command_missing(path: str) -> UpstreamFailed:
+def executable_missing(path: str) -> UpstreamFailed:
     message = (
         f"Claude Code's executable was not found{' at ' + path if path else ''}; install the extra again "
         f"({EXTRA}) or name the executable in sessions.command"
     )
-    return UpstreamFailed(Failure(kind="server", status=500, message=message, code="claude_code_missing"))
+    return _fail("server", 500, "claude_code_missing", message)
 
 
-def told_by_api(status: int | None, text: str) -> UpstreamFailed:
-    """What the API that Claude Code calls said no to."""
-    known = status or 502
-    message = f"Claude Code could not go on: {text or 'its API failed'}"
-    return UpstreamFailed(Failure(kind=kind_of_status(known), status=known, message=message[:2000]))
+def api_failed(status: int | None, text: str) -> UpstreamFailed:
+    """The API that Claude Code calls refused. The status is kept."""
+    status = status or 502
+    message = f"Claude Code could not continue: {text or 'its API failed'}"
+    return UpstreamFailed(Failure(kind=kind_of_status(status), status=status, message=message[:2000]))

@@ -1,8 +1,8 @@
-"""Where sessions keep their files, and how what a killed gateway left behind is found and removed.
+"""The folders of sessions, and the removal of what a killed gateway left behind.
 
-Every gateway has a folder of its own and holds a lock in it. A folder whose lock nobody holds belongs to a
-gateway that is gone: its processes are ended and it is removed. A process counts as one of ours only if its
-command line names the folder, so that a number that was given out again hits nobody else.
+Every gateway has its own folder and holds a lock in it. A folder without a lock holder belongs to a dead
+gateway: its processes are killed and it is removed. A process is killed only if its command line contains the
+folder, because the system may have given its number to another process.
 """
 
 import hashlib
@@ -20,16 +20,16 @@ from typing import Any
 
 from dragoman.hub.errors import ConfigError
 
-#: Where there are no such locks nobody can tell whose gateway is gone; its processes end with their input.
+#: Absent on Windows. Without locks a dead gateway cannot be recognised; its processes end with their input.
 fcntl: Any = import_module("fcntl") if os.name == "posix" else None
 
 _PRIVATE = 0o700
 FOLDER = "claude-code"
-PID = "pid"
+PID_FILE = "pid"
 
 
-class Folders:
-    """One gateway's folder below the state folder; made, and its predecessors cleaned up, by `open`."""
+class SessionFolders:
+    """The folder of one gateway. Call `open` first and `close` at the end."""
 
     def __init__(self, state: Path) -> None:
         self._state = state / FOLDER
@@ -38,27 +38,24 @@ class Folders:
         self._secret = b""
 
     def open(self) -> int:
-        """Make the folder; gives how many processes of dead gateways were ended."""
+        """Create the folder and clean up after dead gateways. Return how many processes were killed."""
         try:
-            return self._open()
+            self._state.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
+            self._state.chmod(_PRIVATE)
+            with _exclusive(self._state):
+                self._secret = _read_secret(self._state / "secret")
+                killed = _remove_dead(self._state)
+                self._own.mkdir(mode=_PRIVATE)
+                self._lock = _lock(self._own)
+            return killed
         except OSError as error:
             raise ConfigError(
                 f"sessions cannot be kept in {self._state}: {error.strerror}",
                 hint="name another folder in server.state",
             ) from None
 
-    def _open(self) -> int:
-        self._state.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
-        self._state.chmod(_PRIVATE)
-        with _alone(self._state):
-            self._secret = _secret(self._state / "secret")
-            ended = _cleaned(self._state)
-            self._own.mkdir(mode=_PRIVATE)
-            self._lock = _locked(self._own)
-        return ended
-
-    def session(self, session: str) -> Path:
-        """A folder for a session's process; one that is begun anew does not meet its earlier self there."""
+    def create(self, session: str) -> Path:
+        """Create the folder of a session's process. A session that is started again gets a new folder."""
         folder = self._own / f"{session}-{secrets.token_hex(4)}"
         for part in ("", "work", "config"):
             (folder / part).mkdir(mode=_PRIVATE)
@@ -68,46 +65,45 @@ class Folders:
         shutil.rmtree(folder, ignore_errors=True)
 
     def close(self) -> None:
-        self._let_go()
+        self.release()
         shutil.rmtree(self._own, ignore_errors=True)
 
-    def _let_go(self) -> None:
+    def release(self) -> None:
+        """Release the lock, as the end of the process does."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
 
-    def new_id(self, owner: str) -> str:
-        """The id of an owner's session; nobody else can make one that `is_of` the owner."""
+    def create_id(self, owner: str) -> str:
+        """Create the id of a session. It is signed, so that `is_issued` recognises it after a restart."""
         name = secrets.token_hex(10)
-        return f"ses_{name}{self._mark(name, owner)}"
+        return f"ses_{name}{self._sign(name, owner)}"
 
-    def is_of(self, session: str, owner: str) -> bool:
-        name, mark = session[4:24], session[24:]
-        return session[:4] == "ses_" and hmac.compare_digest(mark.encode(), self._mark(name, owner).encode())
+    def is_issued(self, session: str, owner: str) -> bool:
+        """Whether the id was created for this owner."""
+        name, signature = session[4:24], session[24:]
+        expected = self._sign(name, owner)
+        return session[:4] == "ses_" and hmac.compare_digest(signature.encode(), expected.encode())
 
-    def _mark(self, name: str, owner: str) -> str:
+    def _sign(self, name: str, owner: str) -> str:
         return hmac.new(self._secret, f"{name} {owner}".encode(), hashlib.sha256).hexdigest()[:12]
 
 
 def remove_leftovers(state: Path) -> None:
-    """End the processes and remove the folders of dead gateways. Called when the gateway starts.
+    """Kill the processes and remove the folders of dead gateways. Called when the gateway starts.
 
     A folder that cannot be read is left alone.
     """
     folder = state / FOLDER
     with suppress(OSError):
         if folder.is_dir():
-            with _alone(folder):
-                _cleaned(folder)
-
-
-def _cleaned(state: Path) -> int:
-    return sum(_clean(folder) for folder in state.glob("gateway-*"))
+            with _exclusive(folder):
+                _remove_dead(folder)
 
 
 @contextmanager
-def _alone(state: Path) -> Iterator[None]:
-    """One at a time: a folder that has just been made is not locked yet, and looks like a dead gateway's."""
+def _exclusive(state: Path) -> Iterator[None]:
+    """Lock out other gateways: a folder is not locked in the moment of its creation and would look dead."""
     if fcntl is None:
         yield
         return
@@ -119,7 +115,7 @@ def _alone(state: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _secret(path: Path) -> bytes:
+def _read_secret(path: Path) -> bytes:
     with suppress(FileExistsError):
         descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         os.write(descriptor, secrets.token_bytes(32))
@@ -127,8 +123,8 @@ def _secret(path: Path) -> bytes:
     return path.read_bytes()
 
 
-def _locked(folder: Path) -> int | None:
-    """The folder's lock, held while the descriptor is open; None if somebody else holds it."""
+def _lock(folder: Path) -> int | None:
+    """Take the lock of a folder, held while the descriptor is open. None if another gateway holds it."""
     descriptor = os.open(folder / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     if fcntl is not None:
         try:
@@ -139,39 +135,36 @@ def _locked(folder: Path) -> int | None:
     return descriptor
 
 
-def _clean(folder: Path) -> int:
-    """Remove what a dead gateway left; gives how many of its processes were still there."""
-    if fcntl is None:
-        return 0
+def _remove_dead(state: Path) -> int:
+    """Remove the folders of dead gateways. Return how many of their processes were killed."""
+    return sum(_remove_if_dead(folder) for folder in state.glob("gateway-*")) if fcntl is not None else 0
+
+
+def _remove_if_dead(folder: Path) -> int:
     try:
-        lock = _locked(folder)
+        lock = _lock(folder)
     except OSError:
         return 0
     if lock is None:
         return 0
-    ended = 0
-    for pid in _pids(folder):
-        if str(folder) in _command_line(pid):
-            with suppress(ProcessLookupError, PermissionError):
+    killed = 0
+    for path in folder.glob(f"*/{PID_FILE}"):
+        with suppress(OSError, ValueError):
+            pid = int(path.read_text("ascii"))
+            if str(folder) in _read_command_line(pid):
                 os.kill(pid, signal.SIGKILL)
-                ended += 1
+                killed += 1
     os.close(lock)
     shutil.rmtree(folder, ignore_errors=True)
-    return ended
+    return killed
 
 
-def _pids(folder: Path) -> Iterator[int]:
-    for path in folder.glob(f"*/{PID}"):
-        with suppress(OSError, ValueError):
-            yield int(path.read_text("ascii"))
-
-
-def _command_line(pid: int) -> str:
+def _read_command_line(pid: int) -> str:
     with suppress(OSError):
         return Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace")
     if Path("/proc/self").exists():
         return ""
-    asked = subprocess.run(
+    ps = subprocess.run(
         ["ps", "-ww", "-p", str(pid), "-o", "args="], capture_output=True, text=True, check=False
     )
-    return asked.stdout
+    return ps.stdout

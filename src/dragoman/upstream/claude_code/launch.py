@@ -1,6 +1,7 @@
-"""Becomes Claude Code after asking the kernel to end it with the gateway, even one that is killed outright.
+"""Script that becomes Claude Code after binding its life to the gateway's.
 
-Run as a script with the gateway's process id and the command; it needs nothing of ours.
+Arguments: the gateway's process id, then the command. On Linux the kernel kills Claude Code when the gateway
+ends, also when the gateway is killed with SIGKILL. The script imports nothing of dragoman.
 """
 
 import ctypes
@@ -16,7 +17,7 @@ def main() -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
-        # It died before we could ask.
+        # The gateway ended before the call of prctl.
         sys.exit(1)
     os.execv(command[0], command)
 

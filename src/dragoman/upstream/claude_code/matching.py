@@ -1,8 +1,8 @@
-"""Which session a request continues, if any: a decision over what is known, without waiting for anything.
+"""Decides which session a request continues. Pure: it looks at snapshots of sessions and waits for nothing.
 
-The order: a call's id, which is unique; the session that the client names; the longest history that is a
-session's own. Whatever fits none of them, or fits and yet says something else, is replayed from what the
-client shows, so that a client which keeps nothing always gets on.
+Order: the id of a call, which is unique; the session that the client names; the fingerprint of the history.
+A request that fits no session, or fits one and has another history, is replayed from its history. So a client
+that keeps nothing but the history can always continue.
 """
 
 from collections.abc import Callable
@@ -12,104 +12,118 @@ import msgspec
 
 from dragoman.upstream.claude_code.conversation import Conversation, fingerprint, outline
 
-State = Literal["idle", "parked", "settling", "running"]
-#: A session in one of these can take a request, at once or in a moment.
-OPEN: frozenset[State] = frozenset({"idle", "parked", "settling"})
+SessionState = Literal["idle", "parked", "settling", "running"]
+#: States in which a session can take a request, at once or in a moment.
+OPEN_STATES: frozenset[SessionState] = frozenset({"idle", "parked", "settling"})
 
-Step = Literal["continue", "replay", "again", "late", "lost"]
+MatchStep = Literal["continue", "replay", "repeat_calls", "late", "not_found"]
 
 
-class Standing(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a session stands between two requests."""
+class SessionSnapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """A session between two requests."""
 
     id: str
     owner: str
     model: str
-    state: State
-    #: Of the whole history, and of it without Claude's words.
-    mark: str
+    state: SessionState
+    #: `fingerprint` and `outline` of its history.
+    fingerprint: str
     outline: str
-    #: Of the system prompt that it was begun with.
+    #: Fingerprint of its system prompt.
     system: str = ""
-    #: Calls whose results would come too late.
+    #: Calls whose time is over.
     overdue: frozenset[str] = frozenset()
 
 
-class Verdict(msgspec.Struct, frozen=True):
-    """`continue`: with this session. `replay`: anew, under this id if it is named. `again`: results are
-    missing, ask for them again. `late`: the call has timed out. `lost`: there is no such session."""
+class Match(msgspec.Struct, frozen=True):
+    """The decision about a request.
 
-    step: Step
+    - `continue`: the session takes the request.
+    - `replay`: a new session takes over the history, under the id `session` if it is not empty.
+    - `repeat_calls`: results are missing; request them again.
+    - `late`: a result came after its time.
+    - `not_found`: the session or the call does not exist.
+    """
+
+    step: MatchStep
     session: str = ""
 
 
-class Claim(msgspec.Struct, frozen=True, kw_only=True):
-    """Who asks, for which model, and for which session if it names one."""
+class SessionQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """The caller, the model, and the session id that the request names (or an empty text)."""
 
     owner: str
     model: str
-    named: str = ""
+    session: str = ""
 
 
-class Known(msgspec.Struct, frozen=True, kw_only=True):
-    """What there is to look things up in."""
+class SessionIndex(msgspec.Struct, frozen=True, kw_only=True):
+    """Lookups of live sessions."""
 
-    by_call: Callable[[str], Standing | None]
-    by_id: Callable[[str], Standing | None]
-    by_mark: Callable[[str], Standing | None]
-    #: Whether an id was ever given out here, to this owner.
-    is_of: Callable[[str, str], bool]
+    by_call: Callable[[str], SessionSnapshot | None]
+    by_id: Callable[[str], SessionSnapshot | None]
+    by_fingerprint: Callable[[str], SessionSnapshot | None]
+    #: Whether a session id was issued to an owner, also if the session has ended.
+    is_issued: Callable[[str, str], bool]
 
 
-def decide(talk: Conversation, claim: Claim, known: Known) -> Verdict:
-    waiting = _by_call(talk, claim, known)
+def match_request(conversation: Conversation, query: SessionQuery, index: SessionIndex) -> Match:
+    """Decide which session continues the conversation."""
+    waiting = _find_by_call(conversation, query, index)
     if waiting is not None:
-        if waiting.overdue.intersection(atom.id for atom in talk.results) and not talk.words:
-            return Verdict("late", waiting.id)
-        if _is_open(waiting, claim) and waiting.outline == outline(talk.history, claim.owner):
-            return Verdict("continue", waiting.id)
-    elif claim.named:
-        return _by_name(talk, claim, known)
-    else:
-        found = known.by_mark(fingerprint(talk.history, claim.owner)) if talk.said else None
-        if found is not None and _continues(found, talk, claim):
-            return Verdict("continue", found.id)
-    return _anew(talk)
+        has_late = bool(waiting.overdue.intersection(item.id for item in conversation.results))
+        if has_late and not conversation.prompt:
+            return Match("late", waiting.id)
+        if _is_open(waiting, query) and waiting.outline == outline(conversation.history, query.owner):
+            return Match("continue", waiting.id)
+    elif query.session:
+        return _match_by_id(conversation, query, index)
+    elif conversation.history_length:
+        found = index.by_fingerprint(fingerprint(conversation.history, query.owner))
+        if found is not None and _can_continue(found, conversation, query):
+            return Match("continue", found.id)
+    return _replay(conversation)
 
 
-def _by_call(talk: Conversation, claim: Claim, known: Known) -> Standing | None:
-    """The session that waits, or waited, for one of these results."""
-    for atom in talk.results:
-        found = known.by_call(atom.id)
-        if found is not None and found.owner == claim.owner:
+def _find_by_call(
+    conversation: Conversation, query: SessionQuery, index: SessionIndex
+) -> SessionSnapshot | None:
+    """Find the session that waits for one of the results."""
+    for item in conversation.results:
+        found = index.by_call(item.id)
+        if found is not None and found.owner == query.owner:
             return found
     return None
 
 
-def _by_name(talk: Conversation, claim: Claim, known: Known) -> Verdict:
-    named, found = claim.named, known.by_id(claim.named)
-    if found is None or found.owner != claim.owner:
-        # Once the caller's and gone since: the history is all that is needed.
-        is_gone = found is None and known.is_of(named, claim.owner)
-        return _anew(talk, named) if is_gone else Verdict("lost", named)
-    if _continues(found, talk, claim) and found.mark == fingerprint(talk.history, claim.owner):
-        return Verdict("continue", found.id)
-    return _anew(talk)
+def _match_by_id(conversation: Conversation, query: SessionQuery, index: SessionIndex) -> Match:
+    found = index.by_id(query.session)
+    if found is None or found.owner != query.owner:
+        has_ended = found is None and index.is_issued(query.session, query.owner)
+        return _replay(conversation, query.session) if has_ended else Match("not_found", query.session)
+    has_history = found.fingerprint == fingerprint(conversation.history, query.owner)
+    if _can_continue(found, conversation, query) and has_history:
+        return Match("continue", found.id)
+    return _replay(conversation)
 
 
-def _is_open(found: Standing, claim: Claim) -> bool:
-    return found.owner == claim.owner and found.model == claim.model and found.state in OPEN
+def _is_open(session: SessionSnapshot, query: SessionQuery) -> bool:
+    return session.owner == query.owner and session.model == query.model and session.state in OPEN_STATES
 
 
-def _continues(found: Standing, talk: Conversation, claim: Claim) -> bool:
-    """Results alone cannot go on with a session that does not wait for them."""
-    return _is_open(found, claim) and bool(talk.words) and found.system == fingerprint((), talk.system)
+def _can_continue(session: SessionSnapshot, conversation: Conversation, query: SessionQuery) -> bool:
+    """Whether user content can continue the session. Results alone cannot: it does not wait for them."""
+    return (
+        _is_open(session, query)
+        and bool(conversation.prompt)
+        and session.system == fingerprint((), conversation.system)
+    )
 
 
-def _anew(talk: Conversation, session: str = "") -> Verdict:
-    shown = {atom.id for atom in talk.history if atom.kind == "call"}
-    if any(atom.id not in shown for atom in talk.results):
-        return Verdict("lost", session)
-    if talk.open_calls and not talk.words:
-        return Verdict("again", session)
-    return Verdict("replay", session)
+def _replay(conversation: Conversation, session: str = "") -> Match:
+    calls = {item.id for item in conversation.history if item.kind == "call"}
+    if any(item.id not in calls for item in conversation.results):
+        return Match("not_found", session)
+    if conversation.open_calls and not conversation.prompt:
+        return Match("repeat_calls", session)
+    return Match("replay", session)

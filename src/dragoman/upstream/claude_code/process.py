@@ -1,14 +1,17 @@
-"""One process of Claude Code, as the transport that the Agent SDK speaks through.
+"""The Agent SDK, and one process of Claude Code as a transport of the SDK.
 
-The SDK's own transport hands on the gateway's whole environment, with every provider's key in it; this one
-hands on a short list. The process ends with the gateway, whichever way that ends.
+The SDK's own transport passes the whole environment of the gateway on, with every provider's key. This one
+passes a short list of variables. The process ends with the gateway (`launch.py`).
 """
 
 import asyncio
+import logging
 import os
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
+from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +19,19 @@ import msgspec
 
 from dragoman.config.model import Provider
 from dragoman.upstream.claude_code import launch
-from dragoman.upstream.claude_code.folders import PID
-from dragoman.upstream.claude_code.naming import SERVER
+from dragoman.upstream.claude_code.errors import executable_missing, sdk_missing
+from dragoman.upstream.claude_code.folders import PID_FILE
 
-#: A line is one message; a longer one is nothing that we could use.
+#: Name of the MCP server that carries the caller's tools.
+MCP_SERVER = "gateway"
+#: Bytes of a line. A line is one message.
 MAX_LINE = 64 * 1024 * 1024
 CHUNK = 256 * 1024
-#: Seconds for each step of ending it: by itself, by request, by force.
-PATIENCE = 3.0
+#: Seconds for each step of ending a process: end of input, SIGTERM, SIGKILL.
+END_TIMEOUT = 3.0
 
-#: Variables of the gateway's own that Claude Code needs on this machine.
-KEPT = (
+#: Variables of the gateway that Claude Code needs on this machine.
+PASSED_VARIABLES = (
     "PATH",
     "LANG",
     "LC_ALL",
@@ -44,8 +49,8 @@ KEPT = (
     "SSL_CERT_DIR",
     "IS_SANDBOX",
 )
-#: And those by which it finds its API, if the provider names neither address nor key.
-CREDENTIALS = (
+#: Variables by which Claude Code finds its API, passed if the provider has neither address nor key.
+CREDENTIAL_VARIABLES = (
     "ANTHROPIC_API_KEY",
     "ANTHROPIC_AUTH_TOKEN",
     "ANTHROPIC_BASE_URL",
@@ -62,8 +67,7 @@ CREDENTIALS = (
     "ANTHROPIC_VERTEX_PROJECT_ID",
     "GOOGLE_APPLICATION_CREDENTIALS",
 )
-
-FIXED = {
+FIXED_VARIABLES = {
     "CLAUDE_CODE_ENTRYPOINT": "sdk-py",
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
     "DISABLE_TELEMETRY": "1",
@@ -71,46 +75,94 @@ FIXED = {
     "DISABLE_ERROR_REPORTING": "1",
     "CLAUDE_CODE_DISABLE_CLAUDE_MDS": "1",
     "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",
-    # A reply that breaks off is asked for again as a stream, so that the caller can hear it.
+    # A reply that breaks off is requested again as a stream, so that the caller receives it live.
     "CLAUDE_CODE_DISABLE_NONSTREAMING_FALLBACK": "1",
     "CLAUDE_CODE_MAX_RETRIES": "2",
-    # The caller keeps the history, and shortens it when it is too long.
+    # The caller owns the history and shortens it when it is too long.
     "DISABLE_AUTO_COMPACT": "1",
-    # Every tool is shown to the model, however many there are.
+    # Show every tool to the model, also if there are many.
     "ENABLE_TOOL_SEARCH": "false",
-    # Calls wait for as long as the session does; the gateway keeps the time.
+    # Calls wait as long as the session does. The gateway keeps the time.
     "MCP_TOOL_TIMEOUT": "2000000000",
     "CLAUDE_CODE_SDK_MCP_TOOL_IDLE_TIMEOUT": "2000000000",
-    # Results are the caller's, and reach the model as they are, however long.
+    # Results belong to the caller and reach the model unchanged, also long ones.
     "MAX_MCP_OUTPUT_TOKENS": "100000000",
     "CLAUDE_CODE_SDK_READS_SESSION_STATE": "1",
-    # A history that ends with the caller's words is answered at once.
+    # Answer a transcript that ends with a user message at once.
     "CLAUDE_CODE_RESUME_INTERRUPTED_TURN": "1",
 }
 
 
-class Start(msgspec.Struct, frozen=True, kw_only=True):
-    """What a process is started with and cannot change afterwards."""
+class AgentSdk:
+    """The names of `claude_agent_sdk` and `mcp` that are used here. Neither is part of the base install."""
+
+    def __init__(self) -> None:
+        sdk, server, types = map(_import, ("claude_agent_sdk", "mcp.server.lowlevel", "mcp_types"))
+        # Failures reach the caller and the log of the exchange.
+        logging.getLogger("claude_agent_sdk").setLevel(logging.CRITICAL)
+        self.client: Any = sdk.ClaudeSDKClient
+        self.options: Any = sdk.ClaudeAgentOptions
+        self.allow: Any = sdk.PermissionResultAllow
+        self.deny: Any = sdk.PermissionResultDeny
+        self.error: type[Exception] = sdk.ClaudeSDKError
+        self.server: Any = server.Server
+        self.types: Any = types
+        self._bundled = Path(sdk.__file__).parent / "_bundled" / "claude"
+
+    def find_executable(self, configured: str) -> str:
+        """Return the path of Claude Code: the configured one, else the one that the SDK brings."""
+        path = Path(configured).expanduser() if configured else self._bundled
+        if not path.is_file():
+            raise executable_missing(configured)
+        return str(path)
+
+
+def _import(name: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise sdk_missing(error.name or name) from None
+
+
+@cache
+def _load_sdk() -> AgentSdk:
+    return AgentSdk()
+
+
+async def load_sdk() -> AgentSdk:
+    """Import the SDK in a thread, because the import takes about a second."""
+    return await asyncio.to_thread(_load_sdk)
+
+
+async def find_executable(provider: Provider) -> str:
+    """Return the path of Claude Code's executable. Raises an error that names what to install."""
+    return (await load_sdk()).find_executable(provider.sessions.command)
+
+
+class ProcessSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of a process that cannot change after its start."""
 
     model: str
     system: str = ""
+    #: Command line arguments for thinking and effort.
     thinking: tuple[str, ...] = ()
-    #: Which of the provider's keys.
+    #: Index of the provider's key.
     key: int = 0
 
 
-def environment(
-    provider: Provider, folder: Path, start: Start, variables: Mapping[str, str]
+def build_environment(
+    provider: Provider, folder: Path, settings: ProcessSettings, variables: Mapping[str, str]
 ) -> dict[str, str]:
-    names: tuple[str, ...] = KEPT
+    """Build the environment of a process. `variables` is the environment of the gateway."""
+    names: tuple[str, ...] = PASSED_VARIABLES
     own: dict[str, str] = {}
     if provider.base_url:
         own["ANTHROPIC_BASE_URL"] = provider.base_url.removesuffix("/v1")
     if provider.keys:
-        key = provider.keys[start.key % len(provider.keys)].reveal().strip()
+        key = provider.keys[settings.key % len(provider.keys)].reveal().strip()
         own["CLAUDE_CODE_OAUTH_TOKEN" if key.startswith("sk-ant-oat") else "ANTHROPIC_API_KEY"] = key
     if not provider.base_url and not provider.keys:
-        names += CREDENTIALS
+        names += CREDENTIAL_VARIABLES
     if provider.headers:
         lines = (f"{name}: {value.reveal()}" for name, value in provider.headers.items())
         own["ANTHROPIC_CUSTOM_HEADERS"] = "\n".join(lines)
@@ -118,45 +170,46 @@ def environment(
         own |= dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY"), provider.proxy)
     if hasattr(os, "getuid") and os.getuid() == 0:
         own["IS_SANDBOX"] = "1"
-    kept = {name: variables[name] for name in names if name in variables}
+    passed = {name: variables[name] for name in names if name in variables}
     home = {"HOME": str(folder), "CLAUDE_CONFIG_DIR": str(folder / "config"), "PWD": str(folder / "work")}
-    return {**kept, **FIXED, **own, **home}
+    return {**passed, **FIXED_VARIABLES, **own, **home}
 
 
-def command(executable: str, folder: Path, start: Start, resume: str) -> list[str]:
-    servers = {"mcpServers": {SERVER: {"type": "sdk", "name": SERVER}}}
+def build_command(executable: str, folder: Path, settings: ProcessSettings, resume: str) -> list[str]:
+    """Build the command line. `resume` names the transcript to continue from, if there is one."""
+    servers = {"mcpServers": {MCP_SERVER: {"type": "sdk", "name": MCP_SERVER}}}
     words = [executable, "--output-format", "stream-json", "--input-format", "stream-json", "--verbose"]
-    words += ["--system-prompt-file", str(folder / "system.txt"), f"--model={start.model}"]
+    words += ["--system-prompt-file", str(folder / "system.txt"), f"--model={settings.model}"]
     words += ["--tools", "", "--setting-sources=", "--disable-slash-commands"]
     words += ["--mcp-config", msgspec.json.encode(servers).decode(), "--strict-mcp-config"]
-    words += ["--permission-prompt-tool", "stdio", "--include-partial-messages", *start.thinking]
+    words += ["--permission-prompt-tool", "stdio", "--include-partial-messages", *settings.thinking]
     return [*words, f"--resume={resume}"] if resume else words
 
 
-class Process:
-    """What the SDK expects of a transport."""
+class ClaudeProcess:
+    """One process of Claude Code. The methods are those of a transport of the Agent SDK."""
 
-    def __init__(self, words: list[str], variables: dict[str, str], folder: Path) -> None:
-        self._words = words
+    def __init__(self, command: list[str], variables: dict[str, str], folder: Path) -> None:
+        self._command = command
         self._variables = variables
         self._folder = folder
         self._process: asyncio.subprocess.Process | None = None
-        self._writing = asyncio.Lock()
+        self._write_lock = asyncio.Lock()
 
     async def connect(self) -> None:
-        starter = [sys.executable, "-I", "-S", launch.__file__, str(os.getpid())]
-        # Whatever it prints stays in its folder, for whoever wonders why it ended.
+        """Start the process. Its error output goes to a file in its folder."""
+        launcher = [sys.executable, "-I", "-S", launch.__file__, str(os.getpid())]
         with open(os.open(self._folder / "errors.txt", os.O_CREAT | os.O_WRONLY, 0o600), "wb") as errors:
             self._process = await asyncio.create_subprocess_exec(
-                *starter,
-                *self._words,
+                *launcher,
+                *self._command,
                 cwd=self._folder / "work",
                 env=self._variables,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=errors,
             )
-        (self._folder / PID).write_text(str(self._process.pid), "ascii")
+        (self._folder / PID_FILE).write_text(str(self._process.pid), "ascii")
 
     @property
     def pid(self) -> int:
@@ -166,11 +219,12 @@ class Process:
         process = self._process
         if process is None or process.stdin is None or process.returncode is not None:
             raise ConnectionError("Claude Code has ended")
-        async with self._writing:
+        async with self._write_lock:
             process.stdin.write(data.encode())
             await process.stdin.drain()
 
     async def read_messages(self) -> AsyncIterator[dict[str, Any]]:
+        """Read messages until the process ends, then raise `ConnectionError` with its exit status."""
         if self._process is None or self._process.stdout is None:
             raise ConnectionError("Claude Code was not started")
         begun: list[bytes] = []
@@ -178,7 +232,7 @@ class Process:
         while chunk := await self._process.stdout.read(CHUNK):
             *lines, rest = chunk.split(b"\n")
             for line in lines:
-                message = _message(b"".join((*begun, line)))
+                message = _read_message(b"".join((*begun, line)))
                 begun, size = [], 0
                 if message is not None:
                     yield message
@@ -187,9 +241,9 @@ class Process:
             if size > MAX_LINE:
                 raise ConnectionError("Claude Code sent a line that is too long")
         status = await self._process.wait()
-        raise ConnectionError(f"exit status {status}{self._last_words()}")
+        raise ConnectionError(f"exit status {status}{self._read_last_error()}")
 
-    def _last_words(self) -> str:
+    def _read_last_error(self) -> str:
         with suppress(OSError):
             lines = (self._folder / "errors.txt").read_text("utf-8", "replace").strip().splitlines()
             return f": {lines[-1][:300]}" if lines else ""
@@ -203,17 +257,17 @@ class Process:
             self._process.stdin.close()
 
     async def close(self) -> None:
-        """End it: by the end of its input, else by request, else by force."""
+        """End the process: by the end of its input, else by SIGTERM, else by SIGKILL."""
         process = self._process
         if process is None:
             return
         await self.end_input()
-        for insist in (None, process.terminate, process.kill):
-            if insist is not None:
+        for signal_process in (None, process.terminate, process.kill):
+            if signal_process is not None:
                 with suppress(ProcessLookupError):
-                    insist()
+                    signal_process()
             with suppress(TimeoutError):
-                async with asyncio.timeout(PATIENCE):
+                async with asyncio.timeout(END_TIMEOUT):
                     await process.wait()
                 return
 
@@ -223,8 +277,8 @@ class Process:
                 self._process.kill()
 
 
-def _message(line: bytes) -> dict[str, Any] | None:
-    """A message, or None for what a library may have printed in between."""
+def _read_message(line: bytes) -> dict[str, Any] | None:
+    """Read one line of output. A line that is no JSON object is the output of a library: None."""
     if not line.startswith(b"{"):
         return None
     try:

@@ -1,7 +1,7 @@
-"""One session: a process of Claude Code, the caller's tools in it, and where their conversation stands.
+"""One session: a process of Claude Code with the caller's tools, and the state of its conversation.
 
-A session runs a turn, then waits: parked, for the results of calls, or idle, for words of the user. It
-takes one request at a time; whatever happens to a request, the session ends up parked, idle or ended.
+The package docstring shows the states. A session takes one request at a time. After each request, also a
+failed one, it is parked, idle or ended.
 """
 
 import asyncio
@@ -16,48 +16,59 @@ from uuid import uuid4
 import msgspec
 
 from dragoman.config.model import Provider
-from dragoman.upstream.claude_code.conversation import Atom, Conversation, answered, fingerprint, outline
-from dragoman.upstream.claude_code.joining import Call, Joiner, asked_again
-from dragoman.upstream.claude_code.matching import Standing, State
-from dragoman.upstream.claude_code.naming import SERVER
-from dragoman.upstream.claude_code.permission import Auth
-from dragoman.upstream.claude_code.process import Process, Start, command, environment
-from dragoman.upstream.claude_code.replay import CANCELLED, project_folder, transcript
-from dragoman.upstream.claude_code.sdk import Kit
-from dragoman.upstream.claude_code.tools import Calls, ToolSet, mcp_server
+from dragoman.upstream.claude_code.conversation import (
+    Conversation,
+    HistoryItem,
+    extend_history,
+    fingerprint,
+    outline,
+)
+from dragoman.upstream.claude_code.matching import SessionSnapshot, SessionState
+from dragoman.upstream.claude_code.process import (
+    MCP_SERVER,
+    AgentSdk,
+    ClaudeProcess,
+    ProcessSettings,
+    build_command,
+    build_environment,
+)
+from dragoman.upstream.claude_code.reply_joiner import CallerCall, ReplyJoiner, write_calls
+from dragoman.upstream.claude_code.tools import PendingResults, ToolPermissions, ToolSet, build_mcp_server
+from dragoman.upstream.claude_code.transcript import CANCELLED, write_project_folder, write_transcript
 
 Json = dict[str, Any]
 
-#: Seconds for Claude Code to stop what it is doing, and to see new tools.
-PATIENCE = 15.0
-GLANCE = 0.02
-#: Messages; beyond it Claude Code has to wait for the caller.
-MOST_UNREAD = 1000
+#: Seconds that Claude Code gets to interrupt a turn, or to read a new list of tools.
+REACTION_TIMEOUT = 15.0
+#: Seconds between two checks of a condition without an event.
+POLL = 0.02
+#: Unread messages above which Claude Code has to wait for the caller.
+MAX_UNREAD = 1000
 
 
-class Ended(Exception):
-    """Claude Code is gone; says why."""
+class ProcessEnded(Exception):
+    """Claude Code has ended; the message gives the reason."""
 
 
-class Mailbox:
-    """What Claude Code says to the one who listens; nobody has to."""
+class MessageQueue:
+    """Messages of Claude Code to the current turn. Without a turn they are dropped."""
 
     def __init__(self) -> None:
         self._messages: deque[Any] = deque()
-        self._is_heard = False
+        self._is_open = False
         self._waiter: asyncio.Future[None] | None = None
 
-    def listen(self) -> None:
-        self._is_heard = True
+    def open(self) -> None:
+        self._is_open = True
 
-    def stop(self) -> None:
-        self._is_heard = False
+    def close(self) -> None:
+        self._is_open = False
         self._messages.clear()
 
     async def put(self, message: Any) -> None:
-        while self._is_heard and len(self._messages) >= MOST_UNREAD:
-            await asyncio.sleep(GLANCE)
-        if self._is_heard:
+        while self._is_open and len(self._messages) >= MAX_UNREAD:
+            await asyncio.sleep(POLL)
+        if self._is_open:
             self._messages.append(message)
             if self._waiter is not None and not self._waiter.done():
                 self._waiter.set_result(None)
@@ -68,100 +79,108 @@ class Mailbox:
             await self._waiter
         return self._messages.popleft()
 
-    def disturb(self, error: Exception) -> None:
-        """Whoever waits for a message gets this instead."""
+    def fail(self, error: Exception) -> None:
+        """Raise the error in the task that waits in `take`."""
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_exception(error)
 
 
-class Session:
-    """`changed` is called whenever it stands somewhere else."""
+class ClaudeSession:
+    """One session. `on_change` is called after each change of state."""
 
-    def __init__(self, session: str, provider: Provider, start: Start, tools: ToolSet, folder: Path) -> None:
+    def __init__(
+        self, session: str, provider: Provider, settings: ProcessSettings, tools: ToolSet, folder: Path
+    ) -> None:
         self.id = session
         self.provider = provider
-        self.start = start
-        self.model = start.model
+        self.settings = settings
         self.tools = tools
         self.folder = folder
         self.owner = ""
-        self.state: State = "running"
+        self.state: SessionState = "running"
+        #: Rounds of calls since the last user content, and requests in all.
         self.rounds = 0
         self.requests = 0
-        self.waiting: dict[str, Call] = {}
+        #: Calls without a result, by the caller's id.
+        self.waiting: dict[str, CallerCall] = {}
         self.is_overdue = False
-        #: The caller wants no calls now.
+        #: The current request forbids calls (`tool_choice: none`).
         self.forbids_calls = False
+        #: Loop time of the last change of state.
         self.since = asyncio.get_running_loop().time()
-        self.changed: Callable[[], None] = lambda: None
-        self.auth = Auth(session, lambda: self.callable)
-        self.mailbox = Mailbox()
-        self._calls = Calls()
-        self._mark = ""
-        #: Of what was said so far, but for Claude's words.
+        self.on_change: Callable[[], None] = lambda: None
+        self.permissions = ToolPermissions(session, lambda: self.allowed_tools)
+        self.queue = MessageQueue()
         self.outline = ""
-        self._ended = False
+        self._fingerprint = ""
+        self._results = PendingResults()
+        self._is_ended = False
         self._client: Any = None
-        self._process: Process | None = None
+        self._process: ClaudeProcess | None = None
         self._reading: asyncio.Task[None] | None = None
         self._settling: asyncio.Task[None] | None = None
 
-    # Beginning and end.
+    # Start and end.
 
-    async def open(self, kit: Kit, talk: Conversation | None = None) -> None:
-        """Start the process. With a conversation it goes on from that at once."""
-        executable = kit.executable(self.provider.sessions.command)
-        server = {"type": "sdk", "name": SERVER, "instance": mcp_server(kit, lambda: self.tools, self._calls)}
-        options = kit.options(
-            mcp_servers={SERVER: server}, can_use_tool=self.auth.callback(kit), verbatim_prompts=True
+    async def open(self, sdk: AgentSdk, conversation: Conversation | None = None) -> None:
+        """Start the process. With a conversation it continues from that history at once."""
+        executable = sdk.find_executable(self.provider.sessions.command)
+        server = build_mcp_server(sdk, lambda: self.tools, self._results)
+        options = sdk.options(
+            mcp_servers={MCP_SERVER: {"type": "sdk", "name": MCP_SERVER, "instance": server}},
+            can_use_tool=self.permissions.build_callback(sdk),
+            verbatim_prompts=True,
         )
         try:
-            words = command(executable, self.folder, self.start, self._written(talk))
-            variables = environment(self.provider, self.folder, self.start, os.environ)
-            self._process = Process(words, variables, self.folder)
-            self._client = kit.client(options, transport=self._process)
+            resume = self._write_files(conversation)
+            command = build_command(executable, self.folder, self.settings, resume)
+            variables = build_environment(self.provider, self.folder, self.settings, os.environ)
+            self._process = ClaudeProcess(command, variables, self.folder)
+            self._client = sdk.client(options, transport=self._process)
             await self._client.connect()
-        except (kit.error, OSError, ValueError) as error:
-            # A value error is a name that no process can be given, such as one with a null in it.
-            raise Ended(str(error)) from None
-        self._reading = asyncio.get_running_loop().create_task(self._read(kit))
+        except (sdk.error, OSError, ValueError) as error:
+            # ValueError: an argument that no process can get, such as one with a null character.
+            raise ProcessEnded(str(error)) from None
+        self._reading = asyncio.get_running_loop().create_task(self._read(sdk))
 
-    def _written(self, talk: Conversation | None) -> str:
-        """Write down what the process reads; gives the name of the history that it goes on from, if any."""
-        (self.folder / "system.txt").write_text(self.start.system, "utf-8")
-        if talk is None:
+    def _write_files(self, conversation: Conversation | None) -> str:
+        """Write the files that the process reads. Return the name of the transcript, if there is one."""
+        (self.folder / "system.txt").write_text(self.settings.system, "utf-8")
+        if conversation is None:
             return ""
         name = str(uuid4())
         work = os.path.realpath(self.folder / "work")
-        histories = self.folder / "config" / "projects" / project_folder(work)
-        histories.mkdir(parents=True)
-        (histories / f"{name}.jsonl").write_bytes(transcript(talk, name, work, self.model))
+        project = self.folder / "config" / "projects" / write_project_folder(work)
+        project.mkdir(parents=True)
+        transcript = write_transcript(conversation, name, work, self.settings.model)
+        (project / f"{name}.jsonl").write_bytes(transcript)
         return name
 
-    async def _read(self, kit: Kit) -> None:
-        why = "its output ended"
+    async def _read(self, sdk: AgentSdk) -> None:
+        reason = "its output ended"
         try:
             async for message in self._client.receive_messages():
-                await self.mailbox.put(message)
-        except (kit.error, OSError) as error:
-            why = str(error)
-        self._ended = True
-        await self.mailbox.put(Ended(why))
-        self.changed()
+                await self.queue.put(message)
+        except (sdk.error, OSError) as error:
+            reason = str(error)
+        self._is_ended = True
+        await self.queue.put(ProcessEnded(reason))
+        self.on_change()
 
     @property
     def is_ended(self) -> bool:
-        return self._ended
+        return self._is_ended
 
     async def close(self) -> None:
-        self._ended = True
-        self._calls.forget()
+        """End the process."""
+        self._is_ended = True
+        self._results.cancel()
         for task in (self._settling, self._reading):
             if task is not None:
                 task.cancel()
         if self._client is not None:
             try:
-                async with asyncio.timeout(2 * PATIENCE):
+                async with asyncio.timeout(2 * REACTION_TIMEOUT):
                     await self._client.disconnect()
             except TimeoutError:
                 pass
@@ -169,152 +188,165 @@ class Session:
                 if self._process is not None:
                     self._process.kill()
 
-    # Where it stands.
+    # State.
 
-    def standing(self) -> Standing:
-        return Standing(
+    @property
+    def allowed_tools(self) -> frozenset[str]:
+        return frozenset() if self.forbids_calls else self.tools.names
+
+    def build_snapshot(self) -> SessionSnapshot:
+        return SessionSnapshot(
             id=self.id,
             owner=self.owner,
-            model=self.model,
+            model=self.settings.model,
             state=self.state,
-            mark=self._mark,
+            fingerprint=self._fingerprint,
             outline=self.outline,
-            system=fingerprint((), self.start.system),
+            system=fingerprint((), self.settings.system),
             overdue=frozenset(self.waiting) if self.is_overdue else frozenset(),
         )
 
-    def belong_to(self, owner: str, session: str) -> None:
-        """From here on it is somebody's, under this id."""
+    def summarize(self) -> dict[str, object]:
+        """Describe the session for an operator, without any content of the conversation."""
+        return {
+            "id": self.id,
+            "provider": self.provider.name,
+            "state": self.state,
+            "model": self.settings.model,
+            "process": self._process.pid if self._process is not None else 0,
+            "requests": self.requests,
+            "waiting": len(self.waiting),
+            "overdue": self.is_overdue,
+            "seconds": round(asyncio.get_running_loop().time() - self.since, 1),
+        }
+
+    def describe(self) -> dict[str, object]:
+        """Return the summary, the tools, the calls that wait, and the decisions about calls."""
+        return {
+            **self.summarize(),
+            "rounds": self.rounds,
+            "tools": sorted(self.tools.names),
+            "calls": [{"id": call.id, "tool": call.name} for call in self.waiting.values()],
+            "audit": self.permissions.list_decisions(),
+        }
+
+    def assign(self, owner: str, session: str) -> None:
+        """Give the session to an owner, under this id. A spare has no owner before."""
         self.owner = owner
-        self.id = self.auth.session = session
-
-    @property
-    def callable(self) -> frozenset[str]:
-        """The names of the tools that may be called."""
-        return frozenset() if self.forbids_calls else self.tools.names
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid if self._process is not None else 0
+        self.id = self.permissions.session = session
 
     def take(self) -> None:
-        """A request is about to be answered."""
+        """A request begins."""
         self.state = "running"
         self.requests += 1
-        self._moved()
+        self._mark_changed()
 
-    def rest(self, talk: Conversation, joiner: Joiner) -> None:
-        """The turn is over, or stops for results."""
+    def rest(self, conversation: Conversation, joiner: ReplyJoiner) -> None:
+        """The reply is complete: wait for results, or for user content."""
         self.waiting = {call.id: call for call in joiner.calls}
         for call in joiner.calls:
-            self.auth.shown_as(call.inner_id, call.id)
-        if self.waiting:
-            self.rounds += 1
-        else:
-            self.rounds = 0
-        self._stand("parked" if self.waiting else "idle", answered(talk, joiner.said))
+            self.permissions.set_public_id(call.inner_id, call.id)
+        self.rounds = self.rounds + 1 if self.waiting else 0
+        self._set_history("parked" if self.waiting else "idle", extend_history(conversation, joiner.blocks))
 
-    def _stand(self, state: State, atoms: tuple[Atom, ...]) -> None:
-        self.mailbox.stop()
+    def _set_history(self, state: SessionState, items: tuple[HistoryItem, ...]) -> None:
+        self.queue.close()
         self.state = state
         self.is_overdue = False
-        self._mark, self.outline = fingerprint(atoms, self.owner), outline(atoms, self.owner)
-        self._moved()
+        self._fingerprint, self.outline = fingerprint(items, self.owner), outline(items, self.owner)
+        self._mark_changed()
 
-    def _moved(self) -> None:
+    def _mark_changed(self) -> None:
         self.since = asyncio.get_running_loop().time()
-        self.changed()
+        self.on_change()
 
-    # What is said to Claude Code.
+    # Input for Claude Code.
 
-    async def prompt(self, atoms: tuple[Atom, ...]) -> None:
-        """Words of the user; in the middle of a turn they are heard with the results."""
-        content = [atom.block for atom in atoms]
+    async def send_prompt(self, items: tuple[HistoryItem, ...]) -> None:
+        """Send user content. In the middle of a turn the model gets it together with the results."""
+        message = {"role": "user", "content": [item.block for item in items]}
 
-        async def one() -> AsyncIterator[Json]:
-            yield {
-                "type": "user",
-                "message": {"role": "user", "content": content},
-                "parent_tool_use_id": None,
-            }
+        async def stream() -> AsyncIterator[Json]:
+            yield {"type": "user", "message": message, "parent_tool_use_id": None}
 
-        await self._client.query(one())
+        await self._client.query(stream())
 
-    async def go_on(self, talk: Conversation) -> None:
-        """Give it what the caller brings: results, words, or both. Words give up the calls they pass over."""
-        if talk.words:
-            await self.prompt(talk.words)
+    async def send(self, conversation: Conversation) -> None:
+        """Send the new items of a request. User content cancels the calls that have no result."""
+        if conversation.prompt:
+            await self.send_prompt(conversation.prompt)
             self.rounds = 0
-        self.deliver(talk.results)
-        if talk.words:
-            for call in tuple(self.waiting.values()):
-                self._give_up(call)
+        self.deliver(conversation.results)
+        if conversation.prompt:
+            self._cancel_calls()
 
-    def deliver(self, results: tuple[Atom, ...]) -> None:
-        """Each call gets its result once; whatever else comes under its id is the same again."""
-        for atom in results:
-            call = self.waiting.pop(atom.id, None)
+    def deliver(self, results: tuple[HistoryItem, ...]) -> None:
+        """Deliver results. Only the first result of a call counts."""
+        for item in results:
+            call = self.waiting.pop(item.id, None)
             if call is not None:
-                self._calls.answer(call.inner_id, atom.block)
+                self._results.resolve(call.inner_id, item.block)
 
-    def _give_up(self, call: Call) -> None:
-        self.waiting.pop(call.id)
+    def _cancel_calls(self) -> None:
         limit = self.provider.sessions.call_timeout
-        why = f"[timed out: the caller gave no result within {limit:g} s]" if self.is_overdue else CANCELLED
-        self._calls.answer(call.inner_id, {"content": why, "is_error": True})
+        reason = f"[timed out: the caller gave no result within {limit:g} s]"
+        for call in self.waiting.values():
+            content = reason if self.is_overdue else CANCELLED
+            self._results.resolve(call.inner_id, {"content": content, "is_error": True})
+        self.waiting.clear()
 
-    def ask_again(self, talk: Conversation, *, one_at_a_time: bool) -> bytes:
-        """The calls that still wait: all of them, or the next."""
+    def repeat_calls(self, conversation: Conversation, *, one_at_a_time: bool) -> bytes:
+        """Write a reply that requests the missing results again: all, or the next one."""
         calls = list(self.waiting.values())[: 1 if one_at_a_time else None]
-        self._stand("parked", answered(talk, [call.block for call in calls]))
-        return asked_again(calls, self.model, f"msg_{uuid4().hex[:24]}")
+        self._set_history("parked", extend_history(conversation, [call.block for call in calls]))
+        return write_calls(calls, self.settings.model, f"msg_{uuid4().hex[:24]}")
 
-    async def retool(self, tools: ToolSet) -> None:
-        """Other tools from here on; Claude Code asks for the list when it is told that it has changed."""
+    async def replace_tools(self, tools: ToolSet) -> None:
+        """Replace the tools, and wait until Claude Code has read the new list."""
         if tools.key == self.tools.key or self._process is None:
             return
         self.tools = tools
         notice = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
-        request = {"subtype": "mcp_message", "server_name": SERVER, "message": notice}
+        request = {"subtype": "mcp_message", "server_name": MCP_SERVER, "message": notice}
         line = {"type": "control_request", "request_id": f"tools_{uuid4().hex}", "request": request}
         await self._process.write(msgspec.json.encode(line).decode() + "\n")
         with suppress(TimeoutError):
-            async with asyncio.timeout(PATIENCE):
-                while await self._listed() != tools.names:
-                    await asyncio.sleep(GLANCE)
+            async with asyncio.timeout(REACTION_TIMEOUT):
+                while await self._read_tool_names() != tools.names:
+                    await asyncio.sleep(POLL)
 
-    async def _listed(self) -> frozenset[str]:
+    async def _read_tool_names(self) -> frozenset[str]:
         status = await self._client.get_mcp_status()
-        found = (server for server in status["mcpServers"] if server["name"] == SERVER)
-        return frozenset(tool["name"] for server in found for tool in server.get("tools") or ())
+        servers = (server for server in status["mcpServers"] if server["name"] == MCP_SERVER)
+        return frozenset(tool["name"] for server in servers for tool in server.get("tools") or ())
 
-    # Interrupting.
+    # Interruption.
 
     def interrupt(self) -> None:
-        """Stop the turn, and be as before it; nobody waits for this to be done."""
-        if self.state == "running" and self._settling is None and not self._ended:
+        """Stop the turn without waiting for the end. The history stays as it was before the turn."""
+        if self.state == "running" and self._settling is None and not self._is_ended:
             self.state = "settling"
-            for call in tuple(self.waiting.values()):
-                self._give_up(call)
-            self._moved()
+            self._cancel_calls()
+            self._mark_changed()
             self._settling = asyncio.get_running_loop().create_task(self._settle())
 
-    async def settled(self) -> None:
+    async def wait_until_settled(self) -> None:
         if self._settling is not None:
             await asyncio.wait((self._settling,))
 
     async def _settle(self) -> None:
-        self.mailbox.listen()
+        """Interrupt Claude Code and read its messages up to the end of the turn."""
+        self.queue.open()
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(REACTION_TIMEOUT):
                 await self._client.interrupt()
-                while type(message := await self.mailbox.take()).__name__ != "ResultMessage":
-                    if isinstance(message, Ended):
+                while type(message := await self.queue.take()).__name__ != "ResultMessage":
+                    if isinstance(message, ProcessEnded):
                         return
         except (TimeoutError, ConnectionError):
-            self._ended = True
+            self._is_ended = True
         finally:
-            self.mailbox.stop()
+            self.queue.close()
             self._settling = None
             self.state = "idle"
-            self._moved()
+            self._mark_changed()

@@ -1,181 +1,179 @@
-"""One turn on its way to the caller: what Claude Code says, until it stops or waits for results."""
+"""One turn: the messages of Claude Code on their way to the caller, until it stops or waits for results."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from dragoman.hub.errors import Failure, UpstreamFailed
 from dragoman.upstream.claude_code.conversation import Conversation
-from dragoman.upstream.claude_code.counters import Counters
-from dragoman.upstream.claude_code.errors import crashed, permission_denied, told_by_api, too_many_turns
-from dragoman.upstream.claude_code.joining import Joiner
-from dragoman.upstream.claude_code.session import Ended, Session
+from dragoman.upstream.claude_code.errors import (
+    api_failed,
+    permission_denied,
+    process_crashed,
+    too_many_turns,
+)
+from dragoman.upstream.claude_code.reply_joiner import ReplyJoiner
+from dragoman.upstream.claude_code.session import ClaudeSession, ProcessEnded
+from dragoman.upstream.claude_code.session_pool import SessionCounters
 
-Json = dict[str, Any]
-
-HUNG_UP = Failure(kind="cancelled", status=499, message="the turn was interrupted")
+INTERRUPTED = Failure(kind="cancelled", status=499, message="the turn was interrupted")
 
 
-class Turn:
-    """`begin` says to Claude Code what the caller said; then `piece` after `piece` is the reply."""
+class SessionTurn:
+    """One turn of a session. `begin` sends the input; then call `read_piece` until it returns nothing."""
 
     def __init__(
         self,
-        session: Session,
-        talk: Conversation,
-        counters: Counters,
+        session: ClaudeSession,
+        conversation: Conversation,
+        counters: SessionCounters,
         *,
         one_at_a_time: bool,
         begin: Callable[[], Awaitable[None]],
     ) -> None:
         self.session = session
-        self._talk = talk
+        self._conversation = conversation
         self._counters = counters
-        self._begin: Callable[[], Awaitable[None]] | None = begin
         self._one_at_a_time = one_at_a_time
-        self._joiner: Joiner | None = None
-        session.mailbox.listen()
-        self._told = 0
-        self.is_over = False
+        self._begin: Callable[[], Awaitable[None]] | None = begin
+        self._joiner: ReplyJoiner | None = None
+        #: Number of denied calls that the permissions have recorded.
+        self._denials = 0
+        self._is_over = False
+        session.queue.open()
 
-    async def piece(self) -> bytes:
-        """Some bytes of the reply; none only at its end. Raises `Ended` if Claude Code is gone."""
+    async def read_piece(self) -> bytes:
+        """Return some bytes of the reply, or nothing at its end. Raises `ProcessEnded`."""
         if self._begin is not None:
             begin, self._begin = self._begin, None
             try:
                 await begin()
             except OSError as error:
-                raise Ended(str(error)) from None
+                raise ProcessEnded(str(error)) from None
         joiner = self._joiner
         if joiner is None:
-            joiner = self._joiner = self._new_joiner()
-        while not self.is_over:
-            out = self._take(await self.session.mailbox.take(), joiner)
+            session = self.session
+            joiner = self._joiner = ReplyJoiner(
+                session.settings.model,
+                allowed=session.allowed_tools,
+                one_at_a_time=self._one_at_a_time,
+                is_last=session.rounds >= session.provider.sessions.max_turns,
+            )
+        while not self._is_over:
+            out = self._read_message(await self.session.queue.take(), joiner)
             if out:
                 return out
         return b""
 
-    def hang_up(self) -> None:
-        """The caller is gone. Whoever waits for a piece is told."""
-        if not self.is_over:
-            self.is_over = True
+    def interrupt(self) -> None:
+        """The caller is gone. A task that waits in `read_piece` gets `UpstreamFailed`."""
+        if not self._is_over:
+            self._is_over = True
             self._counters.interrupted += 1
-            self.session.mailbox.disturb(UpstreamFailed(HUNG_UP))
+            self.session.queue.fail(UpstreamFailed(INTERRUPTED))
             self.session.interrupt()
 
-    def _new_joiner(self) -> Joiner:
-        session = self.session
-        return Joiner(
-            session.model,
-            allows=session.callable,
-            one_at_a_time=self._one_at_a_time,
-            last=session.rounds >= session.provider.sessions.max_turns,
-        )
-
-    def _take(self, message: Any, joiner: Joiner) -> bytes:
+    def _read_message(self, message: Any, joiner: ReplyJoiner) -> bytes:
         match type(message).__name__:
             case "StreamEvent" if message.parent_tool_use_id is None:
                 out = joiner.feed(message.event)
-                return out + self._message_ended(joiner) if message.event["type"] == "message_stop" else out
+                return out + self._end_message(joiner) if message.event["type"] == "message_stop" else out
             case "ResultMessage":
-                return self._ended(message, joiner)
-            case "Ended":
+                if message.is_error:
+                    self._is_over = True
+                    text = str(message.result or "") or "; ".join(message.errors or ())
+                    raise api_failed(message.api_error_status, text)
+                return self._finish(joiner)
+            case "ProcessEnded":
                 raise message
         return b""
 
-    def _message_ended(self, joiner: Joiner) -> bytes:
+    def _end_message(self, joiner: ReplyJoiner) -> bytes:
+        """A message of the model is complete. With calls for the caller, the reply is complete too."""
         session = self.session
-        for call_id, name in joiner.denied[self._told :]:
-            session.auth.decide(name, call_id)
+        for call_id, name in joiner.denied[self._denials :]:
+            session.permissions.decide(name, call_id)
             self._counters.denied += 1
-        self._told = len(joiner.denied)
-        if joiner.beyond:
-            self._stop(too_many_turns(session.provider.sessions.max_turns))
+        self._denials = len(joiner.denied)
+        if joiner.excess_calls:
+            self._fail(too_many_turns(session.provider.sessions.max_turns))
         if joiner.calls:
-            return self._over(joiner)
-        if self._told >= session.provider.sessions.denials:
-            self._stop(permission_denied([name for _, name in joiner.denied]))
+            return self._finish(joiner)
+        if self._denials >= session.provider.sessions.denials:
+            self._fail(permission_denied([name for _, name in joiner.denied]))
         return b""
 
-    def _ended(self, result: Any, joiner: Joiner) -> bytes:
-        if result.is_error:
-            self.is_over = True
-            raise told_by_api(
-                result.api_error_status, str(result.result or "") or "; ".join(result.errors or ())
-            )
-        return self._over(joiner)
-
-    def _over(self, joiner: Joiner) -> bytes:
-        self.is_over = True
-        self.session.rest(self._talk, joiner)
+    def _finish(self, joiner: ReplyJoiner) -> bytes:
+        self._is_over = True
+        self.session.rest(self._conversation, joiner)
         return joiner.finish()
 
-    def _stop(self, error: UpstreamFailed) -> None:
-        self.is_over = True
+    def _fail(self, error: UpstreamFailed) -> None:
+        self._is_over = True
         self.session.interrupt()
         raise error
 
 
-class TurnAnswer:
-    """A turn as the port knows answers. A session that breaks before it has spoken is begun anew, once."""
+class TurnReply:
+    """The reply of a turn, as the port knows it.
+
+    If the process ends before the caller has received anything, `restart` begins the turn again in a new
+    session, once. `drop` removes a session that cannot be used any more.
+    """
 
     def __init__(
         self,
-        turn: Turn,
-        restart: Callable[[Ended], Awaitable[Turn]],
-        lost: Callable[[Turn], None],
+        turn: SessionTurn,
+        restart: Callable[[], Awaitable[SessionTurn]],
+        drop: Callable[[ClaudeSession], None],
         *,
         stream: bool,
     ) -> None:
         self.status = 200
+        self.headers: Mapping[str, str] = _build_headers(turn.session.id)
         self._turn = turn
-        self._restart: Callable[[Ended], Awaitable[Turn]] | None = restart
-        self._lost = lost
+        self._restart: Callable[[], Awaitable[SessionTurn]] | None = restart
+        self._drop = drop
         self._stream = stream
         self._is_closed = False
-        self.headers: Mapping[str, str] = {
-            "content-type": "text/event-stream",
-            "x-session-id": turn.session.id,
-        }
 
-    def pieces(self) -> "TurnAnswer":
+    def pieces(self) -> "TurnReply":
         return self
 
-    def __aiter__(self) -> "TurnAnswer":
+    def __aiter__(self) -> "TurnReply":
         return self
 
     async def __anext__(self) -> bytes:
         if self._is_closed:
-            raise UpstreamFailed(HUNG_UP)
-        piece = await (self._next() if self._stream else self._all())
+            raise UpstreamFailed(INTERRUPTED)
+        piece = await (self._read_piece() if self._stream else self._read_all())
         if not piece:
             raise StopAsyncIteration
         return piece
 
-    async def _next(self) -> bytes:
-        """The next piece, from a new session if the first is gone before it said anything."""
+    async def _read_piece(self) -> bytes:
         while True:
             try:
-                piece = await self._turn.piece()
-            except Ended as ended:
-                self._lost(self._turn)
+                piece = await self._turn.read_piece()
+            except ProcessEnded as ended:
+                self._drop(self._turn.session)
                 if self._restart is None:
-                    raise crashed(str(ended)) from None
+                    raise process_crashed(str(ended)) from None
                 restart, self._restart = self._restart, None
-                self._turn = await restart(ended)
+                self._turn = await restart()
                 continue
             except UpstreamFailed:
                 if self._turn.session.state != "settling":
-                    self._lost(self._turn)
+                    self._drop(self._turn.session)
                 raise
             if self._stream:
                 self._restart = None
             return piece
 
-    async def _all(self) -> bytes:
-        """All of it: who has been told nothing can be told it from the beginning."""
+    async def _read_all(self) -> bytes:
+        """Read the whole reply. After a restart it begins from the start."""
         pieces: list[bytes] = []
         turn = self._turn
-        while piece := await self._next():
+        while piece := await self._read_piece():
             if self._turn is not turn:
                 turn, pieces = self._turn, []
             pieces.append(piece)
@@ -183,22 +181,22 @@ class TurnAnswer:
 
     def close(self) -> None:
         self._is_closed = True
-        self._turn.hang_up()
+        self._turn.interrupt()
 
 
-class FixedAnswer:
-    """An answer that needs no turn: calls asked for again, or an error that names its session."""
+class FixedReply:
+    """A reply without a turn: the bytes of a reply, or an error that names its session."""
 
     def __init__(self, session: str, body: bytes, error: UpstreamFailed | None = None) -> None:
         self.status = 200
-        self.headers: Mapping[str, str] = {"content-type": "text/event-stream", "x-session-id": session}
+        self.headers: Mapping[str, str] = _build_headers(session)
         self._body = body
         self._error = error
 
-    def pieces(self) -> "FixedAnswer":
+    def pieces(self) -> "FixedReply":
         return self
 
-    def __aiter__(self) -> "FixedAnswer":
+    def __aiter__(self) -> "FixedReply":
         return self
 
     async def __anext__(self) -> bytes:
@@ -211,3 +209,7 @@ class FixedAnswer:
 
     def close(self) -> None:
         """Nothing is open."""
+
+
+def _build_headers(session: str) -> dict[str, str]:
+    return {"content-type": "text/event-stream", "x-session-id": session}

@@ -6,14 +6,14 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.upstream.claude_code.replay import (
+from dragoman.upstream.claude_code.transcript import (
     CANCELLED,
-    awaits_answer,
-    messages,
-    project_folder,
-    transcript,
+    has_question,
+    write_messages,
+    write_project_folder,
+    write_transcript,
 )
-from tests.upstream.claude_code.talking import Json, call, claude, result, talk, user
+from tests.upstream.claude_code.bodies import Json, call, claude, result, talk, user
 
 
 def test_every_call_is_followed_by_its_result_and_has_the_name_that_claude_code_knows() -> None:
@@ -22,7 +22,7 @@ def test_every_call_is_followed_by_its_result_and_has_the_name_that_claude_code_
         claude("Well.", call("c1"), call("c2")),
         user(result("c2", "two"), result("c1", "one"), "ok?"),
     )
-    assert messages(heard) == [
+    assert write_messages(heard) == [
         user("go"),
         claude("Well.", call("c1", "mcp__gateway__calculate"), call("c2", "mcp__gateway__calculate")),
         user(result("c1", "one"), result("c2", "two"), "ok?"),
@@ -33,25 +33,25 @@ def test_results_that_came_in_parts_become_one_round_again() -> None:
     heard = talk(
         user("go"), claude(call("c1"), call("c2")), user(result("c2")), claude(call("c1")), user(result("c1"))
     )
-    assert [message["role"] for message in messages(heard)] == ["user", "assistant", "user"]
+    assert [message["role"] for message in write_messages(heard)] == ["user", "assistant", "user"]
 
 
 def test_a_result_after_the_answer_leaves_nothing_to_answer() -> None:
     told = (user("go"), claude(call("c1"), call("c2")), user(result("c1")))
-    assert awaits_answer(talk(*told))
-    assert not awaits_answer(talk(*told, claude("Done."), user(result("c2"))))
-    assert awaits_answer(talk(*told, claude("Done."), user(result("c2"), "and now?")))
+    assert has_question(talk(*told))
+    assert not has_question(talk(*told, claude("Done."), user(result("c2"))))
+    assert has_question(talk(*told, claude("Done."), user(result("c2"), "and now?")))
 
 
 def test_thoughts_come_along_if_they_are_signed() -> None:
     thought = {"type": "thinking", "thinking": "hm", "signature": "s"}
     heard = talk(user("go"), claude(thought, call("c1")), user(result("c1")))
-    assert messages(heard)[1]["content"][0] == thought
+    assert write_messages(heard)[1]["content"][0] == thought
 
 
 def test_rounds_stay_apart() -> None:
     heard = talk(user("go"), claude(call("c1")), user(result("c1")), claude(call("c2")), user(result("c2")))
-    assert [message["role"] for message in messages(heard)] == [
+    assert [message["role"] for message in write_messages(heard)] == [
         "user",
         "assistant",
         "user",
@@ -61,7 +61,7 @@ def test_rounds_stay_apart() -> None:
 
 
 def test_a_call_that_was_passed_over_is_said_to_be() -> None:
-    answers = messages(talk(user("go"), claude(call("c1")), user("never mind")))[-1]["content"]
+    answers = write_messages(talk(user("go"), claude(call("c1")), user("never mind")))[-1]["content"]
     assert answers[0] == {**result("c1", CANCELLED), "is_error": True}
     assert answers[1]["text"] == "never mind"
 
@@ -85,7 +85,8 @@ def test_a_transcript_is_a_chain_that_an_api_accepts(turns: list[tuple[bool, lis
                 parts.append(word)
         said.append(claude(*parts) if is_claude else user(*parts))
     lines = [
-        msgspec.json.decode(line) for line in transcript(talk(*said), str(uuid4()), "/w", "m").splitlines()
+        msgspec.json.decode(line)
+        for line in write_transcript(talk(*said), str(uuid4()), "/w", "m").splitlines()
     ]
     assert [line["parentUuid"] for line in lines] == [None, *(line["uuid"] for line in lines[:-1])]
     waiting: set[str] = set()
@@ -98,4 +99,4 @@ def test_a_transcript_is_a_chain_that_an_api_accepts(turns: list[tuple[bool, lis
 
 
 def test_a_folder_is_named_as_claude_code_names_it() -> None:
-    assert project_folder("/srv/a.b/my work") == "-srv-a-b-my-work"
+    assert write_project_folder("/srv/a.b/my work") == "-srv-a-b-my-work"

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dragoman.upstream.claude_code.conversation import Conversation, read
+from dragoman.upstream.claude_code.conversation import Conversation, read_conversation
 
 Json = dict[str, Any]
 
@@ -24,7 +24,7 @@ def result(call_id: str, content: object = "done") -> Json:
 
 
 def talk(*messages: Json, system: str = "") -> Conversation:
-    return read({"messages": list(messages), "system": system})
+    return read_conversation({"messages": list(messages), "system": system})
 
 
 def _block(part: str | Json) -> Json:

@@ -6,7 +6,7 @@ import pytest
 
 from dragoman.dialects.registry import dialect_named
 from dragoman.fit.ids import CODED, SAFE
-from dragoman.upstream.claude_code.joining import Call, Joiner, asked_again
+from dragoman.upstream.claude_code.reply_joiner import CallerCall, ReplyJoiner, write_calls
 from tests.sse import collect_sse
 
 Json = dict[str, Any]
@@ -49,15 +49,15 @@ def use(call_id: str, name: str) -> Json:
     return {"type": "tool_use", "id": call_id, "name": name}
 
 
-def joined(joiner: Joiner, *messages: list[Json]) -> Json:
+def joined(joiner: ReplyJoiner, *messages: list[Json]) -> Json:
     """The reply as a whole body, by way of our own reader of Anthropic streams."""
     stream = b"".join(joiner.feed(event) for events in messages for event in events) + joiner.finish()
     return dict(collect_sse(dialect_named("anthropic"), stream))
 
 
-def new(*, one_at_a_time: bool = False, last: bool = False) -> Joiner:
+def new(*, one_at_a_time: bool = False, last: bool = False) -> ReplyJoiner:
     allows = frozenset({"calculate", "mcp__x__y"})
-    return Joiner("alias", allows=allows, one_at_a_time=one_at_a_time, last=last)
+    return ReplyJoiner("alias", allowed=allows, one_at_a_time=one_at_a_time, is_last=last)
 
 
 @pytest.mark.rule("R93")
@@ -66,7 +66,7 @@ def test_only_our_own_prefix_comes_off_a_name() -> None:
     body = joined(joiner, message(use(FIRST, "mcp__gateway__mcp__x__y"), reason="tool_use"))
     assert (body["model"], body["stop_reason"]) == ("alias", "tool_use")
     assert body["content"] == [{**use(FIRST, "mcp__x__y"), "input": {"a": 1}}]
-    assert joiner.shown == [Call(FIRST, "mcp__x__y", {"a": 1}, FIRST)]
+    assert joiner.sent == [CallerCall(FIRST, "mcp__x__y", {"a": 1}, FIRST)]
 
 
 @pytest.mark.rule("C18")
@@ -76,9 +76,9 @@ def test_an_id_that_may_come_again_or_cannot_be_carried_is_replaced(call_id: str
     for _ in range(2):
         joiner = new()
         body = joined(joiner, message(use(call_id, "mcp__gateway__calculate"), reason="tool_use"))
-        assert [call.inner_id for call in joiner.shown] == [call_id]
-        assert [block["id"] for block in body["content"]] == [call.id for call in joiner.shown]
-        shown += [call.id for call in joiner.shown]
+        assert [call.inner_id for call in joiner.sent] == [call_id]
+        assert [block["id"] for block in body["content"]] == [call.id for call in joiner.sent]
+        shown += [call.id for call in joiner.sent]
     assert len({call_id, *shown}) == 3
     assert all(SAFE.fullmatch(one) and not CODED.fullmatch(one) for one in shown)
 
@@ -103,7 +103,7 @@ def test_one_at_a_time_shows_the_first_call_and_holds_the_others() -> None:
     calls = (use(FIRST, "mcp__gateway__calculate"), use(SECOND, "mcp__gateway__calculate"))
     body = joined(joiner, message(*calls, reason="tool_use"))
     assert [block["id"] for block in body["content"]] == [FIRST]
-    assert ([call.id for call in joiner.shown], [call.id for call in joiner.held]) == ([FIRST], [SECOND])
+    assert ([call.id for call in joiner.sent], [call.id for call in joiner.held]) == ([FIRST], [SECOND])
 
 
 def test_beyond_the_last_round_no_call_is_shown() -> None:
@@ -112,7 +112,7 @@ def test_beyond_the_last_round_no_call_is_shown() -> None:
         joiner, message(text("Once more."), use("c1", "mcp__gateway__calculate"), reason="tool_use")
     )
     assert [block["type"] for block in body["content"]] == ["text"]
-    assert (joiner.beyond, body["stop_reason"]) == (1, "end_turn")
+    assert (joiner.excess_calls, body["stop_reason"]) == (1, "end_turn")
 
 
 def test_a_message_that_is_begun_again_leaves_no_block_open() -> None:
@@ -127,7 +127,7 @@ def test_a_turn_without_a_word_is_still_a_reply() -> None:
 
 @pytest.mark.rule("R98")
 def test_calls_that_are_asked_for_again_keep_their_ids_and_cost_nothing() -> None:
-    calls = [Call("c1", "calculate", {"a": 1}), Call("c2", "calculate", {})]
-    body: Json = dict(collect_sse(dialect_named("anthropic"), asked_again(calls, "alias", "msg_2")))
+    calls = [CallerCall("c1", "calculate", {"a": 1}), CallerCall("c2", "calculate", {})]
+    body: Json = dict(collect_sse(dialect_named("anthropic"), write_calls(calls, "alias", "msg_2")))
     assert body["content"] == [call.block for call in calls]
     assert (body["stop_reason"], body["usage"]["output_tokens"]) == ("tool_use", 0)
