@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dragoman.upstream.embedded.commands import (
     TOOL_VERBS,
-    Command,
+    PromptCommand,
     find_commands,
     read_status,
     remove_context,
@@ -83,7 +83,7 @@ def test_blocks_in_tags_are_taken_out(text: str, rest: str) -> None:
     ("said", "status"), [("with 429", 429), ("with status 503", 503), ("", 500), ("7", 500)]
 )
 def test_a_failure_can_have_a_status(said: str, status: int) -> None:
-    assert read_status(Command("fail", said)) == status
+    assert read_status(PromptCommand("fail", said)) == status
 
 
 @given(text=st.text(max_size=500))

@@ -65,7 +65,7 @@ class MessageQueue:
         self._is_open = False
         self._messages.clear()
 
-    async def put(self, message: Any) -> None:
+    async def add(self, message: Any) -> None:
         while self._is_open and len(self._messages) >= MAX_UNREAD:
             await asyncio.sleep(POLL)
         if self._is_open:
@@ -160,11 +160,11 @@ class ClaudeSession:
         reason = "its output ended"
         try:
             async for message in self._client.receive_messages():
-                await self.queue.put(message)
+                await self.queue.add(message)
         except (sdk.error, OSError) as error:
             reason = str(error)
         self._is_ended = True
-        await self.queue.put(ProcessEnded(reason))
+        await self.queue.add(ProcessEnded(reason))
         self.on_change()
 
     @property

@@ -41,14 +41,14 @@ _WITHOUT_OBJECT = frozenset({"list", "think", "fail", "break off"})
 TOOL_VERBS = frozenset({"read", "list", "run", "call"})
 
 
-class Command(msgspec.Struct, frozen=True):
+class PromptCommand(msgspec.Struct, frozen=True):
     """One command. `object` is the text after the verb, without quotes if it is one quotation."""
 
     verb: str
     object: str = ""
 
 
-def find_commands(text: str) -> list[list[Command]]:
+def find_commands(text: str) -> list[list[PromptCommand]]:
     """Find the commands of a prompt. Each inner list is one turn of commands to carry out together."""
     protected: list[str] = []
 
@@ -62,9 +62,9 @@ def find_commands(text: str) -> list[list[Command]]:
             return protected[int(single[1])][1:-1].strip()
         return _PLACEHOLDER.sub(lambda match: protected[int(match[1])], part).strip()
 
-    turns: list[list[Command]] = []
+    turns: list[list[PromptCommand]] = []
     for clause in _NEXT_TURN.split(_BLANKS.sub(" ", _PROTECTED.sub(protect, _read_prompt(text)))):
-        turn: list[Command] = []
+        turn: list[PromptCommand] = []
         parts = ["", *_SAME_TURN.split(clause)]
         for joint, part in zip(parts[::2], parts[1::2], strict=True):
             match = _COMMAND.fullmatch(part.strip())
@@ -73,20 +73,20 @@ def find_commands(text: str) -> list[list[Command]]:
                 verb = _SYNONYMS.get(match[1].lower(), match[1].lower())
                 rest = _FILLER.sub("", match[2], count=1) if verb in TOOL_VERBS else match[2]
                 is_here = verb == "list" and rest in _CURRENT_DIRECTORY
-                command = Command(verb, "" if is_here else restore(rest))
+                command = PromptCommand(verb, "" if is_here else restore(rest))
                 if command.object or verb in _WITHOUT_OBJECT:
                     turn.append(command)
             elif last == "say":
-                turn[-1] = Command("say", f"{turn[-1].object}{joint}{restore(part)}")
+                turn[-1] = PromptCommand("say", f"{turn[-1].object}{joint}{restore(part)}")
             elif last == "read" and _PATH.fullmatch(restore(part)):
                 # The second file of `read a.txt and b.txt`.
-                turn.append(Command("read", restore(part)))
+                turn.append(PromptCommand("read", restore(part)))
         if turn:
             turns.append(turn)
     return turns
 
 
-def read_status(command: Command) -> int:
+def read_status(command: PromptCommand) -> int:
     """Read the HTTP status of a `fail` command; 500 if it names none."""
     match = _STATUS.match(command.object)
     return int(match[1]) if match else 500

@@ -12,7 +12,7 @@ from dragoman.hub.ids import digest
 from dragoman.upstream.embedded.commands import (
     MAX_TEXT,
     TOOL_VERBS,
-    Command,
+    PromptCommand,
     find_commands,
     read_status,
     remove_context,
@@ -152,7 +152,7 @@ def _build_required_call(state: _PromptState) -> tuple[str, str] | None:
     return None
 
 
-def _build_excuse(command: Command, functions: Sequence[ChatFunction]) -> str:
+def _build_excuse(command: PromptCommand, functions: Sequence[ChatFunction]) -> str:
     names = ", ".join(function.name for function in functions) or "none"
     wanted = f"{command.verb} {command.object}".rstrip()
     return f"I would {wanted}, but no tool of yours does that (tools: {names})."

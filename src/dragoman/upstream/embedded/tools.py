@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from dragoman.upstream.embedded.commands import Command
+from dragoman.upstream.embedded.commands import PromptCommand
 
 #: Names of the tools that read files and run commands, in the agents that we know.
 _READERS = re.compile(r"(read|read_?file|view|view_?file|cat|open_?file)", re.IGNORECASE)
@@ -87,7 +87,7 @@ def read_functions(tools: object) -> list[ChatFunction]:
     ]
 
 
-def build_call(command: Command, functions: Sequence[ChatFunction]) -> tuple[str, str] | None:
+def build_call(command: PromptCommand, functions: Sequence[ChatFunction]) -> tuple[str, str] | None:
     """Build tool name and arguments that carry out a command, or None if no tool can."""
     if command.verb == "call":
         return _build_named_call(command, functions)
@@ -116,7 +116,7 @@ def _write_shell(command: str, function: ChatFunction, field: str) -> object:
     return command
 
 
-def _build_named_call(command: Command, functions: Sequence[ChatFunction]) -> tuple[str, str] | None:
+def _build_named_call(command: PromptCommand, functions: Sequence[ChatFunction]) -> tuple[str, str] | None:
     match = _NAMED_CALL.match(command.object)
     if match is None:
         return None
