@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from dragoman.cli.launch import AGENTS
+from dragoman.cli.agents import AGENTS
 from dragoman.cli.main import COMMANDS, root
 from tests.cli.run_command import dragoman
 

@@ -5,19 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.cli.init import written
+from dragoman.cli.init import build_config
 from dragoman.config.load import load, presets
 from tests.cli.run_command import dragoman
 
 
 @pytest.mark.parametrize("provider", sorted(presets()))
-def test_a_file_for_every_provider_works_as_it_is_written(provider: str) -> None:
-    config = load(written(provider, "some-model"), "dragoman.toml", {presets()[provider].key: "k"})
+def test_a_file_for_every_provider_works_as_it_is_build_config(provider: str) -> None:
+    config = load(build_config(provider, "some-model"), "dragoman.toml", {presets()[provider].key: "k"})
     assert [str(target) for target in config.routes[0].targets] == [f"{provider}/some-model"]
 
 
 def test_a_file_works_with_its_suggestions_taken_up() -> None:
-    text = written("ollama", "qwen3").replace("# [providers", "[providers").replace("# images", "images")
+    text = build_config("ollama", "qwen3").replace("# [providers", "[providers").replace("# images", "images")
     text = text.replace("# strict", "strict").replace('# keys = ["env:', 'keys = ["env:')
     config = load(text, "dragoman.toml", {"DRAGOMAN_KEY": "k"})
     assert config.routes[0].strict
@@ -25,7 +25,7 @@ def test_a_file_works_with_its_suggestions_taken_up() -> None:
 
 
 def test_a_name_with_quotes_is_kept() -> None:
-    config = load(written("ollama", 'a"b\\c'), "dragoman.toml", {})
+    config = load(build_config("ollama", 'a"b\\c'), "dragoman.toml", {})
     assert config.routes[0].targets[0].model == 'a"b\\c'
 
 

@@ -83,7 +83,7 @@ def test_a_rotated_key_is_another_one_under_the_same_name(tmp_path: Path) -> Non
     outcome = dragoman(tmp_path, "keys", "rotate", "ci", "--keep-old", "1h")
     assert outcome.out.startswith("dgm_")
     assert outcome.out.strip() != first
-    assert "the old key counts until" in outcome.err
+    assert "the old key is valid until" in outcome.err
     assert shown(tmp_path, "ci")["id"] == identity
     rotated = msgspec.json.decode(dragoman(tmp_path, "keys", "rotate", "ci", "--json").out)
     assert rotated["key"].startswith("dgm_")
@@ -104,7 +104,7 @@ def test_a_revoked_key_stays_in_the_list_until_it_is_deleted(tmp_path: Path) -> 
     [
         (("create", "two words"), "expected a name"),
         (("create", "a\nb"), "expected a name"),
-        (("create", "ci", "--expires", "2020-01-01"), "2020-01-01 00:00 UTC is over"),
+        (("create", "ci", "--expires", "2020-01-01"), "2020-01-01 00:00 UTC is in the past"),
         (("create", "ci", "--expires", "soon"), "expected a date such as"),
         (("create", "ci", "--cost-per-day", "a lot"), "expected dollars such as"),
         (("create", "ci", "--rpm", "-1"), "expected a number such as"),
@@ -141,7 +141,7 @@ def test_an_agent_that_would_have_no_key_is_not_sent_to_a_gateway_that_asks_for_
     key = created(tmp_path, "ci")
     outcome = dragoman(tmp_path, "env", "claude")
     assert outcome.code == 2
-    assert "the gateway asks for a client key" in outcome.err
+    assert "the gateway requires a client key" in outcome.err
     assert "--key KEY" in outcome.err
     assert key in dragoman(tmp_path, "env", "claude", DRAGOMAN_KEY=key).out
 
@@ -209,4 +209,4 @@ def test_usage_as_csv_is_harmless_in_a_spreadsheet(used: Path) -> None:
 def test_nothing_used_is_told_as_such(tmp_path: Path) -> None:
     outcome = dragoman(tmp_path, "usage")
     assert outcome.code == 0
-    assert "nothing was used" in outcome.err
+    assert "no usage" in outcome.err

@@ -61,7 +61,7 @@ def test_programs_get_the_same_as_json(folder: Path) -> None:
 
 
 def test_a_model_that_nobody_knows_says_so(folder: Path) -> None:
-    assert "nothing but its dialect is known" in dragoman(folder, "models", "show", "own/thing").out
+    assert "only its dialect is known" in dragoman(folder, "models", "show", "own/thing").out
 
 
 def test_a_model_that_no_route_takes_is_an_error_with_what_there_is(folder: Path) -> None:

@@ -5,9 +5,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from dragoman.cli.sessions import _listed, _shown
+from dragoman.cli.sessions import format_list, format_session
 from tests.cli.run_command import dragoman
-from tests.cli.test_operator import gateway
+from tests.cli.test_status import gateway
 
 SESSION = {
     "id": "ses_a",
@@ -33,7 +33,7 @@ DETAILS = {
 
 def test_sessions_are_listed_with_what_became_of_others() -> None:
     counts = {"claude": {"live": 1, "spawned": 4, "timed_out": 2, "evicted": 0}}
-    assert list(_listed({"sessions": [SESSION], "counts": counts})) == [
+    assert list(format_list({"sessions": [SESSION], "counts": counts})) == [
         "session  provider  state            since   requests  calls  model",
         "ses_a    claude    parked, overdue  12.5 s  3         1      sonnet",
         "claude so far: 4 spawned, 2 timed out",
@@ -41,7 +41,7 @@ def test_sessions_are_listed_with_what_became_of_others() -> None:
 
 
 def test_a_session_is_shown_with_its_calls_and_every_decision() -> None:
-    lines = [line.replace("\x1b[31m", "").replace("\x1b[0m", "") for line in _shown(DETAILS)]
+    lines = [line.replace("\x1b[31m", "").replace("\x1b[0m", "") for line in format_session(DETAILS)]
     assert lines[-3:] == [
         "waits for calculate (toolu_1)",
         "allowed mcp__gateway__calculate (toolu_1)",

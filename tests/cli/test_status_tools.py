@@ -1,12 +1,12 @@
 """`dragoman status --tools` tells a person which of their models misbehaves."""
 
-from dragoman.cli.status_tools import COLUMNS, shown_tools
+from dragoman.cli.status import TOOL_COLUMNS, format_tools
 from dragoman.exchange.interventions import COUNTED_AS, REASONING
 
 
 def test_the_model_that_needed_the_most_help_comes_first() -> None:
     lines = list(
-        shown_tools(
+        format_tools(
             [
                 {"target": "local/good", "counts": {"replies": 90, "calls": 300, "held": 300, "repaired": 1}},
                 {
@@ -24,11 +24,11 @@ def test_the_model_that_needed_the_most_help_comes_first() -> None:
 
 
 def test_where_nothing_was_governed_the_next_step_is_told() -> None:
-    (line,) = shown_tools([])
+    (line,) = format_tools([])
     assert "[routes.governance]" in line
 
 
 def test_everything_that_goes_wrong_has_a_column() -> None:
     counted = {name for names in COUNTED_AS.values() for name in names} | {REASONING}
     quiet = {"held", "valid", "allowed", "raised", "contracts"}
-    assert counted - quiet <= set(COLUMNS.values())
+    assert counted - quiet <= set(TOOL_COLUMNS.values())

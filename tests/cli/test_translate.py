@@ -83,7 +83,7 @@ def test_a_stream_goes_through_and_is_judged_legal(source: str, tmp_path: Path) 
     written.write_text(ran.out, "utf-8")
     judged = dragoman(tmp_path, "check", "stream", "--dialect", "anthropic", str(written))
     assert judged.code == 0
-    assert "a legal anthropic stream" in judged.err
+    assert "a valid anthropic stream" in judged.err
 
 
 def test_a_stream_that_is_cut_short_fails_loudly(tmp_path: Path) -> None:

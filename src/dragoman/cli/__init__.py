@@ -1,1 +1,19 @@
-"""The `dragoman` command: one file per subcommand."""
+"""The `dragoman` command.
+
+- `main`: the root command and the table of subcommands. Each subcommand is imported when it is called.
+- `serve`: `serve`. `run`: `run` and `env`. `init`, `import_`, `config`, `models`, `keys`, `usage`, `doctor`,
+  `sessions`: the commands of these names. `status`: `status` and `reload`. `translate`: `translate` and
+  `check`.
+- `agents`: how each agent is connected to the gateway.
+- `connection`: the gateway's address, key and model for an agent, and the search for a running gateway.
+- `process`: runs a gateway in this process; writes and reads the notice of its address.
+- `admin`: the client of the admin API.
+- `files`: input files, private files and the state database.
+- `formats`: shared options, amounts, dates, tables and JSON.
+
+Data goes to standard output, everything else to standard error. An error of the `DragomanError` tree is
+printed as two lines (`error:`, `hint:`) with exit code 2.
+
+To add a command, write a module with a click command, add a row to `main.COMMANDS` and a row to
+`docs/commands.md`. To add an agent, add a row to `agents.AGENTS`.
+"""

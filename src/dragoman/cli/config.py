@@ -1,10 +1,11 @@
-"""`dragoman config`: is the file right, before anything depends on it? And what may it say?"""
+"""`dragoman config`: checks the configuration file and lists its keys."""
 
 import os
 
 import click
 
-from dragoman.cli.state import has_stored_keys
+from dragoman.cli.files import has_stored_keys
+from dragoman.cli.formats import config_option
 from dragoman.config.find import find_config, places
 from dragoman.config.keys import tables
 from dragoman.server.guard import check_exposure
@@ -12,35 +13,36 @@ from dragoman.server.guard import check_exposure
 
 @click.group()
 def config() -> None:
-    """Check the configuration; list its keys."""
+    """Check the configuration, or list its keys."""
 
 
 @config.command()
-@click.option("--config", "path", metavar="FILE", help="The file to check, if not the usual one.")
+@config_option
 def check(path: str | None) -> None:
-    """Read the configuration and say what is wrong, with the line; exit code 2 if anything is.
+    """Check the configuration file. The exit code is 2 if it has a mistake.
 
-    Variables that the file refers to (`env:NAME`) must be set. Nobody is called.
+    A mistake is reported with its line. The variables that the file refers to (`env:NAME`) must be set. No
+    provider is called.
     """
     found = find_config(path, os.environ)
     check_exposure(found.server, has_stored_keys=has_stored_keys(found))
     if not found.path:
-        looked = " and ".join(str(place) for place in places(os.environ))
-        click.echo(f"no configuration at {looked}: the embedded model would be served")
+        searched = " and ".join(str(place) for place in places(os.environ))
+        click.echo(f"no configuration at {searched}: dragoman would serve the embedded model")
         click.echo("next: dragoman init", err=True)
         return
     counts = (_count(len(found.providers), "provider"), _count(len(found.routes), "route"))
     click.echo(f"{found.path}: fine ({', '.join(counts)})")
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 @config.command()
 @click.argument("word", default="")
 def keys(word: str) -> None:
-    """List the keys that the file may hold, and what they mean; with WORD, only those that mention it."""
+    """List the keys of the configuration file with their meaning; with WORD, only keys that mention it."""
     for table in tables():
         rows = [
             (name, key)
@@ -52,5 +54,5 @@ def keys(word: str) -> None:
         click.secho(table.heading or "above the first heading", bold=True)
         for name, key in rows:
             default = table.default(name)
-            shown = "" if default is None else f" (default: {str(default).lower()})"
-            click.echo(f"  {name} = {key.kind.words}{shown}\n      {key.about}")
+            suffix = "" if default is None else f" (default: {str(default).lower()})"
+            click.echo(f"  {name} = {key.kind.words}{suffix}\n      {key.about}")

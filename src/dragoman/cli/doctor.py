@@ -9,8 +9,15 @@ from contextlib import contextmanager
 import click
 import msgspec
 
-from dragoman.cli.run import running_at
-from dragoman.cli.tables import shown_value, table
+from dragoman.cli.connection import find_running
+from dragoman.cli.formats import (
+    config_option,
+    format_json,
+    format_table,
+    format_value,
+    json_option,
+    remove_controls,
+)
 from dragoman.config.find import find_config
 from dragoman.config.model import Config, TargetName
 from dragoman.doctor.environment import check_environment, check_providers
@@ -31,7 +38,7 @@ COLOURS: dict[State, str] = {
 
 @click.command()
 @click.argument("model", default="")
-@click.option("--config", "path", metavar="FILE", help="Configuration file. Default: dragoman.toml.")
+@config_option
 @click.option(
     "--budget",
     type=click.IntRange(1_000),
@@ -41,7 +48,7 @@ COLOURS: dict[State, str] = {
     help="Maximum number of tokens for the examination of the model.",
 )
 @click.option("--write", "writes", is_flag=True, help="Store the facts that were learned about the model.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def doctor(model: str, path: str | None, budget: int, writes: bool, as_json: bool) -> None:
     """Report what is wrong and what to do about it.
 
@@ -56,13 +63,12 @@ def doctor(model: str, path: str | None, budget: int, writes: bool, as_json: boo
     config = find_config(path, os.environ, secrets=False)
     choice = choose(config, model) if model else None
     target = choice.targets[0] if choice else None
-    environment = list(check_environment(config, os.environ, running=running_at(config)))
+    environment = list(check_environment(config, os.environ, running=find_running(config)))
     with _show_progress(quiet=as_json) as progress:
         providers, examination = asyncio.run(_check_all(config, target, budget, progress))
     environment += providers
     if as_json:
-        report = {"findings": environment, "examination": examination}
-        click.echo(msgspec.json.format(msgspec.json.encode(report)))
+        click.echo(format_json({"findings": environment, "examination": examination}))
     else:
         _print_report(environment, examination)
     if writes and examination is not None:
@@ -112,7 +118,7 @@ def _print_report(environment: Sequence[Finding], examination: Examination | Non
     if examination.facts:
         click.echo()
         click.secho("learned", bold=True)
-        for line in table([(name, shown_value(value)) for name, value in examination.facts.items()]):
+        for line in format_table([(name, format_value(value)) for name, value in examination.facts.items()]):
             click.echo(f"  {line}")
 
 
@@ -127,9 +133,8 @@ def _print_findings(title: str, findings: Sequence[Finding]) -> None:
 
 
 def _clean(detail: str) -> str:
-    """A server's text in one line, without control characters, which could move the cursor."""
-    line = " ".join(detail.split())
-    return "".join(character if character.isprintable() else "?" for character in line)
+    """The text of a server in one line."""
+    return remove_controls(" ".join(detail.split()))
 
 
 def _describe_cost(examination: Examination) -> str:

@@ -1,23 +1,37 @@
-"""Files as the commands read them: a path or `-`, whole or in pieces, with errors that say what to do."""
+"""Files of the commands: input files, private files and the state database."""
 
+import os
+import sqlite3
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
 
 import click
 import msgspec
 
+from dragoman.accounts.keys import has_keys_in_file
+from dragoman.accounts.store import ACCOUNTS_SCHEMA
+from dragoman.config.find import find_config, state_folder
+from dragoman.config.model import Config
 from dragoman.hub.errors import ConfigError
 from dragoman.providers.profile import PROFILE_FIELDS, Profile
+from dragoman.storage.database import FILE_NAME, Database
 
 PIECE = 64 * 1024
+#: The dialects that `translate` and `check` accept.
+DIALECT = click.Choice(["anthropic", "openai_chat", "openai_responses", "gemini"])
+
+Result = TypeVar("Result")
 
 
 def read_file(name: str) -> bytes:
+    """The bytes of a file, or of standard input for `-`."""
     return b"".join(read_pieces(name))
 
 
 def read_pieces(name: str) -> Iterator[bytes]:
-    """The bytes as they come, so that a stream piped in is translated while it still flows."""
+    """The bytes as they arrive, so that a piped stream is translated while it is still running."""
     try:
         with open(0 if name == "-" else name, "rb", closefd=name != "-") as stream:
             while piece := stream.read1(PIECE):
@@ -27,7 +41,7 @@ def read_pieces(name: str) -> Iterator[bytes]:
 
 
 def read_profile(name: str | None, dialect: str) -> Profile | None:
-    """A profile from a TOML or JSON file; its `dialect` may be left out."""
+    """A profile from a TOML or JSON file. `dialect` is used if the file does not state one."""
     if name is None:
         return None
     data = read_file(name)
@@ -43,7 +57,38 @@ def read_profile(name: str | None, dialect: str) -> Profile | None:
         UnicodeDecodeError,
     ) as error:
         known = ", ".join(PROFILE_FIELDS)
-        raise ConfigError(f"{name}: {error}", hint=f"facts a profile can hold: {known}") from None
+        raise ConfigError(f"{name}: {error}", hint=f"the facts of a profile are: {known}") from None
 
 
-DIALECT = click.Choice(["anthropic", "openai_chat", "openai_responses", "gemini"])
+def write_private(path: str, text: str, *, replace: bool) -> None:
+    """Write a file that only its owner can read. `replace` allows to overwrite an existing one."""
+    flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if replace else os.O_EXCL)
+    try:
+        with open(os.open(path, flags, 0o600), "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise ConfigError(
+            f"cannot write {path}: {error.strerror}", hint="--file writes another file"
+        ) from None
+
+
+def state_file(config: Config) -> Path:
+    """The state database of a gateway with this configuration."""
+    return state_folder(config, os.environ) / FILE_NAME
+
+
+def use_state(path: str | None, work: Callable[[sqlite3.Connection], Result]) -> Result:
+    """Run `work` in one transaction of the state database. `path` is the configuration file."""
+    file = state_file(find_config(path, os.environ, secrets=False))
+    database = Database(file, ACCOUNTS_SCHEMA)
+    try:
+        return database.run_now(work)
+    except sqlite3.Error as error:
+        raise ConfigError(f"cannot use the state file {file}: {error}") from None
+    finally:
+        database.close()
+
+
+def has_stored_keys(config: Config) -> bool:
+    """Whether `dragoman keys` has created keys, so that a gateway with this configuration requires one."""
+    return has_keys_in_file(state_file(config))

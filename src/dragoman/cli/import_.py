@@ -5,8 +5,7 @@ from pathlib import Path
 
 import click
 
-from dragoman.cli.files import read_file
-from dragoman.cli.init import write_private
+from dragoman.cli.files import read_file, write_private
 from dragoman.hub.errors import ConfigError
 from dragoman.importing.ccr import import_ccr
 from dragoman.importing.draft import ConfigDraft

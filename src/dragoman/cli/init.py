@@ -1,4 +1,4 @@
-"""`dragoman init`: a configuration that explains itself, asking only what it must."""
+"""`dragoman init`: writes a configuration file with comments."""
 
 import os
 import sys
@@ -7,30 +7,31 @@ from pathlib import Path
 import click
 import msgspec
 
+from dragoman.cli.files import write_private
 from dragoman.config.load import load, presets
 from dragoman.hub.errors import ConfigError
 
 TEMPLATE = """\
-# Which agent's model names go where. `dragoman config keys` lists every key.
+# Maps the model names that agents request to providers. `dragoman config keys` lists every key.
 
 [server]
-host = "127.0.0.1"                # anything but loopback needs `keys`
+host = "127.0.0.1"                # other addresses need `keys`
 port = 8484
-# keys = ["env:DRAGOMAN_KEY"]     # what clients must show
+# keys = ["env:DRAGOMAN_KEY"]     # keys that clients must send
 
 [providers.{provider}]
 preset = "{provider}"
 {key}{model_facts}
-# Whatever model a client asks for, it gets this one. Names go before patterns, patterns in their order.
+# Requests for any model go to this target. Exact names are matched first, then patterns in their order.
 [[routes]]
 match = "*"
 target = {target}
-# target = [{target}, "another/model"]   # the next is tried when one fails
-# strict = true                   # refuse what cannot be translated without loss
+# target = [{target}, "another/model"]   # if the first target fails, the next one is tried
+# strict = true                   # refuse requests that cannot be translated without loss
 
-# [routes.governance]             # for models that get their tool calls wrong
-# tools = "hold"                  # calls go out whole and mended
-# harvest = "auto"                # calls that the model writes as text become calls
+# [routes.governance]             # for models that make mistakes in tool calls
+# tools = "hold"                  # check and repair each call before the agent gets it
+# harvest = "auto"                # convert calls that the model writes as text
 """
 
 MODEL_FACTS = """
@@ -40,28 +41,28 @@ MODEL_FACTS = """
 
 
 @click.command()
-@click.option("--provider", type=click.Choice(sorted(presets())), help="Who to call.")
-@click.option("--model", metavar="NAME", help="The model, as the provider calls it.")
+@click.option("--provider", type=click.Choice(sorted(presets())), help="Provider of the model.")
+@click.option("--model", metavar="NAME", help="The provider's name of the model.")
 @click.option(
-    "--file", "path", default="dragoman.toml", show_default=True, metavar="FILE", help="Where to write."
+    "--file", "path", default="dragoman.toml", show_default=True, metavar="FILE", help="File to write."
 )
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
 def init(provider: str | None, model: str | None, path: str, force: bool) -> None:
-    """Write a configuration file to grow from.
+    """Write a configuration file.
 
     \b
     dragoman init
     dragoman init --provider ollama --model qwen3-coder
 
-    Asks for the provider and the model unless they are given. Keys stay in the environment; the file only
-    says which variables hold them.
+    Asks for the provider and the model if the options do not name them. The file contains no keys, only the
+    names of the environment variables that hold them.
     """
     if Path(path).exists() and not force:
-        raise ConfigError(f"{path} exists already", hint="--force overwrites it, --file writes elsewhere")
-    provider = provider or _asked_provider()
-    model = model or _asked_model(provider)
+        raise ConfigError(f"{path} exists already", hint="--force overwrites it, --file writes another file")
+    provider = provider or _ask_provider()
+    model = model or _ask_model(provider)
     variable = presets()[provider].key
-    text = written(provider, model)
+    text = build_config(provider, model)
     load(text, path, {variable: "to be set"})
     write_private(path, text, replace=force)
     click.echo(f"wrote {path}")
@@ -70,8 +71,9 @@ def init(provider: str | None, model: str | None, path: str, force: bool) -> Non
         click.echo(f"next: {step}", err=True)
 
 
-def written(provider: str, model: str) -> str:
-    # A JSON string is a TOML string too.
+def build_config(provider: str, model: str) -> str:
+    """The text of the file. `provider` is the name of a preset."""
+    # A JSON string is a valid TOML string.
     target, name = (msgspec.json.encode(text).decode() for text in (f"{provider}/{model}", model))
     variable = presets()[provider].key
     return TEMPLATE.format(
@@ -82,26 +84,16 @@ def written(provider: str, model: str) -> str:
     )
 
 
-def _asked_provider() -> str:
+def _ask_provider() -> str:
     known = sorted(presets())
     if not sys.stdin.isatty():
-        raise ConfigError("which provider?", hint=f"--provider, one of {', '.join(known)}")
+        raise ConfigError("--provider is missing", hint=f"--provider, one of {', '.join(known)}")
     return str(click.prompt("Provider", type=click.Choice(known), default="ollama"))
 
 
-def _asked_model(provider: str) -> str:
+def _ask_model(provider: str) -> str:
     if provider == "embedded":
         return provider
     if not sys.stdin.isatty():
-        raise ConfigError("which model?", hint="--model NAME, as the provider calls it")
-    return str(click.prompt("Model, as the provider calls it"))
-
-
-def write_private(path: str, text: str, *, replace: bool) -> None:
-    """Keys may be written into it later, so it is for the user's eyes alone."""
-    flags = os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if replace else os.O_EXCL)
-    try:
-        with open(os.open(path, flags, 0o600), "w", encoding="utf-8") as file:
-            file.write(text)
-    except OSError as error:
-        raise ConfigError(f"cannot write {path}: {error.strerror}", hint="--file writes elsewhere") from None
+        raise ConfigError("--model is missing", hint="--model NAME, with the provider's name of the model")
+    return str(click.prompt("Model (the provider's name of it)"))

@@ -1,27 +1,22 @@
-"""`dragoman models`: what clients may ask for, where it goes, and what is known about it."""
+"""`dragoman models`: lists the model names for clients, and the facts that are known about a model."""
 
 import os
 from collections.abc import Iterator
 
 import click
-import msgspec
 
-from dragoman.cli.tables import shown_value, table
+from dragoman.cli.formats import config_option, format_json, format_table, format_value, json_option
 from dragoman.config.explain import Fact, explained
 from dragoman.config.find import find_config
 from dragoman.config.model import Config, TargetName
 from dragoman.routing.choose import choose
 
-CONFIG_OPTION = click.option(
-    "--config", "path", metavar="FILE", help="The configuration, if not the usual one."
-)
-
 
 @click.group(invoke_without_command=True)
-@CONFIG_OPTION
+@config_option
 @click.pass_context
 def models(context: click.Context, path: str | None) -> None:
-    """List the models that clients may ask for, and the targets behind them.
+    """List the model names that clients can request, with their targets.
 
     \b
     claude-*          anthropic/*, else openrouter/anthropic/claude-sonnet-4.5
@@ -31,26 +26,26 @@ def models(context: click.Context, path: str | None) -> None:
     if context.invoked_subcommand is not None:
         context.obj = path
         return
-    for line in table(list(_rows(find_config(path, os.environ, secrets=False)))):
+    for line in format_table(list(_list_models(find_config(path, os.environ, secrets=False)))):
         click.echo(line)
 
 
 @models.command()
 @click.argument("name")
-@CONFIG_OPTION
-@click.option("--all", "is_all", is_flag=True, help="Also what is known of the dialect alone.")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@config_option
+@click.option("--all", "is_all", is_flag=True, help="Also show the facts that hold for the whole dialect.")
+@json_option
 @click.pass_obj
 def show(outer: str | None, name: str, path: str | None, is_all: bool, as_json: bool) -> None:
-    """Tell what is known about a model, and who says so.
+    """Show the known facts about a model, with their sources.
 
-    NAME is what a client would ask for: a route's name or `provider/model`.
+    NAME is a model name that a client can request: a name of a route, or `provider/model`.
 
     \b
     dragoman models show claude-opus-5
     dragoman models show ollama/qwen3-coder:30b --all
 
-    A fact of your own goes into the configuration, below [providers.PROVIDER.models."MODEL"].
+    To state a fact yourself, add it to the configuration below [providers.PROVIDER.models."MODEL"].
     """
     config = find_config(path or outer, os.environ, secrets=False)
     choice = choose(config, name)
@@ -59,24 +54,23 @@ def show(outer: str | None, name: str, path: str | None, is_all: bool, as_json: 
         for target in choice.targets
     }
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(_report(name, choice.route, known))))
+        click.echo(format_json(_build_report(name, choice.route, known)))
         return
     for target, facts in known.items():
         provider = config.providers[target.provider]
         click.secho(f"{target} ({provider.dialect}, by route {choice.route})", bold=True)
-        rows = [(fact.name, shown_value(fact.value), _source(fact)) for fact in facts]
-        for line in (
-            table(rows) if rows else ["nothing but its dialect is known; --all tells what follows from it"]
-        ):
+        rows = [(fact.name, format_value(fact.value), _describe_source(fact)) for fact in facts]
+        lines = format_table(rows) or ["only its dialect is known; --all shows the facts of the dialect"]
+        for line in lines:
             click.echo(f"  {line}")
 
 
-def _source(fact: Fact) -> str:
+def _describe_source(fact: Fact) -> str:
     other = fact.instead_of
-    return f"{fact.source}, not {shown_value(other.value)} ({other.source})" if other else fact.source
+    return f"{fact.source}, not {format_value(other.value)} ({other.source})" if other else fact.source
 
 
-def _report(name: str, route: str, known: dict[TargetName, list[Fact]]) -> object:
+def _build_report(name: str, route: str, known: dict[TargetName, list[Fact]]) -> object:
     targets = [
         {
             "target": str(target),
@@ -87,15 +81,15 @@ def _report(name: str, route: str, known: dict[TargetName, list[Fact]]) -> objec
     return {"model": name, "route": route, "targets": targets}
 
 
-def _rows(config: Config) -> Iterator[tuple[str, str]]:
+def _list_models(config: Config) -> Iterator[tuple[str, str]]:
     for route in config.routes:
-        yield route.match, _chain(route.targets) + (", strict" if route.strict else "")
+        yield route.match, _join_targets(route.targets) + (", strict" if route.strict else "")
     for provider in config.providers.values():
-        whose = provider.base_url or "this process"
-        yield f"{provider.name}/MODEL", f"any model of {whose} ({provider.dialect})"
+        server = provider.base_url or "this process"
+        yield f"{provider.name}/MODEL", f"any model of {server} ({provider.dialect})"
     if all(route.match != "*" for route in config.routes):
-        yield "anything else", _chain(config.default) if config.default else "refused, with status 404"
+        yield "anything else", _join_targets(config.default) or "refused, with status 404"
 
 
-def _chain(targets: tuple[TargetName, ...]) -> str:
+def _join_targets(targets: tuple[TargetName, ...]) -> str:
     return ", else ".join(map(str, targets))

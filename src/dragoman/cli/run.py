@@ -1,10 +1,10 @@
-"""`dragoman run AGENT`: start an agent against the gateway, and the gateway too if none is running."""
+"""`dragoman run` starts an agent with the gateway; `dragoman env` prints the same settings as shell code."""
 
 import os
 import secrets
+import shlex
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -15,25 +15,29 @@ from typing import IO
 
 import click
 
-from dragoman.cli.door import KEY_VARIABLE, address, door_options, door_to
-from dragoman.cli.launch import AGENTS, Agent, past_proxies, settled
-from dragoman.cli.state import has_stored_keys
+from dragoman.cli.agents import AGENTS, FOLDER, Agent, AgentLaunch, bypass_proxies, prepare_launch
+from dragoman.cli.connection import access_options, build_access, find_running, gateway_url
+from dragoman.cli.files import has_stored_keys
+from dragoman.cli.process import KEY_VARIABLE
 from dragoman.config.find import find_config
 from dragoman.config.model import Config
 from dragoman.hub.errors import ConfigError
 from dragoman.server.admin_token import VARIABLE
 
-#: Signals that are meant for the agent, where the system has them.
-_PASSED_ON = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+#: Signals that go to the agent, where the system has them.
+_FORWARDED_SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+#: Characters of the log that an error message quotes.
 _QUOTED_LOG = 800
-#: Seconds that a gateway gets to begin to answer, and to end in order.
-_PATIENCE = 3.0
+#: Seconds for the gateway to stop.
+_STOP_TIMEOUT = 3.0
+
+_AGENT = click.argument("agent", type=click.Choice(list(AGENTS)))
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
-@door_options
-@click.option("--log", "log_path", metavar="FILE", help="Keep the log of a gateway that is started here.")
-@click.argument("agent", type=click.Choice(list(AGENTS)))
+@access_options
+@click.option("--log", "log_path", metavar="FILE", help="Write the log of a gateway that is started here.")
+@_AGENT
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def run(
     path: str | None,
@@ -44,50 +48,49 @@ def run(
     agent: str,
     arguments: tuple[str, ...],
 ) -> None:
-    """Start AGENT against the gateway, with your own settings left alone.
+    """Start AGENT with the gateway. Your own settings of the agent stay unchanged.
 
     \b
     dragoman run claude
     dragoman run claude -p "read README.md"
     dragoman run --model local/qwen3-coder codex exec "explain this repository"
 
-    Options go before the agent's name; everything after it goes to the agent. If no gateway answers where
-    the configuration says, one is started on a free port, and it ends with the agent. Without a
-    configuration it serves the embedded model: enough to see your agent work.
+    Options for dragoman go before the name of the agent; everything after it goes to the agent. If no gateway
+    runs at the configured address, a new one is started on a free port and stopped together with the agent.
+    Without a configuration file it serves the embedded model, which is enough to see that your agent works.
     """
     chosen = AGENTS[agent]
-    program = _installed(chosen)
+    program = _find_program(chosen)
     with ExitStack() as stack:
         config = None if url else find_config(path, os.environ, secrets=False)
         if config is not None:
-            url = running_at(config)
+            url = find_running(config)
             if not url:
-                own_key = _own_key(config) if not key else ""
-                url, key = stack.enter_context(_companion(config, log_path, own_key)), key or own_key
-            # A file in the working directory may be somebody else's, and decides where everything goes.
+                own_key = _create_key(config) if not key else ""
+                url, key = stack.enter_context(_start_companion(config, log_path, own_key)), key or own_key
+            # A file in the working directory may come from another person, and it decides where prompts go.
             source = config.path or "no configuration: the embedded model answers"
             click.echo(f"gateway: {url} ({source})", err=True)
-        door = door_to(chosen, url, config, key=key, model=model)
-        if door.model and not model:
-            click.echo(f"model: {door.model} (--model chooses another)", err=True)
-        launch = chosen.launch(door)
+        access = build_access(chosen, url, config, key=key, model=model)
+        if access.model and not model:
+            click.echo(f"model: {access.model} (--model chooses another)", err=True)
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="dragoman-"))
-        launch = settled(launch, Path(folder), os.environ)
-        # An agent is a client, not the gateway's operator.
-        dropped = {*launch.unset, VARIABLE}
-        kept = {name: value for name, value in os.environ.items() if name not in dropped}
-        environment = past_proxies({**kept, **launch.environment})
-        given = arguments[1:] if arguments[:1] == ("--",) else arguments
-        code = _in_foreground([program, *launch.arguments, *given], environment)
+        launch = prepare_launch(chosen.build_launch(access), Path(folder), os.environ)
+        # The admin token is for operators, not for agents.
+        removed = {*launch.unset, VARIABLE}
+        kept = {name: value for name, value in os.environ.items() if name not in removed}
+        environment = bypass_proxies({**kept, **launch.environment})
+        own = arguments[1:] if arguments[:1] == ("--",) else arguments
+        code = _run_in_foreground([program, *launch.arguments, *own], environment)
     sys.exit(code)
 
 
-def _own_key(config: Config) -> str:
-    """A key for the agent that a gateway of our own is for: of stored keys only the hashes are known."""
+def _create_key(config: Config) -> str:
+    """A key for the companion if it requires one. Stored keys cannot be used: only their hashes are known."""
     return secrets.token_urlsafe(32) if not config.server.keys and has_stored_keys(config) else ""
 
 
-def _installed(agent: Agent) -> str:
+def _find_program(agent: Agent) -> str:
     program = shutil.which(agent.program)
     if program is None:
         raise ConfigError(
@@ -97,32 +100,17 @@ def _installed(agent: Agent) -> str:
     return program
 
 
-def running_at(config: Config) -> str:
-    """The address of a gateway that already runs where the configuration says, or nothing."""
-    url = address(config)
-    host = url.removeprefix("http://").rpartition(":")[0].strip("[]")
-    try:
-        with socket.create_connection((host, config.server.port), timeout=0.5) as probe:
-            # It listens before it is ready to answer.
-            probe.settimeout(_PATIENCE)
-            probe.sendall(b"GET /health HTTP/1.0\r\nHost: localhost\r\n\r\n")
-            answer = b"".join(iter(lambda: probe.recv(4096), b""))
-    except OSError:
-        return ""
-    return url if b'"service":"dragoman"' in answer else ""
-
-
 @contextmanager
-def _companion(config: Config, log_path: str | None, key: str) -> Iterator[str]:
-    """The address of a gateway of our own, for as long as the context lasts; `key` opens it."""
-    with _log(log_path) as log:
+def _start_companion(config: Config, log_path: str | None, key: str) -> Iterator[str]:
+    """Start a gateway in a child process, return its URL, and stop it at the end. It accepts `key`."""
+    with _open_log(log_path) as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "dragoman.cli.companion", config.path],
+            [sys.executable, "-m", "dragoman.cli.process", config.path],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,
             env={**os.environ, KEY_VARIABLE: key},
-            # Ctrl-C is meant for the agent.
+            # Ctrl-C goes to the agent only.
             start_new_session=True,
         )
         try:
@@ -130,24 +118,23 @@ def _companion(config: Config, log_path: str | None, key: str) -> Iterator[str]:
             if not url:
                 process.wait()
                 log.seek(0)
-                said = log.read().decode("utf-8", "replace").strip()
-                raise ConfigError(f"the gateway did not start: {said[-_QUOTED_LOG:]}")
+                text = log.read().decode("utf-8", "replace").strip()
+                raise ConfigError(f"the gateway did not start: {text[-_QUOTED_LOG:]}")
             yield url
         finally:
-            _end(process)
+            _stop(process)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """The agent is gone, so there is nobody to finish a stream for."""
+def _stop(process: subprocess.Popen[bytes]) -> None:
     process.terminate()
     try:
-        process.communicate(timeout=_PATIENCE)
+        process.communicate(timeout=_STOP_TIMEOUT)
     except subprocess.TimeoutExpired:
         process.kill()
         process.communicate()
 
 
-def _log(path: str | None) -> IO[bytes]:
+def _open_log(path: str | None) -> IO[bytes]:
     if path is None:
         return tempfile.TemporaryFile()
     try:
@@ -156,15 +143,53 @@ def _log(path: str | None) -> IO[bytes]:
         raise ConfigError(f"cannot write {path}: {error.strerror}") from None
 
 
-def _in_foreground(command: list[str], environment: dict[str, str]) -> int:
-    """Run the agent on this terminal; Ctrl-C is the agent's to answer, not ours."""
+def _run_in_foreground(command: list[str], environment: dict[str, str]) -> int:
+    """Run the agent on this terminal and return its exit code. The agent handles Ctrl-C, not this process."""
     process = subprocess.Popen(command, env=environment)
-    for number in _PASSED_ON:
+    for number in _FORWARDED_SIGNALS:
         signal.signal(number, lambda number, _: process.send_signal(number))
     while True:
         try:
             code = process.wait()
         except KeyboardInterrupt:
             continue
-        # As shells tell that a signal ended it.
+        # Shells report a signal as 128 plus its number.
         return 128 - code if code < 0 else code
+
+
+@click.command()
+@access_options
+@_AGENT
+def env(path: str | None, model: str, url: str, key: str, agent: str) -> None:
+    """Print the settings that connect AGENT to the gateway, as code for sh, bash and zsh.
+
+    \b
+    eval "$(dragoman env claude)" && claude
+    eval "$(dragoman env --model local/qwen3-coder codex)" && codex
+
+    This command starts nothing. Only the variables of your shell change. `dragoman run` does all of it in one
+    step.
+    """
+    config = None if url else find_config(path, {**os.environ}, secrets=False)
+    chosen = AGENTS[agent]
+    url = url or (gateway_url(config) if config else "")
+    access = build_access(chosen, url, config, key=key, model=model)
+    for line in build_shell_code(chosen, chosen.build_launch(access)):
+        click.echo(line)
+
+
+def build_shell_code(agent: Agent, launch: AgentLaunch) -> list[str]:
+    """The lines of shell code. Private files go into a new temporary folder."""
+    lines = [f"unset {name}" for name in launch.unset]
+    if any(FOLDER in value for value in launch.environment.values()):
+        lines.append('DRAGOMAN_FOLDER="$(mktemp -d)"')
+        for name, text in launch.files.items():
+            path = f'"$DRAGOMAN_FOLDER"/{name}'
+            lines.append(f"mkdir -p {path.rpartition('/')[0]} && printf %s {shlex.quote(text)} > {path}")
+    for name, value in launch.environment.items():
+        quoted = f'"$DRAGOMAN_FOLDER"{value.removeprefix(FOLDER)}' if FOLDER in value else shlex.quote(value)
+        lines.append(f"export {name}={quoted}")
+    if launch.arguments and FOLDER not in "".join(launch.arguments):
+        arguments = shlex.join(launch.arguments)
+        lines.append(f'{agent.program}() {{ command {agent.program} {arguments} "$@"; }}')
+    return lines

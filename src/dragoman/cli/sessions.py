@@ -1,26 +1,24 @@
-"""`dragoman sessions`: what Claude Code is doing behind the gateway, and how to end it."""
+"""`dragoman sessions`: lists, shows and ends the sessions of a Claude Code provider."""
 
-import sys
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 
 import click
-import msgspec
 
-from dragoman.cli.operator import Operator, operator_options
-from dragoman.cli.tables import table
+from dragoman.cli.admin import AdminClient, admin_options
+from dragoman.cli.formats import format_json, format_table, json_option
 
-#: What has happened so far, in the order in which it is told.
+#: Events that are counted, in the order in which they are printed.
 _EVENTS = ("spawned", "continued", "replayed", "evicted", "expired", "timed_out", "denied", "crashed")
 
 
 @click.group()
 def sessions() -> None:
-    """List, show and end the sessions of Claude Code.
+    """List, show and end sessions of Claude Code.
 
-    A provider of dialect "claude_code" keeps a session, and a process, for each conversation. One that is
-    ended loses nothing: the next request of its conversation begins it anew from the history.
+    A provider with the dialect "claude_code" keeps one session and one process for each conversation. You can
+    end a session at any time: the next request of the conversation starts a new one from the history.
 
     \b
     dragoman sessions list
@@ -30,70 +28,61 @@ def sessions() -> None:
 
 
 @sessions.command("list")
-@operator_options
-@click.option("--json", "as_json", is_flag=True, help="Everything, for programs.")
-def list_command(path: str | None, url: str, as_json: bool) -> None:
-    """List the sessions, and count what became of earlier ones."""
-    told = Operator(path, url).call("GET", "/admin/sessions")
-    _print(told, as_json, _listed(told))
+@admin_options
+@json_option
+def list_sessions(path: str | None, url: str, as_json: bool) -> None:
+    """List the sessions, with counts of earlier events."""
+    report = AdminClient(path, url).call("GET", "/admin/sessions")
+    click.echo(format_json(report) if as_json else "\n".join(format_list(report)))
 
 
 @sessions.command()
 @click.argument("session")
-@operator_options
-@click.option("--json", "as_json", is_flag=True, help="Everything, for programs.")
+@admin_options
+@json_option
 def show(session: str, path: str | None, url: str, as_json: bool) -> None:
-    """Show one session: its tools, the calls it waits for, and who was allowed what."""
-    told = Operator(path, url).call("GET", f"/admin/sessions/{quote(session, safe='')}")
-    _print(told, as_json, _shown(told))
+    """Show one session: its tools, its open calls, and its permission decisions."""
+    report = AdminClient(path, url).call("GET", f"/admin/sessions/{quote(session, safe='')}")
+    click.echo(format_json(report) if as_json else "\n".join(format_session(report)))
 
 
 @sessions.command()
 @click.argument("session")
-@operator_options
+@admin_options
 def end(session: str, path: str | None, url: str) -> None:
     """End a session and its process."""
-    told = Operator(path, url).call("DELETE", f"/admin/sessions/{quote(session, safe='')}")
-    click.echo(f"ended {told['ended']}")
+    report = AdminClient(path, url).call("DELETE", f"/admin/sessions/{quote(session, safe='')}")
+    click.echo(f"ended {report['ended']}")
 
 
-def _print(told: Any, as_json: bool, lines: Iterator[str]) -> None:
-    if as_json:
-        sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(told), indent=2) + b"\n")
-        return
-    for line in lines:
-        click.echo(line)
-
-
-def _listed(told: dict[str, Any]) -> Iterator[str]:
+def format_list(report: dict[str, Any]) -> Iterator[str]:
+    """The lines of `dragoman sessions list`."""
     rows = [
         (
-            str(one["id"]),
-            str(one["provider"]),
-            str(one["state"]) + (", overdue" if one["overdue"] else ""),
-            f"{one['seconds']:g} s",
-            f"{one['requests']}",
-            f"{one['waiting']}",
-            str(one["model"]),
+            str(session["id"]),
+            str(session["provider"]),
+            str(session["state"]) + (", overdue" if session["overdue"] else ""),
+            f"{session['seconds']:g} s",
+            str(session["requests"]),
+            str(session["waiting"]),
+            str(session["model"]),
         )
-        for one in told["sessions"]
+        for session in report["sessions"]
     ]
-    if rows:
-        yield from table([("session", "provider", "state", "since", "requests", "calls", "model"), *rows])
-    else:
-        yield "no sessions"
-    for provider, counts in told["counts"].items():
-        counted = ", ".join(
-            f"{counts[name]} {name.replace('_', ' ')}" for name in _EVENTS if counts.get(name)
-        )
-        yield f"{provider} so far: {counted or 'nothing'}"
+    headings = ("session", "provider", "state", "since", "requests", "calls", "model")
+    yield from format_table([headings, *rows]) if rows else ["no sessions"]
+    for provider, counts in report["counts"].items():
+        events = [f"{counts[name]} {name.replace('_', ' ')}" for name in _EVENTS if counts.get(name)]
+        yield f"{provider} so far: {', '.join(events) or 'nothing'}"
 
 
-def _shown(told: dict[str, Any]) -> Iterator[str]:
-    rows = [(name, str(told[name])) for name in ("id", "provider", "state", "model", "process", "requests")]
-    yield from table([*rows, ("tools", ", ".join(told["tools"]) or "none")])
-    for call in told["calls"]:
+def format_session(report: dict[str, Any]) -> Iterator[str]:
+    """The lines of `dragoman sessions show`."""
+    names = ("id", "provider", "state", "model", "process", "requests")
+    rows = [(name, str(report[name])) for name in names]
+    yield from format_table([*rows, ("tools", ", ".join(report["tools"]) or "none")])
+    for call in report["calls"]:
         yield f"waits for {call['tool']} ({call['id']})"
-    for decision in told["audit"]:
+    for decision in report["audit"]:
         verdict = "allowed" if decision["allowed"] else click.style("denied", fg="red")
         yield f"{verdict} {decision['tool']} ({decision['call']})"

@@ -1,115 +1,155 @@
-"""`dragoman status`: what the gateway that runs is doing."""
+"""`dragoman status` and `dragoman reload`: what the running gateway does, and a new configuration for it."""
 
-import sys
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import click
-import msgspec
 
 from dragoman.accounts.errors import format_amount
-from dragoman.cli.operator import Operator, operator_options
-from dragoman.cli.status_tools import shown_tools
-from dragoman.cli.tables import table
+from dragoman.cli.admin import AdminClient, admin_options
+from dragoman.cli.formats import format_json, format_table, json_option
 
-#: Open exchanges that are shown one by one.
+#: Open exchanges that are listed one by one.
 LISTED = 10
 
-#: Lengths of time in words, the longest first.
+#: Units of time, the longest first.
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
+
+#: The columns of `--tools` and the counters that they show. A column is left out if it is 0 for every model.
+TOOL_COLUMNS: dict[str, str] = {
+    "REPLIES": "replies",
+    "CALLS": "calls",
+    "REPAIRED": "repaired",
+    "UNREPAIRABLE": "unrepairable",
+    "HARVESTED": "harvested",
+    "UNFINISHED": "unfinished",
+    "REASONING": "reasoning",
+    "RENAMED": "renamed",
+    "UNDECLARED": "undeclared",
+    "DOUBLED": "doubled",
+    "INVALID": "invalid",
+    "DENIED": "denied",
+    "REWRITTEN": "rewritten",
+    "LET GO": "let_go",
+    "ANSWERS": "answers",
+}
+#: Columns that are always shown.
+_FIXED_COLUMNS = ("REPLIES", "CALLS", "REPAIRED", "HARVESTED")
+#: Counters that do not indicate a problem of the model.
+_NO_PROBLEM = ("replies", "calls", "held", "valid", "allowed", "raised", "contracts", "reasoning", "answers")
 
 
 @click.command()
-@operator_options
-@click.option("--tools", is_flag=True, help="Which models get their tool calls wrong, and how often.")
-@click.option("--json", "as_json", is_flag=True, help="Everything, for programs.")
+@admin_options
+@click.option("--tools", is_flag=True, help="Show which models make mistakes in tool calls, and how often.")
+@json_option
 def status(path: str | None, url: str, tools: bool, as_json: bool) -> None:
-    """Show what the gateway is doing: targets, cooldowns and why, open streams, keys near limits.
+    """Show what the gateway does: targets, cooldowns and their causes, open streams, keys near their limits.
 
     \b
     dragoman status
     dragoman status --tools
     dragoman status --json | jq .targets
     """
-    operator = Operator(path, url)
-    told = operator.call("GET", "/admin/status")
+    client = AdminClient(path, url)
+    report = client.call("GET", "/admin/status")
     if as_json:
-        sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(told), indent=2) + b"\n")
+        click.echo(format_json(report))
         return
-    for line in shown_tools(told["tools"]) if tools else shown(told, operator.url, time.time()):
+    lines = format_tools(report["tools"]) if tools else format_status(report, client.url, time.time())
+    for line in lines:
         click.echo(line)
 
 
-def shown(told: dict[str, Any], url: str, now: float) -> Iterator[str]:
-    """The status as lines for a person; `now` is the date."""
-    gateway = told["gateway"]
+@click.command()
+@admin_options
+def reload(path: str | None, url: str) -> None:
+    """Reload the configuration of the running gateway. Open streams continue.
+
+    The gateway also reloads when the file changes, and on SIGHUP. Running exchanges keep the old
+    configuration; new ones use the new one. A file with a mistake is refused and changes nothing.
+    """
+    report = AdminClient(path, url).call("POST", "/admin/reload")
+    click.echo(f"reloaded {report['config'] or 'without a file: the embedded model answers'}")
+    for name, details in report["changed"].items():
+        click.echo(f"  changed: {name}{': ' + ', '.join(details) if isinstance(details, list) else ''}")
+    if not report["changed"]:
+        click.echo("  nothing has changed")
+    if report["needs_restart"]:
+        click.echo(f"  takes effect after a restart: {', '.join(report['needs_restart'])}", err=True)
+
+
+def format_status(report: dict[str, Any], url: str, now: float) -> Iterator[str]:
+    """The lines of `dragoman status`. `now` is the current time."""
+    gateway = report["gateway"]
     closing = ", shutting down" if gateway["state"] == "closing" else ""
-    yield f"dragoman {gateway['version']} at {url}, up {_span(gateway['uptime'])}{closing}"
-    yield from _config(told["config"], now)
+    yield f"dragoman {gateway['version']} at {url}, up {format_span(gateway['uptime'])}{closing}"
+    yield from _format_config(report["config"], now)
     yield ""
-    yield from _targets(told["targets"])
+    yield from _format_targets(report["targets"])
     yield ""
-    yield from _exchanges(told["exchanges"])
-    yield from _keys(told["keys"])
-    yield from _sessions(told["sessions"])
+    yield from _format_exchanges(report["exchanges"])
+    yield from _format_keys(report["keys"])
+    yield from _format_sessions(report["sessions"])
 
 
-def _config(config: dict[str, Any], now: float) -> Iterator[str]:
+def _format_config(config: dict[str, Any], now: float) -> Iterator[str]:
     source = config["path"] or "none: the embedded model answers"
-    yield f"configuration: {source}, read {_span(now - config['loaded_at'])} ago"
+    yield f"configuration: {source}, read {format_span(now - config['loaded_at'])} ago"
     if config["error"]:
-        failed = _span(now - config["failed_at"])
-        yield click.style(f"  refused {failed} ago, so the one from before is in force:", fg="red")
+        failed = format_span(now - config["failed_at"])
+        yield click.style(f"  a change was refused {failed} ago; the earlier version is active:", fg="red")
         yield f"  {config['error']}"
     if config["needs_restart"]:
-        yield click.style(f"  needs a new start: {', '.join(config['needs_restart'])}", fg="yellow")
+        restart = ", ".join(config["needs_restart"])
+        yield click.style(f"  takes effect after a restart: {restart}", fg="yellow")
 
 
-def _targets(targets: list[dict[str, Any]]) -> Iterator[str]:
+def _format_targets(targets: list[dict[str, Any]]) -> Iterator[str]:
     if not targets:
         yield "no targets: the configuration names no provider"
         return
-    rows = [("TARGET", "TRIES", "FAILED", "FIRST WORD", "HEALTH", "WHY")]
+    rows = [("TARGET", "TRIES", "FAILED", "FIRST TOKEN", "HEALTH", "REASON")]
     for target in targets:
-        why = "; ".join(_cooldown(each, target["keys"]) for each in target["cooldowns"])
+        reason = "; ".join(_format_cooldown(each, target["keys"]) for each in target["cooldowns"])
         first = f"{target['first_token']:.2f} s" if target["first_token"] else "-"
         numbers = (f"{target['tries']:.0f}", f"{target['failed']:.0f}", first)
-        rows.append((target["target"], *numbers, target["health"], why))
+        rows.append((target["target"], *numbers, target["health"], reason))
     colours = ["", *("" if target["health"] == "ok" else "yellow" for target in targets)]
-    for line, colour in zip(table(rows), colours, strict=True):
+    for line, colour in zip(format_table(rows), colours, strict=True):
         yield click.style(line, fg=colour) if colour else line
 
 
-def _cooldown(cooldown: dict[str, Any], keys: int) -> str:
+def _format_cooldown(cooldown: dict[str, Any], keys: int) -> str:
     key = f"key {cooldown['key']} of {keys}: " if keys > 1 else ""
     failures = cooldown["failures"]
-    often = f", failed {failures} times in a row" if failures > 1 else ""
-    return f"{key}{cooldown['reason']}{often}, tried last for {_span(cooldown['seconds'])}"
+    repeated = f", failed {failures} times in a row" if failures > 1 else ""
+    return f"{key}{cooldown['reason']}{repeated}, tried last for {format_span(cooldown['seconds'])}"
 
 
-def _exchanges(exchanges: dict[str, Any]) -> Iterator[str]:
+def _format_exchanges(exchanges: dict[str, Any]) -> Iterator[str]:
     count = exchanges["open"]
     if not count:
-        yield "nothing is open"
+        yield "no open exchanges"
         return
     yield f"open: {count} exchange{'' if count == 1 else 's'}, {exchanges['streams']} of them streamed"
     rows = [
         (
-            f"  {_span(each['seconds'])}",
+            f"  {format_span(each['seconds'])}",
             each["agent"].partition(" ")[0] or each["client"],
             f"{each['model']} → {each['target'] or '…'}",
-            "" if each["first_token"] else "waiting for the first word",
+            "" if each["first_token"] else "waiting for the first token",
         )
         for each in exchanges["oldest"][:LISTED]
     ]
-    yield from table(rows)
+    yield from format_table(rows)
     if count > LISTED:
         yield f"  and {count - LISTED} more"
 
 
-def _keys(near: list[dict[str, Any]]) -> Iterator[str]:
-    if not near:
+def _format_keys(keys: list[dict[str, Any]]) -> Iterator[str]:
+    if not keys:
         return
     yield ""
     yield "keys near their limits"
@@ -119,20 +159,20 @@ def _keys(near: list[dict[str, Any]]) -> Iterator[str]:
             f"{each['share']:.0%}",
             f"of {format_amount(each['of'], each['limit'])} per {each['period']}",
         )
-        for each in sorted(near, key=lambda each: -each["share"])
+        for each in sorted(keys, key=lambda each: -each["share"])
     ]
-    yield from table(rows)
+    yield from format_table(rows)
 
 
-def _sessions(sessions: dict[str, dict[str, int]]) -> Iterator[str]:
+def _format_sessions(sessions: dict[str, dict[str, int]]) -> Iterator[str]:
     for name, counts in sessions.items():
-        told = ", ".join(f"{count} {what.replace('_', ' ')}" for what, count in counts.items() if count)
+        parts = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in counts.items() if count)
         yield ""
-        yield f"sessions of {name}: {told or 'none yet'}"
+        yield f"sessions of {name}: {parts or 'none yet'}"
 
 
-def _span(seconds: float) -> str:
-    """A length of time as people say it: `3 h 20 min`."""
+def format_span(seconds: float) -> str:
+    """A length of time with its two largest units: `3 h 20 min`."""
     whole = max(0, round(seconds))
     for number, (size, unit) in enumerate(_UNITS):
         if whole >= size:
@@ -140,3 +180,24 @@ def _span(seconds: float) -> str:
             smaller, name = _UNITS[number + 1] if number + 1 < len(_UNITS) else (1, "s")
             return f"{count} {unit} {rest // smaller} {name}" if rest >= smaller else f"{count} {unit}"
     return f"{whole} s"
+
+
+def format_tools(targets: list[dict[str, Any]]) -> Iterator[str]:
+    """The lines of `dragoman status --tools`. The model with the most problems comes first."""
+    if not targets:
+        yield "no reply has been governed yet; add [routes.governance] to a route"
+        return
+    targets = sorted(targets, key=lambda each: (-_count_problems(each["counts"]), each["target"]))
+    columns = {
+        heading: name
+        for heading, name in TOOL_COLUMNS.items()
+        if heading in _FIXED_COLUMNS or any(each["counts"].get(name) for each in targets)
+    }
+    rows = [
+        (each["target"], *(str(each["counts"].get(name, 0)) for name in columns.values())) for each in targets
+    ]
+    yield from format_table([("TARGET", *columns), *rows])
+
+
+def _count_problems(counts: dict[str, int]) -> int:
+    return sum(count for name, count in counts.items() if name not in _NO_PROBLEM)

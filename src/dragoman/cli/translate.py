@@ -1,30 +1,31 @@
-"""`dragoman translate`: JSON or SSE in, JSON or SSE out, losses on stderr."""
+"""`dragoman translate` and `dragoman check`: translate or check a request, a reply or a stream in files."""
 
 import sys
 import time
 
 import click
-import msgspec
 
 from dragoman.cli.files import DIALECT, read_file, read_pieces, read_profile
+from dragoman.cli.formats import format_json
+from dragoman.dialects.registry import dialect_named
 from dragoman.hub.loss import Loss, Losses
 from dragoman.pipeline import StreamTranslator, translate_reply, translate_request
 
-_FROM = click.option("--from", "source", type=DIALECT, required=True, help="The dialect of the input.")
-_TO = click.option("--to", "target", type=DIALECT, required=True, help="The dialect of the output.")
+_FROM = click.option("--from", "source", type=DIALECT, required=True, help="Dialect of the input.")
+_TO = click.option("--to", "target", type=DIALECT, required=True, help="Dialect of the output.")
 _PROFILE = click.option(
     "--profile",
     metavar="FILE",
-    help="Facts about the upstream model (TOML or JSON), such as `images = false`.",
+    help="File with facts about the provider's model (TOML or JSON), such as `images = false`.",
 )
 _REQUEST = click.option(
     "--request",
     "request_file",
     metavar="FILE",
-    help="The client's original request: it gives back the names, ids and kinds that the client knows.",
+    help="The client's original request. It restores the client's tool names and ids.",
 )
-_STRICT = click.option("--strict", is_flag=True, help="Refuse instead of losing anything; exit code 2.")
-_MODEL = click.option("--model", default="", help="The model's name, where the URL said it (gemini clients).")
+_STRICT = click.option("--strict", is_flag=True, help="Fail with exit code 2 if anything would be lost.")
+_MODEL = click.option("--model", default="", help="Model name, if it was in the URL (Gemini clients).")
 _FILE = click.argument("file", default="-", metavar="[FILE|-]")
 
 
@@ -32,8 +33,8 @@ _FILE = click.argument("file", default="-", metavar="[FILE|-]")
 def translate() -> None:
     """Translate a request, a reply or a stream from one dialect to another.
 
-    The result goes to stdout. What could not be carried over goes to stderr, one line each: where it
-    stood, and why. Input is FILE, or stdin for `-`.
+    The result goes to standard output. Losses go to standard error, one line each, with the place and the
+    reason. The input is FILE, or standard input for `-`.
     """
 
 
@@ -43,12 +44,12 @@ def translate() -> None:
 @_PROFILE
 @_STRICT
 @_MODEL
-@click.option("--stream", is_flag=True, help="The URL asked for a stream (gemini clients).")
+@click.option("--stream", is_flag=True, help="The URL requested a stream (Gemini clients).")
 @_FILE
 def request(
     source: str, target: str, profile: str | None, strict: bool, model: str, stream: bool, file: str
 ) -> None:
-    """A client's request (--from) as the upstream's dialect (--to) says it."""
+    """Translate a request from the client's dialect (--from) to the provider's (--to)."""
     result = translate_request(
         read_file(file),
         source=source,
@@ -58,8 +59,8 @@ def request(
         model=model,
         stream=stream,
     )
-    _print_json(result.body)
-    _tell(result.losses)
+    click.echo(format_json(result.body))
+    _print_losses(result.losses)
 
 
 @translate.command()
@@ -79,7 +80,7 @@ def reply(
     model: str,
     file: str,
 ) -> None:
-    """An upstream's whole reply (--from) as the client's dialect (--to) says it."""
+    """Translate a complete reply from the provider's dialect (--from) to the client's (--to)."""
     result = translate_reply(
         read_file(file),
         source=source,
@@ -90,9 +91,9 @@ def reply(
         model=model,
     )
     if strict:
-        _refuse(result.losses)
-    _print_json(result.body)
-    _tell(result.losses)
+        Losses(result.losses).refuse_if_any()
+    click.echo(format_json(result.body))
+    _print_losses(result.losses)
 
 
 @translate.command()
@@ -112,7 +113,7 @@ def stream(
     model: str,
     file: str,
 ) -> None:
-    """An upstream's streamed reply (--from) as the client's dialect (--to) says it, as it flows."""
+    """Translate a streamed reply from the provider's dialect (--from) to the client's (--to)."""
     translator = StreamTranslator(
         source=source,
         target=target,
@@ -127,22 +128,32 @@ def stream(
         out.flush()
     out.write(translator.close())
     out.flush()
-    _tell(translator.losses)
+    _print_losses(translator.losses)
     if strict:
-        _refuse(translator.losses)
+        Losses(translator.losses).refuse_if_any()
     if translator.failure is not None:
         click.echo(f"the reply failed: {translator.failure.message}", err=True)
         raise SystemExit(1)
 
 
-def _print_json(body: object) -> None:
-    click.echo(msgspec.json.format(msgspec.json.encode(body), indent=2))
-
-
-def _tell(losses: tuple[Loss, ...]) -> None:
+def _print_losses(losses: tuple[Loss, ...]) -> None:
     for loss in losses:
         click.echo(f"loss: {loss}", err=True)
 
 
-def _refuse(losses: tuple[Loss, ...]) -> None:
-    Losses(losses).refuse_if_any()
+@click.group()
+def check() -> None:
+    """Check recorded traffic against the rules of a dialect."""
+
+
+@check.command("stream")
+@click.option("--dialect", type=DIALECT, required=True, help="Dialect of the stream.")
+@_FILE
+def check_stream(dialect: str, file: str) -> None:
+    """Report where a recorded event stream breaks the rules of its dialect; exit code 1 if it does."""
+    violations = dialect_named(dialect).check_stream(read_file(file))
+    for violation in violations:
+        click.echo(f"frame {violation.frame}: {violation.message}")
+    if violations:
+        raise SystemExit(1)
+    click.echo(f"a valid {dialect} stream", err=True)

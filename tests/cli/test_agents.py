@@ -6,20 +6,27 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from dragoman.cli.door import address, door_to
-from dragoman.cli.gemini_home import mirror, settings_text
-from dragoman.cli.launch import AGENTS, FOLDER, Door, past_proxies, settled
+from dragoman.cli.agents import (
+    AGENTS,
+    FOLDER,
+    GatewayAccess,
+    build_gemini_home,
+    build_gemini_settings,
+    bypass_proxies,
+    prepare_launch,
+)
+from dragoman.cli.connection import build_access, gateway_url
 from dragoman.config.load import load
 from dragoman.config.model import Config, Secret, Server
 from dragoman.hub.errors import ConfigError
 
-DOOR = Door(url="http://127.0.0.1:1", key="door-key", model='odd"name', names=("one", 'odd"name'))
-PLAIN = Door(url="http://127.0.0.1:1", key="door-key")
+ACCESS = GatewayAccess(url="http://127.0.0.1:1", key="door-key", model='odd"name', names=("one", 'odd"name'))
+PLAIN = GatewayAccess(url="http://127.0.0.1:1", key="door-key")
 
 
 @pytest.mark.parametrize("name", list(AGENTS))
 def test_every_agent_learns_the_address_and_the_key(name: str) -> None:
-    launch = AGENTS[name].launch(DOOR)
+    launch = AGENTS[name].build_launch(ACCESS)
     said = " ".join((*launch.environment.values(), *launch.arguments))
     assert "http://127.0.0.1:1" in said
     assert "door-key" in " ".join(launch.environment.values())
@@ -27,23 +34,25 @@ def test_every_agent_learns_the_address_and_the_key(name: str) -> None:
 
 @pytest.mark.parametrize("name", list(AGENTS))
 def test_no_key_stands_where_other_users_could_see_it(name: str) -> None:
-    assert "door-key" not in " ".join(AGENTS[name].launch(DOOR).arguments)
+    assert "door-key" not in " ".join(AGENTS[name].build_launch(ACCESS).arguments)
 
 
 def test_claude_code_gets_the_model_for_all_its_purposes() -> None:
-    launch = AGENTS["claude"].launch(DOOR)
+    launch = AGENTS["claude"].build_launch(ACCESS)
     models = [value for name, value in launch.environment.items() if "MODEL" in name]
     assert models == ['odd"name'] * 6
     assert msgspec.json.decode(launch.files["claude.json"]) == {"env": launch.environment}
-    assert not any("MODEL" in name for name in AGENTS["claude"].launch(PLAIN).environment)
+    assert not any("MODEL" in name for name in AGENTS["claude"].build_launch(PLAIN).environment)
 
 
 def test_claude_code_is_not_led_elsewhere_by_variables_of_the_user() -> None:
-    assert {"ANTHROPIC_API_KEY", "CLAUDE_CODE_USE_BEDROCK"} <= set(AGENTS["claude"].launch(DOOR).unset)
+    assert {"ANTHROPIC_API_KEY", "CLAUDE_CODE_USE_BEDROCK"} <= set(
+        AGENTS["claude"].build_launch(ACCESS).unset
+    )
 
 
 def test_codex_gets_settings_that_are_toml() -> None:
-    arguments = AGENTS["codex"].launch(DOOR).arguments
+    arguments = AGENTS["codex"].build_launch(ACCESS).arguments
     settings = tomllib.loads("\n".join(arguments[1::2]))
     assert arguments[::2] == ("-c", "-c", "-c")
     assert settings["model"] == 'odd"name'
@@ -52,13 +61,15 @@ def test_codex_gets_settings_that_are_toml() -> None:
 
 
 def test_opencode_gets_every_model_and_asks_for_the_chosen_one() -> None:
-    config = msgspec.json.decode(AGENTS["opencode"].launch(DOOR).environment["OPENCODE_CONFIG_CONTENT"])
+    config = msgspec.json.decode(
+        AGENTS["opencode"].build_launch(ACCESS).environment["OPENCODE_CONFIG_CONTENT"]
+    )
     assert config["model"] == 'dragoman/odd"name'
     assert list(config["provider"]["dragoman"]["models"]) == ['odd"name', "one"]
 
 
 def test_private_files_are_written_and_named(tmp_path: Path) -> None:
-    launch = settled(AGENTS["claude"].launch(DOOR), tmp_path, {})
+    launch = prepare_launch(AGENTS["claude"].build_launch(ACCESS), tmp_path, {})
     assert launch.arguments == ("--settings", str(tmp_path / "claude.json"))
     assert "door-key" in (tmp_path / "claude.json").read_text("utf-8")
     assert FOLDER not in " ".join(launch.environment.values())
@@ -72,7 +83,7 @@ def test_gemini_cli_finds_what_is_the_users_and_settings_of_its_own(tmp_path: Pa
     settings = home / ".gemini" / "settings.json"
     mine = '{"theme": "a // b", /* mine */ "security": {"auth": {"selectedType": "oauth-personal"}, "x": 1}}'
     settings.write_text(mine, "utf-8")
-    launch = settled(AGENTS["gemini"].launch(DOOR), folder, {"HOME": str(home)})
+    launch = prepare_launch(AGENTS["gemini"].build_launch(ACCESS), folder, {"HOME": str(home)})
     assert launch.environment["GEMINI_CLI_HOME"] == str(folder)
     assert (folder / ".gemini" / "GEMINI.md").read_text("utf-8") == "remember"
     assert (folder / ".gemini" / "history").resolve() == home / ".gemini" / "history"
@@ -89,13 +100,13 @@ def test_settings_that_cannot_be_read_are_left_out(tmp_path: Path, mine: str | N
         (tmp_path / "home" / ".gemini").mkdir(parents=True)
         (tmp_path / "home" / ".gemini" / "settings.json").write_text(mine, "utf-8")
     (tmp_path / "folder").mkdir()
-    mirror(tmp_path / "folder", {"HOME": str(tmp_path / "home")})
-    assert (tmp_path / "folder" / ".gemini" / "settings.json").read_text("utf-8") == settings_text({})
+    build_gemini_home(tmp_path / "folder", {"HOME": str(tmp_path / "home")})
+    assert (tmp_path / "folder" / ".gemini" / "settings.json").read_text("utf-8") == build_gemini_settings({})
 
 
 def test_a_proxy_for_the_world_is_not_asked_for_this_machine() -> None:
-    assert past_proxies({"A": "b"}) == {"A": "b"}
-    changed = past_proxies({"HTTPS_PROXY": "http://proxy:1", "NO_PROXY": "intern"})
+    assert bypass_proxies({"A": "b"}) == {"A": "b"}
+    changed = bypass_proxies({"HTTPS_PROXY": "http://proxy:1", "NO_PROXY": "intern"})
     assert changed["NO_PROXY"] == changed["no_proxy"] == "intern,127.0.0.1,localhost,::1"
 
 
@@ -105,13 +116,13 @@ CONFIG = load(
 
 
 def test_what_the_options_leave_open_is_taken_from_the_configuration() -> None:
-    door = door_to(AGENTS["opencode"], "http://x/v1/", CONFIG, key="", model="")
-    assert door == Door(url="http://x", key="k1", model="e/first", names=("e/first",))
-    assert door_to(AGENTS["claude"], "http://x", CONFIG, key="mine", model="").key == "mine"
+    access = build_access(AGENTS["opencode"], "http://x/v1/", CONFIG, key="", model="")
+    assert access == GatewayAccess(url="http://x", key="k1", model="e/first", names=("e/first",))
+    assert build_access(AGENTS["claude"], "http://x", CONFIG, key="mine", model="").key == "mine"
 
 
 def test_an_agent_with_models_of_its_own_is_left_to_them() -> None:
-    assert door_to(AGENTS["codex"], "http://x", CONFIG, key="", model="").model == ""
+    assert build_access(AGENTS["codex"], "http://x", CONFIG, key="", model="").model == ""
 
 
 NAMED = load(
@@ -121,24 +132,24 @@ NAMED = load(
 
 @pytest.mark.parametrize("name", list(AGENTS))
 def test_an_agent_whose_own_models_are_not_served_asks_for_one_that_is(name: str) -> None:
-    assert door_to(AGENTS[name], "http://x", NAMED, key="", model="").model == "via-chat"
-    assert door_to(AGENTS[name], "http://x", NAMED, key="", model="e/y").model == "e/y"
+    assert build_access(AGENTS[name], "http://x", NAMED, key="", model="").model == "via-chat"
+    assert build_access(AGENTS[name], "http://x", NAMED, key="", model="e/y").model == "e/y"
 
 
 def test_a_gateway_without_keys_is_shown_any_key() -> None:
-    assert door_to(AGENTS["claude"], "http://x", Config(), key="", model="").key == "dragoman"
+    assert build_access(AGENTS["claude"], "http://x", Config(), key="", model="").key == "dragoman"
 
 
 def test_an_agent_that_must_name_a_model_says_so() -> None:
-    with pytest.raises(ConfigError, match="which model shall OpenCode ask for") as caught:
-        door_to(AGENTS["opencode"], "http://x", None, key="", model="")
+    with pytest.raises(ConfigError, match="OpenCode needs the name of a model") as caught:
+        build_access(AGENTS["opencode"], "http://x", None, key="", model="")
     assert caught.value.hint == "--model NAME"
 
 
 def test_a_key_that_is_nowhere_is_told_by_its_variable() -> None:
     config = Config(server=Server(keys=(Secret("", "DOOR_KEY"),)))
     with pytest.raises(ConfigError, match="DOOR_KEY is not set"):
-        door_to(AGENTS["claude"], "http://x", config, key="", model="")
+        build_access(AGENTS["claude"], "http://x", config, key="", model="")
 
 
 @pytest.mark.parametrize(
@@ -152,4 +163,4 @@ def test_a_key_that_is_nowhere_is_told_by_its_variable() -> None:
     ],
 )
 def test_an_address_to_listen_on_is_an_address_to_call(host: str, url: str) -> None:
-    assert address(Config(server=Server(host=host))) == url
+    assert gateway_url(Config(server=Server(host=host))) == url

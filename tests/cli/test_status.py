@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from dragoman.cli.status import shown
+from dragoman.cli.status import format_status
 from tests.cli.run_command import dragoman, environment
 from tests.telemetry.collector import collecting
 
@@ -69,11 +69,11 @@ def test_the_status_finds_the_gateway_wherever_it_listens(folder: Path) -> None:
         assert lines[0].startswith("dragoman 0.1.0 at http://127.0.0.1:")
         assert lines[1].startswith("configuration: dragoman.toml, read ")
         assert lines[3:] == [
-            "TARGET            TRIES  FAILED  FIRST WORD  HEALTH  WHY",
-            "local/mock-large  0      0       -           ok",
-            "local/*           0      0       -           ok",
+            "TARGET            TRIES  FAILED  FIRST TOKEN  HEALTH  REASON",
+            "local/mock-large  0      0       -            ok",
+            "local/*           0      0       -            ok",
             "",
-            "nothing is open",
+            "no open exchanges",
         ]
         told = msgspec.json.decode(dragoman(folder, "status", "--json").out)
         assert told["config"]["path"] == "dragoman.toml"
@@ -89,7 +89,7 @@ def test_a_reload_is_in_force_when_the_command_has_ended(folder: Path) -> None:
         )
         outcome = dragoman(folder, "reload")
         assert outcome.code == 0
-        assert outcome.err == "  needs a new start of the gateway: server.state\n"
+        assert outcome.err == "  takes effect after a restart: server.state\n"
         assert "embedded/*" in dragoman(folder, "status").out
 
 
@@ -103,9 +103,9 @@ def test_a_reload_of_a_bad_file_tells_its_line_and_the_status_shows_it(folder: P
         )
         seen = dragoman(folder, "status")
         assert seen.code == 0
-        assert "so the one from before is in force:" in seen.out
+        assert "the earlier version is active:" in seen.out
         assert "line 3: providers.local.base_ulr: unknown key" in seen.out
-        assert "local/mock-large  0      0       -           ok" in seen.out
+        assert "local/mock-large  0      0       -            ok" in seen.out
 
 
 def test_a_file_that_is_gone_is_an_error_and_no_reason_to_look_elsewhere(folder: Path) -> None:
@@ -139,7 +139,7 @@ def test_without_a_gateway_the_status_says_what_to_do(folder: Path) -> None:
     assert gone.code == 2
     assert gone.err.splitlines() == [
         f"error: no gateway answers at http://127.0.0.1:{port}",
-        "hint: start one with `dragoman serve`, or say where it is with --url",
+        "hint: start one with `dragoman serve`, or give its address with --url",
     ]
 
 
@@ -147,7 +147,7 @@ def test_a_wrong_token_is_told(folder: Path) -> None:
     with gateway(folder):
         outcome = dragoman(folder, "status", DRAGOMAN_ADMIN_TOKEN="not-the-token-of-it")
         assert outcome.code == 2
-        assert "does not know this admin token" in outcome.err
+        assert "does not accept this admin token" in outcome.err
         assert "not-the-token-of-it" not in outcome.err
 
 
@@ -155,7 +155,7 @@ def test_a_wrong_token_is_told(folder: Path) -> None:
 def test_an_address_that_is_none_is_told(folder: Path, url: str) -> None:
     outcome = dragoman(folder, "status", "--url", url, DRAGOMAN_ADMIN_TOKEN="x" * 20)
     assert outcome.code == 2
-    assert "is no address" in outcome.err
+    assert "is not an HTTP address" in outcome.err
 
 
 def test_a_gateway_that_cannot_keep_a_token_serves_without_an_admin_api(folder: Path) -> None:
@@ -241,16 +241,16 @@ def test_the_status_for_people_tells_everything_that_matters() -> None:
         ],
         "sessions": {"claude": {"live": 3, "parked": 1, "timed_out": 2, "evicted": 0}, "idle": {"live": 0}},
     }
-    lines = [line.replace("\x1b[0m", "") for line in shown(told, "http://here", 1100.0)]
+    lines = [line.replace("\x1b[0m", "") for line in format_status(told, "http://here", 1100.0)]
     text = "\n".join(lines)
     assert "dragoman 1.2 at http://here, up 3 h 20 min, shutting down" in text
     assert "read 1 min 40 s ago" in text
-    assert "refused 10 s ago" in text
-    assert "needs a new start: server.port" in text
+    assert "a change was refused 10 s ago" in text
+    assert "takes effect after a restart: server.port" in text
     assert "key 2 of 2: rate_limit 429, failed 3 times in a row, tried last for 1 min 1 s" in text
     assert "open: 12 exchanges, 11 of them streamed" in text
-    assert "  1 min 30 s  claude-cli/2  m → …  waiting for the first word" in text
-    assert "a/b     12     1       0.46 s      ok" in text
+    assert "  1 min 30 s  claude-cli/2  m → …  waiting for the first token" in text
+    assert "a/b     12     1       0.46 s       ok" in text
     assert "\n  and 2 more\n" in text
     keys = ["  team  102%  of $2.50 per day", "  ci    80%   of 1,000 tokens per minute"]
     assert lines[lines.index("keys near their limits") + 1 :][:2] == keys

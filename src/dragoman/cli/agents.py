@@ -1,0 +1,219 @@
+"""How each agent is connected to the gateway: variables, arguments and private files.
+
+The user's own settings are never changed. To add an agent, write a function that builds its `AgentLaunch` and
+add a row to `AGENTS`.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+#: In variables and arguments: replaced by the folder of the private files.
+FOLDER = "{folder}"
+
+_GEMINI_FOLDER = ".gemini"
+_GEMINI_SETTINGS = "settings.json"
+_STRING_OR_COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
+_CLAUDE_MODELS = (
+    "ANTHROPIC_MODEL",
+    "ANTHROPIC_SMALL_FAST_MODEL",
+    "ANTHROPIC_DEFAULT_OPUS_MODEL",
+    "ANTHROPIC_DEFAULT_SONNET_MODEL",
+    "ANTHROPIC_DEFAULT_HAIKU_MODEL",
+    "CLAUDE_CODE_SUBAGENT_MODEL",
+)
+_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
+_LOCAL_HOSTS = "127.0.0.1,localhost,::1"
+
+
+class GatewayAccess(msgspec.Struct, frozen=True, kw_only=True):
+    """What an agent needs to use the gateway."""
+
+    url: str
+    key: str
+    #: The model that the agent shall request; empty leaves the choice to the agent.
+    model: str = ""
+    #: All model names that the gateway offers.
+    names: tuple[str, ...] = ()
+
+
+class AgentLaunch(msgspec.Struct, frozen=True, kw_only=True):
+    """What to add to the start of an agent."""
+
+    environment: dict[str, str]
+    arguments: tuple[str, ...] = ()
+    #: Texts of files in the private folder.
+    files: dict[str, str] = {}
+    #: Fills the private folder instead of `files`, if it depends on the user's environment.
+    prepare: Callable[[Path, Mapping[str, str]], None] | None = None
+    #: Variables to remove: they would connect the agent to another server.
+    unset: tuple[str, ...] = ()
+
+
+class Agent(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent that `dragoman run` can start."""
+
+    title: str
+    program: str
+    #: The npm package.
+    package: str
+    build_launch: Callable[[GatewayAccess], AgentLaunch]
+    #: The model that the agent requests by default; empty if it has no default.
+    default_model: str = ""
+
+
+def _encode(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _launch_claude(access: GatewayAccess) -> AgentLaunch:
+    environment = {"ANTHROPIC_BASE_URL": access.url, "ANTHROPIC_AUTH_TOKEN": access.key}
+    if access.model:
+        environment |= dict.fromkeys(_CLAUDE_MODELS, access.model)
+    return AgentLaunch(
+        environment=environment,
+        # Variables in the user's settings take precedence over those of the process. Settings on the command
+        # line take precedence over both.
+        arguments=("--settings", f"{FOLDER}/claude.json"),
+        files={"claude.json": _encode({"env": environment})},
+        unset=(
+            "ANTHROPIC_API_KEY",
+            "CLAUDE_CODE_OAUTH_TOKEN",
+            "CLAUDE_CODE_USE_BEDROCK",
+            "CLAUDE_CODE_USE_FOUNDRY",
+            "CLAUDE_CODE_USE_VERTEX",
+        ),
+    )
+
+
+def _launch_codex(access: GatewayAccess) -> AgentLaunch:
+    # The arguments are TOML. A JSON string is a valid TOML string.
+    provider = (
+        f'{{name = "dragoman", base_url = {_encode(f"{access.url}/v1")}, '
+        'env_key = "DRAGOMAN_CLIENT_KEY", wire_api = "responses"}'
+    )
+    model = ("-c", f"model={_encode(access.model)}") if access.model else ()
+    return AgentLaunch(
+        environment={"DRAGOMAN_CLIENT_KEY": access.key},
+        arguments=("-c", f"model_providers.dragoman={provider}", "-c", 'model_provider="dragoman"', *model),
+    )
+
+
+def _launch_gemini(access: GatewayAccess) -> AgentLaunch:
+    return AgentLaunch(
+        environment={
+            "GEMINI_API_KEY": access.key,
+            "GOOGLE_GEMINI_BASE_URL": access.url,
+            "GEMINI_CLI_HOME": FOLDER,
+            **({"GEMINI_MODEL": access.model} if access.model else {}),
+        },
+        prepare=build_gemini_home,
+        files={f"{_GEMINI_FOLDER}/{_GEMINI_SETTINGS}": build_gemini_settings({})},
+        unset=("GOOGLE_API_KEY", "GOOGLE_GENAI_USE_GCA", "GOOGLE_GENAI_USE_VERTEXAI"),
+    )
+
+
+def build_gemini_home(folder: Path, environment: Mapping[str, str]) -> None:
+    """Make `folder` a home of Gemini CLI with own settings and links to everything else of the user's home.
+
+    Gemini CLI reads the login method from its settings before it reads the environment, and it reads settings
+    from its home only.
+    """
+    home = Path(environment.get("GEMINI_CLI_HOME") or environment.get("HOME") or Path.home())
+    own = folder / _GEMINI_FOLDER
+    own.mkdir(mode=0o700)
+    settings: dict[str, object] = {}
+    with suppress(OSError):
+        for entry in (home / _GEMINI_FOLDER).iterdir():
+            if entry.name == _GEMINI_SETTINGS:
+                settings = _read_settings(entry)
+            else:
+                (own / entry.name).symlink_to(entry.resolve())
+    (own / _GEMINI_SETTINGS).write_text(build_gemini_settings(settings), "utf-8")
+
+
+def build_gemini_settings(settings: Mapping[str, object]) -> str:
+    """The user's settings with an API key as the login method."""
+    security = settings.get("security")
+    changed = {**(security if isinstance(security, dict) else {}), "auth": {"selectedType": "gemini-api-key"}}
+    return _encode({**settings, "security": changed})
+
+
+def _read_settings(path: Path) -> dict[str, object]:
+    """Settings that may contain comments; empty if they are not readable."""
+    try:
+        text = _STRING_OR_COMMENT.sub(lambda match: match[1] or "", path.read_text("utf-8"))
+        return msgspec.json.decode(text, type=dict[str, object])
+    except (OSError, ValueError):
+        return {}
+
+
+def _launch_opencode(access: GatewayAccess) -> AgentLaunch:
+    names = dict.fromkeys((access.model, *access.names))
+    config = {
+        "model": f"dragoman/{access.model}",
+        "small_model": f"dragoman/{access.model}",
+        "provider": {
+            "dragoman": {
+                "npm": "@ai-sdk/openai-compatible",
+                "name": "dragoman",
+                "options": {"baseURL": f"{access.url}/v1", "apiKey": access.key},
+                "models": {name: {"name": name} for name in names},
+            }
+        },
+    }
+    return AgentLaunch(environment={"OPENCODE_CONFIG_CONTENT": _encode(config)})
+
+
+AGENTS: dict[str, Agent] = {
+    "claude": Agent(
+        title="Claude Code",
+        program="claude",
+        package="@anthropic-ai/claude-code",
+        build_launch=_launch_claude,
+        default_model="claude-opus-5-5",
+    ),
+    "codex": Agent(
+        title="Codex CLI",
+        program="codex",
+        package="@openai/codex",
+        build_launch=_launch_codex,
+        default_model="gpt-6.1-sol",
+    ),
+    "gemini": Agent(
+        title="Gemini CLI",
+        program="gemini",
+        package="@google/gemini-cli",
+        build_launch=_launch_gemini,
+        default_model="gemini-3.5-flash-lite",
+    ),
+    "opencode": Agent(
+        title="OpenCode", program="opencode", package="opencode-ai", build_launch=_launch_opencode
+    ),
+}
+
+
+def prepare_launch(launch: AgentLaunch, folder: Path, environment: Mapping[str, str]) -> AgentLaunch:
+    """Write the private files, and put the path of the folder into the variables and arguments."""
+    if launch.prepare:
+        launch.prepare(folder, environment)
+    else:
+        for name, text in launch.files.items():
+            (folder / name).write_text(text, "utf-8")
+    return msgspec.structs.replace(
+        launch,
+        environment={name: value.replace(FOLDER, str(folder)) for name, value in launch.environment.items()},
+        arguments=tuple(argument.replace(FOLDER, str(folder)) for argument in launch.arguments),
+    )
+
+
+def bypass_proxies(environment: dict[str, str]) -> dict[str, str]:
+    """The environment, changed so that requests to this machine do not go through a proxy."""
+    if not any(environment.get(name) for name in _PROXIES):
+        return environment
+    exceptions = environment.get("no_proxy") or environment.get("NO_PROXY")
+    hosts = f"{exceptions},{_LOCAL_HOSTS}" if exceptions else _LOCAL_HOSTS
+    return {**environment, "no_proxy": hosts, "NO_PROXY": hosts}

@@ -1,0 +1,109 @@
+"""Where the gateway is: its address, the options `--url`, `--key` and `--model`, and a running gateway."""
+
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from dragoman.cli.agents import Agent, GatewayAccess
+from dragoman.cli.files import has_stored_keys
+from dragoman.cli.formats import config_option
+from dragoman.config.model import Config
+from dragoman.hub.errors import ConfigError
+from dragoman.routing.choose import ModelNotFound, choose, model_names
+
+#: Agents insist on a key even if the gateway requires none.
+ANY_KEY = "dragoman"
+#: Seconds that a running gateway has to answer.
+ANSWER_TIMEOUT = 3.0
+
+#: Addresses that a server can listen on but that a client cannot call.
+_ALL_INTERFACES = {
+    "0.0.0.0": "127.0.0.1",  # noqa: S104 (compared, not bound)
+    "::": "::1",
+    "": "127.0.0.1",
+}
+
+
+def access_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The options of `run` and `env` that describe the gateway."""
+    options: list[Callable[[Callable[..., Any]], Callable[..., Any]]] = [
+        config_option,
+        click.option("--model", default="", metavar="NAME", help="Model that the agent requests."),
+        click.option("--url", default="", metavar="URL", help="Address of a gateway on another machine."),
+        click.option(
+            "--key", default="", metavar="KEY", envvar="DRAGOMAN_KEY", help="Client key for the gateway."
+        ),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def build_access(agent: Agent, url: str, config: Config | None, *, key: str, model: str) -> GatewayAccess:
+    """What the agent needs to use the gateway at `url`.
+
+    `config` is the configuration of that gateway; None if it runs elsewhere. It supplies the key and the
+    model if the options do not.
+    """
+    names = tuple(model_names(config)) if config else ()
+    if not model and not _is_served(agent.default_model, config):
+        if not names and not agent.default_model:
+            raise ConfigError(f"{agent.title} needs the name of a model", hint="--model NAME")
+        model = names[0] if names else ""
+    url = url.rstrip("/").removesuffix("/v1")
+    return GatewayAccess(url=url, key=key or _choose_key(config), model=model, names=names)
+
+
+def _is_served(model: str, config: Config | None) -> bool:
+    """Whether the gateway has a target for this model name. A gateway elsewhere is assumed to have one."""
+    if not model or config is None:
+        return bool(model)
+    try:
+        choose(config, model)
+    except ModelNotFound:
+        return False
+    return True
+
+
+def _choose_key(config: Config | None) -> str:
+    if config is None:
+        return ANY_KEY
+    if not config.server.keys:
+        if has_stored_keys(config):
+            raise ConfigError("the gateway requires a client key", hint="--key KEY, or export DRAGOMAN_KEY=…")
+        return ANY_KEY
+    first = config.server.keys[0]
+    if not first:
+        raise ConfigError(
+            f"the gateway requires a key, and {first.variable} is not set",
+            hint=f"export {first.variable}=…, or --key KEY",
+        )
+    return first.reveal()
+
+
+def build_url(host: str, port: int) -> str:
+    """The URL for clients on this machine of a server that listens on `host` and `port`."""
+    host = _ALL_INTERFACES.get(host, host)
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def gateway_url(config: Config) -> str:
+    """The URL of a gateway with this configuration."""
+    return build_url(config.server.host, config.server.port)
+
+
+def find_running(config: Config) -> str:
+    """The URL of the gateway that runs at the configured address; empty if there is none."""
+    url = gateway_url(config)
+    host = url.removeprefix("http://").rpartition(":")[0].strip("[]")
+    try:
+        with socket.create_connection((host, config.server.port), timeout=0.5) as connection:
+            # A gateway accepts connections before it is ready to answer.
+            connection.settimeout(ANSWER_TIMEOUT)
+            connection.sendall(b"GET /health HTTP/1.0\r\nHost: localhost\r\n\r\n")
+            answer = b"".join(iter(lambda: connection.recv(4096), b""))
+    except OSError:
+        return ""
+    return url if b'"service":"dragoman"' in answer else ""

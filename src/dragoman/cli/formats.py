@@ -1,0 +1,100 @@
+"""Values as commands read and print them: shared options, amounts, dates, tables and JSON."""
+
+import re
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import click
+import msgspec
+
+_SECONDS = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
+_SPAN = re.compile(r"(\d{1,6})([mhdw])")
+_COUNT = re.compile(r"(\d{1,12})([kM]?)")
+_FACTORS = {"": 1, "k": 1_000, "M": 1_000_000}
+_MONEY = re.compile(r"\$?(\d{1,9})(?:\.(\d{1,6}))?")
+
+#: Options that many commands share.
+config_option = click.option(
+    "--config", "path", metavar="FILE", help="Configuration file. Default: dragoman.toml."
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def parse_span(text: str) -> float:
+    """Seconds, from `90m`, `12h`, `30d` or `2w`."""
+    seconds = _read_span(text)
+    if seconds is None:
+        raise click.BadParameter(f"expected a number and m, h, d or w, such as 12h, got {text!r}")
+    return seconds
+
+
+def parse_future_date(text: str) -> float:
+    """A time after now, from `30d` or `2026-12-31` (the start of that day in UTC)."""
+    seconds = _read_span(text)
+    return _read_date(text) if seconds is None else time.time() + seconds
+
+
+def parse_past_date(text: str) -> float:
+    """A time before now, from `7d` or `2026-11-01`."""
+    seconds = _read_span(text)
+    return _read_date(text) if seconds is None else time.time() - seconds
+
+
+def parse_money(text: str) -> int:
+    """Micro-dollars, from dollars."""
+    found = _MONEY.fullmatch(text)
+    if found is None:
+        raise click.BadParameter(f"expected dollars such as 5 or 2.50, got {text!r}")
+    return int(found[1]) * 1_000_000 + int((found[2] or "").ljust(6, "0"))
+
+
+def parse_count(text: str) -> int:
+    """A number, from `5000`, `5k` or `2M`."""
+    found = _COUNT.fullmatch(text)
+    if found is None:
+        raise click.BadParameter(f"expected a number such as 5000, 5k or 2M, got {text!r}")
+    return int(found[1]) * _FACTORS[found[2]]
+
+
+def _read_span(text: str) -> float | None:
+    found = _SPAN.fullmatch(text)
+    return float(int(found[1]) * _SECONDS[found[2]]) if found else None
+
+
+def _read_date(text: str) -> float:
+    try:
+        date = datetime.fromisoformat(text)
+        return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        raise click.BadParameter(
+            f"expected a date such as 2026-12-31, or a span such as 30d, got {text!r}"
+        ) from None
+
+
+def format_date(moment: float) -> str:
+    """The date and time in UTC; empty for 0."""
+    return f"{datetime.fromtimestamp(moment, UTC):%Y-%m-%d %H:%M} UTC" if moment else ""
+
+
+def format_value(value: object) -> str:
+    """A fact's value as in TOML, with separators in large numbers."""
+    return f"{value:_}" if type(value) is int else msgspec.json.encode(value).decode()
+
+
+def format_json(value: object) -> str:
+    """Indented JSON."""
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+
+
+def format_table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lines with aligned columns, two spaces apart. All rows have the same number of cells."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]
+
+
+def remove_controls(text: str) -> str:
+    """The text with `?` for control characters. Text of clients and servers must not move the cursor."""
+    return "".join(character if character.isprintable() else "?" for character in text)

@@ -1,0 +1,144 @@
+"""Runs a gateway in this process, for `serve` and as the companion of `run`.
+
+A running gateway writes a notice with its address into the state folder, so that other commands find it even
+if its port was chosen freely or its configuration file is broken by now.
+
+`python -m dragoman.cli.process FILE` is the companion: it prints its address as one line on stdout, and it
+stops when stdin is closed. So it cannot outlive `dragoman run`, however that process ends.
+"""
+
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+
+import click
+import msgspec
+
+from dragoman.cli.connection import build_url
+from dragoman.config.find import find_config, state_folder
+from dragoman.config.model import Config, Secret
+from dragoman.hub.errors import ConfigError, DragomanError
+from dragoman.server.admin_token import made_token
+from dragoman.server.run import bind, serve
+from dragoman.storage.database import FILE_NAME, Database
+
+#: The variable in which `run` passes a client key to its companion.
+KEY_VARIABLE = "DRAGOMAN_COMPANION_KEY"
+
+
+class GatewayNotice(msgspec.Struct, frozen=True):
+    """The address, the state folder and the process id of a running gateway."""
+
+    url: str
+    state: str
+    process: int
+
+
+def read_notice(config_path: str, environment: Mapping[str, str]) -> GatewayNotice | None:
+    """The notice of the last gateway with this configuration file. That gateway may have stopped since."""
+    with suppress(OSError, msgspec.MsgspecError):
+        return msgspec.json.decode(_notice_path(config_path, environment).read_bytes(), type=GatewayNotice)
+    return None
+
+
+def write_notice(config_path: str, notice: GatewayNotice, environment: Mapping[str, str]) -> None:
+    """Write the notice. A gateway also works without one, so a failure is ignored."""
+    path = _notice_path(config_path, environment)
+    temporary = path.with_suffix(f".{notice.process}")
+    with suppress(OSError):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(msgspec.json.encode(notice))
+        os.replace(temporary, path)
+
+
+def remove_notice(config_path: str, notice: GatewayNotice, environment: Mapping[str, str]) -> None:
+    """Remove the notice, unless another gateway has replaced it."""
+    if read_notice(config_path, environment) == notice:
+        with suppress(OSError):
+            _notice_path(config_path, environment).unlink()
+
+
+def _notice_path(config_path: str, environment: Mapping[str, str]) -> Path:
+    """One path per configuration file, always in the default state folder: the file may name another one."""
+    name = sha256(os.path.abspath(config_path).encode() if config_path else b"").hexdigest()[:16]
+    return state_folder(Config(), environment) / f"gateway-{name}.json"
+
+
+class ConfigReader:
+    """Reads the configuration of a gateway, at the start and for every reload.
+
+    Once it has read a file, it reads only that file, even if the search order would find another one.
+    """
+
+    def __init__(self, path: str | None) -> None:
+        self._path = path or None
+
+    def read(self) -> Config:
+        config = find_config(self._path, os.environ)
+        self._path = config.path or None
+        return config
+
+
+def run_gateway(config: Config, listener: socket.socket, read: Callable[[], Config]) -> None:
+    """Serve on the listener until a signal stops the process. `read` is called for every reload."""
+    folder = state_folder(config, os.environ)
+    token = _open_token(folder)
+    url = build_url(*listener.getsockname()[:2])
+    notice = GatewayNotice(url, str(folder.absolute()), os.getpid())
+    write_notice(config.path, notice, os.environ)
+    serve(
+        config,
+        listener,
+        Database(folder / FILE_NAME),
+        read=read,
+        admin_token=token,
+        at_end=lambda: remove_notice(config.path, notice, os.environ),
+    )
+
+
+def _open_token(folder: Path) -> Secret | None:
+    """The admin token. Without a writable state folder the gateway runs without an admin API."""
+    try:
+        return made_token(folder, os.environ)
+    except ConfigError as error:
+        click.echo(f"warning: the admin API is off: {error.message}", err=True)
+        if error.hint:
+            click.echo(f"hint: {error.hint}", err=True)
+        return None
+
+
+def run_companion(path: str) -> None:
+    """Run a gateway with this configuration on a free port until stdin is closed."""
+    reader = ConfigReader(path)
+    own_key = os.environ.pop(KEY_VARIABLE, "")
+
+    def read() -> Config:
+        config = reader.read()
+        keys = (*config.server.keys, Secret(own_key)) if own_key else config.server.keys
+        server = msgspec.structs.replace(config.server, host="127.0.0.1", port=0, keys=keys)
+        return msgspec.structs.replace(config, server=server)
+
+    config = read()
+    listener = bind(config)
+    print(build_url(*listener.getsockname()[:2]), flush=True)
+    threading.Thread(target=_stop_with_parent, daemon=True).start()
+    run_gateway(config, listener, read)
+
+
+def _stop_with_parent() -> None:
+    sys.stdin.buffer.read()
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    try:
+        run_companion(sys.argv[1])
+    except DragomanError as error:
+        sys.exit(f"{error.message} ({error.hint})" if error.hint else error.message)
