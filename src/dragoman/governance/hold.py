@@ -12,7 +12,6 @@ from dragoman.governance.call_queue import replace
 from dragoman.governance.continuation import continuation
 from dragoman.governance.held_arguments import HeldArguments, StreamedArguments
 from dragoman.governance.interventions import Intervention, InterventionKind, Report
-from dragoman.governance.repair.schema import properties_of
 from dragoman.governance.settings import Governance
 from dragoman.governance.tool_names import DeclaredTool
 from dragoman.hub.content import ToolCall
@@ -27,6 +26,7 @@ from dragoman.hub.events import (
     ReplyFinished,
     StopCause,
 )
+from dragoman.schema import properties_of
 from dragoman.wire.fields import encode
 from dragoman.wire.partial_json import JsonPrefix, parse_object
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from dragoman.governance.repair.schema import required_of
 from dragoman.hub.content import ToolCall
+from dragoman.schema import required_of
 from dragoman.wire.partial_json import parse_object
 from tests.governance.harvest.case_file import Case, cases, describe
 from tests.governance.harvest.running import TOOLS, cut, harvested

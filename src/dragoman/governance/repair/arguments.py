@@ -5,9 +5,10 @@ import re
 import msgspec
 
 from dragoman.governance.repair.candidates import RepairCandidate, decode_object, find_candidates
-from dragoman.governance.repair.schema import declares_only, required_of
+from dragoman.governance.repair.schema import declares_only
 from dragoman.governance.repair.schema_fit import fit_to_schema
 from dragoman.governance.repair.steps import RepairStep, sort_steps
+from dragoman.schema import required_of
 from dragoman.wire.fields import encode
 from dragoman.wire.json_grammar import pair_surrogates
 from dragoman.wire.partial_json import JsonPrefix

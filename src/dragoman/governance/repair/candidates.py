@@ -11,7 +11,7 @@ import msgspec
 
 from dragoman.governance.repair.grammar import BARE_KEY, NAME, QUOTED_KEY
 from dragoman.governance.repair.reader import LenientReader, ReadValue
-from dragoman.governance.repair.schema import only_text_property, properties_of, required_of, types_of
+from dragoman.governance.repair.schema import only_text_property, types_of
 from dragoman.governance.repair.steps import RepairStep, UnreadableText, UnrepairableText
 from dragoman.governance.repair.tokens import (
     CLOSING_QUOTES,
@@ -23,6 +23,7 @@ from dragoman.governance.repair.tokens import (
     write_string,
 )
 from dragoman.hub.errors import DragomanError
+from dragoman.schema import properties_of, required_of
 from dragoman.wire.fields import decode, encode
 from dragoman.wire.json_grammar import SURROGATE, pair_surrogates
 

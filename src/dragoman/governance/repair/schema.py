@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import msgspec
 
 from dragoman.governance.repair.steps import UnrepairableText
+from dragoman.schema import properties_of, required_of
 from dragoman.wire.fields import DEPTH
 from dragoman.wire.json_grammar import CLOSERS
 
@@ -27,18 +28,6 @@ ANY_TYPE: frozenset[str] = frozenset()
 
 #: Keywords by which a schema can define members outside its own `properties`.
 COMPOSING = frozenset(("$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "dependentSchemas"))
-
-
-def properties_of(schema: object) -> dict[str, object]:
-    """The declared members by name; empty if the schema declares none."""
-    found = schema.get("properties") if isinstance(schema, dict) else None
-    return found if isinstance(found, dict) else {}
-
-
-def required_of(schema: object) -> tuple[str, ...]:
-    """The names of the required members."""
-    found = schema.get("required") if isinstance(schema, dict) else None
-    return tuple(name for name in found if isinstance(name, str)) if isinstance(found, list) else ()
 
 
 def types_of(schema: object) -> frozenset[str]:

@@ -24,7 +24,7 @@ from dragoman.governance.harvest.json_text import (
     read_name,
     read_raw_value,
 )
-from dragoman.governance.repair.schema import properties_of
+from dragoman.schema import properties_of
 
 JsonShape = Literal["object", "list", "lines"]
 

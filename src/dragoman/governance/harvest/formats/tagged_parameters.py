@@ -32,8 +32,8 @@ from dragoman.governance.harvest.json_text import (
     write_string,
 )
 from dragoman.governance.harvest.schema_values import convert_text, find_member_schema, is_complete
-from dragoman.governance.repair.schema import properties_of, required_of
 from dragoman.governance.tool_names import DeclaredTool
+from dragoman.schema import properties_of, required_of
 
 #: Where the type of a value comes from: the schema, or the tag, which declares it as text or JSON.
 ValueKind = Literal["schema", "text", "json"]

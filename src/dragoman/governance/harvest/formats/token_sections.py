@@ -33,8 +33,8 @@ from dragoman.governance.harvest.json_text import (
     read_raw_value,
     write_object,
 )
-from dragoman.governance.repair.schema import properties_of
 from dragoman.governance.tool_names import DeclaredTool
+from dragoman.schema import properties_of
 
 CallReader = Callable[[TextCursor, ReaderContext], Step[TextCall | None]]
 

@@ -25,13 +25,8 @@ from dragoman.governance.harvest.json_text import (
     write_object,
     write_string,
 )
-from dragoman.governance.harvest.schema_values import (
-    convert_text,
-    find_member_schema,
-    list_types,
-    resolve_reference,
-)
-from dragoman.governance.repair.schema import properties_of
+from dragoman.governance.harvest.schema_values import convert_text, find_member_schema
+from dragoman.schema import properties_of, resolve, types_of
 
 # Mistral: a list of JSON objects behind one token, or, in newer tokenizers, the token before each name.
 # Neither has a closing mark. The model's own ids are not used: it invents them and repeats them.
@@ -148,8 +143,8 @@ def _read_content(cursor: TextCursor, closer: str, depth: int) -> Step[ElementCo
 def _convert_content(content: ElementContent, schema: object, root: object) -> str:
     if isinstance(content, str):
         return convert_text(content, schema, root)
-    types = list_types(schema, root)
-    known = resolve_reference(schema, root)
+    types = types_of(schema, root)
+    known = resolve(schema, root)
     names = {name for name, _ in content}
     if "array" in types or ("object" not in types and len(names) == 1 and len(content) > 1):
         items = known.get("items") if isinstance(known, dict) else None
