@@ -174,7 +174,7 @@ def test_an_error_of_the_request_itself_cools_nobody() -> None:
 
     async def scenario() -> None:
         await bench.tell(ask("openai_chat"))
-        assert bench.gateway.health.cooling(0.0) == {}
+        assert bench.gateway.health.list_cooldowns(0.0) == {}
 
     run(scenario())
 

@@ -123,9 +123,9 @@ def test_health_is_kept_for_what_stayed_and_forgotten_for_what_changed() -> None
         bench = Bench({"same": slow(), "changed": slow()})
         gateway = bench.gateway
         for target in gateway.config.routes[0].targets:
-            gateway.health.failed(target, 0, Failure(kind="server", message="broken"), 0.0)
+            gateway.health.record_failure(target, 0, Failure(kind="server", message="broken"), 0.0)
         gateway.reload(with_key(gateway.config, "changed", "new"))
-        assert [target.provider for target, _ in gateway.health.cooling(1.0)] == ["same"]
+        assert [target.provider for target, _ in gateway.health.list_cooldowns(1.0)] == ["same"]
 
     run(scenario())
 

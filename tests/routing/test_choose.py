@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dragoman.config.load import load
 from dragoman.config.model import Config, TargetName
-from dragoman.routing.choose import QUOTED, ModelNotFound, choose, model_names
+from dragoman.routing.choose import MAX_QUOTED, ModelNotFound, choose, list_model_names
 
 CONFIG = load(
     """
@@ -114,20 +114,20 @@ def test_without_any_configuration_there_is_nothing_to_list() -> None:
 
 
 def test_the_names_that_stand_for_one_model_are_listed_without_patterns() -> None:
-    assert model_names(CONFIG) == ["claude-small", "local/pinned", "local/large", "local/known"]
+    assert list_model_names(CONFIG) == ["claude-small", "local/pinned", "local/large", "local/known"]
 
 
 def test_the_default_is_listed_by_its_direct_name() -> None:
     config = load('default = "other/one"\n[providers.other]\npreset = "embedded"', "", {})
-    assert model_names(config) == ["other/one"]
+    assert list_model_names(config) == ["other/one"]
 
 
 def test_every_listed_name_can_be_asked_for() -> None:
-    for name in model_names(CONFIG):
+    for name in list_model_names(CONFIG):
         assert choose(CONFIG, name).targets
 
 
-@given(model=st.text(max_size=3 * QUOTED))
+@given(model=st.text(max_size=3 * MAX_QUOTED))
 def test_any_name_is_served_or_not_found(model: str) -> None:
     with suppress(ModelNotFound):
         assert choose(CONFIG, model).targets

@@ -146,7 +146,7 @@ def test_every_target_that_was_tried_has_a_span_with_its_retries() -> None:
     bench = Bench({"down": down, "up": up()}, [provider("down", retries=1, keys=[SECRET])], model="m")
     # With nobody better at hand, the first target is tried twice.
     busy = Failure(kind="overloaded", message="busy")
-    bench.gateway.health.failed(TargetName("up", "m"), 0, busy, 0.0)
+    bench.gateway.health.record_failure(TargetName("up", "m"), 0, busy, 0.0)
     outer, *inner = traced(bench, ask("openai_chat"))
     by_provider = {span.attributes["dragoman.provider"]: span for span in inner}
     failed, worked = by_provider["down"], by_provider["up"]

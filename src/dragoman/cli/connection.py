@@ -11,7 +11,7 @@ from dragoman.cli.files import has_stored_keys
 from dragoman.cli.formats import config_option
 from dragoman.config.model import Config
 from dragoman.hub.errors import ConfigError
-from dragoman.routing.choose import ModelNotFound, choose, model_names
+from dragoman.routing.choose import ModelNotFound, choose, list_model_names
 
 #: Agents insist on a key even if the gateway requires none.
 ANY_KEY = "dragoman"
@@ -47,7 +47,7 @@ def build_access(agent: Agent, url: str, config: Config | None, *, key: str, mod
     `config` is the configuration of that gateway; None if it runs elsewhere. It supplies the key and the
     model if the options do not.
     """
-    names = tuple(model_names(config)) if config else ()
+    names = tuple(list_model_names(config)) if config else ()
     if not model and not _is_served(agent.default_model, config):
         if not names and not agent.default_model:
             raise ConfigError(f"{agent.title} needs the name of a model", hint="--model NAME")

@@ -8,7 +8,7 @@ from dragoman.cli.files import has_stored_keys
 from dragoman.cli.formats import config_option
 from dragoman.cli.process import ConfigReader, run_gateway
 from dragoman.config.model import Config
-from dragoman.routing.choose import model_names
+from dragoman.routing.choose import list_model_names
 from dragoman.server.run import bind
 
 NO_FILE = "no configuration: the embedded model answers for every model name"
@@ -47,7 +47,7 @@ def _build_banner(config: Config, url: str, *, requires_key: bool) -> str:
     key = f'"${keys[0].variable}"' if keys and keys[0].variable else "KEY"
     header = f" -H x-api-key:{key}" if keys or requires_key else ""
     key = key if header else "any"
-    model = next(iter(model_names(config)), "any")
+    model = next(iter(list_model_names(config)), "any")
     return f"""
   Claude Code   ANTHROPIC_BASE_URL={url} ANTHROPIC_API_KEY={key} claude
   OpenAI SDKs   OPENAI_BASE_URL={url}/v1 OPENAI_API_KEY={key} python app.py

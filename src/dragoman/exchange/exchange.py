@@ -22,8 +22,8 @@ from dragoman.exchange.journey import Journey, Leg
 from dragoman.exchange.pulse import Pulse
 from dragoman.exchange.record import Record, Tried
 from dragoman.hub.errors import ClientProtocolError, DragomanError, Failure, UpstreamFailed
-from dragoman.routing.choose import Choice, choose
-from dragoman.routing.retry import may_help, plan, step_of
+from dragoman.routing.choose import RouteChoice, choose
+from dragoman.routing.retry import decide_retry, find_step, may_succeed
 
 #: The gateway ends while the exchange is under way; another one will listen soon.
 CLOSING = Failure(
@@ -107,7 +107,7 @@ class Exchange:
         await self._reserve(journey, choice.targets)
         has_choice_of_keys = any(view.keys[target.provider] > 1 for target in choice.targets)
         session = journey.session() if has_choice_of_keys else 0
-        places = gateway.health.order(choice.targets, view.keys, session, self._loop.time())
+        places = gateway.health.order_targets(choice.targets, view.keys, session, self._loop.time())
         await self._try_all(journey, places, choice)
 
     async def _reserve(self, journey: Journey, targets: Sequence[TargetName]) -> None:
@@ -120,7 +120,9 @@ class Exchange:
                     self._usage.rate_limits, self._ask.dialect, self._gateway.clock()
                 )
 
-    async def _try_all(self, journey: Journey, places: list[tuple[TargetName, int]], choice: Choice) -> None:
+    async def _try_all(
+        self, journey: Journey, places: list[tuple[TargetName, int]], choice: RouteChoice
+    ) -> None:
         legs: dict[TargetName, Leg | ClientProtocolError] = {}
         errors: list[DragomanError] = []
         left = places
@@ -135,12 +137,12 @@ class Exchange:
             if error is None:
                 return
             errors.append(error)
-            if step_of(error.failure) == "give up":
+            if find_step(error.failure) == "stop":
                 break
-            left = [place for place in left if may_help(error.failure, target, place[0])]
+            left = [place for place in left if may_succeed(error.failure, target, place[0])]
         raise _most_telling(errors)
 
-    def _leg(self, journey: Journey, target: TargetName, choice: Choice) -> Leg | ClientProtocolError:
+    def _leg(self, journey: Journey, target: TargetName, choice: RouteChoice) -> Leg | ClientProtocolError:
         """The way there; what cannot be said to one target may be said to the next."""
         provider = self._view.config.providers[target.provider]
         governance = provider.governed(target.model, choice.governance)
@@ -168,15 +170,15 @@ class Exchange:
                 failure = await self._attempt.run(key)
             except UpstreamFailed as error:
                 now = self._judged(leg.target, key, began, error.failure)
-                helping = [place for place in others if may_help(error.failure, leg.target, place[0])]
-                step = plan(
+                helping = [place for place in others if may_succeed(error.failure, leg.target, place[0])]
+                step = decide_retry(
                     error.failure,
                     tries=tries,
                     allowed=leg.provider.retries,
                     jitter=gateway.dice(),
-                    others=any(not gateway.health.cools(*place, now) for place in helping),
+                    has_healthy_target=any(not gateway.health.is_cooling(*place, now) for place in helping),
                 )
-                if step.step != "again":
+                if step.step != "retry":
                     return error
                 await asyncio.sleep(step.wait)
                 continue
@@ -188,8 +190,8 @@ class Exchange:
         """Note what a try, which has ended now, says about its target."""
         health, since, now = self._gateway.health, self._pulse.started, self._loop.time()
         if failure is None:
-            health.worked(target, key)
-        cools = failure is not None and health.failed(target, key, failure, now)
+            health.record_success(target, key)
+        cools = failure is not None and health.record_failure(target, key, failure, now)
         self.record.attempts.append(Tried(target, began - since, now - since, failure, cools))
         return now
 
@@ -229,7 +231,7 @@ class Exchange:
 
 def _most_telling(errors: list[DragomanError]) -> DragomanError:
     """Of several failures, the first that may pass: it says when to come back. Otherwise the last."""
-    passing = (error for error in errors if step_of(error.failure) == "again")
+    passing = (error for error in errors if find_step(error.failure) == "retry")
     return next(passing, errors[-1])
 
 

@@ -17,7 +17,7 @@ from dragoman.exchange.interventions import InterventionCounts
 from dragoman.exchange.pulse import Heart
 from dragoman.exchange.record import Record
 from dragoman.exchange.view import View
-from dragoman.routing.health import Health
+from dragoman.routing.health import TargetHealth
 from dragoman.storage.database import Database
 from dragoman.upstream.port import Upstream
 from dragoman.upstream.registry import build_upstream
@@ -46,7 +46,7 @@ class Gateway:
         self.clock = clock
         self.dice = dice
         self.accounts = Accounts(self.database, clock)
-        self.health = Health()
+        self.health = TargetHealth()
         self.heart = Heart()
         #: What governance did to each target's tool calls.
         self.tool_counts = InterventionCounts()
@@ -66,7 +66,7 @@ class Gateway:
         earlier, self.view = self.view, View(config, self._make, self.view)
         for name, contact in earlier.contacts.items():
             if self.view.contacts.get(name) is not contact:
-                self.health.forget(name)
+                self.health.forget_provider(name)
         self._earlier.add(earlier)
         if not earlier.open:
             self._let_go(earlier)

@@ -1,1 +1,9 @@
-"""Which target a request goes to, and what to do when one fails: decisions only, the clock is passed in."""
+"""Decides which target answers a request, and what to do when a target fails. Pure: the clock is an argument.
+
+- `choose`: `choose` maps the model name of a request to a route and its targets (`RouteChoice`).
+- `retry`: `decide_retry` maps a failure to the next step: retry, another target, or stop.
+- `health`: `TargetHealth` owns the cooldowns of the targets of one gateway, and sorts targets by them.
+
+For each request: `choose`, then `TargetHealth.order_targets`; after each try `record_success` or
+`record_failure`, and after a failure `decide_retry`.
+"""

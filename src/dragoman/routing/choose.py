@@ -1,4 +1,4 @@
-"""From the model's name, as the client says it, to the targets that may serve it, in order."""
+"""Finds the targets for the model name of a request."""
 
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -8,55 +8,63 @@ import msgspec
 from dragoman.config.model import Config, Route, TargetName
 from dragoman.hub.errors import DragomanError, Failure
 
-#: How many names an error lists, and how much it repeats of the client's.
-LISTED = 20
-QUOTED = 200
+#: Names in an error message, and characters of the client's model name in it.
+MAX_LISTED = 20
+MAX_QUOTED = 200
 
 _PATTERN = frozenset("*?[")
 
 
 class ModelNotFound(DragomanError):
+    """No route serves the requested model."""
+
     kind = "not_found"
     default_status = 404
     default_code = "model_not_found"
 
 
-class Choice(msgspec.Struct, frozen=True, kw_only=True):
+class RouteChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """The targets of a request in the order of preference, and the settings of its route."""
+
     targets: tuple[TargetName, ...]
     strict: bool = False
-    #: What the route asks of tool calls, beyond what the target's provider does.
+    #: Governance settings of the route. They are added to those of the target's provider.
     governance: dict[str, object] = {}
-    #: What chose it, for logs: a route's pattern, `direct` or `default`.
+    #: For logs: the pattern of the route, `direct` or `default`.
     route: str
 
 
-def choose(config: Config, model: str) -> Choice:
-    """A route of just this name, else `provider/model`, else the first pattern that fits, or the default."""
+def choose(config: Config, model: str) -> RouteChoice:
+    """Find the targets of a model name. Raises if there are none.
+
+    The order is: a route with exactly this name, `provider/model`, the first route whose pattern matches,
+    the default.
+    """
     for route in config.routes:
         if route.match == model:
-            return _taken(route, model)
+            return _build_choice(route, model)
     provider, _, rest = model.partition("/")
     if rest and provider in config.providers:
-        return Choice(targets=(TargetName(provider, rest),), route="direct")
+        return RouteChoice(targets=(TargetName(provider, rest),), route="direct")
     for route in config.routes:
         if fnmatchcase(model, route.match):
-            return _taken(route, model)
+            return _build_choice(route, model)
     if config.default:
-        return Choice(targets=_named(config.default, model), route="default")
-    raise _not_found(config, model)
+        return RouteChoice(targets=_fill_in_model(config.default, model), route="default")
+    raise _build_not_found(config, model)
 
 
-def _taken(route: Route, model: str) -> Choice:
-    return Choice(
-        targets=_named(route.targets, model),
+def _build_choice(route: Route, model: str) -> RouteChoice:
+    return RouteChoice(
+        targets=_fill_in_model(route.targets, model),
         strict=route.strict,
         governance=route.governance,
         route=route.match,
     )
 
 
-def _named(targets: tuple[TargetName, ...], model: str) -> tuple[TargetName, ...]:
-    """A target of model `*` takes the client's own name."""
+def _fill_in_model(targets: tuple[TargetName, ...], model: str) -> tuple[TargetName, ...]:
+    """Replace the model `*` by the name that the client sent."""
     return tuple(TargetName(t.provider, model) if t.model == "*" else t for t in targets)
 
 
@@ -64,10 +72,10 @@ def is_pattern(name: str) -> bool:
     return not _PATTERN.isdisjoint(name)
 
 
-def model_names(config: Config) -> list[str]:
-    """Names that clients may ask for and that stand for one model, in the order of the file.
+def list_model_names(config: Config) -> list[str]:
+    """The model names that clients can request, in the order of the configuration.
 
-    Where only patterns lead to a target, its direct name is the one to ask for.
+    A target that only patterns lead to is listed with its direct name, `provider/model`.
     """
     names = [route.match for route in config.routes if not is_pattern(route.match)]
     targets = [t for route in config.routes if is_pattern(route.match) for t in route.targets]
@@ -77,14 +85,14 @@ def model_names(config: Config) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _not_found(config: Config, model: str) -> ModelNotFound:
-    names = [*model_names(config), *(route.match for route in config.routes if is_pattern(route.match))]
+def _build_not_found(config: Config, model: str) -> ModelNotFound:
+    names = [*list_model_names(config), *(route.match for route in config.routes if is_pattern(route.match))]
     names += [f"{provider}/MODEL" for provider in config.providers]
-    known = ", ".join(names[:LISTED]) or "none"
-    more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
-    near = get_close_matches(model[:QUOTED], names, n=1)
-    guess = f"; did you mean {near[0]!r}?" if near else ""
-    message = f"there is no model {model[:QUOTED]!r} here; there are: {known}{more}{guess}"
+    known = ", ".join(names[:MAX_LISTED]) or "none"
+    more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
+    close = get_close_matches(model[:MAX_QUOTED], names, n=1)
+    suggestion = f"; did you mean {close[0]!r}?" if close else ""
+    message = f"there is no model {model[:MAX_QUOTED]!r} here; there are: {known}{more}{suggestion}"
     return ModelNotFound(
         message,
         failure=Failure(kind="not_found", status=404, message=message, code="model_not_found", param="model"),

@@ -1,7 +1,7 @@
-"""What a failure means for the next step: try again here, try elsewhere, or give up.
+"""Decides what follows a failure: retry the same target, try the next target, or stop.
 
-Errors that lie in the request itself are final everywhere: another target would say the same, or worse,
-say something else.
+A failure that the request itself causes is final: another target would return the same failure, or a
+misleading one.
 """
 
 from typing import Literal
@@ -11,87 +11,93 @@ import msgspec
 from dragoman.config.model import TargetName
 from dragoman.hub.errors import Failure, FailureKind
 
-Step = Literal["again", "elsewhere", "give up"]
+RetryStep = Literal["retry", "next target", "stop"]
 
-#: What each kind of failure calls for. `again` also means `elsewhere` once the tries are used up.
-STEP_OF_KIND: dict[FailureKind, Step] = {
-    "invalid_request": "give up",
-    "context_overflow": "give up",
-    "too_large": "give up",
-    "authentication": "elsewhere",
-    "billing": "elsewhere",
-    "permission": "elsewhere",
-    "not_found": "elsewhere",
-    "conflict": "again",
-    "rate_limit": "again",
-    "quota": "elsewhere",
-    "server": "again",
-    "overloaded": "again",
-    "timeout": "elsewhere",
-    "cancelled": "give up",
+#: The step for each kind of failure. `retry` becomes `next target` after the last allowed retry.
+STEPS: dict[FailureKind, RetryStep] = {
+    "invalid_request": "stop",
+    "context_overflow": "stop",
+    "too_large": "stop",
+    "authentication": "next target",
+    "billing": "next target",
+    "permission": "next target",
+    "not_found": "next target",
+    "conflict": "retry",
+    "rate_limit": "retry",
+    "quota": "next target",
+    "server": "retry",
+    "overloaded": "retry",
+    "timeout": "next target",
+    "cancelled": "stop",
 }
 
-#: Kinds that say something about the target, not about this one request.
-COOLS = frozenset(
+#: Kinds that concern the target, not only this request.
+TARGET_KINDS = frozenset(
     {"authentication", "billing", "permission", "rate_limit", "quota", "server", "overloaded", "timeout"}
 )
 
-#: Kinds that may say something about the key, so that another may do better at the same target: vendors say
-#: of a model that a key has no access to that there is none.
-ABOUT_THE_KEY = frozenset({"authentication", "billing", "permission", "not_found", "rate_limit", "quota"})
+#: Kinds that may concern the key, so that another key of the same target may succeed. Vendors answer
+#: `not_found` for a model that the key has no access to.
+KEY_KINDS = frozenset({"authentication", "billing", "permission", "not_found", "rate_limit", "quota"})
 
-#: Failures of one session with its caller, which no other target could help out of. The codes are ours: a
-#: vendor's failure also carries the vendor's own word for it.
+#: Codes of failures that concern one session with its client. No other target can continue the session. The
+#: codes are our own; a failure of a vendor also has a `raw_type`.
 SESSION_CODES = frozenset(
     {"tool_call_timeout", "permission_denied", "session_not_found", "max_turns_exceeded"}
 )
 
-#: Kinds that say that the target has no room now.
-BUSY = frozenset({"rate_limit", "overloaded"})
+#: Kinds of a target without capacity.
+BUSY_KINDS = frozenset({"rate_limit", "overloaded"})
 
+#: Seconds.
 FIRST_WAIT = 0.5
-LONGEST_WAIT = 10.0
-#: A server that wants us to wait longer than this is asked later, by the client or not at all.
-LONGEST_RETRY_AFTER = 20.0
+MAX_WAIT = 10.0
+#: Seconds. If the server asks for a longer wait, the next target is tried instead.
+MAX_RETRY_AFTER = 20.0
 
 
-def step_of(failure: Failure) -> Step:
-    """What a failure calls for."""
-    return "give up" if is_about_session(failure) else STEP_OF_KIND[failure.kind]
+class RetryDecision(msgspec.Struct, frozen=True):
+    """The next step, and for `retry` the seconds to wait before it."""
 
-
-def cools(failure: Failure) -> bool:
-    """Whether a failure says something about its target."""
-    return failure.kind in COOLS and not is_about_session(failure)
-
-
-def may_help(failure: Failure, failed: TargetName, other: TargetName) -> bool:
-    """Whether `other`, with another key, may do better than the target that failed."""
-    return other != failed or failure.kind in ABOUT_THE_KEY
-
-
-def is_about_session(failure: Failure) -> bool:
-    return failure.code in SESSION_CODES and not failure.raw_type
-
-
-class Plan(msgspec.Struct, frozen=True):
-    step: Step
+    step: RetryStep
     wait: float = 0.0
 
 
-def plan(failure: Failure, *, tries: int, allowed: int, jitter: float, others: bool = False) -> Plan:
-    """The next step after the `tries`-th failure on one target.
+def find_step(failure: Failure) -> RetryStep:
+    """The step for a failure, without regard to the number of tries."""
+    return "stop" if concerns_session(failure) else STEPS[failure.kind]
 
-    `jitter` is between 0 and 1. `others`: a healthy target is left, so waiting for this one is idle.
+
+def concerns_target(failure: Failure) -> bool:
+    """Whether the failure is likely for other requests to the same target, too."""
+    return failure.kind in TARGET_KINDS and not concerns_session(failure)
+
+
+def concerns_session(failure: Failure) -> bool:
+    """Whether the failure concerns one session of a client with a provider that keeps sessions."""
+    return failure.code in SESSION_CODES and not failure.raw_type
+
+
+def may_succeed(failure: Failure, failed: TargetName, other: TargetName) -> bool:
+    """Whether `other` may succeed after this failure. It may be the same target with another key."""
+    return other != failed or failure.kind in KEY_KINDS
+
+
+def decide_retry(
+    failure: Failure, *, tries: int, allowed: int, jitter: float, has_healthy_target: bool = False
+) -> RetryDecision:
+    """Decide what follows the failure number `tries` of one target. `allowed` is the number of retries.
+
+    `jitter` is between 0 and 1. `has_healthy_target`: another target can be tried without a wait.
     """
-    step = step_of(failure)
-    if step != "again":
-        return Plan(step)
-    if tries > allowed or (others and failure.kind in BUSY):
-        return Plan("elsewhere")
-    wait = min(FIRST_WAIT * 2 ** min(tries - 1, 10), LONGEST_WAIT) * (0.75 + 0.5 * jitter)
+    step = find_step(failure)
+    if step != "retry":
+        return RetryDecision(step)
+    if tries > allowed or (has_healthy_target and failure.kind in BUSY_KINDS):
+        return RetryDecision("next target")
+    wait = min(FIRST_WAIT * 2 ** min(tries - 1, 10), MAX_WAIT) * (0.75 + 0.5 * jitter)
     if failure.retry_after is not None:
-        if failure.retry_after > LONGEST_RETRY_AFTER:
-            return Plan("elsewhere")
+        if failure.retry_after > MAX_RETRY_AFTER:
+            return RetryDecision("next target")
         wait = max(wait, failure.retry_after)
-    return Plan("again", wait)
+    return RetryDecision("retry", wait)

@@ -77,7 +77,7 @@ async def _streams(app: "App") -> list[Sample]:
 
 async def _cooling(app: "App") -> list[Sample]:
     now = asyncio.get_running_loop().time()
-    places = Counter(app.metrics.find_labels(target) for target, _ in app.gateway.health.cooling(now))
+    places = Counter(app.metrics.find_labels(target) for target, _ in app.gateway.health.list_cooldowns(now))
     return [Sample(place, count) for place, count in places.items()]
 
 

@@ -6,7 +6,7 @@ from typing import Protocol
 from dragoman.accounts.keys import ANONYMOUS, Caller, check_model, may_use_model
 from dragoman.config.model import Config
 from dragoman.providers.profile import Profile
-from dragoman.routing.choose import choose, model_names
+from dragoman.routing.choose import choose, list_model_names
 from dragoman.server.paths import Endpoint
 
 #: A fixed date: the registry knows names, not birthdays.
@@ -30,7 +30,7 @@ def models_body(
     if endpoint.name == "model":
         check_model(caller, endpoint.model)
         return shape(endpoint.model, _profile(config, endpoint.model))
-    names = [name for name in model_names(config) if may_use_model(caller, name)]
+    names = [name for name in list_model_names(config) if may_use_model(caller, name)]
     entries = [shape(name, _profile(config, name)) for name in names]
     if dialect == "anthropic":
         first, last = (names[0], names[-1]) if names else (None, None)

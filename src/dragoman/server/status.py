@@ -79,7 +79,7 @@ async def _targets(app: "App") -> object:
     config, now = app.gateway.config, asyncio.get_running_loop().time()
     traffic = _traffic(app)
     cooling: dict[TargetName, list[dict[str, object]]] = {}
-    for (target, key), cooldown in app.gateway.health.cooling(now).items():
+    for (target, key), cooldown in app.gateway.health.list_cooldowns(now).items():
         cooling.setdefault(target, []).append(
             {
                 "key": key + 1,
