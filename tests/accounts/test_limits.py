@@ -28,7 +28,7 @@ def account(used: int = 0, reserved: int = 0) -> Account:
 
 def test_without_limits_everything_goes() -> None:
     granted = decide(Limits(), account(10**12, 10**12), Amount(10**9, 10**9), NOW)
-    assert granted == LimitGrant(requests=None, tokens=None, rate_limits=())
+    assert granted == LimitGrant(buckets={}, rate_limits=())
 
 
 @pytest.mark.parametrize("field", ["tokens_per_day", "tokens_per_month", "cost_per_day", "cost_per_month"])
@@ -78,7 +78,7 @@ def test_limits_per_minute_tell_what_is_left() -> None:
 
 def test_the_longer_wait_of_two_limits_is_told() -> None:
     limits = Limits(requests_per_minute=60, tokens_per_minute=60)
-    held = Account(requests=Bucket(0.0, NOW), tokens=Bucket(0.0, NOW))
+    held = Account(buckets={"requests": Bucket(0.0, NOW), "tokens": Bucket(0.0, NOW)})
     refusal = decide(limits, held, Amount(10, 0), NOW)
     assert isinstance(refusal, LimitRefusal)
     assert (refusal.unit, refusal.period, refusal.wait) == ("tokens", "minute", 10.0)

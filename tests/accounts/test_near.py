@@ -17,7 +17,7 @@ def test_a_budget_is_near_its_end_from_four_fifths_on_with_what_is_set_aside() -
 
 def test_a_minute_is_near_its_end_until_it_has_refilled() -> None:
     limits = Limits(requests_per_minute=60, tokens_per_minute=1000)
-    account = Account(requests=Bucket(6.0, NOW), tokens=Bucket(900.0, NOW))
+    account = Account(buckets={"requests": Bucket(6.0, NOW), "tokens": Bucket(900.0, NOW)})
     (near,) = find_nearly_used_limits(limits, account, NOW)
     assert (near.unit, near.period, near.limit, near.used) == ("requests", "minute", 60, 54)
     assert find_nearly_used_limits(limits, account, NOW + 30) == []

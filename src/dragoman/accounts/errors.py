@@ -6,7 +6,7 @@
 import math
 from datetime import UTC, datetime
 
-from dragoman.accounts.limits import LimitRefusal, RateLimitStatus, Unit
+from dragoman.accounts.limits import LimitRefusal, Unit
 from dragoman.hub.errors import DragomanError, Failure
 
 #: Seconds. Clients block for the whole of a longer wait, or stop without an error message.
@@ -49,11 +49,7 @@ class StateUnavailable(DragomanError):
 
 
 class LimitReached(DragomanError):
-    """A limit refuses the request. `rate_limits` goes into the response headers."""
-
-    def __init__(self, failure: Failure, rate_limits: tuple[RateLimitStatus, ...]) -> None:
-        super().__init__(failure.message, failure=failure)
-        self.rate_limits = rate_limits
+    """A limit refuses the request."""
 
 
 def build_model_error(key_name: str, model: str, patterns: tuple[str, ...]) -> ModelForbidden:
@@ -68,7 +64,8 @@ def build_model_error(key_name: str, model: str, patterns: tuple[str, ...]) -> M
 
 
 def build_limit_error(key_name: str, refusal: LimitRefusal, now: float) -> LimitReached:
-    return LimitReached(_build_limit_failure(key_name, refusal, now), refusal.rate_limits)
+    failure = _build_limit_failure(key_name, refusal, now)
+    return LimitReached(failure.message, failure=failure)
 
 
 def _build_limit_failure(key_name: str, refusal: LimitRefusal, now: float) -> Failure:

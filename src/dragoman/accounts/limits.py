@@ -76,11 +76,13 @@ class Bucket(msgspec.Struct, frozen=True):
     at: float
 
 
+Buckets = dict[Unit, Bucket]
+
+
 class Account(msgspec.Struct, frozen=True, kw_only=True):
     """The stored state of one key. `used` and `reserved` are those of the current day and month."""
 
-    requests: Bucket | None = None
-    tokens: Bucket | None = None
+    buckets: Buckets = {}
     used: dict[Period, Amount] = {}
     reserved: dict[Period, Amount] = {}
 
@@ -98,8 +100,7 @@ class RateLimitStatus(NamedTuple):
 class LimitGrant(msgspec.Struct, frozen=True, kw_only=True):
     """The request fits the limits. The caller stores the buckets and reserves the amount."""
 
-    requests: Bucket | None
-    tokens: Bucket | None
+    buckets: Buckets
     rate_limits: tuple[RateLimitStatus, ...]
 
 
@@ -118,7 +119,7 @@ class LimitRefusal(msgspec.Struct, frozen=True, kw_only=True):
 class Budget(NamedTuple):
     """A limit per day or per month."""
 
-    unit: Literal["tokens", "cost"]
+    unit: Unit
     period: Period
     limit: int
 
@@ -138,16 +139,14 @@ class LimitUse(msgspec.Struct, frozen=True, kw_only=True):
 
 def decide(limits: Limits, account: Account, wanted: Amount, now: float) -> LimitGrant | LimitRefusal:
     """Decide whether a request of the `wanted` amount may be sent. A refused request takes nothing."""
-    requests, tokens = _refill_buckets(limits, account, now)
-    refusal = _check_budgets(limits, account, wanted, now) or _check_rates(limits, requests, tokens, wanted)
+    rates = list_rates(limits)
+    buckets = {unit: refill(account.buckets.get(unit), limit, now) for unit, limit in rates}
+    refusal = _check_budgets(limits, account, wanted, now) or _check_rates(limits, buckets, wanted)
     if refusal is not None:
-        return msgspec.structs.replace(refusal, rate_limits=_build_statuses(limits, requests, tokens))
-    if requests is not None:
-        requests = take(requests, limits.requests_per_minute, 1)
-    if tokens is not None:
-        tokens = take(tokens, limits.tokens_per_minute, wanted.tokens)
-    statuses = _build_statuses(limits, requests, tokens)
-    return LimitGrant(requests=requests, tokens=tokens, rate_limits=statuses)
+        return msgspec.structs.replace(refusal, rate_limits=_build_statuses(limits, buckets))
+    for unit, limit in rates:
+        buckets[unit] = take(buckets[unit], limit, _amount_in(unit, wanted))
+    return LimitGrant(buckets=buckets, rate_limits=_build_statuses(limits, buckets))
 
 
 def correct_token_bucket(
@@ -158,6 +157,15 @@ def correct_token_bucket(
         return None
     bucket = refill(tokens, limits.tokens_per_minute, now)
     return take(bucket, limits.tokens_per_minute, used - reserved)
+
+
+def list_rates(limits: Limits) -> list[tuple[Unit, int]]:
+    """The limits per minute that are set."""
+    rates: tuple[tuple[Unit, int], ...] = (
+        ("requests", limits.requests_per_minute),
+        ("tokens", limits.tokens_per_minute),
+    )
+    return [rate for rate in rates if rate[1]]
 
 
 def list_budgets(limits: Limits) -> list[Budget]:
@@ -177,9 +185,9 @@ def find_nearly_used_limits(limits: Limits, account: Account, now: float) -> lis
     for unit, period, limit in list_budgets(limits):
         amount = account.used.get(period, NOTHING).plus(account.reserved.get(period, NOTHING))
         uses.append(LimitUse(unit=unit, period=period, limit=limit, used=getattr(amount, unit)))
-    for status in _build_statuses(limits, *_refill_buckets(limits, account, now)):
-        used = status.limit - status.remaining
-        uses.append(LimitUse(unit=status.unit, period="minute", limit=status.limit, used=used))
+    for unit, limit in list_rates(limits):
+        used = limit - max(0, int(refill(account.buckets.get(unit), limit, now).level))
+        uses.append(LimitUse(unit=unit, period="minute", limit=limit, used=used))
     return [use for use in uses if use.share >= NEAR_SHARE]
 
 
@@ -226,25 +234,16 @@ def _find_midnight(now: float) -> datetime:
     return datetime.fromtimestamp(now, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
 
 
-def _refill_buckets(limits: Limits, account: Account, now: float) -> tuple[Bucket | None, Bucket | None]:
-    requests, tokens = limits.requests_per_minute, limits.tokens_per_minute
-    return (
-        refill(account.requests, requests, now) if requests else None,
-        refill(account.tokens, tokens, now) if tokens else None,
-    )
+def _amount_in(unit: Unit, wanted: Amount) -> int:
+    return 1 if unit == "requests" else int(getattr(wanted, unit))
 
 
-def _build_statuses(
-    limits: Limits, requests: Bucket | None, tokens: Bucket | None
-) -> tuple[RateLimitStatus, ...]:
-    buckets: tuple[tuple[Unit, int, Bucket | None], ...] = (
-        ("requests", limits.requests_per_minute, requests),
-        ("tokens", limits.tokens_per_minute, tokens),
-    )
+def _build_statuses(limits: Limits, buckets: Buckets) -> tuple[RateLimitStatus, ...]:
     return tuple(
-        RateLimitStatus(unit, limit, max(0, int(bucket.level)), seconds_until_full(bucket, limit))
-        for unit, limit, bucket in buckets
-        if bucket is not None
+        RateLimitStatus(
+            unit, limit, max(0, int(buckets[unit].level)), seconds_until_full(buckets[unit], limit)
+        )
+        for unit, limit in list_rates(limits)
     )
 
 
@@ -262,17 +261,12 @@ def _check_budgets(limits: Limits, account: Account, wanted: Amount, now: float)
     return busy
 
 
-def _check_rates(
-    limits: Limits, requests: Bucket | None, tokens: Bucket | None, wanted: Amount
-) -> LimitRefusal | None:
-    """The limit per minute with the longer wait, if any."""
-    waits: list[tuple[float, Unit, int]] = []
-    if requests is not None:
-        limit = limits.requests_per_minute
-        waits.append((seconds_until_available(requests, limit, 1), "requests", limit))
-    if tokens is not None:
-        limit = limits.tokens_per_minute
-        waits.append((seconds_until_available(tokens, limit, wanted.tokens), "tokens", limit))
+def _check_rates(limits: Limits, buckets: Buckets, wanted: Amount) -> LimitRefusal | None:
+    """The limit per minute with the longest wait, if any."""
+    waits = [
+        (seconds_until_available(buckets[unit], limit, _amount_in(unit, wanted)), unit, limit)
+        for unit, limit in list_rates(limits)
+    ]
     wait, unit, limit = max(waits, default=(0.0, "requests", 0))
     if wait <= 0:
         return None

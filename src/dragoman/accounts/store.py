@@ -18,10 +18,12 @@ from dragoman.accounts.limits import (
     Account,
     Amount,
     Bucket,
+    Buckets,
     LimitRefusal,
     Limits,
     Period,
     RateLimitStatus,
+    Unit,
     correct_token_bucket,
     decide,
     find_period_start,
@@ -140,8 +142,8 @@ def reserve(
     decision = decide(request.limits, read_account(connection, request.key, now), request.maximum, now)
     if isinstance(decision, LimitRefusal):
         return decision
-    _write_bucket(connection, request.key, "requests", decision.requests)
-    _write_bucket(connection, request.key, "tokens", decision.tokens)
+    for unit, bucket in decision.buckets.items():
+        _write_bucket(connection, request.key, unit, bucket)
     row = connection.execute(
         "INSERT INTO reservations (key, process, at, tokens, cost, least_tokens, least_cost)"
         " VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id",
@@ -163,7 +165,8 @@ def settle(connection: sqlite3.Connection, reservation: Reservation, used: Amoun
     charge(connection, request.key, used, reservation.at)
     bucket = _read_buckets(connection, request.key).get("tokens")
     bucket = correct_token_bucket(request.limits, bucket, request.maximum.tokens, used.tokens, now)
-    _write_bucket(connection, request.key, "tokens", bucket)
+    if bucket is not None:
+        _write_bucket(connection, request.key, "tokens", bucket)
 
 
 def charge(connection: sqlite3.Connection, key: str, amount: Amount, at: float) -> None:
@@ -200,30 +203,27 @@ def release_process(connection: sqlite3.Connection, process: str) -> None:
 
 def read_account(connection: sqlite3.Connection, key: str, now: float) -> Account:
     """The stored state of a key. `now` selects the current day and month."""
-    buckets = _read_buckets(connection, key)
     day, month = find_period_start("day", now), find_period_start("month", now)
     used: dict[Period, Amount] = dict.fromkeys(PERIODS, NOTHING)
     for period, tokens, cost in connection.execute(_USED, (key, day, month)):
         used[period] = Amount(tokens, cost)
     *today, tokens, cost = map(int, connection.execute(_RESERVED, (day, day, key, month)).fetchone())
     return Account(
-        requests=buckets.get("requests"),
-        tokens=buckets.get("tokens"),
+        buckets=_read_buckets(connection, key),
         used=used,
         reserved={"day": Amount(*today), "month": Amount(tokens, cost)},
     )
 
 
-def _read_buckets(connection: sqlite3.Connection, key: str) -> dict[str, Bucket]:
+def _read_buckets(connection: sqlite3.Connection, key: str) -> Buckets:
     return {unit: Bucket(level, at) for unit, level, at in connection.execute(_BUCKETS, (key,))}
 
 
-def _write_bucket(connection: sqlite3.Connection, key: str, unit: str, bucket: Bucket | None) -> None:
-    if bucket is not None:
-        connection.execute(
-            "INSERT OR REPLACE INTO buckets (key, unit, level, at) VALUES (?, ?, ?, ?)",
-            (key, unit, bucket.level, bucket.at),
-        )
+def _write_bucket(connection: sqlite3.Connection, key: str, unit: Unit, bucket: Bucket) -> None:
+    connection.execute(
+        "INSERT OR REPLACE INTO buckets (key, unit, level, at) VALUES (?, ?, ?, ?)",
+        (key, unit, bucket.level, bucket.at),
+    )
 
 
 class UsageKey(NamedTuple):

@@ -13,7 +13,7 @@ import msgspec
 from dragoman.accounts import keys as client_keys
 from dragoman.accounts.errors import format_amount, format_dollars
 from dragoman.accounts.keys import ClientKey
-from dragoman.accounts.limits import Account, Amount, Limits, list_budgets
+from dragoman.accounts.limits import Account, Amount, Limits, list_budgets, list_rates
 from dragoman.accounts.store import read_account
 from dragoman.cli.files import use_state
 from dragoman.cli.formats import (
@@ -246,11 +246,7 @@ def _format_amount(amount: Amount) -> str:
 
 
 def _format_limits(limits: Limits) -> list[str]:
-    texts = []
-    if limits.requests_per_minute:
-        texts.append(f"{format_amount('requests', limits.requests_per_minute)}/minute")
-    if limits.tokens_per_minute:
-        texts.append(f"{format_amount('tokens', limits.tokens_per_minute)}/minute")
+    texts = [f"{format_amount(unit, limit)}/minute" for unit, limit in list_rates(limits)]
     texts += [f"{format_amount(each.unit, each.limit)}/{each.period}" for each in list_budgets(limits)]
     return texts
 
