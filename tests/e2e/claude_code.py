@@ -251,3 +251,48 @@ def _heard(completion: Any, headers: Any) -> Heard:
         losses=headers.get("x-dragoman-losses", ""),
         message=choice.message,
     )
+
+
+class Host:
+    """A gateway of a test's own, which it may end and start again on the same files."""
+
+    def __init__(self, stage: Stage, folder: Path) -> None:
+        self._stage = stage
+        self._folder = folder
+        self._config = config(stage.gateway_to("anthropic", keeps_model=True).url)
+        self.gateway = self._started()
+
+    def _started(self) -> Gateway:
+        gateway = Gateway(self._config, self._folder)
+        self._stage.run(gateway.start())
+        return gateway
+
+    @property
+    def caller(self) -> Caller:
+        return Caller(self._stage, self.gateway)
+
+    @property
+    def processes(self) -> list[int]:
+        return processes(self._folder)
+
+    @property
+    def folders(self) -> list[Path]:
+        """Where gateways keep, or kept, their sessions."""
+        return list(self._folder.glob(".local/state/dragoman/claude-code/gateway-*"))
+
+    def restart(self, *, killed: bool = False) -> None:
+        self._stage.run(self.gateway.kill() if killed else self.gateway.stop())
+        self.gateway = self._started()
+
+    def close(self) -> None:
+        self._stage.run(self.gateway.stop())
+
+
+def until(stage: Stage, holds: object) -> None:
+    """Wait until something is the case."""
+    assert callable(holds)
+    for _ in range(200):
+        if holds():
+            return
+        stage.wait(0.05)
+    raise AssertionError("it never came to pass")

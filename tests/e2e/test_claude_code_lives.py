@@ -10,7 +10,7 @@ import aiohttp
 import openai
 import pytest
 
-from tests.e2e.claude_code import CALCULATE, MODEL, Caller, Talk, config, processes
+from tests.e2e.claude_code import CALCULATE, MODEL, Caller, Host, Talk, config, until
 from tests.e2e.gateway import Gateway
 from tests.e2e.stage import Stage
 from tests.e2e.upstream.script import Fault, Turn, Use
@@ -25,56 +25,11 @@ def caller(stage: Stage) -> Caller:
     return Caller(stage)
 
 
-class Host:
-    """A gateway of a test's own, which it may end and start again on the same files."""
-
-    def __init__(self, stage: Stage, folder: Path) -> None:
-        self._stage = stage
-        self._folder = folder
-        self._config = config(stage.gateway_to("anthropic", keeps_model=True).url)
-        self.gateway = self._started()
-
-    def _started(self) -> Gateway:
-        gateway = Gateway(self._config, self._folder)
-        self._stage.run(gateway.start())
-        return gateway
-
-    @property
-    def caller(self) -> Caller:
-        return Caller(self._stage, self.gateway)
-
-    @property
-    def processes(self) -> list[int]:
-        return processes(self._folder)
-
-    @property
-    def folders(self) -> list[Path]:
-        """Where gateways keep, or kept, their sessions."""
-        return list(self._folder.glob(".local/state/dragoman/claude-code/gateway-*"))
-
-    def restart(self, *, killed: bool = False) -> None:
-        self._stage.run(self.gateway.kill() if killed else self.gateway.stop())
-        self.gateway = self._started()
-
-    def close(self) -> None:
-        self._stage.run(self.gateway.stop())
-
-
 @pytest.fixture
 def host(stage: Stage, tmp_path: Path) -> Iterator[Host]:
     host = Host(stage, tmp_path / "gateway")
     yield host
     host.close()
-
-
-def until(stage: Stage, holds: object) -> None:
-    """Wait until something is the case."""
-    assert callable(holds)
-    for _ in range(200):
-        if holds():
-            return
-        stage.wait(0.05)
-    raise AssertionError("it never came to pass")
 
 
 @pytest.mark.rule("R101")

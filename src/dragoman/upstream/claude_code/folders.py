@@ -57,7 +57,7 @@ class SessionFolders:
     def create(self, session: str) -> Path:
         """Create the folder of a session's process. A session that is started again gets a new folder."""
         folder = self._own / f"{session}-{secrets.token_hex(4)}"
-        for part in ("", "work", "config"):
+        for part in ("", "work", "config", "tmp"):
             (folder / part).mkdir(mode=_PRIVATE)
         return folder
 

@@ -27,8 +27,6 @@ MCP_SERVER = "gateway"
 #: Bytes of a line. A line is one message.
 MAX_LINE = 64 * 1024 * 1024
 CHUNK = 256 * 1024
-#: Seconds for each step of ending a process: end of input, SIGTERM, SIGKILL.
-END_TIMEOUT = 3.0
 
 #: Variables of the gateway that Claude Code needs on this machine.
 PASSED_VARIABLES = (
@@ -36,7 +34,6 @@ PASSED_VARIABLES = (
     "LANG",
     "LC_ALL",
     "TZ",
-    "TMPDIR",
     "SYSTEMROOT",
     "HTTP_PROXY",
     "HTTPS_PROXY",
@@ -171,8 +168,10 @@ def build_environment(
     if hasattr(os, "getuid") and os.getuid() == 0:
         own["IS_SANDBOX"] = "1"
     passed = {name: variables[name] for name in names if name in variables}
-    home = {"HOME": str(folder), "CLAUDE_CONFIG_DIR": str(folder / "config"), "PWD": str(folder / "work")}
-    return {**passed, **FIXED_VARIABLES, **own, **home}
+    # Claude Code writes the caller's pictures to its temporary folder. They are deleted with the session.
+    places = {"HOME": "", "CLAUDE_CONFIG_DIR": "config", "PWD": "work", "TMPDIR": "tmp"}
+    own |= {name: str(folder / part) for name, part in places.items()}
+    return {**passed, **FIXED_VARIABLES, **own}
 
 
 def build_command(executable: str, folder: Path, settings: ProcessSettings, resume: str) -> list[str]:
@@ -257,24 +256,16 @@ class ClaudeProcess:
             self._process.stdin.close()
 
     async def close(self) -> None:
-        """End the process: by the end of its input, else by SIGTERM, else by SIGKILL."""
-        process = self._process
-        if process is None:
-            return
-        await self.end_input()
-        for signal_process in (None, process.terminate, process.kill):
-            if signal_process is not None:
-                with suppress(ProcessLookupError):
-                    signal_process()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(END_TIMEOUT):
-                    await process.wait()
-                return
+        """Called by the SDK. `kill` has ended the process before, or ends it now."""
+        await self.kill()
 
-    def kill(self) -> None:
-        if self._process is not None and self._process.returncode is None:
+    async def kill(self) -> None:
+        """Kill the process. Its files are deleted with its session, so that it has nothing to finish."""
+        process = self._process
+        if process is not None and process.returncode is None:
             with suppress(ProcessLookupError):
-                self._process.kill()
+                process.kill()
+            await process.wait()
 
 
 def _read_message(line: bytes) -> dict[str, Any] | None:

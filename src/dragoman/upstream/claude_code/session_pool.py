@@ -185,8 +185,9 @@ class SessionPool:
             await spare.close()
 
     def _drop_spare(self, spare: ClaudeSession) -> None:
-        self._spares.pop(spare).cancel()
-        self._dispose(spare)
+        opening = self._spares.pop(spare)
+        opening.cancel()
+        self._dispose(spare, opening)
 
     # Limits and end.
 
@@ -213,13 +214,18 @@ class SessionPool:
         self._remove_from_index(session)
         self._dispose(session)
 
-    def _dispose(self, session: ClaudeSession) -> None:
+    def _dispose(self, session: ClaudeSession, opening: asyncio.Task[None] | None = None) -> None:
         session.on_change = lambda: None
-        self._start_task(self._close_session(session))
+        self._start_task(self._close_session(session, opening))
 
-    async def _close_session(self, session: ClaudeSession) -> None:
-        await session.close()
-        await asyncio.to_thread(self._folders.remove, session.folder)
+    async def _close_session(self, session: ClaudeSession, opening: asyncio.Task[None] | None) -> None:
+        """Wait for a start that was cancelled, end the process, and remove the folder in any case."""
+        try:
+            if opening is not None:
+                await asyncio.wait((opening,))
+            await session.close()
+        finally:
+            await asyncio.to_thread(self._folders.remove, session.folder)
 
     async def _check_limits(self) -> None:
         """Check the limits while there are sessions or spares."""
