@@ -142,7 +142,7 @@ def test_a_switch_that_is_neither_on_nor_off_is_refused() -> None:
             '"deny"',
         ),
         ('guard = [{ verdict = "deny", tols = ["a"] }]', 8, "guard[0]: unknown key 'tols'", '"tools"'),
-        ('guard = [{ verdict = "deny", pattern = "(a" }]', 8, "guard[0].pattern: no pattern", ""),
+        ('guard = [{ verdict = "deny", pattern = "(a" }]', 8, "guard[0].pattern: not a supported", ""),
     ],
 )
 @pytest.mark.parametrize("heading", ["[routes.governance]", "[providers.local.governance]"])

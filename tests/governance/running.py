@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from dragoman.governance.hold import HoldStage
 from dragoman.governance.interventions import Intervention
-from dragoman.governance.repair import repair
 from dragoman.governance.settings import read_governance
 from dragoman.governance.tool_names import DeclaredTool
 from dragoman.hub.content import ToolCall
@@ -41,7 +40,7 @@ def gate(
     **settings: object,
 ) -> HoldStage:
     governance = read_governance({"tools": mode, **settings})
-    return HoldStage(governance, tools, mend=repair, report=Told() if told is None else told)
+    return HoldStage(governance, tools, report=Told() if told is None else told)
 
 
 def a_call(*pieces: str, tool: str = "any", index: int = 0, call_id: str = "") -> list[ReplyEvent]:

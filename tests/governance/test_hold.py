@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from dragoman.governance.held_arguments import StreamedArguments
 from dragoman.governance.hold import DONE, TRUNCATED, UNREPAIRABLE, HoldStage
-from dragoman.governance.repair import RepairResult, repair
+from dragoman.governance.repair import RepairResult
 from dragoman.governance.settings import read_governance
 from dragoman.governance.tool_names import DeclaredTool
 from dragoman.hub.content import Text, ToolCall
@@ -200,7 +200,7 @@ def test_half_a_value_that_went_out_is_never_closed() -> None:
     def hopeless(arguments: str, schema: dict[str, object] | None, *, truncated: bool) -> RepairResult:
         return RepairResult(text="", ok=False, steps=(), reason="parse_failed")
 
-    stage = HoldStage(read_governance({"tools": "auto"}), [SHELL], mend=hopeless, report=Told())
+    stage = HoldStage(read_governance({"tools": "auto"}), [SHELL], repair_arguments=hopeless, report=Told())
     out = through(
         [stage], reply_of(a_call('{"command":"rm -rf /ho', "\nme}", tool="shell"), cause="tool_calls")
     )
@@ -327,7 +327,7 @@ def test_time_that_a_call_was_held_is_told_and_bounded() -> None:
     now = 100.0
     told = Told()
     governance = read_governance({"tools": "hold", "hold_seconds": 5})
-    stage = HoldStage(governance, [], mend=repair, report=told, clock=lambda: now)
+    stage = HoldStage(governance, [], report=told, clock=lambda: now)
     stage.feed(BlockOpened(0, ToolCall(id="1", name="any")))
     now = 104.0
     assert stage.feed(ArgumentsDelta(0, '{"a":')) == [begun(0)]
@@ -341,7 +341,7 @@ def test_time_passes_while_nothing_comes() -> None:
     now = 100.0
     told = Told()
     governance = read_governance({"tools": "hold", "hold_seconds": 5})
-    stage = HoldStage(governance, [], mend=repair, report=told, clock=lambda: now)
+    stage = HoldStage(governance, [], report=told, clock=lambda: now)
     fed(stage, [BlockOpened(0, ToolCall(id="1", name="any")), ArgumentsDelta(0, "{'a': 1}"), BlockClosed(0)])
     fed(stage, [BlockOpened(1, ToolCall(id="2", name="any")), ArgumentsDelta(1, '{"a":')])
     assert stage.overdue() == []
@@ -355,7 +355,7 @@ def test_time_passes_while_nothing_comes() -> None:
 def test_a_call_that_waits_for_the_ending_goes_as_it_is_when_time_is_up() -> None:
     now = 100.0
     governance = read_governance({"tools": "hold", "hold_seconds": 5})
-    stage = HoldStage(governance, [], mend=repair, report=Told(), clock=lambda: now)
+    stage = HoldStage(governance, [], report=Told(), clock=lambda: now)
     fed(stage, [BlockOpened(0, ToolCall(id="1", name="any")), ArgumentsDelta(0, "{'a': 1}"), BlockClosed(0)])
     now = 106.0
     assert stage.overdue() == [ArgumentsDelta(0, "{'a': 1}"), BlockClosed(0)]
@@ -386,7 +386,7 @@ def test_what_auto_lets_go_does_not_depend_on_cuts(text: str, data: st.DataObjec
     sent = whole.add(text)
     assert "".join(cut.add(piece) for piece in pieces) == sent
     assert text.startswith(sent)
-    assert (whole.rest, whole.is_sound, whole.is_held) == (cut.rest, cut.is_sound, cut.is_held)
+    assert (whole.rest, whole.is_valid, whole.is_held) == (cut.rest, cut.is_valid, cut.is_held)
 
 
 @given(events=replies(failing=False), mode=st.sampled_from(MODES))

@@ -109,7 +109,7 @@ def test_who_cannot_ask_again_tells_the_client() -> None:
     reply = fold(through(stages_of(governance), events))
     assert [type(each) for each in reply.blocks] == [Text]
     rounds = DenialRetry()
-    stages = build_stages(governance, (SHELL,), ids=IdSource(""), report=Told(), rounds=rounds)
+    stages = build_stages(governance, (SHELL,), ids=IdSource(""), report=Told(), retry=rounds)
     for stage in stages:
         events = [after for event in events for after in stage.feed(event)]
     assert rounds.waits

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from dragoman.governance.harvest import HarvestStage
 from dragoman.governance.settings import CONTRACT_FAMILY
-from dragoman.governance.text_contract import apply_text_contract, call_text, find_contract_tools
+from dragoman.governance.text_contract import apply_text_contract, find_contract_tools, write_call
 from dragoman.hub.content import Media, Text, ToolCall, ToolResult
 from dragoman.hub.events import ReplyEvent, ReplyFinished
 from dragoman.hub.fold import fold
@@ -165,7 +165,7 @@ def harvested(text: str) -> list[ReplyEvent]:
 
 @given(arguments=json_objects)
 def test_what_the_contract_teaches_the_harvest_reads(arguments: dict[str, object]) -> None:
-    text = call_text(ToolCall(id="1", name="Read", arguments=msgspec.json.encode(arguments).decode()))
+    text = write_call(ToolCall(id="1", name="Read", arguments=msgspec.json.encode(arguments).decode()))
     (found,) = calls_in(harvested(f"I will look.\n{text}"))
     assert found.name == "Read"
     assert msgspec.json.decode(found.arguments) == arguments
@@ -173,16 +173,16 @@ def test_what_the_contract_teaches_the_harvest_reads(arguments: dict[str, object
 
 @given(count=st.integers(1, 3))
 def test_calls_written_by_the_contract_end_the_reply_as_calls(count: int) -> None:
-    text = "\n".join([call_text(ToolCall(id="1", name="Read", arguments='{"path":"x"}'))] * count)
+    text = "\n".join([write_call(ToolCall(id="1", name="Read", arguments='{"path":"x"}'))] * count)
     out = harvested(text)
     assert len(calls_in(out)) == count
     assert fold(out).ending == ReplyFinished(cause="tool_calls")
 
 
 def test_free_text_calls_are_told_in_an_object() -> None:
-    text = call_text(ToolCall(id="1", name="apply_patch", kind="custom", arguments="*** Begin Patch"))
+    text = write_call(ToolCall(id="1", name="apply_patch", kind="custom", arguments="*** Begin Patch"))
     assert '"arguments":{"input":"*** Begin Patch"}' in text
 
 
 def test_arguments_that_are_no_object_are_told_as_they_came() -> None:
-    assert '"arguments":"ls -la"' in call_text(ToolCall(id="1", name="x", arguments="ls -la"))
+    assert '"arguments":"ls -la"' in write_call(ToolCall(id="1", name="x", arguments="ls -la"))

@@ -6,7 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.governance.settings import Governance, read_governance
-from dragoman.governance.tool_choice import EXIT_ARGUMENT, EXIT_NAME, Chosen, ExitToolStage, choose
+from dragoman.governance.tool_choice import (
+    EXIT_ARGUMENT,
+    EXIT_NAME,
+    ExitToolStage,
+    ToolChoiceResult,
+    apply_tool_choice,
+)
 from dragoman.hub.content import Text, ToolCall
 from dragoman.hub.events import (
     ArgumentsDelta,
@@ -33,8 +39,8 @@ ASKED = request(turn("user", "hi"), tools=(function("Read"),))
 
 def chosen(
     asked: Request = ASKED, governance: Governance = REQUIRED, choices: frozenset[str] = ALL
-) -> Chosen:
-    return choose(asked, governance, choices=choices)
+) -> ToolChoiceResult:
+    return apply_tool_choice(asked, governance, choices=choices)
 
 
 @pytest.mark.rule("R17")
@@ -92,8 +98,8 @@ def test_without_tools_or_with_a_form_for_the_answer_nothing_is_forced(asked: Re
 @pytest.mark.parametrize("wish", [ReasoningSettings(mode="on"), ReasoningSettings(effort="high")])
 def test_thinking_is_not_given_up_for_a_call(wish: ReasoningSettings) -> None:
     asked = msgspec.structs.replace(ASKED, reasoning=wish)
-    assert choose(asked, REQUIRED, choices=ALL, while_reasoning=False).request is asked
-    assert choose(asked, REQUIRED, choices=ALL).request is not asked
+    assert apply_tool_choice(asked, REQUIRED, choices=ALL, while_reasoning=False).request is asked
+    assert apply_tool_choice(asked, REQUIRED, choices=ALL).request is not asked
 
 
 @pytest.mark.rule("R18", "R89")

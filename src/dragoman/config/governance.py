@@ -25,7 +25,9 @@ _STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 @cache
 def governance_keys() -> dict[str, Key]:
     """The keys of a governance table, which are the fields of `Governance`."""
-    keys = {name: Key(Kind(key.words, key.accepts, key.choices()), key.about) for name, key in KEYS.items()}
+    keys = {
+        name: Key(Kind(key.expected, key.accepts, key.choices()), key.about) for name, key in KEYS.items()
+    }
     return {**keys, "guard": Key(_RULES, "Which calls may pass: tables, or the names of ready sets.")}
 
 

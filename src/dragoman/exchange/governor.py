@@ -63,7 +63,7 @@ class Governor:
         """What to ask while it waits, ready to be written."""
         if self._rounds is not None:
             self._fitted = self._rounds.next_request(self._fitted)
-        return self.governed.written(self._fitted)
+        return self.governed.apply_contract(self._fitted)
 
     def go_on(self, line: ReplyLine, losses: Losses) -> None:
         """Have the line listen to the answer to the next question. Ask for `next_request` before."""
@@ -78,7 +78,7 @@ class Governor:
             ids=self._ids.branch(f"governance {self._round}"),
             report=self._report,
             streams=self._streams,
-            rounds=self._rounds,
+            retry=self._rounds,
             clock=self._timer,
             snapshot=self.snapshot,
         )

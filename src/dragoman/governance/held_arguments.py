@@ -1,46 +1,51 @@
-"""One call's arguments at the gate: what has come, and how much of it may go out already.
+"""The arguments of one call while `hold` collects them: what arrived, what may go out, how it can go on.
 
-`HeldArguments` let nothing go. `StreamedArguments` let go what is surely the beginning of one strict JSON
-object, but never a part that might have to be mended: no comma, number or word before what follows it, no key
-before its colon, no unfinished escape, neither the first bracket nor the last. What deviates there can still
-be mended freely.
+`HeldArguments` sends nothing before the end. `StreamedArguments` sends the beginning of one strict JSON
+object as it arrives, but keeps back every part that a repair may have to change: a comma, number or word
+before the next token, a key before its colon, an unfinished escape, the first bracket and the last.
+`find_continuation` completes what was sent to the repaired object, if that is possible.
 """
 
 import re
+from typing import NamedTuple
 
-from dragoman.wire.partial_json import JsonPrefix, parse_object
+from dragoman.hub.errors import DragomanError
+from dragoman.wire.fields import decode, encode
+from dragoman.wire.partial_json import LIMIT, JsonPrefix, parse_object
 
 _HEX = "[0-9a-fA-F]"
 _LOW = rf"\\u[dD][c-fC-F]{_HEX}{{2}}"
-#: Text and whole escapes; half a pair of surrogates is no whole escape.
+#: Text and complete escapes; half of a surrogate pair is not complete.
 _WHOLE = re.compile(
     rf"(?:[^\\]++|\\(?:[^u]"
     rf"|u(?:[0-9abcefABCEF]{_HEX}{{3}}|[dD][0-7]{_HEX}{{2}}|[dD][89abAB]{_HEX}{{2}}{_LOW})))*+"
 )
 _ESCAPE = re.compile(r"\\.", re.DOTALL)
-#: Outside strings: what is not let go before something else follows it.
-_UNSETTLED = "+-.0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ, \t\r\n"
+#: Characters outside strings that wait for the next token.
+_WAITING = "+-.0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ, \t\r\n"
 
-#: A longer key is let go as it comes.
+#: A longer key is sent as it arrives.
 MAX_KEY = 4096
 
 
 class HeldArguments:
+    """Arguments of which nothing is sent before the end."""
+
     __slots__ = ("_pieces", "sent")
 
     def __init__(self) -> None:
         self._pieces: list[str] = []
-        #: How many characters went out.
+        #: How many characters are sent.
         self.sent = 0
 
     def add(self, text: str) -> str:
-        """What may go out now."""
+        """Add a piece; return what may be sent now."""
         self._pieces.append(text)
         return ""
 
     @property
     def is_held(self) -> bool:
-        """Whether something is kept back for good reason."""
+        """Whether the arguments are kept back, beyond the few characters that wait for the next token."""
         return True
 
     @property
@@ -58,12 +63,14 @@ class HeldArguments:
         return not self.raw.strip()
 
     @property
-    def is_sound(self) -> bool:
-        """Whether this is one strict JSON object, or nothing at all, which means no arguments."""
+    def is_valid(self) -> bool:
+        """Whether this is one strict JSON object, or empty, which means no arguments."""
         return parse_object(self.raw) is not None
 
 
 class StreamedArguments(HeldArguments):
+    """Arguments that are sent as they arrive, until they deviate from strict JSON."""
+
     __slots__ = ("_has_deviated", "_in_string", "_prefix", "_tail", "_tail_in_string")
 
     def __init__(self) -> None:
@@ -71,7 +78,7 @@ class StreamedArguments(HeldArguments):
         self._prefix = JsonPrefix()
         self._has_deviated = False
         self._in_string = False
-        #: What came but is not settled: pieces, because it can be long; and whether it begins in a string.
+        #: The pieces that wait, and whether they begin inside a string.
         self._tail: list[str] = []
         self._tail_in_string = False
 
@@ -88,53 +95,53 @@ class StreamedArguments(HeldArguments):
         self._has_deviated = prefix.is_broken or (bool(kind) and kind != "object")
         if kind and kind != "object":
             return ""
-        settled = self._settled(text if accepted == len(text) else text[:accepted])
-        self.sent += len(settled)
-        return settled
+        ready = self._find_ready(text if accepted == len(text) else text[:accepted])
+        self.sent += len(ready)
+        return ready
 
     @property
     def is_held(self) -> bool:
         return self._has_deviated
 
     @property
-    def is_sound(self) -> bool:
+    def is_valid(self) -> bool:
         if self._has_deviated:
             return False
         return self._prefix.is_empty or self._prefix.is_complete
 
-    def _settled(self, text: str) -> str:
-        """What of the unsettled and this further text is settled now."""
+    def _find_ready(self, text: str) -> str:
+        """What may be sent of the waiting text and this piece."""
         if '"' in text or "\\" in text or (self._in_string and self._tail):
-            return self._settled_with_quotes(text)
+            return self._find_ready_quoted(text)
         if self._in_string:
             return text
-        return self._settled_to(text, self._settled_length(text))
+        return self._split_at(text, self._ready_length(text))
 
-    def _settled_length(self, text: str) -> int:
-        """How much of a text that ends outside strings is settled."""
-        settled = text.rstrip(_UNSETTLED)
+    def _ready_length(self, text: str) -> int:
+        """How much may be sent of a text that ends outside strings."""
+        ready = text.rstrip(_WAITING)
         if self._prefix.is_complete:
-            # Models go on behind the last bracket, so it has to wait as well.
-            settled = settled[:-1].rstrip(_UNSETTLED)
-        return len(settled)
+            # Some models write more after the last bracket, so it waits too.
+            ready = ready[:-1].rstrip(_WAITING)
+        return len(ready)
 
-    def _settled_with_quotes(self, text: str) -> str:
+    def _find_ready_quoted(self, text: str) -> str:
         if self._in_string and self._tail:
-            # A key, or the beginning of an escape: not much in either case.
+            # A key, or the beginning of an escape: short in both cases.
             text, self._tail = "".join(self._tail) + text, []
             self._in_string = self._tail_in_string
         masked = _ESCAPE.sub("__", text)
         self._in_string ^= bool(masked.count('"') & 1)
-        end = self._before_key(masked)
+        end = self._find_open_key(masked)
         if end is None and self._in_string:
             whole = _WHOLE.match(text)
             self._tail_in_string = True
-            return self._settled_to(text, whole.end() if whole else 0)
+            return self._split_at(text, whole.end() if whole else 0)
         self._tail_in_string = False
-        return self._settled_to(text, self._settled_length(text[:end]))
+        return self._split_at(text, self._ready_length(text[:end]))
 
-    def _before_key(self, masked: str) -> int | None:
-        """Where a key begins that has no colon behind it yet; None if there is none, or it is endless."""
+    def _find_open_key(self, masked: str) -> int | None:
+        """Where a key begins that has no colon yet; None if there is none, or it is too long to wait."""
         if '"' not in masked:
             return None
         closing = self._prefix.closing()
@@ -144,13 +151,142 @@ class StreamedArguments(HeldArguments):
         begins = masked.rfind('"', 0, ends)
         return begins if begins >= 0 and len(masked) - begins <= MAX_KEY else None
 
-    def _settled_to(self, text: str, end: int) -> str:
+    def _split_at(self, text: str, end: int) -> str:
         if end == 0:
             self._tail.append(text)
             return ""
-        settled = "".join(self._tail) + text[:end]
+        ready = "".join(self._tail) + text[:end]
         rest = text[end:]
-        if not self.sent and settled.strip() == "{":
-            settled, rest = "", settled + rest
+        if not self.sent and ready.strip() == "{":
+            ready, rest = "", ready + rest
         self._tail = [rest] if rest else []
-        return settled
+        return ready
+
+
+class _OpenContainer(NamedTuple):
+    """An open object or array: the members that were sent, and the members that it must have."""
+
+    sent: object
+    wanted: object
+
+
+def find_continuation(sent: str, wanted: dict[str, object]) -> str | None:
+    """The text that completes `sent` to the JSON object `wanted`, or None if there is none.
+
+    `sent` is the beginning of a JSON object; it ends inside a string or after a bracket, colon or quote.
+    """
+    if not sent:
+        return _write(wanted)
+    prefix = JsonPrefix()
+    prefix.feed(sent)
+    if prefix.is_broken:
+        return None
+    closing = prefix.closing()
+    try:
+        containers = _find_containers(decode(sent + closing, limit=2 * LIMIT), wanted, prefix.depth)
+        candidate = _write_rest(containers, closing)
+        if candidate is not None and decode(sent + candidate, limit=2 * LIMIT) == wanted:
+            return candidate
+    except (DragomanError, KeyError, IndexError, TypeError):
+        # The sent and the wanted object have different shapes.
+        return None
+    return None
+
+
+def _find_containers(sent: object, wanted: object, depth: int) -> list[_OpenContainer]:
+    """The open containers, outermost first; each but the first is the last member of the one before."""
+    containers: list[_OpenContainer] = []
+    for _ in range(depth):
+        containers.append(_OpenContainer(sent, wanted))
+        if sent:
+            key = _last_key(sent)
+            sent, wanted = _read_member(sent, key), _try_member(wanted, key)
+    return containers
+
+
+def _write_rest(containers: list[_OpenContainer], closing: str) -> str | None:
+    if not containers:
+        return ""
+    text = _write_value_end(containers[-1], closing)
+    if text is None:
+        return None
+    for each in reversed(containers):
+        text += _write_members(each, in_key=closing.startswith('":') and each is containers[-1])
+    return text
+
+
+def _write_value_end(innermost: _OpenContainer, closing: str) -> str | None:
+    """The end of the unfinished member; `closing` shows in which state it is."""
+    sent, wanted = innermost
+    if closing.startswith('":'):
+        begun = str(_last_key(sent))
+        key = _find_key(innermost, begun)
+        return None if key is None else f'{_escape(key[len(begun) :])}":{_write(_read_member(wanted, key))}'
+    if closing.startswith('"') and not closing.startswith('"":'):
+        last = _last_key(sent)
+        part, whole = _read_member(sent, last), _read_member(wanted, last)
+        if not isinstance(part, str) or not isinstance(whole, str) or not whole.startswith(part):
+            return None
+        return _escape(whole[len(part) :]) + '"'
+    if closing.startswith((":null", "null")):
+        colon = ":" if closing.startswith(":") else ""
+        return colon + _write(_read_member(wanted, _last_key(sent)))
+    return ""
+
+
+def _find_key(container: _OpenContainer, begun: str) -> str | None:
+    """The key that is unfinished: the first wanted one that begins like it and is not sent yet."""
+    sent, wanted = container
+    if not isinstance(sent, dict) or not isinstance(wanted, dict):
+        return None
+    return next((key for key in wanted if key.startswith(begun) and (key == begun or key not in sent)), None)
+
+
+def _write_members(container: _OpenContainer, *, in_key: bool) -> str:
+    """The members that are not sent yet, and the closing bracket."""
+    sent, wanted = container
+    if isinstance(sent, list) and isinstance(wanted, list):
+        members = [_write(item) for item in wanted[len(sent) :]]
+    elif isinstance(sent, dict) and isinstance(wanted, dict):
+        done = set(sent)
+        if in_key:
+            begun = str(_last_key(sent))
+            done = (done - {begun}) | {_find_key(container, begun)}
+        members = [f"{_write(key)}:{_write(value)}" for key, value in wanted.items() if key not in done]
+    else:
+        raise TypeError
+    comma = "," if sent and members else ""
+    return comma + ",".join(members) + ("]" if isinstance(sent, list) else "}")
+
+
+def _last_key(container: object) -> str | int:
+    if isinstance(container, dict):
+        return str(next(reversed(container)))
+    if isinstance(container, list):
+        return len(container) - 1
+    raise TypeError
+
+
+def _read_member(container: object, key: str | int) -> object:
+    if isinstance(container, dict) and isinstance(key, str):
+        return container[key]
+    if isinstance(container, list) and isinstance(key, int):
+        return container[key]
+    raise TypeError
+
+
+def _try_member(container: object, key: str | int) -> object:
+    """None if there is no such member: an unfinished key is no member of the wanted object."""
+    try:
+        return _read_member(container, key)
+    except (KeyError, IndexError):
+        return None
+
+
+def _write(value: object) -> str:
+    return encode(value).decode()
+
+
+def _escape(text: str) -> str:
+    """The text as it stands inside a JSON string."""
+    return _write(text)[1:-1]

@@ -1,6 +1,6 @@
-"""What the steps of governance tell their runner, and what they know of the tools that were declared.
+"""The report of a governance stage: what it did to a request or a reply.
 
-An intervention says what was done and how much of it, never the words themselves: those may be a secret.
+An intervention holds names, counts and lengths, never text of a model or a user: that can be a secret.
 """
 
 from collections.abc import Callable
@@ -24,15 +24,15 @@ InterventionKind = Literal[
 ]
 
 
-#: What is done to requests; all else is done to replies.
+#: Kinds that change requests; all others concern replies.
 REQUEST_KINDS: frozenset[InterventionKind] = frozenset({"choice", "contract"})
 
 
 class Intervention(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that governance did to a reply, or found in it.
+    """One change to a request or a reply, or one finding in it.
 
-    `detail` names what applied: repair steps, the format of a harvest, the rule of a guard. `before` and
-    `after` are lengths in characters. `ok` is False where the outcome is no good call.
+    `detail`: the repair steps, the format of a harvest, the verdict and the rules of the guard. `before` and
+    `after`: lengths in characters. `ok` is false if no usable call resulted.
     """
 
     kind: InterventionKind
@@ -42,9 +42,9 @@ class Intervention(msgspec.Struct, frozen=True, kw_only=True):
     after: int = 0
     ok: bool = True
     reason: str = ""
-    #: Seconds that the call was held back, by the clock that the stage was given.
+    #: Seconds for which the call was held.
     held: float = 0.0
 
 
-#: Where interventions go; whoever runs the stages adds request, model and time.
+#: Takes the interventions of one reply; the exchange adds request, model and time.
 Report = Callable[[Intervention], None]

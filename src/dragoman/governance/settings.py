@@ -1,7 +1,7 @@
-"""What a route or a model asks of governance. The defaults ask for nothing: the reply stays the core's.
+"""The governance settings of a route, a model or a provider. By default everything is off.
 
-Read from a plain table with `read_governance`; what the environment switches on or off is a default that a
-table's own words override (`switched`).
+`read_governance` reads a plain table. `apply_switches` applies the environment variables, which change only
+defaults: a key in a table has priority.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,18 +20,18 @@ OnDenied = Literal["model", "client"]
 ChoicePolicy = Literal["", "auto", "required"]
 
 OFF = "off"
-#: The family that is known of the model, and what is safe to believe of any where none is.
+#: The family that the catalogue states for the model; `auto` if it states none.
 OF_MODEL = "model"
-#: The family whose format the text contract teaches.
+#: The family in whose format the text contract asks for calls.
 CONTRACT_FAMILY = "hermes"
 
-#: Variables that switch the mending of tool calls on or off; the first that is set counts.
+#: Variables that switch holding and repair on or off; the first one that is set counts.
 SWITCHES = ("DRAGOMAN_TOOL_ENHANCE", "RCC_TOOL_ENHANCE")
 _SWITCH_VALUES = {"1": True, "true": True, "on": True, "0": False, "false": False, "off": False}
 
 
 class Governance(msgspec.Struct, frozen=True, kw_only=True):
-    """One route's or model's governance; `KEYS` says what each field means."""
+    """The settings; `KEYS` describes each field."""
 
     tools: Mode = "live"
     repair: bool = True
@@ -52,18 +52,18 @@ class Governance(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def family(self) -> str:
-        """What to harvest: a contract is useless if nobody reads the answers."""
+        """The family to harvest. A contract needs a harvest, because its calls arrive as text."""
         return CONTRACT_FAMILY if self.contract and self.harvest == OFF else self.harvest
 
-    def known(self, family: str) -> "Governance":
-        """The same for a model of which this family is known, if any is."""
+    def with_model_family(self, family: str) -> "Governance":
+        """The same settings, with `harvest = "model"` resolved to this family or to `auto`."""
         if self.harvest != OF_MODEL:
             return self
         return msgspec.structs.replace(self, harvest=family if family in families() else AUTO)
 
     @property
     def is_off(self) -> bool:
-        """Whether replies pass as they are and requests go as they came."""
+        """Whether requests and replies pass unchanged."""
         return (
             self.tools == "live"
             and self.family == OFF
@@ -72,47 +72,49 @@ class Governance(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Key(NamedTuple):
-    words: str
+class SettingKey(NamedTuple):
+    """One key of a governance table: the values that it accepts, in words and as a test, and its meaning."""
+
+    expected: str
     accepts: Callable[[object], bool]
     about: str
-    #: The texts to choose from, if there are only so many.
+    #: All accepted texts, if the key accepts nothing else.
     choices: Callable[[], tuple[str, ...]] = tuple
 
 
-def _one_of(*choices: str, about: str) -> Key:
+def _one_of(*choices: str, about: str) -> SettingKey:
     words = "one of " + ", ".join(f'"{choice}"' for choice in choices)
-    return Key(words, lambda value: value in choices, about, lambda: choices)
+    return SettingKey(words, lambda value: value in choices, about, lambda: choices)
 
 
-def _harvests() -> tuple[str, ...]:
+def _list_harvests() -> tuple[str, ...]:
     return (OFF, AUTO, OF_MODEL, *families())
 
 
 _FLAG = ("true or false", lambda value: type(value) is bool)
 _TEXT = ("a text", lambda value: isinstance(value, str) and bool(value))
 
-#: Every key of a governance table but `guard`: what it takes, and what it means.
-KEYS: dict[str, Key] = {
+#: Every key of a governance table except `guard`.
+KEYS: dict[str, SettingKey] = {
     "tools": _one_of(
         "live",
         "hold",
         "auto",
         about="How calls go out: `live` in pieces; `hold` whole and mended; `auto` live until they deviate.",
     ),
-    "repair": Key(*_FLAG, "Arguments that are not JSON are mended, where they are held."),
+    "repair": SettingKey(*_FLAG, "Arguments that are not JSON are mended, where they are held."),
     "on_unrepairable": _one_of(
         "diagnose",
         "error",
         "raw",
         about="Arguments beyond repair: shown in an object, or the reply fails, or they go out as they came.",
     ),
-    "raw_key": Key(*_TEXT, "The member that shows arguments beyond repair."),
-    "harvest": Key(
+    "raw_key": SettingKey(*_TEXT, "The member that shows arguments beyond repair."),
+    "harvest": SettingKey(
         '"off", "auto", "model" or the name of a family',
         lambda value: isinstance(value, str) and (value in (OFF, AUTO, OF_MODEL) or value in families()),
         "Calls written as text: `auto` (unmistakable ones), `model` (by its `call_family`), or a family.",
-        _harvests,
+        _list_harvests,
     ),
     "choice": _one_of(
         "",
@@ -120,49 +122,57 @@ KEYS: dict[str, Key] = {
         "required",
         about="What to say about calling tools where the client left it open.",
     ),
-    "exit": Key(*_FLAG, 'With `choice = "required"`: a further tool through which the model just answers.'),
-    "contract": Key(*_FLAG, "Tools are described in words, for models that know no function calling."),
+    "exit": SettingKey(
+        *_FLAG, 'With `choice = "required"`: a further tool through which the model just answers.'
+    ),
+    "contract": SettingKey(*_FLAG, "Tools are described in words, for models that know no function calling."),
     "on_denied": _one_of(
         "model",
         "client",
         about="Who is told of a denied call: the client as text, or the model, which gets another turn.",
     ),
-    "rename": Key(*_FLAG, "A call whose name differs from a tool's in nothing but case gets that name."),
-    "dedupe": Key(*_FLAG, "A call that says the same as the one before it is left out."),
-    "validate": Key(*_FLAG, "Arguments are checked against the tool's schema, and the outcome is recorded."),
-    "hold_bytes": Key(
+    "rename": SettingKey(
+        *_FLAG, "A call whose name differs from a tool's in nothing but case gets that name."
+    ),
+    "dedupe": SettingKey(*_FLAG, "A call that says the same as the one before it is left out."),
+    "validate": SettingKey(
+        *_FLAG, "Arguments are checked against the tool's schema, and the outcome is recorded."
+    ),
+    "hold_bytes": SettingKey(
         "an integer from 1024 on",
         lambda value: type(value) is int and value >= 1024,
         "How much of a reply may be held back at a time.",
     ),
-    "hold_seconds": Key(
+    "hold_seconds": SettingKey(
         "a number from 0 on",
         lambda value: isinstance(value, int | float) and type(value) is not bool and 0 <= value <= 1e9,
         "How long a call may be held back; 0: as long as it takes.",
     ),
-    "snapshots": Key(*_FLAG, "Replies that were changed are kept in files, before and after, redacted."),
+    "snapshots": SettingKey(
+        *_FLAG, "Replies that were changed are kept in files, before and after, redacted."
+    ),
 }
 
 
 def read_governance(
     values: Mapping[str, object], *, base: Governance | None = None, path: str = ""
 ) -> Governance:
-    """`base` with what the table says. Errors name the key, what it takes and what came."""
+    """`base` with the values of the table. Errors name the key, the accepted values and the given one."""
     return msgspec.structs.replace(base or Governance(), **read_changes(values, path=path))
 
 
 def read_changes(values: Mapping[str, object], *, path: str = "") -> dict[str, object]:
-    """What a table says, checked: fields of `Governance` and their values."""
+    """The checked values of a table, as fields of `Governance`."""
     for key, value in values.items():
         if key != "guard":
-            _check(key, value, path)
+            _check_value(key, value, path)
     changes = dict(values)
     if "guard" in values:
         changes["guard"] = read_rules(values["guard"], f"{path}.guard" if path else "guard")
     return changes
 
 
-def _check(key: str, value: object, path: str) -> None:
+def _check_value(key: str, value: object, path: str) -> None:
     known = KEYS.get(key)
     if known is None:
         names = [*KEYS, "guard"]
@@ -175,11 +185,11 @@ def _check(key: str, value: object, path: str) -> None:
     if key == "harvest" and not hint:
         hint = f"families: {', '.join(families())}"
     place = f"{path}.{key}" if path else key
-    raise ConfigError(f"expected {known.words}, got {shown}", path=place, hint=hint)
+    raise ConfigError(f"expected {known.expected}, got {shown}", path=place, hint=hint)
 
 
 def apply_switches(governance: Governance, environment: Mapping[str, str]) -> Governance:
-    """The defaults that the environment asks for: calls held and mended; or nothing at all."""
+    """The defaults after the environment variables: on means hold and repair, off means nothing at all."""
     for variable in SWITCHES:
         value = environment.get(variable, "").strip()
         if not value:

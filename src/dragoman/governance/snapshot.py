@@ -1,7 +1,4 @@
-"""What a reply said before governance and after it, for people who want to see what was done to it.
-
-Kept only where that is asked for, and only so much of it.
-"""
+"""`snapshots`: the blocks of a reply before governance and after it, up to a limit."""
 
 from typing import Literal
 
@@ -20,7 +17,7 @@ from dragoman.hub.events import (
     TextDelta,
 )
 
-#: Characters that are kept of each side.
+#: Characters and blocks that are kept of each side.
 MAX_CHARACTERS = 64 * 1024
 MAX_BLOCKS = 500
 
@@ -28,7 +25,7 @@ _KEPT_DELTAS = frozenset({TextDelta, ReasoningDelta, ArgumentsDelta})
 
 
 class SnapshotBlock(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """One block as it went by. `is_cut`: there was more of it than is kept."""
+    """One block. `is_cut`: its text is longer than what is kept. `is_open`: the reply ended inside it."""
 
     kind: Literal["text", "reasoning", "call", "other"]
     name: str = ""
@@ -39,7 +36,7 @@ class SnapshotBlock(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class SnapshotSide(msgspec.Struct, kw_only=True):
-    """All blocks of one side, and how it ended."""
+    """The reply before or after governance: its blocks, and how it ended."""
 
     blocks: list[SnapshotBlock] = []
     ending: str = ""
@@ -55,7 +52,7 @@ class Snapshot:
 
 
 class SnapshotStage:
-    """Passes everything on, and remembers the beginning of it."""
+    """Passes every event and keeps the beginning of the reply."""
 
     passes = DELTAS - _KEPT_DELTAS
 
@@ -69,18 +66,18 @@ class SnapshotStage:
             case TextDelta() | ReasoningDelta() | ArgumentsDelta():
                 self._add(event.index, event.text)
             case BlockOpened():
-                self._opened(event)
+                self._open_block(event)
             case BlockClosed():
-                self._closed(event.index)
+                self._close_block(event.index)
             case ReplyFinished() | ReplyFailed():
                 for index in list(self._open):
-                    self._closed(index, is_open=True)
+                    self._close_block(index, is_open=True)
                 self._side.ending = event.cause if isinstance(event, ReplyFinished) else event.ending
             case _:
                 pass
         return [event]
 
-    def _opened(self, event: BlockOpened) -> None:
+    def _open_block(self, event: BlockOpened) -> None:
         if len(self._side.blocks) >= MAX_BLOCKS:
             self._side.left_out += 1
             return
@@ -108,7 +105,7 @@ class SnapshotStage:
         if kept:
             pieces.append(kept)
 
-    def _closed(self, index: int, *, is_open: bool = False) -> None:
+    def _close_block(self, index: int, *, is_open: bool = False) -> None:
         entry = self._open.pop(index, None)
         if entry is not None:
             seen, pieces = entry

@@ -1,8 +1,4 @@
-"""Which steps a reply takes under a given governance, and in which order.
-
-Calls are found before they are named, named before they are mended, whole before they are compared, and
-compared before they are judged; what is checked last is what goes out. With everything off there is no step.
-"""
+"""Builds the stages for one reply, in the order that the package docstring explains."""
 
 from collections.abc import Callable
 
@@ -14,7 +10,6 @@ from dragoman.governance.guard.stage import GuardStage
 from dragoman.governance.harvest import EchoStage, HarvestStage, WholeHarvestStage
 from dragoman.governance.hold import HoldStage
 from dragoman.governance.interventions import Report
-from dragoman.governance.repair import repair
 from dragoman.governance.settings import OFF, Governance
 from dragoman.governance.tool_choice import ExitToolStage
 from dragoman.governance.tool_names import DeclaredTool, ToolNameStage
@@ -31,34 +26,35 @@ def build_stages(
     report: Report,
     exit_name: str = "",
     streams: bool = True,
-    rounds: DenialRetry | None = None,
+    retry: DenialRetry | None = None,
     clock: Callable[[], float] | None = None,
 ) -> list[Stage]:
-    """The stages for one reply, right behind the upstream's reader. `exit_name` is what `choose` gave.
+    """The stages for one reply, directly after the upstream's reader; none if everything is off.
 
-    `streams`: somebody is waiting for pieces; if not, calls can be held at no cost. `rounds`: whoever runs
-    the reply can ask again; without it denied calls are told to the client.
+    `exit_name`: the exit tool that `apply_tool_choice` added. `streams`: the client gets the reply in
+    pieces; if not, holding calls costs nothing. `retry`: the caller can ask the model again; without it the
+    client gets the denials. `clock`: seconds, for `hold_seconds` and the reports.
     """
     stages: list[Stage] = []
     if governance.family != OFF:
-        stages += _harvesting(governance, tools, ids, report, clock, streams=streams)
+        stages += _build_harvest(governance, tools, ids, report, clock, streams=streams)
     if governance.rename:
         stages.append(ToolNameStage(tools, report))
     if exit_name:
         stages.append(ExitToolStage(exit_name, report))
     if governance.tools != "live":
-        settled = governance if streams else msgspec.structs.replace(governance, tools="hold")
-        stages.append(HoldStage(settled, tools, mend=repair, report=report, clock=clock))
+        held = governance if streams else msgspec.structs.replace(governance, tools="hold")
+        stages.append(HoldStage(held, tools, report=report, clock=clock))
     if governance.dedupe:
         stages.append(DedupeStage(report, limit=governance.hold_bytes))
     if governance.guard:
-        stages += _guarding(governance, tools, report, rounds)
+        stages += _build_guard(governance, tools, report, retry)
     if governance.validate:
         stages.append(ValidateStage(tools, report, limit=governance.hold_bytes))
     return stages
 
 
-def _harvesting(
+def _build_harvest(
     governance: Governance,
     tools: tuple[DeclaredTool, ...],
     ids: IdSource,
@@ -88,12 +84,12 @@ def _no_clock() -> float:
     return 0.0
 
 
-def _guarding(
-    governance: Governance, tools: tuple[DeclaredTool, ...], report: Report, rounds: DenialRetry | None
+def _build_guard(
+    governance: Governance, tools: tuple[DeclaredTool, ...], report: Report, retry: DenialRetry | None
 ) -> list[Stage]:
-    on_denied = governance.on_denied if rounds is not None else "client"
+    on_denied = governance.on_denied if retry is not None else "client"
     guard = GuardStage(governance.guard, tools, report, on_denied=on_denied, limit=governance.hold_bytes)
-    if rounds is None or on_denied == "client":
+    if retry is None or on_denied == "client":
         return [guard]
-    rounds.begin(guard)
-    return [guard, rounds]
+    retry.begin(guard)
+    return [guard, retry]

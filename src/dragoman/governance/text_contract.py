@@ -1,7 +1,7 @@
-"""Tools in words: for models that know no function calling, described in the system text they are asked with.
+"""`contract`: describes the tools in the system text, for models without function calling.
 
-The model is told to write calls in the format that the harvest reads back (`settings.CONTRACT_FAMILY`), and
-sees its earlier calls and their results in the same form. Nothing is added unless a route asks for it.
+The model writes calls in the format that the harvest reads (`settings.CONTRACT_FAMILY`), and gets its earlier
+calls and their results in the same format. This is the only feature that adds text to a conversation.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,7 +16,7 @@ from dragoman.wire.partial_json import parse_object
 
 CALL = ("<tool_call>", "</tool_call>")
 RESULT = ("<tool_response>", "</tool_response>")
-#: The member that carries the whole of a free-text call.
+#: The member that holds the text of a free-text call.
 FREE_TEXT = "input"
 
 replace = msgspec.structs.replace
@@ -41,15 +41,15 @@ and never describe a call instead of writing it. When no tool is needed, just an
 
 
 def apply_text_contract(request: Request) -> Request:
-    """A fitted request with its functions told in words. Tools of other kinds stay where they are."""
+    """A fitted request with its functions described as text. Tools of other kinds stay declared."""
     functions = tuple(tool for tool in request.tools if tool.kind == "function")
     has_history = any(isinstance(b, ToolCall | ToolResult) for turn in request.turns for b in turn.blocks)
     if not functions and not has_history:
         return request
-    offered = tuple(_offered(functions, request.tool_choice))
-    turns = _in_words(request.turns)
+    offered = tuple(_find_offered(functions, request.tool_choice))
+    turns = _write_turns(request.turns)
     if offered:
-        turns = _with_system(turns, contract_text(offered, request))
+        turns = _add_system_text(turns, write_contract(offered, request))
     others = tuple(tool for tool in request.tools if tool.kind != "function")
     return replace(
         request,
@@ -61,14 +61,14 @@ def apply_text_contract(request: Request) -> Request:
 
 
 def find_contract_tools(request: Request) -> list[DeclaredTool]:
-    """The tools that a reply may call, of a request as it was before the contract."""
+    """The tools that a reply may call. `request` is the request before the contract."""
     functions = [tool for tool in request.tools if tool.kind == "function"]
-    return [DeclaredTool(tool.name, tool.schema) for tool in _offered(functions, request.tool_choice)]
+    return [DeclaredTool(tool.name, tool.schema) for tool in _find_offered(functions, request.tool_choice)]
 
 
-def contract_text(tools: Iterable[Tool], request: Request) -> str:
-    """What the model is told; it depends on nothing but the tools and the choice, so that caches keep."""
-    lines = "\n".join(_described(tool) for tool in tools)
+def write_contract(tools: Iterable[Tool], request: Request) -> str:
+    """The text for the model. It depends only on the tools and the choice, so prompt caches stay valid."""
+    lines = "\n".join(_describe(tool) for tool in tools)
     paragraphs = [_INTRODUCTION.replace("{tools}", lines)]
     chosen = request.tool_choice
     if chosen is not None and chosen.mode == "named":
@@ -84,7 +84,7 @@ def _is_forced(chosen: ToolChoice) -> bool:
     return chosen.mode == "required" or (chosen.mode == "allowed" and chosen.allowed_mode == "required")
 
 
-def _offered(tools: Iterable[Tool], chosen: ToolChoice | None) -> Iterator[Tool]:
+def _find_offered(tools: Iterable[Tool], chosen: ToolChoice | None) -> Iterator[Tool]:
     if chosen is not None and chosen.mode == "none":
         return
     for tool in tools:
@@ -92,7 +92,7 @@ def _offered(tools: Iterable[Tool], chosen: ToolChoice | None) -> Iterator[Tool]
             yield tool
 
 
-def _described(tool: Tool) -> str:
+def _describe(tool: Tool) -> str:
     about: dict[str, object] = {"name": tool.name}
     if tool.description:
         about["description"] = tool.description
@@ -100,65 +100,65 @@ def _described(tool: Tool) -> str:
     return _json(about)
 
 
-def _in_words(turns: Iterable[Turn]) -> tuple[Turn, ...]:
-    """The turns with calls and results as text; results join what the user says before or after them."""
+def _write_turns(turns: Iterable[Turn]) -> tuple[Turn, ...]:
+    """The turns with calls and results as text; a result joins the user turn before or after it."""
     names: dict[str, str] = {}
-    told: list[Turn] = []
+    written: list[Turn] = []
     was_result = False
     for turn in turns:
         names |= {block.id: block.name for block in turn.blocks if isinstance(block, ToolCall)}
         is_result = any(isinstance(block, ToolResult) for block in turn.blocks)
         if is_result or any(isinstance(block, ToolCall) for block in turn.blocks):
-            blocks = tuple(joined_texts(_block_in_words(block, names) for block in turn.blocks))
+            blocks = tuple(join_texts(_write_block(block, names) for block in turn.blocks))
             turn = Turn(role="user" if turn.role == "tool" else turn.role, blocks=blocks, at=turn.at)
-        if told and told[-1].role == turn.role == "user" and (is_result or was_result):
-            before = told.pop()
-            blocks = tuple(joined_texts((block,) for block in (*before.blocks, *turn.blocks)))
+        if written and written[-1].role == turn.role == "user" and (is_result or was_result):
+            before = written.pop()
+            blocks = tuple(join_texts((block,) for block in (*before.blocks, *turn.blocks)))
             turn = Turn(role="user", blocks=blocks, at=before.at)
-        told.append(turn)
+        written.append(turn)
         was_result = is_result
-    return tuple(told)
+    return tuple(written)
 
 
-def _block_in_words(block: AnyBlock, names: Mapping[str, str]) -> tuple[AnyBlock, ...]:
+def _write_block(block: AnyBlock, names: Mapping[str, str]) -> tuple[AnyBlock, ...]:
     if isinstance(block, ToolCall):
-        return (Text(text=call_text(block), at=block.at),)
+        return (Text(text=write_call(block), at=block.at),)
     if isinstance(block, ToolResult):
         others = tuple(inner for inner in block.content if not isinstance(inner, Text))
         name = block.name or names.get(block.call_id, "")
-        return (Text(text=result_text(block, name), at=block.at), *others)
+        return (Text(text=write_result(block, name), at=block.at), *others)
     return (block,)
 
 
-def call_text(call: ToolCall) -> str:
-    """A call in the format of the contract; arguments that are no object are shown as the text they are."""
+def write_call(call: ToolCall) -> str:
+    """A call in the format of the contract; arguments that are no object become a JSON string."""
     arguments: object = {FREE_TEXT: call.arguments}
     if call.kind != "custom":
         parsed = parse_object(call.arguments)
         arguments = call.arguments if parsed is None else parsed
-    return _wrapped(CALL, {"name": call.name, "arguments": arguments})
+    return _wrap(CALL, {"name": call.name, "arguments": arguments})
 
 
-def result_text(result: ToolResult, name: str) -> str:
+def write_result(result: ToolResult, name: str) -> str:
     content = "\n".join(block.text for block in result.content if isinstance(block, Text))
     value: dict[str, object] = {"name": name} if name else {}
     value["content"] = content
     if result.is_error:
         value["is_error"] = True
-    return _wrapped(RESULT, value)
+    return _wrap(RESULT, value)
 
 
-def _wrapped(marks: tuple[str, str], value: dict[str, object]) -> str:
+def _wrap(marks: tuple[str, str], value: dict[str, object]) -> str:
     return f"{marks[0]}\n{_json(value)}\n{marks[1]}"
 
 
 def _json(value: object) -> str:
-    """JSON in which no closing mark can stand, be it inside a text."""
+    """JSON that cannot contain a closing tag, not even inside a string."""
     return encode(value).decode().replace("</", "<\\/")
 
 
-def joined_texts(blocks: Iterable[tuple[AnyBlock, ...]]) -> Iterator[AnyBlock]:
-    """The blocks with neighbouring plain texts made one: models without tools expect plain messages."""
+def join_texts(blocks: Iterable[tuple[AnyBlock, ...]]) -> Iterator[AnyBlock]:
+    """The blocks with adjacent plain texts joined: models without tools expect plain messages."""
     waiting: Text | None = None
     for block in (block for group in blocks for block in group):
         if isinstance(block, Text) and not (block.citations or block.seal or block.cache):
@@ -172,8 +172,8 @@ def joined_texts(blocks: Iterable[tuple[AnyBlock, ...]]) -> Iterator[AnyBlock]:
         yield waiting
 
 
-def _with_system(turns: tuple[Turn, ...], text: str) -> tuple[Turn, ...]:
-    """The contract behind the client's own system text, or in front of everything."""
+def _add_system_text(turns: tuple[Turn, ...], text: str) -> tuple[Turn, ...]:
+    """The contract after the client's own system text, or before everything."""
     leading = 0
     while leading < len(turns) and turns[leading].role in _SYSTEM_ROLES:
         leading += 1

@@ -1,7 +1,8 @@
-"""What to say about calling tools where the client left it open, and a way out for plain answers.
+"""`choice` and `exit`: the tool choice of requests whose client left it open, and a tool for plain answers.
 
-Only a request with tools whose client said nothing, or `auto`, is changed. A model that must call a tool can
-never just answer, so it gets one tool more, whose single text is the answer; on the way back that is text.
+Only a request with tools is changed, and only if its client chose nothing or `auto`. A model that must call
+a tool cannot just answer, so it gets one more tool with a single text argument. `ExitToolStage` turns a call
+of that tool into text.
 """
 
 import msgspec
@@ -29,37 +30,44 @@ EXIT_ARGUMENT = "answer"
 replace = msgspec.structs.replace
 
 
-class Chosen(msgspec.Struct, frozen=True, kw_only=True):
-    """The request to send, and the name of the tool that means a plain answer, if there is one."""
+class ToolChoiceResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The request to send, and the name of the exit tool if it has one."""
 
     request: Request
     exit_name: str = ""
 
 
-def choose(
+def apply_tool_choice(
     request: Request,
     governance: Governance,
     *,
     choices: frozenset[str],
     while_reasoning: bool = True,
-) -> Chosen:
-    """`choices`: modes that the target takes. `while_reasoning`: a model that thinks can be made to call."""
+) -> ToolChoiceResult:
+    """Set the tool choice that `governance.choice` asks for, if the request leaves it open.
+
+    `choices`: modes that the target accepts. `while_reasoning`: whether it accepts a forced choice for a
+    request with reasoning.
+    """
     if not governance.choice or not _is_open(request):
-        return Chosen(request=request)
+        return ToolChoiceResult(request=request)
     if governance.choice == "auto":
         if request.tool_choice is None and "auto" in choices:
             request = replace(request, tool_choice=ToolChoice(mode="auto"))
-        return Chosen(request=request)
-    if "required" not in choices or (_reasons(request) and not while_reasoning):
-        return Chosen(request=request)
+        return ToolChoiceResult(request=request)
+    if "required" not in choices or (_has_reasoning(request) and not while_reasoning):
+        return ToolChoiceResult(request=request)
     request = replace(request, tool_choice=ToolChoice(mode="required"))
     if not governance.exit:
-        return Chosen(request=request)
-    name = _free_name(request)
-    return Chosen(request=replace(request, tools=(*request.tools, exit_tool(name))), exit_name=name)
+        return ToolChoiceResult(request=request)
+    name = _find_free_name(request)
+    return ToolChoiceResult(
+        request=replace(request, tools=(*request.tools, build_exit_tool(name))), exit_name=name
+    )
 
 
-def exit_tool(name: str = EXIT_NAME) -> Tool:
+def build_exit_tool(name: str = EXIT_NAME) -> Tool:
+    """The tool through which a model that must call a tool gives a plain answer."""
     return Tool(
         name=name,
         description=(
@@ -76,20 +84,20 @@ def exit_tool(name: str = EXIT_NAME) -> Tool:
 
 
 def _is_open(request: Request) -> bool:
-    """Whether there are tools to call and the client has not said how."""
+    """Whether there are tools to call and the client did not choose."""
     chosen = request.tool_choice
     has_tools = any(tool.kind != "hosted" for tool in request.tools)
-    # Whoever asks for JSON wants the answer itself to be of that form, which no tool can promise.
+    # A client that asks for JSON wants the answer itself in that form, which no tool can promise.
     wants_text = request.output is None or request.output.kind == "text"
     return has_tools and wants_text and (chosen is None or chosen.mode == "auto")
 
 
-def _reasons(request: Request) -> bool:
+def _has_reasoning(request: Request) -> bool:
     wish = request.reasoning
     return wish is not None and (wish.mode in ("on", "adaptive") or wish.effort not in (None, "none"))
 
 
-def _free_name(request: Request) -> str:
+def _find_free_name(request: Request) -> str:
     taken = {tool.name.casefold() for tool in request.tools}
     name = EXIT_NAME
     while name in taken:
@@ -98,7 +106,7 @@ def _free_name(request: Request) -> str:
 
 
 class ExitToolStage:
-    """Calls of the exit are text, as they arrive."""
+    """Turns calls of the exit tool into text blocks, as they arrive."""
 
     def __init__(self, exit_name: str, report: Report) -> None:
         self._exit_name = exit_name
@@ -110,15 +118,15 @@ class ExitToolStage:
 
     def feed(self, event: ReplyEvent) -> list[ReplyEvent]:
         if type(event) is BlockOpened:
-            return self._opened(event)
+            return self._open(event)
         if type(event) is ReplyFinished and self._has_answered:
             cause = reconcile_cause(event.cause, has_calls=self._calls > 0)
             return [event if cause == event.cause else replace(event, cause=cause, raw_cause="")]
         if isinstance(event, ArgumentsDelta | SealAttached | BlockClosed) and event.index in self._answers:
-            return self._more(event)
+            return self._add(event)
         return [event]
 
-    def _opened(self, event: BlockOpened) -> list[ReplyEvent]:
+    def _open(self, event: BlockOpened) -> list[ReplyEvent]:
         call = event.block
         if type(call) is not ToolCall:
             return [event]
@@ -128,25 +136,28 @@ class ExitToolStage:
         self._has_answered = True
         answer = self._answers[event.index] = StringMember(EXIT_ARGUMENT)
         self.passes = DELTAS - {ArgumentsDelta, SealAttached}
-        return [BlockOpened(event.index, Text(text="")), *_text(event.index, answer.feed(call.arguments))]
+        return [
+            BlockOpened(event.index, Text(text="")),
+            *_write_text(event.index, answer.feed(call.arguments)),
+        ]
 
-    def _more(self, event: ArgumentsDelta | SealAttached | BlockClosed) -> list[ReplyEvent]:
+    def _add(self, event: ArgumentsDelta | SealAttached | BlockClosed) -> list[ReplyEvent]:
         answer = self._answers[event.index]
         if type(event) is ArgumentsDelta:
-            return _text(event.index, answer.feed(event.text))
+            return _write_text(event.index, answer.feed(event.text))
         if type(event) is SealAttached:
-            # It vouches for a call, and there is none any more.
+            # A seal belongs to a call, and the client gets none.
             return []
         del self._answers[event.index]
         if not self._answers:
             self.passes = DELTAS
         rest = answer.finish()
         if not answer.is_found:
-            # The model spoke, if not in the form it was asked for.
+            # The model answered, but not in the form of the tool.
             rest = answer.raw
         self._report(Intervention(kind="exit", tool=self._exit_name, ok=answer.is_found))
-        return [*_text(event.index, rest), BlockClosed(event.index)]
+        return [*_write_text(event.index, rest), BlockClosed(event.index)]
 
 
-def _text(index: int, text: str) -> list[ReplyEvent]:
+def _write_text(index: int, text: str) -> list[ReplyEvent]:
     return [TextDelta(index, text)] if text else []

@@ -1,6 +1,6 @@
-"""Calls of tools that nobody declared: one that differs in nothing but case means the declared tool.
+"""The declared tools of a request, and `rename`: a call gets the declared name that differs only in case.
 
-Nothing else is guessed; a call of an unknown tool goes out as it is, and is told.
+No other name is guessed. A call of an undeclared tool passes unchanged, with a report.
 """
 
 from collections.abc import Sequence
@@ -13,20 +13,20 @@ from dragoman.hub.events import DELTAS, BlockOpened, ReplyEvent
 from dragoman.hub.request import Request
 
 UNDECLARED = "no such tool was declared"
-#: A name that a model made up can be of any length.
+#: A name that a model invents can have any length.
 MAX_SHOWN_NAME = 64
 _DECLARABLE = frozenset({"function", "custom"})
 
 
 class DeclaredTool(msgspec.Struct, frozen=True):
-    """A tool as the upstream was told of it."""
+    """A tool as the upstream knows it; without a schema for free-text tools."""
 
     name: str
     schema: dict[str, object] | None = None
 
 
 def find_declared_tools(request: Request) -> tuple[DeclaredTool, ...]:
-    """The tools that the upstream was told of, by their names there; none if it may not call any."""
+    """The tools of a fitted request that the model may call, by the names that the upstream knows."""
     if request.tool_choice is not None and request.tool_choice.mode == "none":
         return ()
     return tuple(
@@ -37,30 +37,32 @@ def find_declared_tools(request: Request) -> tuple[DeclaredTool, ...]:
 
 
 class ToolNameStage:
-    __slots__ = ("_by_folded", "_names", "_report")
+    """Renames calls as they open."""
+
+    __slots__ = ("_by_case", "_names", "_report")
 
     passes = DELTAS
 
     def __init__(self, tools: Sequence[DeclaredTool], report: Report) -> None:
         self._report = report
         self._names = {tool.name for tool in tools}
-        self._by_folded: dict[str, list[str]] = {}
+        self._by_case: dict[str, list[str]] = {}
         for name in sorted(self._names):
-            self._by_folded.setdefault(name.casefold(), []).append(name)
+            self._by_case.setdefault(name.casefold(), []).append(name)
 
     def feed(self, event: ReplyEvent) -> list[ReplyEvent]:
         if type(event) is BlockOpened and type(event.block) is ToolCall:
-            name = self._meant(event.block)
+            name = self._find_name(event.block)
             if name != event.block.name:
                 call = msgspec.structs.replace(event.block, name=name, form="", extras={})
                 return [BlockOpened(event.index, call)]
         return [event]
 
-    def _meant(self, call: ToolCall) -> str:
-        # Tools in a namespace and those of a vendor's own kind are declared elsewhere.
+    def _find_name(self, call: ToolCall) -> str:
+        # Tools in a namespace and tools of a vendor's own kind are not in the list.
         if call.name in self._names or call.namespace or call.kind not in _DECLARABLE:
             return call.name
-        alike = self._by_folded.get(call.name.casefold(), [])
+        alike = self._by_case.get(call.name.casefold(), [])
         if len(alike) != 1:
             shown = call.name[:MAX_SHOWN_NAME]
             self._report(Intervention(kind="undeclared", tool=shown, ok=False, reason=UNDECLARED))

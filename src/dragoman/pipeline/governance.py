@@ -1,7 +1,7 @@
-"""A request and its replies under governance: what is sent, and the steps that the replies take.
+"""A request under governance: what is sent to the target, and the stages for its replies.
 
-Both sides follow from the client's request, the governance and the profile, so that whoever translates a
-reply need not have translated the request.
+Both follow from the client's request, the settings and the profile. So a reply can be translated without
+the object that translated its request.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from dragoman.governance.settings import Governance
 from dragoman.governance.snapshot import Snapshot, SnapshotStage
 from dragoman.governance.stages import build_stages
 from dragoman.governance.text_contract import apply_text_contract
-from dragoman.governance.tool_choice import choose
+from dragoman.governance.tool_choice import apply_tool_choice
 from dragoman.governance.tool_names import DeclaredTool, find_declared_tools
 from dragoman.hub.ids import IdSource
 from dragoman.hub.loss import Losses
@@ -23,17 +23,17 @@ from dragoman.hub.request import Request
 from dragoman.hub.stage import Stage
 from dragoman.providers.profile import Profile, build_target
 
-#: Told in words, tools are all of one kind.
+#: The text contract has only one kind of tool.
 _IN_WORDS = {"custom_tools": False, "client_tools": False, "deferred_tools": False}
 
 
 class GovernedRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """One request, made ready for its target."""
+    """One request, fitted to its target."""
 
     governance: Governance
-    #: The facts that it was fitted by; its replies must be read by the same.
+    #: The facts that it was fitted to; its replies must be read with the same ones.
     profile: Profile
-    #: The client's request, with what governance has added to it.
+    #: The client's request with the changes of governance, before the fit.
     asked: Request
     fitted: Request
     tools: tuple[DeclaredTool, ...]
@@ -41,15 +41,15 @@ class GovernedRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sent(self) -> Request:
-        return self.written(self.fitted)
+        return self.apply_contract(self.fitted)
 
-    def written(self, fitted: Request) -> Request:
-        """A fitted request as the target is to get it."""
+    def apply_contract(self, fitted: Request) -> Request:
+        """A fitted request as the target gets it."""
         return apply_text_contract(fitted) if self.governance.contract else fitted
 
     @property
     def asks_again(self) -> bool:
-        """Whether a reply may lead to another question."""
+        """Whether a denied call leads to another request."""
         return self.governance.on_denied == "model" and bool(self.governance.guard)
 
     def stages(
@@ -58,11 +58,11 @@ class GovernedRequest(msgspec.Struct, frozen=True, kw_only=True):
         ids: IdSource,
         report: Report,
         streams: bool = True,
-        rounds: DenialRetry | None = None,
+        retry: DenialRetry | None = None,
         clock: Callable[[], float] | None = None,
         snapshot: Snapshot | None = None,
     ) -> list[Stage]:
-        """The steps of one reply, right behind its reader."""
+        """The governance stages of one reply, directly after its reader."""
         return [
             *([SnapshotStage(snapshot.before)] if snapshot else ()),
             *build_stages(
@@ -72,7 +72,7 @@ class GovernedRequest(msgspec.Struct, frozen=True, kw_only=True):
                 report=report,
                 exit_name=self.exit_name,
                 streams=streams,
-                rounds=rounds,
+                retry=retry,
                 clock=clock,
             ),
             *([SnapshotStage(snapshot.after)] if snapshot else ()),
@@ -82,15 +82,15 @@ class GovernedRequest(msgspec.Struct, frozen=True, kw_only=True):
 def govern_request(
     request: Request, governance: Governance, profile: Profile, losses: Losses, report: Report
 ) -> GovernedRequest:
-    """The request fitted to its target under this governance.
+    """Fit a request to its target under these settings.
 
-    Replies of several answers cannot be governed, so they cannot be asked for.
+    Governance handles one answer per reply, so the fit removes a wish for several.
     """
-    governance = governance.known(profile.facts.call_family)
+    governance = governance.with_model_family(profile.facts.call_family)
     facts = {"candidates": False, **(_IN_WORDS if governance.contract else {})}
     profile = profile.with_facts(**facts)
     target = build_target(profile, request.dialect)
-    chosen = choose(
+    chosen = apply_tool_choice(
         request,
         governance,
         choices=target.choices,

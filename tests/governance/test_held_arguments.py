@@ -5,8 +5,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from dragoman.governance.continuation import continuation
-from dragoman.governance.held_arguments import StreamedArguments
+from dragoman.governance.held_arguments import StreamedArguments, find_continuation
 from tests.dialects.strategies import json_objects
 
 
@@ -28,7 +27,7 @@ from tests.dialects.strategies import json_objects
     ],
 )
 def test_what_is_missing_is_appended(sent: str, wanted: dict[str, object], rest: str) -> None:
-    assert continuation(sent, wanted) == rest
+    assert find_continuation(sent, wanted) == rest
 
 
 @pytest.mark.parametrize(
@@ -47,7 +46,7 @@ def test_what_is_missing_is_appended(sent: str, wanted: dict[str, object], rest:
     ],
 )
 def test_what_was_said_cannot_be_taken_back(sent: str, wanted: dict[str, object]) -> None:
-    assert continuation(sent, wanted) is None
+    assert find_continuation(sent, wanted) is None
 
 
 @given(wanted=json_objects, data=st.data())
@@ -57,7 +56,7 @@ def test_an_object_can_be_completed_from_wherever_it_was_left(
     text = msgspec.json.encode(wanted).decode()
     arguments = StreamedArguments()
     sent = arguments.add(text[: data.draw(st.integers(0, len(text)))])
-    rest = continuation(sent, wanted)
+    rest = find_continuation(sent, wanted)
     assert rest is not None
     assert msgspec.json.decode(sent + rest) == wanted
 
@@ -68,6 +67,6 @@ def test_completing_never_makes_anything_else(
 ) -> None:
     text = msgspec.json.encode(other).decode()
     sent = StreamedArguments().add(text[: data.draw(st.integers(0, len(text)))])
-    rest = continuation(sent, wanted)
+    rest = find_continuation(sent, wanted)
     assume(rest is not None)
     assert msgspec.json.decode(sent + str(rest)) == wanted
