@@ -43,7 +43,7 @@ class Metrics:
             "dragoman_request_seconds", TARGET, "Seconds from a request to the end of its reply.", SECONDS
         )
         self.first_token = Histogram(
-            "dragoman_first_token_seconds", TARGET, "Seconds to the first content of a reply.", FIRST_SECONDS
+            "dragoman_first_token_seconds", TARGET, "Seconds to the first token of a reply.", FIRST_SECONDS
         )
         self.tokens = Counter(
             "dragoman_tokens_total",
