@@ -9,7 +9,7 @@ from bench.measure import compare
 from bench.payloads import agent_request, chat_stream
 from dragoman.dialects.base import Audience, Source
 from dragoman.dialects.registry import dialect_named
-from dragoman.fit import ClientTraits, reply_stages, restoration
+from dragoman.fit import ClientTraits, build_reply_stages, build_restoration
 from dragoman.governance.settings import Governance, read_governance
 from dragoman.governance.stages import build_stages
 from dragoman.governance.tool_names import find_declared_tools
@@ -78,7 +78,7 @@ def _job(governance: Governance, request: Request, pieces: list[bytes]) -> Calla
         stages = build_stages(governance, tools, ids=ids, report=_unheard)
         line = ReplyLine(
             dialect_named("openai_chat").stream_reader(Source(issuer="openai_chat", ids=ids, losses=losses)),
-            [*stages, *reply_stages(restoration(request, facts), client=traits, losses=losses)],
+            [*stages, *build_reply_stages(build_restoration(request, facts), client=traits, losses=losses)],
             client.stream_writer(Audience(upstream="openai_chat", ids=ids, losses=losses)),
         )
         return b"".join(map(line.feed, pieces)) + line.close()

@@ -8,7 +8,7 @@ import pytest
 from dragoman.dialects.openai_chat.calls import certain_names
 from dragoman.dialects.registry import DIALECTS, dialect_named
 from dragoman.exchange.outline import outline
-from dragoman.fit import restoration
+from dragoman.fit import build_restoration
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
 from dragoman.providers.profile import Profile, build_target
@@ -30,7 +30,7 @@ def test_there_are_recordings() -> None:
 def test_the_way_back_is_the_same_for_an_outline(path: Path, upstream: str) -> None:
     request = request_of(path)
     facts = build_target(Profile(dialect=upstream, model="model"), request.dialect)
-    assert restoration(outline(request), facts) == restoration(request, facts)
+    assert build_restoration(outline(request), facts) == build_restoration(request, facts)
     assert certain_names(outline(request)) == certain_names(request)
 
 

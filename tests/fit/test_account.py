@@ -2,7 +2,7 @@
 
 import pytest
 
-from dragoman.fit.extras import BOOKKEEPING
+from dragoman.fit.vendor_fields import BOOKKEEPING
 from dragoman.hub.content import Opaque, Text, Tool, ToolDeclarations
 from dragoman.hub.errors import ClientProtocolError
 from dragoman.hub.request import OutputFormat, ReasoningSettings, ToolChoice, Turn

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.fit.ids import SAFE, ClientIds, is_legal_id, original_id
+from dragoman.fit.ids import SAFE, ClientIds, decode_id, is_legal_id
 from dragoman.hub.content import ToolCall, ToolResult
 from dragoman.hub.request import Turn
 from tests.fit.building import DIALECTS, call, fitted, request, result, target_for, turn
@@ -77,7 +77,7 @@ def test_two_different_calls_with_one_id_in_one_turn_get_one_result_each() -> No
 
 @pytest.mark.rule("H16", "P43")
 def test_an_upstreams_id_comes_back_to_it_if_it_is_legal_there() -> None:
-    coded = ClientIds(frozenset()).client_id("functions.Read:0")
+    coded = ClientIds(frozenset()).assign("functions.Read:0")
     assert SAFE.fullmatch(coded)
     assert ids_at("openai_chat", coded) == [("functions.Read:0", "functions.Read:0")]
     assert ids_at("anthropic", coded) == [(coded, coded)]
@@ -91,10 +91,10 @@ def test_clients_of_the_same_dialect_keep_their_ids() -> None:
 
 
 def test_a_code_is_not_read_out_of_somebody_elses_id() -> None:
-    assert original_id("dgi_") is None
-    assert original_id("dgi_a") is None
-    assert original_id("dgi__w") is None
-    assert original_id("toolu_1") is None
+    assert decode_id("dgi_") is None
+    assert decode_id("dgi_a") is None
+    assert decode_id("dgi__w") is None
+    assert decode_id("toolu_1") is None
 
 
 @pytest.mark.rule("H17")
@@ -103,12 +103,12 @@ def test_a_code_is_not_read_out_of_somebody_elses_id() -> None:
 def test_client_ids_are_safe_unique_and_mostly_reversible(originals: list[str], known: bool) -> None:
     taken = frozenset(originals[:2]) if known else frozenset()
     ids = ClientIds(taken)
-    given_out = [ids.client_id(original) for original in originals]
+    given_out = [ids.assign(original) for original in originals]
     assert len(set(given_out) | taken) == len(given_out) + len(taken)
     assert all(map(SAFE.fullmatch, given_out))
     for original, client in zip(originals, given_out, strict=True):
         if client != original and 0 < len(original.encode()) <= 20:
-            assert original_id(client) == original
+            assert decode_id(client) == original
 
 
 @pytest.mark.rule("H16", "H17", "P33")
@@ -127,7 +127,7 @@ def test_ids_are_legal_unique_and_equal_on_call_and_result(ids: list[str], diale
 
 
 def test_an_id_that_cannot_be_coded_still_gets_a_safe_one() -> None:
-    assert SAFE.fullmatch(ClientIds(frozenset()).client_id("\ud800"))
+    assert SAFE.fullmatch(ClientIds(frozenset()).assign("\ud800"))
 
 
 @pytest.mark.rule("H16")

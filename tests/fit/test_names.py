@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.fit.names import is_legal_name, name_map
+from dragoman.fit.names import build_name_map, is_legal_name
 from dragoman.hub.content import Tool, ToolCall, ToolReference, ToolResult
 from dragoman.hub.errors import ConfigError
 from dragoman.hub.request import ToolChoice
@@ -130,7 +130,7 @@ def test_a_call_that_is_named_like_a_hosted_tool_gets_a_legal_name_too() -> None
     hosted = Tool(name="a.b", kind="hosted")
     asked = request(turn("assistant", call("1", "a.b")), turn("tool", result("1")), tools=(hosted,))
     target = target_for("openai_chat")
-    assert is_legal_name(name_map(asked, target).of("function", "", "a.b")[1], target)
+    assert is_legal_name(build_name_map(asked, target).find("function", "", "a.b")[1], target)
 
 
 @pytest.mark.rule("H23")
@@ -175,17 +175,17 @@ any_tool = st.builds(
 @given(st.lists(any_tool, max_size=8), st.sampled_from(DIALECTS))
 def test_names_are_legal_and_different_and_lead_back(tools: list[Tool], dialect: str) -> None:
     target = target_for(dialect)
-    mapping = name_map(request(tools=tuple(tools)), target)
-    places = {mapping.of(tool.kind, tool.namespace, tool.name) for tool in tools}
+    mapping = build_name_map(request(tools=tuple(tools)), target)
+    places = {mapping.find(tool.kind, tool.namespace, tool.name) for tool in tools}
     identities = {
         (tool.kind,) if tool.kind in ("shell", "local_shell") else (tool.namespace, tool.name)
         for tool in tools
     }
     assert len(places) == len(identities)
     for tool in tools:
-        wire = mapping.of(tool.kind, tool.namespace, tool.name)
+        wire = mapping.find(tool.kind, tool.namespace, tool.name)
         assert is_legal_name(wire[1], target)
-        known = mapping.known[wire]
+        known = mapping.client_names[wire]
         if tool.kind in ("function", "custom"):
             assert (known.namespace, known.name) == (tool.namespace, tool.name)
 

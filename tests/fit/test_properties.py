@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.fit import PASSES, fit, restoration
+from dragoman.fit import PASSES, Pass, Scope, build_restoration, fit
 from dragoman.fit.ids import is_legal_id
 from dragoman.fit.names import is_legal_name
 from dragoman.fit.seals import belongs
@@ -27,6 +27,7 @@ from dragoman.providers.profile import Target
 from tests.fit.building import DIALECTS, FOREIGN, target_for
 from tests.fit.strategies import growing_conversations, requests
 
+replace = msgspec.structs.replace
 names = st.sampled_from(DIALECTS)
 pairs = st.sampled_from(FOREIGN)
 
@@ -47,7 +48,7 @@ def test_fitting_raises_nothing_and_fitting_twice_changes_no_more(asked: Request
     target = target_for(dialect, asked.dialect)
     once = fit(asked, target, Losses())
     assert fit(once, target, Losses()) == once
-    restoration(asked, target)
+    build_restoration(asked, target)
 
 
 @settings(max_examples=100)
@@ -67,9 +68,9 @@ def test_a_pass_that_changes_nothing_gives_the_same_object(asked: Request, diale
     target = target_for(dialect, asked.dialect)
     asked = fit(asked, target, Losses())
     for each in PASSES:
-        after = each(asked, target, Losses())
-        if after == asked and each.__name__ not in ("history", "alternation"):
-            assert after is asked, each.__name__
+        after = each.apply(asked, target, Losses())
+        if after == asked and each.name not in ("history", "alternation"):
+            assert after is asked, each.name
         asked = after
 
 
@@ -159,3 +160,23 @@ def test_profiles_only_ever_add_legality(
     target = target_for(pair[1], pair[0], **{fact: value})
     once = fit(asked, target, Losses())
     assert fit(once, target, Losses()) == once
+
+
+@pytest.mark.parametrize("each", PASSES, ids=lambda each: str(each.name))
+@settings(max_examples=25)
+@given(requests(), names)
+def test_a_pass_keeps_to_its_scope(each: Pass, asked: Request, dialect: str) -> None:
+    target = target_for(dialect, asked.dialect)
+    after = each.apply(asked, target, Losses())
+    if each.scope is not Scope.REQUEST and each.scope is not Scope.TOOLS:
+        assert after.tools is asked.tools
+    if each.scope in (Scope.SETTINGS, Scope.TOOLS):
+        assert after.turns is asked.turns
+        bare = each.apply(replace(asked, turns=()), target, Losses())
+        assert bare == replace(after, turns=())
+    if each.scope is Scope.TURN:
+        alone = [
+            each.apply(replace(asked, turns=(turn,), tools=()), target, Losses()) for turn in asked.turns
+        ]
+        assert after.turns == tuple(turn for part in alone for turn in part.turns)
+        assert replace(after, turns=()) == replace(asked, turns=())

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from dragoman.fit import restoration
-from dragoman.fit.limits import MAX_STOPS
+from dragoman.fit import build_restoration
+from dragoman.fit.stops import MAX_STOPS
 from dragoman.hub.errors import ClientProtocolError
 from dragoman.hub.request import Effort, ReasoningSettings, Request
 from tests.fit.building import DIALECTS, FOREIGN, fitted, request, target_for, turn
@@ -132,7 +132,7 @@ def stops_at(dialect: str, *stops: str) -> tuple[tuple[str, ...], tuple[str, ...
     asked = stopping(*stops)
     after, losses = fitted(asked, dialect)
     assert losses == []
-    return after.stop, restoration(asked, target_for(dialect)).stops
+    return after.stop, build_restoration(asked, target_for(dialect)).stops
 
 
 @pytest.mark.rule("H55")

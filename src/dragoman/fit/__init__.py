@@ -1,11 +1,42 @@
-"""Makes a request fit its target, and a reply fit the client again.
+"""Makes a request legal for its target, and the reply legal for the client again.
 
-Every pass is pure and driven by the facts of a `Target`. A request that needs no change stays the very same
-object; what cannot arrive as it was sent is a recorded loss.
+Everything here is pure and depends on the facts of a `Target`, never on the name of a dialect or model. The
+request is a frozen value: each pass returns a new one, or the same object if there is nothing to change. What
+cannot be sent as the client sent it is added to `Losses`.
+
+Order of calls for one exchange: `fit(request, target, losses)` before the request is written;
+`build_restoration(request, target)` with the client's own request; `build_reply_stages(...)`, whose stages
+get the events of the reply in order. The stages own the state of one reply; nothing else keeps state.
+
+The passes, one module per kind of fact:
+
+- `passes`: the table of all passes with their order and scope, and `fit`.
+- `editing`: edits of frozen requests, shared by the passes.
+- `vendor_fields`: stored state, account fields, fields without an equivalent.
+- `names`, `ids`: tool names and call ids; each also has the stage that restores them in the reply.
+- `tools`, `client_tools`: kinds of tools, and descriptions of vendors' own tools as functions.
+- `schemas`: schemas of tools and of the answer; the format of the answer.
+- `seals`: signatures of vendors and the reasoning that they belong to; also a stage.
+- `content`: vendor blocks, refusals, errors, media.
+- `history`, `turns`: calls next to results; order and roles of turns.
+- `reasoning`, `choice`, `generation`, `stops`, `caching`: the settings. `stops` is also a stage.
+
+The way back:
+
+- `reply`: `Restoration`, and which stages a reply needs.
+- `arguments`: the stage for clients that read arguments as an object.
 """
 
-from dragoman.fit.passes import PASSES, fit
-from dragoman.fit.reply import ClientTraits, reply_stages
-from dragoman.fit.restoration import Restoration, restoration
+from dragoman.fit.passes import PASSES, Pass, Scope, fit
+from dragoman.fit.reply import ClientTraits, Restoration, build_reply_stages, build_restoration
 
-__all__ = ["PASSES", "ClientTraits", "Restoration", "fit", "reply_stages", "restoration"]
+__all__ = [
+    "PASSES",
+    "ClientTraits",
+    "Pass",
+    "Restoration",
+    "Scope",
+    "build_reply_stages",
+    "build_restoration",
+    "fit",
+]

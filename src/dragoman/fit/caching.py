@@ -1,15 +1,21 @@
-"""Wishes to cache the prompt: marks on blocks, a key for the whole, or nothing.
+"""Prompt caching: marks on blocks, a key for the whole request, or nothing.
 
-A client of another dialect gets marks at the places where prompts of a growing conversation end alike:
-behind the tools, behind the system text, and on the last two user turns.
+A request of another dialect that has no marks gets them where the prompts of a growing conversation end
+alike: behind the tools, behind the system text, and on the last two user turns.
 """
 
 from collections.abc import Iterator
 
 import msgspec
 
-from dragoman.fit.editing import edited, is_foreign, replace, with_blocks, with_turns
-from dragoman.fit.system import INSTRUCTING
+from dragoman.fit.editing import (
+    INSTRUCTING,
+    edit_blocks,
+    is_foreign,
+    replace,
+    replace_blocks,
+    replace_turns,
+)
 from dragoman.hub.content import AnyBlock, CacheMark, Media, Text, ToolResult
 from dragoman.hub.ids import digest
 from dragoman.hub.loss import Losses
@@ -19,97 +25,86 @@ from dragoman.providers.profile import Target
 MAX_MARKS = 4
 USER_TURNS = 2
 
-#: What a mark may stand on.
+#: Blocks that may have a mark.
 MARKABLE = (Text, Media, ToolResult)
 
 _NO_EQUIVALENT = "the target has no such way to cache prompts"
 
 
-class _Place(msgspec.Struct, frozen=True):
-    """A marked thing: the tool at `index`, or the block at `index` of the turn at `turn`."""
+class _MarkPosition(msgspec.Struct, frozen=True):
+    """What has a mark: the block at `index` of the turn at `turn`, or the tool at `index` if `turn` is -1."""
 
     turn: int
     index: int
     at: str
 
 
-def caching(request: Request, target: Target, losses: Losses) -> Request:
+def fit_caching(request: Request, target: Target, losses: Losses) -> Request:
+    """Write the client's wish to cache in the target's style, or make one where the client's API has none."""
     style = target.caching
     if style is None:
         return request
     if style == "breakpoints":
-        return _marked(request, target, losses) if is_foreign(request, target) else request
+        return _fit_marks(request, losses) if is_foreign(request, target) else request
     if style == "key":
-        request = _keyed(request)
+        if request.user and not request.cache_key:
+            # Agents that send a user id keep it for a session and change it with the session.
+            request = replace(request, cache_key="dgm-" + digest(request.user))
     elif request.cache_key:
         losses.add(request.path_of("cache_key"), _NO_EQUIVALENT)
         request = replace(request, cache_key="")
-    return _unmarked(request, target, losses)
+    return _remove_all_marks(request, target, losses)
 
 
-def _keyed(request: Request) -> Request:
-    """The user's own id changes with the session in the agents that send one, and never within it."""
-    if request.cache_key or not request.user:
-        return request
-    return replace(request, cache_key="dgm-" + digest(request.user))
-
-
-def _marks(request: Request) -> Iterator[_Place]:
+def _iter_marks(request: Request) -> Iterator[_MarkPosition]:
     for index, tool in enumerate(request.tools):
         if tool.cache:
-            yield _Place(-1, index, tool.at)
+            yield _MarkPosition(-1, index, tool.at)
     for number, turn in enumerate(request.turns):
         for index, block in enumerate(turn.blocks):
             if block.cache:
-                yield _Place(number, index, block.at)
+                yield _MarkPosition(number, index, block.at)
 
 
-def _unmarked(request: Request, target: Target, losses: Losses) -> Request:
-    """One loss for all, or none where a key says as much: it is one wish, however many places it names."""
-    first = next(_marks(request), None)
-    if first is None and request.cache is None:
+def _remove_all_marks(request: Request, target: Target, losses: Losses) -> Request:
+    """Remove the marks: one loss for all of them, or none if a key has their effect."""
+    marks = list(_iter_marks(request))
+    if not marks and request.cache is None:
         return request
     if target.caching != "key" or not request.cache_key:
-        losses.add(first.at if first else request.path_of("cache"), _NO_EQUIVALENT)
-    return _without(replace(request, cache=None), list(_marks(request)))
+        losses.add(marks[0].at if marks else request.path_of("cache"), _NO_EQUIVALENT)
+    return _remove_marks(replace(request, cache=None), marks)
 
 
-def _without(request: Request, places: list[_Place]) -> Request:
-    gone = {(place.turn, place.index) for place in places}
-    if not gone:
+def _remove_marks(request: Request, marks: list[_MarkPosition]) -> Request:
+    if not marks:
         return request
-    tools = tuple(
-        replace(tool, cache=None) if (-1, index) in gone else tool for index, tool in enumerate(request.tools)
-    )
-    turns = [
-        with_blocks(
-            turn,
-            tuple(
-                replace(block, cache=None) if (number, index) in gone else block
-                for index, block in enumerate(turn.blocks)
-            ),
-        )
-        if any(block.cache for block in turn.blocks)
-        else turn
-        for number, turn in enumerate(request.turns)
-    ]
-    return with_turns(replace(request, tools=tools), turns)
+    tools = list(request.tools)
+    turns = list(request.turns)
+    for mark in marks:
+        if mark.turn < 0:
+            tools[mark.index] = replace(tools[mark.index], cache=None)
+        else:
+            blocks = list(turns[mark.turn].blocks)
+            blocks[mark.index] = replace(blocks[mark.index], cache=None)
+            turns[mark.turn] = replace_blocks(turns[mark.turn], tuple(blocks))
+    return replace(request, tools=tuple(tools), turns=tuple(turns))
 
 
-def _marked(request: Request, target: Target, losses: Losses) -> Request:
-    """The client's own marks win; beyond the most that are taken, the last ones matter."""
+def _fit_marks(request: Request, losses: Losses) -> Request:
+    """Keep the client's own marks, of too many the last ones; add marks if the client sets none."""
     if request.cache_key:
         request = replace(request, cache_key="")
-    present = list(_marks(request))
-    if not present:
-        return request if request.cache is not None else _with_own_marks(request)
-    extra = present[:-MAX_MARKS]
-    for place in extra:
-        losses.add(place.at, f"the target takes no more than {MAX_MARKS} cache marks")
-    return _without(request, extra)
+    marks = list(_iter_marks(request))
+    if not marks:
+        return request if request.cache is not None else _add_marks(request)
+    surplus = marks[:-MAX_MARKS]
+    for mark in surplus:
+        losses.add(mark.at, f"the target takes no more than {MAX_MARKS} cache marks")
+    return _remove_marks(request, surplus)
 
 
-def _with_own_marks(request: Request) -> Request:
+def _add_marks(request: Request) -> Request:
     mark = CacheMark()
     tools = request.tools
     if tools:
@@ -118,14 +113,14 @@ def _with_own_marks(request: Request) -> Request:
     front = [number for number, turn in enumerate(turns) if turn.role in INSTRUCTING]
     users = [number for number, turn in enumerate(turns) if turn.role in ("user", "tool")]
     for number in (*front[-1:], *users[-USER_TURNS:]):
-        turns[number] = _with_last_marked(turns[number], mark)
-    return with_turns(replace(request, tools=tools), turns)
+        turns[number] = _mark_last_block(turns[number], mark)
+    return replace_turns(replace(request, tools=tools), turns)
 
 
-def _with_last_marked(turn: Turn, mark: CacheMark) -> Turn:
+def _mark_last_block(turn: Turn, mark: CacheMark) -> Turn:
     last = next((block for block in reversed(turn.blocks) if isinstance(block, MARKABLE)), None)
 
-    def change(block: AnyBlock, turn: Turn) -> AnyBlock:
+    def edit(block: AnyBlock, turn: Turn) -> AnyBlock:
         return replace(block, cache=mark) if block is last else block
 
-    return turn if last is None else with_blocks(turn, edited(turn.blocks, turn, change))
+    return turn if last is None else replace_blocks(turn, edit_blocks(turn.blocks, turn, edit))

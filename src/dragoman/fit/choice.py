@@ -1,9 +1,9 @@
-"""What the client said about calling tools, in the terms that the target has.
+"""The tool choice and parallel calls, as the target can express them.
 
-A choice is downgraded only where the target leaves no other way, and never without a loss.
+A choice becomes weaker only where the target has no equivalent, and that is always a loss.
 """
 
-from dragoman.fit.editing import calls_of, is_foreign, replace
+from dragoman.fit.editing import is_foreign, iter_calls, replace
 from dragoman.hub.content import Tool
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, ToolChoice
@@ -12,19 +12,21 @@ from dragoman.providers.profile import Target
 FORCED = ("required", "named")
 
 
-def choice(request: Request, target: Target, losses: Losses) -> Request:
+def fit_choice(request: Request, target: Target, losses: Losses) -> Request:
+    """Fit the choice in steps: each handles one mode and returns the request that the next one gets."""
     if not request.tools and is_foreign(request, target):
-        return _without_tools(request, losses)
-    request = _parallel(request, target, losses)
-    for settle in (_allowed, _none, _forced, _auto, _settled_with_reasoning):
+        return _fit_without_tools(request, losses)
+    request = _fit_parallel(request, target, losses)
+    for step in (_fit_allowed, _fit_none, _fit_forced, _fit_auto, _fit_while_reasoning):
         chosen = request.tool_choice
         if chosen is None:
             return request
-        request = settle(request, chosen, target, losses)
+        request = step(request, chosen, target, losses)
     return request
 
 
-def _without_tools(request: Request, losses: Losses) -> Request:
+def _fit_without_tools(request: Request, losses: Losses) -> Request:
+    """Remove the choice from a request without tools: vendors refuse one."""
     chosen = request.tool_choice
     if chosen is None and request.parallel_calls is None:
         return request
@@ -33,7 +35,7 @@ def _without_tools(request: Request, losses: Losses) -> Request:
     return replace(request, tool_choice=None, parallel_calls=None)
 
 
-def _parallel(request: Request, target: Target, losses: Losses) -> Request:
+def _fit_parallel(request: Request, target: Target, losses: Losses) -> Request:
     if request.parallel_calls is None or target.parallel_control:
         return request
     if request.parallel_calls is False:
@@ -41,8 +43,8 @@ def _parallel(request: Request, target: Target, losses: Losses) -> Request:
     return replace(request, parallel_calls=None)
 
 
-def _allowed(request: Request, chosen: ToolChoice, target: Target, losses: Losses) -> Request:
-    """Tools that may not be called are not shown: that holds at least as well as asking."""
+def _fit_allowed(request: Request, chosen: ToolChoice, target: Target, losses: Losses) -> Request:
+    """Send only the allowed tools: the model cannot call the others then."""
     if chosen.mode != "allowed" or "allowed" in target.choices:
         return request
     tools = tuple(tool for tool in request.tools if _is_among(tool, chosen.allowed))
@@ -55,22 +57,22 @@ def _is_among(tool: Tool, allowed: tuple[str, ...]) -> bool:
     return tool.name in allowed or (tool.kind == "hosted" and tool.family in allowed)
 
 
-def _none(request: Request, chosen: ToolChoice, target: Target, losses: Losses) -> Request:
+def _fit_none(request: Request, chosen: ToolChoice, target: Target, losses: Losses) -> Request:
     if chosen.mode != "none" or "none" in target.choices:
         return request
-    needed = target.history_needs_tools and any(True for _ in calls_of(request.turns))
-    if not needed:
+    is_needed = target.history_needs_tools and any(True for _ in iter_calls(request.turns))
+    if not is_needed:
         return replace(request, tools=(), tool_choice=None, parallel_calls=None)
     losses.add(request.path_of("tool_choice"), "the target cannot be forbidden to call tools")
     return replace(request, tool_choice=None)
 
 
-def _auto(request: Request, chosen: ToolChoice, target: Target, losses: Losses) -> Request:
-    """Choosing freely is what every target does when nothing is said."""
+def _fit_auto(request: Request, chosen: ToolChoice, target: Target, losses: Losses) -> Request:
+    """Remove `auto` if the target does not know it: it is the default of every target."""
     return request if chosen.mode in target.choices else replace(request, tool_choice=None)
 
 
-def _forced(request: Request, chosen: ToolChoice, target: Target, losses: Losses) -> Request:
+def _fit_forced(request: Request, chosen: ToolChoice, target: Target, losses: Losses) -> Request:
     if chosen.mode not in FORCED:
         return request
     path = request.path_of("tool_choice")
@@ -82,7 +84,7 @@ def _forced(request: Request, chosen: ToolChoice, target: Target, losses: Losses
             losses.add(path, "the tool it names is not there")
             return replace(request, tool_choice=None)
         if "named" in target.choices:
-            return _of_its_kind(request, chosen, named[0])
+            return _fit_kind(request, chosen, named[0])
         if "required" in target.choices:
             return replace(request, tools=named, tool_choice=ToolChoice(mode="required"))
     elif "required" in target.choices:
@@ -91,19 +93,19 @@ def _forced(request: Request, chosen: ToolChoice, target: Target, losses: Losses
     return replace(request, tool_choice=None)
 
 
-def _of_its_kind(request: Request, chosen: ToolChoice, tool: Tool) -> Request:
-    """A choice says the kind of its tool, which may have become a function."""
+def _fit_kind(request: Request, chosen: ToolChoice, tool: Tool) -> Request:
+    """The kind of the named tool, which may have become a function."""
     if tool.kind != "function" or chosen.kind == "function":
         return request
     return replace(request, tool_choice=replace(chosen, kind="function", form="", extras={}))
 
 
-def _settled_with_reasoning(request: Request, chosen: ToolChoice, target: Target, losses: Losses) -> Request:
-    """Where a call cannot be forced while the model reasons, the call wins: the client counts on it."""
-    wish = request.reasoning
+def _fit_while_reasoning(request: Request, chosen: ToolChoice, target: Target, losses: Losses) -> Request:
+    """Switch reasoning off if it prevents a forced call: the client expects the call."""
+    wanted = request.reasoning
     if target.forced_choice_while_reasoning or chosen.mode not in FORCED:
         return request
-    if wish is None or wish.mode not in ("on", "adaptive"):
+    if wanted is None or wanted.mode not in ("on", "adaptive"):
         return request
     losses.add(request.path_of("reasoning"), "the target does not reason when a call is forced")
-    return replace(request, reasoning=replace(wish, mode="off", effort=None, budget=None))
+    return replace(request, reasoning=replace(wanted, mode="off", effort=None, budget=None))

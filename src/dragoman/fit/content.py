@@ -1,10 +1,34 @@
-"""Blocks that only their own dialect knows, as text for a target of another.
+"""Blocks that the target cannot express: vendor blocks, refusals, errors, and media it does not accept.
 
-What a vendor's own tool did stays in the conversation as words: a call without a tool would be an orphan.
+What a vendor's own tool did stays in the conversation as text: a call without its tool would be an orphan. A
+placeholder tells the model that something was there; the loss tells the client that it is gone.
 """
 
-from dragoman.fit.editing import edited, is_foreign, kinds_of, replace, with_blocks, with_turns
-from dragoman.hub.content import AnyBlock, HostedCall, HostedResult, Opaque, Refusal, Text, ToolResult
+from typing import assert_never
+
+from dragoman.fit.editing import (
+    edit_blocks,
+    edit_turns,
+    find_block_kinds,
+    is_foreign,
+    replace,
+    replace_blocks,
+    replace_turns,
+)
+from dragoman.hub.content import (
+    AnyBlock,
+    HostedCall,
+    HostedResult,
+    Media,
+    Opaque,
+    Reasoning,
+    Refusal,
+    Text,
+    ToolCall,
+    ToolDeclarations,
+    ToolReference,
+    ToolResult,
+)
 from dragoman.hub.errors import ClientProtocolError
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, Turn
@@ -13,49 +37,48 @@ from dragoman.wire.fields import encode
 
 ERROR_MARK = "[tool error] "
 
+#: Blocks that only their own dialect can write.
+_VENDOR_BLOCKS: frozenset[type] = frozenset({HostedCall, HostedResult, Opaque})
 
-#: What no other dialect can spell.
-_FOREIGN: frozenset[type] = frozenset({HostedCall, HostedResult, Opaque})
+#: Addresses that every vendor can fetch. Others (`gs://`, a file store) work with one vendor only.
+OPEN_ADDRESSES = ("http://", "https://", "data:")
 
 
-def content(request: Request, target: Target, losses: Losses) -> Request:
-    """Everything a foreign target cannot spell; for any target, errors that it has no flag for."""
+def fit_content(request: Request, target: Target, losses: Losses) -> Request:
+    """Write as text what the target cannot express: vendor blocks, refusals, the error flag of results."""
     foreign = is_foreign(request, target)
-    unspoken = _FOREIGN if foreign else frozenset()
+    changed = _VENDOR_BLOCKS if foreign else frozenset()
     if not target.refusals:
-        unspoken |= {Refusal}
-    if unspoken.isdisjoint(kinds_of(request.turns)) and (target.error_flag or not _has_errors(request)):
+        changed |= {Refusal}
+    if changed.isdisjoint(find_block_kinds(request.turns)) and (
+        target.error_flag or not _has_errors(request)
+    ):
         return request
 
-    def spoken(block: AnyBlock, turn: Turn) -> AnyBlock | tuple[AnyBlock, ...]:
+    def edit(block: AnyBlock, turn: Turn) -> AnyBlock | tuple[AnyBlock, ...]:
         match block:
             case ToolResult():
-                inner = edited(block.content, turn, told) if foreign else block.content
+                inner = edit_blocks(block.content, turn, edit_inside) if foreign else block.content
                 if inner is not block.content:
                     block = replace(block, content=inner, form="", extras={})
-                return block if target.error_flag or not block.is_error else _marked(block)
-            case Refusal() if not target.refusals:
-                return Text(text=block.text, at=block.at, cache=block.cache)
-            case HostedCall() if foreign:
-                losses.add(block.at, f"what the vendor's own {block.tool} did became text")
-                return Text(text=_apart(f"[{block.tool}: {block.arguments}]", target), at=block.at)
-            case HostedResult() if foreign:
-                losses.add(block.at, f"what the vendor's own {block.tool} found became text")
-                words = "failed" if block.is_error else "result"
-                return Text(text=_apart(f"[{block.tool} {words}]\n{block.text}", target), at=block.at)
-            case Opaque() if foreign:
-                return _opened(block, losses)
-            case _:
+                return block if target.error_flag or not block.is_error else _mark_error(block)
+            case Refusal():
+                return block if target.refusals else Text(text=block.text, at=block.at, cache=block.cache)
+            case HostedCall() | HostedResult() | Opaque():
+                return _write_as_text(block, target, losses) if foreign else block
+            case Text() | Reasoning() | Media() | ToolCall() | ToolReference() | ToolDeclarations():
                 return block
+            case _:
+                assert_never(block)
 
-    def told(block: AnyBlock, turn: Turn) -> AnyBlock | tuple[AnyBlock, ...]:
-        """Inside a result nothing is dropped: the model waits for what is in there."""
+    def edit_inside(block: AnyBlock, turn: Turn) -> AnyBlock | tuple[AnyBlock, ...]:
+        """Edit a block of a result. Nothing is removed there: the model needs the content of the result."""
         if isinstance(block, Opaque) and not block.text:
             return Text(text=encode(block.value, blame=ClientProtocolError).decode(), at=block.at)
-        return spoken(block, turn)
+        return edit(block, turn)
 
-    turns = [with_blocks(turn, edited(turn.blocks, turn, spoken)) for turn in request.turns]
-    return with_turns(request, turns)
+    turns = [replace_blocks(turn, edit_blocks(turn.blocks, turn, edit)) for turn in request.turns]
+    return replace_turns(request, turns)
 
 
 def _has_errors(request: Request) -> bool:
@@ -64,20 +87,29 @@ def _has_errors(request: Request) -> bool:
     )
 
 
-def _opened(block: Opaque, losses: Losses) -> AnyBlock | tuple[AnyBlock, ...]:
-    if block.text:
-        return Text(text=block.text, at=block.at, cache=block.cache)
-    if not block.is_covered:
-        losses.add(block.at, f"no other dialect has blocks of type {block.kind!r}")
-    return ()
+def _write_as_text(
+    block: HostedCall | HostedResult | Opaque, target: Target, losses: Losses
+) -> AnyBlock | tuple[AnyBlock, ...]:
+    match block:
+        case HostedCall():
+            losses.add(block.at, f"what the vendor's own {block.tool} did became text")
+            text = f"[{block.tool}: {block.arguments}]"
+        case HostedResult():
+            losses.add(block.at, f"what the vendor's own {block.tool} found became text")
+            text = f"[{block.tool} {'failed' if block.is_error else 'result'}]\n{block.text}"
+        case Opaque():
+            if block.text:
+                return Text(text=block.text, at=block.at, cache=block.cache)
+            if not block.is_covered:
+                losses.add(block.at, f"no other dialect has blocks of type {block.kind!r}")
+            return ()
+        case _:
+            assert_never(block)
+    # Separates inserted text from the text of the conversation.
+    return Text(text=f"\n{text}\n" if target.joins_text else text, at=block.at)
 
 
-def _apart(text: str, target: Target) -> str:
-    """Words that nobody said do not run into words that somebody did."""
-    return f"\n{text}\n" if target.joins_text else text
-
-
-def _marked(result: ToolResult) -> ToolResult:
+def _mark_error(result: ToolResult) -> ToolResult:
     inner = result.content
     first = inner[0] if inner else None
     if type(first) is Text:
@@ -85,3 +117,81 @@ def _marked(result: ToolResult) -> ToolResult:
     else:
         blocks = (Text(text=ERROR_MARK.rstrip(), at=result.at), *inner)
     return replace(result, content=blocks, is_error=False, form="", extras={})
+
+
+def fit_media(request: Request, target: Target, losses: Losses) -> Request:
+    """Replace images, documents, audio and video that the target does not accept by a placeholder."""
+    accepted = {
+        "image": target.images,
+        "document": target.documents,
+        "audio": target.audio,
+        "video": target.video,
+    }
+    foreign = is_foreign(request, target)
+
+    def edit(block: AnyBlock, turn: Turn) -> AnyBlock | tuple[AnyBlock, ...]:
+        if type(block) is not Media:
+            return block
+        if not accepted[block.kind]:
+            if block.text:
+                text = f"{block.title}\n\n{block.text}" if block.title else block.text
+                return Text(text=text, at=block.at, cache=block.cache)
+            reason = f"the target takes no {block.kind}"
+        elif foreign and block.file_id:
+            reason = "the file is stored with another vendor"
+        elif foreign and block.url and not block.url.lower().startswith(OPEN_ADDRESSES):
+            reason = "the address means something to one vendor only"
+        elif turn.role == "assistant" and not target.media_in_answers:
+            reason = f"the target takes no {block.kind} in the assistant's turns"
+        elif block.title and not target.media_titles:
+            return (Text(text=block.title, at=block.at), replace(block, title=""))
+        else:
+            return block
+        losses.add(block.at, reason)
+        return Text(text=f"[{_write_label(block)} left out]", at=block.at, cache=block.cache)
+
+    return edit_turns(request, edit, only=frozenset({Media}))
+
+
+def move_media_from_results(request: Request, target: Target, losses: Losses) -> Request:
+    """Move media from results to a user turn right behind them, labelled with the id of the call.
+
+    The media always stand there, so that a longer conversation begins with the same turns as a shorter one.
+    """
+    if target.media_in_results or Media not in find_block_kinds(request.turns):
+        return request
+    turns: list[Turn] = []
+    for turn in request.turns:
+        moved: list[AnyBlock] = []
+        blocks = tuple(
+            _move_media(block, moved) if type(block) is ToolResult else block for block in turn.blocks
+        )
+        if not moved:
+            turns.append(turn)
+        elif turn.role == "tool":
+            turns.append(replace_blocks(turn, blocks))
+            turns.append(Turn(role="user", blocks=tuple(moved), at=turn.at))
+        else:
+            results = tuple(block for block in blocks if type(block) is ToolResult)
+            others = tuple(block for block in blocks if type(block) is not ToolResult)
+            turns.append(replace_blocks(turn, (*results, *moved, *others)))
+    return replace_turns(request, turns)
+
+
+def _move_media(result: ToolResult, moved: list[AnyBlock]) -> ToolResult:
+    """The result without its media, which are appended to `moved`."""
+    if not any(type(block) is Media for block in result.content):
+        return result
+    content: list[AnyBlock] = []
+    for block in result.content:
+        if type(block) is Media:
+            content.append(Text(text=f"[{_write_label(block)}: see the next message]", at=block.at))
+            moved.append(Text(text=f"The {block.kind} that call {result.call_id} returned:", at=block.at))
+            moved.append(block)
+        else:
+            content.append(block)
+    return replace(result, content=tuple(content), form="", extras={})
+
+
+def _write_label(block: Media) -> str:
+    return f"{block.kind} {block.title!r}" if block.title else block.kind

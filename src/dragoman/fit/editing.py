@@ -1,36 +1,36 @@
-"""Editing frozen requests without copying what stays.
-
-An edit that changes nothing gives the same object back.
-"""
+"""Edits of frozen requests. An edit that changes nothing returns the same object."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import is_
 
 import msgspec
 
-from dragoman.hub.content import AnyBlock, ToolCall, ToolResult
+from dragoman.hub.content import AnyBlock, Text, ToolCall, ToolResult
 from dragoman.hub.request import Request, Turn
 from dragoman.providers.profile import Target
 
 replace = msgspec.structs.replace
 
-#: What becomes of a block in its turn: itself, another block, several, or none.
-Change = Callable[[AnyBlock, Turn], "AnyBlock | tuple[AnyBlock, ...]"]
+#: What a block of a turn becomes: itself, another block, several blocks, or none.
+BlockEdit = Callable[[AnyBlock, Turn], "AnyBlock | tuple[AnyBlock, ...]"]
+
+#: The roles of turns that instruct the model instead of talking to it.
+INSTRUCTING = ("system", "developer")
 
 
 def is_foreign(request: Request, target: Target) -> bool:
-    """Whether the target speaks another dialect than the client, who then cannot know what it takes."""
+    """Whether client and target use different dialects: the client then does not know the target's rules."""
     return request.dialect != target.dialect
 
 
-def with_turns(request: Request, turns: Sequence[Turn]) -> Request:
+def replace_turns(request: Request, turns: Sequence[Turn]) -> Request:
     if len(turns) == len(request.turns) and all(map(is_, turns, request.turns)):
         return request
     return replace(request, turns=tuple(turns))
 
 
-def with_blocks(turn: Turn, blocks: tuple[AnyBlock, ...]) -> Turn:
-    """The turn with other blocks. Its form stays only if the blocks still are what the form speaks of."""
+def replace_blocks(turn: Turn, blocks: tuple[AnyBlock, ...]) -> Turn:
+    """Give a turn other blocks. `form` is kept only if the kinds of the blocks, which it describes, stay."""
     if blocks is turn.blocks:
         return turn
     if list(map(type, blocks)) == list(map(type, turn.blocks)):
@@ -38,8 +38,8 @@ def with_blocks(turn: Turn, blocks: tuple[AnyBlock, ...]) -> Turn:
     return replace(turn, blocks=blocks, form="")
 
 
-def kinds_of(turns: Iterable[Turn]) -> set[type]:
-    """The kinds of blocks in these turns, those inside results included."""
+def find_block_kinds(turns: Iterable[Turn]) -> set[type]:
+    """The kinds of blocks in these turns, including those inside results."""
     kinds: set[type] = set()
     for turn in turns:
         for block in turn.blocks:
@@ -49,49 +49,69 @@ def kinds_of(turns: Iterable[Turn]) -> set[type]:
     return kinds
 
 
-def edit_blocks(
+def edit_turns(
     request: Request,
-    change: Change,
+    edit: BlockEdit,
     *,
     inside_results: bool = True,
     only: frozenset[type] | None = None,
 ) -> Request:
-    """Change the blocks of every turn, and those inside results before the results themselves.
+    """Edit the blocks of every turn; blocks inside a result come before the result itself.
 
-    `only`: the kinds of blocks that `change` may change. Most requests hold none of them, and looking is
-    much cheaper than asking about every block.
+    `only`: the kinds of blocks that `edit` may change. Most requests hold none of them, and checking the
+    kinds is much cheaper than calling `edit` for every block.
     """
-    if only is not None and only.isdisjoint(kinds_of(request.turns)):
+    if only is not None and only.isdisjoint(find_block_kinds(request.turns)):
         return request
 
-    def change_with_content(block: AnyBlock, turn: Turn) -> AnyBlock | tuple[AnyBlock, ...]:
+    def edit_with_content(block: AnyBlock, turn: Turn) -> AnyBlock | tuple[AnyBlock, ...]:
         if type(block) is ToolResult and block.content:
-            content = edited(block.content, turn, change)
+            content = edit_blocks(block.content, turn, edit)
             if content is not block.content:
                 block = replace(block, content=content, form="", extras={})
-        return change(block, turn)
+        return edit(block, turn)
 
-    step = change_with_content if inside_results else change
-    return with_turns(request, [with_blocks(turn, edited(turn.blocks, turn, step)) for turn in request.turns])
+    step = edit_with_content if inside_results else edit
+    return replace_turns(
+        request, [replace_blocks(turn, edit_blocks(turn.blocks, turn, step)) for turn in request.turns]
+    )
 
 
-def edited(blocks: tuple[AnyBlock, ...], turn: Turn, change: Change) -> tuple[AnyBlock, ...]:
-    after: list[AnyBlock] | None = None
+def edit_blocks(blocks: tuple[AnyBlock, ...], turn: Turn, edit: BlockEdit) -> tuple[AnyBlock, ...]:
+    edited: list[AnyBlock] | None = None
     for position, block in enumerate(blocks):
-        changed = change(block, turn)
-        if changed is block and after is None:
+        after = edit(block, turn)
+        if after is block and edited is None:
             continue
-        if after is None:
-            after = list(blocks[:position])
-        if isinstance(changed, tuple):
-            after.extend(changed)
+        if edited is None:
+            edited = list(blocks[:position])
+        if isinstance(after, tuple):
+            edited.extend(after)
         else:
-            after.append(changed)
-    return blocks if after is None else tuple(after)
+            edited.append(after)
+    return blocks if edited is None else tuple(edited)
 
 
-def calls_of(turns: Iterable[Turn]) -> Iterator[ToolCall]:
+def are_same_blocks(some: Sequence[AnyBlock], others: Sequence[AnyBlock]) -> bool:
+    return len(some) == len(others) and all(map(is_, some, others))
+
+
+def separate_texts(before: AnyBlock, after: AnyBlock) -> AnyBlock:
+    """Return `after`; if both are texts that would run together, with a blank line in front."""
+    if type(before) is not Text or type(after) is not Text:
+        return after
+    if before.text.endswith("\n") or after.text.startswith("\n"):
+        return after
+    return replace(after, text="\n\n" + after.text, form="")
+
+
+def iter_calls(turns: Iterable[Turn]) -> Iterator[ToolCall]:
     for turn in turns:
         for block in turn.blocks:
             if type(block) is ToolCall:
                 yield block
+
+
+def find_first_talk(turns: Sequence[Turn]) -> int:
+    """The index of the first turn that is no instruction; the number of turns if there is none."""
+    return next((at for at, turn in enumerate(turns) if turn.role not in INSTRUCTING), len(turns))

@@ -1,7 +1,7 @@
-"""Call ids that the target takes, the same on a call and on its result, no two calls alike.
+"""Call ids: legal for the target, unique, and equal on a call and its result; and legal for the client again.
 
-An upstream's id that a client may not be able to carry on is coded on its way to the client
-(`client_id`), and comes out of its code again on the way back, if the target takes it.
+An upstream's id that a client may not accept is encoded for the client (`ClientIds`). `fit_ids` decodes it in
+the next request, if the target accepts the original.
 """
 
 import base64
@@ -10,37 +10,39 @@ import re
 from functools import lru_cache
 from itertools import count
 
-from dragoman.fit.editing import edit_blocks, is_foreign, replace
+from dragoman.fit.editing import edit_turns, is_foreign, replace
 from dragoman.hub.content import AnyBlock, ToolCall, ToolResult
+from dragoman.hub.events import DELTAS, BlockOpened, ReplyEvent
 from dragoman.hub.ids import digest
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, Turn
 from dragoman.providers.profile import Target
 
-#: What every client and every vendor accepts.
+#: Ids that every client and every vendor accepts.
 SAFE = re.compile(r"[A-Za-z0-9_-]{1,40}")
 SAFE_LENGTH = 40
 
-#: A coded id: the original in base64, and a number if the same original came more than once.
-CODED = re.compile(r"dgi([0-9]*)_([A-Za-z0-9_-]+)")
+#: An encoded id: the original in base64, and a number if the same original came more than once.
+ENCODED = re.compile(r"dgi([0-9]*)_([A-Za-z0-9_-]+)")
 
 
 class ClientIds:
-    """Gives the calls of one reply ids that the client can carry, none of which it has seen before."""
+    """Gives the calls of one reply ids that the client accepts and does not use yet."""
 
     __slots__ = ("_repeats", "_taken")
 
     def __init__(self, taken: frozenset[str]) -> None:
         self._taken = set(taken)
-        #: How often an id was found taken, so that a reply of one id alone stays linear.
+        #: How often an id was in use already: keeps a reply in which all calls have one id linear.
         self._repeats: dict[str, int] = {}
 
-    def client_id(self, original: str) -> str:
-        coded = bool(CODED.fullmatch(original))
-        if not coded and original not in self._taken and SAFE.fullmatch(original):
+    def assign(self, original: str) -> str:
+        """The id that the client gets for a call with this id."""
+        is_encoded = bool(ENCODED.fullmatch(original))
+        if not is_encoded and original not in self._taken and SAFE.fullmatch(original):
             self._taken.add(original)
             return original
-        body = "" if coded else _code(original)
+        body = "" if is_encoded else _encode_id(original)
         for repeat in count(self._repeats.get(original, 0)):
             candidate = f"dgi{repeat or ''}_{body}"
             if not body or len(candidate) > SAFE_LENGTH:
@@ -52,9 +54,9 @@ class ClientIds:
         return candidate
 
 
-def original_id(coded: str) -> str | None:
-    """The upstream's id inside a coded one, or None if this is no code of ours."""
-    found = CODED.fullmatch(coded)
+def decode_id(encoded: str) -> str | None:
+    """The upstream's id inside an encoded one; None if `ClientIds` did not encode this id."""
+    found = ENCODED.fullmatch(encoded)
     if found is None:
         return None
     body = found[2]
@@ -62,71 +64,77 @@ def original_id(coded: str) -> str | None:
         original = base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)).decode()
     except (ValueError, binascii.Error):
         return None
-    # Anything but the one way of coding it is somebody else's id that looks like ours.
-    return original if original and _code(original) == body and not CODED.fullmatch(original) else None
+    # Anything but the one way of encoding it is a foreign id that looks like ours.
+    is_ours = bool(original) and _encode_id(original) == body and not ENCODED.fullmatch(original)
+    return original if is_ours else None
 
 
-def _code(original: str) -> str:
+def _encode_id(original: str) -> str:
     try:
         return base64.urlsafe_b64encode(original.encode()).decode().rstrip("=")
     except UnicodeEncodeError:
         return ""
 
 
-def ids(request: Request, target: Target, losses: Losses) -> Request:
-    """Decide in the order of the conversation, so that a longer one repeats what a shorter one got."""
-    limited = target.call_id_limit or target.call_id_exact or target.call_id_extra != "*"
-    if not limited and not is_foreign(request, target):
+def fit_ids(request: Request, target: Target, losses: Losses) -> Request:
+    """Give calls and results legal ids, in the order of the conversation.
+
+    The order makes the ids stable: a longer conversation repeats the ids of a shorter one.
+    """
+    is_limited = target.call_id_limit or target.call_id_exact or target.call_id_extra != "*"
+    if not is_limited and not is_foreign(request, target):
         return request
     assignment = _Assignment(target)
-    return edit_blocks(request, assignment.change, inside_results=False)
+    return edit_turns(request, assignment.edit, inside_results=False)
 
 
 class _Assignment:
+    """The ids given so far in one conversation."""
+
     def __init__(self, target: Target) -> None:
         self._target = target
         self._used: set[str] = set()
         self._repeats: dict[str, int] = {}
-        #: What the calls with an id became, in the last turn that had any; results take them in order.
-        self._waiting: dict[str, list[str]] = {}
+        #: By client id: the new ids of the calls in the last turn that has any. Results take them in order.
+        self._unanswered: dict[str, list[str]] = {}
         self._turn: dict[str, Turn] = {}
 
-    def change(self, block: AnyBlock, turn: Turn) -> AnyBlock:
+    def edit(self, block: AnyBlock, turn: Turn) -> AnyBlock:
         if type(block) is ToolCall:
-            new = self._call(block.id, turn)
+            new = self._assign_call(block.id, turn)
             return block if new == block.id else replace(block, id=new)
         if type(block) is ToolResult:
-            new = self._result(block.call_id)
+            new = self._find_result(block.call_id)
             return block if new == block.call_id else replace(block, call_id=new)
         return block
 
-    def _call(self, client: str, turn: Turn) -> str:
+    def _assign_call(self, client: str, turn: Turn) -> str:
         new = self._choose(client)
         self._used.add(new)
         if self._turn.get(client) is turn:
-            self._waiting[client].append(new)
+            self._unanswered[client].append(new)
         else:
             self._turn[client] = turn
-            self._waiting[client] = [new]
+            self._unanswered[client] = [new]
         return new
 
     def _choose(self, client: str) -> str:
-        for candidate in (original_id(client) or client, client):
+        for candidate in (decode_id(client) or client, client):
             is_free = candidate not in self._used or self._target.repeated_calls
             if is_free and is_legal_id(candidate, self._target):
                 return candidate
         for repeat in count(self._repeats.get(client, 0)):
-            hashed = _hashed(client, repeat, self._target)
+            hashed = _hash_id(client, repeat, self._target)
             if hashed not in self._used:
                 break
         self._repeats[client] = repeat + 1
         return hashed
 
-    def _result(self, client: str) -> str:
-        waiting = self._waiting.get(client)
-        if not waiting:
-            return client if is_legal_id(client, self._target) else _hashed(client, 0, self._target)
-        return waiting.pop(0) if len(waiting) > 1 else waiting[0]
+    def _find_result(self, client: str) -> str:
+        unanswered = self._unanswered.get(client)
+        if not unanswered:
+            return client if is_legal_id(client, self._target) else _hash_id(client, 0, self._target)
+        return unanswered.pop(0) if len(unanswered) > 1 else unanswered[0]
 
 
 def is_legal_id(call_id: str, target: Target) -> bool:
@@ -139,11 +147,12 @@ def is_legal_id(call_id: str, target: Target) -> bool:
 
 @lru_cache(maxsize=64)
 def _illegal(extra: str) -> re.Pattern[str]:
+    """Finds characters that an id must not have."""
     return re.compile(r"(?!)" if extra == "*" else f"[^A-Za-z0-9_{re.escape(extra)}-]")
 
 
-def _hashed(client: str, repeat: int, target: Target) -> str:
-    """Never a part of the id itself: `tool-1` is the beginning of `tool-10`."""
+def _hash_id(client: str, repeat: int, target: Target) -> str:
+    """A new id for a client's id. It quotes no part of it: `tool-1` is the beginning of `tool-10`."""
     salt = str(repeat) if repeat else ""
     if target.call_id_exact:
         pieces = (digest(client, salt, str(n)) for n in range(1 + target.call_id_exact // 24))
@@ -151,3 +160,21 @@ def _hashed(client: str, repeat: int, target: Target) -> str:
     new = "call_" + digest(client, salt)
     limit = target.call_id_limit
     return new if not limit or len(new) <= limit else digest(client, salt, length=limit)
+
+
+class IdsStage:
+    """Gives the calls of a reply ids that are legal and new for the client, and that lead back."""
+
+    __slots__ = ("_ids",)
+
+    passes = DELTAS
+
+    def __init__(self, taken: frozenset[str]) -> None:
+        self._ids = ClientIds(taken)
+
+    def feed(self, event: ReplyEvent) -> list[ReplyEvent]:
+        if type(event) is BlockOpened and type(event.block) is ToolCall:
+            call_id = self._ids.assign(event.block.id)
+            if call_id != event.block.id:
+                return [BlockOpened(event.index, replace(event.block, id=call_id))]
+        return [event]

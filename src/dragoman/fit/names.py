@@ -1,20 +1,29 @@
-"""Tool names that the target takes, and the way back to the names that the client knows.
+"""Tool names: legal and unique at the target, and in the reply again the names that the client knows.
 
-The map is a pure function of the client's request and the target: the way out and the way back compute
-it alike, so nothing has to be remembered in between. No two of the client's tools share a name.
+The map between both is a pure function of the client's request and the target. The request and the reply
+compute it independently, so no state is kept between them.
 """
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from typing import assert_never
 
 import msgspec
 
-from dragoman.fit.editing import Change, calls_of, edit_blocks, is_foreign, replace
+from dragoman.fit.client_tools import INPUT
+from dragoman.fit.editing import BlockEdit, edit_turns, is_foreign, iter_calls, replace
 from dragoman.hub.content import (
     AnyBlock,
     CallKind,
+    HostedCall,
+    HostedResult,
+    Media,
+    Opaque,
+    Reasoning,
+    Refusal,
+    Text,
     Tool,
     ToolCall,
     ToolDeclarations,
@@ -23,12 +32,14 @@ from dragoman.hub.content import (
     ToolResult,
 )
 from dragoman.hub.errors import ConfigError
+from dragoman.hub.events import DELTAS, ArgumentsDelta, BlockClosed, BlockOpened, ReplyEvent
 from dragoman.hub.ids import digest
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, ToolChoice, Turn, iter_declared_tools
 from dragoman.providers.profile import Target
+from dragoman.wire.partial_json import StringMember
 
-#: OpenAI's own client-run tools: they go by their kind, whatever name they carry.
+#: OpenAI's own tools that the client runs. Their kind identifies them; their name does not matter.
 BUILT_IN: frozenset[str] = frozenset({"tool_search", "local_shell", "shell", "apply_patch"})
 
 #: The kind of a call, by the kind of its tool.
@@ -48,77 +59,84 @@ MAX_ATTEMPTS = 100
 _MCP = "mcp__"
 
 
-class Known(msgspec.Struct, frozen=True):
-    """A tool as the client knows it."""
+class ClientToolName(msgspec.Struct, frozen=True):
+    """The name, namespace and kind by which the client knows a tool."""
 
     name: str
     namespace: str = ""
     kind: CallKind = "function"
 
 
-#: What tells two of the client's tools apart: a built-in kind, or the namespace and the name.
-Key = tuple[str, str, str]
+#: Identifies a tool of the client: (built-in kind, "", kind), or ("", namespace, name).
+ToolKey = tuple[str, str, str]
 
-#: A name at the target, with its namespace where the target has namespaces.
-WireName = tuple[str, str]
+#: Namespace and name of a tool at the target; the namespace is empty where the target has none.
+TargetToolName = tuple[str, str]
 
 
 class NameMap:
-    """The names of one request at one target; `known` leads back to the client's."""
+    """The tool names of one request at one target; `client_names` leads back to the client's."""
 
-    __slots__ = ("_homes", "_wire", "changes", "known")
+    __slots__ = ("_namespaces", "_target_names", "client_names", "has_changes")
 
     def __init__(
-        self, tools: dict[Key, Known], wire: dict[Key, WireName], homes: dict[str, set[str]]
+        self,
+        tools: dict[ToolKey, ClientToolName],
+        target_names: dict[ToolKey, TargetToolName],
+        namespaces: dict[str, set[str]],
     ) -> None:
-        self._wire = wire
-        self._homes = homes
-        self.known = {wire[key]: known for key, known in tools.items()}
-        self.changes = any(
-            (known.namespace, known.name) != wire_name for wire_name, known in self.known.items()
+        self._target_names = target_names
+        #: The namespaces that each name is declared in.
+        self._namespaces = namespaces
+        self.client_names = {target_names[key]: tool for key, tool in tools.items()}
+        self.has_changes = any(
+            (tool.namespace, tool.name) != name for name, tool in self.client_names.items()
         )
 
-    def of(self, kind: str, namespace: str, name: str) -> WireName:
-        homes = self._homes.get(name, ())
-        if not namespace and kind not in BUILT_IN and len(homes) == 1:
-            (namespace,) = homes  # a reference may leave the namespace out
-        return self._wire.get(key_of(kind, namespace, name), (namespace, name))
+    def find(self, kind: str, namespace: str, name: str) -> TargetToolName:
+        """The name at the target for a tool that the client names so."""
+        namespaces = self._namespaces.get(name, ())
+        if not namespace and kind not in BUILT_IN and len(namespaces) == 1:
+            (namespace,) = namespaces  # a reference may omit the namespace
+        return self._target_names.get(build_tool_key(kind, namespace, name), (namespace, name))
 
 
-def key_of(kind: str, namespace: str, name: str) -> Key:
+def build_tool_key(kind: str, namespace: str, name: str) -> ToolKey:
     return (kind, "", kind) if kind in BUILT_IN else ("", namespace, name)
 
 
-def name_map(request: Request, target: Target) -> NameMap:
+def build_name_map(request: Request, target: Target) -> NameMap:
+    """The names of all tools that the request declares or calls."""
     if not is_foreign(request, target) and _takes_any_tool(target):
         return NameMap({}, {}, {})
     keeps_built_ins = target.client_tools and not is_foreign(request, target)
-    tools: dict[Key, Known] = {}
-    homes: dict[str, set[str]] = {}
+    tools: dict[ToolKey, ClientToolName] = {}
+    namespaces: dict[str, set[str]] = {}
     for tool in iter_declared_tools(request):
-        # Who runs a hosted tool knows it by its type; a call of that name is somebody else's.
+        # A hosted tool is identified by its type; a call with its name is a call of another tool.
         if tool.kind == "hosted" or (tool.kind in BUILT_IN and keeps_built_ins):
             continue
-        tools.setdefault(key_of(tool.kind, tool.namespace, tool.name), _known(tool))
+        name = ClientToolName(tool.name, tool.namespace, KIND_OF_CALL[tool.kind])
+        tools.setdefault(build_tool_key(tool.kind, tool.namespace, tool.name), name)
         if tool.kind not in BUILT_IN:
-            homes.setdefault(tool.name, set()).add(tool.namespace)
-    for call in calls_of(request.turns):
+            namespaces.setdefault(tool.name, set()).add(tool.namespace)
+    for call in iter_calls(request.turns):
         if call.kind in BUILT_IN and keeps_built_ins:
             continue
-        if call.kind in BUILT_IN or call.namespace or len(homes.get(call.name, ())) != 1:
-            known = Known(call.name, call.namespace, call.kind)
-            tools.setdefault(key_of(call.kind, call.namespace, call.name), known)
-    return NameMap(tools, _assign(tools, target), homes)
+        if call.kind in BUILT_IN or call.namespace or len(namespaces.get(call.name, ())) != 1:
+            name = ClientToolName(call.name, call.namespace, call.kind)
+            tools.setdefault(build_tool_key(call.kind, call.namespace, call.name), name)
+    return NameMap(tools, _assign(tools, target), namespaces)
 
 
-def names(request: Request, target: Target, losses: Losses) -> Request:
-    """Give every tool, call, result, reference and choice the name that the target takes."""
-    mapping = name_map(request, target)
-    if not mapping.changes:
+def fit_names(request: Request, target: Target, losses: Losses) -> Request:
+    """Give every tool, call, result, reference and choice a name that the target accepts."""
+    mapping = build_name_map(request, target)
+    if not mapping.has_changes:
         return request
-    request = edit_blocks(request, _renaming(mapping))
-    tools = tuple(_renamed_tool(tool, mapping) for tool in request.tools)
-    choice = request.tool_choice and _renamed_choice(request.tool_choice, mapping)
+    request = edit_turns(request, _build_renaming(mapping))
+    tools = tuple(_rename_tool(tool, mapping) for tool in request.tools)
+    choice = request.tool_choice and _rename_choice(request.tool_choice, mapping)
     return replace(request, tools=tools, tool_choice=choice)
 
 
@@ -127,37 +145,33 @@ def _takes_any_tool(target: Target) -> bool:
     return kinds and target.tool_name_extra == "*" and not target.tool_name_limit
 
 
-def _known(tool: Tool) -> Known:
-    return Known(tool.name, tool.namespace, KIND_OF_CALL[tool.kind])
-
-
-def _assign(tools: dict[Key, Known], target: Target) -> dict[Key, WireName]:
-    """Names that are legal as they are come first, so that no other tool can take one away."""
-    wire: dict[Key, WireName] = {}
-    taken: set[WireName] = set()
-    changed: list[tuple[Key, str, str]] = []
+def _assign(tools: dict[ToolKey, ClientToolName], target: Target) -> dict[ToolKey, TargetToolName]:
+    """Assign a unique name to each tool; names that are legal already are assigned first and stay."""
+    assigned: dict[ToolKey, TargetToolName] = {}
+    taken: set[TargetToolName] = set()
+    changed: list[tuple[ToolKey, str, str]] = []
     for key in tools:
         _, namespace, name = key
         if (not namespace or target.namespaces) and is_legal_name(name, target):
-            wire[key] = (namespace, name)
-            if wire[key] in taken:  # a function that is called like a built-in
+            assigned[key] = (namespace, name)
+            if assigned[key] in taken:  # a function with the name of a built-in tool
                 changed.append((key, namespace, name))
-            taken.add(wire[key])
+            taken.add(assigned[key])
         elif target.namespaces:
             changed.append((key, namespace, name))
         else:
-            changed.append((key, "", flattened(namespace, name)))
-    short = Counter(_shortened(name) for _, _, name in changed)
+            changed.append((key, "", _flatten(namespace, name)))
+    short = Counter(_shorten(name) for _, _, name in changed)
     for key, namespace, name in changed:
-        for candidate in _candidates(key, name, short, target):
+        for candidate in _iter_candidates(key, name, short, target):
             if (namespace, candidate) not in taken and is_legal_name(candidate, target):
-                wire[key] = (namespace, candidate)
-                taken.add(wire[key])
+                assigned[key] = (namespace, candidate)
+                taken.add(assigned[key])
                 break
-    return wire
+    return assigned
 
 
-def flattened(namespace: str, name: str) -> str:
+def _flatten(namespace: str, name: str) -> str:
     """The name with its namespace in front, once."""
     if not namespace:
         return name
@@ -165,19 +179,19 @@ def flattened(namespace: str, name: str) -> str:
     return name if name.startswith(prefix) else prefix + name
 
 
-def _shortened(name: str) -> str:
+def _shorten(name: str) -> str:
     """`mcp__server__tool` without the server, which is often most of it."""
     return _MCP + name.rpartition("__")[2] if name.startswith(_MCP) else ""
 
 
-def _candidates(key: Key, name: str, short: Counter[str], target: Target) -> Iterator[str]:
-    """Names to try, the nicest first; all but the first two depend on nothing but the tool itself."""
+def _iter_candidates(key: ToolKey, name: str, short: Counter[str], target: Target) -> Iterator[str]:
+    """Names to try, the most readable first; from the third on they depend on the tool alone."""
     yield name
-    shortened = _shortened(name)
+    shortened = _shorten(name)
     if shortened and short[shortened] == 1:
         yield shortened
     clean = _illegal(target.tool_name_extra).sub("_", name) or "unnamed"
-    if target.tool_name_letter_first and not _begins_well(clean):
+    if target.tool_name_letter_first and not _has_legal_start(clean):
         clean = "_" + clean
     room = target.tool_name_limit - HASH_LENGTH - 1 if target.tool_name_limit else len(clean)
     for attempt in range(MAX_ATTEMPTS):
@@ -193,59 +207,107 @@ def is_legal_name(name: str, target: Target) -> bool:
         return target.tool_name_extra == "*"
     if target.tool_name_limit and len(name) > target.tool_name_limit:
         return False
-    if target.tool_name_letter_first and not _begins_well(name):
+    if target.tool_name_letter_first and not _has_legal_start(name):
         return False
     return not _illegal(target.tool_name_extra).search(name)
 
 
-def _begins_well(name: str) -> bool:
+def _has_legal_start(name: str) -> bool:
     return name[0].isalpha() or name[0] == "_"
 
 
 @lru_cache(maxsize=64)
 def _illegal(extra: str) -> re.Pattern[str]:
-    """What may not stand in a name."""
+    """Finds characters that a name must not have."""
     return re.compile(r"(?!)" if extra == "*" else f"[^A-Za-z0-9_{re.escape(extra)}-]")
 
 
-def _renaming(mapping: NameMap) -> Change:
+def _build_renaming(mapping: NameMap) -> BlockEdit:
     def rename(block: AnyBlock, turn: Turn) -> AnyBlock:
         match block:
             case ToolCall():
-                wire = mapping.of(block.kind, block.namespace, block.name)
-                if wire != (block.namespace, block.name):
-                    return replace(block, namespace=wire[0], name=wire[1])
+                renamed = mapping.find(block.kind, block.namespace, block.name)
+                if renamed != (block.namespace, block.name):
+                    return replace(block, namespace=renamed[0], name=renamed[1])
             case ToolResult(name=str(name)) if name:
-                wire = mapping.of(block.kind, "", name)
-                if wire[1] != name:
-                    return replace(block, name=wire[1])
+                renamed = mapping.find(block.kind, "", name)
+                if renamed[1] != name:
+                    return replace(block, name=renamed[1])
             case ToolReference():
-                wire = mapping.of("function", "", block.name)
-                if wire[1] != block.name:
-                    return replace(block, name=wire[1])
+                renamed = mapping.find("function", "", block.name)
+                if renamed[1] != block.name:
+                    return replace(block, name=renamed[1])
             case ToolDeclarations():
-                return replace(block, tools=tuple(_renamed_tool(tool, mapping) for tool in block.tools))
-            case _:
+                return replace(block, tools=tuple(_rename_tool(tool, mapping) for tool in block.tools))
+            case Text() | Refusal() | Reasoning() | Media() | ToolResult():
                 pass
+            case HostedCall() | HostedResult() | Opaque():
+                pass
+            case _:
+                assert_never(block)
         return block
 
     return rename
 
 
-def _renamed_tool(tool: Tool, mapping: NameMap) -> Tool:
+def _rename_tool(tool: Tool, mapping: NameMap) -> Tool:
     if tool.kind == "hosted":
         return tool
-    wire = mapping.of(tool.kind, tool.namespace, tool.name)
-    if wire == (tool.namespace, tool.name):
+    renamed = mapping.find(tool.kind, tool.namespace, tool.name)
+    if renamed == (tool.namespace, tool.name):
         return tool
-    return replace(tool, namespace=wire[0], name=wire[1])
+    return replace(tool, namespace=renamed[0], name=renamed[1])
 
 
-def _renamed_choice(choice: ToolChoice, mapping: NameMap) -> ToolChoice:
-    namespace, name = mapping.of(choice.kind, choice.namespace, choice.name)
-    allowed = tuple(mapping.of("function", "", name)[1] for name in choice.allowed)
+def _rename_choice(choice: ToolChoice, mapping: NameMap) -> ToolChoice:
+    namespace, name = mapping.find(choice.kind, choice.namespace, choice.name)
+    allowed = tuple(mapping.find("function", "", name)[1] for name in choice.allowed)
     if choice.mode != "named":
         namespace, name = choice.namespace, choice.name
     if (namespace, name, allowed) == (choice.namespace, choice.name, choice.allowed):
         return choice
     return replace(choice, namespace=namespace, name=name, allowed=allowed, extras={})
+
+
+class NamesStage:
+    """Gives calls the names, namespaces and kinds that the client declared.
+
+    The input of a free-text tool arrives wrapped in an object and is decoded while it arrives. Bare text, or
+    an object with another key, is accepted too: some models answer so.
+    """
+
+    __slots__ = ("_inputs", "_names", "_unwraps")
+
+    passes = DELTAS - {ArgumentsDelta}
+
+    def __init__(self, names: Mapping[TargetToolName, ClientToolName], *, unwraps: bool) -> None:
+        self._names = names
+        self._unwraps = unwraps
+        self._inputs: dict[int, StringMember] = {}
+
+    def feed(self, event: ReplyEvent) -> list[ReplyEvent]:
+        if type(event) is ArgumentsDelta:
+            wrapped = self._inputs.get(event.index)
+            return [event] if wrapped is None else _delta(event.index, wrapped.feed(event.text))
+        if type(event) is BlockOpened and type(event.block) is ToolCall:
+            return self._open(event, event.block)
+        if type(event) is BlockClosed and event.index in self._inputs:
+            wrapped = self._inputs.pop(event.index)
+            rest = wrapped.finish()
+            return [*_delta(event.index, rest if wrapped.is_found else wrapped.raw), event]
+        return [event]
+
+    def _open(self, event: BlockOpened, call: ToolCall) -> list[ReplyEvent]:
+        tool = self._names.get((call.namespace, call.name))
+        if tool is None:
+            return [event]
+        restored = replace(call, name=tool.name, namespace=tool.namespace, kind=tool.kind)
+        if tool.kind != "custom" or call.kind == "custom" or not self._unwraps:
+            return [BlockOpened(event.index, restored)]
+        wrapped = self._inputs[event.index] = StringMember(INPUT)
+        opened = BlockOpened(event.index, replace(restored, arguments=""))
+        return [opened, *_delta(event.index, wrapped.feed(call.arguments))]
+
+
+def _delta(index: int, text: str) -> list[ReplyEvent]:
+    return [ArgumentsDelta(index, text)] if text else []

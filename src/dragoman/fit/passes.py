@@ -1,81 +1,110 @@
-"""The passes that make a request legal for its target, in their order."""
+"""The passes that make a request legal for its target, in their order, and the scope of each."""
 
 from collections.abc import Callable
+from enum import Enum
 
-from dragoman.fit.account import account
-from dragoman.fit.caching import caching
-from dragoman.fit.choice import choice
-from dragoman.fit.content import content
+import msgspec
+
+from dragoman.fit.caching import fit_caching
+from dragoman.fit.choice import fit_choice
+from dragoman.fit.content import fit_content, fit_media, move_media_from_results
 from dragoman.fit.editing import replace
-from dragoman.fit.extras import extras
-from dragoman.fit.history import empties, history
-from dragoman.fit.ids import ids
-from dragoman.fit.limits import max_tokens, stops
-from dragoman.fit.media import media, media_beside_results
-from dragoman.fit.names import names
-from dragoman.fit.output import output
-from dragoman.fit.reasoning import reasoning
-from dragoman.fit.sampling import candidates, sampling
-from dragoman.fit.schemas import fit_schemas
-from dragoman.fit.seals import seals
-from dragoman.fit.state import state
-from dragoman.fit.system import system
-from dragoman.fit.tools import tools
-from dragoman.fit.turns import alternation, last_word, user_first
+from dragoman.fit.generation import fit_max_tokens, fit_sampling, refuse_candidates
+from dragoman.fit.history import fit_history, remove_empty
+from dragoman.fit.ids import fit_ids
+from dragoman.fit.names import fit_names
+from dragoman.fit.reasoning import fit_reasoning
+from dragoman.fit.schemas import fit_output, fit_schemas
+from dragoman.fit.seals import fit_seals
+from dragoman.fit.stops import fit_stops
+from dragoman.fit.tools import fit_tools
+from dragoman.fit.turns import begin_with_user, fit_last_turn, fit_system, merge_turns
+from dragoman.fit.vendor_fields import (
+    fit_account,
+    refuse_stored_state,
+    report_request_extras,
+    report_turn_extras,
+)
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
 from dragoman.providers.profile import Target
 
-Pass = Callable[[Request, Target, Losses], Request]
+
+class Scope(Enum):
+    """What of a request a pass reads and changes, besides the target and the settings.
+
+    The settings are all fields of a `Request` but `turns` and `tools`. The scope decides what can be reused
+    when a conversation grows: the result of a `TURN` pass for one turn never depends on another turn.
+    """
+
+    #: Nothing else.
+    SETTINGS = "settings"
+    #: The tools.
+    TOOLS = "tools"
+    #: Each turn by itself; one turn may become several or none. Settings and tools stay as they are.
+    TURN = "turn"
+    #: The turns in relation to each other. Tools stay as they are.
+    TURNS = "turns"
+    #: Tools and turns in relation to each other.
+    REQUEST = "request"
 
 
-def model(request: Request, target: Target, losses: Losses) -> Request:
+class Pass(msgspec.Struct, frozen=True):
+    """One step of `fit`. `apply` returns its argument if there is nothing to change."""
+
+    name: str
+    apply: Callable[[Request, Target, Losses], Request]
+    scope: Scope
+
+
+def set_model(request: Request, target: Target, losses: Losses) -> Request:
     return replace(request, model=target.model) if target.model not in ("", request.model) else request
 
 
 PASSES: tuple[Pass, ...] = (
-    # Refusals first: no work for what cannot go. Extras next, while everything is as the client sent it.
-    state,
-    candidates,
-    extras,
-    # Names need the namespaces and kinds that `tools` takes away; schemas need the functions it makes.
-    names,
-    tools,
-    fit_schemas,
-    # Who said what, in blocks that the target knows: all of this can leave texts and turns empty.
-    seals,
-    content,
-    media,
-    system,
-    empties,
-    # Calls and results side by side; then ids, which need to know which result belongs to which call;
-    # then media out of results, labelled with those ids.
-    history,
-    ids,
-    media_beside_results,
-    # The order of turns comes after everything that adds or moves one.
-    output,
-    last_word,
-    alternation,
-    user_first,
-    # The cap before reasoning, which must fit below it; choice and sampling depend on whether it reasons.
-    max_tokens,
-    reasoning,
-    choice,
-    sampling,
-    stops,
-    account,
-    # Marks go on the finished shape.
-    caching,
-    model,
+    # Refusals come first: no work for a request that cannot be sent. Extras next, before anything changes.
+    Pass("stored state", refuse_stored_state, Scope.TURN),
+    Pass("candidates", refuse_candidates, Scope.SETTINGS),
+    Pass("extras of the request", report_request_extras, Scope.TOOLS),
+    Pass("extras of the turns", report_turn_extras, Scope.TURN),
+    # Names need the namespaces and kinds that `tools` removes; schemas need the functions that it makes.
+    Pass("names", fit_names, Scope.REQUEST),
+    Pass("tools", fit_tools, Scope.REQUEST),
+    Pass("schemas", fit_schemas, Scope.TOOLS),
+    # Blocks that the target knows, in turns that it knows. Each of these can leave texts and turns empty.
+    Pass("seals", fit_seals, Scope.TURNS),
+    Pass("content", fit_content, Scope.TURN),
+    Pass("media", fit_media, Scope.TURN),
+    Pass("system", fit_system, Scope.TURNS),
+    Pass("empty turns", remove_empty, Scope.TURNS),
+    # Calls next to results; then ids, which need to know which result belongs to which call; then media out
+    # of results, labelled with those ids.
+    Pass("history", fit_history, Scope.TURNS),
+    Pass("ids", fit_ids, Scope.TURNS),
+    Pass("media of results", move_media_from_results, Scope.TURN),
+    # The order of turns comes after every pass that adds or moves one.
+    Pass("output", fit_output, Scope.TURNS),
+    Pass("last turn", fit_last_turn, Scope.TURNS),
+    Pass("alternation", merge_turns, Scope.TURNS),
+    Pass("first turn", begin_with_user, Scope.TURNS),
+    # The token cap comes before reasoning, which must fit below it. Choice and sampling depend on reasoning.
+    Pass("token cap", fit_max_tokens, Scope.SETTINGS),
+    Pass("reasoning", fit_reasoning, Scope.TURNS),
+    Pass("tool choice", fit_choice, Scope.REQUEST),
+    Pass("sampling", fit_sampling, Scope.SETTINGS),
+    Pass("stop sequences", fit_stops, Scope.SETTINGS),
+    Pass("account", fit_account, Scope.SETTINGS),
+    # Cache marks need the final order of blocks.
+    Pass("caching", fit_caching, Scope.REQUEST),
+    Pass("model", set_model, Scope.SETTINGS),
 )
 
 
 def fit(request: Request, target: Target, losses: Losses) -> Request:
-    """The request made legal for the target; the very same object if there is nothing to change.
+    """Make a request legal for the target; the same object if there is nothing to change.
 
-    What does not arrive as it was sent is recorded in `losses`, with the client's own JSON path.
+    What cannot be sent as the client sent it is added to `losses`, with its path in the client's JSON.
     """
-    for fitted in PASSES:
-        request = fitted(request, target, losses)
+    for each in PASSES:
+        request = each.apply(request, target, losses)
     return request

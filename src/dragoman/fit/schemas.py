@@ -1,20 +1,21 @@
-"""The schemas of tools and of the answer, without what only their source understands.
+"""The schemas of tools and of the answer, and the format of the answer.
 
-`required` and `additionalProperties` are never touched. A schema without anything to change stays the same
-object. Targets that accept only Gemini's subset of OpenAPI get `schema.convert_to_openapi`.
+Schemas lose the keywords that only their source understands. `required` and `additionalProperties` are
+never touched. A schema without anything to change stays the same object.
 """
 
 import re
 from operator import is_not
 
-from dragoman.fit.editing import is_foreign, replace
-from dragoman.hub.content import Tool
+from dragoman.fit.editing import find_first_talk, is_foreign, replace
+from dragoman.hub.content import Text, Tool
 from dragoman.hub.errors import ClientProtocolError
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import Request
+from dragoman.hub.request import OutputFormat, Request, Turn
 from dragoman.providers.profile import Target
 from dragoman.schema import (
     Schema,
+    close_schema,
     convert_to_openapi,
     edit_schema,
     properties_of,
@@ -29,6 +30,15 @@ VENDOR_KEYWORDS = ("encrypted", "propertyOrdering")
 #: What vendors do not accept at the top of a function's schema.
 ALTERNATIVES = frozenset({"anyOf", "oneOf", "allOf", "not", "enum"})
 PLAIN_MEMBER = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
+
+JSON_OBJECT = "Answer with one JSON object and nothing else: no other words, no code fence."
+JSON_SCHEMA = (
+    "Answer with one JSON value and nothing else: no other words, no code fence. "
+    "It must match this JSON schema:\n"
+)
+
+#: The name of the answer's schema if the client gives none: some vendors demand one.
+OUTPUT_NAME = "answer"
 
 _QUOTED_KEYWORDS = tuple(f'"{keyword}"'.encode() for keyword in VENDOR_KEYWORDS)
 
@@ -145,3 +155,39 @@ def _remove_keywords(schema: Schema) -> Schema:
 
 def _is_removed(name: str, value: object) -> bool:
     return name == "$schema" or (name in VENDOR_KEYWORDS and type(value) in (bool, list))
+
+
+def fit_output(request: Request, target: Target, losses: Losses) -> Request:
+    """The format of the answer: native where the target has it, otherwise an instruction."""
+    wanted = request.output
+    if wanted is None:
+        return request
+    if wanted.kind not in target.outputs:
+        return _instruct(request, wanted, losses)
+    if not is_foreign(request, target) or wanted.kind != "json_schema":
+        return request
+    if target.closed_output and wanted.schema is not None:
+        closed = close_schema(wanted.schema)
+        if closed is None:
+            return _instruct(request, wanted, losses)
+        if closed.has_notes:
+            losses.add(request.path_of("output"), "limits of the schema are told in words, not enforced")
+        if closed.schema != wanted.schema:
+            wanted = replace(wanted, schema=closed.schema)
+    if not wanted.name:
+        wanted = replace(wanted, name=OUTPUT_NAME)
+    return request if wanted is request.output else replace(request, output=wanted)
+
+
+def _instruct(request: Request, wanted: OutputFormat, losses: Losses) -> Request:
+    """Ask for the format in a system turn."""
+    request = replace(request, output=None)
+    if wanted.kind == "text":
+        return request
+    losses.add(request.path_of("output"), "the target cannot be held to JSON and was asked for it instead")
+    text = JSON_OBJECT
+    if wanted.kind == "json_schema" and wanted.schema is not None:
+        text = JSON_SCHEMA + encode(wanted.schema, blame=ClientProtocolError).decode()
+    front = find_first_talk(request.turns)
+    instruction = Turn(role="system", blocks=(Text(text=text),))
+    return replace(request, turns=(*request.turns[:front], instruction, *request.turns[front:]))

@@ -1,28 +1,64 @@
-"""Seals go back to whoever issued them and to nobody else; reasoning goes only where its seal goes.
+"""Seals: they go back to their issuer only, and reasoning goes only where its seal goes.
 
-Reasoning is never turned into text: models take it for something they said aloud. A call or a text
-that loses a foreign seal has lost nothing that the target could read, so that is no loss; reasoning
-that stays behind is one, as soon as it held a text or stood for one.
+In a request, reasoning that cannot be sent is removed and never turned into text: models take such text for
+their own answer. It is a loss if it held a text or stood for one. A call or a text that loses a foreign seal
+lost nothing that the target could read, so that is no loss.
+
+In a reply, a client may have no place for the seal of a call or a text. Such a seal travels in a reasoning
+block of its own without text, whose form (`hub.seal`) names what it belongs to: the call that follows, or the
+text before. A seal normally comes before the first argument of its call, so the opening of a call is held
+back until then; a seal that comes later is still sent.
 """
 
-from dragoman.fit.editing import edit_blocks, is_foreign, replace, with_turns
-from dragoman.hub.content import AnyBlock, Reasoning, Text, ToolCall
+from typing import assert_never
+
+from dragoman.fit.editing import edit_turns, is_foreign, replace, replace_turns
+from dragoman.hub.content import (
+    AnyBlock,
+    HostedCall,
+    HostedResult,
+    Media,
+    Opaque,
+    Reasoning,
+    Refusal,
+    Text,
+    ToolCall,
+    ToolDeclarations,
+    ToolReference,
+    ToolResult,
+)
+from dragoman.hub.events import (
+    ArgumentsDelta,
+    BlockClosed,
+    BlockOpened,
+    CitationAdded,
+    ReasoningDelta,
+    ReplyEvent,
+    ReplyFailed,
+    ReplyFinished,
+    ReplyStarted,
+    SealAttached,
+    TextDelta,
+    UsageReported,
+)
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, Turn
-from dragoman.hub.seal import Seal
+from dragoman.hub.seal import CALL_CARRIER, TEXT_CARRIER, Seal
 from dragoman.providers.profile import Target
 
 
-def seals(request: Request, target: Target, losses: Losses) -> Request:
-    if not any(map(_is_sealed, request.turns)):
+def fit_seals(request: Request, target: Target, losses: Losses) -> Request:
+    """Remove seals, and reasoning, that the target does not accept."""
+    if not any(map(_may_have_seals, request.turns)):
         return request
     foreign = is_foreign(request, target)
-    calling = _calling_turns(request.turns) if target.replay_reasoning else frozenset()
+    calling = _find_calling_turns(request.turns) if target.replay_reasoning else frozenset()
 
-    def change(block: AnyBlock, turn: Turn) -> AnyBlock | tuple[AnyBlock, ...]:
+    def edit(block: AnyBlock, turn: Turn) -> AnyBlock | tuple[AnyBlock, ...]:
         match block:
             case Reasoning():
-                if belongs(block.seal, request, target) if block.seal else not foreign:
+                is_accepted = belongs(block.seal, request, target) if block.seal else not foreign
+                if is_accepted:
                     return block
                 if block.text and id(turn) in calling:
                     return block if block.seal is None else replace(block, seal=None, form="", extras={})
@@ -32,15 +68,19 @@ def seals(request: Request, target: Target, losses: Losses) -> Request:
             case Text() | ToolCall() if block.seal is not None and not belongs(block.seal, request, target):
                 is_carrier = type(block) is Text and not block.text
                 return () if is_carrier else replace(block, seal=None)
-            case _:
+            case Text() | ToolCall() | Refusal() | Media() | ToolReference() | ToolDeclarations():
                 return block
+            case ToolResult() | HostedCall() | HostedResult() | Opaque():
+                return block
+            case _:
+                assert_never(block)
 
-    after = edit_blocks(request, change, inside_results=False)
-    return after if after is request else _without_emptied_turns(after, request)
+    after = edit_turns(request, edit, inside_results=False)
+    return after if after is request else _remove_emptied_turns(after, request)
 
 
-def _is_sealed(turn: Turn) -> bool:
-    """Whether anything in the turn is a seal's or may need one."""
+def _may_have_seals(turn: Turn) -> bool:
+    """Whether the turn holds reasoning or a seal."""
     for block in turn.blocks:
         if type(block) is Reasoning:
             return True
@@ -49,22 +89,22 @@ def _is_sealed(turn: Turn) -> bool:
     return False
 
 
-def _without_emptied_turns(after: Request, before: Request) -> Request:
-    """A turn that held nothing but what stays behind goes with it; turns that came empty are left alone."""
+def _remove_emptied_turns(after: Request, before: Request) -> Request:
+    """Remove turns that lost all their blocks; turns that the client sent empty stay."""
     kept = [
         turn for turn, was in zip(after.turns, before.turns, strict=True) if turn.blocks or not was.blocks
     ]
-    return with_turns(after, kept)
+    return replace_turns(after, kept)
 
 
 def belongs(seal: Seal, request: Request, target: Target) -> bool:
-    """Whether the target minted this seal, for the model that is asked now."""
+    """Whether the target issued this seal, for the model of this request."""
     model = target.model or request.model
     return seal.issuer == target.issuer and seal.model in ("", model)
 
 
-def _calling_turns(turns: tuple[Turn, ...]) -> frozenset[int]:
-    """The assistant's turns that belong to a run of them in which a tool is called."""
+def _find_calling_turns(turns: tuple[Turn, ...]) -> frozenset[int]:
+    """The ids (`id()`) of assistant turns that stand in a row of them with a tool call."""
     found: set[int] = set()
     run: list[Turn] = []
     for turn in (*turns, Turn(role="user")):
@@ -75,3 +115,93 @@ def _calling_turns(turns: tuple[Turn, ...]) -> frozenset[int]:
             found.update(map(id, run))
         run = []
     return frozenset(found)
+
+
+class SealsStage:
+    """Moves seals of calls and texts into reasoning blocks, and renumbers the blocks that follow."""
+
+    def __init__(self) -> None:
+        self._next = 0
+        self.passes: frozenset[type] = frozenset({TextDelta})
+        #: The new number of each open block.
+        self._numbers: dict[int, int] = {}
+        self._held: BlockOpened | None = None
+        #: By block: the ids of open calls, the seals of open texts.
+        self._calls: dict[int, str] = {}
+        self._texts: dict[int, Seal | None] = {}
+
+    def feed(self, event: ReplyEvent) -> list[ReplyEvent]:
+        match event:
+            case TextDelta() | ArgumentsDelta() | ReasoningDelta() | CitationAdded():
+                return [*self._release(event.index), self._renumber(event)]
+            case SealAttached():
+                return self._attach(event)
+            case BlockOpened():
+                return self._open(event)
+            case BlockClosed():
+                return self._close(event)
+            case ReplyFailed():
+                return [*self._release(), event]
+            case ReplyStarted() | UsageReported() | ReplyFinished():
+                return [event]
+            case _:
+                assert_never(event)
+
+    def _release(self, index: int | None = None) -> list[ReplyEvent]:
+        """The opening that is held back, if it is of this block; of any block without an index."""
+        held = self._held
+        if held is None or index not in (None, held.index):
+            return []
+        self._held = None
+        return [self._number(held)]
+
+    def _open(self, event: BlockOpened) -> list[ReplyEvent]:
+        released = self._release()
+        block = event.block
+        if type(block) is ToolCall:
+            self._calls[event.index] = block.id
+            if block.seal is None:
+                self._held = event
+                return released
+            bare = BlockOpened(event.index, replace(block, seal=None))
+            return [*released, *self._write_carrier(block.seal, CALL_CARRIER + block.id), self._number(bare)]
+        if type(block) is Text:
+            self._texts[event.index] = block.seal
+            if block.seal is not None:
+                event = BlockOpened(event.index, replace(block, seal=None))
+        return [*released, self._number(event)]
+
+    def _attach(self, event: SealAttached) -> list[ReplyEvent]:
+        if event.index in self._texts:
+            self._texts[event.index] = event.seal
+            return []
+        call_id = self._calls.get(event.index)
+        if call_id is None:
+            return [self._renumber(event)]
+        carrier = self._write_carrier(event.seal, CALL_CARRIER + call_id)
+        return [*carrier, *self._release(event.index)]
+
+    def _close(self, event: BlockClosed) -> list[ReplyEvent]:
+        released = self._release(event.index)
+        self._calls.pop(event.index, None)
+        seal = self._texts.pop(event.index, None)
+        number = self._numbers.pop(event.index)
+        closed = event if number == event.index else BlockClosed(number, event.extras)
+        return [*released, closed, *(self._write_carrier(seal, TEXT_CARRIER) if seal else ())]
+
+    def _number(self, event: BlockOpened) -> BlockOpened:
+        number = self._numbers[event.index] = self._next
+        self._next += 1
+        return event if number == event.index else BlockOpened(number, event.block)
+
+    def _write_carrier(self, seal: Seal, form: str) -> list[ReplyEvent]:
+        number = self._next
+        self._next += 1
+        self.passes = frozenset()
+        return [BlockOpened(number, Reasoning(seal=seal, form=form)), BlockClosed(number)]
+
+    def _renumber(
+        self, event: TextDelta | ArgumentsDelta | ReasoningDelta | CitationAdded | SealAttached
+    ) -> ReplyEvent:
+        number = self._numbers[event.index]
+        return event if number == event.index else replace(event, index=number)

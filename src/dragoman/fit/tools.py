@@ -1,60 +1,76 @@
-"""Tools, calls and results of kinds that the target does not know become functions it can call.
+"""Tools, calls and results: kinds that the target does not know become functions that it can call.
 
-Tools declared in the middle of the conversation move to the front, deferred ones are sent at once, and
-tools that only their own vendor can run are left out. Names are settled before (`names`), so that a
-text about a tool calls it what the model will call it.
+Tools declared inside the conversation move to the front, deferred tools are sent at once, and tools that only
+their own vendor can run are removed. `names` runs before, so that a text about a tool uses the name that the
+model knows.
 """
 
-from collections.abc import Iterable
 from operator import is_not
+from typing import assert_never
 
-from dragoman.fit.client_tools import NEEDS_TRAINING, Description, described
+from dragoman.fit.client_tools import INPUT, INPUT_SCHEMA, NEEDS_TRAINING, ToolDescription, describe
 from dragoman.fit.editing import (
-    calls_of,
-    edit_blocks,
+    edit_turns,
+    find_block_kinds,
     is_foreign,
-    kinds_of,
+    iter_calls,
     replace,
-    with_blocks,
-    with_turns,
+    replace_blocks,
+    replace_turns,
 )
-from dragoman.fit.hosted import hosted
-from dragoman.fit.names import BUILT_IN, Key, key_of
-from dragoman.hub.content import AnyBlock, Text, Tool, ToolCall, ToolDeclarations, ToolReference, ToolResult
+from dragoman.fit.names import BUILT_IN, ToolKey, build_tool_key
+from dragoman.fit.vendor_fields import BOOKKEEPING, report_extras
+from dragoman.hub.content import (
+    AnyBlock,
+    HostedCall,
+    HostedResult,
+    Media,
+    Opaque,
+    Reasoning,
+    Refusal,
+    SearchOptions,
+    Text,
+    Tool,
+    ToolCall,
+    ToolDeclarations,
+    ToolReference,
+    ToolResult,
+)
 from dragoman.hub.errors import ClientProtocolError
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, ToolChoice, Turn, iter_declared_tools
+from dragoman.providers.facts import SEARCH_OPTIONS
 from dragoman.providers.profile import Target
 from dragoman.schema import is_strict_schema
 from dragoman.wire.fields import encode
 
-#: The one member of a wrapped free-text tool's arguments.
-INPUT = "input"
-
-#: What Claude Code declares so that deferred tools are never none. It cannot be called.
+#: Claude Code declares this tool so that there is always a deferred one. It cannot be called.
 PLACEHOLDER = "DeferredToolPlaceholder"
 
-INPUT_SCHEMA: dict[str, object] = {
-    "type": "object",
-    "properties": {INPUT: {"type": "string", "description": "The whole input of the tool, as plain text."}},
-    "required": [INPUT],
-    "additionalProperties": False,
+#: Settings of hosted tools that equal their default: without them nothing is lost.
+HOSTED_DEFAULTS: dict[str, tuple[object, ...]] = {
+    "context_size": ("medium",),
+    "live": (True,),
+    "container": ("auto", {"type": "auto"}),
 }
 
+_NO_OPTIONS = SearchOptions()
 
-def tools(request: Request, target: Target, losses: Losses) -> Request:
-    request = _declared_in_front(request, target, losses)
+
+def fit_tools(request: Request, target: Target, losses: Losses) -> Request:
+    """Declare all tools in front, as kinds that the target knows, and change calls and results with them."""
+    request = _move_declarations(request, target, losses)
     fitted = [
-        after for tool in request.tools if (after := _fitted(tool, request, target, losses)) is not None
+        after for tool in request.tools if (after := _fit_tool(tool, request, target, losses)) is not None
     ]
-    fitted = hosted(fitted, request, target, losses)
+    fitted = _fit_hosted_tools(fitted, request, target, losses)
     if len(fitted) != len(request.tools) or any(map(is_not, fitted, request.tools)):
         request = replace(request, tools=tuple(fitted))
-    return _with_stand_ins(_with_plain_calls(request, target), target)
+    return _declare_called_tools(_fit_calls(request, target), target)
 
 
-def takes_kind(kind: str, request: Request, target: Target) -> bool:
-    """Whether a tool or call of this kind can stay what it is."""
+def _is_known_kind(kind: str, request: Request, target: Target) -> bool:
+    """Whether the target knows tools and calls of this kind."""
     if kind == "custom":
         return target.custom_tools
     if kind in BUILT_IN or kind == "typed":
@@ -62,36 +78,37 @@ def takes_kind(kind: str, request: Request, target: Target) -> bool:
     return True
 
 
-def _declared_in_front(request: Request, target: Target, losses: Losses) -> Request:
-    """All tools at the front, each once: what comes twice is kept where it came first."""
+def _move_declarations(request: Request, target: Target, losses: Losses) -> Request:
+    """Declare all tools in front, each once; of two with the same name the first stays."""
     if target.deferred_tools and not is_foreign(request, target):
         return request
-    declared: dict[Key, Tool] = {}
+    declared: dict[ToolKey, Tool] = {}
     unique: list[Tool] = []
     for tool in iter_declared_tools(request):
-        key = key_of(tool.kind, tool.namespace, tool.name)
+        key = build_tool_key(tool.kind, tool.namespace, tool.name)
         first = declared.setdefault(key, tool) if tool.kind != "hosted" else tool
         if first is tool:
             unique.append(tool)
-        elif not _means_the_same(first, tool):
+        elif not _are_equal_tools(first, tool):
             losses.add(tool.at, "another tool of this name was declared before")
-    if ToolDeclarations in kinds_of(request.turns):
+    if ToolDeclarations in find_block_kinds(request.turns):
         turns = []
         for turn in request.turns:
-            blocks = _without_declarations(turn)
+            blocks = _remove_declarations(turn)
             if blocks or not turn.blocks:
-                turns.append(with_blocks(turn, blocks))
-        request = with_turns(request, turns)
+                turns.append(replace_blocks(turn, blocks))
+        request = replace_turns(request, turns)
     if len(unique) == len(request.tools) and not any(map(is_not, unique, request.tools)):
         return request
     return replace(request, tools=tuple(unique))
 
 
-def _means_the_same(one: Tool, other: Tool) -> bool:
+def _are_equal_tools(one: Tool, other: Tool) -> bool:
     return (one.kind, one.description, one.schema) == (other.kind, other.description, other.schema)
 
 
-def _without_declarations(turn: Turn) -> tuple[AnyBlock, ...]:
+def _remove_declarations(turn: Turn) -> tuple[AnyBlock, ...]:
+    """The blocks of a turn without declarations; inside a result a text names the tools instead."""
     if not any(type(block) in (ToolDeclarations, ToolResult) for block in turn.blocks):
         return turn.blocks
     after: list[AnyBlock] = []
@@ -102,45 +119,43 @@ def _without_declarations(turn: Turn) -> tuple[AnyBlock, ...]:
             continue
         if type(block) is ToolResult and any(type(inner) is ToolDeclarations for inner in block.content):
             changed = True
-            content = tuple(map(_told, block.content))
+            content = tuple(map(_name_loaded_tools, block.content))
             block = replace(block, content=content, form="", extras={})
         after.append(block)
     return tuple(after) if changed else turn.blocks
 
 
-def _told(block: AnyBlock) -> AnyBlock:
+def _name_loaded_tools(block: AnyBlock) -> AnyBlock:
     if not isinstance(block, ToolDeclarations):
         return block
     listed = ", ".join(tool.name for tool in block.tools)
     return Text(text=f"Tools loaded: {listed}." if listed else "No tools were found.", at=block.at)
 
 
-def _fitted(tool: Tool, request: Request, target: Target, losses: Losses) -> Tool | None:
+def _fit_tool(tool: Tool, request: Request, target: Target, losses: Losses) -> Tool | None:
     if tool.kind == "hosted":
         return tool
     if tool.deferred and not target.deferred_tools:
         if tool.name == PLACEHOLDER:
             return None
         tool = replace(tool, deferred=False)
-    if not takes_kind(tool.kind, request, target):
-        converted = _as_function(tool)
+    if not _is_known_kind(tool.kind, request, target):
+        converted = _convert_to_function(tool)
         if converted is None:
             losses.add(tool.at, f"no other model knows the tool family {tool.family!r}")
             return None
         if tool.family in NEEDS_TRAINING:
             losses.add(tool.at, "only models that were trained on this tool use it well")
         tool = converted
-    return _with_settled_flags(tool, request, target, losses)
+    return _fit_flags(tool, request, target, losses)
 
 
-def _as_function(tool: Tool) -> Tool | None:
-    if tool.kind == "custom":
-        description = Description(_usage(tool), INPUT_SCHEMA)
-    else:
-        known = described(tool)
-        if known is None:
-            return None
-        description = known
+def _convert_to_function(tool: Tool) -> Tool | None:
+    """The tool as a function; None if there is no description for models that do not know it."""
+    is_free_text = tool.kind == "custom"
+    description = ToolDescription(_describe_input(tool), INPUT_SCHEMA) if is_free_text else describe(tool)
+    if description is None:
+        return None
     return replace(
         tool,
         kind="function",
@@ -154,7 +169,8 @@ def _as_function(tool: Tool) -> Tool | None:
     )
 
 
-def _usage(tool: Tool) -> str:
+def _describe_input(tool: Tool) -> str:
+    """The description of a free-text tool as a function, with the grammar of its input."""
     paragraphs = [tool.description] if tool.description else []
     paragraphs.append(f"Give the whole input as one string in `{INPUT}`, exactly as the tool expects it.")
     if tool.grammar:
@@ -163,8 +179,8 @@ def _usage(tool: Tool) -> str:
     return "\n\n".join(paragraphs)
 
 
-def _with_settled_flags(tool: Tool, request: Request, target: Target, losses: Losses) -> Tool:
-    """Strictness and description. Strict is never switched on: it would make optional members required."""
+def _fit_flags(tool: Tool, request: Request, target: Target, losses: Losses) -> Tool:
+    """Fit `strict` and `description`. Strict is never switched on: it makes optional members required."""
     if tool.kind != "function":
         return tool
     foreign = is_foreign(request, target)
@@ -185,46 +201,93 @@ def _with_settled_flags(tool: Tool, request: Request, target: Target, losses: Lo
     return tool
 
 
-def _with_plain_calls(request: Request, target: Target) -> Request:
+def _fit_calls(request: Request, target: Target) -> Request:
+    """Change calls, results and references of kinds that the target does not know."""
     """Calls, results and references in the history follow their tools."""
     keeps_references = target.deferred_tools and not is_foreign(request, target)
-    plain = all(
+    has_only_functions = all(
         block.kind == "function"
         for turn in request.turns
         for block in turn.blocks
         if type(block) is ToolCall or type(block) is ToolResult
     )
 
-    def change(block: AnyBlock, turn: Turn) -> AnyBlock:
+    def edit(block: AnyBlock, turn: Turn) -> AnyBlock:
         match block:
-            case ToolCall() if not takes_kind(block.kind, request, target):
+            case ToolCall() if not _is_known_kind(block.kind, request, target):
                 arguments = block.arguments
                 if block.kind == "custom":
                     arguments = encode({INPUT: arguments}, blame=ClientProtocolError).decode()
                 return replace(block, kind="function", arguments=arguments, form="", extras={})
-            case ToolResult() if not takes_kind(block.kind, request, target):
+            case ToolResult() if not _is_known_kind(block.kind, request, target):
                 return replace(block, kind="function", form="", extras={})
             case ToolReference() if not keeps_references:
                 return Text(text=f"Tool {block.name} is loaded.", at=block.at)
-            case _:
+            case ToolCall() | ToolResult() | ToolReference() | ToolDeclarations():
                 return block
+            case Text() | Refusal() | Reasoning() | Media() | HostedCall() | HostedResult() | Opaque():
+                return block
+            case _:
+                assert_never(block)
 
-    return edit_blocks(request, change, only=frozenset({ToolReference}) if plain else None)
+    return edit_turns(request, edit, only=frozenset({ToolReference}) if has_only_functions else None)
 
 
-def _with_stand_ins(request: Request, target: Target) -> Request:
-    """A history of calls without any tools, as when an agent asks for a summary: declare what was called."""
+def _declare_called_tools(request: Request, target: Target) -> Request:
+    """Declare the tools of the calls in the history if the request declares none.
+
+    Agents send such requests when they ask for a summary; some targets refuse calls without tools.
+    """
     if not target.history_needs_tools or request.tools:
         return request
-    called = _distinct(call.name for call in calls_of(request.turns))
+    called = dict.fromkeys(call.name for call in iter_calls(request.turns))
     if not called:
         return request
     schema: dict[str, object] = {"type": "object", "properties": {}}
-    stand_ins = tuple(
+    substitutes = tuple(
         Tool(name=name, description="Not available any more.", schema=schema) for name in called
     )
-    return replace(request, tools=stand_ins, tool_choice=ToolChoice(mode="none"))
+    return replace(request, tools=substitutes, tool_choice=ToolChoice(mode="none"))
 
 
-def _distinct(items: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(items))
+def _fit_hosted_tools(tools: list[Tool], request: Request, target: Target, losses: Losses) -> list[Tool]:
+    """Keep the hosted tools that the target runs too, with the settings that it knows."""
+    kept: list[Tool] = []
+    # If the target refuses both together, the functions stay: the client waits for their calls.
+    has_functions = any(tool.kind != "hosted" for tool in tools)
+    for tool in tools:
+        if tool.kind != "hosted":
+            kept.append(tool)
+            continue
+        family = tool.family or tool.name
+        if target.hosted_tools is not None and family not in target.hosted_tools:
+            losses.add(tool.at, f"the target does not run the tool {family!r} itself")
+        elif has_functions and not target.hosted_beside_functions:
+            losses.add(tool.at, f"the target does not run the tool {family!r} beside functions")
+        else:
+            kept.append(_fit_hosted_tool(tool, request, target, losses))
+    return kept
+
+
+def _fit_hosted_tool(tool: Tool, request: Request, target: Target, losses: Losses) -> Tool:
+    if is_foreign(request, target):
+        defaults = {name for name, value in tool.extras.items() if value in HOSTED_DEFAULTS.get(name, ())}
+        report_extras(tool.at, tool.extras, losses, BOOKKEEPING | defaults)
+    return _fit_search_options(tool, target, losses)
+
+
+def _fit_search_options(tool: Tool, target: Target, losses: Losses) -> Tool:
+    """Remove the search options that the target's tool does not have."""
+    options = tool.search
+    if options is None:
+        return tool
+    unknown: dict[str, object] = {}
+    for name in sorted(SEARCH_OPTIONS - target.search_options):
+        value, default = getattr(options, name), getattr(_NO_OPTIONS, name)
+        if value == default:
+            continue
+        unknown[name] = default
+        if value not in HOSTED_DEFAULTS.get(name, ()):
+            path = options.paths.get(name, name)
+            losses.add(f"{tool.at}.{path}", f"the target's own {tool.family} cannot be told this")
+    return replace(tool, search=replace(options, **unknown)) if unknown else tool

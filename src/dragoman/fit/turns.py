@@ -1,61 +1,123 @@
-"""The order of turns that the target insists on: who begins, who alternates, who has the last word."""
+"""The order of turns: where instructions stand, which side begins, alternates and comes last.
 
-from dragoman.fit.editing import is_foreign, replace, with_blocks, with_turns
-from dragoman.fit.history import parted
-from dragoman.fit.system import INSTRUCTING
+Targets that accept system text only at the beginning get later instructions as reminders in user turns. The
+history pass, which runs after `fit_system`, moves such reminders out from between calls and results.
+"""
+
+from dragoman.fit.editing import (
+    INSTRUCTING,
+    find_first_talk,
+    is_foreign,
+    replace,
+    replace_blocks,
+    replace_turns,
+    separate_texts,
+)
 from dragoman.hub.content import AnyBlock, Text, ToolCall, ToolResult
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, Role, Turn
 from dragoman.providers.profile import Target
 
+#: Claude Code's note for Anthropic. It changes with every request and would defeat any other vendor's cache.
+BILLING = "x-anthropic-billing-header:"
+
 OPENING = "[the conversation begins here]"
 CONTINUE = "Continue exactly where your last message ended."
 
 
-def last_word(request: Request, target: Target, losses: Losses) -> Request:
-    """An answer that the client began for the model, where the target cannot go on from it."""
+def fit_system(request: Request, target: Target, losses: Losses) -> Request:
+    """Write system and developer texts where, and with the role, that the target accepts."""
+    foreign = is_foreign(request, target)
+    if not foreign and target.system == "inline" and target.developer_role:
+        return request
+    turns: list[Turn] = []
+    is_leading = True
+    for turn in request.turns:
+        if turn.role not in INSTRUCTING:
+            is_leading = False
+            turns.append(turn)
+            continue
+        if foreign:
+            turn = _keep_texts(turn, losses)
+            if not turn.blocks:
+                continue
+        if target.system == "leading" and not is_leading:
+            turns.append(_write_reminder(turn))
+        elif turn.role == "developer" and not target.developer_role:
+            turns.append(replace(turn, role="system"))
+        else:
+            turns.append(turn)
+    return replace_turns(request, turns)
+
+
+def _keep_texts(turn: Turn, losses: Losses) -> Turn:
+    """Remove what is no text, and the billing note."""
+    kept: list[AnyBlock] = []
+    for block in turn.blocks:
+        if type(block) is not Text:
+            losses.add(block.at, f"system texts cannot hold {type(block).__name__}")
+        elif block.text.startswith(BILLING):
+            losses.add(block.at, "a billing note for another vendor")
+        elif block.text:
+            kept.append(block)
+    return turn if len(kept) == len(turn.blocks) else replace_blocks(turn, tuple(kept))
+
+
+def _write_reminder(turn: Turn) -> Turn:
+    """The same text in a user turn, in the tags by which models know that the user did not write it."""
+    blocks = tuple(
+        block
+        if type(block) is not Text or block.text.startswith("<system-reminder>")
+        else Text(text=f"<system-reminder>\n{block.text}\n</system-reminder>", at=block.at, cache=block.cache)
+        for block in turn.blocks
+    )
+    return Turn(role="user", blocks=blocks, at=turn.at)
+
+
+def fit_last_turn(request: Request, target: Target, losses: Losses) -> Request:
+    """Ask the model to continue an answer that the client began, where the target cannot continue it."""
     last = request.turns[-1] if request.turns else None
     if last is None or last.role != "assistant":
         return request
     if not target.prefill:
         losses.add(last.at, "the target cannot go on from a begun answer and was asked to continue it")
-        asked = Turn(role="user", blocks=(Text(text=CONTINUE),), at=last.at)
-        return replace(request, turns=(*request.turns, asked))
+        request_turn = Turn(role="user", blocks=(Text(text=CONTINUE),), at=last.at)
+        return replace(request, turns=(*request.turns, request_turn))
     if is_foreign(request, target) and last.blocks:
-        return _without_trailing_blanks(request, last)
+        return _trim_last_text(request, last)
     return request
 
 
-def _without_trailing_blanks(request: Request, last: Turn) -> Request:
-    """Vendors that continue an answer refuse one that ends in blanks."""
+def _trim_last_text(request: Request, last: Turn) -> Request:
+    """Remove white space at the end: vendors that continue an answer refuse it."""
     end = last.blocks[-1]
     if type(end) is not Text or end.text == end.text.rstrip():
         return request
     trimmed = replace(end, text=end.text.rstrip(), form="")
-    return with_turns(request, [*request.turns[:-1], with_blocks(last, (*last.blocks[:-1], trimmed))])
+    return replace_turns(request, [*request.turns[:-1], replace_blocks(last, (*last.blocks[:-1], trimmed))])
 
 
-def alternation(request: Request, target: Target, losses: Losses) -> Request:
-    """Merge turns of one side; results come first in the user's turn, right behind their calls."""
+def merge_turns(request: Request, target: Target, losses: Losses) -> Request:
+    """Merge adjacent turns of one side; in a user turn results come first, right behind their calls."""
     if not target.alternation:
         return request
     runs: list[list[Turn]] = []
     for turn in request.turns:
-        side = _side(turn)
-        if runs and side != "system" and _side(runs[-1][0]) == side:
+        side = _find_side(turn)
+        if runs and side != "system" and _find_side(runs[-1][0]) == side:
             runs[-1].append(turn)
         else:
             runs.append([turn])
-    return with_turns(request, [_merged(run, target) for run in runs])
+    return replace_turns(request, [_merge_run(run, target) for run in runs])
 
 
-def _side(turn: Turn) -> str:
+def _find_side(turn: Turn) -> str:
     if turn.role in INSTRUCTING:
         return "system"
     return "assistant" if turn.role == "assistant" else "user"
 
 
-def _merged(run: list[Turn], target: Target) -> Turn:
+def _merge_run(run: list[Turn], target: Target) -> Turn:
     first = run[0]
     if len(run) == 1:
         return replace(first, role="user", form="", extras={}) if first.role == "tool" else first
@@ -64,31 +126,29 @@ def _merged(run: list[Turn], target: Target) -> Turn:
     for turn in run:
         blocks = list(turn.blocks)
         if others and blocks and target.joins_text:
-            blocks[0] = parted(others[-1], blocks[0])
+            blocks[0] = separate_texts(others[-1], blocks[0])
         for block in blocks:
             (results if type(block) is ToolResult else others).append(block)
     role: Role = "assistant" if first.role == "assistant" else "user"
     return replace(first, role=role, blocks=(*results, *others), form="", extras={})
 
 
-def user_first(request: Request, target: Target, losses: Losses) -> Request:
-    """Somebody has to speak to the model before it answers."""
-    front = next(
-        (at for at, turn in enumerate(request.turns) if turn.role not in INSTRUCTING), len(request.turns)
-    )
+def begin_with_user(request: Request, target: Target, losses: Losses) -> Request:
+    """Insert a user turn in front where the target demands one."""
+    front = find_first_talk(request.turns)
     if front < len(request.turns):
-        needed = target.user_first and request.turns[front].role == "assistant"
+        is_needed = target.user_first and request.turns[front].role == "assistant"
     else:
-        # What a client of another dialect said may all have been left out.
-        needed = target.turns_required or (not request.turns and is_foreign(request, target))
-    if not needed:
+        # Other passes may have removed all turns of a client of another dialect.
+        is_needed = target.turns_required or (not request.turns and is_foreign(request, target))
+    if not is_needed:
         return request
     opening = Turn(role="user", blocks=(Text(text=OPENING),))
     return replace(request, turns=(*request.turns[:front], opening, *request.turns[front:]))
 
 
-def open_calls(turns: tuple[Turn, ...]) -> Turn | None:
-    """The assistant's turn whose calls are just being answered, if the conversation stands there."""
+def find_open_calls(turns: tuple[Turn, ...]) -> Turn | None:
+    """The assistant turn whose calls the last turns answer; None if the conversation ends otherwise."""
     for turn in reversed(turns):
         if turn.role == "assistant":
             return turn if any(type(block) is ToolCall for block in turn.blocks) else None

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from dragoman.dialects.base import Audience, Json, Source, StreamReader
 from dragoman.dialects.registry import dialect_named
-from dragoman.fit import ClientTraits, reply_stages, restoration
+from dragoman.fit import ClientTraits, build_reply_stages, build_restoration
 from dragoman.governance.interventions import Intervention
 from dragoman.governance.settings import Governance
 from dragoman.hub.errors import Failure, UpstreamFailed
@@ -135,8 +135,10 @@ def reply_line(
     asked = governed.asked if governed else request
     return ReplyLine(
         reply_reader(upstream_name, asked, facts, ids=ids.branch("upstream"), losses=losses),
-        reply_stages(
-            restoration(asked or Request(dialect=client_name, model=""), facts), client=traits, losses=losses
+        build_reply_stages(
+            build_restoration(asked or Request(dialect=client_name, model=""), facts),
+            client=traits,
+            losses=losses,
         ),
         client.stream_writer(
             Audience(

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from hypothesis import strategies as st
 
-from dragoman.fit import ClientTraits, reply_stages, restoration
+from dragoman.fit import ClientTraits, build_reply_stages, build_restoration
 from dragoman.hub.content import AnyBlock, ToolCall
 from dragoman.hub.events import (
     ArgumentsDelta,
@@ -42,7 +42,9 @@ def through(stages: Sequence[Stage], events: Sequence[ReplyEvent]) -> list[Reply
 
 
 def stages_for(asked: Request, upstream: str, client: ClientTraits = PLAIN, **facts: object) -> list[Stage]:
-    return reply_stages(restoration(asked, target_for(upstream, asked.dialect, **facts)), client=client)
+    return build_reply_stages(
+        build_restoration(asked, target_for(upstream, asked.dialect, **facts)), client=client
+    )
 
 
 def reply_of(*plans: Sequence[ReplyEvent], cause: StopCause = "end") -> list[ReplyEvent]:

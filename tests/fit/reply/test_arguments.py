@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.fit.reply.arguments import ArgumentsStage
+from dragoman.fit.arguments import ArgumentsStage
 from dragoman.hub.content import ToolCall
 from dragoman.hub.events import (
     ArgumentsDelta,

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.fit.reply.seals import SealsStage
+from dragoman.fit.seals import SealsStage
 from dragoman.hub.content import AnyBlock, Reasoning, Text, ToolCall
 from dragoman.hub.errors import Failure
 from dragoman.hub.events import (

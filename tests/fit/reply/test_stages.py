@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.fit import ClientTraits, Restoration, reply_stages, restoration
-from dragoman.fit.reply.arguments import ArgumentsStage
-from dragoman.fit.reply.ids import IdsStage
-from dragoman.fit.reply.names import NamesStage
-from dragoman.fit.reply.seals import SealsStage
-from dragoman.fit.reply.stops import StopsStage
+from dragoman.fit import ClientTraits, Restoration, build_reply_stages, build_restoration
+from dragoman.fit.arguments import ArgumentsStage
+from dragoman.fit.ids import IdsStage
+from dragoman.fit.names import NamesStage
+from dragoman.fit.seals import SealsStage
+from dragoman.fit.stops import StopsStage
 from dragoman.hub.content import Tool
 from dragoman.hub.events import ReplyEvent
 from dragoman.hub.fold import fold
@@ -29,7 +29,9 @@ def test_the_order_of_the_stages() -> None:
         stop=tuple("abcdef"),
         dialect="anthropic",
     )
-    stages = reply_stages(restoration(asked, target_for("openai_chat", "anthropic")), client=ANTHROPIC)
+    stages = build_reply_stages(
+        build_restoration(asked, target_for("openai_chat", "anthropic")), client=ANTHROPIC
+    )
     assert list(map(type, stages)) == [IdsStage, NamesStage, StopsStage, SealsStage, ArgumentsStage]
 
 
@@ -37,15 +39,15 @@ def test_the_order_of_the_stages() -> None:
 def test_at_home_there_is_nothing_to_undo_and_only_arguments_are_watched(dialect: str) -> None:
     tools = (function("Read"), Tool(name="patch", kind="custom"), Tool(name="shell", kind="shell"))
     asked = request(turn("user", "Hi"), tools=tools, stop=("a",), dialect=dialect)
-    found = restoration(asked, target_for(dialect, dialect))
+    found = build_restoration(asked, target_for(dialect, dialect))
     assert found == Restoration(foreign=False)
-    assert list(map(type, reply_stages(found, client=ANTHROPIC))) == [ArgumentsStage]
+    assert list(map(type, build_reply_stages(found, client=ANTHROPIC))) == [ArgumentsStage]
 
 
 def test_a_restoration_is_the_same_each_time() -> None:
     asked = request(turn("user", "Hi"), tools=(function("a.b"), function("a:b")), dialect="anthropic")
     target = target_for("openai_chat", "anthropic")
-    assert restoration(asked, target) == restoration(asked, target)
+    assert build_restoration(asked, target) == build_restoration(asked, target)
 
 
 @settings(max_examples=100)
@@ -53,9 +55,9 @@ def test_a_restoration_is_the_same_each_time() -> None:
 def test_whatever_was_asked_and_answered_the_grammar_holds_and_pieces_do_not_matter(
     asked: Request, events: list[ReplyEvent], client: ClientTraits, upstream: str, data: st.DataObject
 ) -> None:
-    found = restoration(asked, target_for(upstream, asked.dialect))
-    out = through(reply_stages(found, client=client), events)
-    again = through(reply_stages(found, client=client), data.draw(recut(events)))
+    found = build_restoration(asked, target_for(upstream, asked.dialect))
+    out = through(build_reply_stages(found, client=client), events)
+    again = through(build_reply_stages(found, client=client), data.draw(recut(events)))
     assert fold(again) == fold(out)
 
 
@@ -64,8 +66,8 @@ def test_whatever_was_asked_and_answered_the_grammar_holds_and_pieces_do_not_mat
 def test_what_a_stage_says_it_passes_it_gives_back_as_it_is(
     asked: Request, events: list[ReplyEvent], client: ClientTraits, upstream: str
 ) -> None:
-    found = restoration(asked, target_for(upstream, asked.dialect))
-    for stage in reply_stages(found, client=client):
+    found = build_restoration(asked, target_for(upstream, asked.dialect))
+    for stage in build_reply_stages(found, client=client):
         after: list[ReplyEvent] = []
         for event in events:
             passing = type(event) in stage.passes

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.fit.reply.stops import StopsStage
+from dragoman.fit.stops import StopsStage
 from dragoman.hub.content import Reasoning, Text, ToolCall
 from dragoman.hub.errors import Failure
 from dragoman.hub.events import (

@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from dragoman.dialects.registry import dialect_named
-from dragoman.fit.ids import CODED, SAFE
+from dragoman.fit.ids import ENCODED, SAFE
 from dragoman.upstream.claude_code.reply_joiner import CallerCall, ReplyJoiner, write_calls
 from tests.sse import collect_sse
 
 Json = dict[str, Any]
 
-#: IdSource as Anthropic gives them.
+#: Ids as Anthropic gives them.
 FIRST, SECOND = "toolu_01A09q90qw90lq917835lq9", "toolu_01T1x1fJ34qAmk2tNTrN7Up6"
 
 
@@ -80,7 +80,7 @@ def test_an_id_that_may_come_again_or_cannot_be_carried_is_replaced(call_id: str
         assert [block["id"] for block in body["content"]] == [call.id for call in joiner.sent]
         shown += [call.id for call in joiner.sent]
     assert len({call_id, *shown}) == 3
-    assert all(SAFE.fullmatch(one) and not CODED.fullmatch(one) for one in shown)
+    assert all(SAFE.fullmatch(one) and not ENCODED.fullmatch(one) for one in shown)
 
 
 @pytest.mark.rule("R94")

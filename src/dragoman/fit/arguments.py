@@ -1,0 +1,148 @@
+"""Arguments for clients that read them as an object: the stage lets only one strict JSON object through.
+
+Characters are sent at once as long as they continue such an object. From the first character that does not,
+everything is held back; at the end the object is completed with a member that contains the raw text, because
+sent characters cannot be recalled and received ones must not vanish.
+
+Arguments that end too early stay incomplete: completing them could run half a command. The same holds for an
+invalid string, because its beginning is sent already. A reply with such a call ends as cut short, whatever
+cause its upstream gives.
+"""
+
+from dragoman.fit.client_tools import INPUT
+from dragoman.fit.editing import replace
+from dragoman.hub.content import ToolCall
+from dragoman.hub.events import DELTAS, ArgumentsDelta, BlockClosed, BlockOpened, ReplyEvent, ReplyFinished
+from dragoman.hub.loss import Losses
+from dragoman.wire.fields import encode
+from dragoman.wire.partial_json import JsonPrefix, choose_member
+
+
+class _CallArguments:
+    """The arguments of one call while they arrive."""
+
+    __slots__ = ("_blank", "_has_half_string", "_is_invalid", "_pieces", "_prefix")
+
+    def __init__(self) -> None:
+        self._prefix = JsonPrefix()
+        self._pieces: list[str] = []
+        #: White space at the beginning. It is held back: arguments of white space alone are no object.
+        self._blank = ""
+        self._is_invalid = False
+        #: The beginning of a string was sent that turned out invalid.
+        self._has_half_string = False
+
+    def feed(self, text: str) -> str:
+        """The characters that may be sent now."""
+        self._pieces.append(text)
+        if self._is_invalid:
+            return ""
+        if not self._blank and self._prefix.kind == "object" and self._prefix.is_string_continuation(text):
+            return text
+        accepted = self._prefix.feed(text)
+        kind = self._prefix.kind
+        if kind != "object":
+            self._is_invalid = bool(kind) or self._prefix.is_broken
+            self._blank += text
+            return ""
+        self._is_invalid = self._prefix.is_broken
+        self._has_half_string = self._is_invalid and self._prefix.is_in_string
+        ready = text if accepted == len(text) else text[:accepted]
+        if self._blank:
+            ready, self._blank = self._blank + ready, ""
+        return ready
+
+    @property
+    def is_incomplete(self) -> bool:
+        return self._has_half_string or not (
+            self._is_invalid or self._prefix.is_empty or self._prefix.is_complete
+        )
+
+    def finish(self, losses: Losses) -> str:
+        """The characters that complete the object."""
+        if not self._is_invalid:
+            return ""
+        if self._has_half_string:
+            losses.add("", "a string in the arguments of a call is no JSON, so the call was left unfinished")
+            return ""
+        raw = "".join(self._pieces)
+        if raw.strip() == "null":
+            return ""
+        if self._prefix.kind != "object":
+            self._prefix = JsonPrefix()
+        elif self._prefix.is_complete:
+            losses.add("", "what followed the arguments of a call was left out")
+            return ""
+        member = choose_member(raw)
+        losses.add("", f"the arguments of a call are no JSON object and stand in {member!r}")
+        return self._prefix.closing_with(member, encode(_replace_surrogates(raw)).decode())
+
+
+class ArgumentsStage:
+    """Makes the arguments of every call one JSON object; see the module."""
+
+    __slots__ = ("_calls", "_is_incomplete", "_losses", "_texts")
+
+    passes = DELTAS - {ArgumentsDelta}
+
+    def __init__(self, losses: Losses) -> None:
+        self._losses = losses
+        self._calls: dict[int, _CallArguments] = {}
+        #: Open calls whose free text is wrapped in an object.
+        self._texts: set[int] = set()
+        self._is_incomplete = False
+
+    def feed(self, event: ReplyEvent) -> list[ReplyEvent]:
+        if type(event) is ArgumentsDelta:
+            return self._continue(event)
+        if type(event) is BlockOpened and type(event.block) is ToolCall:
+            return self._open(event, event.block)
+        if type(event) is BlockClosed:
+            return [*self._finish(event.index), event]
+        if type(event) is ReplyFinished and event.cause == "tool_calls" and self._is_incomplete:
+            self._losses.add("", "the arguments of a call broke off, so the reply is told as cut short")
+            return [replace(event, cause="length", raw_cause="")]
+        return [event]
+
+    def _continue(self, event: ArgumentsDelta) -> list[ReplyEvent]:
+        if event.index in self._texts:
+            return _delta(event.index, _escape(event.text))
+        ready = self._calls[event.index].feed(event.text)
+        return [event] if ready == event.text else _delta(event.index, ready)
+
+    def _open(self, event: BlockOpened, call: ToolCall) -> list[ReplyEvent]:
+        beginning = call.arguments
+        if call.kind == "custom":
+            self._texts.add(event.index)
+            opened = BlockOpened(event.index, replace(call, kind="function", arguments=""))
+            wrapped = f'{{"{INPUT}":"{_escape(beginning)}'
+            return [opened, ArgumentsDelta(event.index, wrapped)]
+        arguments = self._calls[event.index] = _CallArguments()
+        if not beginning:
+            return [event]
+        opened = BlockOpened(event.index, replace(call, arguments=""))
+        return [opened, *_delta(event.index, arguments.feed(beginning))]
+
+    def _finish(self, index: int) -> list[ReplyEvent]:
+        if index in self._texts:
+            self._texts.discard(index)
+            return [ArgumentsDelta(index, '"}')]
+        arguments = self._calls.pop(index, None)
+        if arguments is None:
+            return []
+        self._is_incomplete |= arguments.is_incomplete
+        return _delta(index, arguments.finish(self._losses))
+
+
+def _escape(text: str) -> str:
+    """The text as the inside of a JSON string."""
+    return encode(_replace_surrogates(text)).decode()[1:-1]
+
+
+def _replace_surrogates(text: str) -> str:
+    """Replace lone surrogates, which JSON in UTF-8 cannot hold."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _delta(index: int, text: str) -> list[ReplyEvent]:
+    return [ArgumentsDelta(index, text)] if text else []
