@@ -1,4 +1,4 @@
-"""Who may ask for which model, and that a caller knows nothing that must not be known."""
+"""Allowed models, and the properties of limits."""
 
 import pytest
 
@@ -37,7 +37,7 @@ def test_a_model_name_of_any_length_makes_a_short_error() -> None:
     assert len(caught.value.message) < 500
 
 
-def test_whoever_shows_no_key_has_no_limits() -> None:
+def test_an_anonymous_caller_has_no_limits() -> None:
     check_model(ANONYMOUS, "anything")
     assert not ANONYMOUS.limits.has_any
 

@@ -1,4 +1,4 @@
-"""A limit says which one it is and when to come back, in every dialect's own shape."""
+"""A limit error names the limit and the wait, in the format of each dialect."""
 
 import pytest
 
@@ -26,13 +26,13 @@ def test_a_budget_names_its_amount_and_its_end() -> None:
     assert (failure.kind, failure.http_status) == ("quota", 429)
 
 
-def test_a_budget_that_is_only_set_aside_may_be_asked_again_soon() -> None:
+def test_a_reserved_budget_can_be_retried_soon() -> None:
     failure = build_limit_error("ci", BUSY, NOW).failure
     assert "1,000 tokens per month" in failure.message
     assert (failure.kind, failure.retry_after) == ("rate_limit", 2.0)
 
 
-def test_no_client_is_sent_to_sleep_for_long() -> None:
+def test_the_retry_after_of_a_limit_is_bounded() -> None:
     long = LimitRefusal(unit="tokens", period="minute", limit=60, is_spent=False, wait=3_000.0)
     failure = build_limit_error("ci", long, NOW).failure
     assert failure.retry_after == 30.0
@@ -51,7 +51,7 @@ def test_no_client_is_sent_to_sleep_for_long() -> None:
         ("gemini", SPENT, {"code": 429, "status": "RESOURCE_EXHAUSTED"}),
     ],
 )
-def test_each_dialect_says_it_in_its_own_words(
+def test_each_dialect_has_its_own_error_type(
     dialect: str, refusal: LimitRefusal, expected: dict[str, object]
 ) -> None:
     body = dialect_named(dialect).write_error(build_limit_error("ci", refusal, NOW).failure)
@@ -60,7 +60,7 @@ def test_each_dialect_says_it_in_its_own_words(
     assert expected.items() <= error.items()
 
 
-def test_gemini_tells_the_wait_in_its_details() -> None:
+def test_gemini_has_the_wait_in_its_details() -> None:
     body = dialect_named("gemini").write_error(build_limit_error("ci", RATE, NOW).failure)
     assert '"retryDelay": "12.2s"'.replace('"', "'") in str(body)
 

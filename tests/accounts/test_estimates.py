@@ -1,4 +1,4 @@
-"""What an exchange is charged: the truth if it was told, otherwise what can be known, and never nothing."""
+"""The usage that is charged: the reported one, or else an estimate, but never nothing."""
 
 import msgspec
 import pytest
@@ -35,26 +35,26 @@ def charged(
     return estimate_usage(outcome, 90, "openai_chat")
 
 
-def test_a_reply_that_ended_well_is_charged_what_was_told() -> None:
+def test_a_finished_reply_is_charged_with_the_reported_usage() -> None:
     assert charged(REPORTED, received=10**6) == REPORTED
 
 
-def test_a_reply_without_usage_is_charged_what_was_counted_and_what_came() -> None:
+def test_a_reply_without_usage_is_charged_with_an_estimate() -> None:
     assert charged(None, received=5_000) == Usage(input=90, output=50)
 
 
-@pytest.mark.parametrize("told", [None, Usage(input=0, output=0), Usage(output=1)])
-def test_a_reply_that_broke_off_is_charged_the_prompt_and_what_came(told: Usage | None) -> None:
-    used = charged(told, is_finished=False, received=5_000)
+@pytest.mark.parametrize("reported", [None, Usage(input=0, output=0), Usage(output=1)])
+def test_a_truncated_reply_is_charged_with_the_prompt_and_the_received_bytes(reported: Usage | None) -> None:
+    used = charged(reported, is_finished=False, received=5_000)
     assert (used.input, used.output) == (90, 50)
 
 
-def test_a_reply_that_broke_off_is_charged_what_was_told_if_that_is_more() -> None:
+def test_a_truncated_reply_is_charged_with_the_reported_usage_if_that_is_more() -> None:
     used = charged(Usage(input=100, output=900), is_finished=False, received=5_000)
     assert (used.input, used.output) == (100, 900)
 
 
-def test_what_the_upstream_refused_costs_nothing() -> None:
+def test_a_request_that_the_upstream_refused_costs_nothing() -> None:
     assert charged(REPORTED, is_accepted=False, is_finished=False) == Usage(input=0, output=0)
 
 
@@ -74,13 +74,13 @@ def test_every_prompt_of_an_exchange_is_charged() -> None:
         (0, 0, 0, 4_096),
     ],
 )
-def test_what_is_set_aside_for_an_answer_is_what_a_model_can_give(
+def test_the_reserved_output_is_bounded_by_the_model(
     asked: int | None, candidates: int | None, most: int | None, expected: int
 ) -> None:
     assert estimate_max_output(asked, candidates, most) == expected
 
 
-def test_tokens_are_those_of_prompt_tools_and_answer() -> None:
+def test_the_amount_sums_prompt_tools_and_output() -> None:
     assert build_amount(Usage(input=10, output=5, tool_input=2, cache_read=8), 7) == (17, 7)
 
 
@@ -95,9 +95,7 @@ def test_tokens_are_those_of_prompt_tools_and_answer() -> None:
     st.booleans(),
     st.integers(0, 10**12),
 )
-def test_no_number_of_an_upstream_gives_anything_back_or_breaks_a_sum(
-    usage: Usage, finished: bool, heard: int
-) -> None:
+def test_counts_of_an_upstream_are_bounded(usage: Usage, finished: bool, heard: int) -> None:
     used = charged(usage, is_finished=finished, received=heard)
     for count in (used.input, used.output, used.cache_read or 0, used.tool_input or 0):
         assert count is not None

@@ -1,4 +1,4 @@
-"""Keys are found in memory, and the file is asked only when it has changed."""
+"""Keys are found in memory, and the file is read only after a change."""
 
 import asyncio
 import os
@@ -22,14 +22,14 @@ def holder(tmp_path: Path) -> KeyHolder:
 
 
 async def aged(cache: ClientKeyCache) -> None:
-    """Wait until what is in memory is no longer good without a look, and look."""
+    """Wait until the cache is stale, and refresh it."""
     async with asyncio.timeout(5 * MAX_AGE):
         while not cache.is_stale:
             await asyncio.sleep(0.01)
     await cache.refresh()
 
 
-def test_a_gateway_that_nobody_gave_keys_makes_no_file(tmp_path: Path) -> None:
+def test_a_gateway_without_keys_creates_no_file(tmp_path: Path) -> None:
     async def main() -> None:
         database = Database(tmp_path / "state.db", ACCOUNTS_SCHEMA)
         cache = ClientKeyCache(database, time.time)
@@ -41,7 +41,7 @@ def test_a_gateway_that_nobody_gave_keys_makes_no_file(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_a_database_in_memory_is_never_asked() -> None:
+def test_a_database_in_memory_is_never_read() -> None:
     async def main() -> None:
         database = Database(None, ACCOUNTS_SCHEMA)
         cache = ClientKeyCache(database, time.time)
@@ -53,7 +53,7 @@ def test_a_database_in_memory_is_never_asked() -> None:
     asyncio.run(main())
 
 
-def test_a_caller_is_known_by_id_as_long_as_its_key_counts(holder: KeyHolder) -> None:
+def test_a_caller_is_renewed_while_its_key_is_valid(holder: KeyHolder) -> None:
     key = holder.create()
 
     async def main() -> None:
@@ -66,7 +66,7 @@ def test_a_caller_is_known_by_id_as_long_as_its_key_counts(holder: KeyHolder) ->
         assert await cache.renew_caller(caller) == caller
         holder.do(lambda connection: client_keys.rotate_key(connection, "ci", time.time()))
         await aged(cache)
-        # The conversation goes on with the key it began with; only a new one needs the new key.
+        # An open connection stays valid after a rotation; a new one needs the new key.
         assert await cache.renew_caller(caller) == caller
         assert cache.find_caller([hash_key(key)]) is None
         holder.do(lambda connection: client_keys.revoke_key(connection, "ci", time.time()))
@@ -82,7 +82,7 @@ def test_a_caller_is_known_by_id_as_long_as_its_key_counts(holder: KeyHolder) ->
     asyncio.run(main())
 
 
-def test_callers_of_the_configuration_are_nobodys_business_here(holder: KeyHolder) -> None:
+def test_callers_of_the_configuration_are_returned_unchanged(holder: KeyHolder) -> None:
     async def main() -> None:
         database = Database(holder.path, ACCOUNTS_SCHEMA)
         caller = Caller(id="config-1", name="server.keys 1")
@@ -92,7 +92,7 @@ def test_callers_of_the_configuration_are_nobodys_business_here(holder: KeyHolde
     asyncio.run(main())
 
 
-def test_two_changes_within_the_grain_of_a_files_date_are_both_seen(holder: KeyHolder) -> None:
+def test_two_changes_within_the_resolution_of_a_modification_time_are_both_seen(holder: KeyHolder) -> None:
     first = holder.create("one")
 
     async def main() -> None:
@@ -122,7 +122,7 @@ def test_a_file_that_has_not_changed_is_not_read_again(holder: KeyHolder) -> Non
         for path in holder.path.parent.iterdir():
             os.utime(path, (an_hour_ago, an_hour_ago))
         await aged(cache)
-        # Somebody else is writing, so whoever asked now would have to wait.
+        # Another connection writes, so a read would have to wait.
         writing = connect(holder.path, ACCOUNTS_SCHEMA)
         writing.execute("BEGIN IMMEDIATE")
         async with asyncio.timeout(3.0):
@@ -134,7 +134,7 @@ def test_a_file_that_has_not_changed_is_not_read_again(holder: KeyHolder) -> Non
     asyncio.run(main())
 
 
-def test_what_is_in_memory_is_good_for_less_than_a_second(holder: KeyHolder) -> None:
+def test_cached_keys_are_valid_for_less_than_a_second(holder: KeyHolder) -> None:
     holder.create()
 
     async def main() -> None:

@@ -1,4 +1,4 @@
-"""Keys are made once, kept as hashes, changed, rotated and revoked."""
+"""Stored keys are created, hashed, changed, rotated and revoked."""
 
 import re
 import sqlite3

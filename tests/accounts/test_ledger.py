@@ -1,4 +1,4 @@
-"""What callers use is set aside, settled and written down, also when clients leave and the file fails."""
+"""Amounts are reserved, settled and written, also if a client disconnects or the file fails."""
 
 import asyncio
 import sqlite3
@@ -46,7 +46,7 @@ def held(path: Path) -> Account:
         connection.close()
 
 
-def tell(path: Path, *statements: str) -> None:
+def execute(path: Path, *statements: str) -> None:
     connection = connect(path, ACCOUNTS_SCHEMA)
     for statement in statements:
         connection.execute(statement)
@@ -64,7 +64,7 @@ async def admitted(ledger: UsageLedger) -> Reservation:
     return outcome
 
 
-def test_what_is_settled_is_free_for_the_next_request_at_once(path: Path) -> None:
+def test_a_settled_reservation_is_free_for_the_next_request_at_once(path: Path) -> None:
     async def act(ledger: UsageLedger) -> None:
         first = await admitted(ledger)
         assert isinstance(await ledger.reserve(REQUEST), LimitRefusal)
@@ -76,7 +76,7 @@ def test_what_is_settled_is_free_for_the_next_request_at_once(path: Path) -> Non
     assert held(path).used["day"] == Amount(30, 0)
 
 
-def test_a_client_that_leaves_while_it_waits_for_admission_keeps_nothing(path: Path) -> None:
+def test_a_client_that_disconnects_during_the_reservation_keeps_nothing(path: Path) -> None:
     async def act(ledger: UsageLedger) -> None:
         for _ in range(20):
             asking = asyncio.ensure_future(ledger.reserve(REQUEST))
@@ -93,14 +93,14 @@ def test_a_client_that_leaves_while_it_waits_for_admission_keeps_nothing(path: P
     assert held(path).reserved["day"] == Amount()
 
 
-def test_nobody_is_admitted_while_the_file_cannot_be_asked(path: Path) -> None:
+def test_no_request_is_admitted_while_the_file_cannot_be_read(path: Path) -> None:
     async def act(ledger: UsageLedger) -> None:
         await admitted(ledger)
-        tell(path, "ALTER TABLE reservations RENAME TO gone")
+        execute(path, "ALTER TABLE reservations RENAME TO gone")
         with pytest.raises(StateUnavailable) as caught:
             await ledger.reserve(REQUEST)
         assert (caught.value.status, "state.db" in caught.value.message) == (503, False)
-        tell(path, "ALTER TABLE gone RENAME TO reservations")
+        execute(path, "ALTER TABLE gone RENAME TO reservations")
 
     scene(path, act)
 
@@ -108,11 +108,11 @@ def test_nobody_is_admitted_while_the_file_cannot_be_asked(path: Path) -> None:
 def test_a_settlement_that_could_not_be_written_is_written_later(path: Path) -> None:
     async def act(ledger: UsageLedger) -> None:
         reservation = await admitted(ledger)
-        tell(path, "ALTER TABLE spending RENAME TO gone")
+        execute(path, "ALTER TABLE spending RENAME TO gone")
         ledger.settle(reservation, Amount(10, 0))
         ledger.add_usage("key_1", "up", "m", UsageCounts(requests=1), is_settled=True)
         await ledger.flush()
-        tell(path, "ALTER TABLE gone RENAME TO spending")
+        execute(path, "ALTER TABLE gone RENAME TO spending")
         assert held(path).reserved["day"] == Amount(60, 0)
         await ledger.flush()
         assert held(path).reserved["day"] == Amount()
@@ -129,9 +129,9 @@ def test_statistics_are_written_together_and_none_is_lost(path: Path) -> None:
 
     scene(path, act)
     connection = connect(path, ACCOUNTS_SCHEMA)
-    told = read_usage(connection, ["key"])
+    rows = read_usage(connection, ["key"])
     connection.close()
-    assert told == [(("key_1",), UsageCounts(requests=1_000, input=2_000, output=1_000))]
+    assert rows == [(("key_1",), UsageCounts(requests=1_000, input=2_000, output=1_000))]
     assert held(path).used["day"] == Amount(3_000, 0)
 
 
@@ -150,7 +150,7 @@ def test_without_a_file_nothing_is_counted_and_no_thread_is_started() -> None:
     asyncio.run(main())
 
 
-def test_a_ledger_that_ends_gives_back_what_is_still_set_aside(path: Path) -> None:
+def test_a_closed_ledger_releases_its_open_reservations(path: Path) -> None:
     async def act(ledger: UsageLedger) -> None:
         await admitted(ledger)
 

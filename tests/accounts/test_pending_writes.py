@@ -1,4 +1,4 @@
-"""What could not be written waits with what comes after it, in order and within bounds."""
+"""Failed writes stay pending, in order and bounded."""
 
 from dragoman.accounts.ledger import MAX_SETTLEMENTS, PendingWrites
 from dragoman.accounts.limits import Amount, Limits
@@ -21,7 +21,7 @@ REQUEST = ReservationRequest(
 )
 
 
-def test_what_is_put_back_is_written_with_what_came_since() -> None:
+def test_failed_writes_are_merged_with_later_ones() -> None:
     connection = connect(None, ACCOUNTS_SCHEMA)
     made = [reserve(connection, "here 1 a", REQUEST, NOW) for _ in range(2)]
     first, second = (each for each in made if isinstance(each, Reservation))
@@ -43,7 +43,7 @@ def test_what_is_put_back_is_written_with_what_came_since() -> None:
     connection.close()
 
 
-def test_settlements_for_a_file_that_is_never_there_do_not_fill_the_memory() -> None:
+def test_the_number_of_pending_settlements_is_bounded() -> None:
     pending = PendingWrites()
     reservations = [
         Reservation(id=number, request=REQUEST, at=NOW, rate_limits=())

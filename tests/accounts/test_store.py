@@ -1,4 +1,4 @@
-"""What is set aside and used, in a real file: for several processes, across midnight, and after a death."""
+"""Reservations and spending in a real file: several processes, midnight, and the death of a process."""
 
 import os
 import sqlite3
@@ -56,7 +56,7 @@ def reserved(
     return outcome
 
 
-def test_what_is_set_aside_is_replaced_by_what_was_used(connection: sqlite3.Connection) -> None:
+def test_the_used_amount_replaces_the_reservation(connection: sqlite3.Connection) -> None:
     reservation = reserved(connection, build_request(60))
     assert read_account(connection, "key_1", NOW).reserved["day"] == Amount(60, 60)
     settle(connection, reservation, Amount(7, 8), NOW + 1)
@@ -113,24 +113,24 @@ def test_a_reply_that_ends_tomorrow_counts_for_today(connection: sqlite3.Connect
     assert read_account(connection, "key_1", late).used["day"] == Amount(60, 60)
 
 
-def test_a_process_that_is_not_seen_any_more_keeps_nothing_set_aside(connection: sqlite3.Connection) -> None:
+def test_the_reservations_of_a_dead_process_are_released(connection: sqlite3.Connection) -> None:
     reserved(connection, build_request(95, minimum=4), process=OTHER)
     assert isinstance(reserve(connection, ME, build_request(10), NOW + LEASE), LimitRefusal)
     renew_process(connection, OTHER, NOW + LEASE)
     assert isinstance(reserve(connection, ME, build_request(10), NOW + LEASE + 1), LimitRefusal)
     reserved(connection, build_request(10), NOW + 2 * LEASE + 1)
-    # What it had sent has been paid for, whatever came back.
+    # The minimum of its open request is charged.
     assert read_account(connection, "key_1", NOW + 2 * LEASE + 1).used["day"] == Amount(4, 4)
 
 
-def test_a_process_that_was_only_asleep_is_not_charged_twice(connection: sqlite3.Connection) -> None:
+def test_a_process_that_slept_is_not_charged_twice(connection: sqlite3.Connection) -> None:
     asleep = reserved(connection, build_request(50, minimum=4), process=OTHER)
     reserved(connection, build_request(10), NOW + LEASE + 1)
     settle(connection, asleep, Amount(30, 30), NOW + LEASE + 2)
     assert read_account(connection, "key_1", NOW).used["day"] == Amount(30, 30)
 
 
-def test_a_process_that_ends_in_order_leaves_nothing_set_aside(connection: sqlite3.Connection) -> None:
+def test_a_process_that_ends_in_order_releases_its_reservations(connection: sqlite3.Connection) -> None:
     reserved(connection, build_request(95, minimum=4))
     reserved(connection, build_request(5, minimum=1), process=OTHER)
     release_process(connection, ME)
@@ -138,7 +138,7 @@ def test_a_process_that_ends_in_order_leaves_nothing_set_aside(connection: sqlit
     assert (held.used["day"], held.reserved["day"]) == (Amount(4, 4), Amount(5, 5))
 
 
-def test_a_process_never_takes_itself_for_dead(connection: sqlite3.Connection) -> None:
+def test_a_process_never_considers_itself_dead(connection: sqlite3.Connection) -> None:
     reserved(connection, build_request(50), process=ME)
     reserved(connection, build_request(50), NOW + 10 * LEASE, process=ME)
     assert isinstance(reserve(connection, ME, build_request(1), NOW + 20 * LEASE), LimitRefusal)
@@ -159,8 +159,8 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-@pytest.mark.skipif(os.name != "posix", reason="only there a number says whether a process runs")
-def test_what_a_killed_process_had_set_aside_is_free_at_once(tmp_path: Path) -> None:
+@pytest.mark.skipif(os.name != "posix", reason="only there a process id shows whether a process runs")
+def test_the_reservations_of_a_killed_process_are_released_at_once(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     ended = subprocess.run([sys.executable, "-c", DIES, str(path), str(NOW)], check=False)
     assert ended.returncode == -9

@@ -1,4 +1,4 @@
-"""Any history of requests, deaths and midnights keeps every budget, and forgets nothing that was used."""
+"""Every sequence of requests, process deaths and midnights keeps each budget and loses no usage."""
 
 import hypothesis.strategies as st
 from hypothesis import settings
@@ -25,29 +25,29 @@ LIMITS = Limits(tokens_per_day=300, tokens_per_month=500, cost_per_day=900)
 
 
 class Spending(RuleBasedStateMachine):
-    """`open`: what each living process has under way. What a request uses is at most what it set aside."""
+    """`open`: the reservations of each process. A request uses at most its reserved amount."""
 
     def __init__(self) -> None:
         super().__init__()
         self.connection = connect(None, ACCOUNTS_SCHEMA)
         self.now = START
         self.open: dict[str, list[Reservation]] = {name: [] for name in PROCESSES}
-        #: What was used, by the day on which it was asked for, and the largest of all requests.
+        #: The used amounts by the day of the request, and the largest amounts of all requests.
         self.used: dict[int, Amount] = {}
         self.largest = Amount()
 
     def teardown(self) -> None:
         self.connection.close()
 
-    def charged(self, at: float, amount: Amount) -> None:
+    def charge(self, at: float, amount: Amount) -> None:
         day = find_period_start("day", at)
         self.used[day] = self.used.get(day, Amount()).plus(amount)
 
     @rule(process=st.sampled_from(PROCESSES), tokens=st.integers(1, 120), cost=st.integers(0, 400))
     def begin(self, process: str, tokens: int, cost: int) -> None:
         least = Amount(tokens // 3, cost // 3)
-        wish = ReservationRequest(key=KEY, limits=LIMITS, maximum=Amount(tokens, cost), minimum=least)
-        outcome = reserve(self.connection, process, wish, self.now)
+        request = ReservationRequest(key=KEY, limits=LIMITS, maximum=Amount(tokens, cost), minimum=least)
+        outcome = reserve(self.connection, process, request, self.now)
         if not isinstance(outcome, LimitRefusal):
             self.open[process].append(outcome)
             self.largest = Amount(max(self.largest.tokens, tokens), max(self.largest.cost, cost))
@@ -64,29 +64,29 @@ class Spending(RuleBasedStateMachine):
             least.cost + (most.cost - least.cost) * share // 100,
         )
         settle(self.connection, reservation, used, self.now)
-        self.charged(reservation.at, used)
+        self.charge(reservation.at, used)
 
     @rule(process=st.sampled_from(PROCESSES))
     def die_and_be_noticed(self, process: str) -> None:
-        """It is not seen for a while; the others are, and one of them looks."""
+        """The process is not renewed for a while. Another process notices it."""
         self.now += LEASE + 1
         others = [name for name in PROCESSES if name != process]
         for other in others:
-            # Each says that it lives before the other may take it for dead.
+            # Each is renewed before another one can consider it dead.
             self.connection.execute(
                 "INSERT OR REPLACE INTO processes (id, seen) VALUES (?, ?)", (other, self.now)
             )
         renew_process(self.connection, others[0], self.now)
-        self.lost(process)
+        self.release(process)
 
     @rule(process=st.sampled_from(PROCESSES))
     def end_in_order(self, process: str) -> None:
         release_process(self.connection, process)
-        self.lost(process)
+        self.release(process)
 
-    def lost(self, process: str) -> None:
+    def release(self, process: str) -> None:
         for reservation in self.open[process]:
-            self.charged(reservation.at, reservation.request.minimum)
+            self.charge(reservation.at, reservation.request.minimum)
         self.open[process] = []
 
     @rule(hours=st.integers(1, 30))
@@ -105,16 +105,16 @@ class Spending(RuleBasedStateMachine):
             assert used + reserved < limit + max(getattr(self.largest, unit), 1)
 
     @invariant()
-    def what_was_used_is_remembered(self) -> None:
+    def used_amounts_are_stored(self) -> None:
         day = find_period_start("day", self.now)
         assert read_account(self.connection, KEY, self.now).used["day"] == self.used.get(day, Amount())
 
     @invariant()
-    def what_is_set_aside_is_under_way(self) -> None:
+    def reservations_belong_to_open_requests(self) -> None:
         day = find_period_start("day", self.now)
-        under_way = [each for held in self.open.values() for each in held if each.at >= day]
+        open_today = [each for held in self.open.values() for each in held if each.at >= day]
         reserved = read_account(self.connection, KEY, self.now).reserved["day"]
-        assert reserved.tokens == sum(each.request.maximum.tokens for each in under_way)
+        assert reserved.tokens == sum(each.request.maximum.tokens for each in open_today)
 
 
 TestSpending = Spending.TestCase

@@ -1,4 +1,4 @@
-"""What was used is summed up, rolled up and forgotten, and no number gets lost on the way."""
+"""Usage statistics are added, grouped, compacted and deleted without losing a count."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -39,10 +39,10 @@ def counts(number: int = 1) -> UsageCounts:
     return UsageCounts(**{name: number * place for place, name in enumerate(COUNT_NAMES, 1)})
 
 
-def test_counts_of_one_place_are_added_up(connection: sqlite3.Connection) -> None:
-    place = UsageKey(NOW, "key_1", "up", "m")
-    add_usage(connection, {place: counts(1)})
-    add_usage(connection, {place: counts(2), UsageKey(NOW, "key_1", "up", "other"): counts(4)})
+def test_counts_of_one_usage_key_are_added(connection: sqlite3.Connection) -> None:
+    usage_key = UsageKey(NOW, "key_1", "up", "m")
+    add_usage(connection, {usage_key: counts(1)})
+    add_usage(connection, {usage_key: counts(2), UsageKey(NOW, "key_1", "up", "other"): counts(4)})
     assert read_usage(connection, ["key"]) == [(("key_1",), counts(7))]
     assert read_usage(connection, ["model"]) == [(("m",), counts(3)), (("other",), counts(4))]
 
@@ -58,7 +58,7 @@ def test_a_report_can_have_several_columns_in_any_order(connection: sqlite3.Conn
     assert read_usage(connection, ["day"], since=NOW) == [(("2026-11-16",), counts(1))]
 
 
-def test_keys_are_told_by_their_names_and_deleted_ones_by_their_ids(connection: sqlite3.Connection) -> None:
+def test_keys_appear_with_their_names_and_deleted_ones_with_their_ids(connection: sqlite3.Connection) -> None:
     made, _ = client_keys.create_key(connection, "ci", NOW)
     add_usage(connection, {UsageKey(NOW, made.caller.id, "up", "m"): counts()})
     assert read_usage(connection, ["key"]) == [(("ci",), counts())]
@@ -66,7 +66,7 @@ def test_keys_are_told_by_their_names_and_deleted_ones_by_their_ids(connection: 
     assert read_usage(connection, ["key"]) == [((made.caller.id,), counts())]
 
 
-def test_old_hours_become_days_and_old_days_go(connection: sqlite3.Connection) -> None:
+def test_old_hours_become_days_and_old_days_are_deleted(connection: sqlite3.Connection) -> None:
     old = (NOW - HOURS_KEPT - 2 * DAY) // DAY * DAY
     ages = [NOW, NOW - HOUR, old + HOUR, old + 2 * HOUR, old, NOW - DAYS_KEPT - DAY]
     add_usage(connection, {UsageKey(age, "k", "up", "m"): counts() for age in ages})
@@ -76,14 +76,14 @@ def test_old_hours_become_days_and_old_days_go(connection: sqlite3.Connection) -
     assert rows == [(old, 3), (NOW - HOUR, 1), (NOW, 1)]
 
 
-def test_budgets_of_long_ago_go(connection: sqlite3.Connection) -> None:
+def test_old_budgets_are_deleted(connection: sqlite3.Connection) -> None:
     connection.execute("INSERT INTO spending VALUES ('k', 'day', ?, 1, 1)", (NOW - 100 * DAY,))
     connection.execute("INSERT INTO spending VALUES ('k', 'month', ?, 1, 1)", (NOW - 20 * DAY,))
     compact_statistics(connection, NOW)
     assert connection.execute("SELECT period FROM spending").fetchall() == [("month",)]
 
 
-PLACES = st.builds(
+USAGE_KEYS = st.builds(
     UsageKey,
     st.integers(0, 100 * 24).map(lambda hours: NOW - hours * HOUR),
     st.sampled_from(["", "a", "b"]),
@@ -93,10 +93,10 @@ PLACES = st.builds(
 
 
 @given(
-    counted=st.dictionaries(PLACES, st.integers(0, 1000).map(counts), max_size=30),
+    counted=st.dictionaries(USAGE_KEYS, st.integers(0, 1000).map(counts), max_size=30),
     by=st.lists(st.sampled_from(["key", "model", "provider", "day"]), min_size=1, max_size=4, unique=True),
 )
-def test_every_report_of_the_same_has_the_same_total_before_and_after_tidying(
+def test_compaction_does_not_change_any_total(
     counted: dict[UsageKey, UsageCounts], by: list[UsageGroup]
 ) -> None:
     connection = connect(None, ACCOUNTS_SCHEMA)

@@ -1,4 +1,4 @@
-"""A model's name leads to its targets, or to an answer that says which names do."""
+"""A model name leads to its targets, or to an error that lists the known names."""
 
 from contextlib import suppress
 
@@ -60,7 +60,7 @@ def test_a_pattern_takes_the_names_that_fit_it_in_the_order_of_the_file() -> Non
     assert targets(CONFIG, "gpt-5") == ["local/gpt-5"]
 
 
-def test_a_target_without_a_model_takes_the_name_that_the_client_said() -> None:
+def test_a_target_without_a_model_takes_the_name_of_the_client() -> None:
     assert targets(CONFIG, "claude-opus") == ["local/large", "other/claude-opus"]
 
 
@@ -83,7 +83,7 @@ def test_a_name_that_no_route_takes_goes_to_the_default() -> None:
     assert choose(config, "any").route == "default"
 
 
-def test_patterns_tell_small_letters_from_capital_ones() -> None:
+def test_patterns_are_case_sensitive() -> None:
     with pytest.raises(ModelNotFound):
         choose(CONFIG, "CLAUDE-opus")
 

@@ -22,7 +22,7 @@ def test_a_target_that_failed_is_tried_last_until_it_has_cooled() -> None:
     assert health.order_targets([A, B], {}, 0, now=FIRST_COOLDOWN) == [(A, 0), (B, 0)]
 
 
-def test_an_only_target_is_tried_whatever_it_did() -> None:
+def test_the_only_target_is_always_tried() -> None:
     health = TargetHealth()
     health.record_failure(A, 0, BROKEN, now=0)
     assert health.order_targets([A], {}, 0, now=1) == [(A, 0)]
@@ -35,7 +35,7 @@ def test_a_target_that_works_again_is_forgiven() -> None:
     assert not health.is_cooling(A, 0, now=1)
 
 
-def test_what_lies_in_the_request_says_nothing_about_the_target() -> None:
+def test_a_failure_of_the_request_starts_no_cooldown() -> None:
     health = TargetHealth()
     health.record_failure(A, 0, Failure(kind="invalid_request", message=""), now=0)
     assert health.list_cooldowns(now=0) == {}

@@ -1,4 +1,4 @@
-"""What follows a failure: another try after a bounded wait, another target, or the truth."""
+"""The step after a failure: a retry after a bounded wait, the next target, or the end."""
 
 from typing import get_args
 
@@ -88,7 +88,7 @@ def test_a_wait_is_never_negative_nor_endless(
 
 
 @pytest.mark.parametrize("code", sorted(SESSION_CODES))
-def test_a_failure_of_one_session_is_final_and_cools_nobody(code: str) -> None:
+def test_a_failure_of_one_session_is_final_and_starts_no_cooldown(code: str) -> None:
     late = Failure(kind="timeout", message="", code=code)
     assert decide_retry(late, tries=1, allowed=5, jitter=0.5) == RetryDecision("stop")
     assert not concerns_target(late)

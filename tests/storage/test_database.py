@@ -1,4 +1,4 @@
-"""One file, one thread: order, transactions, survival, permissions."""
+"""One file and one thread: order, transactions, durability, permissions, migrations."""
 
 import asyncio
 import sqlite3
@@ -41,7 +41,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "deep" / "state.db"
 
 
-def test_what_was_asked_first_is_done_first(path: Path) -> None:
+def test_work_runs_in_the_order_of_the_calls(path: Path) -> None:
     database = Database(path, NOTES)
     wanted = [str(number) for number in range(200)]
 
@@ -67,7 +67,7 @@ def test_work_that_raises_leaves_nothing_behind(path: Path) -> None:
     database.close()
 
 
-def test_what_was_written_outlives_a_killed_process(path: Path) -> None:
+def test_written_data_survives_a_killed_process(path: Path) -> None:
     ended = subprocess.run([sys.executable, "-c", WRITES_AND_DIES, str(path), TABLE], check=False)
     assert ended.returncode == -9
     connection = connect(path, NOTES)
@@ -93,7 +93,7 @@ def test_an_older_file_is_brought_up_to_date_and_keeps_its_rows(path: Path) -> N
     newer.close()
 
 
-def test_a_newer_file_is_refused_with_a_way_out(path: Path) -> None:
+def test_a_newer_file_is_refused_with_a_hint(path: Path) -> None:
     connect(path, MORE).close()
     with pytest.raises(ConfigError, match="newer dragoman"):
         connect(path, NOTES)
@@ -108,7 +108,7 @@ def test_only_the_owner_may_read_it(path: Path) -> None:
     connection.close()
 
 
-def test_a_file_that_is_none_is_named_in_the_error(tmp_path: Path) -> None:
+def test_a_file_that_is_no_database_is_named_in_the_error(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     path.write_bytes(b"no database" * 100)
     with pytest.raises(ConfigError, match=r"state\.db"):

@@ -15,7 +15,7 @@ class Collector(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing to say."""
+        """Write no log."""
 
 
 @contextmanager

@@ -22,7 +22,7 @@ class Scrape:
                 self.samples[series] = value
 
     def value(self, name: str, /, **labels: str) -> float:
-        """The sum of all samples of this name whose labels are these, whatever else they have."""
+        """The sum of all samples of this name that have these labels, and perhaps others."""
         return sum(
             value
             for (sample, pairs), value in self.samples.items()

@@ -1,4 +1,4 @@
-"""Counters and histograms: what they hold, how they are written, and that nobody can make them grow."""
+"""Counters and histograms: values, text format, and the bound of their series."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +12,7 @@ def scraped(*instruments: Counter | Histogram) -> Scrape:
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])), st.integers(1, 10**15))
-def test_whatever_a_label_holds_is_read_as_it_was_written(text: str, amount: int) -> None:
+def test_every_label_is_read_as_it_was_written(text: str, amount: int) -> None:
     counter = Counter("things_total", ("what",), "Things.")
     # The parser of the reference cuts lines where Python does, which the format does not.
     text = " ".join(text.splitlines())

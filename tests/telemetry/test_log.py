@@ -1,4 +1,4 @@
-"""Lines of the log: one per exchange, for people or machines, and harmless whatever stands in them."""
+"""Log lines: one per exchange, as text or JSON, and harmless with any content."""
 
 import io
 import logging
@@ -17,7 +17,7 @@ from dragoman.telemetry.log import LOGGER, LogFormatter, log_exchange, log_refus
 
 @pytest.fixture
 def written(request: pytest.FixtureRequest) -> Iterator[io.StringIO]:
-    """What the log says, in the style that the test names."""
+    """The written log lines, in the style of the parameter."""
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)
     handler.setFormatter(LogFormatter(request.param))
@@ -93,13 +93,13 @@ def test_an_error_of_the_servers_own_comes_with_its_origin(written: io.StringIO)
 @pytest.mark.rule("R85")
 @pytest.mark.parametrize("written", ["json"], indirect=True)
 def test_every_intervention_has_a_line_below_its_exchange(written: io.StringIO) -> None:
-    told = record()
-    report = told.interventions.reporter(TargetName("local", "qwen"), "openai_chat")
+    governed = record()
+    report = governed.interventions.reporter(TargetName("local", "qwen"), "openai_chat")
     report(
         Intervention(kind="repair", tool="Bash", detail=("quotes", "commas"), before=24, after=22, held=0.31)
     )
     report(Intervention(kind="unrepairable", tool="x" * 1000, ok=False, reason="parse_failed"))
-    log_exchange(told)
+    log_exchange(governed)
     _, repaired, failed = [msgspec.json.decode(line) for line in written.getvalue().splitlines()]
     assert (repaired["message"], repaired["level"], repaired["request"]) == ("governance", "info", "req_1")
     assert (repaired["kind"], repaired["tool"], repaired["detail"]) == ("repair", "Bash", "quotes, commas")

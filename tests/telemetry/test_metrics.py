@@ -1,4 +1,4 @@
-"""What is counted about exchanges, and under which names."""
+"""The counters of exchanges and their labels."""
 
 import msgspec
 import pytest
@@ -64,7 +64,7 @@ def test_tokens_are_counted_by_class_and_none_twice() -> None:
 
 
 @pytest.mark.rule("R133")
-def test_failures_are_counted_by_what_the_client_was_told_and_by_what_each_target_did() -> None:
+def test_failures_are_counted_for_the_client_and_for_each_target() -> None:
     down = ScriptedUpstream(Script(status=503, pieces=[error("busy")]))
     bench = Bench({"down": down, "up": good()}, [provider("down", retries=0)], model="m")
     seen = after(bench, ask("openai_chat"))
@@ -171,7 +171,7 @@ def test_model_names_that_clients_make_up_become_no_labels() -> None:
     assert "made up" not in str(seen.samples)
 
 
-def test_a_model_is_a_label_if_the_configuration_names_it_in_whichever_place() -> None:
+def test_a_model_is_a_label_if_the_configuration_names_it() -> None:
     named = msgspec.structs.replace(provider("up"), models={"stated": {}, "patt*": {}})
     config = Config(
         providers={"up": named, "other": Provider(name="other", dialect="embedded")},
@@ -190,7 +190,7 @@ def test_a_model_is_a_label_if_the_configuration_names_it_in_whichever_place() -
 
 def test_a_request_that_no_route_takes_is_counted_without_a_target() -> None:
     metrics = Metrics(Config)
-    record = Record(ask("anthropic", model="nobody knows this"))
+    record = Record(ask("anthropic", model="unknown"))
     record.refused = Failure(kind="not_found", message="no such model")
     metrics.count_exchange(record)
     seen = counted(metrics)

@@ -1,4 +1,4 @@
-"""What governance did to a reply can be seen in files, without secrets, private and not too many."""
+"""Snapshots of governed replies: content, redaction, permissions, number of files."""
 
 import asyncio
 import stat
@@ -43,8 +43,8 @@ def kept(folder: Path, *blocks: Block, replies: int = 1, **values: object) -> li
 
 
 def reply_in(path: Path) -> list[dict[str, object]]:
-    told = msgspec.json.decode(path.read_bytes(), type=dict)
-    blocks = told["reply"]["blocks"]
+    content = msgspec.json.decode(path.read_bytes(), type=dict)
+    blocks = content["reply"]["blocks"]
     assert isinstance(blocks, list)
     return blocks
 
@@ -57,9 +57,9 @@ def test_both_sides_of_a_reply_that_was_changed_are_kept(tmp_path: Path) -> None
     call = {"kind": "call", "call_id": "call_1abcdefgh", "is_open": False}
     assert reply_in(before) == [text, {**call, "name": "rEAD", "text": "{'path': 'a',}"}]
     assert reply_in(after) == [text, {**call, "name": "Read", "text": '{"path": "a"}'}]
-    told = msgspec.json.decode(before.read_bytes())
-    assert (told["request"], told["target"]) == ("req_0", "up/m")
-    assert [each["kind"] for each in told["interventions"]] == ["rename", "hold", "repair"]
+    content = msgspec.json.decode(before.read_bytes())
+    assert (content["request"], content["target"]) == ("req_0", "up/m")
+    assert [each["kind"] for each in content["interventions"]] == ["rename", "hold", "repair"]
 
 
 @pytest.mark.rule("R86")
@@ -70,7 +70,7 @@ def test_files_are_for_the_users_eyes_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.rule("R86")
-def test_nothing_is_kept_where_nobody_asks_or_nothing_was_done(tmp_path: Path) -> None:
+def test_nothing_is_written_without_the_setting_or_without_an_intervention(tmp_path: Path) -> None:
     assert kept(tmp_path, *BROKEN, snapshots=False) == []
     assert kept(tmp_path, "Just words.") == []
 
@@ -124,7 +124,7 @@ def test_what_looks_like_a_secret_is_not_kept(secret: str, tmp_path: Path) -> No
         ("read the file notes.txt", "read the file notes.txt"),
     ],
 )
-def test_secrets_are_told_from_words(text: str, expected: str) -> None:
+def test_secrets_are_recognized(text: str, expected: str) -> None:
     assert redact(text) == expected
 
 

@@ -1,4 +1,4 @@
-"""Traces: what a span says, under whose it stands, and that it reaches a collector."""
+"""Traces: the attributes and parents of spans, and their way to a collector."""
 
 import asyncio
 import socket
@@ -40,7 +40,7 @@ class Traced:
         bench.gateway.witnesses.append(self.spans.trace_exchange)
 
     @property
-    def told(self) -> list[Any]:
+    def finished(self) -> list[Any]:
         """The spans, the outermost first."""
         spans = list(self._exporter.get_finished_spans())
         return sorted(
@@ -52,7 +52,7 @@ def traced(bench: Bench, *asks: Ask) -> list[Any]:
     tracing = Traced(bench)
     for each in asks:
         run(bench.tell(each))
-    return tracing.told
+    return tracing.finished
 
 
 def up(*scripts: Script) -> ScriptedUpstream:
@@ -125,11 +125,11 @@ def test_a_provider_has_the_name_that_the_conventions_give_it(
 @pytest.mark.parametrize("flags", ["01", "00"])
 def test_the_trace_of_the_client_is_continued_as_it_wishes(flags: str) -> None:
     headers = {"traceparent": f"00-{TRACE}-{PARENT}-{flags}", "tracestate": "vendor=1"}
-    told = traced(Bench({"up": up()}), ask("openai_chat", headers=headers))
+    spans = traced(Bench({"up": up()}), ask("openai_chat", headers=headers))
     if flags == "00":
-        assert told == []
+        assert spans == []
         return
-    outer, inner = told
+    outer, inner = spans
     assert outer.context.trace_id == inner.context.trace_id == int(TRACE, 16)
     assert outer.parent.span_id == int(PARENT, 16)
     assert outer.context.trace_state.get("vendor") == "1"
@@ -144,7 +144,7 @@ def test_a_trace_that_is_none_is_passed_over(traceparent: str) -> None:
 def test_every_target_that_was_tried_has_a_span_with_its_retries() -> None:
     down = ScriptedUpstream(Script(status=503, pieces=[error(f"busy, your key is {SECRET}")]))
     bench = Bench({"down": down, "up": up()}, [provider("down", retries=1, keys=[SECRET])], model="m")
-    # With nobody better at hand, the first target is tried twice.
+    # The other target cools down, so the first one is tried twice.
     busy = Failure(kind="overloaded", message="busy")
     bench.gateway.health.record_failure(TargetName("up", "m"), 0, busy, 0.0)
     outer, *inner = traced(bench, ask("openai_chat"))
@@ -160,7 +160,7 @@ def test_every_target_that_was_tried_has_a_span_with_its_retries() -> None:
     assert SECRET not in str([span.to_json() for span in (outer, *inner)])
 
 
-def test_an_exchange_that_failed_says_so_and_why() -> None:
+def test_a_failed_exchange_has_an_error_type() -> None:
     refusing = ScriptedUpstream(Script(status=400, pieces=[error("too long")]))
     outer, inner = traced(Bench({"up": refusing}), ask("openai_chat"))
     for span in (outer, inner):
@@ -169,7 +169,7 @@ def test_an_exchange_that_failed_says_so_and_why() -> None:
     assert outer.attributes["http.response.status_code"] == 400
 
 
-def test_a_request_that_reached_nobody_is_a_span_of_its_own() -> None:
+def test_a_request_without_a_target_is_one_span() -> None:
     asked = ask("openai_chat")
     asked.body = b"{"
     (outer,) = traced(Bench({"up": up()}), asked)
@@ -183,7 +183,7 @@ def test_an_exchange_that_was_called_off_still_shows_whom_it_waited_for() -> Non
         exchange = tracing.bench.exchange(ask("anthropic"), RememberingClient())
         asyncio.get_running_loop().call_later(1, exchange.abandon)
         await exchange.run()
-        return tracing.told
+        return tracing.finished
 
     outer, inner = run(scenario())
     assert outer.attributes["dragoman.ending"] == "cancelled"
@@ -193,9 +193,9 @@ def test_an_exchange_that_was_called_off_still_shows_whom_it_waited_for() -> Non
 
 def test_no_span_holds_the_words_of_a_conversation() -> None:
     outer, inner = traced(Bench({"up": up()}), ask("anthropic"))
-    told = outer.to_json() + inner.to_json()
-    assert "good" not in told
-    assert "hello" not in told
+    spans = outer.to_json() + inner.to_json()
+    assert "good" not in spans
+    assert "hello" not in spans
 
 
 @pytest.mark.parametrize("suffix", ["", "/", "/v1/traces"])
@@ -216,7 +216,7 @@ def test_spans_reach_a_collector(suffix: str) -> None:
     assert {span.name for span in resource.scope_spans[0].spans} == {"dragoman openai_chat", "chat model"}
 
 
-def test_without_the_extra_the_next_step_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
     with pytest.raises(ConfigError) as caught:
         build_tracer("http://127.0.0.1:4318", Config)
@@ -232,6 +232,6 @@ def test_a_collector_that_cannot_be_reached_is_not_waited_for(monkeypatch: pytes
         run(bench.tell(ask("openai_chat")))
         ending = threading.Thread(target=spans.close)
         ending.start()
-    # Whoever waited for its answer is told that there will be none, and does not try again.
+    # The exporter gets an error when the server closes, and does not retry.
     ending.join(5)
     assert not ending.is_alive()
