@@ -142,54 +142,46 @@ def rotate_key(
     connection: sqlite3.Connection, name: str, now: float, keep: float = 0.0
 ) -> tuple[ClientKey, str]:
     """Replace the key text. The former text stays valid for `keep` seconds. Returns the new text."""
-    current = get_key(connection, name)
-    if current.revoked:
+    if get_key(connection, name).revoked:
         raise ConfigError(f"the key {name!r} was revoked", hint="create another: dragoman keys create")
     key = generate_key()
-    connection.execute(
+    changed = _update(
+        connection,
+        name,
         "UPDATE client_keys SET former = CASE WHEN ? THEN digest END, former_until = ?,"
         " digest = ?, prefix = ? WHERE id = ?",
-        (
-            keep > 0,
-            now + keep if keep > 0 else 0,
-            hash_key(key),
-            key[:VISIBLE_LENGTH],
-            current.caller.id,
-        ),
+        (keep > 0, now + keep if keep > 0 else 0, hash_key(key), key[:VISIBLE_LENGTH]),
     )
-    _increment_generation(connection)
-    return get_key(connection, name), key
+    return changed, key
 
 
 def revoke_key(connection: sqlite3.Connection, name: str, now: float) -> ClientKey:
     """Make the key invalid. Its name stays in use and its usage stays in reports."""
-    current = get_key(connection, name)
-    connection.execute(
-        "UPDATE client_keys SET revoked = ?, former = NULL WHERE id = ? AND revoked = 0",
-        (now, current.caller.id),
-    )
-    _increment_generation(connection)
-    return get_key(connection, name)
+    statement = "UPDATE client_keys SET revoked = ?, former = NULL WHERE revoked = 0 AND id = ?"
+    return _update(connection, name, statement, (now,))
 
 
 def delete_key(connection: sqlite3.Connection, name: str) -> ClientKey:
     """Delete the key, but not its usage. The name can be used again."""
-    current = get_key(connection, name)
-    connection.execute("DELETE FROM client_keys WHERE id = ?", (current.caller.id,))
-    _increment_generation(connection)
-    return current
+    return _update(connection, name, "DELETE FROM client_keys WHERE id = ?", ())
 
 
 def change_key(
     connection: sqlite3.Connection, name: str, *, models: tuple[str, ...], limits: Limits, expires: float
 ) -> ClientKey:
     """Change what the key allows. The key text stays."""
-    connection.execute(
-        "UPDATE client_keys SET models = ?, limits = ?, expires = ? WHERE id = ?",
-        (_encode(models), _encode(limits), expires, get_key(connection, name).caller.id),
-    )
+    statement = "UPDATE client_keys SET models = ?, limits = ?, expires = ? WHERE id = ?"
+    return _update(connection, name, statement, (_encode(models), _encode(limits), expires))
+
+
+def _update(
+    connection: sqlite3.Connection, name: str, statement: str, values: tuple[object, ...]
+) -> ClientKey:
+    """Run a statement whose last parameter is the id of the key. Returns the key after it, if it exists."""
+    key = get_key(connection, name)
+    connection.execute(statement, (*values, key.caller.id))
     _increment_generation(connection)
-    return get_key(connection, name)
+    return find_key(connection, name) or key
 
 
 def get_key(connection: sqlite3.Connection, name: str) -> ClientKey:
