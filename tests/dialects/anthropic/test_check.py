@@ -50,32 +50,38 @@ def test_legal_streams_pass(name: str) -> None:
 
 
 ILLEGAL: dict[str, tuple[list[Json], str]] = {
-    "no start": ([TEXT], "content_block_start where the reply is NEW"),
-    "two starts": ([message_start(), *whole()], "message_start where the reply is BODY"),
+    "no start": ([TEXT], "content_block_start is not allowed in state NEW"),
+    "two starts": ([message_start(), *whole()], "message_start is not allowed in state BODY"),
     "no end": ([message_start(), TEXT, HELLO, block_stop(0), message_delta()], "ends before message_stop"),
-    "no reason": ([message_start(), MESSAGE_STOP], "message_stop where the reply is BODY"),
+    "no reason": ([message_start(), MESSAGE_STOP], "message_stop is not allowed in state BODY"),
     "two reasons": (
         [message_start(), message_delta(), *whole()[1:]],
-        "message_delta where the reply is ENDING",
+        "message_delta is not allowed in state ENDING",
     ),
-    "something after the end": ([*whole(), PING], "ping where the reply is DONE"),
+    "something after the end": ([*whole(), PING], "ping is not allowed in state DONE"),
     "something after an error": (
         [message_start(), ERROR, MESSAGE_STOP],
-        "message_stop where the reply is DONE",
+        "message_stop is not allowed in state DONE",
     ),
-    "a nested block": (whole(TEXT, TEXT), "content_block_start where the reply is BLOCK"),
-    "a gap": (whole(block_start(1, type="text", text="")), "expected index 0"),
-    "a delta elsewhere": (whole(TEXT, block_delta(1, type="text_delta", text="x"), block_stop(0)), "index 0"),
-    "a stop elsewhere": (whole(TEXT, HELLO, block_stop(1)), "content_block_stop out of turn"),
+    "a nested block": (whole(TEXT, TEXT), "content_block_start is not allowed in state BLOCK"),
+    "a gap": (whole(block_start(1, type="text", text="")), "content_block_start.index is not 0"),
+    "a delta elsewhere": (
+        whole(TEXT, block_delta(1, type="text_delta", text="x"), block_stop(0)),
+        "index is not 0",
+    ),
+    "a stop elsewhere": (whole(TEXT, HELLO, block_stop(1)), "content_block_stop.index is not 0"),
     "a wrong delta": (whole(THINKING, HELLO, SIGNATURE, block_stop(0)), "does not fit a thinking block"),
     "an unknown delta": (whole(TEXT, block_delta(0, type="odd"), block_stop(0)), "does not fit a text block"),
     "an unknown event": (whole({"type": "odd"}), "an event of an unknown type"),
     "an unknown block": (whole(block_start(0, type="odd"), block_stop(0)), "a block of an unknown type"),
-    "an empty delta": (whole(TEXT, block_delta(0, type="text_delta", text=""), block_stop(0)), "empty delta"),
+    "an empty delta": (
+        whole(TEXT, block_delta(0, type="text_delta", text=""), block_stop(0)),
+        "an empty text_delta",
+    ),
     "no signature": (whole(THINKING, block_stop(0)), "without a signature"),
     "an empty signature": (
         whole(THINKING, block_delta(0, type="signature_delta", signature=""), block_stop(0)),
-        "an empty signature",
+        "an empty signature_delta",
     ),
     "thought after the signature": (
         whole(THINKING, SIGNATURE, block_delta(0, type="thinking_delta", thinking="x"), block_stop(0)),
@@ -86,7 +92,10 @@ ILLEGAL: dict[str, tuple[list[Json], str]] = {
         "cannot become a JSON object",
     ),
     "arguments that are no object": (whole(CALL, arguments("[1]"), block_stop(0)), "not a JSON object"),
-    "half arguments": (whole(CALL, arguments('{"a'), block_stop(0), reason="tool_use"), "broken arguments"),
+    "half arguments": (
+        whole(CALL, arguments('{"a'), block_stop(0), reason="tool_use"),
+        "arguments are broken",
+    ),
     "empty arguments later": (
         whole(CALL, arguments(""), arguments("{}"), arguments(""), block_stop(0), reason="tool_use"),
         "an empty piece of arguments",
@@ -103,25 +112,25 @@ ILLEGAL: dict[str, tuple[list[Json], str]] = {
         whole(block_start(0, type="tool_use", id="t", input={}), block_stop(0), reason="tool_use"),
         "content_block.name is missing",
     ),
-    "tool use without a call": (whole(reason="tool_use"), "without a tool_use block"),
-    "a call in an answer": (whole(CALL, block_stop(0)), "as an answer with a tool_use block"),
+    "tool use without a call": (whole(reason="tool_use"), "tool_use without a tool_use block"),
+    "a call in an answer": (whole(CALL, block_stop(0)), "end_turn with a tool_use block"),
     "a reason of a wrong type": (
         [
             message_start(),
             {**message_delta(), "delta": {"stop_reason": [], "stop_sequence": None}},
             MESSAGE_STOP,
         ],
-        "not a known reason",
+        "delta.stop_reason has a wrong value",
     ),
     "an error of a wrong type": ([{"type": "error", "error": {"type": {}, "message": "x"}}], "error.type"),
-    "an unknown reason": (whole(reason="odd"), "not a known reason"),
+    "an unknown reason": (whole(reason="odd"), "delta.stop_reason has a wrong value"),
     "no usage at the start": (
         [message_start(usage={}), *whole()[1:]],
         "message.usage.input_tokens is missing",
     ),
     "negative usage": (
         [message_start(usage={"input_tokens": -1, "output_tokens": 0}), *whole()[1:]],
-        "message.usage.input_tokens is a number",
+        "message.usage.input_tokens has a wrong value (a number)",
     ),
     "no usage at the end": (
         [message_start(), message_delta(usage={}), MESSAGE_STOP],
@@ -135,7 +144,7 @@ ILLEGAL: dict[str, tuple[list[Json], str]] = {
             {**message_delta(), "delta": {"stop_reason": "end_turn", "stop_sequence": "x"}},
             MESSAGE_STOP,
         ],
-        "not the reason",
+        "end_turn with a stop_sequence",
     ),
 }
 

@@ -6,8 +6,8 @@ from dragoman.dialects.gemini import DIALECT
 from tests.dialects.gemini.talk import chunk, frame, recorded, stems
 
 END = chunk({"text": "a"}, finishReason="STOP")
-CUT = "ends without finishReason, blockReason or error"
-NOT_ONE_LINE = "not a single line `data: {json}` and a blank line"
+CUT = "the stream ends without finishReason, blockReason or error"
+NOT_ONE_LINE = "a frame is not one line `data: …` and a blank line"
 
 
 def messages(stream: bytes) -> list[str]:
@@ -42,9 +42,9 @@ def test_anything_but_single_data_lines_is_refused(line: bytes) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (b"data: [DONE]\n\n", "not JSON"),
-        (b"data: [1]\n\n", "not a JSON object"),
-        (b"data: {\n\n", "not JSON"),
+        (b"data: [DONE]\n\n", "the payload is not JSON"),
+        (b"data: [1]\n\n", "the payload is an array, not an object"),
+        (b"data: {\n\n", "the payload is not JSON"),
     ],
 )
 def test_payloads_that_are_no_objects_are_refused(line: bytes, message: str) -> None:
@@ -69,16 +69,16 @@ def test_an_empty_stream_is_refused() -> None:
     [
         ({}, "a part with 0 kinds of data"),
         ({"text": "a", "functionCall": {}}, "a part with 2 kinds of data"),
-        ({"text": 5}, "text has the wrong type"),
-        ({"text": "a", "thought": "yes"}, "thought is no boolean"),
-        ({"text": "a", "thoughtSignature": "*"}, "thoughtSignature is no base64"),
-        ({"text": "a", "thoughtSignature": 5}, "thoughtSignature is no base64"),
+        ({"text": 5}, "text has a wrong value (a number)"),
+        ({"text": "a", "thought": "yes"}, "thought has a wrong value (a string)"),
+        ({"text": "a", "thoughtSignature": "*"}, "thoughtSignature has a wrong value (a string)"),
+        ({"text": "a", "thoughtSignature": 5}, "thoughtSignature has a wrong value (a number)"),
         ({"functionCall": {"args": {}}}, "a call without a name"),
-        ({"functionCall": {"name": "", "args": {}}}, "functionCall.name is no name"),
-        ({"functionCall": {"name": "a", "args": "{}"}}, "functionCall.args is no object"),
-        ({"functionCall": {"name": "a", "id": 5}}, "functionCall.id is no text"),
-        ({"inlineData": {"mimeType": "image/png"}}, "inlineData.data has the wrong type"),
-        ({"executableCode": {"code": "1"}}, "executableCode.language has the wrong type"),
+        ({"functionCall": {"name": "", "args": {}}}, "functionCall.name has a wrong value (a string)"),
+        ({"functionCall": {"name": "a", "args": "{}"}}, "functionCall.args has a wrong value (a string)"),
+        ({"functionCall": {"name": "a", "id": 5}}, "functionCall.id has a wrong value (a number)"),
+        ({"inlineData": {"mimeType": "image/png"}}, "inlineData.data is missing"),
+        ({"executableCode": {"code": "1"}}, "executableCode.language is missing"),
     ],
 )
 def test_parts_must_be_well_formed(part: object, message: str) -> None:
@@ -88,17 +88,20 @@ def test_parts_must_be_well_formed(part: object, message: str) -> None:
 @pytest.mark.parametrize(
     ("payload", "message"),
     [
-        ({"candidates": {}}, "candidates has the wrong type"),
-        ({"candidates": [5]}, "a candidate that is no object"),
-        ({"candidates": [{"index": "0"}]}, "a candidate's index is no number"),
-        ({"candidates": [{"content": []}]}, "content is no object"),
-        ({"candidates": [{"content": {"parts": []}}]}, "content.role is not model"),
+        ({"candidates": {}}, "candidates has a wrong value (an object)"),
+        ({"candidates": [5]}, "candidates is not a list of objects"),
+        ({"candidates": [{"index": "0"}]}, "index has a wrong value (a string)"),
+        ({"candidates": [{"content": []}]}, "content has a wrong value (an array)"),
+        ({"candidates": [{"content": {"parts": []}}]}, "content.role is missing"),
         (
             {"candidates": [{"content": {"role": "model", "parts": {}}}]},
-            "content.parts is no array of objects",
+            "content.parts is not a list of objects",
         ),
-        ({"usageMetadata": {"promptTokenCount": -1}}, "usageMetadata.promptTokenCount is no count"),
-        ({"modelVersion": 5}, "modelVersion has the wrong type"),
+        (
+            {"usageMetadata": {"promptTokenCount": -1}},
+            "usageMetadata.promptTokenCount has a wrong value (a number)",
+        ),
+        ({"modelVersion": 5}, "modelVersion has a wrong value (a number)"),
     ],
 )
 def test_chunks_must_be_well_formed(payload: object, message: str) -> None:
@@ -113,29 +116,31 @@ def test_an_id_may_be_used_once() -> None:
 def test_a_call_in_pieces_must_come_to_its_end() -> None:
     begun = {"functionCall": {"name": "a", "willContinue": True}}
     assert messages(chunk(begun) + chunk({"functionCall": {}}) + END) == []
-    assert messages(chunk(begun) + END) == ["ends inside a call"]
+    assert messages(chunk(begun) + END) == ["the stream ends inside a call"]
     assert messages(chunk(begun, {"functionCall": {"name": "b"}}) + END) == ["a call inside a call"]
 
 
 def test_nothing_follows_the_finish_reason() -> None:
-    assert messages(END + chunk({"text": "late"})) == ["a candidate goes on after its finishReason"]
+    assert messages(END + chunk({"text": "late"})) == ["a candidate continues after its finishReason"]
 
 
 def test_finish_reasons_are_those_of_the_api() -> None:
-    assert messages(chunk({"text": "a"}, finishReason="end_turn")) == ["an unknown finishReason"]
+    assert messages(chunk({"text": "a"}, finishReason="end_turn")) == [
+        "finishReason has a wrong value (a string)"
+    ]
 
 
 @pytest.mark.rule("H72")
 def test_an_error_is_the_last_word() -> None:
     error = frame({"error": {"code": 500, "message": "No.", "status": "INTERNAL"}})
     assert messages(chunk({"text": "a"}) + error) == []
-    assert messages(error + END) == ["a frame after the end"]
+    assert messages(error + END) == ["chunk is not allowed in state DONE"]
     assert messages(frame({"error": {"code": "500"}})) == [
-        "error.code has the wrong type",
-        "error.message has the wrong type",
-        "error.status has the wrong type",
+        "error.code has a wrong value (a string)",
+        "error.message is missing",
+        "error.status is missing",
     ]
-    assert messages(frame({"error": "No."})) == ["error is no object"]
+    assert messages(frame({"error": "No."})) == ["error has a wrong value (a string)"]
 
 
 def test_violations_name_the_frame() -> None:

@@ -43,42 +43,42 @@ def test_an_error_may_end_a_stream_at_any_point() -> None:
     error = frame({"error": {"message": "x", "type": "server_error", "param": None, "code": None}})
     assert check_stream(error) == []
     assert check_stream(ROLE + error) == []
-    assert first_complaint(ROLE, error, DONE) == "done while FAILED"
+    assert first_complaint(ROLE, error, DONE) == "[DONE] is not allowed in state DONE"
 
 
 def test_a_usage_chunk_needs_null_usage_before_it() -> None:
     usage = frame({**HEAD, "choices": [], "usage": COUNTS})
     with_null = [told({"role": "assistant", "content": ""}, usage=None), told({}, "stop", usage=None)]
     assert check_stream(b"".join((*with_null, usage, DONE))) == []
-    assert first_complaint(ROLE, STOP, usage, DONE).startswith("a usage chunk although")
+    assert first_complaint(ROLE, STOP, usage, DONE).startswith("a usage chunk, but")
 
 
 @pytest.mark.parametrize(
     ("frames", "complaint"),
     [
         ([ROLE, STOP], "the stream ends without [DONE] and without an error"),
-        ([ROLE, DONE], "done while TALKING"),
-        ([ROLE, STOP, DONE, DONE], "done while DONE"),
-        ([b"event: message\n" + ROLE, STOP, DONE], "a frame must be one line that begins with 'data: '"),
-        ([ROLE.replace(b"data: ", b"data:"), STOP, DONE], "a frame must be one line"),
+        ([ROLE, DONE], "[DONE] is not allowed in state OPEN"),
+        ([ROLE, STOP, DONE, DONE], "[DONE] is not allowed in state DONE"),
+        ([b"event: message\n" + ROLE, STOP, DONE], "a frame is not one line"),
+        ([ROLE.replace(b"data: ", b"data:"), STOP, DONE], "a frame is not one line"),
         ([ROLE, b"data: {\n\n", STOP, DONE], "the payload is not JSON"),
-        ([ROLE, b"data: 5\n\n", STOP, DONE], "the payload is not an object"),
-        ([told({"content": "Hi."}), STOP, DONE], "the role belongs into the first chunk"),
-        ([ROLE, ROLE, STOP, DONE], "the role comes again"),
-        ([ROLE, STOP, told({"content": "x"}), DONE], "a choice goes on after its finish reason"),
-        ([ROLE, told({}, "eos"), DONE], "finish_reason is not one of the known words"),
+        ([ROLE, b"data: 5\n\n", STOP, DONE], "the payload is a number, not an object"),
+        ([told({"content": "Hi."}), STOP, DONE], "the first chunk of a choice has no role"),
+        ([ROLE, ROLE, STOP, DONE], "a later chunk of a choice repeats the role"),
+        ([ROLE, STOP, told({"content": "x"}), DONE], "a choice continues after its finish reason"),
+        ([ROLE, told({}, "eos"), DONE], "finish_reason has a value that is not allowed"),
         ([ROLE, told({"content": "x"}, "stop"), DONE], "the finish chunk has a delta"),
         ([ROLE, CALLS, DONE], "finish_reason tool_calls without calls"),
-        ([ROLE, told({"tool_calls": [CALL]}), STOP, DONE], "finish_reason stop in spite of calls"),
-        ([ROLE, told({"content": 5}), STOP, DONE], "content or refusal is not a string"),
+        ([ROLE, told({"tool_calls": [CALL]}), STOP, DONE], "finish_reason stop with calls"),
+        ([ROLE, told({"content": 5}), STOP, DONE], "content is not a string"),
         ([ROLE, told({"score": 5}), told({"score": 5}), STOP, DONE], "score comes again"),
         ([ROLE, told(None), STOP, DONE], "delta is not an object"),
         ([ROLE, told({}, index=2), STOP, DONE], "a choice's index is missing or leaves a gap"),
         ([ROLE, frame({**HEAD, "choices": []}), STOP, DONE], "a chunk without choices and without usage"),
-        ([ROLE, frame({**HEAD, "choices": None}), STOP, DONE], "choices is not a list"),
+        ([ROLE, frame({**HEAD, "choices": None}), STOP, DONE], "choices has a wrong value (null)"),
         ([ROLE, frame({**HEAD, "id": "other", "choices": []})], "id has changed"),
         ([ROLE, told({}, "stop", usage=COUNTS), DONE], "usage in a chunk with choices"),
-        ([ROLE, STOP.rstrip()], "the last frame does not end with a blank line"),
+        ([ROLE, STOP.rstrip()], "a frame is not one line"),
     ],
 )
 def test_what_is_refused(frames: list[bytes], complaint: str) -> None:
@@ -89,22 +89,22 @@ def test_what_is_refused(frames: list[bytes], complaint: str) -> None:
 @pytest.mark.parametrize(
     ("later", "complaint"),
     [
-        (fragment(0, id="a", function={"arguments": "{}"}), "a later fragment repeats id or type"),
-        (fragment(0, function={"name": "Read", "arguments": "{}"}), "a later fragment repeats the name"),
-        (fragment(0), "a later fragment has no arguments"),
+        (fragment(0, id="a", function={"arguments": "{}"}), "tool_calls[0] repeats id, type or name"),
+        (fragment(0, function={"name": "Read", "arguments": "{}"}), "tool_calls[0] repeats id, type or name"),
+        (fragment(0), "tool_calls[0].function is missing"),
         (fragment(2, function={"arguments": "{}"}), "a call's index is missing or leaves a gap"),
         ({"function": {"arguments": "{}"}}, "a call's index is missing or leaves a gap"),
         (
             fragment(1, type="function", function={"name": "b", "arguments": ""}),
-            "a call's first fragment has no id",
+            "tool_calls[1].id is missing",
         ),
         (
             fragment(1, id="b", function={"name": "b", "arguments": ""}),
-            "a call's first fragment has no known type",
+            "tool_calls[1].type is not allowed",
         ),
         (
             fragment(1, id="b", type="function", function={"arguments": ""}),
-            "a call's first fragment has no name",
+            "tool_calls[1].function.name is missing",
         ),
     ],
 )
@@ -126,9 +126,9 @@ def test_lists_of_unknown_fields_must_be_indexed_or_come_once() -> None:
 def test_usage_must_add_up() -> None:
     start = [told({"role": "assistant"}, usage=None), told({}, "stop", usage=None)]
     usage = frame({**HEAD, "choices": [], "usage": {**COUNTS, "total_tokens": 9}})
-    assert first_complaint(*start, usage, DONE) == "total_tokens is not the sum"
+    assert first_complaint(*start, usage, DONE) == "usage.total_tokens is not the sum"
     short = frame({**HEAD, "choices": [], "usage": {"prompt_tokens": 1}})
-    assert first_complaint(*start, short, DONE) == "usage lacks a count"
+    assert first_complaint(*start, short, DONE) == "usage.completion_tokens is missing"
 
 
 def test_the_number_of_the_frame_is_told() -> None:

@@ -38,34 +38,46 @@ def test_legal_streams_have_no_complaints_with_or_without_the_closing_word() -> 
 @pytest.mark.parametrize(
     ("stream", "complaint"),
     [
-        (b"", "the stream ended without a terminal event"),
-        (TEXT[: len(TEXT) // 2], "the stream ended without a terminal event"),
-        (b"data: [DONE]\n\n" + TEXT, "[DONE] out of place"),
-        (TEXT + TEXT, "an event after the terminal event"),
+        (b"", "the stream ends without a terminal event"),
+        (TEXT[: len(TEXT) // 2], "the stream ends without a terminal event"),
+        (b"data: [DONE]\n\n" + TEXT, "[DONE] is not allowed in state NEW"),
+        (TEXT + TEXT, "event is not allowed in state ENDED"),
         (TEXT.replace(b"event: response.created", b"event: response.made"), "the event name is not the type"),
         (TEXT.replace(b'"sequence_number":4,', b'"sequence_number":9,'), "expected sequence_number 4"),
-        (TEXT + b"hello\n\n", "a line that is not part of an event stream"),
-        (b"data: 5\n\n" + TEXT, "the data is not a JSON object"),
-        (b"data: {}\n\n" + TEXT, "an event without a type"),
-        (without(TEXT, "response.created"), "before response.created"),
-        (without(TEXT, "response.output_item.added"), "without an open item"),
-        (without(TEXT, "response.content_part.added"), "without a part that takes it"),
-        (without(TEXT, "response.output_text.done"), "the text was never told to be done"),
-        (without(TEXT, "response.content_part.done"), "an item was done with an open part"),
-        (without(TEXT, "response.output_item.done"), "an item is unfinished"),
-        (without(CALL, "response.function_call_arguments.done"), "were never told to be done"),
-        (without(REASONING, "response.reasoning_summary_part.added"), "without a part that takes it"),
-        (without(TEXT, "response.completed"), "the stream ended without a terminal event"),
-        (with_changes(TEXT, "response.output_text.delta", item_id="msg_x"), "is not about the open item"),
-        (with_changes(TEXT, "response.output_text.delta", output_index=1), "is not about the open item"),
-        (with_changes(TEXT, "response.output_text.delta", content_index=1), "for another part"),
+        (TEXT + b"hello\n\n", "bytes that belong to no event"),
+        (b"data: 5\n\n" + TEXT, "the payload is a number, not an object"),
+        (b"data: {}\n\n" + TEXT, "an event of an unknown type"),
+        (without(TEXT, "response.created"), "response.in_progress: event is not allowed in state NEW"),
+        (without(TEXT, "response.output_item.added"), "the event is not about the open item"),
+        (without(TEXT, "response.content_part.added"), "no open part takes this text"),
+        (without(TEXT, "response.output_text.done"), "the text has no done event"),
+        (without(TEXT, "response.content_part.done"), "a part of the item is open"),
+        (without(TEXT, "response.output_item.done"), "an item is open"),
+        (without(CALL, "response.function_call_arguments.done"), "the arguments have no done event"),
+        (without(REASONING, "response.reasoning_summary_part.added"), "no open part takes this text"),
+        (without(TEXT, "response.completed"), "the stream ends without a terminal event"),
+        (
+            with_changes(TEXT, "response.output_text.delta", item_id="msg_x"),
+            "the event is not about the open item",
+        ),
+        (
+            with_changes(TEXT, "response.output_text.delta", output_index=1),
+            "the event is not about the open item",
+        ),
+        (with_changes(TEXT, "response.output_text.delta", content_index=1), "content_index is not 0"),
         (with_changes(TEXT, "response.output_text.delta", logprobs=...), "logprobs is missing"),
-        (with_changes(TEXT, "response.output_text.delta", delta=5), "delta has a wrong type"),
-        (with_changes(TEXT, "response.output_text.done", text="x"), "the text is not what the deltas told"),
-        (with_changes(TEXT, "response.output_item.added", output_index=1), "at another place than 0"),
-        (with_changes(CALL, "response.function_call_arguments.delta", delta="x"), "is not what"),
-        (with_changes(TEXT, "response.output_text.delta", type="response.of_tomorrow"), "is not an event"),
-        (with_changes(TEXT, "response.in_progress", type="response.queued"), "status does not fit"),
+        (with_changes(TEXT, "response.output_text.delta", delta=5), "delta has a wrong value (a number)"),
+        (with_changes(TEXT, "response.output_text.done", text="x"), "the text differs from the deltas"),
+        (with_changes(TEXT, "response.output_item.added", output_index=1), "output_index is not 0"),
+        (with_changes(CALL, "response.function_call_arguments.delta", delta="x"), "differs from the deltas"),
+        (
+            with_changes(TEXT, "response.output_text.delta", type="response.of_tomorrow"),
+            "an event of an unknown type",
+        ),
+        (
+            with_changes(TEXT, "response.in_progress", type="response.queued"),
+            "response.status has a wrong value",
+        ),
     ],
 )
 def test_each_breach_is_named(stream: bytes, complaint: str) -> None:
@@ -84,12 +96,15 @@ def changed_response(**changes: object) -> bytes:
     ("changes", "complaint"),
     [
         ({"id": "resp_x"}, "the response's id changed"),
-        ({"status": "failed"}, "the response's status does not fit"),
-        ({"output": []}, "the output is not what was told"),
+        ({"status": "failed"}, "response.status has a wrong value"),
+        ({"output": []}, "the output differs from the items in the stream"),
         ({"store": ...}, "response.store is missing"),
         ({"usage": {"input_tokens": 1}}, "response.usage.output_tokens is missing"),
-        ({"error": {"code": "x"}}, "response.error is set"),
-        ({"incomplete_details": {"reason": "x"}}, "response.incomplete_details is set"),
+        ({"error": {"code": "x"}}, "response.error has a wrong value (an object)"),
+        (
+            {"incomplete_details": {"reason": "x"}},
+            "response.incomplete_details has a wrong value (an object)",
+        ),
     ],
 )
 def test_a_wrong_response_is_named(changes: Json, complaint: str) -> None:
@@ -110,13 +125,13 @@ def changed_items(stream: bytes, **changes: object) -> bytes:
 @pytest.mark.parametrize(
     ("stream", "changes", "complaint"),
     [
-        (TEXT, {"id": "msg_x"}, "the item's identity changed"),
-        (TEXT, {"id": "x"}, "does not begin with msg_"),
-        (TEXT, {"status": "in_progress"}, "the item's status does not fit"),
+        (TEXT, {"id": "msg_x"}, "the id of the item changed"),
+        (TEXT, {"id": "x"}, "item.id has a wrong value"),
+        (TEXT, {"status": "in_progress"}, "item.status has a wrong value"),
         (TEXT, {"role": ...}, "item.role is missing"),
-        (TEXT, {"content": []}, "the item's content is not what was told"),
-        (CALL, {"arguments": "{}"}, "the item's arguments is not what was told"),
-        (recorded("stream-parallel-calls.sse"), {"call_id": "same"}, "two calls have the same id"),
+        (TEXT, {"content": []}, "the item differs from its parts"),
+        (CALL, {"arguments": "{}"}, "the arguments differ from the deltas"),
+        (recorded("stream-parallel-calls.sse"), {"call_id": "same"}, "two items have the same id or call_id"),
     ],
 )
 def test_a_wrong_item_is_named(stream: bytes, changes: Json, complaint: str) -> None:
@@ -127,12 +142,12 @@ def test_a_failed_stream_must_say_why_and_call_nothing_half_finished_completed()
     failed = recorded("stream-failed.sse")
     assert complaints(failed) == []
     lying = failed.replace(b'"status":"incomplete"', b'"status":"completed"')
-    assert any("an unfinished item is called completed" in message for message in complaints(lying))
+    assert any("an open item has the status completed" in message for message in complaints(lying))
     (last,) = [p for p in payloads(failed) if p["type"] == "response.failed"]
     silent = msgspec.json.decode(msgspec.json.encode(last["response"]))
     silent["error"] = None
     assert any(
-        "response.error has no code and message" in message
+        "response.error has a wrong value (null)" in message
         for message in complaints(with_changes(failed, "response.failed", response=silent))
     )
 

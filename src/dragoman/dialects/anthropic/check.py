@@ -1,281 +1,152 @@
-"""Judges a stream by Anthropic's grammar, as its strictest readers would: the vendor's SDK and the AI SDK.
+"""Checks a stream against the grammar of the Messages API, as strictly as its SDK and the AI SDK do."""
 
-Written from the documented grammar alone and sharing no code with our reader and writer, so that a mistake
-there cannot hide here.
-"""
-
-from collections.abc import Callable
-from enum import Enum, auto
+import re
 
 from dragoman.dialects.base import Json, Violation
+from dragoman.dialects.checker import Exactly, FieldRules, StreamChecker, fields, one_of
 from dragoman.hub.errors import DragomanError
-from dragoman.wire.fields import decode, json_type
-from dragoman.wire.sse import SseReader
+from dragoman.wire.fields import decode
 
-
-class State(Enum):
-    NEW = auto()
-    BODY = auto()
-    BLOCK = auto()
-    ENDING = auto()
-    DONE = auto()
-
-
-#: Which event may come in which state, and the state after it.
-MOVES: dict[State, dict[str, State]] = {
-    State.NEW: {"message_start": State.BODY, "error": State.DONE},
-    State.BODY: {
-        "ping": State.BODY,
-        "content_block_start": State.BLOCK,
-        "message_delta": State.ENDING,
-        "error": State.DONE,
-    },
-    State.BLOCK: {
-        "ping": State.BLOCK,
-        "content_block_delta": State.BLOCK,
-        "content_block_stop": State.BODY,
-        "error": State.DONE,
-    },
-    State.ENDING: {"ping": State.ENDING, "message_stop": State.DONE, "error": State.DONE},
-    State.DONE: {},
-}
-
-#: The deltas of each kind of block, and the field that each must hold with its JSON type.
-DELTAS: dict[str, dict[str, tuple[str, type]]] = {
-    "text": {"text_delta": ("text", str), "citations_delta": ("citation", dict)},
-    "thinking": {"thinking_delta": ("thinking", str), "signature_delta": ("signature", str)},
-    "redacted_thinking": {},
-    "tool_use": {"input_json_delta": ("partial_json", str)},
-    "server_tool_use": {"input_json_delta": ("partial_json", str)},
-    "mcp_tool_use": {"input_json_delta": ("partial_json", str)},
-    "compaction": {"compaction_delta": ("content", object)},
-    "container_upload": {},
-    "fallback": {},
-    "mcp_tool_listing": {},
-}
-
-#: What a block must hold when it starts: a value that is fixed, or a type.
-STARTS: dict[str, dict[str, object]] = {
-    "text": {"text": ""},
-    "thinking": {"thinking": "", "signature": ""},
-    "redacted_thinking": {"data": str},
-    "tool_use": {"id": str, "name": str, "input": {}},
-    "server_tool_use": {"id": str, "name": str, "input": {}},
-    "mcp_tool_use": {"id": str, "name": str, "input": {}, "server_name": str},
-}
-
-STOP_REASONS = frozenset(
-    {
-        "end_turn",
-        "max_tokens",
-        "stop_sequence",
-        "tool_use",
-        "pause_turn",
-        "refusal",
-        "model_context_window_exceeded",
-        "compaction",
-    }
+_STOP_REASONS = one_of(
+    "end_turn max_tokens stop_sequence tool_use pause_turn refusal compaction model_context_window_exceeded"
 )
-#: A reply that was stopped by force may break off inside the arguments of a call.
-CUTTING_REASONS = frozenset({"max_tokens", "model_context_window_exceeded", "refusal"})
-ERROR_TYPES = frozenset(
-    {
-        "invalid_request_error",
-        "authentication_error",
-        "billing_error",
-        "permission_error",
-        "not_found_error",
-        "conflict_error",
-        "request_too_large",
-        "rate_limit_error",
-        "api_error",
-        "timeout_error",
-        "overloaded_error",
-    }
+#: With these reasons a reply may end inside the arguments of a call.
+_CUTTING_REASONS = one_of("max_tokens model_context_window_exceeded refusal")
+_ERROR_TYPES = one_of(
+    "invalid_request_error authentication_error billing_error permission_error not_found_error conflict_error"
+    " request_too_large rate_limit_error api_error timeout_error overloaded_error"
 )
 
+_MESSAGE: FieldRules = {
+    **fields("id model", "text"),
+    "type": Exactly("message"),
+    "role": Exactly("assistant"),
+    "content": Exactly([]),
+    **fields("stop_reason stop_sequence", Exactly(None)),
+    "usage": fields("input_tokens output_tokens", "count"),
+}
+_EVENTS: dict[str, FieldRules] = {
+    "message_start": {"message": _MESSAGE},
+    "content_block_start": {"index": "count", "content_block": {"type": "text"}},
+    "content_block_delta": {"index": "count", "delta": {"type": "text"}},
+    "content_block_stop": {"index": "count"},
+    "message_delta": {
+        "delta": {"stop_reason": _STOP_REASONS, "stop_sequence": ("text", None)},
+        "usage": {"output_tokens": "count"},
+    },
+    "message_stop": {},
+    "ping": {},
+    "error": {"error": {"type": _ERROR_TYPES, "message": "text"}},
+}
 
-def check_stream(stream: bytes) -> list[Violation]:
-    """Everything in the stream that a strict reader would refuse, in order."""
-    reader = SseReader()
-    judge = _Judge()
-    for received in [*reader.feed(stream), *reader.close()]:
-        judge.frame(received.event, received.data)
-    judge.end()
-    if reader.stray:
-        judge.complain("bytes that belong to no event")
-    return judge.violations
+#: What a block holds when it starts.
+_CALL: FieldRules = {"id": "text", "name": "text", "input": Exactly({})}
+_BLOCKS: dict[str, FieldRules] = {
+    "text": {"text": Exactly("")},
+    "thinking": {"thinking": Exactly(""), "signature": Exactly("")},
+    "redacted_thinking": {"data": "text"},
+    "tool_use": _CALL,
+    "server_tool_use": _CALL,
+    "mcp_tool_use": {**_CALL, "server_name": "text"},
+}
+_OTHER_BLOCK = re.compile("compaction|container_upload|fallback|mcp_tool_listing|.*_tool_result")
+#: What a delta holds, and the types of the blocks that it may extend.
+_DELTAS: dict[str, tuple[FieldRules, tuple[str, ...]]] = {
+    "text_delta": ({"text": "text"}, ("text",)),
+    "citations_delta": ({"citation": "object"}, ("text",)),
+    "thinking_delta": ({"thinking": "text"}, ("thinking",)),
+    "signature_delta": ({"signature": "text"}, ("thinking",)),
+    "input_json_delta": ({"partial_json": "text"}, ("tool_use", "server_tool_use", "mcp_tool_use")),
+    "compaction_delta": ({"content": "any"}, ("compaction",)),
+}
+
+_MOVES = {
+    "NEW": {"message_start": "BODY", "error": "DONE"},
+    "BODY": {"ping": "BODY", "content_block_start": "BLOCK", "message_delta": "ENDING", "error": "DONE"},
+    "BLOCK": {"ping": "BLOCK", "content_block_delta": "BLOCK", "content_block_stop": "BODY", "error": "DONE"},
+    "ENDING": {"ping": "ENDING", "message_stop": "DONE", "error": "DONE"},
+    "DONE": {},
+}
 
 
-class _Judge:
+class AnthropicChecker(StreamChecker):
     def __init__(self) -> None:
-        self.violations: list[Violation] = []
-        self._number = 0
-        self._state = State.NEW
+        super().__init__(_MOVES)
         self._index = 0
-        self._kind = ""
+        self._block_type = ""
         self._arguments: list[str] = []
-        self._signed = False
+        self._is_signed = False
         self._has_calls = False
         self._has_cut_call = False
 
-    def complain(self, message: str) -> None:
-        self.violations.append(Violation(self._number, message))
-
-    def frame(self, event: str, data: bytes) -> None:
-        self._number += 1
-        try:
-            payload = decode(data)
-        except DragomanError:
-            self.complain("the payload is not JSON")
+    def check_frame(self, event: str, data: bytes) -> None:
+        payload = self.decode(data)
+        if payload is None:
             return
-        if not isinstance(payload, dict):
-            self.complain(f"the payload is {json_type(payload)}, not an object")
+        kind = str(payload.get("type"))
+        self.require(kind == event, "the event's name is not the payload's type")
+        if not self.require(kind in _EVENTS, "an event of an unknown type") or not self.move(kind):
             return
-        kind = payload.get("type")
-        if kind != event:
-            self.complain("the event's name is not the payload's type")
-        if not isinstance(kind, str) or not any(kind in moves for moves in MOVES.values()):
-            self.complain("an event of an unknown type")
+        if not self.check_fields(payload, _EVENTS[kind], kind):
             return
-        after = MOVES[self._state].get(kind)
-        if after is None:
-            self.complain(f"{kind} where the reply is {self._state.name}")
-            # However ill-timed, an error is the end.
-            self._state = State.DONE if kind == "error" else self._state
-            return
-        self._state = after
-        _EVENTS[kind](self, payload)
+        self.require(payload.get("index", self._index) == self._index, f"{kind}.index is not {self._index}")
+        match payload:
+            case {"content_block": dict(block)}:
+                self._start_block(block)
+            case {"type": "content_block_delta", "delta": dict(delta)}:
+                self._extend_block(delta)
+            case {"type": "content_block_stop"}:
+                self._stop_block()
+            case {"type": "message_delta", "delta": dict(delta)}:
+                self._check_stop_reason(str(delta["stop_reason"]), delta["stop_sequence"])
 
-    def end(self) -> None:
-        if self._state is not State.DONE:
-            self.complain("the stream ends before message_stop or an error")
+    def check_end(self) -> None:
+        self.require(self.state == "DONE", "the stream ends before message_stop or an error")
 
-    def _expect(self, holder: Json, name: str, kind: type, where: str) -> object:
-        """The value under the name, after a complaint if it is not of this type."""
-        value = holder.get(name)
-        fits = isinstance(value, kind)
-        if kind is int:
-            fits = isinstance(value, int) and not isinstance(value, bool) and value >= 0
-        if not fits:
-            self.complain(f"{where}.{name} is {json_type(value) if name in holder else 'missing'}")
-        return value
-
-    def _object(self, holder: Json, name: str, where: str) -> Json:
-        value = self._expect(holder, name, dict, where)
-        return value if isinstance(value, dict) else {}
-
-    def _message_start(self, payload: Json) -> None:
-        message = self._object(payload, "message", "message_start")
-        for name in ("id", "model"):
-            self._expect(message, name, str, "message")
-        fixed: Json = {"type": "message", "role": "assistant", "content": []}
-        for name, value in {**fixed, "stop_reason": None, "stop_sequence": None}.items():
-            if name not in message or message[name] != value:
-                self.complain(f"message.{name} is not what a beginning has")
-        usage = self._object(message, "usage", "message")
-        self._expect(usage, "input_tokens", int, "message.usage")
-        self._expect(usage, "output_tokens", int, "message.usage")
-
-    def _block_start(self, payload: Json) -> None:
-        if payload.get("index") != self._index:
-            self.complain(f"content_block_start out of turn, expected index {self._index}")
-        block = self._object(payload, "content_block", "content_block_start")
-        kind = self._expect(block, "type", str, "content_block")
-        self._kind = kind if isinstance(kind, str) else ""
-        if self._kind not in DELTAS and not self._kind.endswith("_tool_result"):
-            self.complain("a block of an unknown type")
-        for name, wanted in STARTS.get(self._kind, {}).items():
-            if isinstance(wanted, type):
-                self._expect(block, name, wanted, "content_block")
-            elif name not in block or block[name] != wanted:
-                self.complain(f"content_block.{name} is not what a beginning has")
-        self._has_calls = self._has_calls or self._kind == "tool_use"
+    def _start_block(self, block: Json) -> None:
+        self._block_type = str(block["type"])
+        is_known = self._block_type in _BLOCKS or _OTHER_BLOCK.fullmatch(self._block_type)
+        self.require(bool(is_known), "a block of an unknown type")
+        self.check_fields(block, _BLOCKS.get(self._block_type, {}), "content_block")
+        self._has_calls = self._has_calls or self._block_type == "tool_use"
         self._arguments = []
-        self._signed = False
+        self._is_signed = False
 
-    def _block_delta(self, payload: Json) -> None:
-        if payload.get("index") != self._index:
-            self.complain(f"content_block_delta for a block that is not open, expected index {self._index}")
-        delta = self._object(payload, "delta", "content_block_delta")
-        kind = delta.get("type")
-        wanted = DELTAS.get(self._kind, {}).get(kind) if isinstance(kind, str) else None
-        if wanted is None:
-            self.complain(f"a delta that does not fit a {self._kind or 'nameless'} block")
+    def _extend_block(self, delta: Json) -> None:
+        kind = str(delta["type"])
+        rules, block_types = _DELTAS.get(kind, ({}, ()))
+        fits = self._block_type in block_types
+        if not self.require(fits, f"{kind} does not fit a {self._block_type} block"):
             return
-        value = self._expect(delta, wanted[0], wanted[1], "delta")
-        if self._signed:
-            self.complain("a delta after the signature")
-        if kind == "signature_delta":
-            self._signed = True
-            if value == "":
-                self.complain("an empty signature")
-        elif kind == "input_json_delta" and isinstance(value, str):
-            self._arguments.append(value)
-        elif kind in ("text_delta", "thinking_delta") and value == "":
-            self.complain("an empty delta")
+        self.check_fields(delta, rules, "delta")
+        self.require(not self._is_signed, "a delta after the signature")
+        self._is_signed = self._is_signed or kind == "signature_delta"
+        self._arguments.append(str(delta.get("partial_json", "")))
+        self.require(delta.get(kind.removesuffix("_delta")) != "", f"an empty {kind}")
 
-    def _block_stop(self, payload: Json) -> None:
-        if payload.get("index") != self._index:
-            self.complain(f"content_block_stop out of turn, expected index {self._index}")
-        if self._kind == "thinking" and not self._signed:
-            self.complain("a thinking block without a signature")
-        if self._kind == "tool_use" and self._arguments[1:].count(""):
-            self.complain("an empty piece of arguments after the first")
-        self._judge_arguments("".join(self._arguments))
+    def _stop_block(self) -> None:
         self._index += 1
-
-    def _judge_arguments(self, text: str) -> None:
-        """A whole object or nothing; anything else is remembered until the reason of the stop is known."""
-        if not text:
-            return
+        is_signed = self._is_signed or self._block_type != "thinking"
+        self.require(is_signed, "a thinking block without a signature")
+        has_empty_piece = self._block_type == "tool_use" and "" in self._arguments[1:]
+        self.require(not has_empty_piece, "an empty piece of arguments after the first")
+        text = "".join(self._arguments)
         try:
-            value = decode(text)
+            self.require(not text or isinstance(decode(text), dict), "arguments that are not a JSON object")
         except DragomanError:
+            # Whether a call may be cut short depends on the stop reason, which follows.
             self._has_cut_call = True
-            if text.lstrip()[:1] != "{":
-                self.complain("arguments that cannot become a JSON object")
-            return
-        if not isinstance(value, dict):
-            self.complain("arguments that are not a JSON object")
+            self.require(text.lstrip()[:1] == "{", "arguments that cannot become a JSON object")
 
-    def _message_delta(self, payload: Json) -> None:
-        delta = self._object(payload, "delta", "message_delta")
-        told = delta.get("stop_reason")
-        reason = told if isinstance(told, str) else ""
-        if reason not in STOP_REASONS:
-            self.complain("delta.stop_reason is not a known reason")
-        if "stop_sequence" not in delta:
-            self.complain("delta.stop_sequence is missing")
-        elif delta["stop_sequence"] is not None and reason != "stop_sequence":
-            self.complain("delta.stop_sequence names a sequence that was not the reason")
-        if reason == "tool_use" and not self._has_calls:
-            self.complain("stopped for tool use without a tool_use block")
-        if reason in ("end_turn", "stop_sequence") and self._has_calls:
-            self.complain("stopped as an answer with a tool_use block")
-        if self._has_cut_call and reason not in CUTTING_REASONS:
-            self.complain("a call with broken arguments in a reply that claims to be whole")
-        usage = self._object(payload, "usage", "message_delta")
-        self._expect(usage, "output_tokens", int, "message_delta.usage")
-
-    def _error(self, payload: Json) -> None:
-        error = self._object(payload, "error", "error")
-        self._expect(error, "message", str, "error")
-        kind = error.get("type")
-        if not isinstance(kind, str) or kind not in ERROR_TYPES:
-            self.complain("error.type is not a known type")
-
-    def _nothing(self, payload: Json) -> None:
-        """The event's type says it all."""
+    def _check_stop_reason(self, reason: str, sequence: object) -> None:
+        self.require(sequence is None or reason == "stop_sequence", f"{reason} with a stop_sequence")
+        self.require(self._has_calls or reason != "tool_use", f"{reason} without a tool_use block")
+        is_answer = reason in ("end_turn", "stop_sequence")
+        self.require(not (self._has_calls and is_answer), f"{reason} with a tool_use block")
+        is_cut = reason in _CUTTING_REASONS
+        self.require(is_cut or not self._has_cut_call, f"{reason} with a call whose arguments are broken")
 
 
-_EVENTS: dict[str, Callable[[_Judge, Json], None]] = {
-    "message_start": _Judge._message_start,
-    "content_block_start": _Judge._block_start,
-    "content_block_delta": _Judge._block_delta,
-    "content_block_stop": _Judge._block_stop,
-    "message_delta": _Judge._message_delta,
-    "message_stop": _Judge._nothing,
-    "ping": _Judge._nothing,
-    "error": _Judge._error,
-}
+def check_stream(stream: bytes) -> list[Violation]:
+    """Everything in the stream that a strict client refuses, in order."""
+    return AnthropicChecker().check_sse_stream(stream)

@@ -1,307 +1,170 @@
-"""Judges a Chat stream by what its strictest readers refuse: OpenAI's streaming helper and the AI SDK.
+"""Checks a Chat stream against what its strictest clients refuse: OpenAI's streaming helper and the AI SDK.
 
-Written from the specification, not from our reader or writer. A stream is chunks, perhaps a usage chunk, then
-`[DONE]`; or it breaks off with an error frame. `MOVES` says which frame may follow which.
+A stream is chunks, then possibly a chunk with the usage, then `[DONE]`. Or it ends with an error frame.
 """
-
-from collections.abc import Callable, Iterator
-from enum import Enum, auto
 
 import msgspec
 
 from dragoman.dialects.base import Json, Violation
+from dragoman.dialects.checker import Exactly, FieldRules, StreamChecker, fields, one_of
 
-
-class Phase(Enum):
-    NEW = auto()
-    TALKING = auto()
-    FINISHED = auto()
-    COUNTED = auto()
-    DONE = auto()
-    FAILED = auto()
-
-
-MOVES: dict[Phase, dict[str, Phase]] = {
-    Phase.NEW: {"chunk": Phase.TALKING, "error": Phase.FAILED},
-    Phase.TALKING: {"chunk": Phase.TALKING, "finish": Phase.FINISHED, "error": Phase.FAILED},
-    Phase.FINISHED: {
-        "chunk": Phase.FINISHED,
-        "finish": Phase.FINISHED,
-        "usage": Phase.COUNTED,
-        "done": Phase.DONE,
-        "error": Phase.FAILED,
-    },
-    Phase.COUNTED: {"done": Phase.DONE, "error": Phase.FAILED},
-    Phase.DONE: {},
-    Phase.FAILED: {},
+_CONSTANTS: FieldRules = {"id": "name", "created": "count", "model": "text"}
+_CHUNK: FieldRules = {"object": Exactly("chat.completion.chunk"), **_CONSTANTS, "choices": "list"}
+_USAGE = fields("prompt_tokens completion_tokens total_tokens", "count")
+_ERROR: FieldRules = {**fields("message type", "text"), **fields("param code", ("text", None))}
+_FINISH_REASONS = one_of("stop length tool_calls content_filter function_call")
+#: Whether a finish reason needs calls (True) or excludes them (False).
+_NEEDS_CALLS = {"tool_calls": True, "function_call": True, "stop": False}
+#: The field of a call's arguments, by the call's type.
+_ARGUMENTS = {"function": "arguments", "custom": "input"}
+_MOVES = {
+    "NEW": {"chunk": "OPEN", "error": "DONE"},
+    "OPEN": {"chunk": "OPEN", "finish": "ENDING", "error": "DONE"},
+    "ENDING": {"chunk": "ENDING", "finish": "ENDING", "usage": "COUNTED", "[DONE]": "DONE", "error": "DONE"},
+    "COUNTED": {"[DONE]": "DONE", "error": "DONE"},
+    "DONE": {},
 }
 
-FINISH_REASONS = frozenset(("stop", "length", "tool_calls", "content_filter", "function_call"))
-#: Finish reasons and whether calls must have come (True), must not have (False).
-NEEDS_CALLS = {"tool_calls": True, "function_call": True, "stop": False}
 
-CONSTANT_FIELDS: dict[str, type] = {"id": str, "created": int, "model": str}
-COUNTS = ("prompt_tokens", "completion_tokens", "total_tokens")
-ERROR_FIELDS: dict[str, tuple[type, ...]] = {
-    "message": (str,),
-    "type": (str,),
-    "param": (str, type(None)),
-    "code": (str, type(None)),
-}
-#: What the body of each kind of call is called, and the name of its arguments there.
-CALL_BODIES = {"function": "arguments", "custom": "input"}
+class _OpenChoice(msgspec.Struct):
+    """What one choice has sent so far."""
 
-Complaints = Iterator[str]
+    call_types: list[str] = []
+    has_function_call: bool = False
+    is_finished: bool = False
+    list_lengths: dict[str, int] = {}
+    #: Fields that clients cannot assemble from pieces.
+    sent_once: set[str] = set()
 
 
-class ChoiceState:
-    """What has been said in one choice."""
-
+class ChatChecker(StreamChecker):
     def __init__(self) -> None:
-        self.calls: list[str] = []
-        self.has_function_call = False
-        self.has_finished = False
-        self.list_lengths: dict[str, int] = {}
-        #: Fields that clients cannot put together from pieces.
-        self.sent_once: set[str] = set()
+        super().__init__(_MOVES)
+        self._constants: Json = {}
+        self._choices: dict[int, _OpenChoice] = {}
+        #: Whether chunks have a `usage` of null; None before the first chunk.
+        self._has_null_usage: bool | None = None
 
-    @property
-    def has_calls(self) -> bool:
-        return bool(self.calls) or self.has_function_call
+    def check_frame(self, event: str, data: bytes) -> None:
+        if data == b"[DONE]":
+            self.move("[DONE]")
+            return
+        payload = self.decode(data)
+        if payload is None:
+            return
+        if payload.get("error"):
+            self.move("error")
+            self.check_fields(payload, {"error": _ERROR})
+        elif self.check_fields(payload, _CHUNK):
+            for name in _CONSTANTS:
+                is_same = self._constants.setdefault(name, payload[name]) == payload[name]
+                self.require(is_same, f"{name} has changed")
+            self._check_chunk(payload, self.require_objects(payload["choices"], "choices"))
+
+    def check_end(self) -> None:
+        self.require(self.state == "DONE", "the stream ends without [DONE] and without an error")
+
+    def _check_chunk(self, chunk: Json, choices: list[Json]) -> None:
+        if chunk.get("usage") is None:
+            if self._has_null_usage is None:
+                self._has_null_usage = "usage" in chunk
+            is_same = self._has_null_usage == ("usage" in chunk)
+            self.require(is_same, "usage is null in some chunks and missing in others")
+            self.require(bool(choices), "a chunk without choices and without usage")
+        elif self.require(not choices, "usage in a chunk with choices"):
+            self._check_usage(chunk)
+        if choices:
+            self.move("finish" if any(choice.get("finish_reason") for choice in choices) else "chunk")
+        for choice in choices:
+            self._check_choice(choice)
+
+    def _check_usage(self, chunk: Json) -> None:
+        self.require(self._has_null_usage is not False, "a usage chunk, but earlier chunks have no usage")
+        is_finished = all(state.is_finished for state in self._choices.values())
+        self.require(is_finished, "usage before every choice has finished")
+        self.move("usage")
+        if self.check_fields(chunk, {"usage": _USAGE}) and isinstance(usage := chunk["usage"], dict):
+            prompt, completion, total = (usage[name] for name in _USAGE)
+            self.require(prompt + completion == total, "usage.total_tokens is not the sum")
+
+    def _check_choice(self, choice: Json) -> None:
+        index, delta, reason = (choice.get(name) for name in ("index", "delta", "finish_reason"))
+        if type(index) is not int or not 0 <= index <= len(self._choices):
+            self.report("a choice's index is missing or leaves a gap")
+            return
+        is_first = index not in self._choices
+        state = self._choices.setdefault(index, _OpenChoice())
+        if not isinstance(delta, dict):
+            self.report("delta is not an object")
+            return
+        has_role = delta.get("role") == "assistant"
+        self.require(has_role or not is_first, "the first chunk of a choice has no role")
+        self.require(is_first or not has_role, "a later chunk of a choice repeats the role")
+        self.require(not state.is_finished, "a choice continues after its finish reason")
+        for name, value in delta.items():
+            if value is not None and name != "role":
+                self._check_delta(name, value, state)
+        if reason is not None:
+            state.is_finished = True
+            self.require(str(reason) in _FINISH_REASONS, "finish_reason has a value that is not allowed")
+            self.require(not delta, "the finish chunk has a delta")
+            has_calls = bool(state.call_types) or state.has_function_call
+            fits = _NEEDS_CALLS.get(str(reason), has_calls) == has_calls
+            self.require(fits, f"finish_reason {reason} {'with' if has_calls else 'without'} calls")
+
+    def _check_delta(self, name: str, value: object, state: _OpenChoice) -> None:
+        if name in ("content", "refusal"):
+            self.require(isinstance(value, str), f"{name} is not a string")
+        elif name == "tool_calls":
+            self.require(value != [], "tool_calls is empty")
+            for fragment in self.require_objects(value, name):
+                self._check_fragment(fragment, state.call_types)
+        elif name == "function_call":
+            self.check_fields({name: value}, {name: {"arguments": "text"}})
+            has_name = isinstance(value, dict) and "name" in value
+            fits = has_name != state.has_function_call
+            self.require(fits, "function_call.name is not in the first piece only")
+            state.has_function_call = True
+        elif isinstance(value, list):
+            self._check_list(name, value, state)
+        elif not isinstance(value, str | dict):
+            self.require(name not in state.sent_once, f"{name} comes again, and clients add the values")
+            state.sent_once.add(name)
+
+    def _check_fragment(self, fragment: Json, call_types: list[str]) -> None:
+        index = fragment.get("index")
+        if type(index) is not int or not 0 <= index <= len(call_types):
+            self.report("a call's index is missing or leaves a gap")
+            return
+        path, is_first = f"tool_calls[{index}]", index == len(call_types)
+        call_types += [str(fragment.get("type"))] if is_first else []
+        kind = call_types[index]
+        body: FieldRules = {_ARGUMENTS.get(kind, ""): "text"}
+        if not self.require(kind in _ARGUMENTS, f"{path}.type is not allowed"):
+            return
+        if is_first:
+            self.check_fields(fragment, {"id": "name", kind: {"name": "name", **body}}, path)
+        elif self.check_fields(fragment, {kind: body}, path):
+            inner = fragment[kind]
+            repeats = {"id", "type"} & fragment.keys() or (isinstance(inner, dict) and "name" in inner)
+            self.require(not repeats, f"{path} repeats id, type or name")
+
+    def _check_list(self, name: str, value: list[object], state: _OpenChoice) -> None:
+        """A list in a field that the helper does not know must have indexes without gaps, or come once."""
+        indexes = [entry.get("index") if isinstance(entry, dict) else None for entry in value]
+        length = state.list_lengths.get(name, 0)
+        if all(index is None for index in indexes):
+            is_first = name not in state.sent_once and not length
+            self.require(is_first, f"{name} comes again without indexes")
+            state.sent_once.add(name)
+            return
+        for index in indexes:
+            if not isinstance(index, int) or not 0 <= index <= length:
+                self.report(f"an index of {name} is missing or leaves a gap")
+            else:
+                length = state.list_lengths[name] = max(length, index + 1)
 
 
 def check_stream(stream: bytes) -> list[Violation]:
-    """Everything that a strict reader would refuse, frame by frame."""
-    judge = _Judge()
-    violations: list[Violation] = []
-    number = 0
-    if stream and not stream.endswith(b"\n\n"):
-        violations.append(
-            Violation(stream.count(b"\n\n") + 1, "the last frame does not end with a blank line")
-        )
-    for part in stream.split(b"\n\n"):
-        if not part or part.startswith(b":"):
-            continue
-        number += 1
-        violations += [Violation(number, message) for message in judge.frame(part)]
-    violations += [Violation(number, message) for message in judge.end()]
-    return violations
-
-
-class _Judge:
-    def __init__(self) -> None:
-        self._phase = Phase.NEW
-        self._constants: Json = {}
-        self._choices: dict[int, ChoiceState] = {}
-        self._usage_key: bool | None = None
-
-    def frame(self, part: bytes) -> Complaints:
-        if part[:6] != b"data: " or b"\n" in part or b"\r" in part:
-            yield "a frame must be one line that begins with 'data: '"
-            return
-        if part == b"data: [DONE]":
-            yield from self._move("done")
-            return
-        try:
-            payload = msgspec.json.decode(part[6:])
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            yield "the payload is not JSON"
-            return
-        if not isinstance(payload, dict):
-            yield "the payload is not an object"
-        elif payload.get("error"):
-            yield from self._move("error")
-            yield from _error(payload["error"])
-        else:
-            yield from self._chunk(payload)
-
-    def end(self) -> Complaints:
-        if self._phase not in (Phase.DONE, Phase.FAILED):
-            yield "the stream ends without [DONE] and without an error"
-
-    def _move(self, kind: str) -> Complaints:
-        following = MOVES[self._phase].get(kind)
-        if following is None:
-            yield f"{kind} while {self._phase.name}"
-        else:
-            self._phase = following
-
-    def _chunk(self, chunk: Json) -> Complaints:
-        if chunk.get("object") != "chat.completion.chunk":
-            yield "object is not chat.completion.chunk"
-        for name, kind in CONSTANT_FIELDS.items():
-            value = chunk.get(name)
-            if type(value) is not kind or (name == "id" and not value):
-                yield f"{name} is missing or mistyped"
-            elif self._constants.setdefault(name, value) != value:
-                yield f"{name} has changed"
-        choices = chunk.get("choices")
-        if not isinstance(choices, list):
-            yield "choices is not a list"
-            return
-        yield from self._usage(chunk, choices)
-        if choices:
-            reasons = [c.get("finish_reason") for c in choices if isinstance(c, dict)]
-            yield from self._move("finish" if any(reasons) else "chunk")
-        for choice in choices:
-            if isinstance(choice, dict):
-                yield from self._choice(choice)
-            else:
-                yield "a choice is not an object"
-
-    def _usage(self, chunk: Json, choices: list[object]) -> Complaints:
-        usage = chunk.get("usage")
-        if usage is None:
-            if self._usage_key is None:
-                self._usage_key = "usage" in chunk
-            elif self._usage_key != ("usage" in chunk):
-                yield "usage is null in some chunks and missing in others"
-            if not choices:
-                yield "a chunk without choices and without usage"
-            return
-        if choices:
-            yield "usage in a chunk with choices"
-            return
-        if self._usage_key is False:
-            yield "a usage chunk although earlier chunks have no usage"
-        if any(not state.has_finished for state in self._choices.values()):
-            yield "usage before every choice has finished"
-        yield from self._move("usage")
-        counts = [usage.get(name) if isinstance(usage, dict) else None for name in COUNTS]
-        numbers = [count for count in counts if type(count) is int and count >= 0]
-        if len(numbers) != len(COUNTS):
-            yield "usage lacks a count"
-        elif numbers[0] + numbers[1] != numbers[2]:
-            yield "total_tokens is not the sum"
-
-    def _choice(self, choice: Json) -> Complaints:
-        index = choice.get("index")
-        if type(index) is not int or not 0 <= index <= len(self._choices):
-            yield "a choice's index is missing or leaves a gap"
-            return
-        is_first = index not in self._choices
-        state = self._choices.setdefault(index, ChoiceState())
-        delta = choice.get("delta")
-        if not isinstance(delta, dict):
-            yield "delta is not an object"
-            return
-        if is_first != (delta.get("role") == "assistant"):
-            yield "the role belongs into the first chunk of a choice" if is_first else "the role comes again"
-        if state.has_finished:
-            yield "a choice goes on after its finish reason"
-        yield from self._delta(delta, state)
-        reason = choice.get("finish_reason")
-        if reason is not None:
-            state.has_finished = True
-            yield from _finish(reason, delta, state)
-
-    def _delta(self, delta: Json, state: ChoiceState) -> Complaints:
-        for name, value in delta.items():
-            if value is None or name == "role":
-                continue
-            judge = DELTA_JUDGES.get(name)
-            if judge is not None:
-                yield from judge(value, state)
-            elif isinstance(value, list):
-                yield from _list(name, value, state)
-            elif not isinstance(value, str | dict):
-                if name in state.sent_once:
-                    yield f"{name} comes again, and clients would add it up"
-                state.sent_once.add(name)
-
-
-def _finish(reason: object, delta: Json, state: ChoiceState) -> Complaints:
-    if reason not in FINISH_REASONS:
-        yield "finish_reason is not one of the known words"
-    if delta:
-        yield "the finish chunk has a delta"
-    needed = NEEDS_CALLS.get(str(reason))
-    if needed is not None and needed != state.has_calls:
-        yield f"finish_reason {reason} {'without' if needed else 'in spite of'} calls"
-
-
-def _text(value: object, state: ChoiceState) -> Complaints:
-    if not isinstance(value, str):
-        yield "content or refusal is not a string"
-
-
-def _list(name: str, value: list[object], state: ChoiceState) -> Complaints:
-    """A list of a helper-unknown field: indexed without gaps, or sent once."""
-    indexes = [entry.get("index") if isinstance(entry, dict) else None for entry in value]
-    if all(index is None for index in indexes):
-        if name in state.sent_once or state.list_lengths.get(name):
-            yield f"{name} comes again without indexes"
-        state.sent_once.add(name)
-        return
-    for index in indexes:
-        length = state.list_lengths.get(name, 0)
-        if type(index) is not int or not 0 <= index <= length:
-            yield f"an index of {name} is missing or leaves a gap"
-        else:
-            state.list_lengths[name] = max(length, index + 1)
-
-
-def _calls(value: object, state: ChoiceState) -> Complaints:
-    if not isinstance(value, list) or not value:
-        yield "tool_calls is not a list of fragments"
-        return
-    for fragment in value:
-        index = fragment.get("index") if isinstance(fragment, dict) else None
-        if type(index) is not int or not 0 <= index <= len(state.calls):
-            yield "a call's index is missing or leaves a gap"
-        elif index == len(state.calls):
-            yield from _first_fragment(fragment, state)
-        else:
-            yield from _later_fragment(fragment, state.calls[index])
-
-
-def _first_fragment(fragment: Json, state: ChoiceState) -> Complaints:
-    kind = fragment.get("type")
-    argument_name = CALL_BODIES.get(kind) if isinstance(kind, str) else None
-    state.calls.append(str(kind))
-    if argument_name is None:
-        yield "a call's first fragment has no known type"
-        return
-    if not isinstance(fragment.get("id"), str) or not fragment["id"]:
-        yield "a call's first fragment has no id"
-    body = fragment.get(str(kind))
-    if not isinstance(body, dict) or not isinstance(body.get("name"), str) or not body["name"]:
-        yield "a call's first fragment has no name"
-    elif not isinstance(body.get(argument_name), str):
-        yield f"a call's first fragment has no {argument_name}"
-
-
-def _later_fragment(fragment: Json, kind: str) -> Complaints:
-    if "id" in fragment or "type" in fragment:
-        yield "a later fragment repeats id or type"
-    body = fragment.get(kind)
-    if not isinstance(body, dict) or not isinstance(body.get(CALL_BODIES.get(kind, "")), str):
-        yield "a later fragment has no arguments"
-    elif "name" in body:
-        yield "a later fragment repeats the name"
-
-
-def _function_call(value: object, state: ChoiceState) -> Complaints:
-    if not isinstance(value, dict) or not isinstance(value.get("arguments"), str):
-        yield "function_call has no arguments"
-        return
-    if state.has_function_call == ("name" in value):
-        yield "the name of a function_call must come once, at first"
-    state.has_function_call = True
-
-
-def _error(error: object) -> Complaints:
-    if not isinstance(error, dict):
-        yield "error is not an object"
-        return
-    for name, kinds in ERROR_FIELDS.items():
-        if name not in error or not isinstance(error[name], kinds):
-            yield f"error.{name} is missing or mistyped"
-
-
-DELTA_JUDGES: dict[str, Callable[[object, ChoiceState], Complaints]] = {
-    "content": _text,
-    "refusal": _text,
-    "tool_calls": _calls,
-    "function_call": _function_call,
-}
+    """Everything in the stream that a strict client refuses, in order."""
+    return ChatChecker().check_line_stream(stream, has_comments=True)

@@ -1,356 +1,301 @@
-"""Judges a stream by this dialect's grammar, as its strictest readers would: the vendor's SDK, AI SDK, Codex.
+"""Checks a stream against the grammar of the Responses API, as strictly as its SDK, AI SDK and Codex do."""
 
-Written from the documented grammar and sharing nothing with our reader and writer, so that a mistake there
-cannot hide here. What an event must hold is a table; what it may follow is the judge's memory of open items.
-"""
-
-from collections.abc import Callable
+import re
 
 import msgspec
 
 from dragoman.dialects.base import Json, Violation
-from dragoman.dialects.openai_responses.check_shapes import (
-    EVENT_FIELDS,
-    INCOMPLETE_REASONS,
-    ITEM_FIELDS,
-    ITEM_PREFIXES,
-    ITEMS_WITH_STATUS,
-    RESPONSE_FIELDS,
-    STATUS_OF_LIFECYCLE,
-    TEXT_EVENTS,
-    USAGE_FIELDS,
-    TextEvent,
-    complaints_about,
-    is_step,
+from dragoman.dialects.checker import Exactly, FieldRules, StreamChecker, fields, one_of
+
+_MOVES = {
+    "NEW": {"start": "STARTED"},
+    "STARTED": {"start": "STARTED", "event": "OPEN", "error": "FAILING", "end": "ENDED", "failure": "ENDED"},
+    "OPEN": {"event": "OPEN", "error": "FAILING", "end": "ENDED", "failure": "ENDED"},
+    "FAILING": {"failure": "ENDED"},
+    "ENDED": {"[DONE]": "CLOSED"},
+    "CLOSED": {},
+}
+#: The move that an event makes; all others are an "event". In the background a response is queued at first.
+_MOVE_OF_EVENT = {
+    **dict.fromkeys(("response.created", "response.queued"), "start"),
+    **dict.fromkeys(("response.completed", "response.incomplete"), "end"),
+    "response.failed": "failure",
+    "error": "error",
+}
+
+_RESPONSE: FieldRules = {
+    **fields("object model truncation service_tier", "text"),
+    **fields("previous_response_id safety_identifier prompt_cache_key", ("text", None)),
+    **fields("created_at top_p presence_penalty frequency_penalty temperature", "number"),
+    **fields("max_output_tokens max_tool_calls", ("count", None)),
+    **fields("text metadata", "object"),
+    **fields("reasoning usage error incomplete_details", ("object", None)),
+    **fields("output tools", "list"),
+    **fields("parallel_tool_calls store background", "flag"),
+    "id": "name",
+    "completed_at": ("number", None),
+    "instructions": ("text", "list", None),
+    "tool_choice": ("text", "object"),
+    "top_logprobs": "count",
+}
+_USAGE: FieldRules = {
+    **fields("input_tokens output_tokens total_tokens", "count"),
+    **fields("input_tokens_details output_tokens_details", "object"),
+}
+_REASON: FieldRules = {"reason": one_of("max_output_tokens content_filter max_messages steered")}
+_EMPTY, _NULL = Exactly([]), Exactly(None)
+#: What the response holds in each event of its life.
+_RESPONSES: dict[str, FieldRules] = {
+    "response.created": {"status": one_of("in_progress queued"), "output": _EMPTY},
+    "response.queued": {"status": Exactly("queued"), "output": _EMPTY},
+    "response.in_progress": {"status": Exactly("in_progress"), "output": _EMPTY},
+    "response.completed": {"status": Exactly("completed"), "error": _NULL, "incomplete_details": _NULL},
+    "response.incomplete": {"status": Exactly("incomplete"), "error": _NULL, "incomplete_details": _REASON},
+    "response.failed": {"status": Exactly("failed"), "error": {"code": "name", "message": "name"}},
+}
+
+_ITEM: FieldRules = {"output_index": "count", "item": {"type": "text"}}
+_ITEM_EVENT: FieldRules = {"item_id": "text", "output_index": "count"}
+_ANNOTATION = {**_ITEM_EVENT, **fields("content_index annotation_index", "count"), "annotation": "object"}
+#: Events that carry a text in deltas and once more as a whole: the type of the part (or item) that takes it,
+#: the field that names the part, the field of the whole text.
+_TEXTS = {
+    "response.output_text": ("output_text", "content_index", "text"),
+    "response.refusal": ("refusal", "content_index", "refusal"),
+    "response.reasoning_text": ("reasoning_text", "content_index", "text"),
+    "response.reasoning_summary_text": ("summary_text", "summary_index", "text"),
+    "response.function_call_arguments": ("function_call", "", "arguments"),
+    "response.custom_tool_call_input": ("custom_tool_call", "", "input"),
+}
+_TEXT_FIELDS = {takes: whole for takes, _, whole in _TEXTS.values()}
+#: Events that open and close a part, with the field that names the part.
+_PARTS = {"response.content_part": "content_index", "response.reasoning_summary_part": "summary_index"}
+_EVENTS: dict[str, FieldRules] = {
+    **{kind: {"response": {**_RESPONSE, **rules}} for kind, rules in _RESPONSES.items()},
+    **{
+        f"{base}.{step}": {**_ITEM_EVENT, index: "count", "part": {"type": "text"}}
+        for base, index in _PARTS.items()
+        for step in ("added", "done")
+    },
+    **{
+        f"{base}.{step}": {
+            **{**_ITEM_EVENT, **fields(index, "count"), field: "text"},
+            **fields("logprobs" if base == "response.output_text" else "", "list"),
+        }
+        for base, (_, index, whole) in _TEXTS.items()
+        for step, field in (("delta", "delta"), ("done", whole))
+    },
+    "response.output_item.added": _ITEM,
+    "response.output_item.done": _ITEM,
+    "response.output_text.annotation.added": _ANNOTATION,
+    "error": {"message": "text", **fields("code param", ("text", None))},
+}
+#: The progress of a vendor's own tool.
+_TOOL_EVENT = re.compile(
+    r"response\.(?:web_search_call|file_search_call|code_interpreter_call(?:_code)?|image_generation_call"
+    r"|mcp_call(?:_arguments)?|mcp_list_tools|shell_call_command|shell_call_output_content|compaction)\..*"
 )
-from dragoman.hub.errors import DragomanError
-from dragoman.wire.sse import Frame, SseReader
+
+_CALL: FieldRules = {"id": "text", "call_id": "text"}
+#: What an item holds, when it is added and when it is done.
+_ITEMS: dict[str, FieldRules] = {
+    "message": {"id": re.compile("msg_.*"), "role": "text", "content": "list"},
+    "function_call": {**_CALL, "id": re.compile("fc_.*"), "name": "text", "arguments": "text"},
+    "custom_tool_call": {**_CALL, "id": re.compile("ctc_.*"), "name": "text", "input": "text"},
+    "reasoning": {"id": re.compile("rs_.*"), "summary": "list"},
+    "web_search_call": {"id": re.compile("ws_.*"), "action": "object"},
+    "local_shell_call": {**_CALL, "action": "object"},
+    "shell_call": {**_CALL, "action": "object"},
+    "apply_patch_call": {**_CALL, "operation": "object"},
+    "tool_search_call": {"id": "text", "execution": "text", "arguments": "object"},
+}
+_ITEMS_WITH_STATUS = _ITEMS.keys() - {"custom_tool_call", "reasoning"}
+#: The type of the item that a part belongs to.
+_OWNERS = {"output_text": "message", "refusal": "message", "reasoning_text": "reasoning"}
 
 
-class OpenPart:
-    """A part, or a call's arguments, while its text arrives."""
+class _OpenText(msgspec.Struct):
+    """A part, or the arguments of a call, while its text arrives."""
 
-    def __init__(self, index: int, part_type: str) -> None:
-        self.index = index
-        self.part_type = part_type
-        self.texts: list[str] = []
-        self.annotations: list[object] = []
-        self.is_told = False
+    index: int
+    part_type: str
+    deltas: list[str] = []
+    annotations: list[object] = []
+    is_done: bool = False
 
-
-class OpenItem:
-    def __init__(self, index: int, item: Json) -> None:
-        self.index = index
-        self.item = item
-        self.id = item.get("id")
-        self.type = str(item.get("type"))
-        #: Finished parts by the field of the item that lists them.
-        self.parts: dict[str, list[object]] = {"content": [], "summary": []}
-        self.part: OpenPart | None = None
-        is_call = self.type in ("function_call", "custom_tool_call")
-        self.arguments = OpenPart(0, self.type) if is_call else None
+    @property
+    def text(self) -> str:
+        return "".join(self.deltas)
 
 
-class Judge:
+class _OpenItem(msgspec.Struct):
+    """The item between its `added` and its `done`, with its finished parts and the open one."""
+
+    index: int
+    item: Json
+    type: str
+    arguments: _OpenText
+    content: list[object] = []
+    summary: list[object] = []
+    part: _OpenText | None = None
+
+
+class ResponsesChecker(StreamChecker):
     def __init__(self) -> None:
-        self.violations: list[Violation] = []
-        self._frame = 0
+        super().__init__(_MOVES)
         self._sequence = 0
         self._response_id: object = None
-        self._begun = False
-        self._erred = False
-        self._ended = False
-        self._closed = False
-        self._open: OpenItem | None = None
+        self._item: _OpenItem | None = None
         self._done: list[Json] = []
         self._ids: set[str] = set()
-        self._call_ids: set[tuple[str, str]] = set()
 
-    def blame(self, message: str) -> None:
-        self.violations.append(Violation(self._frame, message))
-
-    def frame(self, frame: Frame) -> None:
-        self._frame += 1
-        if frame.data.strip() == b"[DONE]":
-            if not self._ended or self._closed:
-                self.blame("[DONE] out of place")
-            self._closed = True
+    def check_frame(self, event: str, data: bytes) -> None:
+        if data.strip() == b"[DONE]":
+            self.move("[DONE]")
             return
-        try:
-            payload = msgspec.json.decode(frame.data)
-        except (ValueError, RecursionError):
-            payload = None
-        if not isinstance(payload, dict):
-            self.blame("the data is not a JSON object")
+        payload = self.decode(data)
+        if payload is None:
             return
-        if self._ended:
-            self.blame("an event after the terminal event")
+        self.kind = kind = str(payload.get("type", ""))
+        self.require(event == kind, "the event name is not the type")
+        number, self._sequence = self._sequence, self._sequence + 1
+        self.require(payload.get("sequence_number") == number, f"expected sequence_number {number}")
+        rules = _ITEM_EVENT if _TOOL_EVENT.fullmatch(kind) else _EVENTS.get(kind)
+        if rules is None:
+            self.report("an event of an unknown type")
+        elif self.move(_MOVE_OF_EVENT.get(kind, "event")) and self.check_fields(payload, rules):
+            self._check_event(payload)
+
+    def check_end(self) -> None:
+        self.require(self.state in ("ENDED", "CLOSED"), "the stream ends without a terminal event")
+
+    def _check_event(self, payload: Json) -> None:
+        match payload:
+            case {"response": dict(response)}:
+                self._check_response(response)
+            case {"type": "response.output_item.added", "item": dict(item)}:
+                self._add_item(payload, item)
+            case {"item": dict(item)}:
+                self._finish_item(payload, item)
+            case {"item_id": item_id, "output_index": index}:
+                if self._item and (item_id, index) == (self._item.item.get("id"), self._item.index):
+                    self._check_item_event(payload, self._item)
+                else:
+                    self.report("the event is not about the open item")
+
+    def _check_response(self, response: Json) -> None:
+        self._response_id = self._response_id or response["id"]
+        self.require(response["id"] == self._response_id, "the response's id changed")
+        if isinstance(usage := response["usage"], dict):
+            self.check_fields(usage, _USAGE, "response.usage")
+        output = response["output"]
+        if self.state != "ENDED" or not isinstance(output, list):
             return
-        kind = payload.get("type")
-        if not isinstance(kind, str):
-            self.blame("an event without a type")
-            return
-        if frame.event != kind:
-            self.blame(f"the event name is not the type {kind}")
-        if payload.get("sequence_number") != self._sequence:
-            self.blame(f"expected sequence_number {self._sequence}")
-        self._sequence += 1
-        self._event(kind, payload)
+        # A failed response may list the item that was open, as incomplete.
+        is_failed = response["status"] == "failed"
+        rest = output[len(self._done) :]
+        is_same = output[: len(self._done)] == self._done and len(rest) <= is_failed
+        self.require(is_same, "the output differs from the items in the stream")
+        self.require(is_failed or self._item is None, "an item is open")
+        completed = any(isinstance(item, dict) and item.get("status") == "completed" for item in rest)
+        self.require(not completed, "an open item has the status completed")
 
-    def _event(self, kind: str, payload: Json) -> None:
-        fields = EVENT_FIELDS.get(kind)
-        if fields is None and not is_step(kind):
-            self.blame(f"{kind} is not an event of this dialect")
-            return
-        for complaint in complaints_about(payload, fields or EVENT_FIELDS["step"]):
-            self.blame(f"{kind}: {complaint}")
-            return
-        if not self._begun and kind not in ("response.created", "response.queued"):
-            self.blame(f"{kind} before response.created")
-            return
-        if self._erred and kind != "response.failed":
-            self.blame(f"{kind} after error")
-        text_event = TEXT_EVENTS.get(kind)
-        if text_event is not None:
-            self._text(kind, text_event, payload)
-        else:
-            HANDLERS.get(kind, Judge._step)(self, kind, payload)
+    def _check_item(self, item: Json, status: str) -> None:
+        rules = dict(_ITEMS.get(str(item["type"]), {"id": "text"}))
+        if item["type"] in _ITEMS_WITH_STATUS:
+            rules["status"] = one_of(status)
+        self.check_fields(item, rules, "item")
 
-    def end(self) -> None:
-        self._frame += 1
-        if not self._ended:
-            self.blame("the stream ended without a terminal event")
+    def _require_new(self, identity: str) -> None:
+        self.require(identity not in self._ids, "two items have the same id or call_id")
+        self._ids.add(identity)
 
-    # Lifecycle
+    def _add_item(self, payload: Json, item: Json) -> None:
+        index, item_type = len(self._done), str(item["type"])
+        self._check_item(item, "in_progress")
+        self.require(self._item is None, "the previous item is open")
+        self.require(payload["output_index"] == index, f"output_index is not {index}")
+        self._require_new(str(item.get("id")))
+        self._item = _OpenItem(index, item, item_type, arguments=_OpenText(0, item_type))
 
-    def _lifecycle(self, kind: str, payload: Json) -> None:
-        response = payload["response"]
-        if not isinstance(response, dict):
-            return
-        if kind == "response.created" and self._begun and self._response_id is not None and self._done:
-            self.blame("response.created after items")
-        for complaint in complaints_about(response, RESPONSE_FIELDS):
-            self.blame(f"{kind}: response.{complaint}")
-        if self._begun and response.get("id") != self._response_id:
-            self.blame(f"{kind}: the response's id changed")
-        self._begun = True
-        self._response_id = response.get("id")
-        if response.get("status") not in STATUS_OF_LIFECYCLE[kind]:
-            self.blame(f"{kind}: the response's status does not fit")
-        usage = response.get("usage")
-        if isinstance(usage, dict):
-            for complaint in complaints_about(usage, USAGE_FIELDS):
-                self.blame(f"{kind}: response.usage.{complaint}")
-        output = response.get("output")
-        if kind in ("response.created", "response.queued", "response.in_progress"):
-            if output:
-                self.blame(f"{kind}: the output is not empty")
-            return
-        self._ended = True
-        self._ending(kind, response, output if isinstance(output, list) else [])
-
-    def _ending(self, kind: str, response: Json, output: list[object]) -> None:
-        if kind == "response.failed":
-            error = response.get("error")
-            if not isinstance(error, dict) or not error.get("code") or not error.get("message"):
-                self.blame(f"{kind}: response.error has no code and message")
-            rest = output[len(self._done) :]
-            if output[: len(self._done)] != self._done or len(rest) > 1:
-                self.blame(f"{kind}: the output is not what was told")
-            if any(isinstance(item, dict) and item.get("status") == "completed" for item in rest):
-                self.blame(f"{kind}: an unfinished item is called completed")
-            return
-        if self._open is not None:
-            self.blame(f"{kind}: an item is unfinished")
-        if output != self._done:
-            self.blame(f"{kind}: the output is not what was told")
-        if response.get("error") is not None:
-            self.blame(f"{kind}: response.error is set")
-        details = response.get("incomplete_details")
-        if kind == "response.incomplete":
-            if not isinstance(details, dict) or str(details.get("reason")) not in INCOMPLETE_REASONS:
-                self.blame(f"{kind}: response.incomplete_details has no known reason")
-        elif details is not None:
-            self.blame(f"{kind}: response.incomplete_details is set")
-
-    def _error(self, kind: str, payload: Json) -> None:
-        self._erred = True
-
-    # Items
-
-    def _added(self, kind: str, payload: Json) -> None:
-        item = payload["item"]
-        if not isinstance(item, dict):
-            return
-        if self._open is not None:
-            self.blame("an item was added before the one before it was done")
-        if payload["output_index"] != len(self._done):
-            self.blame(f"an item was added at another place than {len(self._done)}")
-        self._shape(kind, item, begun=True)
-        opened = OpenItem(len(self._done), item)
-        if str(opened.id) in self._ids:
-            self.blame("two items have the same id")
-        self._ids.add(str(opened.id))
-        self._open = opened
-
-    def _shape(self, kind: str, item: Json, *, begun: bool) -> None:
-        item_type = str(item.get("type"))
-        for complaint in complaints_about(item, ITEM_FIELDS.get(item_type, ITEM_FIELDS[""])):
-            self.blame(f"{kind}: item.{complaint}")
-        prefix = ITEM_PREFIXES.get(item_type)
-        if prefix is not None and not str(item.get("id")).startswith(prefix):
-            self.blame(f"{kind}: the id of a {item_type} does not begin with {prefix}")
-        if item_type in ITEMS_WITH_STATUS:
-            status = item.get("status")
-            if status not in (("in_progress",) if begun else ("completed", "incomplete", "failed")):
-                self.blame(f"{kind}: the item's status does not fit")
-
-    def _about(self, kind: str, payload: Json) -> OpenItem | None:
-        """The open item, if the event is about it."""
-        opened = self._open
-        if opened is None:
-            self.blame(f"{kind} without an open item")
-        elif payload.get("item_id") != opened.id or payload.get("output_index") != opened.index:
-            self.blame(f"{kind} is not about the open item")
-            return None
-        return opened
-
-    def _step(self, kind: str, payload: Json) -> None:
-        opened = self._about(kind, payload)
-        if opened is not None and not kind.startswith(f"response.{opened.type}"):
-            self.blame(f"{kind} for a {opened.type}")
-
-    def _item_done(self, kind: str, payload: Json) -> None:
-        item, opened = payload["item"], self._open
-        self._open = None
-        if not isinstance(item, dict):
-            return
+    def _finish_item(self, payload: Json, item: Json) -> None:
+        opened, self._item = self._item, None
         if opened is None or payload["output_index"] != opened.index:
-            self.blame("an item was done that was not open")
+            self.report("the item is not open")
             return
-        self._shape(kind, item, begun=False)
-        if (item.get("id"), item.get("type")) != (opened.id, opened.item.get("type")):
-            self.blame("the item's identity changed")
-        if "call_id" in opened.item and item.get("call_id") != opened.item.get("call_id"):
-            self.blame("the call's id changed")
+        self._check_item(item, "completed incomplete failed")
+        self._done.append(item)
+        for name in opened.item.keys() & {"id", "type", "call_id"}:
+            self.require(item.get(name) == opened.item[name], f"the {name} of the item changed")
         if "call_id" in item:
             # A call and its output share an id; two calls do not.
-            identity = (opened.type, str(item["call_id"]))
-            if identity in self._call_ids:
-                self.blame("two calls have the same id")
-            self._call_ids.add(identity)
-        self._content(opened, item)
-        self._done.append(item)
+            self._require_new(f"{opened.type} {item['call_id']}")
+        self.require(opened.part is None, "a part of the item is open")
+        if opened.type in ("message", "reasoning"):
+            parts = (item.get("content") or [], item.get("summary") or [])
+            self.require(parts == (opened.content, opened.summary), "the item differs from its parts")
+        if opened.type in _TEXT_FIELDS:
+            text, arguments = item.get(_TEXT_FIELDS[opened.type]), opened.arguments
+            self.require(text == arguments.text, "the arguments differ from the deltas")
+            is_done = arguments.is_done or item.get("status") != "completed"
+            self.require(is_done, "the arguments have no done event")
 
-    def _content(self, opened: OpenItem, item: Json) -> None:
-        """Whether the finished item holds what its events told."""
-        if opened.part is not None:
-            self.blame("an item was done with an open part")
-        for field, parts in opened.parts.items():
-            if (item.get(field) or []) != parts and opened.type in ("message", "reasoning"):
-                self.blame(f"the item's {field} is not what was told")
-        if opened.arguments is not None:
-            field = "arguments" if opened.type == "function_call" else "input"
-            if item.get(field) != "".join(opened.arguments.texts):
-                self.blame(f"the item's {field} is not what was told")
-            if not opened.arguments.is_told and item.get("status") == "completed":
-                self.blame(f"the item's {field} were never told to be done")
+    def _check_item_event(self, payload: Json, item: _OpenItem) -> None:
+        base, _, step = self.kind.rpartition(".")
+        part = payload.get("part")
+        if base in _TEXTS:
+            self._check_text(payload, item, *_TEXTS[base])
+        elif isinstance(part, dict):
+            parts = item.content if "content_index" in payload else item.summary
+            index = payload[_PARTS[base]]
+            check = self._add_part if step == "added" else self._finish_part
+            check(item, part, index, parts)
+        elif base == "response.output_text.annotation":
+            self._add_annotation(payload, item.part)
+        else:
+            self.require(self.kind.startswith(f"response.{item.type}"), f"the open item is a {item.type}")
 
-    # Parts
+    def _add_part(self, item: _OpenItem, part: Json, index: object, parts: list[object]) -> None:
+        part_type = str(part["type"])
+        self.require(_OWNERS.get(part_type, item.type) == item.type, f"the part does not fit a {item.type}")
+        self.require(item.part is None, "the previous part is open")
+        self.require(index == len(parts), f"the index is not {len(parts)}")
+        item.part = _OpenText(len(parts), part_type)
 
-    def _part_added(self, kind: str, payload: Json) -> None:
-        opened = self._about(kind, payload)
-        part = payload["part"]
-        if opened is None or not isinstance(part, dict):
+    def _finish_part(self, item: _OpenItem, part: Json, index: object, parts: list[object]) -> None:
+        opened, item.part = item.part, None
+        if opened is None or (opened.index, opened.part_type) != (index, part["type"]):
+            self.report("the part is not open")
             return
-        is_summary = kind == "response.reasoning_summary_part.added"
-        field = "summary" if is_summary else "content"
-        index = payload["summary_index" if is_summary else "content_index"]
-        wanted = "message" if part.get("type") in ("output_text", "refusal") else "reasoning"
-        if opened.type != wanted and part.get("type") in ("output_text", "refusal", "reasoning_text"):
-            self.blame(f"{kind}: the part does not fit a {opened.type}")
-        if opened.part is not None:
-            self.blame(f"{kind}: the part before it is open")
-        if index != len(opened.parts[field]):
-            self.blame(f"{kind}: expected index {len(opened.parts[field])}")
-        opened.part = OpenPart(len(opened.parts[field]), str(part.get("type")))
+        parts.append(part)
+        if text_field := _TEXT_FIELDS.get(opened.part_type):
+            self.require(opened.is_done, "the text has no done event")
+            self.require(part.get(text_field) == opened.text, "the text differs from the deltas")
+        is_same = opened.part_type != "output_text" or part.get("annotations") == opened.annotations
+        self.require(is_same, "the annotations differ from those in the stream")
 
-    def _part_done(self, kind: str, payload: Json) -> None:
-        opened = self._about(kind, payload)
-        part = payload["part"]
-        if opened is None or not isinstance(part, dict):
+    def _check_text(self, payload: Json, item: _OpenItem, takes: str, index_field: str, whole: str) -> None:
+        """A delta, or the whole text after the deltas."""
+        part = item.part if index_field else item.arguments
+        if part is None or part.part_type != takes or part.is_done:
+            self.report("no open part takes this text")
             return
-        is_summary = kind == "response.reasoning_summary_part.done"
-        index = payload["summary_index" if is_summary else "content_index"]
-        told, opened.part = opened.part, None
-        if told is None or told.index != index or told.part_type != part.get("type"):
-            self.blame(f"{kind}: that part is not open")
+        self.require(payload.get(index_field, part.index) == part.index, f"{index_field} is not {part.index}")
+        if "delta" in payload:
+            part.deltas.append(str(payload["delta"]))
             return
-        text_field = "refusal" if told.part_type == "refusal" else "text"
-        if told.is_told and part.get(text_field) != "".join(told.texts):
-            self.blame(f"{kind}: the text is not what was told")
-        if (
-            told.part_type in ("output_text", "refusal", "reasoning_text", "summary_text")
-            and not told.is_told
-        ):
-            self.blame(f"{kind}: the text was never told to be done")
-        if told.part_type == "output_text" and part.get("annotations") != told.annotations:
-            self.blame(f"{kind}: the annotations are not what was told")
-        opened.parts["summary" if is_summary else "content"].append(part)
+        part.is_done = True
+        self.require(payload[whole] == part.text, "the text differs from the deltas")
 
-    def _text(self, kind: str, event: TextEvent, payload: Json) -> None:
-        """A delta, or the whole text at the end of the deltas."""
-        opened = self._about(kind, payload)
-        if opened is None:
-            return
-        part = opened.arguments if event.index_field == "" else opened.part
-        if part is None or part.part_type != event.part_type or part.is_told:
-            self.blame(f"{kind} without a part that takes it")
-            return
-        if event.index_field and payload[event.index_field] != part.index:
-            self.blame(f"{kind} for another part than the open one")
-        text = str(payload[event.text_field])
-        if kind.endswith(".delta"):
-            part.texts.append(text)
-            return
-        part.is_told = True
-        if text != "".join(part.texts):
-            self.blame(f"{kind}: the text is not what the deltas told")
-
-    def _annotation(self, kind: str, payload: Json) -> None:
-        opened = self._about(kind, payload)
-        part = opened.part if opened else None
-        if part is None or part.part_type != "output_text" or payload["content_index"] != part.index:
-            self.blame(f"{kind} without a text that takes it")
-            return
-        if payload["annotation_index"] != len(part.annotations):
-            self.blame(f"{kind}: expected annotation_index {len(part.annotations)}")
-        part.annotations.append(payload["annotation"])
-
-
-HANDLERS: dict[str, Callable[[Judge, str, Json], None]] = {
-    **dict.fromkeys(STATUS_OF_LIFECYCLE, Judge._lifecycle),
-    "error": Judge._error,
-    "response.output_item.added": Judge._added,
-    "response.output_item.done": Judge._item_done,
-    "response.content_part.added": Judge._part_added,
-    "response.content_part.done": Judge._part_done,
-    "response.reasoning_summary_part.added": Judge._part_added,
-    "response.reasoning_summary_part.done": Judge._part_done,
-    "response.output_text.annotation.added": Judge._annotation,
-}
+    def _add_annotation(self, payload: Json, part: _OpenText | None) -> None:
+        if part and part.part_type == "output_text" and payload["content_index"] == part.index:
+            index = len(part.annotations)
+            self.require(payload["annotation_index"] == index, f"annotation_index is not {index}")
+            part.annotations.append(payload["annotation"])
+        else:
+            self.report("no open part takes this annotation")
 
 
 def check_stream(stream: bytes) -> list[Violation]:
-    """Everything that a strict reader would refuse; empty for a legal stream."""
-    judge = Judge()
-    reader = SseReader()
-    try:
-        for frame in [*reader.feed(stream), *reader.close()]:
-            judge.frame(frame)
-    except DragomanError as error:
-        judge.blame(error.message)
-    if reader.stray:
-        judge.blame("a line that is not part of an event stream")
-    judge.end()
-    return judge.violations
+    """Everything in the stream that a strict client refuses, in order."""
+    return ResponsesChecker().check_sse_stream(stream)
