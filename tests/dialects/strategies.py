@@ -14,7 +14,6 @@ import msgspec
 from hypothesis import strategies as st
 
 from dragoman.hub.content import (
-    AnyBlock,
     Citation,
     HostedCall,
     HostedResult,
@@ -22,6 +21,7 @@ from dragoman.hub.content import (
     Opaque,
     Reasoning,
     Refusal,
+    ReplyBlock,
     Text,
     ToolCall,
 )
@@ -210,7 +210,7 @@ def _call_block(draw: st.DrawFn, index: int, issuers: Sequence[str]) -> list[Rep
 @st.composite
 def _whole_block(draw: st.DrawFn, index: int, issuers: Sequence[str]) -> list[ReplyEvent]:
     tool = draw(st.sampled_from(["web_search", "code_execution", "mcp"]))
-    block: AnyBlock = draw(
+    block: ReplyBlock = draw(
         st.one_of(
             media,
             st.builds(

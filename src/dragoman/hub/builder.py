@@ -1,13 +1,13 @@
-"""Builds a reply's events so that they are grammatical whatever the upstream does.
+"""Builds the events of a reply so that they keep to the grammar, whatever the upstream sends.
 
-Readers say what they saw; the builder decides what that may become: it starts the reply once, opens
-blocks before their deltas, never repeats a close, makes the stop cause agree with the content, and lets
-nothing follow the end. It also bounds a reply's size and its number of blocks.
+A stream reader calls a method for everything that it reads. The builder starts the reply once, closes every
+block once, ignores deltas for blocks that are not open, makes the stop cause agree with the content, and
+ignores everything after the end. It also bounds the size of a reply and the number of its blocks.
 """
 
 import msgspec
 
-from dragoman.hub.content import AnyBlock, Citation, Extras, Reasoning, Refusal, Text, ToolCall
+from dragoman.hub.content import Citation, Extras, ReplyBlock, ToolCall
 from dragoman.hub.errors import Failure, UpstreamProtocolError
 from dragoman.hub.events import (
     ArgumentsDelta,
@@ -25,31 +25,32 @@ from dragoman.hub.events import (
     TextDelta,
     UsageReported,
 )
+from dragoman.hub.grammar import BLOCK_DELTAS
 from dragoman.hub.seal import Seal
 from dragoman.hub.usage import Usage
 
-#: What an open block of each kind makes of a piece of text.
-_DELTA_OF_BLOCK: dict[type, type[TextDelta] | type[ReasoningDelta] | type[ArgumentsDelta]] = {
-    Text: TextDelta,
-    Refusal: TextDelta,
-    Reasoning: ReasoningDelta,
-    ToolCall: ArgumentsDelta,
+_TEXT_DELTAS: tuple[type[TextDelta] | type[ReasoningDelta] | type[ArgumentsDelta], ...] = (
+    TextDelta,
+    ReasoningDelta,
+    ArgumentsDelta,
+)
+#: The delta that carries text, for each kind of block that accepts one.
+_DELTA_OF_BLOCK = {
+    kind: delta for kind, accepted in BLOCK_DELTAS.items() for delta in _TEXT_DELTAS if delta in accepted
 }
-
-_SEALABLE = (Text, Reasoning, ToolCall)
 
 
 class ReplyBuilder:
-    """Collects the events of one reply; `take()` hands over what has gathered."""
+    """Collects the events of one reply; `take()` returns those since the last call."""
 
     MAX_CHARACTERS = 256 * 1024 * 1024
     MAX_BLOCKS = 10_000
 
     def __init__(self) -> None:
         self._events: list[ReplyEvent] = []
-        self._open: dict[int, AnyBlock] = {}
-        #: What a piece of text becomes, for each open block that can grow.
-        self._growing: dict[int, type[TextDelta] | type[ReasoningDelta] | type[ArgumentsDelta]] = {}
+        self._open: dict[int, ReplyBlock] = {}
+        #: The delta for text, for each open block that accepts one.
+        self._deltas: dict[int, type[TextDelta] | type[ReasoningDelta] | type[ArgumentsDelta]] = {}
         self._next = 0
         self._calls = 0
         self._characters = 0
@@ -57,18 +58,19 @@ class ReplyBuilder:
         self.is_ended = False
 
     def take(self) -> list[ReplyEvent]:
+        """The events since the last call."""
         events = self._events
         self._events = []
         return events
 
     def start(self, started: ReplyStarted | None = None) -> None:
-        """Start the reply, once; later calls say nothing new."""
+        """Start the reply; later calls do nothing."""
         if not self.is_started and not self.is_ended:
             self.is_started = True
             self._events.append(started or ReplyStarted())
 
-    def open(self, block: AnyBlock) -> int:
-        """Open a block; its number is what deltas and the close refer to."""
+    def open(self, block: ReplyBlock) -> int:
+        """Open a block and return its number; -1 if the reply has ended."""
         if self.is_ended:
             return -1
         self.start()
@@ -77,8 +79,9 @@ class ReplyBuilder:
         index = self._next
         self._next += 1
         self._open[index] = block
-        if type(block) in _DELTA_OF_BLOCK:
-            self._growing[index] = _DELTA_OF_BLOCK[type(block)]
+        delta = _DELTA_OF_BLOCK.get(type(block))
+        if delta is not None:
+            self._deltas[index] = delta
         self._calls += isinstance(block, ToolCall)
         self._events.append(BlockOpened(index, block))
         return index
@@ -87,8 +90,8 @@ class ReplyBuilder:
         return index in self._open
 
     def append(self, index: int, text: str, part: int = 0) -> None:
-        """More text, thought or arguments for an open block. Empty pieces and closed blocks are ignored."""
-        delta = self._growing.get(index)
+        """Add text, reasoning or arguments to an open block. Empty text and other blocks are ignored."""
+        delta = self._deltas.get(index)
         if delta is None or not text:
             return
         self._characters += len(text)
@@ -97,24 +100,29 @@ class ReplyBuilder:
         self._events.append(ReasoningDelta(index, text, part) if part else delta(index, text))
 
     def seal(self, index: int, seal: Seal) -> None:
-        if isinstance(self._open.get(index), _SEALABLE):
+        """Attach a seal to an open block of a kind that has one."""
+        if SealAttached in self._find_accepted(index):
             self._events.append(SealAttached(index, seal))
 
+    def _find_accepted(self, index: int) -> frozenset[type]:
+        return BLOCK_DELTAS[type(self._open[index])] if index in self._open else frozenset()
+
     def cite(self, index: int, citation: Citation) -> None:
-        if isinstance(self._open.get(index), Text):
+        """Add a citation to an open text."""
+        if CitationAdded in self._find_accepted(index):
             self._events.append(CitationAdded(index, citation))
 
     def close(self, index: int, extras: Extras | None = None) -> None:
         if self._open.pop(index, None) is not None:
-            self._growing.pop(index, None)
+            self._deltas.pop(index, None)
             self._events.append(BlockClosed(index, extras or {}))
 
     def close_all(self) -> None:
         for index in sorted(self._open):
             self.close(index)
 
-    def add_block(self, block: AnyBlock) -> None:
-        """A block that arrives complete: opened and closed at once."""
+    def add_block(self, block: ReplyBlock) -> None:
+        """Open and close a block that arrives complete."""
         self.close(self.open(block))
 
     def report_usage(self, usage: Usage) -> None:
@@ -123,7 +131,7 @@ class ReplyBuilder:
             self._events.append(UsageReported(usage))
 
     def finish(self, finished: ReplyFinished) -> None:
-        """End well. A cause that contradicts the content gives way to the content."""
+        """End the reply and close its open blocks. A cause that contradicts the content is corrected."""
         if self.is_ended:
             return
         self.start()
@@ -135,15 +143,15 @@ class ReplyBuilder:
         self._events.append(finished)
 
     def fail(self, failure: Failure, ending: FailedEnding = "failed") -> None:
-        """End badly, leaving open what was open: nothing half-written is called whole."""
+        """End the reply with a failure. Open blocks stay open: they are incomplete."""
         if not self.is_ended:
             self.is_ended = True
             self._open.clear()
-            self._growing.clear()
+            self._deltas.clear()
             self._events.append(ReplyFailed(ending, failure))
 
     def truncate(self) -> None:
-        """The upstream stopped in the middle without a word."""
+        """End a reply whose stream stopped without an ending."""
         self.fail(Failure(kind="overloaded", message=TRUNCATED_MESSAGE, status=502), "truncated")
 
 
@@ -151,7 +159,7 @@ TRUNCATED_MESSAGE = "the upstream closed the stream before the reply was complet
 
 
 def reconcile_cause(cause: StopCause, *, has_calls: bool) -> StopCause:
-    """The cause that agrees with the content: calls mean `tool_calls`, no calls mean it was not that."""
+    """The cause that agrees with the content: `tool_calls` if there are calls, and only then."""
     if has_calls and cause in ("end", "other", "stop_sequence"):
         return "tool_calls"
     if not has_calls and cause == "tool_calls":

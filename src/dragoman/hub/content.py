@@ -1,11 +1,20 @@
-"""The blocks that turns and replies are made of, whichever dialect they came from.
+"""The blocks that turns and replies consist of, in every dialect.
 
-Every block can say where it stood in the client's JSON (`at`), how its dialect spelled it when there
-is more than one way (`form`), and what its dialect said beyond our vocabulary (`extras`). `form` and
-`extras` mean something to the source dialect alone; whoever edits a block drops both.
+Every block has `at`, its path in the client's JSON; `form`, which of several spellings its dialect used; and
+`extras`, the fields that have no place in the hub. `form` and `extras` mean something to the source dialect
+alone: code that changes a block removes both.
+
+`AnyBlock` and `ReplyBlock` are closed unions. Code that handles every kind of block matches on them and ends
+in `assert_never`, so that a new kind is a type error there:
+
+    match block:
+        case Text() | Refusal():
+            ...
+        case _:
+            assert_never(block)
 """
 
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import msgspec
 
@@ -18,14 +27,14 @@ MediaKind = Literal["image", "document", "audio", "video"]
 
 
 class CacheMark(msgspec.Struct, frozen=True):
-    """A prompt-cache breakpoint: everything up to and including the marked thing may be cached."""
+    """A prompt-cache breakpoint: the prompt up to and including the marked block may be cached."""
 
     ttl: str = ""
     extras: Extras = {}
 
 
 class Citation(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a piece of text came from. `start` and `end` are offsets into the block's text, -1 if unknown."""
+    """The source of a piece of text. `start` and `end` are offsets into the block's text, -1 if unknown."""
 
     url: str = ""
     title: str = ""
@@ -36,7 +45,7 @@ class Citation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Block(msgspec.Struct, frozen=True, kw_only=True):
-    """What all blocks share."""
+    """The fields that all blocks have."""
 
     at: str = ""
     form: str = ""
@@ -45,21 +54,24 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Text(Block, frozen=True, kw_only=True):
+    """Plain text of the user, the model or the instructions."""
+
     text: str
     citations: tuple[Citation, ...] = ()
     seal: Seal | None = None
 
 
 class Refusal(Block, frozen=True, kw_only=True):
-    """The model's own words for why it will not answer, where the dialect keeps them apart from text."""
+    """The model's explanation why it does not answer, in dialects that separate it from text."""
 
     text: str
 
 
 class Reasoning(Block, frozen=True, kw_only=True):
-    """Thought in one or more parts. `raw` tells thought itself from a summary of it.
+    """The model's reasoning in one or more parts. `raw`: the reasoning itself, not a summary.
 
-    `redacted`: there is no text, only the seal. A seal without text or redaction is a mere carrier.
+    `redacted`: there is no text, only the seal. A block with a seal, without text and not redacted, carries
+    the seal of another block (`hub.seal`).
     """
 
     parts: tuple[str, ...] = ()
@@ -73,7 +85,7 @@ class Reasoning(Block, frozen=True, kw_only=True):
 
 
 class Media(Block, frozen=True, kw_only=True):
-    """An image, document or recording: exactly one of `data` (base64), `url`, `file_id`, `text` is set."""
+    """An image, document, audio or video: exactly one of `data` (base64), `url`, `file_id`, `text` is set."""
 
     kind: MediaKind
     media_type: str = ""
@@ -88,7 +100,7 @@ class Media(Block, frozen=True, kw_only=True):
 class ToolCall(Block, frozen=True, kw_only=True):
     """A call of one of the client's tools. `arguments` is JSON text, or free text for kind `custom`.
 
-    JSON text is kept as it came, so numbers, unicode and key order survive.
+    The JSON text is kept as it arrived, so numbers, escapes and the order of keys survive.
     """
 
     id: str
@@ -100,19 +112,19 @@ class ToolCall(Block, frozen=True, kw_only=True):
 
 
 class ToolReference(Block, frozen=True, kw_only=True):
-    """Inside a result: the named tool, deferred until now, is loaded."""
+    """Inside a result: the named tool was deferred and is loaded now."""
 
     name: str
 
 
 class ToolDeclarations(Block, frozen=True, kw_only=True):
-    """Tools declared in the middle of a conversation, from this point on."""
+    """Tools declared inside a conversation; they are available from there on."""
 
     tools: tuple["Tool", ...]
 
 
 class ToolResult(Block, frozen=True, kw_only=True):
-    """The client's answer to a call. `name` is set where the dialect names the tool again (Gemini)."""
+    """The client's result of a call. `name` is set in dialects whose results name the tool (Gemini)."""
 
     call_id: str
     content: tuple["AnyBlock", ...] = ()
@@ -122,7 +134,7 @@ class ToolResult(Block, frozen=True, kw_only=True):
 
 
 class HostedCall(Block, frozen=True, kw_only=True):
-    """A tool that the vendor ran by itself (web search, code execution). `tool` is the family's name."""
+    """A call of a tool that the vendor runs (web search, code execution). `tool` is its family."""
 
     id: str
     tool: str
@@ -130,7 +142,7 @@ class HostedCall(Block, frozen=True, kw_only=True):
 
 
 class HostedResult(Block, frozen=True, kw_only=True):
-    """What a vendor's own tool gave back, as readable text; the structure stays in `extras`."""
+    """The result of a tool that the vendor runs, as readable text; its structure is in `extras`."""
 
     call_id: str
     tool: str
@@ -141,8 +153,8 @@ class HostedResult(Block, frozen=True, kw_only=True):
 class Opaque(Block, frozen=True, kw_only=True):
     """A block that only its own dialect knows: its kind and its whole JSON value.
 
-    `text` is what a target of another dialect gets instead; without it the block is a loss there, unless
-    it is `is_covered`: the request says the same in its settings.
+    A target of another dialect gets `text` instead. Without `text` the block is a loss there, unless
+    `is_covered`: the settings of the request have the same meaning.
     """
 
     kind: str
@@ -151,7 +163,8 @@ class Opaque(Block, frozen=True, kw_only=True):
     is_covered: bool = False
 
 
-AnyBlock = (
+#: All kinds of block.
+AnyBlock: TypeAlias = (
     Text
     | Refusal
     | Reasoning
@@ -164,6 +177,9 @@ AnyBlock = (
     | HostedResult
     | Opaque
 )
+
+#: The kinds of block that a reply can hold.
+ReplyBlock: TypeAlias = Text | Refusal | Reasoning | Media | ToolCall | HostedCall | HostedResult | Opaque
 
 ToolKind = Literal[
     "function",
@@ -178,7 +194,7 @@ ToolKind = Literal[
 
 
 class ToolGrammar(msgspec.Struct, frozen=True, kw_only=True):
-    """What a free-text tool's input must look like."""
+    """The grammar that the input of a free-text tool must match."""
 
     syntax: str
     definition: str
@@ -186,7 +202,7 @@ class ToolGrammar(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Location(msgspec.Struct, frozen=True, kw_only=True):
-    """Roughly where the user is, as far as is known."""
+    """The approximate location of the user, as far as it is known."""
 
     city: str = ""
     region: str = ""
@@ -195,27 +211,27 @@ class Location(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SearchOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a hosted tool that looks at the web is told to keep to.
+    """The options of a hosted tool that searches the web.
 
-    `paths` has the names of the options in the client's JSON where they are called otherwise there.
+    `paths` has the path of each option in the client's JSON that has another name there.
     """
 
     allowed_domains: tuple[str, ...] = ()
     blocked_domains: tuple[str, ...] = ()
     location: Location | None = None
-    #: How much of what is found the model gets to see: `low`, `medium` or `high`.
+    #: How much of the results the model sees: `low`, `medium` or `high`.
     context_size: str = ""
-    #: How often it may be used in one reply.
+    #: The number of searches that one reply may make.
     max_uses: int | None = None
-    #: False: only what the vendor has stored already.
+    #: False: only pages that the vendor has stored already.
     live: bool | None = None
     paths: dict[str, str] = {}
 
 
 class Tool(Block, frozen=True, kw_only=True):
-    """Something the model may call.
+    """A tool that the model may call.
 
-    `function`: arguments by JSON schema. `custom`: free text, perhaps with a grammar. `tool_search`,
+    `function`: arguments by JSON Schema. `custom`: free text, optionally with a grammar. `tool_search`,
     `local_shell`, `shell`, `apply_patch`: OpenAI tools that the client runs. `typed`: an Anthropic tool
     that the client runs and whose schema the model was trained on. `hosted`: run by the vendor.
     `family` names typed and hosted tools across dialects and versions (`web_search`, `bash`, …).
@@ -230,5 +246,5 @@ class Tool(Block, frozen=True, kw_only=True):
     grammar: ToolGrammar | None = None
     family: str = ""
     search: SearchOptions | None = None
-    #: Declared, but shown to the model only after a tool search.
+    #: The model sees the tool only after a tool search.
     deferred: bool = False

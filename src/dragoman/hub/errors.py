@@ -1,16 +1,16 @@
-"""One tree of errors, split by who is to blame.
+"""One tree of errors, by the side that caused them.
 
     DragomanError
-    ├── ClientProtocolError     400   the client sent something that is not its dialect
+    ├── ClientProtocolError     400   the client sent something invalid in its dialect
     │   ├── RequestTooLarge     413   a body, line or nesting beyond the limit
-    │   └── LossRefused         400   strict translation would have lost something
+    │   └── LossRefused         400   strict translation would lose something
     ├── PolicyDenied            403   a rule of this gateway forbids it
-    ├── UpstreamProtocolError   502   the upstream sent something that is not its dialect
-    ├── UpstreamFailed          …     the upstream said no, with a status of its own
+    ├── UpstreamProtocolError   502   the upstream sent something invalid in its dialect
+    ├── UpstreamFailed          …     the upstream refused, with its own status
     └── ConfigError             500   the configuration cannot work
 
-Each carries a `Failure`, the value that travels in replies and that every dialect can spell.
-Messages name a place and a type, never a value: the value may be a prompt or a secret.
+Each has a `Failure`, the value that replies carry and that every dialect can write.
+Messages name a path and a type, never a value: the value may be a prompt or a secret.
 """
 
 from collections.abc import Callable, Iterable
@@ -36,7 +36,7 @@ FailureKind = Literal[
     "cancelled",
 ]
 
-#: The usual HTTP status of each kind; a failure may carry its own.
+#: The usual HTTP status of each kind; a failure may have its own.
 STATUS_OF_KIND: dict[FailureKind, int] = {
     "invalid_request": 400,
     "context_overflow": 400,
@@ -54,7 +54,7 @@ STATUS_OF_KIND: dict[FailureKind, int] = {
     "cancelled": 499,
 }
 
-#: The kind that an HTTP status means when nothing else says more.
+#: The kind of failure that an HTTP status stands for if nothing else is known.
 KIND_OF_STATUS: dict[int, FailureKind] = {
     400: "invalid_request",
     401: "authentication",
@@ -77,7 +77,7 @@ KIND_OF_STATUS: dict[int, FailureKind] = {
 
 
 def kind_of_status(status: int) -> FailureKind:
-    """The kind of any status, known or not."""
+    """The kind of failure for any HTTP status."""
     known = KIND_OF_STATUS.get(status)
     if known is not None:
         return known
@@ -85,7 +85,7 @@ def kind_of_status(status: int) -> FailureKind:
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
-    """What went wrong, in no dialect's words; `raw_type` and `code` keep the upstream's own beside ours."""
+    """What went wrong, independent of a dialect. `raw_type` and `code` are the upstream's own names."""
 
     kind: FailureKind
     message: str
@@ -102,12 +102,12 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DragomanError(Exception):
-    """The root. `status` is what a client sees; `body(dialect)` is the error in that client's own shape."""
+    """The base of all errors. `status` is the HTTP status, `body(dialect)` the error in that dialect."""
 
     kind: ClassVar[FailureKind] = "server"
     default_status: ClassVar[int] = 500
     default_code: ClassVar[str] = ""
-    #: Filled by the dialect registry, because only dialects know how errors are spelled.
+    #: Filled by the dialect registry: only dialects know how to write errors.
     renderers: ClassVar[dict[str, Callable[[Failure], dict[str, object]]]] = {}
 
     def __init__(
@@ -163,36 +163,48 @@ class DragomanError(Exception):
 
 
 class ClientProtocolError(DragomanError):
+    """The client's request is invalid."""
+
     kind: ClassVar[FailureKind] = "invalid_request"
     default_status = 400
 
 
 class RequestTooLarge(ClientProtocolError):
+    """The request is longer or deeper nested than allowed."""
+
     kind = "too_large"
     default_status = 413
 
 
 class LossRefused(ClientProtocolError):
+    """Strict translation found a loss."""
+
     default_code = "lossy_translation"
 
 
 class PolicyDenied(DragomanError):
+    """A rule of the gateway forbids the request."""
+
     kind = "permission"
     default_status = 403
 
 
 class UpstreamProtocolError(DragomanError):
+    """The upstream's reply is invalid."""
+
     default_status = 502
 
 
 class UpstreamFailed(DragomanError):
-    """The upstream refused or broke; the failure says how, with its own status and retry-after."""
+    """The upstream refused or failed; the failure has its status and retry-after."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.message, failure=failure)
 
 
 class ConfigError(DragomanError):
+    """The configuration is invalid."""
+
     default_status = 500
 
 

@@ -1,20 +1,24 @@
-"""The events a model's reply is made of, whichever dialect it arrived in.
+"""The events that a reply consists of, in every dialect.
 
-A reply is `ReplyStarted`, then blocks, then exactly one `ReplyFinished` or `ReplyFailed`. Blocks are
-numbered in the order they open and may interleave: parallel tool calls do, in OpenAI Chat. A block
-opens as a content value that its deltas then extend; kinds without deltas open complete.
+A reply is `ReplyStarted`, then blocks, then exactly one `ReplyFinished` or `ReplyFailed`; `hub.grammar` has
+the exact rules. Blocks are numbered in the order in which they open, and may interleave: parallel tool calls
+do so in OpenAI Chat. A block opens with a block value that its deltas extend; kinds without deltas open
+complete.
+
+`ReplyEvent` is a closed union. Code that handles every event matches on it and ends in `assert_never`, or has
+a table of handlers whose keys a test compares with `EVENT_KINDS`.
 """
 
-from typing import Literal
+from typing import Literal, TypeAlias, get_args
 
 import msgspec
 
-from dragoman.hub.content import AnyBlock, Citation, Extras
+from dragoman.hub.content import Citation, Extras, ReplyBlock
 from dragoman.hub.errors import Failure
 from dragoman.hub.seal import Seal
 from dragoman.hub.usage import Usage
 
-#: Why a reply that reached its end did so. `end`: the model was done.
+#: Why a reply ended that reached its end. `end`: the model was done.
 StopCause = Literal[
     "end",
     "tool_calls",
@@ -29,15 +33,17 @@ StopCause = Literal[
     "other",
 ]
 
-#: How a reply that did not reach its end went: refused or broken by someone, cut off, or called off.
+#: Why a reply ended that did not reach its end: an error, a stream that stopped, or a cancelled request.
 FailedEnding = Literal["failed", "truncated", "cancelled"]
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):
-    """The root of all events."""
+    """The base of all events."""
 
 
 class ReplyStarted(Event, frozen=True, kw_only=True):
+    """The first event of a reply, with the upstream's id and model."""
+
     id: str = ""
     model: str = ""
     created: int = 0
@@ -45,8 +51,10 @@ class ReplyStarted(Event, frozen=True, kw_only=True):
 
 
 class BlockOpened(Event, frozen=True):
+    """A block begins; `index` is its number."""
+
     index: int
-    block: AnyBlock
+    block: ReplyBlock
 
 
 class TextDelta(Event, frozen=True, gc=False):
@@ -57,7 +65,7 @@ class TextDelta(Event, frozen=True, gc=False):
 
 
 class ReasoningDelta(Event, frozen=True, gc=False):
-    """More thought; a higher `part` begins the next part."""
+    """More reasoning; a higher `part` begins the next part."""
 
     index: int
     text: str
@@ -65,39 +73,44 @@ class ReasoningDelta(Event, frozen=True, gc=False):
 
 
 class ArgumentsDelta(Event, frozen=True, gc=False):
-    """More of a call's `arguments`. An empty one says that they have begun, and is never written."""
+    """More of the `arguments` of a call. An empty one marks their beginning and is never written."""
 
     index: int
     text: str
 
 
 class SealAttached(Event, frozen=True):
+    """The seal of an open block."""
+
     index: int
     seal: Seal
 
 
 class CitationAdded(Event, frozen=True):
+    """A citation of an open `Text` block."""
+
     index: int
     citation: Citation
 
 
 class BlockClosed(Event, frozen=True):
-    """The block is whole. `extras` are those that its dialect told only at the end."""
+    """The block is complete. `extras` are those that its dialect sends only at the end."""
 
     index: int
     extras: Extras = {}
 
 
 class UsageReported(Event, frozen=True):
-    """Cumulative; the last one wins, field by field."""
+    """Token counts. Cumulative: the last report wins, field by field."""
 
     usage: Usage
 
 
 class ReplyFinished(Event, frozen=True, kw_only=True):
-    """`raw_cause` is the upstream's own word; `explanation` the reason given for a refusal.
+    """The reply reached its end. `raw_cause`: the upstream's own name of the cause.
 
-    `implied`: the upstream said that this is all, but not why, so it may have been broken off itself.
+    `explanation`: the reason that the upstream gives for a refusal. `implied`: the upstream ended the reply
+    without a cause, so it may be incomplete.
     """
 
     cause: StopCause
@@ -109,15 +122,15 @@ class ReplyFinished(Event, frozen=True, kw_only=True):
 
 
 class ReplyFailed(Event, frozen=True):
+    """The reply did not reach its end. Open blocks stay open: they are incomplete."""
+
     ending: FailedEnding
     failure: Failure
 
 
-#: The kinds of event that a long reply is made of.
-DELTAS = frozenset({TextDelta, ReasoningDelta, ArgumentsDelta, SealAttached, CitationAdded})
-
-Delta = TextDelta | ReasoningDelta | ArgumentsDelta | SealAttached | CitationAdded
-ReplyEvent = (
+Delta: TypeAlias = TextDelta | ReasoningDelta | ArgumentsDelta | SealAttached | CitationAdded
+ReplyEnding: TypeAlias = ReplyFinished | ReplyFailed
+ReplyEvent: TypeAlias = (
     ReplyStarted
     | BlockOpened
     | TextDelta
@@ -130,3 +143,8 @@ ReplyEvent = (
     | ReplyFinished
     | ReplyFailed
 )
+
+#: The kinds of event that extend an open block. Most events of a long reply are deltas.
+DELTAS: frozenset[type] = frozenset(get_args(Delta))
+#: All kinds of event.
+EVENT_KINDS: frozenset[type] = frozenset(get_args(ReplyEvent))

@@ -1,11 +1,24 @@
-"""A whole reply is the fold of its events; unfolding one gives events that fold back to it."""
+"""Whole replies: `fold` builds a reply from events, `unfold` gives events that fold to the same reply."""
 
 from collections.abc import Iterable, Iterator
 from io import StringIO
+from typing import assert_never
 
 import msgspec
 
-from dragoman.hub.content import AnyBlock, Citation, Extras, Reasoning, Refusal, Text, ToolCall
+from dragoman.hub.content import (
+    Citation,
+    Extras,
+    HostedCall,
+    HostedResult,
+    Media,
+    Opaque,
+    Reasoning,
+    Refusal,
+    ReplyBlock,
+    Text,
+    ToolCall,
+)
 from dragoman.hub.errors import UpstreamProtocolError
 from dragoman.hub.events import (
     ArgumentsDelta,
@@ -26,27 +39,28 @@ from dragoman.hub.usage import Usage
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
-    """A whole reply. `ending` is None only while the reply is still under way."""
+    """A reply as one value. `ending` is None only while events are missing."""
 
     started: ReplyStarted | None = None
-    blocks: tuple[AnyBlock, ...] = ()
+    blocks: tuple[ReplyBlock, ...] = ()
     usage: Usage | None = None
     ending: ReplyFinished | ReplyFailed | None = None
 
 
 class _OpenBlock:
-    """A block that is still growing."""
+    """An open block and the deltas for it so far."""
 
     __slots__ = ("block", "citations", "parts", "seal", "texts")
 
-    def __init__(self, block: AnyBlock) -> None:
+    def __init__(self, block: ReplyBlock) -> None:
         self.block = block
         self.texts = StringIO()
         self.parts: dict[int, StringIO] = {}
         self.citations: list[Citation] = []
         self.seal: Seal | None = None
 
-    def grown(self, extras: Extras) -> AnyBlock:
+    def build(self, extras: Extras) -> ReplyBlock:
+        """The block with its deltas, and with the extras of its close."""
         block = self.block
         if extras:
             block = msgspec.structs.replace(block, extras={**block.extras, **extras})
@@ -67,41 +81,45 @@ class _OpenBlock:
                 return msgspec.structs.replace(
                     block, arguments=block.arguments + self.texts.getvalue(), seal=self.seal or block.seal
                 )
-            case _:
+            case Media() | HostedCall() | HostedResult() | Opaque():
                 return block
+            case _:
+                assert_never(block)
 
 
 class ReplyFolder:
-    """Folds events one by one; `reply()` is what has come so far, open blocks included."""
+    """Folds events one by one; `reply()` is the reply so far, open blocks included."""
 
     def __init__(self) -> None:
         self._started: ReplyStarted | None = None
-        self._blocks: dict[int, AnyBlock | _OpenBlock] = {}
+        self._blocks: dict[int, ReplyBlock | _OpenBlock] = {}
         self._usage: Usage | None = None
         self._ending: ReplyFinished | ReplyFailed | None = None
 
     def feed(self, event: ReplyEvent) -> None:
         match event:
             case TextDelta() | ArgumentsDelta():
-                self._growing(event.index).texts.write(event.text)
+                self._find_open(event.index).texts.write(event.text)
             case ReasoningDelta():
-                self._growing(event.index).parts.setdefault(event.part, StringIO()).write(event.text)
+                self._find_open(event.index).parts.setdefault(event.part, StringIO()).write(event.text)
             case BlockOpened():
                 self._blocks[event.index] = _OpenBlock(event.block)
             case BlockClosed():
-                self._blocks[event.index] = self._growing(event.index).grown(event.extras)
+                self._blocks[event.index] = self._find_open(event.index).build(event.extras)
             case SealAttached():
-                self._growing(event.index).seal = event.seal
+                self._find_open(event.index).seal = event.seal
             case CitationAdded():
-                self._growing(event.index).citations.append(event.citation)
+                self._find_open(event.index).citations.append(event.citation)
             case UsageReported():
                 self._usage = self._usage.merge(event.usage) if self._usage else event.usage
             case ReplyStarted():
                 self._started = event
             case ReplyFinished() | ReplyFailed():
                 self._ending = event
+            case _:
+                assert_never(event)
 
-    def _growing(self, index: int) -> _OpenBlock:
+    def _find_open(self, index: int) -> _OpenBlock:
         block = self._blocks.get(index)
         if not isinstance(block, _OpenBlock):
             raise UpstreamProtocolError(f"block {index} is not open")
@@ -111,13 +129,14 @@ class ReplyFolder:
         blocks = (self._blocks[index] for index in sorted(self._blocks))
         return Reply(
             started=self._started,
-            blocks=tuple(b.grown({}) if isinstance(b, _OpenBlock) else b for b in blocks),
+            blocks=tuple(b.build({}) if isinstance(b, _OpenBlock) else b for b in blocks),
             usage=self._usage,
             ending=self._ending,
         )
 
 
 def fold(events: Iterable[ReplyEvent]) -> Reply:
+    """The reply that the events describe."""
     folder = ReplyFolder()
     for event in events:
         folder.feed(event)
@@ -137,7 +156,7 @@ def unfold(reply: Reply) -> Iterator[ReplyEvent]:
         yield reply.ending
 
 
-def _unfold_block(index: int, block: AnyBlock) -> Iterator[ReplyEvent]:
+def _unfold_block(index: int, block: ReplyBlock) -> Iterator[ReplyEvent]:
     replace = msgspec.structs.replace
     match block:
         case Text():
@@ -158,8 +177,10 @@ def _unfold_block(index: int, block: AnyBlock) -> Iterator[ReplyEvent]:
             yield BlockOpened(index, replace(block, arguments="", seal=None))
             if block.arguments:
                 yield ArgumentsDelta(index, block.arguments)
-        case _:
+        case Media() | HostedCall() | HostedResult() | Opaque():
             yield BlockOpened(index, block)
+        case _:
+            assert_never(block)
     seal = getattr(block, "seal", None)
     if isinstance(seal, Seal):
         yield SealAttached(index, seal)

@@ -1,11 +1,13 @@
-"""The grammar of replies: two transition tables and one checker.
+"""The grammar of replies: two tables and one checker.
 
-Everything that decides whether a sequence of events is legal lives in these tables. A block of a
-given kind takes only the deltas listed for it; a failed reply may leave blocks open, a finished
-one may not.
+The tables decide which sequences of events are legal. `REPLY_MOVES` has the phases of a reply and the events
+that each phase accepts; `BLOCK_DELTAS` has the deltas that an open block of each kind accepts. A finished
+reply has no open block; a failed reply may leave blocks open. Readers produce legal sequences whatever the
+upstream sends, writers rely on them. docs/ARCHITECTURE.md draws both tables (`tools/diagrams.py`).
 """
 
 from enum import Enum, auto
+from typing import assert_never
 
 from dragoman.hub.content import (
     HostedCall,
@@ -35,11 +37,14 @@ from dragoman.hub.events import (
 
 
 class ReplyPhase(Enum):
+    """How far a reply is."""
+
     NEW = auto()
     LIVE = auto()
     ENDED = auto()
 
 
+#: For each phase: the events that it accepts, and the phase that follows.
 REPLY_MOVES: dict[ReplyPhase, dict[type, ReplyPhase]] = {
     ReplyPhase.NEW: {ReplyStarted: ReplyPhase.LIVE, ReplyFailed: ReplyPhase.ENDED},
     ReplyPhase.LIVE: {
@@ -57,7 +62,7 @@ REPLY_MOVES: dict[ReplyPhase, dict[type, ReplyPhase]] = {
     ReplyPhase.ENDED: {},
 }
 
-#: The deltas that an open block of each kind takes. Kinds that open complete take none.
+#: The deltas that an open block of each kind accepts. Kinds that open complete accept none.
 BLOCK_DELTAS: dict[type, frozenset[type]] = {
     Text: frozenset({TextDelta, CitationAdded, SealAttached}),
     Refusal: frozenset({TextDelta}),
@@ -69,17 +74,16 @@ BLOCK_DELTAS: dict[type, frozenset[type]] = {
     Opaque: frozenset(),
 }
 
-_DELTAS = (TextDelta, ArgumentsDelta, ReasoningDelta, SealAttached, CitationAdded)
-
 
 class GrammarChecker:
-    """Follows one reply and raises at the first event that the tables do not allow."""
+    """Follows one reply and raises `UpstreamProtocolError` at the first event that the tables forbid."""
 
     __slots__ = ("_calls", "_moves", "_next", "_open", "_phase")
 
     def __init__(self) -> None:
         self._phase = ReplyPhase.NEW
         self._moves = REPLY_MOVES[ReplyPhase.NEW]
+        #: The deltas that each open block accepts.
         self._open: dict[int, frozenset[type]] = {}
         self._next = 0
         self._calls = 0
@@ -92,36 +96,38 @@ class GrammarChecker:
         kind = type(event)
         if kind not in self._moves:
             raise UpstreamProtocolError(f"{kind.__name__} in a reply that is {self._phase.name}")
-        if isinstance(event, _DELTAS):
-            takes = self._open.get(event.index)
-            if takes is None:
-                raise UpstreamProtocolError(f"{kind.__name__} for block {event.index}, which is not open")
-            if kind not in takes:
-                raise UpstreamProtocolError(f"{kind.__name__} does not fit block {event.index}")
-            return
-        phase = self._moves[kind]
-        if phase is not self._phase:
-            self._phase, self._moves = phase, REPLY_MOVES[phase]
-        self._check_boundary(event)
-
-    def _check_boundary(self, event: ReplyEvent) -> None:
         match event:
+            case TextDelta() | ArgumentsDelta() | ReasoningDelta() | SealAttached() | CitationAdded():
+                accepted = self._open.get(event.index)
+                if accepted is None:
+                    raise UpstreamProtocolError(f"{kind.__name__} for block {event.index}, which is not open")
+                if kind not in accepted:
+                    raise UpstreamProtocolError(f"{kind.__name__} does not fit block {event.index}")
+                return
             case BlockOpened():
-                if event.index != self._next:
-                    raise UpstreamProtocolError(f"block {event.index} opened, expected {self._next}")
-                takes = BLOCK_DELTAS.get(type(event.block))
-                if takes is None:
-                    raise UpstreamProtocolError(f"a reply cannot hold a {type(event.block).__name__}")
-                self._open[event.index] = takes
-                self._next += 1
-                self._calls += isinstance(event.block, ToolCall)
+                self._check_opening(event)
             case BlockClosed():
                 if self._open.pop(event.index, None) is None:
                     raise UpstreamProtocolError(f"block {event.index} closed, which is not open")
             case ReplyFinished():
                 self._check_finish(event)
-            case _:
+            case ReplyStarted() | UsageReported() | ReplyFailed():
                 pass
+            case _:
+                assert_never(event)
+        phase = self._moves[kind]
+        if phase is not self._phase:
+            self._phase, self._moves = phase, REPLY_MOVES[phase]
+
+    def _check_opening(self, event: BlockOpened) -> None:
+        if event.index != self._next:
+            raise UpstreamProtocolError(f"block {event.index} opened, expected {self._next}")
+        accepted = BLOCK_DELTAS.get(type(event.block))
+        if accepted is None:
+            raise UpstreamProtocolError(f"a reply cannot hold a {type(event.block).__name__}")
+        self._open[event.index] = accepted
+        self._next += 1
+        self._calls += isinstance(event.block, ToolCall)
 
     def _check_finish(self, event: ReplyFinished) -> None:
         if self._open:

@@ -1,7 +1,7 @@
-"""Ids that look random and are not: the same seed gives the same ids, so output is reproducible.
+"""Ids derived from a seed: the same seed gives the same ids, so output is reproducible.
 
-A gateway seeds with something unique; the library seeds with the request itself, which grows with every
-turn, so that ids stay unique in a conversation even where an upstream sends none.
+The gateway uses the request id as the seed. The library uses the request itself: it grows with every turn, so
+ids stay unique within a conversation also where an upstream sends none.
 """
 
 import hashlib
@@ -11,7 +11,7 @@ _LEGAL = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def digest(*parts: str | bytes, length: int = 24) -> str:
-    """A short hexadecimal fingerprint of the parts."""
+    """A short hexadecimal hash of the parts."""
     hasher = hashlib.blake2b(digest_size=16)
     for part in parts:
         hasher.update(part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part)
@@ -20,14 +20,14 @@ def digest(*parts: str | bytes, length: int = 24) -> str:
 
 
 class IdSource:
-    """A source of ids for one reply."""
+    """Makes the ids of one reply."""
 
     def __init__(self, seed: str | bytes = "") -> None:
         self._seed = seed
         self._made = 0
 
     def branch(self, name: str) -> "IdSource":
-        """An independent source: what one side makes does not depend on how much the other has made."""
+        """An independent source: its ids do not depend on how many ids this one made."""
         return IdSource(digest(self._seed, name))
 
     def make(self, prefix: str) -> str:
@@ -36,7 +36,7 @@ class IdSource:
         return prefix + digest(self._seed, str(self._made))
 
     def adopt(self, prefix: str, foreign: str) -> str:
-        """A legal id with this prefix for something with another system's id; a new one if it has none."""
+        """A legal id with this prefix for a foreign id; a new id if the foreign one is empty."""
         if not foreign:
             return self.make(prefix)
         if foreign.startswith(prefix) and _LEGAL.fullmatch(foreign):
@@ -44,5 +44,5 @@ class IdSource:
         tail = foreign.rpartition("-")[2].rpartition("_")[2]
         if len(tail) >= 8 and _LEGAL.fullmatch(tail):
             return prefix + tail
-        # A short one may well come again in another reply.
+        # A short id is likely to come again in another reply, so it is hashed with the seed.
         return prefix + digest(self._seed, foreign)

@@ -1,4 +1,4 @@
-"""What could not travel, told instead of dropped in silence."""
+"""Losses: what a translation could not carry over."""
 
 from collections.abc import Iterable, Iterator
 
@@ -8,7 +8,7 @@ from dragoman.hub.errors import LossRefused
 
 
 class Loss(msgspec.Struct, frozen=True):
-    """One thing that did not arrive as it was sent: where it stood, and why it could not go on."""
+    """One loss: its path in the client's JSON (empty for a reply) and the reason."""
 
     path: str
     reason: str
@@ -18,9 +18,9 @@ class Loss(msgspec.Struct, frozen=True):
 
 
 class Losses:
-    """The losses of one translation, in the order they happened, each told once.
+    """The losses of one translation, in order and without repetitions.
 
-    A stream can repeat the same loss with every event, so the record is bounded.
+    Bounded, because a stream can cause a new loss with every event.
     """
 
     LIMIT = 1000
@@ -42,7 +42,7 @@ class Losses:
         return tuple(self._seen)
 
     def refuse_if_any(self) -> None:
-        """Strict translation: the first loss becomes the error, the others are counted."""
+        """Raise `LossRefused` for the first loss, for strict translation; the message counts the others."""
         if not self._seen:
             return
         first, *others = self._seen

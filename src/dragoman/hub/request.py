@@ -1,7 +1,7 @@
-"""A client's request as a frozen value: the conversation, the tools, and what was asked of the model.
+"""A client's request as a frozen value: the conversation, the tools and the settings.
 
-None (or an empty text or tuple) means that the client did not say. `paths` knows where a field
-stood in the client's JSON when it had another name there, so that losses and errors can point at it.
+None (or an empty string or tuple) means that the client did not set the field. `paths` has the path of each
+field that has another name in the client's JSON, so that losses and errors can name it.
 """
 
 from collections.abc import Iterator
@@ -13,13 +13,13 @@ from dragoman.hub.content import AnyBlock, CacheMark, Extras, Tool, ToolDeclarat
 
 Role = Literal["system", "developer", "user", "assistant", "tool"]
 
-#: From least to most; `none` is a wish of its own and means "do not think".
+#: From least to most; `none` means "do not reason".
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 EFFORTS: tuple[Effort, ...] = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
-    """One message or item. Results stand in `tool` or `user` turns, as the client sent them."""
+    """One message or item. Results are in `tool` or `user` turns, as the client sent them."""
 
     role: Role
     blocks: tuple[AnyBlock, ...] = ()
@@ -31,7 +31,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
 class ToolChoice(msgspec.Struct, frozen=True, kw_only=True):
     """`named` forces one tool; `allowed` restricts to a list, with `allowed_mode` auto or required.
 
-    `kind` is the kind of the named tool where the dialect says it.
+    `kind` is the kind of the named tool, in dialects that name it.
     """
 
     mode: Literal["auto", "required", "none", "named", "allowed"]
@@ -45,21 +45,23 @@ class ToolChoice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReasoningSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How much the model should think, in whatever terms the client used; more than one may be set.
+    """How much the model should reason, in the terms that the client used; several may be set.
 
-    `mode`: `off`, `on`, or `adaptive` (the model decides). `show`: the client wants to see thoughts.
+    `mode`: `off`, `on`, or `adaptive` (the model decides). `show`: the client wants to see the reasoning.
     """
 
     mode: Literal["off", "on", "adaptive"] | None = None
     effort: Effort | None = None
     budget: int | None = None
     show: bool | None = None
-    #: The wording of `show` in the source dialect: a summary style or a display mode.
+    #: The value of `show` in the source dialect: a summary style or a display mode.
     style: str = ""
     extras: Extras = {}
 
 
 class OutputFormat(msgspec.Struct, frozen=True, kw_only=True):
+    """The format that the answer must have."""
+
     kind: Literal["text", "json_object", "json_schema"]
     schema: dict[str, object] | None = None
     name: str = ""
@@ -70,7 +72,7 @@ class OutputFormat(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """`dialect` is the client's, and the only one in which `form` and `extras` may be written again."""
+    """A whole request. `dialect` is the client's; only its writer may use `form` and `extras`."""
 
     dialect: str
     model: str
@@ -89,7 +91,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     presence_penalty: float | None = None
     frequency_penalty: float | None = None
     seed: int | None = None
-    #: How many alternative answers (Chat `n`, Gemini `candidateCount`).
+    #: The number of alternative answers (Chat `n`, Gemini `candidateCount`).
     candidates: int | None = None
     logprobs: bool | None = None
     top_logprobs: int | None = None
@@ -100,12 +102,12 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     service_tier: str = ""
     #: Names requests that share a prompt prefix.
     cache_key: str = ""
-    #: A request-wide wish to cache (Anthropic's top-level `cache_control`).
+    #: Caching for the whole request (Anthropic's top-level `cache_control`).
     cache: CacheMark | None = None
-    #: The end user, opaque.
+    #: The id of the end user.
     user: str = ""
     metadata: dict[str, object] | None = None
-    #: Responses only: what the reply should carry, and the state it refers to.
+    #: Responses only: what the reply should include, and the stored state that it refers to.
     include: tuple[str, ...] = ()
     store: bool | None = None
     previous_response_id: str = ""
@@ -114,12 +116,12 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     extras: Extras = {}
 
     def path_of(self, field: str) -> str:
-        """Where the client wrote this field."""
+        """The path of a field in the client's JSON."""
         return self.paths.get(field, field)
 
 
 def iter_declared_tools(request: Request) -> Iterator[Tool]:
-    """Every tool the client declared, at the top and inside the conversation, in order."""
+    """Every tool that the client declares, in front and inside the conversation, in order."""
     yield from request.tools
     for turn in request.turns:
         for block in turn.blocks:

@@ -1,8 +1,8 @@
-"""Opaque proofs that a vendor wants back unchanged, and the envelope that takes them through foreign clients.
+"""Seals: signatures that a vendor wants back unchanged, and the envelope that carries them through clients.
 
-A seal returns only to its issuer. A client of another dialect gets it wrapped in a field that the
-client echoes; the envelope also holds the text that the seal belongs to, because some clients
-echo the field and forget the text.
+A seal returns only to its issuer. A client of another dialect gets it in an envelope, inside a field that the
+client sends back. The envelope also holds the text that the seal belongs to, because some clients send the
+field back without the text.
 """
 
 import base64
@@ -15,17 +15,17 @@ import msgspec
 
 PREFIX = "dgm1."
 
-#: Forms of `Reasoning` blocks without text that bring the seal of something else to a client which has no
-#: place for it there: of the call whose id follows, or of the text before.
+#: Forms of `Reasoning` blocks without text that carry the seal of another block, for clients that have no
+#: field for it there: of the call whose id follows the prefix, or of the text before.
 CALL_CARRIER = "carrier:call:"
 TEXT_CARRIER = "carrier:text"
 
-#: No honest envelope is larger; a hostile one must not inflate without bound.
+#: Larger envelopes are not ours; a hostile one must not decompress without bound.
 MAX_CONTENT = 8 * 1024 * 1024
 
 
 class Seal(msgspec.Struct, frozen=True):
-    """`issuer`: the dialect (or provider) that minted it; `model`: for which model, if known."""
+    """A vendor's signature. `issuer`: the dialect or provider that made it; `model`: its model, if known."""
 
     issuer: str
     model: str
@@ -33,10 +33,10 @@ class Seal(msgspec.Struct, frozen=True):
 
 
 class SealedItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One sealed thing inside an envelope.
+    """One seal inside an envelope, and what it belongs to.
 
-    `reasoning`: the text (parts) it sealed rides along. `call`: the seal sits on the tool call named by
-    `call_id`. `text`: the seal sits on the text that came just before.
+    `reasoning`: the reasoning in `parts`. `call`: the tool call with the id `call_id`. `text`: the text
+    before it.
     """
 
     kind: Literal["reasoning", "call", "text"]
@@ -51,7 +51,7 @@ _decoder = msgspec.json.Decoder(tuple[SealedItem, ...])
 
 
 def write_envelope(items: Sequence[SealedItem]) -> str:
-    """One text, of URL-safe characters and dots only, that `read_envelope` turns back into the items."""
+    """The items as one string of URL-safe characters and dots; `read_envelope` reads it."""
     packed = zlib.compress(_encoder.encode(items), 6)
     return PREFIX + base64.urlsafe_b64encode(packed).decode("ascii").rstrip("=")
 
@@ -61,7 +61,7 @@ def is_envelope(value: str) -> bool:
 
 
 def read_envelope(value: str) -> tuple[SealedItem, ...] | None:
-    """The items of an envelope, or None for anything that is not a whole envelope of ours."""
+    """The items of an envelope; None for any other string, and for a damaged envelope."""
     if not value.startswith(PREFIX):
         return None
     text = value[len(PREFIX) :]

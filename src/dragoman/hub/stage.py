@@ -4,7 +4,7 @@
 accept only one open block at a time.
 """
 
-from typing import Protocol
+from typing import Protocol, assert_never
 
 from dragoman.hub.events import (
     DELTAS,
@@ -14,8 +14,12 @@ from dragoman.hub.events import (
     CitationAdded,
     ReasoningDelta,
     ReplyEvent,
+    ReplyFailed,
+    ReplyFinished,
+    ReplyStarted,
     SealAttached,
     TextDelta,
+    UsageReported,
 )
 
 
@@ -34,45 +38,57 @@ class Stage(Protocol):
 
 _NOTHING: frozenset[type] = frozenset()
 
-_INDEXED = (TextDelta, ArgumentsDelta, ReasoningDelta, SealAttached, CitationAdded, BlockClosed)
-
 
 class Sequencer:
-    """`feed` gives the events that may go out now."""
+    """Writes interleaved blocks one after another; `feed` returns the events that may be sent now.
 
-    __slots__ = ("_live", "_waiting", "passes")
+    The first open block is sent live, the others are held back in the order in which they opened. The order
+    inside a block does not change. When a reply fails, the blocks that are held back are never sent.
+    """
+
+    __slots__ = ("_held", "_live", "passes")
 
     def __init__(self) -> None:
-        # While no block waits, deltas can only be the live block's.
+        # While no block is held back, every delta belongs to the live block.
         self.passes: frozenset[type] = DELTAS
         self._live: int | None = None
-        self._waiting: dict[int, list[ReplyEvent]] = {}
+        self._held: dict[int, list[ReplyEvent]] = {}
 
     def feed(self, event: ReplyEvent) -> list[ReplyEvent]:
-        if isinstance(event, _INDEXED):
-            if event.index == self._live:
-                return [event] if type(event) is not BlockClosed else [event, *self._next_block()]
-            self._waiting[event.index].append(event)
-            return []
-        if isinstance(event, BlockOpened):
-            if self._live is None:
-                self._live = event.index
+        match event:
+            case TextDelta() | ArgumentsDelta() | ReasoningDelta() | SealAttached() | CitationAdded():
+                return self._send_or_hold(event.index, event)
+            case BlockClosed():
+                sent = self._send_or_hold(event.index, event)
+                return [event, *self._next_block()] if sent else sent
+            case BlockOpened():
+                if self._live is None:
+                    self._live = event.index
+                    return [event]
+                self._held[event.index] = [event]
+                self.passes = _NOTHING
+                return []
+            case ReplyStarted() | UsageReported() | ReplyFinished() | ReplyFailed():
                 return [event]
-            self._waiting[event.index] = [event]
-            self.passes = _NOTHING
-            return []
-        return [event]
+            case _:
+                assert_never(event)
+
+    def _send_or_hold(self, index: int, event: ReplyEvent) -> list[ReplyEvent]:
+        if index == self._live:
+            return [event]
+        self._held[index].append(event)
+        return []
 
     def _next_block(self) -> list[ReplyEvent]:
-        """After the live block: every waiting block that is whole, then the first that is not goes live."""
+        """The live block closed: send every complete block, then the first incomplete one becomes live."""
         self._live = None
         released: list[ReplyEvent] = []
-        while self._waiting and self._live is None:
-            index = next(iter(self._waiting))
-            events = self._waiting.pop(index)
+        while self._held and self._live is None:
+            index = next(iter(self._held))
+            events = self._held.pop(index)
             released += events
             if type(events[-1]) is not BlockClosed:
                 self._live = index
-        if not self._waiting:
+        if not self._held:
             self.passes = DELTAS
         return released

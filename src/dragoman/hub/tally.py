@@ -1,27 +1,35 @@
-"""What is worth remembering of a reply, without its words: for logs, limits and decisions about retries."""
+"""What logs, limits and retries need to know about a reply: none of its content."""
+
+from typing import assert_never
 
 from dragoman.hub.content import ToolCall
 from dragoman.hub.errors import Failure
 from dragoman.hub.events import (
+    ArgumentsDelta,
+    BlockClosed,
     BlockOpened,
+    CitationAdded,
+    ReasoningDelta,
     ReplyEvent,
     ReplyFailed,
     ReplyFinished,
     ReplyStarted,
+    SealAttached,
+    TextDelta,
     UsageReported,
 )
 from dragoman.hub.usage import Usage
 
-#: The events that a tally looks at; deltas are not among them, so the hot path passes by.
+#: The events that a tally counts. Deltas are not among them, so most events need no call.
 TALLY_EVENTS = frozenset({BlockOpened, UsageReported, ReplyStarted, ReplyFinished, ReplyFailed})
 
 
 class Tally:
-    """`has_content`: something of the answer has come, so another upstream can no longer take over unseen."""
+    """Facts about one reply. `has_content`: a block opened, so no other upstream can take over."""
 
     def __init__(self) -> None:
         self.has_content = False
-        #: How many calls there were; of a reply that is forwarded unread, not all are seen.
+        #: The number of calls. A reply that is forwarded unread may have more.
         self.calls = 0
         self.usage: Usage | None = None
         self.started: ReplyStarted | None = None
@@ -38,8 +46,12 @@ class Tally:
                 self.started = event
             case ReplyFinished() | ReplyFailed():
                 self.ending = event
-            case _:
+            case TextDelta() | ArgumentsDelta() | ReasoningDelta() | SealAttached() | CitationAdded():
                 pass
+            case BlockClosed():
+                pass
+            case _:
+                assert_never(event)
 
     @property
     def failure(self) -> Failure | None:

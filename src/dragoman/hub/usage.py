@@ -1,27 +1,29 @@
-"""Token counts of a reply, in one meaning for all dialects.
+"""Token counts of a reply, with one meaning for all dialects.
 
-`input` is the whole prompt, cached parts included; `output` is all that was generated, reasoning
-included. None means "not told", which is not the same as zero. Reports are cumulative: a later
-one replaces what it names and leaves the rest.
+`input` is the whole prompt with its cached parts; `output` is everything that was generated, with reasoning.
+None means "not reported", which differs from zero. Reports are cumulative: a later one replaces the counts
+that it has and keeps the others.
 """
 
 import msgspec
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
+    """One report of token counts."""
+
     input: int | None = None
     output: int | None = None
     cache_read: int | None = None
     cache_write: int | None = None
-    #: The part of `cache_write` that was written with a life of one hour.
+    #: The part of `cache_write` with a lifetime of one hour.
     cache_write_long: int | None = None
     reasoning: int | None = None
-    #: Prompt tokens that server-side tools added (Gemini counts them apart).
+    #: Prompt tokens that server-side tools added (Gemini counts them separately).
     tool_input: int | None = None
     audio_input: int | None = None
     audio_output: int | None = None
     web_searches: int | None = None
-    #: Fields of the source dialect that have no name here; written back to that dialect only.
+    #: Fields of the source dialect that have no place here; written to that dialect only.
     extras: dict[str, object] = {}
 
     @property
@@ -29,7 +31,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
         return (self.input or 0) + (self.output or 0)
 
     def merge(self, later: "Usage") -> "Usage":
-        """This report, with everything that the later one names replaced."""
+        """This report with the counts of a later one."""
         changes: dict[str, object] = {
             name: value for name in _COUNTS if (value := getattr(later, name)) is not None
         }

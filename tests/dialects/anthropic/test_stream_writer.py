@@ -5,13 +5,13 @@ import pytest
 from dragoman.dialects.anthropic import DIALECT
 from dragoman.dialects.base import Audience, Json
 from dragoman.hub.content import (
-    AnyBlock,
     Citation,
     HostedCall,
     HostedResult,
     Media,
     Opaque,
     Refusal,
+    ReplyBlock,
     Text,
     ToolCall,
 )
@@ -51,7 +51,7 @@ def kinds(told: list[Json]) -> list[object]:
     return [payload["type"] for payload in told]
 
 
-def block(index: int, opened: AnyBlock, *deltas: ReplyEvent) -> list[ReplyEvent]:
+def block(index: int, opened: ReplyBlock, *deltas: ReplyEvent) -> list[ReplyEvent]:
     return [BlockOpened(index, opened), *deltas, BlockClosed(index)]
 
 
@@ -413,7 +413,7 @@ def test_a_citation_without_a_page_is_a_loss() -> None:
     assert len(audience.losses) == 1
 
 
-UNSAYABLE: list[AnyBlock] = [
+UNSAYABLE: list[ReplyBlock] = [
     Media(kind="image", media_type="image/png", data="AAAA"),
     HostedCall(id="ws_1", tool="web_search", arguments="{}"),
     HostedResult(call_id="ws_1", tool="web_search", text="found"),
@@ -422,7 +422,7 @@ UNSAYABLE: list[AnyBlock] = [
 
 
 @pytest.mark.parametrize("unsayable", UNSAYABLE)
-def test_what_the_dialect_cannot_say_is_left_out_and_told(unsayable: AnyBlock) -> None:
+def test_what_the_dialect_cannot_say_is_left_out_and_told(unsayable: ReplyBlock) -> None:
     audience = Audience(upstream="openai_responses")
     assert "content_block_start" not in kinds(said(START, *block(0, unsayable), USED, END, audience=audience))
     assert len(audience.losses) == 1

@@ -4,7 +4,7 @@ import pytest
 from google.genai import errors
 
 from dragoman.dialects.base import Audience
-from dragoman.hub.content import AnyBlock, Citation, Media, Reasoning, Text, ToolCall
+from dragoman.hub.content import Citation, Media, Reasoning, ReplyBlock, Text, ToolCall
 from dragoman.hub.errors import Failure
 from dragoman.hub.events import ReplyFailed, ReplyFinished, ReplyStarted
 from dragoman.hub.fold import Reply, unfold
@@ -17,7 +17,7 @@ from tests.sdk.gemini_reader import accumulate
 STREAMS = [stem for stem in stems("stream-", ".sse") if stem not in ("cut", "failed", "two-candidates")]
 
 
-def stream_of(*blocks: AnyBlock, ending: ReplyFinished | ReplyFailed, usage: Usage | None = None) -> bytes:
+def stream_of(*blocks: ReplyBlock, ending: ReplyFinished | ReplyFailed, usage: Usage | None = None) -> bytes:
     reply = Reply(started=ReplyStarted(id="r1", model="m1"), blocks=blocks, usage=usage, ending=ending)
     return write(unfold(reply), Audience(upstream="anthropic"))
 

@@ -7,7 +7,7 @@ import pytest
 from dragoman.dialects.base import Audience
 from dragoman.dialects.gemini import DIALECT
 from dragoman.dialects.gemini.signature import SENTINEL, decode_envelope, encode_envelope
-from dragoman.hub.content import AnyBlock, Reasoning, Text, ToolCall
+from dragoman.hub.content import AnyBlock, Reasoning, ReplyBlock, Text, ToolCall
 from dragoman.hub.events import ReplyFinished, ReplyStarted
 from dragoman.hub.fold import Reply, unfold
 from dragoman.hub.loss import Losses
@@ -22,7 +22,7 @@ OWN = Seal("gemini", "", "b3du")
 CALL = ToolCall(id="c1", name="run", arguments='{"a":1}')
 
 
-def parts(*blocks: AnyBlock) -> list[Part]:
+def parts(*blocks: ReplyBlock) -> list[Part]:
     calls = any(isinstance(block, ToolCall) for block in blocks)
     ending = ReplyFinished(cause="tool_calls" if calls else "end")
     stream = write(unfold(Reply(started=ReplyStarted(id="r1"), blocks=blocks, ending=ending)))
@@ -93,7 +93,7 @@ def test_several_thoughts_and_the_call_s_own_seal_share_one_envelope() -> None:
 
 @pytest.mark.rule("H8")
 def test_thoughts_between_calls_stay_between_them() -> None:
-    blocks: list[AnyBlock] = [
+    blocks: list[ReplyBlock] = [
         Reasoning(parts=("a",), seal=THINKING),
         ToolCall(id="c1", name="run", arguments="{}"),
         Reasoning(parts=("b",), seal=THINKING),
@@ -137,7 +137,7 @@ def test_an_own_seal_that_is_no_base64_travels_in_an_envelope() -> None:
 
 
 def test_an_own_seal_after_foreign_thoughts_travels_in_the_envelope() -> None:
-    blocks: list[AnyBlock] = [
+    blocks: list[ReplyBlock] = [
         Reasoning(parts=("a",), seal=THINKING),
         ToolCall(id="c1", name="run", arguments="{}", seal=OWN),
     ]

@@ -5,7 +5,6 @@ import pytest
 from dragoman.dialects.base import Audience
 from dragoman.dialects.gemini import DIALECT
 from dragoman.hub.content import (
-    AnyBlock,
     Citation,
     HostedCall,
     HostedResult,
@@ -13,6 +12,7 @@ from dragoman.hub.content import (
     Opaque,
     Reasoning,
     Refusal,
+    ReplyBlock,
     Text,
     ToolCall,
 )
@@ -39,7 +39,7 @@ from tests.dialects.gemini.talk import asked, dig, frames, last_candidate, parts
 STARTED = ReplyStarted(id="msg_01ABCDEFGH", model="m1")
 
 
-def said(*blocks: AnyBlock, cause: StopCause = "end", audience: Audience | None = None) -> bytes:
+def said(*blocks: ReplyBlock, cause: StopCause = "end", audience: Audience | None = None) -> bytes:
     """The stream of a reply of these blocks; legal whatever they are."""
     if cause == "end" and any(isinstance(block, ToolCall) for block in blocks):
         cause = "tool_calls"
@@ -187,7 +187,7 @@ def test_every_ending_has_a_finish_reason(cause: StopCause, reason: str) -> None
 
 @pytest.mark.rule("H85")
 @pytest.mark.parametrize("blocks", [(), (Reasoning(parts=("hm",)),)])
-def test_an_answer_with_nothing_to_see_is_not_called_a_stop(blocks: tuple[AnyBlock, ...]) -> None:
+def test_an_answer_with_nothing_to_see_is_not_called_a_stop(blocks: tuple[ReplyBlock, ...]) -> None:
     assert last_candidate(said(*blocks))["finishReason"] == "OTHER"
 
 
@@ -349,7 +349,7 @@ def test_a_search_is_told_by_its_query_and_its_citations() -> None:
     ],
 )
 def test_what_another_vendors_tool_did_is_a_loss_where_gemini_has_no_place_for_it(
-    block: AnyBlock, losses: int
+    block: ReplyBlock, losses: int
 ) -> None:
     audience = Audience(upstream="anthropic", losses=Losses())
     said(block, Text(text="So."), audience=audience)

@@ -4,7 +4,7 @@ import pytest
 
 from dragoman.dialects.base import Audience, Json
 from dragoman.dialects.openai_responses import DIALECT
-from dragoman.hub.content import AnyBlock, Reasoning, Refusal, Text, ToolCall
+from dragoman.hub.content import Reasoning, Refusal, ReplyBlock, Text, ToolCall
 from dragoman.hub.errors import Failure
 from dragoman.hub.events import (
     BlockClosed,
@@ -26,7 +26,7 @@ CUT_CALL = ToolCall(id="c1", name="Edit", arguments='{"path":"no')
 
 
 def stream_of(
-    *blocks: AnyBlock, cause: StopCause, explanation: str = "", losses: Losses | None = None
+    *blocks: ReplyBlock, cause: StopCause, explanation: str = "", losses: Losses | None = None
 ) -> bytes:
     ending = ReplyFinished(cause=cause, explanation=explanation)
     events = unfold(Reply(started=ReplyStarted(id="m", model="x"), blocks=blocks, ending=ending))
@@ -35,7 +35,7 @@ def stream_of(
     return stream
 
 
-def body_of(*blocks: AnyBlock, cause: StopCause, explanation: str = "") -> Json:
+def body_of(*blocks: ReplyBlock, cause: StopCause, explanation: str = "") -> Json:
     return collect_sse(DIALECT, stream_of(*blocks, cause=cause, explanation=explanation))
 
 
@@ -46,7 +46,7 @@ def states(body: Json) -> list[object]:
 @pytest.mark.rule("P65", "H84")
 @pytest.mark.parametrize("cause", ["length", "context_window", "content_filter"])
 @pytest.mark.parametrize("last", [Text(text="Once upon a"), CUT_CALL])
-def test_the_last_item_of_an_incomplete_response_is_incomplete(last: AnyBlock, cause: StopCause) -> None:
+def test_the_last_item_of_an_incomplete_response_is_incomplete(last: ReplyBlock, cause: StopCause) -> None:
     body = body_of(Text(text="One."), last, cause=cause)
     assert body["status"] == "incomplete"
     assert states(body) == ["completed", "incomplete"]
@@ -118,7 +118,7 @@ def test_a_sealed_call_is_whole_however_the_reply_ended() -> None:
 
 @pytest.mark.rule("H49")
 @pytest.mark.parametrize("said", [(), (Text(text="I"),), (ToolCall(id="c1", name="f", arguments="{}"),)])
-def test_the_explanation_of_a_refusal_is_a_refusal_part(said: tuple[AnyBlock, ...]) -> None:
+def test_the_explanation_of_a_refusal_is_a_refusal_part(said: tuple[ReplyBlock, ...]) -> None:
     body = body_of(*said, cause="refusal", explanation="It would harm.")
     last = output_of(body)[-1]
     content = last["content"]

@@ -4,7 +4,7 @@ import pytest
 
 from dragoman.dialects.base import Audience, Json
 from dragoman.dialects.openai_responses import DIALECT
-from dragoman.hub.content import AnyBlock, Reasoning, Text, ToolCall
+from dragoman.hub.content import AnyBlock, Reasoning, ReplyBlock, Text, ToolCall
 from dragoman.hub.events import ReplyFinished, ReplyStarted
 from dragoman.hub.fold import Reply, unfold
 from dragoman.hub.loss import Losses
@@ -107,7 +107,7 @@ def test_a_damaged_envelope_is_a_loss_and_the_words_stay() -> None:
 
 @pytest.mark.rule("H1", "H6")
 def test_what_we_send_out_comes_back_whole() -> None:
-    said: tuple[AnyBlock, ...] = (
+    said: tuple[ReplyBlock, ...] = (
         Reasoning(parts=("One.", "Two."), seal=SIGNATURE),
         Text(text="Hi."),
         ToolCall(id="call_1", name="ls", arguments="{}", seal=THOUGHT_SIGNATURE),

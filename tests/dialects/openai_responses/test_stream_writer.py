@@ -6,7 +6,6 @@ import pytest
 from dragoman.dialects.base import Audience, Json
 from dragoman.dialects.openai_responses import DIALECT
 from dragoman.hub.content import (
-    AnyBlock,
     CallKind,
     Citation,
     HostedCall,
@@ -15,6 +14,7 @@ from dragoman.hub.content import (
     Opaque,
     Reasoning,
     Refusal,
+    ReplyBlock,
     Text,
     ToolCall,
 )
@@ -42,7 +42,7 @@ from tests.sse import collect_sse, explode_sse, write_sse
 FOREIGN = Seal("anthropic", "claude-x", "c2lnbmVk")
 
 
-def reply(*blocks: AnyBlock, cause: StopCause = "end", usage: Usage | None = None) -> list[ReplyEvent]:
+def reply(*blocks: ReplyBlock, cause: StopCause = "end", usage: Usage | None = None) -> list[ReplyEvent]:
     """The events of a reply from another vendor."""
     if any(isinstance(block, ToolCall) for block in blocks) and cause == "end":
         cause = "tool_calls"
@@ -50,13 +50,13 @@ def reply(*blocks: AnyBlock, cause: StopCause = "end", usage: Usage | None = Non
     return list(unfold(Reply(started=started, blocks=blocks, usage=usage, ending=ReplyFinished(cause=cause))))
 
 
-def written(*blocks: AnyBlock, audience: Audience | None = None, cause: StopCause = "end") -> bytes:
+def written(*blocks: ReplyBlock, audience: Audience | None = None, cause: StopCause = "end") -> bytes:
     stream = write(reply(*blocks, cause=cause), audience or Audience(upstream="anthropic"))
     assert DIALECT.check_stream(stream) == []
     return stream
 
 
-def items(*blocks: AnyBlock, audience: Audience | None = None) -> list[Json]:
+def items(*blocks: ReplyBlock, audience: Audience | None = None) -> list[Json]:
     return output_of(collect_sse(DIALECT, written(*blocks, audience=audience)))
 
 
@@ -303,7 +303,7 @@ def test_a_web_search_of_another_vendor_is_a_web_search_call() -> None:
         Opaque(kind="strange", value={"type": "strange"}),
     ],
 )
-def test_what_cannot_be_said_is_a_loss_and_leaves_no_gap(block: AnyBlock) -> None:
+def test_what_cannot_be_said_is_a_loss_and_leaves_no_gap(block: ReplyBlock) -> None:
     losses = Losses()
     output = items(block, Text(text="Hi."), audience=Audience(upstream="gemini", losses=losses))
     assert [item["type"] for item in output] == ["message"]

@@ -6,7 +6,7 @@ from itertools import pairwise
 from hypothesis import strategies as st
 
 from dragoman.fit import ClientTraits, build_reply_stages, build_restoration
-from dragoman.hub.content import AnyBlock, ToolCall
+from dragoman.hub.content import ReplyBlock, ToolCall
 from dragoman.hub.events import (
     ArgumentsDelta,
     BlockClosed,
@@ -59,7 +59,7 @@ def call_block(index: int, call: ToolCall, *pieces: str) -> list[ReplyEvent]:
     return [BlockOpened(index, call), *(ArgumentsDelta(index, piece) for piece in pieces), BlockClosed(index)]
 
 
-def block(index: int, opened: AnyBlock, *pieces: str) -> list[ReplyEvent]:
+def block(index: int, opened: ReplyBlock, *pieces: str) -> list[ReplyEvent]:
     return [BlockOpened(index, opened), *(TextDelta(index, piece) for piece in pieces), BlockClosed(index)]
 
 

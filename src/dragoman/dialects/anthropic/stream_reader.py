@@ -16,7 +16,7 @@ from dragoman.dialects.base import Json, Source
 from dragoman.dialects.errors import read_failure
 from dragoman.dialects.frames import FrameReader
 from dragoman.hub.builder import ReplyBuilder
-from dragoman.hub.content import AnyBlock, Reasoning, Text, ToolCall
+from dragoman.hub.content import Reasoning, ReplyBlock, Text, ToolCall
 from dragoman.hub.errors import UpstreamProtocolError
 from dragoman.hub.events import ReplyFinished, ReplyStarted
 from dragoman.hub.seal import Seal
@@ -299,7 +299,7 @@ def _size(values: Json) -> int:
     return sum(len(value) for value in values.values() if isinstance(value, str)) + len(values)
 
 
-def _whole(kind: str, held: Json, arguments: str) -> AnyBlock:
+def _whole(kind: str, held: Json, arguments: str) -> ReplyBlock:
     if kind in CALLS:
         return read_call(held, arguments=arguments or None)
     if is_result(kind):

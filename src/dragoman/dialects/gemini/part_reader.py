@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dragoman.dialects.base import Json
 from dragoman.dialects.gemini.signature import is_base64
 from dragoman.dialects.gemini.spelling import Spelling, camel, snake
-from dragoman.hub.content import AnyBlock, Extras, HostedCall, HostedResult, Media, MediaKind, Opaque
+from dragoman.hub.content import Extras, HostedCall, HostedResult, Media, MediaKind, Opaque, ReplyBlock
 from dragoman.wire.fields import Fields, encode
 
 #: Families of the server's tools, by the names of declarations and by those of calls.
@@ -57,7 +57,7 @@ class PartReader:
         self._make_id = make_id
         self._last_call = ""
 
-    def read(self, part: Fields) -> AnyBlock:
+    def read(self, part: Fields) -> ReplyBlock:
         """The block that a part other than text, call or response is; the part's names are canonical."""
         values = part.rest()
         whole = {name: dict(value) if isinstance(value, dict) else value for name, value in values.items()}
@@ -137,7 +137,7 @@ class PartReader:
         )
 
 
-_READERS: dict[str, Callable[[PartReader, Fields], AnyBlock]] = {
+_READERS: dict[str, Callable[[PartReader, Fields], ReplyBlock]] = {
     "inlineData": PartReader.inline,
     "fileData": PartReader.file,
     "executableCode": PartReader.code,

@@ -19,12 +19,12 @@ from dragoman.dialects.gemini.part_writer import write_part
 from dragoman.dialects.gemini.reasons import finish_reason, write_usage
 from dragoman.dialects.gemini.signature import BARE, ISSUER, UNSEALED, encode_envelope, stands_alone
 from dragoman.hub.content import (
-    AnyBlock,
     Citation,
     HostedCall,
     HostedResult,
     Reasoning,
     Refusal,
+    ReplyBlock,
     Text,
     ToolCall,
 )
@@ -73,7 +73,7 @@ class _Open:
 
     __slots__ = ("block", "citations", "parts", "pieces", "said", "seal")
 
-    def __init__(self, block: AnyBlock, *, may_be_cited: bool) -> None:
+    def __init__(self, block: ReplyBlock, *, may_be_cited: bool) -> None:
         self.block = block
         self.said = SaidText(keep=may_be_cited)
         self.seal: Seal | None = getattr(block, "seal", None)

@@ -14,7 +14,7 @@ from dragoman.dialects.openai_chat.reasoning import LIST_FIELDS, TEXT_FIELDS, Th
 from dragoman.dialects.openai_chat.repetition import Change
 from dragoman.dialects.openai_chat.voice import Voice
 from dragoman.hub.builder import ReplyBuilder
-from dragoman.hub.content import AnyBlock, Reasoning, Refusal, Text
+from dragoman.hub.content import Reasoning, Refusal, ReplyBlock, Text
 
 #: Keys of a delta that are read here; anything else is kept for clients of this dialect.
 DELTA_FIELDS = frozenset(
@@ -116,7 +116,7 @@ class DeltaReader:
             self.refused = True
         self._builder.append(self.voice.block, text)
 
-    def _begin(self, block: AnyBlock, field: str) -> None:
+    def _begin(self, block: ReplyBlock, field: str) -> None:
         self.voice.hush()
         self.calls.settle()
         self.voice.begin(block, field)

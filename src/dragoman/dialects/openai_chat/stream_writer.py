@@ -27,7 +27,6 @@ from dragoman.dialects.openai_chat.voices import (
     wrapped,
 )
 from dragoman.hub.content import (
-    AnyBlock,
     Citation,
     HostedCall,
     HostedResult,
@@ -35,6 +34,7 @@ from dragoman.hub.content import (
     Opaque,
     Reasoning,
     Refusal,
+    ReplyBlock,
     Text,
     ToolCall,
 )
@@ -112,7 +112,7 @@ class ChatStreamWriter:
         self._frames = ChunkFrames(identity, extras, tells_usage=self._tells_usage)
         return ()
 
-    def _opening(self, first: AnyBlock | None = None) -> Frames:
+    def _opening(self, first: ReplyBlock | None = None) -> Frames:
         """The chunk with the role, before anything else. An answer that begins with a call has no content."""
         if self._has_spoken:
             return ()

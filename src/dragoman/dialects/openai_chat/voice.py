@@ -6,7 +6,7 @@ collector.
 
 from dragoman.dialects.base import Source
 from dragoman.hub.builder import ReplyBuilder
-from dragoman.hub.content import AnyBlock
+from dragoman.hub.content import ReplyBlock
 from dragoman.hub.seal import Seal
 
 
@@ -21,10 +21,10 @@ class Voice:
         #: The model that the reply names, for seals of an upstream whose model is not known otherwise.
         self.model = ""
         self.block = -1
-        self.kind: type[AnyBlock] | None = None
+        self.kind: type[ReplyBlock] | None = None
         self.field = ""
 
-    def begin(self, block: AnyBlock, field: str) -> None:
+    def begin(self, block: ReplyBlock, field: str) -> None:
         self.block, self.kind, self.field = self._builder.open(block), type(block), field
 
     def hush(self) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from dragoman.hub.content import AnyBlock, Extras, HostedCall, HostedResult, Media, Opaque
+from dragoman.hub.content import AnyBlock, Extras, HostedCall, HostedResult, Media, Opaque, ReplyBlock
 from dragoman.hub.request import EFFORTS
 from dragoman.wire.fields import encode
 
@@ -69,7 +69,7 @@ def _is_effort_alone(item: Extras) -> bool:
     return item.get("type") == UPDATE and any(rest == {"reasoning": {"effort": known}} for known in EFFORTS)
 
 
-def read_hosted(item: Extras, at: str = "") -> list[AnyBlock]:
+def read_hosted(item: Extras, at: str = "") -> list[ReplyBlock]:
     """The blocks of an item that is neither a message, nor thought, nor the client's to run."""
     item_type = _text(item.get("type"))
     reader = READERS.get(item_type)
@@ -82,7 +82,7 @@ def read_hosted(item: Extras, at: str = "") -> list[AnyBlock]:
         rest = {name: value for name, value in item.items() if name != "result"}
         return [Media(kind="image", media_type=media_type, data=result, at=at, extras={ITEM: rest})]
     family = FAMILIES[item_type]
-    blocks: list[AnyBlock] = [
+    blocks: list[ReplyBlock] = [
         HostedCall(id=item_id, tool=family, arguments=arguments, at=at, extras={ITEM: item})
     ]
     if result or is_error:

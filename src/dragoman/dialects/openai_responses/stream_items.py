@@ -16,7 +16,7 @@ from dragoman.dialects.openai_responses.hosted import ITEM, read_hosted
 from dragoman.dialects.openai_responses.reasoning import PART_TYPE, settle_parts, texts_of
 from dragoman.dialects.openai_responses.vocabulary import CALL_OF_ITEM, CallItem, is_for_client
 from dragoman.hub.builder import ReplyBuilder
-from dragoman.hub.content import AnyBlock, Extras, Opaque, Reasoning, Refusal, Text, ToolCall
+from dragoman.hub.content import Extras, Opaque, Reasoning, Refusal, ReplyBlock, Text, ToolCall
 from dragoman.hub.errors import UpstreamProtocolError
 from dragoman.hub.seal import Seal
 
@@ -97,7 +97,7 @@ class MessageItem(StreamItem):
         self._close_last({})
         head = {name: value for name, value in self.added.items() if name not in ("type", "content")}
         extras: Extras = {ITEM: head} if head else {}
-        opened: AnyBlock = Text(text="", extras=extras)
+        opened: ReplyBlock = Text(text="", extras=extras)
         part_type = text_in(part, "type")
         if part_type == "refusal":
             self.scene.refused = True
