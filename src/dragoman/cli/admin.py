@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import click
 import msgspec
 
-from dragoman.cli.connection import gateway_url
+from dragoman.cli.connection import check_url, gateway_url
 from dragoman.cli.formats import config_option
 from dragoman.cli.process import read_notice
 from dragoman.config.find import config_path, find_config, state_folder
@@ -52,7 +52,7 @@ class AdminClient:
             click.echo(f"warning: {error.message}", err=True)
             config = Config()
         folder = Path(notice.state) if notice else state_folder(config, os.environ)
-        self.url = url.rstrip("/") or (notice.url if notice else gateway_url(config))
+        self.url = check_url(url) if url else (notice.url if notice else gateway_url(config))
         #: Tried next: the gateway of the notice may have stopped.
         self._fallback_url = "" if url else gateway_url(config)
         self._token = _read_token(folder)
@@ -84,11 +84,7 @@ class AdminClient:
     def _connect(self) -> HTTPConnection:
         parts = urlsplit(self.url)
         kinds: dict[str, type[HTTPConnection]] = {"http": HTTPConnection, "https": HTTPSConnection}
-        if parts.scheme not in kinds or not parts.hostname:
-            raise ConfigError(
-                f"{self.url!r} is not an HTTP address", hint="for example --url http://127.0.0.1:8484"
-            )
-        return kinds[parts.scheme](parts.hostname, parts.port, timeout=TIMEOUT)
+        return kinds[parts.scheme](parts.hostname or "", parts.port, timeout=TIMEOUT)
 
     def _decode(self, status: int, answer: bytes) -> Any:
         try:

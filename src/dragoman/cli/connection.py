@@ -1,14 +1,24 @@
-"""Where the gateway is: its address, the options `--url`, `--key` and `--model`, and a running gateway."""
+"""Where the gateway is: its address, the options `--url`, `--key` and `--model`, and running gateways."""
 
+import shutil
 import socket
+import sys
+import urllib.error
+import urllib.request
 from collections.abc import Callable
+from contextlib import suppress
+from http.client import HTTPException
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import click
+import msgspec
 
 from dragoman.cli.agents import Agent, GatewayAccess
 from dragoman.cli.files import has_stored_keys
 from dragoman.cli.formats import config_option
+from dragoman.config.find import identify_config
 from dragoman.config.model import Config
 from dragoman.hub.errors import ConfigError
 from dragoman.routing.choose import ModelNotFound, choose, list_model_names
@@ -17,6 +27,9 @@ from dragoman.routing.choose import ModelNotFound, choose, list_model_names
 ANY_KEY = "dragoman"
 #: Seconds that a running gateway has to answer.
 ANSWER_TIMEOUT = 3.0
+
+#: Seconds that a gateway on another machine has to answer.
+REMOTE_TIMEOUT = 10.0
 
 #: Addresses that a server can listen on but that a client cannot call.
 _ALL_INTERFACES = {
@@ -48,6 +61,9 @@ def build_access(agent: Agent, url: str, config: Config | None, *, key: str, mod
     model if the options do not.
     """
     names = tuple(list_model_names(config)) if config else ()
+    if model and config is not None:
+        # Raises with the names that exist. Agents replace that message by one of their own.
+        choose(config, model)
     if not model and not _is_served(agent.default_model, config):
         if not names and not agent.default_model:
             raise ConfigError(f"{agent.title} needs the name of a model", hint="--model NAME")
@@ -94,8 +110,15 @@ def gateway_url(config: Config) -> str:
     return build_url(config.server.host, config.server.port)
 
 
-def find_running(config: Config) -> str:
-    """The URL of the gateway that runs at the configured address; empty if there is none."""
+class RunningGateway(msgspec.Struct, frozen=True):
+    """A gateway at the configured address. `is_own`: it has loaded the same configuration file."""
+
+    url: str
+    is_own: bool
+
+
+def find_running(config: Config) -> RunningGateway | None:
+    """The gateway that runs at the configured address; None if there is none."""
     url = gateway_url(config)
     host = url.removeprefix("http://").rpartition(":")[0].strip("[]")
     try:
@@ -105,5 +128,38 @@ def find_running(config: Config) -> str:
             connection.sendall(b"GET /health HTTP/1.0\r\nHost: localhost\r\n\r\n")
             answer = b"".join(iter(lambda: connection.recv(4096), b""))
     except OSError:
-        return ""
-    return url if b'"service":"dragoman"' in answer else ""
+        return None
+    if b'"service":"dragoman"' not in answer:
+        return None
+    return RunningGateway(url, is_own=identify_config(config.path).encode() in answer)
+
+
+def check_url(url: str) -> str:
+    """The address of a gateway without its path `/v1`. Raises if it is not an HTTP address."""
+    parts = None
+    with suppress(ValueError):
+        parts = urlsplit(url)
+    if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConfigError(f"{url!r} is not an HTTP address", hint="for example --url http://127.0.0.1:8484")
+    return url.rstrip("/").removesuffix("/v1")
+
+
+def check_answer(url: str) -> None:
+    """Raise if no server answers at `url`. Uses the proxies of the environment, as agents do."""
+    try:
+        # `check_url` allows http and https only.
+        with urllib.request.urlopen(f"{url}/health", timeout=REMOTE_TIMEOUT) as response:  # noqa: S310
+            is_dragoman = b'"service":"dragoman"' in response.read(65_536)
+    except urllib.error.HTTPError:
+        is_dragoman = False
+    except (OSError, HTTPException) as error:
+        reason = getattr(error, "reason", error)
+        raise ConfigError(f"no gateway answers at {url}: {reason}", hint="check --url") from None
+    if not is_dragoman:
+        click.echo(f"warning: the server at {url} does not identify itself as dragoman", err=True)
+
+
+def program_name() -> str:
+    """How the user can call this program: `dragoman` if it is on the PATH, otherwise its path."""
+    called = Path(sys.argv[0])
+    return "dragoman" if shutil.which("dragoman") or called.name != "dragoman" else str(called)

@@ -63,7 +63,9 @@ def doctor(model: str, path: str | None, budget: int, writes: bool, as_json: boo
     config = find_config(path, os.environ, secrets=False)
     choice = choose(config, model) if model else None
     target = choice.targets[0] if choice else None
-    environment = list(check_environment(config, os.environ, running=find_running(config)))
+    running = find_running(config)
+    url, is_own = (running.url, running.is_own) if running else ("", False)
+    environment = list(check_environment(config, os.environ, running=url, is_own=is_own))
     with _show_progress(quiet=as_json) as progress:
         providers, examination = asyncio.run(_check_all(config, target, budget, progress))
     environment += providers

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 import msgspec
 
+from dragoman.cli.connection import program_name
 from dragoman.cli.files import write_private
 from dragoman.config.load import load, presets
 from dragoman.hub.errors import ConfigError
@@ -67,7 +68,7 @@ def init(provider: str | None, model: str | None, path: str, force: bool) -> Non
     write_private(path, text, replace=force)
     click.echo(f"wrote {path}")
     steps = [f"export {variable}=…"] if variable and not os.environ.get(variable) else []
-    for step in (*steps, "dragoman serve, and in another terminal dragoman run claude"):
+    for step in (*steps, f"{program_name()} run claude"):
         click.echo(f"next: {step}", err=True)
 
 

@@ -14,14 +14,13 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from hashlib import sha256
 from pathlib import Path
 
 import click
 import msgspec
 
 from dragoman.cli.connection import build_url
-from dragoman.config.find import find_config, state_folder
+from dragoman.config.find import find_config, identify_config, state_folder
 from dragoman.config.model import Config, Secret
 from dragoman.hub.errors import ConfigError, DragomanError
 from dragoman.server.admin_token import made_token
@@ -67,8 +66,7 @@ def remove_notice(config_path: str, notice: GatewayNotice, environment: Mapping[
 
 def _notice_path(config_path: str, environment: Mapping[str, str]) -> Path:
     """One path per configuration file, always in the default state folder: the file may name another one."""
-    name = sha256(os.path.abspath(config_path).encode() if config_path else b"").hexdigest()[:16]
-    return state_folder(Config(), environment) / f"gateway-{name}.json"
+    return state_folder(Config(), environment) / f"gateway-{identify_config(config_path)}.json"
 
 
 class ConfigReader:
@@ -92,14 +90,26 @@ def run_gateway(config: Config, listener: socket.socket, read: Callable[[], Conf
     token = _open_token(folder)
     url = build_url(*listener.getsockname()[:2])
     notice = GatewayNotice(url, str(folder.absolute()), os.getpid())
-    write_notice(config.path, notice, os.environ)
+    paths: set[str] = set()
+
+    def announce(loaded: Config) -> Config:
+        # A gateway that starts without a file may load one later.
+        if loaded.path not in paths:
+            paths.add(loaded.path)
+            write_notice(loaded.path, notice, os.environ)
+        return loaded
+
+    def withdraw() -> None:
+        for path in paths:
+            remove_notice(path, notice, os.environ)
+
     serve(
-        config,
+        announce(config),
         listener,
         Database(folder / FILE_NAME),
-        read=read,
+        read=lambda: announce(read()),
         admin_token=token,
-        at_end=lambda: remove_notice(config.path, notice, os.environ),
+        at_end=withdraw,
     )
 
 

@@ -16,7 +16,14 @@ from typing import IO
 import click
 
 from dragoman.cli.agents import AGENTS, FOLDER, Agent, AgentLaunch, bypass_proxies, prepare_launch
-from dragoman.cli.connection import access_options, build_access, find_running, gateway_url
+from dragoman.cli.connection import (
+    access_options,
+    build_access,
+    check_answer,
+    check_url,
+    find_running,
+    gateway_url,
+)
 from dragoman.cli.files import has_stored_keys
 from dragoman.cli.process import KEY_VARIABLE
 from dragoman.config.find import find_config
@@ -56,21 +63,23 @@ def run(
     dragoman run --model local/qwen3-coder codex exec "explain this repository"
 
     Options for dragoman go before the name of the agent; everything after it goes to the agent. If no gateway
-    runs at the configured address, a new one is started on a free port and stopped together with the agent.
-    Without a configuration file it serves the embedded model, which is enough to see that your agent works.
+    with this configuration runs at the configured address, a new one is started on a free port and stopped
+    together with the agent. Without a configuration file it serves the embedded model, which is enough to see
+    that your agent works.
     """
     chosen = AGENTS[agent]
     program = _find_program(chosen)
     with ExitStack() as stack:
         config = None if url else find_config(path, os.environ, secrets=False)
-        if config is not None:
-            url = find_running(config)
-            if not url:
-                own_key = _create_key(config) if not key else ""
-                url, key = stack.enter_context(_start_companion(config, log_path, own_key)), key or own_key
-            # A file in the working directory may come from another person, and it decides where prompts go.
-            source = config.path or "no configuration: the embedded model answers"
-            click.echo(f"gateway: {url} ({source})", err=True)
+        if config is None:
+            url = check_url(url)
+            check_answer(url)
+        else:
+            own_key = _create_key(config) if not key else ""
+            # The model and the key are checked before a gateway is started.
+            build_access(chosen, "", config, key=key or own_key, model=model)
+            url, is_started = _find_gateway(config, log_path, own_key, stack)
+            key = key or (own_key if is_started else "")
         access = build_access(chosen, url, config, key=key, model=model)
         if access.model and not model:
             click.echo(f"model: {access.model} (--model chooses another)", err=True)
@@ -83,6 +92,24 @@ def run(
         own = arguments[1:] if arguments[:1] == ("--",) else arguments
         code = _run_in_foreground([program, *launch.arguments, *own], environment)
     sys.exit(code)
+
+
+def _find_gateway(config: Config, log_path: str | None, key: str, stack: ExitStack) -> tuple[str, bool]:
+    """The URL of the running gateway with this configuration, or of a new one; and whether it is new."""
+    running = find_running(config)
+    is_started = running is None or not running.is_own
+    if running is not None and is_started:
+        click.echo(
+            f"the gateway at {running.url} belongs to another configuration, so a new one is started "
+            f"(--url {running.url} uses that one)",
+            err=True,
+        )
+    started = stack.enter_context(_start_companion(config, log_path, key)) if is_started else ""
+    url = started or (running.url if running else "")
+    # A file in the working directory may come from another person, and it decides where prompts go.
+    source = config.path or "no configuration: the embedded model answers"
+    click.echo(f"gateway: {url} ({source})", err=True)
+    return url, is_started
 
 
 def _create_key(config: Config) -> str:
@@ -172,7 +199,7 @@ def env(path: str | None, model: str, url: str, key: str, agent: str) -> None:
     """
     config = None if url else find_config(path, {**os.environ}, secrets=False)
     chosen = AGENTS[agent]
-    url = url or (gateway_url(config) if config else "")
+    url = gateway_url(config) if config else check_url(url)
     access = build_access(chosen, url, config, key=key, model=model)
     for line in build_shell_code(chosen, chosen.build_launch(access)):
         click.echo(line)

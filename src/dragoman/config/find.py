@@ -1,6 +1,8 @@
 """Where the configuration is looked for; the first that is found is taken."""
 
+import os
 from collections.abc import Mapping
+from hashlib import sha256
 from pathlib import Path
 
 from dragoman.config.embedded import embedded_config
@@ -49,3 +51,8 @@ def config_path(explicit: str | None, environment: Mapping[str, str]) -> str:
         if place.is_file() or environment.get("DRAGOMAN_CONFIG"):
             return str(place)
     return ""
+
+
+def identify_config(path: str) -> str:
+    """An id of the configuration file that does not reveal its path; the same for every spelling of it."""
+    return sha256(os.path.realpath(path).encode() if path else b"").hexdigest()[:16]

@@ -30,15 +30,18 @@ _CHECK_ADDRESS = "check the address, and that the server runs"
 _GROUP_OR_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
-def check_environment(config: Config, environment: Mapping[str, str], *, running: str) -> Iterator[Finding]:
+def check_environment(
+    config: Config, environment: Mapping[str, str], *, running: str, is_own: bool = True
+) -> Iterator[Finding]:
     """Check the file, the keys, the permissions and the port.
 
-    `running` is the address of a gateway that already listens on the port; empty if there is none.
+    `running` is the address of a gateway that already listens on the port; empty if there is none. `is_own`:
+    that gateway uses the same configuration file.
     """
     yield _check_file(config)
     yield from _check_keys(config)
     yield from _check_permissions(config, environment)
-    yield _check_port(config, running)
+    yield _check_port(config, running, is_own=is_own)
 
 
 def _check_file(config: Config) -> Finding:
@@ -88,7 +91,10 @@ def _check_permissions(config: Config, environment: Mapping[str, str]) -> Iterat
         yield Finding(name="permissions", state="works", detail=", ".join(map(str, private)))
 
 
-def _check_port(config: Config, running: str) -> Finding:
+def _check_port(config: Config, running: str, *, is_own: bool) -> Finding:
+    if running and not is_own:
+        detail = f"a gateway with another configuration listens on {running}"
+        return _fail("port", detail, "stop it, or set another server.port")
     if running:
         return Finding(name="port", state="works", detail=f"a gateway listens on {running}")
     try:

@@ -12,6 +12,7 @@ from uuid import uuid4
 import msgspec
 
 from dragoman.accounts.keys import Caller
+from dragoman.config.find import identify_config
 from dragoman.config.model import Config, Secret
 from dragoman.exchange.ask import Ask, Client
 from dragoman.exchange.exchange import CLOSING, Exchange
@@ -193,7 +194,13 @@ class App:
 
     def _health(self) -> dict[str, object]:
         status = "closing" if self.is_closing else "ok"
-        return {"status": status, "service": "dragoman", "open_exchanges": len(self.open)}
+        return {
+            "status": status,
+            "service": "dragoman",
+            "open_exchanges": len(self.open),
+            # `dragoman run` must not send the prompts of one project to the gateway of another.
+            "configuration": identify_config(self.gateway.config.path),
+        }
 
     async def _refuse(self, arrival: Arrival, failure: Failure) -> None:
         headers = dict(arrival.identity)

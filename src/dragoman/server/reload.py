@@ -11,6 +11,7 @@ from contextlib import suppress
 
 import msgspec
 
+from dragoman.config.find import config_path
 from dragoman.config.learned import learned_file
 from dragoman.config.model import Config
 from dragoman.exchange.gateway import Gateway
@@ -70,7 +71,7 @@ class Reloads:
         if self._read is None:
             raise ConfigError("this gateway was started without a configuration that could be read again")
         async with self._lock:
-            self._read_as = _print_of(self._gateway.config.path)
+            self._read_as = self._look()
             try:
                 config, waiting = self._acceptable(await asyncio.to_thread(self._read))
             except ConfigError as error:
@@ -107,12 +108,18 @@ class Reloads:
         except ConfigError:
             return
 
+    def _look(self) -> Print:
+        """The state of the file that is loaded; without one, of the file that a reload would find."""
+        return _print_of(self._gateway.config.path or config_path(None, os.environ))
+
     async def _watch(self) -> None:
         """A change counts when it has stood for one look: editors write in several steps."""
-        self._read_as = changed = _print_of(self._gateway.config.path)
+        changed = self._look()
+        # A file may have appeared since the gateway started without one.
+        self._read_as = changed if self._gateway.config.path else ()
         while True:
             await asyncio.sleep(WATCHED_EVERY)
-            seen = _print_of(self._gateway.config.path)
+            seen = self._look()
             if seen == changed and seen and seen != self._read_as:
                 await self._quietly("the file changed")
             changed = seen
