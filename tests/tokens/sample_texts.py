@@ -6,11 +6,11 @@ The counts were taken with the published tables of each family: o200k for `gpt`,
 
 from pathlib import Path
 
-from dragoman.tokens.costs import Family
+from dragoman.dialects.base import TokenFamily
 
 FOLDER = Path(__file__).parent / "samples"
 
-TRUE_COUNTS: dict[str, dict[Family, int]] = {
+TRUE_COUNTS: dict[str, dict[TokenFamily, int]] = {
     "prose": {"gpt": 189, "open": 190, "gemini": 193, "claude-3": 191, "claude": 242},
     "code": {"gpt": 280, "open": 293, "gemini": 328, "claude-3": 316, "claude": 414},
     "schema": {"gpt": 186, "open": 187, "gemini": 201, "claude-3": 212, "claude": 286},

@@ -2,8 +2,10 @@
 
 import pytest
 
-from dragoman.tokens.costs import FAMILIES, Family
-from dragoman.tokens.families import OF_DIALECT, OVERHEADS, family_of
+from dragoman.dialects.base import TokenFamily
+from dragoman.dialects.registry import DIALECTS
+from dragoman.tokens.families import OVERHEADS, find_family
+from dragoman.tokens.text import FAMILIES
 
 
 @pytest.mark.parametrize(
@@ -26,13 +28,17 @@ from dragoman.tokens.families import OF_DIALECT, OVERHEADS, family_of
         ("GPT-6", "gpt"),
     ],
 )
-def test_a_known_name_tells_its_family(model: str, family: Family) -> None:
-    assert family_of(model, "openai_chat") == family
+def test_a_known_name_tells_its_family(model: str, family: TokenFamily) -> None:
+    assert find_family(model, "openai_chat") == family
 
 
-@pytest.mark.parametrize(("dialect", "family"), list(OF_DIALECT.items()))
-def test_an_unknown_name_is_taken_for_what_its_api_usually_serves(dialect: str, family: Family) -> None:
-    assert family_of("qwen3-coder", dialect) == family
+@pytest.mark.parametrize(
+    ("dialect", "family"),
+    [("anthropic", "claude"), ("gemini", "gemini"), ("openai_responses", "gpt"), ("openai_chat", "open")],
+)
+def test_an_unknown_name_belongs_to_the_usual_family_of_its_api(dialect: str, family: TokenFamily) -> None:
+    assert find_family("qwen3-coder", dialect) == family
+    assert DIALECTS[dialect].counting.family == family
 
 
 def test_every_family_has_its_overhead() -> None:

@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from dragoman.dialects.base import TokenFamily
 from dragoman.hub.content import (
     AnyBlock,
     HostedCall,
@@ -20,11 +21,9 @@ from dragoman.hub.content import (
     ToolResult,
 )
 from dragoman.hub.request import OutputFormat, Request, ToolChoice, Turn
-from dragoman.tokens.costs import FAMILIES, Family
-from dragoman.tokens.count import read_count_request
-from dragoman.tokens.families import OVERHEADS, family_of
-from dragoman.tokens.request import guessed_tokens, request_tokens
-from dragoman.tokens.text import text_tokens
+from dragoman.tokens.families import OVERHEADS, find_family
+from dragoman.tokens.request import estimate_from_samples, estimate_tokens, read_count_request
+from dragoman.tokens.text import FAMILIES, estimate_text_tokens
 from tests.pipeline.recordings import body_of, url_of
 from tests.tokens.recorded import RECORDED
 from tests.tokens.sample_texts import SAMPLES
@@ -45,9 +44,9 @@ SCHEMA: dict[str, object] = {
 TOOL = Tool(name="read_file", description=WORDS, schema=SCHEMA)
 
 
-def tokens(*blocks: AnyBlock, family: Family = "claude") -> int:
+def tokens(*blocks: AnyBlock, family: TokenFamily = "claude") -> int:
     turn = Turn(role="user", blocks=blocks)
-    return request_tokens(Request(dialect="anthropic", model="m", turns=(turn,)), family)
+    return estimate_tokens(Request(dialect="anthropic", model="m", turns=(turn,)), family)
 
 
 @pytest.mark.rule("R113", "H69")
@@ -55,17 +54,19 @@ def tokens(*blocks: AnyBlock, family: Family = "claude") -> int:
 def test_a_recorded_request_is_counted_within_a_tenth(dialect: str, stem: str, true: int) -> None:
     model = str(url_of(dialect, stem).get("model", ""))
     request = read_count_request(dialect, msgspec.json.encode(body_of(dialect, stem)), model)
-    assert request_tokens(request, family_of(request.model, dialect)) == pytest.approx(true, rel=0.1)
+    assert estimate_tokens(request, find_family(request.model, dialect)) == pytest.approx(true, rel=0.1)
 
 
 @pytest.mark.rule("R113", "H69")
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_guess_is_near_the_count(family: Family) -> None:
+def test_a_guess_is_near_the_count(family: TokenFamily) -> None:
     texts = [Text(text=text) for text in SAMPLES.values()] * 12
     turns = tuple(Turn(role="user", blocks=(text,)) for text in texts)
     for some in (turns[:1], turns[:7], turns):
         request = Request(dialect="anthropic", model="m", turns=some, tools=(TOOL,) * 9)
-        assert guessed_tokens(request, family) == pytest.approx(request_tokens(request, family), rel=0.1)
+        assert estimate_from_samples(request, family) == pytest.approx(
+            estimate_tokens(request, family), rel=0.1
+        )
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -86,61 +87,63 @@ def test_a_guess_is_near_the_count(family: Family) -> None:
     ],
     ids=lambda block: type(block).__name__,
 )
-def test_the_words_of_every_block_are_counted(block: AnyBlock, family: Family) -> None:
+def test_the_words_of_every_block_are_counted(block: AnyBlock, family: TokenFamily) -> None:
     without = tokens(family=family)
-    assert tokens(block, family=family) >= without + int(text_tokens(WORDS, family))
+    assert tokens(block, family=family) >= without + int(estimate_text_tokens(WORDS, family))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_tools_are_counted_with_their_schemas(family: Family) -> None:
+def test_tools_are_counted_with_their_schemas(family: TokenFamily) -> None:
     bare = Request(dialect="anthropic", model="m")
-    none = request_tokens(bare, family)
-    named = request_tokens(msgspec.structs.replace(bare, tools=(Tool(name="read_file"),)), family)
-    whole = request_tokens(msgspec.structs.replace(bare, tools=(TOOL,)), family)
+    none = estimate_tokens(bare, family)
+    named = estimate_tokens(msgspec.structs.replace(bare, tools=(Tool(name="read_file"),)), family)
+    whole = estimate_tokens(msgspec.structs.replace(bare, tools=(TOOL,)), family)
     assert none < named
-    assert named + 2 * int(text_tokens(WORDS, family)) < whole
+    assert named + 2 * int(estimate_text_tokens(WORDS, family)) < whole
 
 
 def test_a_forced_call_has_its_own_price() -> None:
     request = Request(dialect="anthropic", model="m", tools=(TOOL,))
     forced = msgspec.structs.replace(request, tool_choice=ToolChoice(mode="required"))
     auto, required = OVERHEADS["claude"].tools
-    assert request_tokens(forced, "claude") - request_tokens(request, "claude") == required - auto
+    assert estimate_tokens(forced, "claude") - estimate_tokens(request, "claude") == required - auto
 
 
 def test_tools_that_are_not_loaded_are_not_counted() -> None:
     deferred = msgspec.structs.replace(TOOL, deferred=True)
     request = Request(dialect="anthropic", model="m", tools=(deferred,))
-    assert request_tokens(request, "claude") == request_tokens(
+    assert estimate_tokens(request, "claude") == estimate_tokens(
         msgspec.structs.replace(request, tools=()), "claude"
     )
     result = ToolResult(call_id="1", content=(ToolReference(name="read_file"),))
     loaded = msgspec.structs.replace(request, turns=(Turn(role="user", blocks=(result,)),))
     without = msgspec.structs.replace(loaded, tools=())
-    assert request_tokens(loaded, "claude") > request_tokens(without, "claude") + 200
+    assert estimate_tokens(loaded, "claude") > estimate_tokens(without, "claude") + 200
 
 
 def test_tools_of_the_vendor_have_a_price_of_their_own() -> None:
     request = Request(dialect="anthropic", model="m", tools=(Tool(name="bash", kind="typed"),))
     plain = msgspec.structs.replace(request, tools=(Tool(name="bash"),))
-    assert request_tokens(request, "claude") > request_tokens(plain, "claude") + 200
+    assert estimate_tokens(request, "claude") > estimate_tokens(plain, "claude") + 200
 
 
 def test_the_grammar_of_a_free_text_tool_is_counted() -> None:
     custom = Tool(name="patch", kind="custom", grammar=ToolGrammar(syntax="lark", definition=WORDS))
     request = Request(dialect="openai_responses", model="m", tools=(custom,))
     plain = msgspec.structs.replace(request, tools=(Tool(name="patch", kind="custom"),))
-    assert request_tokens(request, "gpt") >= request_tokens(plain, "gpt") + int(text_tokens(WORDS, "gpt"))
+    assert estimate_tokens(request, "gpt") >= estimate_tokens(plain, "gpt") + int(
+        estimate_text_tokens(WORDS, "gpt")
+    )
 
 
 def test_the_schema_of_the_answer_is_counted() -> None:
     request = Request(dialect="anthropic", model="m")
     bound = msgspec.structs.replace(request, output=OutputFormat(kind="json_schema", schema=SCHEMA))
-    assert request_tokens(bound, "claude") > request_tokens(request, "claude") + 40
+    assert estimate_tokens(bound, "claude") > estimate_tokens(request, "claude") + 40
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_picture_costs_the_same_however_large_its_data(family: Family) -> None:
+def test_a_picture_costs_the_same_however_large_its_data(family: TokenFamily) -> None:
     small, large = (Media(kind="image", data="x" * size) for size in (10, 1_000_000))
     assert tokens(small, family=family) == tokens(large, family=family)
     assert tokens(small, family=family) - tokens(family=family) == pytest.approx(
@@ -161,11 +164,11 @@ def test_a_document_costs_more_the_larger_it_is() -> None:
 def test_every_turn_costs_something() -> None:
     one = Request(dialect="anthropic", model="m", turns=(Turn(role="user"),))
     two = msgspec.structs.replace(one, turns=(*one.turns, Turn(role="assistant")))
-    assert request_tokens(two, "claude") - request_tokens(one, "claude") == OVERHEADS["claude"].turn
+    assert estimate_tokens(two, "claude") - estimate_tokens(one, "claude") == OVERHEADS["claude"].turn
 
 
 def test_an_empty_request_is_one_token_at_least() -> None:
-    assert request_tokens(Request(dialect="gemini", model="m"), "gemini") == 1
+    assert estimate_tokens(Request(dialect="gemini", model="m"), "gemini") == 1
 
 
 def test_a_schema_without_end_is_counted() -> None:
@@ -173,4 +176,4 @@ def test_a_schema_without_end_is_counted() -> None:
     for _ in range(100):
         schema = {"type": "object", "properties": {"inner": schema}}
     request = Request(dialect="openai_responses", model="m", tools=(Tool(name="x", schema=schema),))
-    assert request_tokens(request, "gpt") > 10
+    assert estimate_tokens(request, "gpt") > 10

@@ -38,8 +38,8 @@ from dragoman.hub.errors import ConfigError, DragomanError
 from dragoman.hub.request import Request
 from dragoman.hub.usage import Usage
 from dragoman.storage.database import Database
-from dragoman.tokens.families import family_of
-from dragoman.tokens.request import guessed_tokens
+from dragoman.tokens.families import find_family
+from dragoman.tokens.request import estimate_from_samples
 
 LOGGER = logging.getLogger("dragoman")
 
@@ -180,7 +180,7 @@ class ExchangeUsage:
             # An upstream of the same dialect may accept what the gateway cannot read. The exchange decides.
             return self._prompt_tokens, DEFAULT_OUTPUT
         provider = self._config.providers[target.provider]
-        tokens = guessed_tokens(request, family_of(target.model, provider.wire_dialect))
+        tokens = estimate_from_samples(request, find_family(target.model, provider.wire_dialect))
         model_limit = provider.profile(target.model).facts.max_output_tokens
         return tokens, estimate_max_output(request.max_tokens, request.candidates, model_limit)
 

@@ -6,8 +6,8 @@ that would have said the same) and `collect` (the frames of a stream into the bo
 accumulated), so that streamed and whole replies are equal by construction.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Mapping
+from typing import Literal, NamedTuple, Protocol
 
 import msgspec
 
@@ -81,6 +81,20 @@ class Violation(NamedTuple):
     message: str
 
 
+#: The families of tokenizers that token counts are estimated for (`tokens.text`).
+TokenFamily = Literal["gpt", "open", "gemini", "claude-3", "claude"]
+
+
+class CountFormat(msgspec.Struct, frozen=True, kw_only=True):
+    """How a dialect's endpoint that counts prompt tokens reads its body and writes its answer."""
+
+    #: The tokenizers of the models that servers of this dialect usually run.
+    family: TokenFamily
+    #: The request inside the body of the endpoint, as `read_request` accepts it. May change the body.
+    read_body: Callable[[Json], Json] = lambda body: body
+    write_answer: Callable[[int], Json]
+
+
 class Dialect(Protocol):
     """One API's language. Implementations are modules' worth of functions behind one object."""
 
@@ -89,6 +103,8 @@ class Dialect(Protocol):
     object_arguments: bool
     #: A seal can stand on a tool call; otherwise it travels in a reasoning block before the call.
     seals_on_calls: bool
+    #: The endpoint that counts prompt tokens.
+    counting: CountFormat
 
     def read_request(self, body: Json, losses: Losses, *, model: str = "", stream: bool = False) -> Request:
         """Read a client's body; takes it apart. `model` and `stream`: where the URL says them (Gemini)."""

@@ -32,8 +32,8 @@ from dragoman.pipeline.governance import govern_request
 from dragoman.pipeline.replies import reply_line
 from dragoman.pipeline.requests import fresh_object
 from dragoman.providers.profile import Profile, Target, build_target
-from dragoman.tokens.families import family_of
-from dragoman.tokens.request import guessed_tokens
+from dragoman.tokens.families import find_family
+from dragoman.tokens.request import estimate_from_samples
 from dragoman.upstream.port import UpstreamRequest
 from dragoman.wire.fields import encode
 from dragoman.wire.sse import SseReader, encode_sse
@@ -366,7 +366,7 @@ class Leg:
         upstream = self.provider.wire_dialect
         if upstream == "anthropic" or self._journey.ask.dialect not in _TELLS_GUESSES:
             return 0
-        return guessed_tokens(self._journey.request, family_of(self.target.model, upstream))
+        return estimate_from_samples(self._journey.request, find_family(self.target.model, upstream))
 
 
 def renamed(body: bytes, model: str) -> bytes:

@@ -1,1 +1,10 @@
-"""Counting tokens without the vendors' tables: an estimate from what kinds of characters meet in a text."""
+"""Token counts without the vendors' tokenizers: an estimate from the kinds of characters in a text.
+
+Used for the counting endpoints and for limits, before an upstream reports the true number. Everything is pure
+and keeps no state. docs/token-counts.md has the method and its errors.
+
+- `text`: the cost table of each family of tokenizers, and `estimate_text_tokens`.
+- `families`: which models belong to a family, and the tokens it adds for turns, tools and media.
+- `request`: `estimate_tokens` and `estimate_from_samples` for a whole request; `read_count_request` reads the
+  body of a counting endpoint. How a dialect writes the answer is in its folder (`Dialect.counting`).
+"""

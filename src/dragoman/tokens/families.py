@@ -1,35 +1,36 @@
-"""What is known about each family of models beside its tokenizer: what it adds to the words of a request."""
+"""The families of models: which models belong to each, and the tokens that each adds to a request's text."""
 
 from fnmatch import fnmatchcase
 from typing import Literal
 
 import msgspec
 
+from dragoman.dialects.base import TokenFamily
+from dragoman.dialects.registry import dialect_named
 from dragoman.hub.content import MediaKind
-from dragoman.tokens.costs import Family
 
 
 class Overhead(msgspec.Struct, frozen=True, kw_only=True):
-    """Tokens that no text of the request accounts for."""
+    """The tokens that a family adds for each part of a request, besides its text."""
 
     request: int
     turn: int
-    #: A system message is a turn of its own for some.
+    #: A system message; some families count it as a turn.
     system: int
     call: int
     result: int
-    #: Once, if there are tools; the second number if a call is forced.
+    #: Once if there are tools; the second number if a call is forced.
     tools: tuple[int, int]
     tool: int
-    #: How tools are shown to the model.
+    #: The form in which the model sees tools.
     tools_as: Literal["json", "types"] = "json"
-    #: One picture, one minute of sound or film, or one page, whichever the kind is counted in.
+    #: One image, one page of a document, one minute of audio or video.
     media: dict[MediaKind, int]
 
 
-#: Single figures are the vendors' own (a frame of 7 tokens, 346 for tools less the 20 of an empty one) or
-#: were measured where their tokenizers are public; the rest is rounded.
-OVERHEADS: dict[Family, Overhead] = {
+#: Exact numbers are published by the vendors (7 tokens per request, 346 for tools less the 20 of an empty
+#: one) or measured with public tokenizers; the others are rounded.
+OVERHEADS: dict[TokenFamily, Overhead] = {
     "gpt": Overhead(
         request=3,
         turn=4,
@@ -83,8 +84,8 @@ OVERHEADS: dict[Family, Overhead] = {
     ),
 }
 
-#: Model names by family; the first that fits is taken.
-MODELS: tuple[tuple[str, Family], ...] = (
+#: Patterns of model names; the first that matches decides.
+MODELS: tuple[tuple[str, TokenFamily], ...] = (
     ("*claude-3*", "claude-3"),
     ("*claude-*-4", "claude-3"),
     ("*claude-*-4-20*", "claude-3"),
@@ -98,19 +99,11 @@ MODELS: tuple[tuple[str, Family], ...] = (
     ("*codex*", "gpt"),
 )
 
-#: What a dialect's servers usually run.
-OF_DIALECT: dict[str, Family] = {
-    "anthropic": "claude",
-    "gemini": "gemini",
-    "openai_responses": "gpt",
-    "openai_chat": "open",
-}
 
-
-def family_of(model: str, dialect: str) -> Family:
-    """The family of a model, by its name or else by the API it is reached by."""
+def find_family(model: str, dialect: str) -> TokenFamily:
+    """The family of a model: by its name, or else the one that servers of the dialect usually run."""
     name = model.lower()
     for pattern, family in MODELS:
         if fnmatchcase(name, pattern):
             return family
-    return OF_DIALECT[dialect]
+    return dialect_named(dialect).counting.family

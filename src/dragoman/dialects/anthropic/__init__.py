@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from dragoman.dialects.anthropic import check, errors, reply, request_reader, request_writer
+from dragoman.dialects.anthropic.counting import COUNTING
 from dragoman.dialects.anthropic.spelling import NAME
 from dragoman.dialects.anthropic.stream_reader import AnthropicStreamReader
 from dragoman.dialects.anthropic.stream_writer import AnthropicStreamWriter
@@ -21,6 +22,7 @@ class AnthropicDialect:
     name = NAME
     object_arguments = True
     seals_on_calls = False
+    counting = COUNTING
 
     def read_request(
         self, body: Json, losses: Losses, *, model: str = "", stream: bool = False, counting: bool = False

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dragoman.dialects.base import Audience, Dialect, Json, Source, Violation
 from dragoman.dialects.errors import read_error
 from dragoman.dialects.gemini import check, errors, reply, request_reader, request_writer
+from dragoman.dialects.gemini.counting import COUNTING
 from dragoman.dialects.gemini.request_writer import path
 from dragoman.dialects.gemini.stream_reader import GeminiStreamReader
 from dragoman.dialects.gemini.stream_writer import GeminiStreamWriter
@@ -26,6 +27,7 @@ class Gemini:
     name = "gemini"
     object_arguments = True
     seals_on_calls = True
+    counting = COUNTING
 
     def read_request(self, body: Json, losses: Losses, *, model: str = "", stream: bool = False) -> Request:
         return request_reader.read_request(body, losses, model=model, stream=stream)

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dragoman.dialects.base import Audience, Json, Source, StreamReader, StreamWriter, Violation
 from dragoman.dialects.errors import read_error
 from dragoman.dialects.openai_chat import check, errors, reply, request_reader, request_writer
+from dragoman.dialects.openai_chat.counting import COUNTING
 from dragoman.dialects.openai_chat.spelling import NAME
 from dragoman.dialects.openai_chat.stream_reader import ChatStreamReader
 from dragoman.dialects.openai_chat.stream_writer import ChatStreamWriter
@@ -21,6 +22,7 @@ class OpenAIChat:
     name = NAME
     object_arguments = False
     seals_on_calls = True
+    counting = COUNTING
 
     def read_request(self, body: Json, losses: Losses, *, model: str = "", stream: bool = False) -> Request:
         return request_reader.read_request(body, losses, model=model, stream=stream)

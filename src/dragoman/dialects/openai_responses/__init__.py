@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dragoman.dialects.base import Audience, Dialect, Json, Source, StreamReader, StreamWriter, Violation
 from dragoman.dialects.errors import read_error
 from dragoman.dialects.openai_responses import check, errors, reply, request_reader, request_writer
+from dragoman.dialects.openai_responses.counting import COUNTING
 from dragoman.dialects.openai_responses.stream_reader import ResponsesStreamReader
 from dragoman.dialects.openai_responses.stream_writer import ResponsesStreamWriter
 from dragoman.dialects.openai_responses.vocabulary import NAME
@@ -21,6 +22,7 @@ class OpenAIResponses:
     name = NAME
     object_arguments = False
     seals_on_calls = False
+    counting = COUNTING
 
     def read_request(self, body: Json, losses: Losses, *, model: str = "", stream: bool = False) -> Request:
         return request_reader.read_request(body, losses, model=model, stream=stream)

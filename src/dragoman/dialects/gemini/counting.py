@@ -1,0 +1,25 @@
+"""The endpoint `countTokens`: its body, which may wrap the whole request, and its answer."""
+
+from dragoman.dialects.base import CountFormat, Json
+from dragoman.hub.errors import ClientProtocolError
+from dragoman.wire.fields import json_type
+
+#: Gemini's clients may wrap the request in one of these members.
+WRAPPERS = ("generateContentRequest", "generate_content_request")
+
+
+def read_body(body: Json) -> Json:
+    for name in WRAPPERS:
+        if name in body:
+            inner = body[name]
+            if not isinstance(inner, dict):
+                raise ClientProtocolError(f"expected an object, got {json_type(inner)}", path=name)
+            return inner
+    return body
+
+
+def write_answer(tokens: int) -> Json:
+    return {"totalTokens": tokens, "promptTokensDetails": [{"modality": "TEXT", "tokenCount": tokens}]}
+
+
+COUNTING = CountFormat(family="gemini", read_body=read_body, write_answer=write_answer)
