@@ -51,3 +51,9 @@ def test_a_file_that_exists_is_kept_unless_force_is_used(tmp_path: Path) -> None
     assert "--force" in refused.err
     assert dragoman(tmp_path, *arguments, "--force").code == 0
     assert "[[routes]]" in file.read_text("utf-8")
+
+
+@pytest.mark.rule("D12")
+def test_the_next_step_of_claude_code_as_a_provider_is_to_serve(tmp_path: Path) -> None:
+    outcome = dragoman(tmp_path, "init", "--provider", "claude-code", "--model", "sonnet")
+    assert outcome.err.splitlines()[-1].endswith("dragoman serve")

@@ -50,7 +50,7 @@ def test_a_call_and_its_result_are_one_session(caller: Caller, streams: bool, fo
     assert talk.problems == []
 
 
-@pytest.mark.rule("R107", "R108", "C21", "C23")
+@pytest.mark.rule("R107", "R108", "C21", "C23", "D10")
 def test_a_streamed_call_has_one_id_and_its_order(stage: Stage, caller: Caller) -> None:
     talk = caller.talk(SUM)
     talk.history = [{"role": "user", "content": f"{talk.key}: add"}]
@@ -64,9 +64,8 @@ def test_a_streamed_call_has_one_id_and_its_order(stage: Stage, caller: Caller) 
     assert choices[0]["delta"]["role"] == "assistant"
     entries = [entry for choice in choices for entry in choice["delta"].get("tool_calls", ())]
     assert {entry["index"] for entry in entries} == {0}
-    assert (
-        "".join(entry["function"].get("arguments", "") for entry in entries) == '{"expression":"123 + 456"}'
-    )
+    pieces = [entry["function"]["arguments"] for entry in entries]
+    assert pieces == ["", '{"expression":"123 + 456"}'], "the arguments come whole, right after the name"
     assert [choice["finish_reason"] for choice in choices[:-1]] == [None] * (len(choices) - 1)
     assert (choices[-1]["delta"], choices[-1]["finish_reason"]) == ({}, "tool_calls")
 
@@ -195,19 +194,21 @@ def test_a_model_that_insists_on_undeclared_tools_is_stopped(caller: Caller) -> 
     assert denied.value.response.headers["x-session-id"]
 
 
+@pytest.mark.rule("D12")
 def test_a_caller_that_wants_no_calls_gets_none(caller: Caller) -> None:
     talk = caller.talk([SUM[0], Turn(text="About 600.")])
     heard = talk.say("add 123 and 456", tools=[CALCULATE], tool_choice="none")
     assert (heard.content, heard.calls, heard.finish) == ("About 600.", [], "stop")
-    assert "not declared" in talk.last_heard
+    assert "the caller takes no tool calls in this turn" in talk.last_heard
     assert talk.problems == []
 
 
+@pytest.mark.rule("D12")
 def test_what_claude_code_settles_itself_is_told_as_lost(caller: Caller) -> None:
     talk = caller.talk([Turn(text="Hello.")])
-    heard = talk.say("hello", tools=[CALCULATE], temperature=0.2, tool_choice="required")
-    assert "temperature" in heard.losses
-    assert "tool_choice" in heard.losses
+    settings = {"temperature": 0.2, "tool_choice": "required", "max_completion_tokens": 100}
+    heard = talk.say("hello", tools=[CALCULATE], **settings)
+    assert all(name in heard.losses for name in settings)
     assert caller.talk([Turn(text="Hello.")]).say("hello", tools=[CALCULATE]).losses == ""
 
 

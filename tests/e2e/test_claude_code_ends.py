@@ -1,13 +1,15 @@
 """What the end of a session costs and leaves behind, and what outlives it."""
 
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import openai
 import pytest
 
-from tests.e2e.claude_code import CALCULATE, PIXEL, Caller, Host, Talk, processes, until
+from tests.e2e.claude_code import CALCULATE, LOOK_UP, PIXEL, Caller, Host, Talk, processes, until
 from tests.e2e.stage import Stage
 from tests.e2e.upstream.script import Turn, Use
 
@@ -105,3 +107,60 @@ def test_a_process_inherits_no_socket_of_the_gateway(host: Host) -> None:
     listening = {row.split()[9] for table in tables for row in table if row.split()[3] == "0A"}
     sockets = {path.readlink().name for path in Path(f"/proc/{process}/fd").iterdir()}
     assert not {f"socket:[{inode}]" for inode in listening} & sockets
+
+
+@pytest.mark.rule("D3")
+def test_a_late_result_is_refused_also_after_the_end_of_its_session(host: Host) -> None:
+    talk, asked = park(host.caller, "hasty")
+    time.sleep(0.5)
+    talk.result(asked.calls[0], "579")
+    host.caller.admin("DELETE", f"/admin/sessions/{asked.session}")
+    for _ in ("ended", "restarted"):
+        with pytest.raises(openai.APIStatusError) as late:
+            talk.send(tools=[CALCULATE])
+        assert (late.value.status_code, late.value.code) == (504, "tool_call_timeout")
+        host.restart()
+        talk.caller = host.caller
+    assert talk.say("go on", tools=[CALCULATE]).content == "The result is 579."
+
+
+@pytest.mark.rule("D8")
+def test_tools_outlive_a_restart(host: Host) -> None:
+    talk = host.caller.talk(SUM)
+    asked = talk.say("add 123 and 456", tools=[CALCULATE, LOOK_UP])
+    host.restart(killed=True)
+    talk.caller = host.caller
+    talk.result(asked.calls[0], "579")
+    assert talk.send().content == "The result is 579."
+    assert talk.tools_heard == {"calculate", "look_up"}
+    described = {tool["name"]: tool["description"] for tool in talk.conversation.turns[-1].body["tools"]}
+    assert described["mcp__gateway__look_up"] == "Does look_up."
+
+
+@pytest.mark.rule("D9")
+def test_a_replay_adds_no_message(host: Host) -> None:
+    talk, asked = park(host.caller)
+    host.restart()
+    talk.caller = host.caller
+    talk.result(asked.calls[0], "579")
+    assert talk.send(tools=[CALCULATE]).content == "The result is 579."
+    last = [message for message in talk.heard[-1] if message["role"] == "user"][-1]
+    assert [block["type"] for block in last["content"]] == ["tool_result"]
+    assert "left off" not in talk.last_heard
+
+
+@pytest.mark.rule("R97")
+def test_results_that_are_sent_again_get_the_same_reply_without_a_model_call(caller: Caller) -> None:
+    talk = caller.talk([SUM[0], Turn(text="Next.", uses=(Use("calculate", "7"),)), Turn(text="All done.")])
+    asked = talk.say("add 123 and 456", tools=[CALCULATE])
+    talk.result(asked.calls[0], "579")
+    first = talk.send(tools=[CALCULATE])
+    talk.history.pop()
+    spawned = caller.counts()["spawned"]
+    again = talk.send(tools=[CALCULATE])
+    assert (again.content, again.session) == (first.content, first.session)
+    assert [call.id for call in again.calls] == [call.id for call in first.calls]
+    assert (len(talk.heard), caller.counts()["spawned"]) == (2, spawned)
+    talk.result(again.calls[0], "7")
+    assert talk.send(tools=[CALCULATE]).content == "All done."
+    assert caller.counts()["spawned"] == spawned

@@ -161,3 +161,11 @@ def test_more_stop_sequences_than_anyone_needs_are_a_loss() -> None:
     after, losses = fitted(stopping(*map(str, range(MAX_STOPS + 1))), "openai_responses")
     assert after.stop == ()
     assert len(losses) == 1
+
+
+@pytest.mark.rule("D12")
+def test_a_cap_is_lost_where_the_target_sets_the_length_itself() -> None:
+    after, losses = fitted(request(USER, max_tokens=100), "anthropic", limits_output=False)
+    assert after.max_tokens != 100
+    assert losses == ["max_tokens: the target sets the length of its answers itself"]
+    assert fitted(request(USER), "anthropic", limits_output=False)[1] == []

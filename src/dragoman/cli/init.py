@@ -68,7 +68,9 @@ def init(provider: str | None, model: str | None, path: str, force: bool) -> Non
     write_private(path, text, replace=force)
     click.echo(f"wrote {path}")
     steps = [f"export {variable}=…"] if variable and not os.environ.get(variable) else []
-    for step in (*steps, f"{program_name()} run claude"):
+    # Claude Code as a provider serves applications; `run claude` would put Claude Code in front of itself.
+    command = "serve" if presets()[provider].dialect == "claude_code" else "run claude"
+    for step in (*steps, f"{program_name()} {command}"):
         click.echo(f"next: {step}", err=True)
 
 

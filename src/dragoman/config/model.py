@@ -78,7 +78,7 @@ class Sessions(msgspec.Struct, frozen=True, kw_only=True):
     warm: int = 1
     idle: float = 1800.0
     park: float = 600.0
-    call_timeout: float = 120.0
+    call_timeout: float = 86400.0
     max_turns: int = 10
     denials: int = 3
     command: str = ""

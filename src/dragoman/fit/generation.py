@@ -41,13 +41,16 @@ def fit_max_tokens(request: Request, target: Target, losses: Losses) -> Request:
     """The cap on output tokens, within the target's bounds."""
     cap = request.max_tokens
     path = request.path_of("max_tokens")
+    if cap is not None and not target.limits_output:
+        losses.add(path, "the target sets the length of its answers itself")
+        cap = None
     if cap is None:
         cap = target.default_max_tokens or None
     if cap is not None and cap < target.min_output_tokens:
         losses.add(path, f"raised to {target.min_output_tokens}, the least that the target takes")
         cap = target.min_output_tokens
     if cap is not None and 0 < target.max_output_tokens < cap:
-        if request.max_tokens is not None:
+        if request.max_tokens is not None and target.limits_output:
             losses.add(path, f"lowered to {target.max_output_tokens}, the most that the target gives")
         cap = target.max_output_tokens
     return request if cap == request.max_tokens else replace(request, max_tokens=cap)

@@ -181,6 +181,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     context_tokens: Annotated[int, Doc("The context window, in tokens; 0: unknown.")] = 0
     max_output_tokens: Annotated[int, Doc("The longest answer, in tokens; 0: unknown.")] = 0
     min_output_tokens: Annotated[int, Doc("The smallest accepted limit on the answer, in tokens.")] = 0
+    limits_output: Annotated[bool, Doc("A request can limit the length of the answer.")] = True
     default_max_tokens: Annotated[
         int, Doc("The limit on the answer if the client sets none and the API requires one.")
     ] = 0

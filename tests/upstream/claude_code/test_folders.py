@@ -8,9 +8,17 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from dragoman.upstream.claude_code.folders import PID_FILE, SessionFolders, remove_leftovers
+from dragoman.upstream.claude_code import folders as folders_module
+from dragoman.upstream.claude_code.folders import (
+    MAX_RECORDS,
+    PID_FILE,
+    SessionFolders,
+    SessionRecord,
+    remove_leftovers,
+)
 
 
 def opened(state: Path) -> SessionFolders:
@@ -85,3 +93,41 @@ def test_gateways_that_start_together_leave_each_other_alone(tmp_path: Path) -> 
     with ThreadPoolExecutor(8) as pool:
         gateways = list(pool.map(lambda _: opened(tmp_path), range(40)))
     assert all(gateway.create("ses_a").exists() for gateway in gateways)
+
+
+def record(session: str, *, calls: tuple[str, ...] = (), owner: str = "me") -> SessionRecord:
+    tools = msgspec.Raw(msgspec.json.encode([{"name": f"tool of {session}"}]))
+    return SessionRecord(session=session, owner=owner, outline=f"o-{session}", calls=calls, tools=tools)
+
+
+@pytest.mark.rule("D3", "D8")
+def test_the_next_gateway_finds_tools_and_calls_of_their_owner(tmp_path: Path) -> None:
+    opened(tmp_path).records.save(record("ses_a", calls=("c1",)))
+    records = opened(tmp_path).records
+    assert records.find_tools("ses_a", "me", "") == [{"name": "tool of ses_a"}]
+    assert records.find_tools("", "me", "o-ses_a") == [{"name": "tool of ses_a"}]
+    found = records.find_call("c1", "me")
+    assert found is not None
+    assert found.session == "ses_a"
+    assert records.find_tools("ses_a", "you", "o-ses_a") is None
+    assert records.find_call("c1", "you") is None
+    (path,) = (tmp_path / "claude-code" / "records").iterdir()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_records_are_replaced_bounded_and_survive_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert MAX_RECORDS == 1000
+    monkeypatch.setattr(folders_module, "MAX_RECORDS", 2)
+    records = opened(tmp_path).records
+    records.save(record("ses_a", calls=("c1",)))
+    records.save(record("ses_a", calls=("c2",)))
+    assert records.find_call("c1", "me") is None
+    for session in ("ses_b", "ses_c"):
+        records.save(record(session))
+    folder = tmp_path / "claude-code" / "records"
+    assert sorted(path.name for path in folder.iterdir()) == ["ses_b.json", "ses_c.json"]
+    (folder / "ses_b.json").write_text("{", "ascii")
+    assert opened(tmp_path).records.find_tools("ses_b", "me", "") is None
+    assert opened(tmp_path).records.find_tools("ses_c", "me", "") == [{"name": "tool of ses_c"}]

@@ -43,6 +43,8 @@ def verdict(
     named: str = "",
     owner: str = OWNER,
     model: str = "sonnet",
+    late: tuple[str, ...] = (),
+    answered: tuple[Json, ...] = (),
 ) -> Match:
     def given(holds: bool) -> SessionSnapshot | None:
         return session if holds else None
@@ -51,6 +53,8 @@ def verdict(
         by_call=lambda call_id: given(call_id in CALLS),
         by_id=lambda wanted: given(session is not None and wanted == session.id),
         by_fingerprint=lambda mark: given(session is not None and mark == session.fingerprint),
+        by_request=lambda mark: given(mark == fingerprint(talk(*answered).items, OWNER)),
+        find_late=lambda call_id, owner: "ses_a" if call_id in late else "",
         is_issued=lambda wanted, owner: owner == OWNER and wanted in ("ses_a", "ses_gone"),
     )
     claim = SessionQuery(owner=owner, model=model, session=named)
@@ -76,11 +80,12 @@ def test_a_call_in_a_history_that_was_edited_is_replayed() -> None:
     assert verdict(*edited, session=PARKED) == Match("replay")
 
 
-@pytest.mark.rule("R105", "R106")
-def test_a_result_that_is_late_is_told_so_unless_the_user_goes_on() -> None:
-    session = msgspec.structs.replace(PARKED, overdue=frozenset(CALLS))
-    assert verdict(*ASKED, user(result("c1")), session=session) == Match("late", "ses_a")
-    assert verdict(*ASKED, user(result("c1"), "go on"), session=session) == Match("continue", "ses_a")
+@pytest.mark.rule("R105", "R106", "D3")
+@pytest.mark.parametrize("session", [PARKED, None], ids=["live", "ended"])
+def test_a_late_result_is_refused_unless_the_user_goes_on(session: SessionSnapshot | None) -> None:
+    assert verdict(*ASKED, user(result("c1")), session=session, late=("c1",)) == Match("late", "ses_a")
+    step = verdict(*ASKED, user(result("c1"), "go on"), session=session, late=("c1",)).step
+    assert step == ("continue" if session else "replay")
 
 
 @pytest.mark.rule("R101")
@@ -133,3 +138,20 @@ def test_missing_results_are_asked_for_again_without_a_session() -> None:
 
 def test_results_without_their_calls_lead_nowhere() -> None:
     assert verdict(user(result("c9")), session=None).step == "not_found"
+
+
+@pytest.mark.rule("R97")
+def test_a_request_that_was_answered_gets_its_answer_again() -> None:
+    request = (user("add"), claude(call("c0")), user(result("c0")))
+    later = standing(talk(*request, claude("It is 3.")), "idle")
+    assert verdict(*request, session=later, answered=request) == Match("repeat_reply", "ses_a")
+    assert verdict(*request, session=later, answered=request, owner="another").step == "replay"
+    assert verdict(*request, session=later, answered=request, model="opus").step == "replay"
+    edited = (*request[:2], user(result("c0", "otherwise")))
+    assert verdict(*edited, session=later, answered=request).step == "replay"
+
+
+def test_a_request_without_results_is_a_repetition_only_of_the_session_that_it_names() -> None:
+    request = (user("hello"),)
+    assert verdict(*request, session=IDLE, answered=request) == Match("replay")
+    assert verdict(*request, session=IDLE, answered=request, named="ses_a") == Match("repeat_reply", "ses_a")

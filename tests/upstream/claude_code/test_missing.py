@@ -11,6 +11,7 @@ import pytest
 from dragoman.config.model import Provider, Sessions
 from dragoman.hub.errors import ConfigError, UpstreamFailed
 from dragoman.upstream.claude_code import process
+from dragoman.upstream.claude_code.session_pool import MAX_STARTS
 from dragoman.upstream.claude_code.upstream import ClaudeCodeUpstream
 from dragoman.upstream.port import UpstreamRequest
 
@@ -82,4 +83,33 @@ def test_an_executable_that_ends_at_once_is_told_with_its_last_words(tmp_path: P
     refused = refusal(tmp_path, str(executable))
     assert (refused.status, refused.code) == (502, "claude_code_crashed")
     assert "exit status 3: not today" in refused.message
-    assert [path.name for path in (tmp_path / "claude-code").iterdir()] == ["secret"]
+    left = sorted(path.name for path in (tmp_path / "claude-code").iterdir())
+    assert left == ["records", "secret"]
+    assert not list((tmp_path / "claude-code" / "records").iterdir())
+
+
+@pytest.mark.rule("D11")
+def test_only_so_many_processes_start_at_the_same_time(tmp_path: Path) -> None:
+    pytest.importorskip("claude_agent_sdk")
+    executable = tmp_path / "claude"
+    log = tmp_path / "log.txt"
+    executable.write_text(f"#!/bin/sh\necho + >> {log}\nsleep 0.2\necho - >> {log}\nexit 3\n", "ascii")
+    executable.chmod(0o700)
+
+    async def send_many() -> None:
+        provider = Provider(
+            name="claude", dialect="claude_code", sessions=Sessions(command=str(executable), warm=0)
+        )
+        upstream = ClaudeCodeUpstream(provider, tmp_path)
+        request = UpstreamRequest(body=BODY, model="sonnet", stream=True)
+        sent = (upstream.send(request) for _ in range(2 * MAX_STARTS + 2))
+        refused = await asyncio.gather(*sent, return_exceptions=True)
+        await upstream.close()
+        assert all(isinstance(error, UpstreamFailed) for error in refused)
+
+    asyncio.run(send_many())
+    running = most = 0
+    for line in log.read_text("ascii").split():
+        running += 1 if line == "+" else -1
+        most = max(most, running)
+    assert most == MAX_STARTS

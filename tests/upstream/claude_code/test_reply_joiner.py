@@ -131,3 +131,19 @@ def test_calls_that_are_asked_for_again_keep_their_ids_and_cost_nothing() -> Non
     body: Json = dict(collect_sse(dialect_named("anthropic"), write_calls(calls, "alias", "msg_2")))
     assert body["content"] == [call.block for call in calls]
     assert (body["stop_reason"], body["usage"]["output_tokens"]) == ("tool_use", 0)
+
+
+@pytest.mark.rule("R107", "D10")
+def test_a_call_is_sent_when_it_is_complete() -> None:
+    joiner = new()
+    *begun, stop, _, _ = message(use(FIRST, "mcp__gateway__calculate"), reason="tool_use")
+    assert b"content_block" not in b"".join(map(joiner.feed, begun))
+    sent = joiner.feed(stop)
+    assert [sent.count(name) for name in (b"block_start", b"block_delta", b"block_stop")] == [2, 2, 2]
+
+
+def test_a_call_whose_message_broke_off_is_dropped() -> None:
+    joiner = new()
+    body = joined(joiner, message(use(FIRST, "mcp__gateway__calculate"))[:3], message(text("Whole.")))
+    assert [block["type"] for block in body["content"]] == ["text"]
+    assert joiner.calls == []

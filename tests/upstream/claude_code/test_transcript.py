@@ -3,6 +3,7 @@
 from uuid import uuid4
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -100,3 +101,14 @@ def test_a_transcript_is_a_chain_that_an_api_accepts(turns: list[tuple[bool, lis
 
 def test_a_folder_is_named_as_claude_code_names_it() -> None:
     assert write_project_folder("/srv/a.b/my work") == "-srv-a-b-my-work"
+
+
+@pytest.mark.rule("D9")
+@pytest.mark.parametrize("prompt", [(), ("and?",)], ids=["alone", "with-text"])
+def test_the_last_results_are_followed_by_a_message_of_their_own(prompt: tuple[str, ...]) -> None:
+    heard = talk(user("go"), claude(call("c1")), user(result("c1"), *prompt))
+    lines = [
+        msgspec.json.decode(line) for line in write_transcript(heard, str(uuid4()), "/w", "m").splitlines()
+    ]
+    contents = [[block["type"] for block in line["message"]["content"]] for line in lines]
+    assert contents == [["text"], ["tool_use"], ["tool_result"], ["text"] * len(prompt)]

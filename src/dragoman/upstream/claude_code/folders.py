@@ -1,4 +1,4 @@
-"""The folders of sessions, and the removal of what a killed gateway left behind.
+"""The folders of sessions, the records that outlive them, and the removal of what a killed gateway left.
 
 Every gateway has its own folder and holds a lock in it. A folder without a lock holder belongs to a dead
 gateway: its processes are killed and it is removed. A process is killed only if its command line contains the
@@ -12,11 +12,14 @@ import secrets
 import shutil
 import signal
 import subprocess
+from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from dragoman.hub.errors import ConfigError
 
@@ -26,6 +29,8 @@ fcntl: Any = import_module("fcntl") if os.name == "posix" else None
 _PRIVATE = 0o700
 FOLDER = "claude-code"
 PID_FILE = "pid"
+#: Records that are kept; the oldest are removed.
+MAX_RECORDS = 1000
 
 
 class SessionFolders:
@@ -36,6 +41,7 @@ class SessionFolders:
         self._own = self._state / f"gateway-{os.getpid()}-{secrets.token_hex(4)}"
         self._lock: int | None = None
         self._secret = b""
+        self.records = SessionRecords(self._state / "records")
 
     def open(self) -> int:
         """Create the folder and clean up after dead gateways. Return how many processes were killed."""
@@ -47,6 +53,7 @@ class SessionFolders:
                 killed = _remove_dead(self._state)
                 self._own.mkdir(mode=_PRIVATE)
                 self._lock = _lock(self._own)
+            self.records.load()
             return killed
         except OSError as error:
             raise ConfigError(
@@ -87,6 +94,83 @@ class SessionFolders:
 
     def _sign(self, name: str, owner: str) -> str:
         return hmac.new(self._secret, f"{name} {owner}".encode(), hashlib.sha256).hexdigest()[:12]
+
+
+class SessionRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """What outlives a session, for callers that send results or no tools after its end.
+
+    It has the declarations of the caller's tools and the ids of the open calls, and no content of the
+    conversation.
+    """
+
+    session: str
+    owner: str
+    outline: str
+    calls: tuple[str, ...] = ()
+    #: Wall clock time at which the calls were sent to the caller.
+    sent: float = 0.0
+    tools: msgspec.Raw = msgspec.Raw(b"[]")
+
+
+class SessionRecords:
+    """One file per session, written each time the session begins to wait. Call `load` first."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        #: Without tools, which are read from the file when they are needed. The oldest first.
+        self._records: OrderedDict[str, SessionRecord] = OrderedDict()
+        self._by_outline: dict[str, str] = {}
+        self._by_call: dict[str, str] = {}
+
+    def load(self) -> None:
+        """Read the records of earlier gateways. A file that is damaged is ignored."""
+        self._folder.mkdir(mode=_PRIVATE, exist_ok=True)
+        for path in sorted(self._folder.glob("*.json"), key=lambda path: path.stat().st_mtime):
+            with suppress(OSError, msgspec.DecodeError):
+                self._add(msgspec.json.decode(path.read_bytes(), type=SessionRecord))
+
+    def save(self, record: SessionRecord) -> None:
+        self._add(record)
+        new = self._folder / f"{record.session}.new"
+        with suppress(OSError):
+            with open(os.open(new, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "wb") as file:
+                file.write(msgspec.json.encode(record))
+            new.replace(self._path(record))
+
+    def find_tools(self, session: str, owner: str, outline: str) -> list[dict[str, Any]] | None:
+        """Find the tools of a session: by its id, else by the outline of its history."""
+        for name in (session, self._by_outline.get(outline, "")):
+            record = self._records.get(name)
+            if record is not None and record.owner == owner:
+                with suppress(OSError, msgspec.DecodeError):
+                    saved = msgspec.json.decode(self._path(record).read_bytes(), type=SessionRecord)
+                    return msgspec.json.decode(saved.tools, type=list[dict[str, Any]])
+        return None
+
+    def find_call(self, call: str, owner: str) -> SessionRecord | None:
+        """Find the session that waits, or waited, for the result of a call."""
+        record = self._records.get(self._by_call.get(call, ""))
+        return record if record is not None and record.owner == owner else None
+
+    def _add(self, record: SessionRecord) -> None:
+        self._forget(record.session)
+        self._records[record.session] = msgspec.structs.replace(record, tools=msgspec.Raw(b"[]"))
+        self._by_outline[record.outline] = record.session
+        self._by_call |= dict.fromkeys(record.calls, record.session)
+        while len(self._records) > MAX_RECORDS:
+            oldest = next(iter(self._records))
+            self._path(self._records[oldest]).unlink(missing_ok=True)
+            self._forget(oldest)
+
+    def _forget(self, session: str) -> None:
+        record = self._records.pop(session, None)
+        if record is not None:
+            self._by_outline.pop(record.outline, None)
+            for call in record.calls:
+                self._by_call.pop(call, None)
+
+    def _path(self, record: SessionRecord) -> Path:
+        return self._folder / f"{record.session}.json"
 
 
 def remove_leftovers(state: Path) -> None:

@@ -16,7 +16,7 @@ SessionState = Literal["idle", "parked", "settling", "running"]
 #: States in which a session can take a request, at once or in a moment.
 OPEN_STATES: frozenset[SessionState] = frozenset({"idle", "parked", "settling"})
 
-MatchStep = Literal["continue", "replay", "repeat_calls", "late", "not_found"]
+MatchStep = Literal["continue", "repeat_reply", "replay", "repeat_calls", "late", "not_found"]
 
 
 class SessionSnapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,14 +31,13 @@ class SessionSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     outline: str
     #: Fingerprint of its system prompt.
     system: str = ""
-    #: Calls whose time is over.
-    overdue: frozenset[str] = frozenset()
 
 
 class Match(msgspec.Struct, frozen=True):
     """The decision about a request.
 
     - `continue`: the session takes the request.
+    - `repeat_reply`: the session has answered this request; send the reply again.
     - `replay`: a new session takes over the history, under the id `session` if it is not empty.
     - `repeat_calls`: results are missing; request them again.
     - `late`: a result came after its time.
@@ -58,22 +57,28 @@ class SessionQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionIndex(msgspec.Struct, frozen=True, kw_only=True):
-    """Lookups of live sessions."""
+    """Lookups of sessions."""
 
     by_call: Callable[[str], SessionSnapshot | None]
     by_id: Callable[[str], SessionSnapshot | None]
     by_fingerprint: Callable[[str], SessionSnapshot | None]
+    #: By the fingerprint of all items of the last request that the session answered.
+    by_request: Callable[[str], SessionSnapshot | None]
+    #: The session of a call whose time is over, by call and owner; an empty text if it is not.
+    find_late: Callable[[str, str], str]
     #: Whether a session id was issued to an owner, also if the session has ended.
     is_issued: Callable[[str, str], bool]
 
 
 def match_request(conversation: Conversation, query: SessionQuery, index: SessionIndex) -> Match:
     """Decide which session continues the conversation."""
+    late = [session for item in conversation.results if (session := index.find_late(item.id, query.owner))]
+    if late and not conversation.prompt:
+        return Match("late", late[0])
+    if (repeated := _find_repeated(conversation, query, index)) is not None:
+        return Match("repeat_reply", repeated.id)
     waiting = _find_by_call(conversation, query, index)
     if waiting is not None:
-        has_late = bool(waiting.overdue.intersection(item.id for item in conversation.results))
-        if has_late and not conversation.prompt:
-            return Match("late", waiting.id)
         if _is_open(waiting, query) and waiting.outline == outline(conversation.history, query.owner):
             return Match("continue", waiting.id)
     elif query.session:
@@ -94,6 +99,20 @@ def _find_by_call(
         if found is not None and found.owner == query.owner:
             return found
     return None
+
+
+def _find_repeated(
+    conversation: Conversation, query: SessionQuery, index: SessionIndex
+) -> SessionSnapshot | None:
+    """Find the session that has answered this request. Clients send it again after a broken connection.
+
+    A request without results is a repetition only if it names its session. Otherwise it may be a second
+    conversation that begins in the same way, or a request for another answer.
+    """
+    found = index.by_request(fingerprint(conversation.items, query.owner))
+    if found is None or not _is_open(found, query):
+        return None
+    return found if conversation.results or query.session == found.id else None
 
 
 def _match_by_id(conversation: Conversation, query: SessionQuery, index: SessionIndex) -> Match:

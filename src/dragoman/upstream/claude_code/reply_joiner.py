@@ -2,6 +2,7 @@
 
 Claude Code may call its model several times within a turn, because a call was denied or a stream broke off.
 The caller gets one message: blocks numbered through, usage summed up, and only the calls that it can answer.
+Text is passed on as it comes. A call is sent when it is complete, with its arguments in one piece.
 """
 
 from typing import Any
@@ -30,7 +31,7 @@ class CallerCall(msgspec.Struct, frozen=True):
 
 
 class _JoinedBlock:
-    """An open block. `index` is its number in the reply, or -1 if the caller does not get it."""
+    """An open block. `index` is its number in the reply, or -1 if its events are not passed on."""
 
     __slots__ = ("index", "inner_id", "pieces", "start")
 
@@ -104,8 +105,10 @@ class ReplyJoiner:
 
     def _start_message(self, message: Json) -> bytes:
         self._add_usage()
-        # Claude Code begins a message again after its stream broke off. Close the blocks that were sent.
-        out = b"".join([self._stop_block(number) for number in list(self._open)])
+        # Claude Code begins a message again after its stream broke off. Close the blocks that were sent, and
+        # drop calls that are not complete.
+        out = b"".join([self._stop_block(number) for number in list(self._open) if self._is_sent(number)])
+        self._open.clear()
         self._stop = {}
         self._update_usage(message.get("usage") or {})
         if self._has_begun:
@@ -130,16 +133,12 @@ class ReplyJoiner:
             self._open[number] = _JoinedBlock({"type": "hidden"}, -1)
             return b""
         start = {**start, "name": name, "id": build_public_id(inner_id)}
-        has_open_call = any(block.start.get("type") == "tool_use" for block in self._open.values())
-        if self._one_at_a_time and (self.calls or has_open_call):
-            self._open[number] = _JoinedBlock(start, -1, inner_id)
-            return b""
-        return self._send_start(number, start, inner_id)
+        self._open[number] = _JoinedBlock(start, -1, inner_id)
+        return b""
 
-    def _send_start(self, number: int, start: Json, inner_id: str = "") -> bytes:
-        index = self._next_index
-        self._open[number] = _JoinedBlock(start, index, inner_id)
-        self._next_index += 1
+    def _send_start(self, number: int, start: Json) -> bytes:
+        index = self._take_index()
+        self._open[number] = _JoinedBlock(start, index)
         return write_event({"type": "content_block_start", "index": index, "content_block": start})
 
     def _add_delta(self, number: int, delta: Json) -> bytes:
@@ -155,18 +154,31 @@ class ReplyJoiner:
         block = self._open.pop(number, None)
         if block is None:
             return b""
-        kind, text = block.start.get("type"), "".join(block.pieces)
-        if kind == "text":
-            self.blocks.append({"type": "text", "text": text})
-        elif kind == "tool_use":
+        text = "".join(block.pieces)
+        if block.start.get("type") == "tool_use":
             arguments = _read_arguments(text, block.start)
-            call = CallerCall(str(block.start["id"]), str(block.start["name"]), arguments, block.inner_id)
-            if block.index < 0:
-                self.held.append(call)
-            else:
-                self.sent.append(call)
-                self.blocks.append(call.block)
+            return self._send_call(
+                CallerCall(str(block.start["id"]), str(block.start["name"]), arguments, block.inner_id)
+            )
+        if block.start.get("type") == "text":
+            self.blocks.append({"type": "text", "text": text})
         return b"" if block.index < 0 else write_event({"type": "content_block_stop", "index": block.index})
+
+    def _send_call(self, call: CallerCall) -> bytes:
+        """Send a complete call, or hold it if the caller takes one call at a time."""
+        if self._one_at_a_time and self.sent:
+            self.held.append(call)
+            return b""
+        self.sent.append(call)
+        self.blocks.append(call.block)
+        return _write_call(self._take_index(), call)
+
+    def _take_index(self) -> int:
+        self._next_index += 1
+        return self._next_index - 1
+
+    def _is_sent(self, number: int) -> bool:
+        return self._open[number].index >= 0
 
     def _update_usage(self, usage: Json) -> None:
         """Take the counts of the current message. Each event repeats the counts so far."""
@@ -187,15 +199,20 @@ def write_calls(calls: list[CallerCall], model: str, message_id: str) -> bytes:
     """Write a reply that requests calls again, or the next one. No model was called: it costs no tokens."""
     usage = dict.fromkeys(_COUNTS, 0)
     out = [_write_message_start(message_id, model, usage)]
-    for index, call in enumerate(calls):
-        start = {**call.block, "input": {}}
-        delta = {"type": "input_json_delta", "partial_json": msgspec.json.encode(call.input).decode()}
-        out += [
+    out += [_write_call(index, call) for index, call in enumerate(calls)]
+    return b"".join((*out, _write_message_end({"stop_reason": "tool_use", "stop_sequence": None}, usage)))
+
+
+def _write_call(index: int, call: CallerCall) -> bytes:
+    start = {**call.block, "input": {}}
+    delta = {"type": "input_json_delta", "partial_json": msgspec.json.encode(call.input).decode()}
+    return b"".join(
+        (
             write_event({"type": "content_block_start", "index": index, "content_block": start}),
             write_event({"type": "content_block_delta", "index": index, "delta": delta}),
             write_event({"type": "content_block_stop", "index": index}),
-        ]
-    return b"".join((*out, _write_message_end({"stop_reason": "tool_use", "stop_sequence": None}, usage)))
+        )
+    )
 
 
 def _write_message_start(message_id: str, model: str, usage: Json) -> bytes:

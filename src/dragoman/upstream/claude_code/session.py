@@ -23,6 +23,7 @@ from dragoman.upstream.claude_code.conversation import (
     fingerprint,
     outline,
 )
+from dragoman.upstream.claude_code.folders import SessionRecord
 from dragoman.upstream.claude_code.matching import SessionSnapshot, SessionState
 from dragoman.upstream.claude_code.process import (
     MCP_SERVER,
@@ -42,6 +43,8 @@ Json = dict[str, Any]
 REACTION_TIMEOUT = 15.0
 #: Seconds between two checks of a condition without an event.
 POLL = 0.02
+#: Bytes of the last reply that a session keeps for a client that sends its request again.
+MAX_KEPT_REPLY = 1024 * 1024
 #: Unread messages above which Claude Code has to wait for the caller.
 MAX_UNREAD = 1000
 
@@ -112,6 +115,9 @@ class ClaudeSession:
         self.permissions = ToolPermissions(session, lambda: self.allowed_tools)
         self.queue = MessageQueue()
         self.outline = ""
+        #: Fingerprint of the last request that was answered, and its reply.
+        self.last_request = ""
+        self.last_reply = b""
         self._fingerprint = ""
         self._results = PendingResults()
         self._is_ended = False
@@ -205,7 +211,18 @@ class ClaudeSession:
             fingerprint=self._fingerprint,
             outline=self.outline,
             system=fingerprint((), self.settings.system),
-            overdue=frozenset(self.waiting) if self.is_overdue else frozenset(),
+        )
+
+    def build_record(self, now: float) -> SessionRecord:
+        """Build the record that outlives the session. `now` is the wall clock time."""
+        tools = msgspec.Raw(msgspec.json.encode(self.tools.tools))
+        return SessionRecord(
+            session=self.id,
+            owner=self.owner,
+            outline=self.outline,
+            calls=tuple(self.waiting),
+            sent=now,
+            tools=tools,
         )
 
     def summarize(self) -> dict[str, object]:
@@ -243,8 +260,11 @@ class ClaudeSession:
         self.requests += 1
         self._mark_changed()
 
-    def rest(self, conversation: Conversation, joiner: ReplyJoiner) -> None:
+    def rest(self, conversation: Conversation, joiner: ReplyJoiner, reply: bytes) -> None:
         """The reply is complete: wait for results, or for user content."""
+        is_kept = len(reply) <= MAX_KEPT_REPLY
+        self.last_request = fingerprint(conversation.items, self.owner) if is_kept else ""
+        self.last_reply = reply if is_kept else b""
         self.waiting = {call.id: call for call in joiner.calls}
         for call in joiner.calls:
             self.permissions.set_public_id(call.inner_id, call.id)

@@ -4,8 +4,10 @@ Spares are processes that start before a session needs them (`sessions.warm`).
 """
 
 import asyncio
-from collections import OrderedDict
+import os
+import time
 from collections.abc import Coroutine, Iterator
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -21,8 +23,9 @@ from dragoman.upstream.claude_code.tools import ToolSet
 
 #: Seconds between two checks of the limits.
 CHECK_INTERVAL = 0.25
-#: Tool sets of ended sessions that are remembered, for callers that do not declare their tools again.
-MAX_REMEMBERED = 1000
+#: Processes that start at the same time. A start takes a second of one core; without a limit, many new
+#: conversations would slow down the sessions that run.
+MAX_STARTS = max(1, (os.cpu_count() or 2) // 2)
 
 
 class SessionCounters(msgspec.Struct, kw_only=True):
@@ -30,6 +33,7 @@ class SessionCounters(msgspec.Struct, kw_only=True):
 
     spawned: int = 0
     continued: int = 0
+    repeated: int = 0
     replayed: int = 0
     evicted: int = 0
     expired: int = 0
@@ -63,18 +67,21 @@ class SessionPool:
         self._folders = folders
         self._counters = counters
         self._live: dict[str, ClaudeSession] = {}
-        #: Session ids by the ids of waiting calls, and by fingerprint.
+        #: Session ids by waiting call, by fingerprint of the history, and by fingerprint of the last request.
         self._by_call: dict[str, str] = {}
         self._by_fingerprint: dict[str, str] = {}
+        self._by_request: dict[str, str] = {}
         #: Spares with the task that starts them; the oldest first.
         self._spares: dict[ClaudeSession, asyncio.Task[None]] = {}
-        self._remembered: OrderedDict[str, ToolSet] = OrderedDict()
+        self._starts = asyncio.Semaphore(MAX_STARTS)
         self._tasks: set[asyncio.Task[None]] = set()
         self._checking: asyncio.Task[None] | None = None
         self.index = SessionIndex(
             by_call=lambda call: self._find(self._by_call.get(call, "")),
             by_id=self._find,
             by_fingerprint=lambda value: self._find(self._by_fingerprint.get(value, "")),
+            by_request=lambda value: self._find(self._by_request.get(value, "")),
+            find_late=self._find_late,
             is_issued=folders.is_issued,
         )
 
@@ -97,9 +104,22 @@ class SessionPool:
         return self._folders.create_id(owner)
 
     def find_tools(self, session: str, owner: str, outline: str) -> ToolSet | None:
-        """Find the tools of an earlier session: by its id, else by the outline of its history."""
-        live = (one.tools for one in self._live.values() if one.outline == outline)
-        return self._remembered.get(session + owner) or self._remembered.get(outline) or next(live, None)
+        """Find the tools of a live or ended session: by its id, else by the outline of its history."""
+        tools = self._folders.records.find_tools(session, owner, outline)
+        return ToolSet(tuple(tools)) if tools is not None else None
+
+    def _find_late(self, call: str, owner: str) -> str:
+        """Return the session of a call whose time is over, or an empty text.
+
+        The rule is the same for a session that lives, has ended, or belonged to an earlier gateway.
+        """
+        record = self._folders.records.find_call(call, owner)
+        limit = self._limits.call_timeout
+        if record is None or not limit or time.time() - record.sent < limit:
+            return ""
+        live = self._live.get(record.session)
+        # A result that the live session has received is a repetition and not late.
+        return "" if live is not None and call not in live.waiting else record.session
 
     # Start.
 
@@ -124,9 +144,10 @@ class SessionPool:
         session.take()
         if spare is None:
             session.queue.open()
-            self._counters.spawned += 1
             try:
-                await session.open(self._sdk, None if is_new else conversation)
+                async with self._starts:
+                    self._counters.spawned += 1
+                    await session.open(self._sdk, None if is_new else conversation)
             except BaseException:
                 self.end(session)
                 raise
@@ -178,11 +199,14 @@ class SessionPool:
         self._spares[spare] = self._start_task(self._open_spare(spare))
 
     async def _open_spare(self, spare: ClaudeSession) -> None:
-        self._counters.spawned += 1
-        try:
-            await spare.open(self._sdk)
-        except ProcessEnded:
-            await spare.close()
+        """Start a spare when no session waits for a start."""
+        while self._starts.locked():
+            await asyncio.sleep(CHECK_INTERVAL)
+        async with self._starts:
+            self._counters.spawned += 1
+            with suppress(ProcessEnded):
+                return await spare.open(self._sdk)
+        await spare.close()
 
     def _drop_spare(self, spare: ClaudeSession) -> None:
         opening = self._spares.pop(spare)
@@ -195,11 +219,14 @@ class SessionPool:
         self._remove_from_index(session)
         if session.state in ("idle", "parked", "settling"):
             self._by_fingerprint[session.build_snapshot().fingerprint] = session.id
+            self._by_request[session.last_request] = session.id
+        if session.state in ("idle", "parked") and not session.is_ended:
+            self._folders.records.save(session.build_record(time.time()))
         for call in session.waiting:
             self._by_call[call] = session.id
 
     def _remove_from_index(self, session: ClaudeSession) -> None:
-        for index in (self._by_call, self._by_fingerprint):
+        for index in (self._by_call, self._by_fingerprint, self._by_request):
             for key in [key for key, value in index.items() if value == session.id]:
                 del index[key]
 
@@ -207,10 +234,6 @@ class SessionPool:
         """End a session. It is not found any more; its process takes a moment longer."""
         if self._live.pop(session.id, None) is None:
             return
-        for key in (session.id + session.owner, session.outline):
-            self._remembered[key] = session.tools
-        while len(self._remembered) > MAX_REMEMBERED:
-            self._remembered.popitem(last=False)
         self._remove_from_index(session)
         self._dispose(session)
 

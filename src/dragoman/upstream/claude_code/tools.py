@@ -28,6 +28,9 @@ _UNIQUE_ID = re.compile(r"toolu_[0-9A-Za-z]{20,34}")
 _META = {"anthropic/alwaysLoad": True, "anthropic/maxResultSizeChars": 100_000_000}
 #: Member of an MCP call's metadata that names the model's tool call.
 _CALL_ID = "claudecode/toolUseId"
+#: What the model is told about a denied call.
+NOT_DECLARED = "this tool is not declared by the caller"
+NO_CALLS = "the caller takes no tool calls in this turn; answer without tools"
 #: Decisions that a session remembers.
 MAX_DECISIONS = 200
 
@@ -221,6 +224,7 @@ class ToolPermissions:
         async def can_use_tool(name: str, arguments: Any, context: Any) -> Any:
             if self.decide(name, context.tool_use_id or ""):
                 return sdk.allow()
-            return sdk.deny(message="this tool was not declared by the caller")
+            is_forbidden = not self._read_names()
+            return sdk.deny(message=NO_CALLS if is_forbidden else NOT_DECLARED)
 
         return can_use_tool

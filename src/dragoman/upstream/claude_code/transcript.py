@@ -32,7 +32,7 @@ def write_transcript(conversation: Conversation, session: str, directory: str, m
     """Write one line of JSON per message. `session` is a UUID, `directory` the working directory."""
     lines: list[bytes] = []
     parent: str | None = None
-    for number, message in enumerate(write_messages(conversation)):
+    for number, message in enumerate(_split_last(write_messages(conversation))):
         entry = str(uuid5(UUID(session), str(number)))
         if message["role"] == "assistant":
             message = {
@@ -60,6 +60,20 @@ def write_transcript(conversation: Conversation, session: str, directory: str, m
         lines.append(msgspec.json.encode(line) + b"\n")
         parent = entry
     return b"".join(lines)
+
+
+def _split_last(messages: list[Json]) -> list[Json]:
+    """Put the user content after the last results into a message of its own, also if it is empty.
+
+    Claude Code adds the text "Continue from where you left off." to a transcript whose last message begins
+    with a result. It answers a last message without results as it is, and sends both as one message.
+    """
+    *earlier, last = messages
+    results = [block for block in last["content"] if block["type"] == "tool_result"]
+    if not results:
+        return messages
+    rest = [block for block in last["content"] if block["type"] != "tool_result"]
+    return [*earlier, {**last, "content": results}, {"role": "user", "content": rest}]
 
 
 def has_question(conversation: Conversation) -> bool:

@@ -38,6 +38,7 @@ class SessionTurn:
         self._joiner: ReplyJoiner | None = None
         #: Number of denied calls that the permissions have recorded.
         self._denials = 0
+        self._sent: list[bytes] = []
         self._is_over = False
         session.queue.open()
 
@@ -61,6 +62,7 @@ class SessionTurn:
         while not self._is_over:
             out = self._read_message(await self.session.queue.take(), joiner)
             if out:
+                self._sent.append(out)
                 return out
         return b""
 
@@ -76,7 +78,7 @@ class SessionTurn:
         match type(message).__name__:
             case "StreamEvent" if message.parent_tool_use_id is None:
                 out = joiner.feed(message.event)
-                return out + self._end_message(joiner) if message.event["type"] == "message_stop" else out
+                return self._end_message(joiner, out) if message.event["type"] == "message_stop" else out
             case "ResultMessage":
                 if message.is_error:
                     self._is_over = True
@@ -87,7 +89,7 @@ class SessionTurn:
                 raise message
         return b""
 
-    def _end_message(self, joiner: ReplyJoiner) -> bytes:
+    def _end_message(self, joiner: ReplyJoiner, out: bytes) -> bytes:
         """A message of the model is complete. With calls for the caller, the reply is complete too."""
         session = self.session
         for call_id, name in joiner.denied[self._denials :]:
@@ -97,15 +99,17 @@ class SessionTurn:
         if joiner.excess_calls:
             self._fail(too_many_turns(session.provider.sessions.max_turns))
         if joiner.calls:
-            return self._finish(joiner)
+            return self._finish(joiner, out)
         if self._denials >= session.provider.sessions.denials:
             self._fail(permission_denied([name for _, name in joiner.denied]))
-        return b""
+        return out
 
-    def _finish(self, joiner: ReplyJoiner) -> bytes:
+    def _finish(self, joiner: ReplyJoiner, last: bytes = b"") -> bytes:
+        """End the turn. `last` is the output that comes before the end of the reply."""
         self._is_over = True
-        self.session.rest(self._conversation, joiner)
-        return joiner.finish()
+        end = joiner.finish()
+        self.session.rest(self._conversation, joiner, b"".join((*self._sent, last, end)))
+        return last + end
 
     def _fail(self, error: UpstreamFailed) -> None:
         self._is_over = True

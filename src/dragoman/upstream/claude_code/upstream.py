@@ -113,6 +113,9 @@ class ClaudeCodeUpstream:
             case "late":
                 error = tool_call_timeout(self._provider.sessions.call_timeout)
                 return FixedReply(decision.session, b"", error)
+            case "repeat_reply" if (known := pool.get(decision.session)) is not None:
+                self._counters.repeated += 1
+                return FixedReply(known.id, known.last_reply)
             case "repeat_calls":
                 return _repeat_calls(asked, decision.session or pool.create_id(asked.owner))
             case "continue" if session is not None:
