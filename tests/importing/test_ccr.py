@@ -172,3 +172,16 @@ def test_odd_files_give_a_configuration_all_the_same(config: dict[str, object]) 
 
 def test_a_kind_of_request_that_nobody_knows_is_noted() -> None:
     assert "Router.dreaming: dragoman has no such route" in noted(imported({"Router": {"dreaming": "a,b"}}))
+
+
+def test_equal_placeholders_of_two_servers_get_two_variables() -> None:
+    # The router's own example has "sk-xxx" everywhere. One variable would send one server's key to another.
+    providers = [
+        {"name": name, "api_base_url": f"https://{name}.example/v1/chat/completions", "api_key": "sk-xxx"}
+        for name in ("one", "two")
+    ]
+    draft = imported({"Providers": providers})
+    assert [draft.providers[name]["api_key"] for name in ("one", "two")] == [
+        "env:ONE_API_KEY",
+        "env:TWO_API_KEY",
+    ]

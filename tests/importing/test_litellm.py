@@ -243,3 +243,22 @@ def test_a_vendor_can_be_named_apart_from_the_model() -> None:
     more = ("custom_llm_provider: openai", "api_base: http://127.0.0.1:8000/v1")
     draft = imported(deployment("our/finetune", *more))
     assert draft.routes == {"m": ["openai/our/finetune"]}
+
+
+def test_a_key_for_a_server_of_ones_own_does_not_come_from_the_variable_of_openai() -> None:
+    address = "api_base: https://llm.team.example/v1"
+    draft = imported(deployment("openai/our-model", address, "api_key: a-literal"))
+    assert draft.providers["openai"]["api_key"] == "env:LLM_TEAM_EXAMPLE_API_KEY"
+
+
+@pytest.mark.parametrize("key", ["none", "EMPTY", "not-needed"])
+def test_a_placeholder_is_no_key(key: str) -> None:
+    draft = imported(deployment("openai/m", "api_base: http://gpu-box.example:8000/v1", f'api_key: "{key}"'))
+    assert "api_key" not in draft.providers["openai"]
+    assert draft.variables == {}
+
+
+def test_equal_placeholders_of_two_vendors_get_two_variables() -> None:
+    entry = "  - model_name: {0}\n    litellm_params: {{model: {0}/m, api_key: sk-xxx}}\n"
+    draft = imported("model_list:\n" + entry.format("openai") + entry.format("anthropic"))
+    assert list(draft.variables) == ["OPENAI_API_KEY", "ANTHROPIC_API_KEY"]

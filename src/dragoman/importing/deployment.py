@@ -9,6 +9,7 @@ from dragoman.importing.draft import (
     ConfigDraft,
     Table,
     find_variable,
+    read_host,
     read_number,
     read_table,
 )
@@ -109,7 +110,9 @@ def read_deployment(
     for key in params:
         if key not in _CONVERTED and key not in FACTS:
             draft.add_note(f"{where}: {key}", _NOT_CONVERTED.get(key, NO_EQUIVALENT))
-    variable = vendor.variable or f"{prefix}_API_KEY"
+    # The user's own server must not get the key that OPENAI_API_KEY usually holds.
+    owner = read_host(address) if address and vendor.is_any_server else prefix
+    variable = vendor.variable or f"{owner}_API_KEY"
     key = draft.build_key(params.get("api_key"), address or "", variable, f"{where}: api_key")
     facts = {**_read_facts(params), **_read_facts(info)}
     return Deployment(

@@ -46,8 +46,9 @@ class ConfigDraft:
         #: The variables that must be set. The value is the place of a literal secret in the other file, or
         #: empty if the other file used the same variable.
         self.variables: dict[str, str] = {}
-        #: The variable of each literal secret, so that equal secrets share one.
-        self._literals: dict[str, str] = {}
+        #: The variable of each literal secret and its server. Equal secrets of one server share a variable.
+        #: Those of two servers do not: they may be placeholders, and a key must not reach another server.
+        self._literals: dict[tuple[str, str], str] = {}
 
     def add_note(self, place: str, text: str) -> None:
         """Add a line to the report, unless it is there already."""
@@ -55,25 +56,26 @@ class ConfigDraft:
         if note not in self.notes:
             self.notes.append(note)
 
-    def build_reference(self, value: str, variable: str, place: str) -> str:
-        """The reference `env:NAME` for a secret.
+    def build_reference(self, value: str, variable: str, place: str, server: str = "") -> str:
+        """The reference `env:NAME` for a secret of `server`.
 
         A secret that comes from a variable keeps it. A literal secret gets a variable named `variable`.
         """
         value = value.strip()
         found = find_variable(value)
-        name = found or self._literals.get(value) or self._choose_free(build_variable_name(variable))
+        literal = (value, server)
+        name = found or self._literals.get(literal) or self._choose_free(build_variable_name(variable))
         if not found:
-            self._literals[value] = name
+            self._literals[literal] = name
         self.variables.setdefault(name, "" if found else place)
         return f"env:{name}"
 
     def build_key(self, value: object, address: str, variable: str, place: str) -> str:
         """The reference for the key of a provider; empty if the provider needs none."""
         text = value.strip() if isinstance(value, str) else ""
-        if not text or (is_local(address) and text.lower() in _NO_KEY):
+        if text.lower() in _NO_KEY:
             return ""
-        return self.build_reference(text, variable, place)
+        return self.build_reference(text, variable, place, read_host(address) or variable)
 
     def set_key(self, provider: Table, key: str) -> None:
         """Set the key of a provider. Without one, its preset reads its usual variable."""
@@ -127,13 +129,18 @@ def find_variable(value: str) -> str:
     return found[1] if found else ""
 
 
+def read_host(address: str) -> str:
+    """The host of an address; empty if it has none."""
+    try:
+        return urlsplit(address).hostname or ""
+    except ValueError:
+        return ""
+
+
 def is_local(address: str) -> bool:
     """Whether the address is on this machine."""
-    try:
-        host = urlsplit(address).hostname
-    except ValueError:
-        return False
-    return host is not None and is_loopback(host)
+    host = read_host(address)
+    return bool(host) and is_loopback(host)
 
 
 def add_governance(table: Table, settings: Table) -> None:
