@@ -2,7 +2,7 @@
 
     python -m tools.config_docs [--check]
 
-The tables derive from `dragoman.config.keys.tables` and `dragoman.providers`. With `--check` nothing is
+The tables derive from `dragoman.config.model.list_tables` and `dragoman.providers`. With `--check` nothing is
 written, and the exit code is 1 if a page is out of date.
 """
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from dragoman.config.keys import Table, tables
+from dragoman.config.model import KeyTable, list_tables
 from dragoman.providers.dialect_facts import DIALECT_FACTS
 from dragoman.providers.facts import PERMISSIVE, Facts, list_changes
 
@@ -25,11 +25,11 @@ _ROWS = r"(?:\|.*\n)*"
 
 def write_keys(page: str) -> str:
     """The page of the configuration with every key table written anew, in the order of `tables`."""
-    remaining = iter(tables())
+    remaining = iter(list_tables())
     return re.sub(re.escape(KEYS_HEAD) + _ROWS, lambda _: KEYS_HEAD + _key_rows(next(remaining)), page)
 
 
-def _key_rows(table: Table) -> str:
+def _key_rows(table: KeyTable) -> str:
     rows = []
     for name, key in table.keys.items():
         default = table.default(name)

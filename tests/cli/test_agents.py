@@ -17,7 +17,7 @@ from dragoman.cli.agents import (
 )
 from dragoman.cli.connection import build_access, gateway_url
 from dragoman.config.load import load
-from dragoman.config.model import Config, Secret, Server
+from dragoman.config.model import Config, Secret, ServerSettings
 from dragoman.hub.errors import ConfigError
 
 ACCESS = GatewayAccess(url="http://127.0.0.1:1", key="door-key", model='odd"name', names=("one", 'odd"name'))
@@ -147,7 +147,7 @@ def test_an_agent_that_must_name_a_model_says_so() -> None:
 
 
 def test_a_key_that_is_nowhere_is_told_by_its_variable() -> None:
-    config = Config(server=Server(keys=(Secret("", "DOOR_KEY"),)))
+    config = Config(server=ServerSettings(keys=(Secret("", "DOOR_KEY"),)))
     with pytest.raises(ConfigError, match="DOOR_KEY is not set"):
         build_access(AGENTS["claude"], "http://x", config, key="", model="")
 
@@ -163,4 +163,4 @@ def test_a_key_that_is_nowhere_is_told_by_its_variable() -> None:
     ],
 )
 def test_an_address_to_listen_on_is_an_address_to_call(host: str, url: str) -> None:
-    assert gateway_url(Config(server=Server(host=host))) == url
+    assert gateway_url(Config(server=ServerSettings(host=host))) == url

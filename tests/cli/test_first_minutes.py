@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from dragoman.cli.connection import RunningGateway, find_running
-from dragoman.config.model import Config, Server
+from dragoman.config.model import Config, ServerSettings
 from tests.cli.run_command import dragoman, environment
 
 #: Prints the variables that dragoman sets, and the model that answers.
@@ -148,7 +148,7 @@ def test_run_without_a_file_does_not_use_a_gateway_that_has_one(home: Path) -> N
     port = free_port()
     with serving(project(home, "a", port), home):
         # Without a file the port is always 8484, so this test asks the function instead of the command.
-        found = find_running(Config(server=Server(port=port)))
+        found = find_running(Config(server=ServerSettings(port=port)))
     assert found == RunningGateway(f"http://127.0.0.1:{port}", is_own=False)
 
 

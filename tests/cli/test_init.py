@@ -6,13 +6,14 @@ from pathlib import Path
 import pytest
 
 from dragoman.cli.init import build_config
-from dragoman.config.load import load, presets
+from dragoman.config.load import load
+from dragoman.providers.presets import load_presets
 from tests.cli.run_command import dragoman
 
 
-@pytest.mark.parametrize("provider", sorted(presets()))
+@pytest.mark.parametrize("provider", sorted(load_presets()))
 def test_a_file_for_every_provider_works_as_it_is_build_config(provider: str) -> None:
-    config = load(build_config(provider, "some-model"), "dragoman.toml", {presets()[provider].key: "k"})
+    config = load(build_config(provider, "some-model"), "dragoman.toml", {load_presets()[provider].key: "k"})
     assert [str(target) for target in config.routes[0].targets] == [f"{provider}/some-model"]
 
 
@@ -21,7 +22,7 @@ def test_a_file_works_with_its_suggestions_taken_up() -> None:
     text = text.replace("# strict", "strict").replace('# keys = ["env:', 'keys = ["env:')
     config = load(text, "dragoman.toml", {"DRAGOMAN_KEY": "k"})
     assert config.routes[0].strict
-    assert config.providers["ollama"].profile("qwen3").facts.images is False
+    assert config.providers["ollama"].build_profile("qwen3").facts.images is False
 
 
 def test_a_name_with_quotes_is_kept() -> None:

@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.config.embedded import EMBEDDED
-from dragoman.config.find import find_config, places, state_folder
-from dragoman.config.model import Config, Server
+from dragoman.config.find import EMBEDDED, find_config, find_state_folder, list_config_places
+from dragoman.config.model import Config, ServerSettings
 from dragoman.hub.errors import ConfigError
 
 
@@ -62,8 +61,8 @@ def test_without_any_file_everything_reaches_the_embedded_model(elsewhere: Path)
 
 
 def test_every_place_that_is_searched_can_be_told() -> None:
-    assert [path.name for path in places({"HOME": "x"})] == ["dragoman.toml", "dragoman.toml"]
-    assert places({"DRAGOMAN_CONFIG": "y.toml"}) == [Path("y.toml")]
+    assert [path.name for path in list_config_places({"HOME": "x"})] == ["dragoman.toml", "dragoman.toml"]
+    assert list_config_places({"DRAGOMAN_CONFIG": "y.toml"}) == [Path("y.toml")]
 
 
 def test_secrets_may_be_missing_when_nobody_needs_them(elsewhere: Path) -> None:
@@ -74,7 +73,7 @@ def test_secrets_may_be_missing_when_nobody_needs_them(elsewhere: Path) -> None:
 
 
 def test_state_is_kept_where_the_file_says_else_with_the_user() -> None:
-    named = Config(server=Server(state="/srv/kept"))
-    assert state_folder(named, {"HOME": "/people/u"}) == Path("/srv/kept")
-    assert state_folder(Config(), {"XDG_STATE_HOME": "/x", "HOME": "/people/u"}) == Path("/x/dragoman")
-    assert state_folder(Config(), {"HOME": "/people/u"}) == Path("/people/u/.local/state/dragoman")
+    named = Config(server=ServerSettings(state="/srv/kept"))
+    assert find_state_folder(named, {"HOME": "/people/u"}) == Path("/srv/kept")
+    assert find_state_folder(Config(), {"XDG_STATE_HOME": "/x", "HOME": "/people/u"}) == Path("/x/dragoman")
+    assert find_state_folder(Config(), {"HOME": "/people/u"}) == Path("/people/u/.local/state/dragoman")

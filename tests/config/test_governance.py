@@ -4,10 +4,11 @@ import msgspec
 import pytest
 
 from dragoman.config.find import find_config
-from dragoman.config.load import load, presets
+from dragoman.config.load import load
 from dragoman.config.model import Config
 from dragoman.governance.settings import Governance, read_governance
 from dragoman.hub.errors import ConfigError
+from dragoman.providers.presets import load_presets
 from dragoman.routing.choose import choose
 
 LOCAL = '[providers.local]\ndialect = "openai_chat"\nbase_url = "http://127.0.0.1:1/v1"\n'
@@ -23,7 +24,7 @@ def asked_of(config: Config, model: str = "agent") -> Governance:
     """What holds for the first target of a model, as an exchange finds it out."""
     choice = choose(config, model)
     target = choice.targets[0]
-    return config.providers[target.provider].governed(target.model, choice.governance)
+    return config.providers[target.provider].find_governance(target.model, choice.governance)
 
 
 def refusal(text: str) -> tuple[str, str]:
@@ -65,7 +66,7 @@ tools = "auto"
 """
     assert asked_of(loaded(text)) == Governance(tools="auto", harvest="hermes", rename=True, validate=True)
     assert asked_of(loaded(text), "local/other") == Governance(tools="hold", harvest="auto", rename=True)
-    assert loaded(text).providers["local"].facts("qwen") == {"images": False}
+    assert loaded(text).providers["local"].merge_facts("qwen") == {"images": False}
 
 
 @pytest.mark.rule("C16", "C20")
@@ -77,16 +78,16 @@ def test_local_servers_are_mended_and_harvested_by_default(name: str) -> None:
 
 
 @pytest.mark.rule("C16")
-@pytest.mark.parametrize("name", sorted(set(presets()) - set(SERVERS)))
+@pytest.mark.parametrize("name", sorted(set(load_presets()) - set(SERVERS)))
 def test_everybody_elses_replies_stay_as_they_are(name: str) -> None:
-    preset = presets()[name]
+    preset = load_presets()[name]
     config = loaded(f"[providers.{name}]\n", **({preset.key: "k"} if preset.key else {}))
     assert asked_of(config, f"{name}/any").is_off
 
 
-@pytest.mark.parametrize("name", list(presets()))
+@pytest.mark.parametrize("name", list(load_presets()))
 def test_what_presets_ask_for_can_be_asked_for(name: str) -> None:
-    read_governance(presets()[name].governance)
+    read_governance(load_presets()[name].governance)
 
 
 def test_a_local_server_can_be_left_alone() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.config.lines import Path, lines_of
+from dragoman.config.lines import KeyPath, find_lines
 
 FILE = '''\
 # a comment with [brackets] and = signs
@@ -58,23 +58,23 @@ target = ["x",
         (("routes", 1, "target", 1), 28),
     ],
 )
-def test_a_key_is_found_on_its_line(path: Path, line: int) -> None:
+def test_a_key_is_found_on_its_line(path: KeyPath, line: int) -> None:
     tomllib.loads(FILE)
-    assert lines_of(FILE)[path] == line
+    assert find_lines(FILE)[path] == line
 
 
 def test_what_only_looks_like_a_key_is_not_one() -> None:
-    assert ("not", "a", "table") not in lines_of(FILE)
-    assert lines_of(FILE)[("server", "port")] == 5
+    assert ("not", "a", "table") not in find_lines(FILE)
+    assert find_lines(FILE)[("server", "port")] == 5
 
 
 def test_lines_are_counted_alike_with_either_line_end() -> None:
-    assert lines_of(FILE.replace("\n", "\r\n")) == lines_of(FILE)
+    assert find_lines(FILE.replace("\n", "\r\n")) == find_lines(FILE)
 
 
 def test_a_text_that_is_no_toml_is_read_as_far_as_it_goes() -> None:
-    assert lines_of("a = 1\nb ! 2\nc = 3") == {("a",): 1, ("b",): 2}
-    assert lines_of("a = 1\n[ ]\nc = 3") == {("a",): 1}
+    assert find_lines("a = 1\nb ! 2\nc = 3") == {("a",): 1, ("b",): 2}
+    assert find_lines("a = 1\n[ ]\nc = 3") == {("a",): 1}
 
 
 names = st.text("abcXYZ-_09", min_size=1, max_size=6) | st.text(
@@ -112,7 +112,7 @@ def written(value: object) -> str:
             return repr(value)
 
 
-def paths_in(value: object, path: Path = ()) -> Iterator[Path]:
+def paths_in(value: object, path: KeyPath = ()) -> Iterator[KeyPath]:
     yield path
     if isinstance(value, dict):
         for key, item in value.items():
@@ -132,7 +132,7 @@ def test_every_value_that_toml_reads_has_a_line_that_names_its_key(
         lines += [f"{quoted(key)} = {written(value)}" for key, value in pairs.items()]
     text = "\n".join(lines)
     assert tomllib.loads(text) == document
-    found = lines_of(text)
+    found = find_lines(text)
     assert set(found) == set(paths_in(document)) - {()}
     for path, line in found.items():
         if isinstance(path[-1], str):

@@ -133,37 +133,40 @@ def test_facts_of_patterns_hold_until_a_name_says_otherwise() -> None:
         1,
     )
     provider = loaded(text).providers["local"]
-    assert (provider.profile("small-x").facts.images, provider.profile("small-x").facts.context_tokens) == (
+    assert (
+        provider.build_profile("small-x").facts.images,
+        provider.build_profile("small-x").facts.context_tokens,
+    ) == (
         False,
         8000,
     )
     assert (
-        provider.profile("small-eyes").facts.images,
-        provider.profile("small-eyes").facts.context_tokens,
+        provider.build_profile("small-eyes").facts.images,
+        provider.build_profile("small-eyes").facts.context_tokens,
     ) == (
         True,
         8000,
     )
-    assert provider.facts("large") == {}
+    assert provider.merge_facts("large") == {}
 
 
 def test_a_preset_knows_some_models_by_their_names() -> None:
     provider = loaded("[providers.openai]\n").providers["openai"]
-    assert provider.profile("gpt-4o-mini").facts.max_output_tokens == 16_384
-    assert "max_output_tokens" not in provider.facts("a-model-of-tomorrow")
+    assert provider.build_profile("gpt-4o-mini").facts.max_output_tokens == 16_384
+    assert "max_output_tokens" not in provider.merge_facts("a-model-of-tomorrow")
 
 
 def test_the_catalogue_holds_for_the_presets_models_whatever_the_provider_is_called() -> None:
     text = '[providers.work]\npreset = "anthropic"\napi_key = "k"\n[providers.other]\n'
     text += 'dialect = "anthropic"\nbase_url = "https://gateway.example"\n'
     providers = loaded(text).providers
-    assert providers["work"].profile("claude-haiku-4-5").facts.reasoning == "budget"
-    assert providers["other"].facts("claude-haiku-4-5") == {}
+    assert providers["work"].build_profile("claude-haiku-4-5").facts.reasoning == "budget"
+    assert providers["other"].merge_facts("claude-haiku-4-5") == {}
 
 
 def test_facts_of_a_preset_give_way_to_the_file() -> None:
     text = '[providers.deepseek]\napi_key = "k"\n[providers.deepseek.models."*"]\nimages = true\n'
-    profile = loaded(text).providers["deepseek"].profile("any")
+    profile = loaded(text).providers["deepseek"].build_profile("any")
     assert (profile.facts.images, profile.facts.replay_reasoning) == (True, True)
 
 
@@ -305,7 +308,7 @@ def test_claude_code_needs_neither_address_nor_key_and_is_the_same_under_any_nam
     provider = load(text, "dragoman.toml", {}).providers["helper"]
     assert (provider.base_url, provider.keys, provider.wire_dialect) == ("", (), "anthropic")
     assert (provider.sessions.limit, provider.sessions.max_turns, provider.retries) == (3, 10, 0)
-    assert provider.profile("sonnet").facts.repeated_calls is True
+    assert provider.build_profile("sonnet").facts.repeated_calls is True
 
 
 def test_only_claude_code_has_sessions() -> None:

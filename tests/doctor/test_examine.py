@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from dragoman.config.embedded import EMBEDDED, embedded_config
-from dragoman.config.model import Config, Layer, Provider, TargetName
+from dragoman.config.find import EMBEDDED, build_embedded_config
+from dragoman.config.model import Config, FactLayer, Provider, TargetName
 from dragoman.doctor.examine import examine
 from dragoman.doctor.findings import Examination, Finding, State
 from dragoman.doctor.probes import PROBES
@@ -276,7 +276,7 @@ def test_a_server_that_never_answers_is_not_waited_for_forever() -> None:
 
 
 def test_what_was_learned_before_is_found_out_anew() -> None:
-    layer = Layer(source="learned", models={"mock": {"images": False}})
+    layer = FactLayer(source="learned", models={"mock": {"images": False}})
     provider = Provider(name="up", dialect="openai_chat", base_url="http://upstream.invalid", layers=(layer,))
     config = Config(providers={"up": provider})
     found = asyncio.run(examine(config, TARGET, upstream=Scripted()))
@@ -336,7 +336,7 @@ def test_progress_is_told_probe_by_probe() -> None:
 
 
 def test_the_embedded_model_can_be_examined_too() -> None:
-    found = asyncio.run(examine(embedded_config({}), TargetName(EMBEDDED, EMBEDDED)))
+    found = asyncio.run(examine(build_embedded_config({}), TargetName(EMBEDDED, EMBEDDED)))
     states = {finding.name: finding.state for finding in found.findings}
     assert (states["answers"], states["tools"], states["parallel calls"]) == ("works", "works", "works")
     assert states["images"] == "fails"

@@ -40,9 +40,9 @@ def examination(model: str, facts: Facts, *, is_whole: bool = True) -> Examinati
 def test_what_is_learned_is_known_the_next_time(path: str, model: str) -> None:
     write_learned(load_file(path, {}), examination(model, FACTS))
     provider = load_file(path, {}).providers["local"]
-    assert provider.facts(model) == FACTS
-    assert dict(provider.sources(model))["learned"] == FACTS
-    assert provider.facts("another") == {}
+    assert provider.merge_facts(model) == FACTS
+    assert dict(provider.list_sources(model))["learned"] == FACTS
+    assert provider.merge_facts("another") == {}
 
 
 def test_the_file_is_for_the_users_eyes_alone(path: str) -> None:
@@ -56,22 +56,25 @@ def test_models_that_were_learned_before_stay(path: str) -> None:
     write_learned(config, examination("first", {"images": False}))
     write_learned(config, examination("second", {"images": True}))
     provider = load_file(path, {}).providers["local"]
-    assert (provider.facts("first"), provider.facts("second")) == ({"images": False}, {"images": True})
+    assert (provider.merge_facts("first"), provider.merge_facts("second")) == (
+        {"images": False},
+        {"images": True},
+    )
 
 
 def test_a_whole_examination_replaces_what_was_known_and_a_broken_one_adds_to_it(path: str) -> None:
     config = load_file(path, {})
     write_learned(config, examination("m", {"images": False}))
     write_learned(config, examination("m", {"stop_limit": 0}, is_whole=False))
-    assert load_file(path, {}).providers["local"].facts("m") == {"images": False, "stop_limit": 0}
+    assert load_file(path, {}).providers["local"].merge_facts("m") == {"images": False, "stop_limit": 0}
     write_learned(config, examination("m", {"stop_limit": 1}))
-    assert load_file(path, {}).providers["local"].facts("m") == {"stop_limit": 1}
+    assert load_file(path, {}).providers["local"].merge_facts("m") == {"stop_limit": 1}
 
 
 def test_the_configuration_outweighs_what_was_learned(path: str) -> None:
     write_learned(load_file(path, {}), examination("m", {"images": False}))
     Path(path).write_text(EXAMPLE + '[providers.local.models."*"]\nimages = true\n', "utf-8")
-    assert load_file(path, {}).providers["local"].facts("m") == {"images": True}
+    assert load_file(path, {}).providers["local"].merge_facts("m") == {"images": True}
 
 
 def test_without_a_configuration_there_is_no_place_for_it(path: str) -> None:
@@ -116,7 +119,7 @@ def test_comments_survive_when_a_model_is_added(path: str) -> None:
     write_learned(load_file(path, {}), examination("new", {"images": False}))
     lines = file.read_text("utf-8").splitlines()
     assert [line for line in COMMENTED.splitlines() if line not in lines] == []
-    assert load_file(path, {}).providers["local"].facts("new") == {"images": False}
+    assert load_file(path, {}).providers["local"].merge_facts("new") == {"images": False}
 
 
 @pytest.mark.parametrize(
@@ -133,7 +136,7 @@ def test_every_form_of_table_can_be_extended(path: str, text: str) -> None:
     file.write_text(text, "utf-8")
     write_learned(load_file(path, {}), examination("new", FACTS))
     provider = load_file(path, {}).providers["local"]
-    assert (provider.facts("new"), provider.facts("old")) == (FACTS, {"images": False})
+    assert (provider.merge_facts("new"), provider.merge_facts("old")) == (FACTS, {"images": False})
 
 
 def test_a_model_without_facts_has_no_table(path: str) -> None:

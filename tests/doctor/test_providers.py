@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from dragoman.config.model import Config, Provider, Secret, Sessions
+from dragoman.config.model import Config, Provider, Secret, SessionSettings
 from dragoman.doctor.environment import check_providers
 from dragoman.doctor.findings import Finding
 from dragoman.hub.errors import Failure, UpstreamFailed
@@ -107,7 +107,7 @@ def test_claude_code_is_looked_for_on_this_machine(tmp_path: Path) -> None:
     config = Config(
         providers={
             "claude": Provider(
-                name="claude", dialect="claude_code", sessions=Sessions(command=str(executable))
+                name="claude", dialect="claude_code", sessions=SessionSettings(command=str(executable))
             )
         }
     )

@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from dragoman.config.model import Config, Provider, Route, Secret, Server, TargetName, Timeouts
+from dragoman.config.model import Config, Provider, Route, Secret, ServerSettings, TargetName, Timeouts
 from dragoman.exchange.ask import Ask
 from dragoman.exchange.exchange import Exchange
 from dragoman.exchange.gateway import Gateway
@@ -207,7 +207,7 @@ class Bench:
         used = {name: known.get(name) or provider(name) for name in upstreams}
         targets = tuple(TargetName(name, model) for name in upstreams)
         config = Config(
-            server=Server(ping=ping),
+            server=ServerSettings(ping=ping),
             providers=used,
             routes=(Route(match="*", targets=targets, strict=strict),),
         )

@@ -8,7 +8,7 @@ from random import Random
 import msgspec
 import pytest
 
-from dragoman.config.model import Server
+from dragoman.config.model import ServerSettings
 from tests.fuzz.answers import tell, traces
 from tests.fuzz.mutations import bomb, spoiled_bytes, spoiled_json
 from tests.server.running import Running, config_for, running
@@ -165,7 +165,7 @@ def test_no_malformed_request_gets_a_fault_a_hang_or_leaves_anything(number: int
     async def fuzz() -> None:
         dialect = UPSTREAMS[number % len(UPSTREAMS)]
         answer = (RECORDINGS / (dialect or "gemini") / "reply-text.json").read_bytes()
-        server = Server(port=0, max_body_mb=1)
+        server = ServerSettings(port=0, max_body_mb=1)
         async with (
             ByteServer([reply(answer, "200 OK", "content-type: application/json")]) as upstream,
             running(config_for(upstream.url if dialect else "", dialect, server=server)) as gateway,

@@ -9,7 +9,7 @@ from random import Random
 import msgspec
 import pytest
 
-from dragoman.config.model import Config, Provider, Server, TargetName, Timeouts
+from dragoman.config.model import Config, Provider, ServerSettings, TargetName, Timeouts
 from dragoman.dialects.registry import dialect_named
 from tests.fuzz.answers import Answers, traces
 from tests.fuzz.mutations import spoiled_bytes, spoiled_json
@@ -166,7 +166,7 @@ def config(port: int) -> Config:
         )
         for dialect in DIALECTS
     }
-    return Config(server=Server(port=0), providers=providers, default=(TargetName("anthropic", "*"),))
+    return Config(server=ServerSettings(port=0), providers=providers, default=(TargetName("anthropic", "*"),))
 
 
 def request_for(seed: str, port: int) -> bytes:

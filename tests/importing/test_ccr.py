@@ -82,9 +82,9 @@ def test_an_address_is_taken_over_without_the_secrets_in_it() -> None:
 
 def test_transformers_become_facts_and_governance() -> None:
     scope = CONFIG.providers["model-scope"]
-    assert scope.profile("any").facts.max_output_tokens == 65_536
+    assert scope.build_profile("any").facts.max_output_tokens == 65_536
     assert scope.governance.tools == "hold"
-    assert CONFIG.providers["deepseek"].governed("deepseek-chat", {}).choice == "required"
+    assert CONFIG.providers["deepseek"].find_governance("deepseek-chat", {}).choice == "required"
 
 
 def test_the_gateway_listens_where_the_router_did() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from dragoman.config.load import load
 from dragoman.config.model import Config, TargetName
-from dragoman.config.prices import prices_of
+from dragoman.config.model_facts import find_prices
 from dragoman.hub.errors import ConfigError
 from dragoman.importing.draft import ConfigDraft
 from dragoman.importing.litellm import import_litellm
@@ -78,13 +78,13 @@ def test_settings_of_deployments_and_of_all_are_kept() -> None:
 
 
 def test_what_is_known_of_models_is_kept() -> None:
-    profile = CONFIG.providers["ollama"].profile("qwen3-coder:30b")
+    profile = CONFIG.providers["ollama"].build_profile("qwen3-coder:30b")
     assert (profile.facts.context_tokens, profile.facts.max_output_tokens, profile.facts.images) == (
         65_536,
         8_192,
         False,
     )
-    prices = prices_of(CONFIG, TargetName("ollama", "qwen3-coder:30b"))
+    prices = find_prices(CONFIG, TargetName("ollama", "qwen3-coder:30b"))
     assert prices is not None
     assert (prices.rates.input, prices.rates.output) == (0.1, 0.4)
 

@@ -1,25 +1,20 @@
 """The shipped facts are facts that exist, of the right kind, and lead somewhere."""
 
-from importlib.resources import files
-
 import pytest
 
-from dragoman.config.facts import facts
-from dragoman.config.load import load, presets
+from dragoman.config.keys import read_keys
+from dragoman.config.load import load
 from dragoman.config.model import TargetName
-from dragoman.config.prices import prices_of
+from dragoman.config.model_facts import find_prices
 from dragoman.governance.harvest import families
-from dragoman.providers.catalogue import Catalogue, catalogue
+from dragoman.providers.facts import Facts
+from dragoman.providers.presets import Catalogue, list_catalogues, load_catalogue, load_presets
 
-NAMES = sorted(
-    file.name.removesuffix(".toml")
-    for file in files("dragoman.providers.catalogue").iterdir()
-    if file.name.endswith(".toml")
-)
+NAMES = list_catalogues()
 
 
 def shipped(name: str) -> Catalogue:
-    found = catalogue(name)
+    found = load_catalogue(name)
     assert found is not None
     return found
 
@@ -28,12 +23,14 @@ def shipped(name: str) -> Catalogue:
 def test_every_entry_states_known_facts_of_the_right_kind(name: str) -> None:
     for pattern, stated in shipped(name).models.items():
         assert stated, pattern
-        assert [fact for fact, value in stated.items() if not facts()[fact].kind.accepts(value)] == []
+        assert [
+            fact for fact, value in stated.items() if not read_keys(Facts)[fact].kind.accepts(value)
+        ] == []
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_file_belongs_to_a_preset_and_is_dated(name: str) -> None:
-    assert name in {preset.catalogue or own for own, preset in presets().items()}
+    assert name in {preset.catalogue or own for own, preset in load_presets().items()}
     assert shipped(name).checked.year >= 2026
 
 
@@ -54,22 +51,22 @@ def test_every_way_of_writing_calls_is_one_that_can_be_harvested(name: str) -> N
 
 
 def test_a_vendor_without_a_file_is_not_known() -> None:
-    assert catalogue("nobody") is None
+    assert load_catalogue("nobody") is None
 
 
 CONFIG = load("[providers.anthropic]\n[providers.ollama]\n", "dragoman.toml", {"ANTHROPIC_API_KEY": "k"})
 
 
 def test_the_prices_of_a_target_are_those_of_its_model() -> None:
-    found = prices_of(CONFIG, TargetName("anthropic", "claude-haiku-4-5-20251001"))
+    found = find_prices(CONFIG, TargetName("anthropic", "claude-haiku-4-5-20251001"))
     assert found is not None
     assert (found.rates.input, found.rates.output, found.rates.cache_read) == (1.0, 5.0, 0.1)
 
 
 def test_a_target_nobody_knows_has_no_prices() -> None:
-    assert prices_of(CONFIG, TargetName("anthropic", "a-model-of-tomorrow")) is None
-    assert prices_of(CONFIG, TargetName("ollama", "qwen3-coder:30b")) is None
-    assert prices_of(CONFIG, TargetName("nobody", "at-all")) is None
+    assert find_prices(CONFIG, TargetName("anthropic", "a-model-of-tomorrow")) is None
+    assert find_prices(CONFIG, TargetName("ollama", "qwen3-coder:30b")) is None
+    assert find_prices(CONFIG, TargetName("nobody", "at-all")) is None
 
 
 @pytest.mark.parametrize(
@@ -88,4 +85,4 @@ def test_a_target_nobody_knows_has_no_prices() -> None:
 def test_models_that_people_run_themselves_are_known_by_their_families(
     model: str, family: str | None
 ) -> None:
-    assert CONFIG.providers["ollama"].profile(model).facts.call_family == (family or "")
+    assert CONFIG.providers["ollama"].build_profile(model).facts.call_family == (family or "")

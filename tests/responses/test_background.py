@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from dragoman.config.model import Config, Responses
+from dragoman.config.model import Config, ResponsesSettings
 from dragoman.dialects.registry import dialect_named
 from dragoman.exchange.ask import Ask
 from dragoman.exchange.gateway import Gateway
@@ -350,7 +350,7 @@ async def test_a_response_that_fits_only_without_its_events_is_kept_without_them
     long = (CHAT_STREAM[0], chat_text("x" * 250_000), *CHAT_STREAM[3:])
     async with ByteServer([stream_head(), *map(chunk, long), LAST_CHUNK]) as upstream:
         config = config_for(upstream.url)
-        await _kept_without_events(msgspec.structs.replace(config, responses=Responses(max_mb=1)))
+        await _kept_without_events(msgspec.structs.replace(config, responses=ResponsesSettings(max_mb=1)))
 
 
 async def _kept_without_events(config: Config) -> None:

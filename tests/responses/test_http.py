@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from dragoman.config.model import Responses
+from dragoman.config.model import ResponsesSettings
 from tests.exchange.speech import CHAT_WHOLE
 from tests.responses.looped import looped
 from tests.server.running import Got, Running, config_for, running
@@ -224,7 +224,7 @@ async def test_a_reply_that_cannot_be_kept_is_given_and_says_so() -> None:
 
 @looped
 async def test_a_gateway_may_keep_nothing_at_all() -> None:
-    config = msgspec.structs.replace(config_for(), responses=Responses(store=False))
+    config = msgspec.structs.replace(config_for(), responses=ResponsesSettings(store=False))
     async with running(config) as gateway:
         response = await create(gateway, store=True)
         assert response["store"] is False

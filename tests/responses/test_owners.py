@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from websockets.asyncio.client import connect
 
-from dragoman.config.model import Secret, Server
+from dragoman.config.model import Secret, ServerSettings
 from tests.responses.looped import looped
 from tests.server.running import Got, Running, config_for, running
 
@@ -20,7 +20,7 @@ HELLO = {"model": "any", "input": "say hello"}
 @asynccontextmanager
 async def guarded() -> AsyncIterator[Running]:
     keys = (Secret("key-of-mine"), Secret("key-of-yours"))
-    async with running(config_for(server=Server(port=0, keys=keys))) as gateway:
+    async with running(config_for(server=ServerSettings(port=0, keys=keys))) as gateway:
         yield gateway
 
 

@@ -10,7 +10,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from dragoman.accounts.keys import ANONYMOUS, Caller
-from dragoman.config.model import Secret, Server
+from dragoman.config.model import Secret, ServerSettings
 from dragoman.exchange.ask import Ask
 from dragoman.responses.socket import SocketSession
 from dragoman.server.sockets import MOST_OPEN
@@ -211,7 +211,7 @@ async def test_a_message_that_cannot_be_read_is_refused_and_the_next_one_answere
 
 @looped
 async def test_a_message_larger_than_a_body_may_be_ends_the_connection() -> None:
-    server = Server(port=0, max_body_mb=1)
+    server = ServerSettings(port=0, max_body_mb=1)
     async with running(config_for(server=server)) as gateway, opened(gateway) as socket:
         with pytest.raises(ConnectionClosed) as closed:
             await said(socket, input="x" * (1024 * 1024 + 1))
@@ -259,7 +259,7 @@ async def test_a_frame_that_is_none_ends_the_connection_and_nothing_else(frame: 
 )
 @looped
 async def test_whoever_may_not_call_may_not_open_a_socket(headers: dict[str, str], status: int) -> None:
-    server = Server(port=0, keys=(Secret("right"),))
+    server = ServerSettings(port=0, keys=(Secret("right"),))
     async with running(config_for(server=server)) as gateway:
         async with gateway.connected() as client:
             upgrade = {
@@ -392,7 +392,7 @@ async def test_a_silent_or_old_connection_is_closed(idle: float, lifetime: float
 
 @looped
 async def test_a_conversation_longer_than_a_body_may_be_is_refused() -> None:
-    server = Server(port=0, max_body_mb=1)
+    server = ServerSettings(port=0, max_body_mb=1)
     async with running(config_for(server=server)) as gateway, opened(gateway) as socket:
         first = await said(socket, input=[{"role": "user", "content": "x" * 700_000}], generate=False)
         error = await said(socket, input="y" * 400_000, previous_response_id=first["id"])
@@ -412,7 +412,7 @@ async def test_beyond_so_many_sockets_codex_is_sent_to_http() -> None:
 
 @looped
 async def test_a_key_that_is_revoked_is_worth_nothing_over_an_open_connection() -> None:
-    server = Server(port=0, keys=(Secret("right"),))
+    server = ServerSettings(port=0, keys=(Secret("right"),))
     async with (
         running(config_for(server=server)) as running_gateway,
         opened(running_gateway, authorization="Bearer right") as socket,

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from dragoman.config.model import Responses
+from dragoman.config.model import ResponsesSettings
 from dragoman.hub.errors import DragomanError, RequestTooLarge
 from dragoman.responses.rows import Totals
 from dragoman.responses.store import DAY, ResponseStore
@@ -24,7 +24,7 @@ class Shelf:
 
     def __init__(self, database: Database | None = None, **bounds: int) -> None:
         self.now = NOW
-        self.bounds = msgspec.structs.replace(Responses(), **bounds)
+        self.bounds = msgspec.structs.replace(ResponsesSettings(), **bounds)
         self.database = database or Database()
         self.store = ResponseStore(self.database, lambda: self.bounds, lambda: self.now)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from dragoman.config.model import Config, Provider, Secret, Server, TargetName, Timeouts
+from dragoman.config.model import Config, Provider, Secret, ServerSettings, TargetName, Timeouts
 from dragoman.exchange.gateway import Gateway
 from dragoman.server.app import App
 from dragoman.server.run import Server as HttpServer
@@ -17,7 +17,11 @@ from tests.upstream.byte_server import eventually
 
 
 def config_for(
-    base_url: str = "", dialect: str = "openai_chat", *, server: Server | None = None, retries: int = 0
+    base_url: str = "",
+    dialect: str = "openai_chat",
+    *,
+    server: ServerSettings | None = None,
+    retries: int = 0,
 ) -> Config:
     provider = Provider(
         name="up",
@@ -28,7 +32,7 @@ def config_for(
         timeouts=Timeouts(),
     )
     return Config(
-        server=server or Server(port=0), providers={"up": provider}, default=(TargetName("up", "*"),)
+        server=server or ServerSettings(port=0), providers={"up": provider}, default=(TargetName("up", "*"),)
     )
 
 

@@ -2,12 +2,12 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import pytest
 
-from dragoman.config.model import Secret, Server
+from dragoman.config.model import Secret, ServerSettings
 from dragoman.server.admin import ENDPOINTS
 from dragoman.server.status import SECTIONS
 from tests.exchange.speech import CHAT_STREAM, CHAT_WHOLE
@@ -40,7 +40,7 @@ async def status(gateway: Running) -> dict[str, Any]:
 )
 def test_nobody_gets_in_without_the_admin_token(path: str, headers: dict[str, str]) -> None:
     async def scenario() -> None:
-        config = config_for(server=Server(port=0, keys=(Secret("client-key"),)))
+        config = config_for(server=ServerSettings(port=0, keys=(Secret("client-key"),)))
         async with running(config) as gateway:
             for method in ("GET", "POST", "DELETE"):
                 got = await gateway.ask(method, path, headers=headers)
@@ -52,7 +52,7 @@ def test_nobody_gets_in_without_the_admin_token(path: str, headers: dict[str, st
 
 def test_the_admin_token_is_no_client_key() -> None:
     async def scenario() -> None:
-        config = config_for(server=Server(port=0, keys=(Secret("client-key"),)))
+        config = config_for(server=ServerSettings(port=0, keys=(Secret("client-key"),)))
         async with running(config) as gateway:
             assert (await gateway.ask("POST", "/v1/messages", HELLO, OPERATOR)).status == 401
 
@@ -71,7 +71,7 @@ def test_a_page_in_a_browser_cannot_use_the_admin_api() -> None:
 
 def test_the_admin_api_can_be_turned_off() -> None:
     async def scenario() -> None:
-        async with running(config_for(server=Server(port=0, admin="off"))) as gateway:
+        async with running(config_for(server=ServerSettings(port=0, admin="off"))) as gateway:
             assert (await gateway.ask("GET", "/admin/status", headers=OPERATOR)).status == 403
         async with running(config_for()) as gateway:
             gateway.app.admin_token = None
@@ -90,7 +90,9 @@ def test_the_admin_api_can_be_turned_off() -> None:
     ("remote", "192.0.2.7", 200),
     ("off", "127.0.0.1", 403),
 ])  # fmt: skip
-def test_who_calls_from_another_machine_must_be_let_in(wanted: str, peer: str, expected: int) -> None:
+def test_who_calls_from_another_machine_must_be_let_in(
+    wanted: Literal["local", "remote", "off"], peer: str, expected: int
+) -> None:
     sent: list[int] = []
 
     async def send(message: object) -> None:
@@ -101,7 +103,7 @@ def test_who_calls_from_another_machine_must_be_let_in(wanted: str, peer: str, e
         return {"type": "http.request", "body": b"", "more_body": False}
 
     async def scenario() -> None:
-        config = config_for(server=Server(port=0, admin=wanted))
+        config = config_for(server=ServerSettings(port=0, admin=wanted))
         async with running(config) as gateway:
             headers = [(b"host", b"localhost"), (b"authorization", f"Bearer {ADMIN_TOKEN}".encode())]
             scope = {

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 import zstandard
 
-from dragoman.config.model import Secret, Server
+from dragoman.config.model import Secret, ServerSettings
 from tests.exchange.speech import CHAT_STREAM, CHAT_WHOLE
 from tests.server.running import config_for, running
 from tests.upstream.byte_server import LAST_CHUNK, ByteServer, chunk, reply, run, stream_head
@@ -135,7 +135,9 @@ def test_a_refusal_names_its_request() -> None:
 @pytest.mark.parametrize(("method", "path"), [("HEAD", "/"), ("HEAD", "/api/hello"), ("GET", "/health")])
 def test_whoever_knocks_is_answered(method: str, path: str) -> None:
     async def scenario() -> None:
-        async with running(config_for(server=Server(port=0, keys=(Secret("client-key"),)))) as gateway:
+        async with running(
+            config_for(server=ServerSettings(port=0, keys=(Secret("client-key"),)))
+        ) as gateway:
             got = await gateway.ask(method, path)
             assert got.status == 200
             assert int(got.headers["content-length"]) > 0
@@ -207,7 +209,9 @@ def test_unknown_paths_and_methods_are_told_in_the_dialect_of_the_path(
 )
 def test_a_clients_key_is_accepted_in_every_header(headers: dict[str, str]) -> None:
     async def scenario() -> None:
-        async with running(config_for(server=Server(port=0, keys=(Secret("client-key"),)))) as gateway:
+        async with running(
+            config_for(server=ServerSettings(port=0, keys=(Secret("client-key"),)))
+        ) as gateway:
             assert (await gateway.ask("POST", "/v1/messages", HELLO, headers)).status == 200
             refused = await gateway.ask("POST", "/v1/messages", HELLO, {"x-api-key": "wrong"})
             assert refused.status == 401
@@ -252,7 +256,7 @@ def test_a_request_of_33_megabytes_goes_through_and_so_does_its_neighbour() -> N
 
 def test_a_request_beyond_the_limit_is_refused_before_it_has_come() -> None:
     async def scenario() -> None:
-        async with running(config_for(server=Server(port=0, max_body_mb=1))) as gateway:
+        async with running(config_for(server=ServerSettings(port=0, max_body_mb=1))) as gateway:
             async with gateway.connected() as connection:
                 await connection.send("POST", "/v1/messages", b"", {"content-length": "2000000"})
                 got = await connection.got()
@@ -264,7 +268,7 @@ def test_a_request_beyond_the_limit_is_refused_before_it_has_come() -> None:
 
 def test_a_request_that_grows_beyond_the_limit_is_refused() -> None:
     async def scenario() -> None:
-        config = config_for(server=Server(port=0, max_body_mb=1))
+        config = config_for(server=ServerSettings(port=0, max_body_mb=1))
         async with running(config) as gateway, gateway.connected() as connection:
             host = f"127.0.0.1:{gateway.port}"
             head = f"POST /v1/messages HTTP/1.1\r\nhost: {host}\r\ntransfer-encoding: chunked\r\n\r\n"

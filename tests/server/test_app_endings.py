@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from dragoman.config.model import Server
+from dragoman.config.model import ServerSettings
 from dragoman.server import connection as connection_module
 from tests.exchange.speech import CHAT_START, CHAT_STREAM, chat_text
 from tests.server.running import config_for, running, serving
@@ -191,7 +191,7 @@ def test_draining_ends_within_its_limit_and_tells_whoever_is_left() -> None:
     async def scenario() -> None:
         async with (
             ByteServer([*BEGINNING, Pause(asyncio.Event())]) as upstream,
-            serving(config_for(upstream.url, server=Server(port=0, drain=0.05))) as gateway,
+            serving(config_for(upstream.url, server=ServerSettings(port=0, drain=0.05))) as gateway,
             gateway.connected() as client,
         ):
             await client.send("POST", "/v1/messages", QUESTION)
@@ -212,7 +212,7 @@ def test_whoever_is_left_is_told_also_when_the_gateway_is_stopped_twice() -> Non
     async def scenario() -> None:
         async with (
             ByteServer([*BEGINNING, Pause(asyncio.Event())]) as upstream,
-            serving(config_for(upstream.url, server=Server(port=0, drain=3600))) as gateway,
+            serving(config_for(upstream.url, server=ServerSettings(port=0, drain=3600))) as gateway,
             gateway.connected() as client,
         ):
             await client.send("POST", "/v1/messages", QUESTION)

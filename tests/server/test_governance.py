@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import msgspec
 import pytest
 
-from dragoman.config.model import Config, Server
+from dragoman.config.model import Config, ServerSettings
 from dragoman.dialects.registry import dialect_named
 from dragoman.governance.settings import read_governance
 from tests.cases.essence import said
@@ -20,7 +20,7 @@ CALL = ("Read", "{'path': 'a'}")
 
 
 def governed_config(url: str, values: Mapping[str, object], *, ping: float = 10.0) -> Config:
-    config = config_for(url, server=Server(port=0, ping=ping))
+    config = config_for(url, server=ServerSettings(port=0, ping=ping))
     provider = msgspec.structs.replace(config.providers["up"], governance=read_governance(values))
     return msgspec.structs.replace(config, providers={"up": provider})
 

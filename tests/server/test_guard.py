@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.accounts.errors import InvalidKey
-from dragoman.config.model import Secret, Server
+from dragoman.config.model import Secret, ServerSettings
 from dragoman.hub.errors import ConfigError
 from dragoman.server.guard import (
     NotOurHost,
@@ -15,10 +15,10 @@ from dragoman.server.guard import (
     is_loopback,
 )
 
-LOCAL = Server()
-GUARDED = Server(keys=(Secret("first-key"), Secret("second-key")))
-PUBLIC = Server(host="192.0.2.1", keys=(Secret("first-key"),))
-NAMED = Server(host="192.0.2.1", keys=(Secret("first-key"),), hosts=("gateway.example",))
+LOCAL = ServerSettings()
+GUARDED = ServerSettings(keys=(Secret("first-key"), Secret("second-key")))
+PUBLIC = ServerSettings(host="192.0.2.1", keys=(Secret("first-key"),))
+NAMED = ServerSettings(host="192.0.2.1", keys=(Secret("first-key"),), hosts=("gateway.example",))
 
 
 @pytest.mark.rule("R124")
@@ -70,10 +70,10 @@ def test_a_page_of_this_machine_is_served(origin: str) -> None:
 
 
 def test_names_of_the_configuration_are_served() -> None:
-    server = Server(hosts=("gateway.example",))
+    server = ServerSettings(hosts=("gateway.example",))
     check_origin({"host": "gateway.example:80", "origin": "https://gateway.example"}, server)
     check_origin({"host": "localhost"}, server)
-    check_origin({"host": "192.0.2.7"}, Server(host="192.0.2.7", keys=(Secret("k"),), hosts=("x",)))
+    check_origin({"host": "192.0.2.7"}, ServerSettings(host="192.0.2.7", keys=(Secret("k"),), hosts=("x",)))
 
 
 def test_a_public_gateway_with_keys_takes_every_name_until_names_are_given() -> None:
@@ -92,7 +92,7 @@ def test_only_loopback_can_be_served_without_keys() -> None:
     check_exposure(LOCAL)
     check_exposure(PUBLIC)
     with pytest.raises(ConfigError, match="which others can reach"):
-        check_exposure(Server(host="192.0.2.1"))
+        check_exposure(ServerSettings(host="192.0.2.1"))
 
 
 def test_without_keys_nobody_is_asked_for_one() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from dragoman.accounts import keys as client_keys
 from dragoman.accounts.limits import Limits
-from dragoman.config.model import Config, Route, Secret, Server, TargetName
+from dragoman.config.model import Config, Route, Secret, ServerSettings, TargetName
 from dragoman.telemetry.log import set_up_logging
 from tests.exchange.speech import CHAT_WHOLE
 from tests.server.keyholder import KeyHolder
@@ -150,7 +150,7 @@ def test_keys_of_the_configuration_work_beside_stored_ones(holder: KeyHolder) ->
     stored = holder.create()
 
     async def scenario() -> None:
-        server = Server(port=0, keys=(Secret("static-key"),))
+        server = ServerSettings(port=0, keys=(Secret("static-key"),))
         async with running(config_for(server=server), state=holder.path) as gateway:
             for key, status in ((stored, 200), ("static-key", 200), ("other", 401)):
                 assert (await gateway.ask("POST", CHAT, HELLO, {"x-api-key": key})).status == status
@@ -243,10 +243,10 @@ def test_a_gateway_for_strangers_may_rely_on_stored_keys_alone(holder: KeyHolder
     key = holder.create()
 
     async def scenario() -> None:
-        server = Server(host="127.0.0.1", port=0)
+        server = ServerSettings(host="127.0.0.1", port=0)
         async with running(config_for(server=server), state=holder.path) as gateway:
             # As if it listened for the world, where no name is strange and no one is trusted.
-            gateway.app.gateway.reload(config_for(server=Server(host="192.0.2.1", port=0)))
+            gateway.app.gateway.reload(config_for(server=ServerSettings(host="192.0.2.1", port=0)))
             names = {"host": "gateway.example"}
             assert (await gateway.ask("POST", CHAT, HELLO, {**names, "x-api-key": key})).status == 200
             assert (await gateway.ask("POST", CHAT, HELLO, names)).status == 401

@@ -12,7 +12,7 @@ from dragoman import __version__
 from dragoman.accounts import keys as client_keys
 from dragoman.accounts.limits import Amount, Limits
 from dragoman.accounts.store import charge
-from dragoman.config.model import Config, Provider, Secret, Server, TargetName, Telemetry
+from dragoman.config.model import Config, Provider, Secret, ServerSettings, TargetName, TelemetrySettings
 from dragoman.exchange.gateway import Gateway
 from dragoman.exchange.record import Record
 from dragoman.governance.interventions import Intervention
@@ -53,23 +53,23 @@ async def scrape(gateway: Running) -> Scrape:
 @pytest.mark.parametrize(
     ("telemetry", "headers", "status"),
     [
-        (Telemetry(), {}, 401),
-        (Telemetry(), {"authorization": "Bearer wrong"}, 401),
-        (Telemetry(), {"x-api-key": "client-key"}, 401),
-        (Telemetry(), OPERATOR, 200),
-        (Telemetry(metrics_key=Secret("scraper-key")), {"authorization": "Bearer scraper-key"}, 200),
-        (Telemetry(metrics_key=Secret("scraper-key")), OPERATOR, 200),
-        (Telemetry(metrics_key=Secret("scraper-key")), {"authorization": "Bearer scraper"}, 401),
-        (Telemetry(metrics="open"), {}, 200),
-        (Telemetry(metrics="open"), {"origin": "https://evil.example"}, 403),
-        (Telemetry(metrics="off"), OPERATOR, 404),
+        (TelemetrySettings(), {}, 401),
+        (TelemetrySettings(), {"authorization": "Bearer wrong"}, 401),
+        (TelemetrySettings(), {"x-api-key": "client-key"}, 401),
+        (TelemetrySettings(), OPERATOR, 200),
+        (TelemetrySettings(metrics_key=Secret("scraper-key")), {"authorization": "Bearer scraper-key"}, 200),
+        (TelemetrySettings(metrics_key=Secret("scraper-key")), OPERATOR, 200),
+        (TelemetrySettings(metrics_key=Secret("scraper-key")), {"authorization": "Bearer scraper"}, 401),
+        (TelemetrySettings(metrics="open"), {}, 200),
+        (TelemetrySettings(metrics="open"), {"origin": "https://evil.example"}, 403),
+        (TelemetrySettings(metrics="off"), OPERATOR, 404),
     ],
 )
 def test_metrics_are_for_those_who_may_read_them(
-    telemetry: Telemetry, headers: dict[str, str], status: int
+    telemetry: TelemetrySettings, headers: dict[str, str], status: int
 ) -> None:
     async def scenario() -> None:
-        config = config_for(server=Server(port=0, keys=(Secret("client-key"),)))
+        config = config_for(server=ServerSettings(port=0, keys=(Secret("client-key"),)))
         async with running(msgspec.structs.replace(config, telemetry=telemetry)) as gateway:
             got = await gateway.ask("GET", "/metrics", headers=headers)
             assert got.status == status
@@ -80,8 +80,8 @@ def test_metrics_are_for_those_who_may_read_them(
 
 def test_the_key_of_a_scraper_opens_nothing_else() -> None:
     async def scenario() -> None:
-        config = config_for(server=Server(port=0, keys=(Secret("client-key"),)))
-        telemetry = Telemetry(metrics_key=Secret("scraper-key"))
+        config = config_for(server=ServerSettings(port=0, keys=(Secret("client-key"),)))
+        telemetry = TelemetrySettings(metrics_key=Secret("scraper-key"))
         async with running(msgspec.structs.replace(config, telemetry=telemetry)) as gateway:
             key = {"authorization": "Bearer scraper-key"}
             assert (await gateway.ask("GET", "/admin/status", headers=key)).status == 401
@@ -232,7 +232,9 @@ def test_a_metric_moves_when_something_happens(name: str) -> None:
     async def scenario() -> None:
         async with ByteServer(*(answers or [STREAM])) as upstream:
             url = upstream.url if answers else ""
-            config = priced(config_for(url, server=Server(port=0, keys=(Secret("client-key"),)), retries=1))
+            config = priced(
+                config_for(url, server=ServerSettings(port=0, keys=(Secret("client-key"),)), retries=1)
+            )
             async with running(config, lambda: config) as gateway:
                 before = (await scrape(gateway)).of(name)
                 await deed(gateway)

@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from dragoman.config.learned import learned_file
 from dragoman.config.load import load_file
-from dragoman.config.model import Config, Secret, Server
+from dragoman.config.model import Config, Secret, ServerSettings
+from dragoman.config.model_facts import learned_path
 from dragoman.hub.errors import ConfigError
 from dragoman.server.reload import WATCHED_EVERY
 from dragoman.telemetry.log import LOGGER, LogFormatter
@@ -252,9 +252,9 @@ def test_a_collector_for_traces_needs_a_new_start(tmp_path: Path) -> None:
 
 def test_a_gateway_that_strangers_can_reach_cannot_lose_its_keys() -> None:
     async def scenario() -> None:
-        server = Server(port=0, keys=(Secret("client-key"),))
+        server = ServerSettings(port=0, keys=(Secret("client-key"),))
         config = config_for(server=server)
-        async with running(config, lambda: config_for(server=Server(port=0))) as gateway:
+        async with running(config, lambda: config_for(server=ServerSettings(port=0))) as gateway:
             exposed = msgspec.structs.replace(server, host="192.0.2.1")
             gateway.app.gateway.reload(msgspec.structs.replace(config, server=exposed))
             with pytest.raises(ConfigError, match="there is no client key"):
@@ -311,9 +311,9 @@ def test_facts_that_were_learned_are_taken_over_as_well(
         file = File(tmp_path, toml("http://127.0.0.1:9"))
         async with running(file.read(), file.read) as gateway:
             text = '[providers.up.models."m"]\nmax_output_tokens = 77\n'
-            learned_file(str(file.path)).write_text(text, "utf-8")
+            learned_path(str(file.path)).write_text(text, "utf-8")
             await eventually(lambda: gateway.app.reloads.count == 1)
-            assert gateway.app.gateway.config.providers["up"].profile("m").facts.max_output_tokens == 77
+            assert gateway.app.gateway.config.providers["up"].build_profile("m").facts.max_output_tokens == 77
 
     run(scenario)
 

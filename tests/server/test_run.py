@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from dragoman.config.model import Config, Server
+from dragoman.config.model import Config, ServerSettings
 from dragoman.hub.errors import ConfigError
 from dragoman.server.run import bind, raise_open_files
 
@@ -13,11 +13,11 @@ from dragoman.server.run import bind, raise_open_files
 @pytest.mark.rule("R124")
 def test_what_others_can_reach_is_not_even_bound_without_a_key() -> None:
     with pytest.raises(ConfigError, match="key"):
-        bind(Config(server=Server(host="192.0.2.1", port=0)))
+        bind(Config(server=ServerSettings(host="192.0.2.1", port=0)))
 
 
 def test_whoever_comes_early_waits_instead_of_being_refused() -> None:
-    with bind(Config(server=Server(port=0))) as listener:
+    with bind(Config(server=ServerSettings(port=0))) as listener:
         socket.create_connection(listener.getsockname(), timeout=5).close()
 
 
@@ -25,7 +25,7 @@ def test_a_port_that_is_taken_is_told_at_once() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(ConfigError, match=f"cannot listen on 127.0.0.1:{port}") as caught:
-            bind(Config(server=Server(port=port)))
+            bind(Config(server=ServerSettings(port=port)))
     assert "--port" in caught.value.hint
 
 

@@ -9,7 +9,7 @@ import msgspec
 
 from dragoman.accounts.limits import Amount
 from dragoman.config.model import Config, TargetName
-from dragoman.config.prices import prices_of
+from dragoman.config.model_facts import find_prices
 from dragoman.hub.usage import Usage
 from dragoman.providers.prices import Prices, Rates, compute_cost
 
@@ -125,5 +125,5 @@ class PriceList:
                 self._cache.clear()
             provider = self._config.providers[target.provider]
             is_embedded = provider.dialect == "embedded"
-            self._cache[target] = _FREE if is_embedded else prices_of(self._config, target)
+            self._cache[target] = _FREE if is_embedded else find_prices(self._config, target)
         return self._cache[target]

@@ -181,7 +181,7 @@ class ExchangeUsage:
             return self._prompt_tokens, DEFAULT_OUTPUT
         provider = self._config.providers[target.provider]
         tokens = estimate_from_samples(request, find_family(target.model, provider.wire_dialect))
-        model_limit = provider.profile(target.model).facts.max_output_tokens
+        model_limit = provider.build_profile(target.model).facts.max_output_tokens
         return tokens, estimate_max_output(request.max_tokens, request.candidates, model_limit)
 
     def _find_cost(self, target: TargetName, usage: Usage) -> int:

@@ -13,7 +13,7 @@ import msgspec
 from dragoman.cli.connection import check_url, gateway_url
 from dragoman.cli.formats import config_option
 from dragoman.cli.process import read_notice
-from dragoman.config.find import config_path, find_config, state_folder
+from dragoman.config.find import find_config, find_config_path, find_state_folder
 from dragoman.config.model import Config, Secret
 from dragoman.hub.errors import ConfigError, DragomanError
 from dragoman.server.admin_token import FILE_NAME, VARIABLE, found_token
@@ -42,7 +42,7 @@ class AdminClient:
     """
 
     def __init__(self, path: str | None, url: str) -> None:
-        notice = read_notice(config_path(path, os.environ), os.environ)
+        notice = read_notice(find_config_path(path, os.environ), os.environ)
         try:
             config = find_config(path, os.environ, secrets=False)
         except ConfigError as error:
@@ -51,7 +51,7 @@ class AdminClient:
             # The gateway still runs with its earlier configuration.
             click.echo(f"warning: {error.message}", err=True)
             config = Config()
-        folder = Path(notice.state) if notice else state_folder(config, os.environ)
+        folder = Path(notice.state) if notice else find_state_folder(config, os.environ)
         self.url = check_url(url) if url else (notice.url if notice else gateway_url(config))
         #: Tried next: the gateway of the notice may have stopped.
         self._fallback_url = "" if url else gateway_url(config)

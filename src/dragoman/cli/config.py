@@ -6,8 +6,8 @@ import click
 
 from dragoman.cli.files import has_stored_keys
 from dragoman.cli.formats import config_option
-from dragoman.config.find import find_config, places
-from dragoman.config.keys import tables
+from dragoman.config.find import find_config, list_config_places
+from dragoman.config.model import list_tables
 from dragoman.server.guard import check_exposure
 
 
@@ -27,7 +27,7 @@ def check(path: str | None) -> None:
     found = find_config(path, os.environ)
     check_exposure(found.server, has_stored_keys=has_stored_keys(found))
     if not found.path:
-        searched = " and ".join(str(place) for place in places(os.environ))
+        searched = " and ".join(str(place) for place in list_config_places(os.environ))
         click.echo(f"no configuration at {searched}: dragoman would serve the embedded model")
         click.echo("next: dragoman init", err=True)
         return
@@ -43,7 +43,7 @@ def _count(number: int, noun: str) -> str:
 @click.argument("word", default="")
 def keys(word: str) -> None:
     """List the keys of the configuration file with their meaning; with WORD, only keys that mention it."""
-    for table in tables():
+    for table in list_tables():
         rows = [
             (name, key)
             for name, key in table.keys.items()

@@ -12,7 +12,7 @@ import msgspec
 
 from dragoman.accounts.keys import has_keys_in_file
 from dragoman.accounts.store import ACCOUNTS_SCHEMA
-from dragoman.config.find import find_config, state_folder
+from dragoman.config.find import find_config, find_state_folder
 from dragoman.config.model import Config
 from dragoman.hub.errors import ConfigError
 from dragoman.providers.profile import PROFILE_FIELDS, Profile
@@ -74,7 +74,7 @@ def write_private(path: str, text: str, *, replace: bool) -> None:
 
 def state_file(config: Config) -> Path:
     """The state database of a gateway with this configuration."""
-    return state_folder(config, os.environ) / FILE_NAME
+    return find_state_folder(config, os.environ) / FILE_NAME
 
 
 def use_state(path: str | None, work: Callable[[sqlite3.Connection], Result]) -> Result:

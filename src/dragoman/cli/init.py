@@ -9,8 +9,9 @@ import msgspec
 
 from dragoman.cli.connection import program_name
 from dragoman.cli.files import write_private
-from dragoman.config.load import load, presets
+from dragoman.config.load import load
 from dragoman.hub.errors import ConfigError
+from dragoman.providers.presets import load_presets
 
 TEMPLATE = """\
 # Maps the model names that agents request to providers. `dragoman config keys` lists every key.
@@ -42,7 +43,7 @@ MODEL_FACTS = """
 
 
 @click.command()
-@click.option("--provider", type=click.Choice(sorted(presets())), help="Provider of the model.")
+@click.option("--provider", type=click.Choice(sorted(load_presets())), help="Provider of the model.")
 @click.option("--model", metavar="NAME", help="The provider's name of the model.")
 @click.option(
     "--file", "path", default="dragoman.toml", show_default=True, metavar="FILE", help="File to write."
@@ -62,14 +63,14 @@ def init(provider: str | None, model: str | None, path: str, force: bool) -> Non
         raise ConfigError(f"{path} exists already", hint="--force overwrites it, --file writes another file")
     provider = provider or _ask_provider()
     model = model or _ask_model(provider)
-    variable = presets()[provider].key
+    variable = load_presets()[provider].key
     text = build_config(provider, model)
     load(text, path, {variable: "to be set"})
     write_private(path, text, replace=force)
     click.echo(f"wrote {path}")
     steps = [f"export {variable}=…"] if variable and not os.environ.get(variable) else []
     # Claude Code as a provider serves applications; `run claude` would put Claude Code in front of itself.
-    command = "serve" if presets()[provider].dialect == "claude_code" else "run claude"
+    command = "serve" if load_presets()[provider].dialect == "claude_code" else "run claude"
     for step in (*steps, f"{program_name()} {command}"):
         click.echo(f"next: {step}", err=True)
 
@@ -78,7 +79,7 @@ def build_config(provider: str, model: str) -> str:
     """The text of the file. `provider` is the name of a preset."""
     # A JSON string is a valid TOML string.
     target, name = (msgspec.json.encode(text).decode() for text in (f"{provider}/{model}", model))
-    variable = presets()[provider].key
+    variable = load_presets()[provider].key
     return TEMPLATE.format(
         provider=provider,
         target=target,
@@ -88,7 +89,7 @@ def build_config(provider: str, model: str) -> str:
 
 
 def _ask_provider() -> str:
-    known = sorted(presets())
+    known = sorted(load_presets())
     if not sys.stdin.isatty():
         raise ConfigError("--provider is missing", hint=f"--provider, one of {', '.join(known)}")
     return str(click.prompt("Provider", type=click.Choice(known), default="ollama"))

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 import click
 
 from dragoman.cli.formats import config_option, format_json, format_table, format_value, json_option
-from dragoman.config.explain import Fact, explained
 from dragoman.config.find import find_config
 from dragoman.config.model import Config, TargetName
+from dragoman.config.model_facts import ExplainedFact, explain_facts
 from dragoman.routing.choose import choose
 
 
@@ -50,7 +50,7 @@ def show(outer: str | None, name: str, path: str | None, is_all: bool, as_json: 
     config = find_config(path or outer, os.environ, secrets=False)
     choice = choose(config, name)
     known = {
-        target: explained(config.providers[target.provider], target.model, dialect_too=is_all)
+        target: explain_facts(config.providers[target.provider], target.model, include_dialect=is_all)
         for target in choice.targets
     }
     if as_json:
@@ -65,12 +65,12 @@ def show(outer: str | None, name: str, path: str | None, is_all: bool, as_json: 
             click.echo(f"  {line}")
 
 
-def _describe_source(fact: Fact) -> str:
+def _describe_source(fact: ExplainedFact) -> str:
     other = fact.instead_of
     return f"{fact.source}, not {format_value(other.value)} ({other.source})" if other else fact.source
 
 
-def _build_report(name: str, route: str, known: dict[TargetName, list[Fact]]) -> object:
+def _build_report(name: str, route: str, known: dict[TargetName, list[ExplainedFact]]) -> object:
     targets = [
         {
             "target": str(target),

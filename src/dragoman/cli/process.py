@@ -20,7 +20,7 @@ import click
 import msgspec
 
 from dragoman.cli.connection import build_url
-from dragoman.config.find import find_config, identify_config, state_folder
+from dragoman.config.find import find_config, find_state_folder, identify_config
 from dragoman.config.model import Config, Secret
 from dragoman.hub.errors import ConfigError, DragomanError
 from dragoman.server.admin_token import made_token
@@ -66,7 +66,7 @@ def remove_notice(config_path: str, notice: GatewayNotice, environment: Mapping[
 
 def _notice_path(config_path: str, environment: Mapping[str, str]) -> Path:
     """One path per configuration file, always in the default state folder: the file may name another one."""
-    return state_folder(Config(), environment) / f"gateway-{identify_config(config_path)}.json"
+    return find_state_folder(Config(), environment) / f"gateway-{identify_config(config_path)}.json"
 
 
 class ConfigReader:
@@ -86,7 +86,7 @@ class ConfigReader:
 
 def run_gateway(config: Config, listener: socket.socket, read: Callable[[], Config]) -> None:
     """Serve on the listener until a signal stops the process. `read` is called for every reload."""
-    folder = state_folder(config, os.environ)
+    folder = find_state_folder(config, os.environ)
     token = _open_token(folder)
     url = build_url(*listener.getsockname()[:2])
     notice = GatewayNotice(url, str(folder.absolute()), os.getpid())

@@ -1,1 +1,15 @@
-"""The one TOML file: what it may say, how it is read, and what is wrong with it."""
+"""The configuration: one TOML file, checked, as immutable values.
+
+- `keys`: `Kind`, the accepted values of a key, and `ConfigKey`; reads the keys of a struct from its fields.
+- `model`: the structs. Their fields are the keys: a new key is one new field. `list_tables` lists them all.
+- `lines`: the line of each key in a TOML text.
+- `document`: `TomlDocument` and `TomlTable`, which check keys and raise errors with the line.
+- `secrets`: secrets from the file or from environment variables.
+- `governance`: the governance tables.
+- `model_facts`: facts about models by source, the learned file, prices, and the explanation of each fact.
+- `load_provider`, `load`: the tables of the file as `Config`.
+- `find`: the places of the file and of the state folder; the configuration without a file.
+
+Commands call `find_config`. It finds the path and calls `load_file`, which reads every table and raises
+`ConfigError` at the first mistake. A `Config` never changes; a reload builds a new one.
+"""

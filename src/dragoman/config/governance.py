@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from dragoman.config.kinds import Key, Kind
+from dragoman.config.keys import ConfigKey, Kind
 from dragoman.governance.guard.rules import read_rules
 from dragoman.governance.settings import KEYS, Governance, apply_switches, read_governance
 from dragoman.hub.errors import ConfigError
 
 if TYPE_CHECKING:
-    from dragoman.config.check import Place
+    from dragoman.config.document import TomlTable
 
 _RULES = Kind(
     "a list of rules",
@@ -23,23 +23,24 @@ _STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 
 
 @cache
-def governance_keys() -> dict[str, Key]:
+def governance_keys() -> dict[str, ConfigKey]:
     """The keys of a governance table, which are the fields of `Governance`."""
     keys = {
-        name: Key(Kind(key.expected, key.accepts, key.choices()), key.about) for name, key in KEYS.items()
+        name: ConfigKey(Kind(key.expected, key.accepts, key.choices()), key.about)
+        for name, key in KEYS.items()
     }
-    return {**keys, "guard": Key(_RULES, "Which calls may pass: tables, or the names of ready sets.")}
+    return {**keys, "guard": ConfigKey(_RULES, "Which calls may pass: tables, or the names of ready sets.")}
 
 
 def read_provider_governance(
-    provider: "Place", preset: Mapping[str, object], environment: Mapping[str, str]
+    provider: "TomlTable", preset: Mapping[str, object], environment: Mapping[str, str]
 ) -> Governance:
     """The governance of a provider: its own table, on top of the environment, on top of its preset."""
     usual = apply_switches(read_governance(preset), environment)
     return msgspec.structs.replace(usual, **read_governance_changes(provider))
 
 
-def read_model_governance(provider: "Place") -> dict[str, dict[str, object]]:
+def read_model_governance(provider: "TomlTable") -> dict[str, dict[str, object]]:
     """The changes that a provider's tables make for some models, by model name or pattern."""
     return {
         name: read_governance_changes(table)
@@ -48,7 +49,7 @@ def read_model_governance(provider: "Place") -> dict[str, dict[str, object]]:
     }
 
 
-def read_governance_changes(owner: "Place") -> dict[str, object]:
+def read_governance_changes(owner: "TomlTable") -> dict[str, object]:
     """The checked values of the owner's `governance` table: fields of `Governance`, with its guard rules."""
     place = owner.table("governance")
     if not place.values:
@@ -63,7 +64,7 @@ def read_governance_changes(owner: "Place") -> dict[str, object]:
     return changes
 
 
-def _add_line(error: ConfigError, place: "Place") -> ConfigError:
+def _add_line(error: ConfigError, place: "TomlTable") -> ConfigError:
     """The same error with the line of its path in the file."""
     keys = [int(number) if number else name for number, name in _STEP.findall(error.path)]
     return place.error(error.message.removeprefix(f"{error.path}: "), *keys, hint=error.hint)

@@ -1,7 +1,7 @@
-"""Where each key of a TOML text stands.
+"""The line of each key in a TOML text, for error messages. `tomllib` does not report lines.
 
-The text has been read by `tomllib` before, so it is known to be valid: this only has to find its way
-through it, and where it loses its way it stops, with fewer lines known.
+The text is valid: `tomllib` has parsed it before. If the scanner meets something unexpected it stops, and the
+lines after that place stay unknown.
 """
 
 import re
@@ -9,8 +9,8 @@ import tomllib
 from bisect import bisect_left
 from contextlib import suppress
 
-#: Names of tables and keys, and positions in arrays.
-Path = tuple[str | int, ...]
+#: Names of tables and keys, and indexes of array items.
+KeyPath = tuple[str | int, ...]
 
 _BLANK = re.compile(r"[ \t]*")
 _GAP = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
@@ -26,108 +26,110 @@ _SCALAR = re.compile(
 )
 
 
-def lines_of(text: str) -> dict[Path, int]:
-    """The line of every table, key and array item, by its path."""
-    scan = _Scan(text)
-    with suppress(_LostError):
-        scan.document()
-    return scan.lines
+def find_lines(text: str) -> dict[KeyPath, int]:
+    """The line of every table, key and array item, by path."""
+    scanner = _LineScanner(text)
+    with suppress(_ScanError):
+        scanner.read_document()
+    return scanner.lines
 
 
-class _LostError(Exception):
-    """The text is not what `tomllib` accepts today."""
+class _ScanError(Exception):
+    """The text has a form that the scanner does not know."""
 
 
-class _Scan:
+class _LineScanner:
+    """Reads the text once, from start to end. `lines` is the result; `_at` is the current position."""
+
     def __init__(self, text: str) -> None:
-        self.lines: dict[Path, int] = {}
+        self.lines: dict[KeyPath, int] = {}
         self._text = text
         self._at = 0
         self._ends = [found.start() for found in re.finditer("\n", text)]
-        # How many tables each array of tables has so far.
-        self._counts: dict[Path, int] = {}
+        # The index of the last table of each array of tables so far.
+        self._counts: dict[KeyPath, int] = {}
 
-    def document(self) -> None:
-        table: Path = ()
+    def read_document(self) -> None:
+        table: KeyPath = ()
         while True:
             self._take(_GAP)
             if self._at >= len(self._text):
                 return
             if self._text[self._at] == "[":
-                table = self._heading()
+                table = self._read_heading()
             else:
-                self._pair(table)
+                self._read_pair(table)
 
-    def _heading(self) -> Path:
+    def _read_heading(self) -> KeyPath:
         start = self._at
         repeated = self._text.startswith("[[", start)
         self._at += 2 if repeated else 1
-        *parents, last = self._names()
+        *parents, last = self._read_names()
         self._take(_TO_LINE_END)
-        path = (*self._resolved(parents), last)
+        path = (*self._resolve(parents), last)
         if repeated:
             number = self._counts[path] = self._counts.get(path, -1) + 1
-            self._note(path, start)
+            self._record(path, start)
             path = (*path, number)
-        self._note(path, start)
+        self._record(path, start)
         return path
 
-    def _resolved(self, names: list[str]) -> Path:
-        """A name that is an array of tables means its last table."""
-        path: Path = ()
+    def _resolve(self, names: list[str]) -> KeyPath:
+        """The path of these names. The name of an array of tables means its last table."""
+        path: KeyPath = ()
         for name in names:
             path = (*path, name)
             if path in self._counts:
                 path = (*path, self._counts[path])
         return path
 
-    def _pair(self, table: Path) -> None:
+    def _read_pair(self, table: KeyPath) -> None:
         start = self._at
         path = table
-        for name in self._names():
+        for name in self._read_names():
             path = (*path, name)
-            self._note(path, start)
+            self._record(path, start)
         self._take(_BLANK)
-        self._expect("=")
-        self._value(path)
+        self._skip("=")
+        self._read_value(path)
 
-    def _names(self) -> list[str]:
+    def _read_names(self) -> list[str]:
         names = []
         while True:
             self._take(_BLANK)
             name = self._take(_NAME)
             if not name:
-                raise _LostError
+                raise _ScanError
             names.append(str(tomllib.loads(f"name = {name}")["name"]) if name[0] in "\"'" else name)
             if not self._take(_DOT):
                 return names
 
-    def _value(self, path: Path) -> None:
-        """Step over a value, noting what is inside it."""
+    def _read_value(self, path: KeyPath) -> None:
+        """Skip a value; record the lines of its items and members."""
         self._take(_GAP)
         opening = self._text[self._at : self._at + 1]
         if opening == "[":
-            self._items(path)
+            self._read_items(path)
         elif opening == "{":
-            self._members(path)
+            self._read_members(path)
         elif not self._take(_SCALAR):
-            raise _LostError
+            raise _ScanError
 
-    def _items(self, path: Path) -> None:
-        self._expect("[")
+    def _read_items(self, path: KeyPath) -> None:
+        self._skip("[")
         number = 0
-        while not self._closes("]"):
-            self._note((*path, number), self._at)
-            self._value((*path, number))
+        while not self._skip_to_item("]"):
+            self._record((*path, number), self._at)
+            self._read_value((*path, number))
             number += 1
 
-    def _members(self, path: Path) -> None:
-        self._expect("{")
-        while not self._closes("}"):
-            self._pair(path)
+    def _read_members(self, path: KeyPath) -> None:
+        self._skip("{")
+        while not self._skip_to_item("}"):
+            self._read_pair(path)
 
-    def _closes(self, bracket: str) -> bool:
-        """Step over what separates items; whether the bracket ended them."""
+    def _skip_to_item(self, bracket: str) -> bool:
+        """Skip white space, comments and a comma, and the closing bracket. Returns whether it was there."""
         self._take(_GAP)
         if self._text.startswith(",", self._at):
             self._at += 1
@@ -137,9 +139,9 @@ class _Scan:
             return True
         return False
 
-    def _expect(self, character: str) -> None:
+    def _skip(self, character: str) -> None:
         if not self._text.startswith(character, self._at):
-            raise _LostError
+            raise _ScanError
         self._at += 1
 
     def _take(self, pattern: re.Pattern[str]) -> str:
@@ -149,5 +151,5 @@ class _Scan:
         self._at = found.end()
         return found[0]
 
-    def _note(self, path: Path, position: int) -> None:
+    def _record(self, path: KeyPath, position: int) -> None:
         self.lines.setdefault(path, bisect_left(self._ends, position) + 1)

@@ -1,23 +1,69 @@
-"""The configuration as values; `keys` says what each key means.
+"""The configuration as values. The fields are the keys of the file: name, type, default and meaning.
 
+A new key is a new field with a `Doc`; `load` checks it, `dragoman config keys` and the documentation list it.
+A field whose name in the file differs has `msgspec.field(name=...)`. Fields without a `Doc` are not keys.
 Secrets are `Secret`s, which never show their value.
 """
 
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
-from functools import lru_cache
+from functools import cache, lru_cache
+from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 
+from dragoman.config.governance import governance_keys
+from dragoman.config.keys import (
+    FLAG_OR_TEXT,
+    TABLE,
+    TABLES,
+    TEXT,
+    TEXT_OR_TEXTS,
+    TEXTS,
+    ConfigKey,
+    integer,
+    one_of,
+    read_keys,
+)
 from dragoman.governance.settings import Governance
+from dragoman.providers.dialect_facts import DIALECT_FACTS
+from dragoman.providers.facts import Doc, Facts
 from dragoman.providers.profile import Profile
+
+
+class LocalProgram(NamedTuple):
+    """A program on this machine that a provider's `dialect` can name instead of an API."""
+
+    #: The API whose requests and replies it takes and gives.
+    wire_dialect: str
+    #: The preset whose facts hold for it, whatever the provider is called.
+    preset: str = ""
+    takes_address: bool = False
+    has_sessions: bool = False
+    #: The default of `retries`.
+    retries: int = 2
+
+
+LOCAL_PROGRAMS = {
+    "embedded": LocalProgram("openai_chat"),
+    # Claude Code retries by itself, and its upstream replaces a broken session.
+    "claude_code": LocalProgram(
+        "anthropic", preset="claude-code", takes_address=True, has_sessions=True, retries=0
+    ),
+}
+DIALECTS = (*DIALECT_FACTS, *LOCAL_PROGRAMS)
+
+#: The name of the source for facts in the configuration file.
+CONFIG_SOURCE = "config"
+#: Facts by model name or pattern.
+FactsByModel = dict[str, dict[str, object]]
 
 
 class Secret:
     """A value that must not be printed or logged.
 
-    `variable` is the environment variable it comes from, if it does. A secret that nobody has asked for
-    yet may be empty.
+    `variable` is the environment variable that it comes from, if any. A secret is empty if its variable is
+    not set and the command needs no secrets.
     """
 
     __slots__ = ("_value", "variable")
@@ -27,6 +73,7 @@ class Secret:
         self.variable = variable
 
     def reveal(self) -> str:
+        """The value itself, for the request that needs it."""
         return self._value
 
     def __bool__(self) -> bool:
@@ -42,128 +89,205 @@ class Secret:
         return "Secret(…)"
 
 
+class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """`[server]`: the gateway's address, its keys and its limits."""
+
+    host: Annotated[str, Doc("The address to listen on. Addresses other than loopback need client keys.")] = (
+        "127.0.0.1"
+    )
+    port: Annotated[int, integer(0, 65535), Doc("The port to listen on; 0: any free port.")] = 8484
+    keys: Annotated[
+        tuple[Secret, ...], TEXTS, Doc("Client keys, each a literal or `env:NAME`. Clients must send one.")
+    ] = ()
+    #: In lower case.
+    hosts: Annotated[
+        tuple[str, ...], TEXTS, Doc("Further host names in requests to the gateway, also from browser pages.")
+    ] = ()
+    max_body_mb: Annotated[
+        int, integer(1, 4096), Doc("The largest request in megabytes, after decompression.")
+    ] = 64
+    ping: Annotated[
+        float, Doc("Seconds of silence after which a waiting client gets a keep-alive; 0: never.")
+    ] = 10.0
+    drain: Annotated[float, Doc("Seconds that open streams have to finish at shutdown.")] = 30.0
+    log: Annotated[Literal["text", "json"], Doc("The format of the log.")] = "text"
+    admin: Annotated[
+        Literal["local", "remote", "off"],
+        Doc("Which callers may use the admin API with the admin token: on this machine, all, or none."),
+    ] = "local"
+    state: Annotated[str, Doc("The folder of the persistent state; default: `~/.local/state/dragoman`.")] = ""
+
+
+class ResponsesSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """`[responses]`: the stored responses of the Responses API, and their limits."""
+
+    store: Annotated[bool, Doc("Store responses, so that clients can refer to them later.")] = True
+    max_count: Annotated[
+        int, integer(1), Doc("The largest number of stored responses; the oldest are deleted.")
+    ] = 10_000
+    max_mb: Annotated[int, integer(1), Doc("The largest size of all stored responses, in megabytes.")] = 1024
+    max_days: Annotated[float, Doc("Days until a stored response is deleted.")] = 30.0
+
+
+class TelemetrySettings(msgspec.Struct, frozen=True, kw_only=True):
+    """`[telemetry]`: metrics and traces."""
+
+    metrics: Annotated[
+        Literal["key", "open", "off"],
+        Doc("Which callers may read `/metrics`: with `metrics_key` or the admin token, all, or none."),
+    ] = "key"
+    metrics_key: Annotated[
+        Secret | None, TEXT, Doc("The key of the metrics collector: a literal or `env:NAME`.")
+    ] = None
+    traces: Annotated[
+        str, Doc("The address of an OpenTelemetry collector that accepts traces over HTTP.")
+    ] = ""
+
+
 class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds. 0 means no limit."""
+    """`[providers.NAME.timeouts]`, in seconds. 0 means no limit."""
 
-    connect: float = 10.0
-    #: From the request being sent to the first byte of the reply. One that is not streamed comes all at
-    #: once, and clients wait ten minutes for it.
-    first_byte: float = 600.0
-    idle: float = 300.0
-    total: float = 3600.0
-
-
-#: The source of what the file states.
-CONFIG = "config"
-#: Facts by model name or pattern.
-Models = dict[str, dict[str, object]]
+    connect: Annotated[float, Doc("Until the provider is connected; 0: no limit, here and below.")] = 10.0
+    # A reply that is not streamed arrives at once, and clients wait ten minutes for it.
+    first_byte: Annotated[
+        float, Doc("Until the first byte of the reply, or until all of a reply that is not streamed.")
+    ] = 600.0
+    idle: Annotated[float, Doc("Between two parts of the reply.")] = 300.0
+    total: Annotated[float, Doc("Until the end of the reply.")] = 3600.0
 
 
-class Layer(msgspec.Struct, frozen=True, kw_only=True):
-    """Facts from one source. `is_stated`: they hold for whoever asks.
+class SessionSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """`[providers.NAME.sessions]`: the processes of a provider that is Claude Code."""
 
-    The others are left aside for a client that asks, in the vendor's own dialect, for the model by its own
-    name: it knows the model itself, and its bytes go on unread.
+    limit: Annotated[
+        int, integer(1, 1000), Doc("The most sessions at one time; a further one ends the oldest.")
+    ] = 32
+    warm: Annotated[
+        int, integer(0, 100), Doc("Processes that are started in advance for sessions like the last.")
+    ] = 1
+    idle: Annotated[float, Doc("Seconds until a session without requests is ended; 0: never.")] = 1800.0
+    park: Annotated[float, Doc("Seconds until a session that waits for tool results is ended; 0: never.")] = (
+        600.0
+    )
+    call_timeout: Annotated[
+        float, Doc("Seconds that a client has to return the result of a call; 0: no limit.")
+    ] = 86400.0
+    max_turns: Annotated[
+        int, integer(1, 1000), Doc("The most rounds of tool calls that one prompt may take.")
+    ] = 10
+    denials: Annotated[
+        int, integer(1, 100), Doc("Calls of undeclared tools until a turn is ended with status 403.")
+    ] = 3
+    command: Annotated[str, Doc("The path of Claude Code's executable; default: the SDK's own.")] = ""
+
+
+class FactLayer(msgspec.Struct, frozen=True, kw_only=True):
+    """Facts from one source, such as a preset.
+
+    `is_stated` is false for the catalogue: its facts do not apply to a client that uses the vendor's own
+    dialect and the model's own name. Such a client knows the model, and its bytes are forwarded unchanged.
     """
 
     source: str
-    models: Models
+    models: FactsByModel
     is_stated: bool = True
 
 
-class Sessions(msgspec.Struct, frozen=True, kw_only=True):
-    """How the sessions of a provider that is Claude Code itself are kept. Times are in seconds."""
-
-    limit: int = 32
-    warm: int = 1
-    idle: float = 1800.0
-    park: float = 600.0
-    call_timeout: float = 86400.0
-    max_turns: int = 10
-    denials: int = 3
-    command: str = ""
-
-
-#: What a dialect speaks on the wire, where it is not its own name: both live within this process.
-WIRE_DIALECTS = {"embedded": "openai_chat", "claude_code": "anthropic"}
-
-
 class Provider(msgspec.Struct, frozen=True, kw_only=True):
-    """Who we call."""
+    """`[providers.NAME]`: a server or program that answers requests."""
 
     name: str
-    dialect: str
-    base_url: str = ""
-    keys: tuple[Secret, ...] = ()
-    headers: dict[str, Secret] = {}
-    timeouts: Timeouts = Timeouts()
-    proxy: str = ""
-    verify: bool | str = True
-    retries: int = 2
-    #: What the file states.
-    models: Models = {}
-    #: What is known from elsewhere, the weakest first; the file outweighs it all.
-    layers: tuple[Layer, ...] = ()
-    #: What is asked of tool calls, and what else is asked of those of some models, by name or pattern.
-    governance: Governance = Governance()
-    model_governance: Models = {}
-    sessions: Sessions = Sessions()
+    preset: Annotated[
+        str, Doc("A known provider that gives the default dialect, address, key and facts.")
+    ] = ""
+    dialect: Annotated[str, one_of(*DIALECTS), Doc("The API of the provider, or a local program.")]
+    base_url: Annotated[str, Doc("The API's address, with or without the version segment.")] = ""
+    keys: Annotated[
+        tuple[Secret, ...],
+        TEXT_OR_TEXTS,
+        Doc("A literal or `env:NAME`; of several keys, each session uses one."),
+    ] = msgspec.field(name="api_key", default=())
+    headers: Annotated[
+        dict[str, Secret], TABLE, Doc("Further headers of every request; values may be `env:NAME`.")
+    ] = {}
+    timeouts: Annotated[Timeouts, TABLE, Doc("Time limits, in seconds.")] = Timeouts()
+    proxy: Annotated[str, Doc("The address of an HTTP proxy; may be `env:NAME`.")] = ""
+    verify: Annotated[
+        bool | str, FLAG_OR_TEXT, Doc("Verify certificates; or the path of a file of trusted certificates.")
+    ] = True
+    retries: Annotated[
+        int, integer(0, 20), Doc("The most further tries at this provider before the next target.")
+    ] = 2
+    #: Only the facts in the file. `layers` has the others.
+    models: Annotated[
+        FactsByModel, TABLE, Doc("Facts about models, by name; `*` matches any part of a name.")
+    ] = {}
+    governance: Annotated[Governance, TABLE, Doc("The governance of the tool calls of all its models.")] = (
+        Governance()
+    )
+    sessions: Annotated[
+        SessionSettings, TABLE, Doc('The sessions of Claude Code; only with `dialect = "claude_code"`.')
+    ] = SessionSettings()
+    #: Facts from other sources, in ascending precedence. The facts in the file have the highest.
+    layers: tuple[FactLayer, ...] = ()
+    #: Changes of `governance` for some models, by name or pattern.
+    model_governance: FactsByModel = {}
 
     def __repr__(self) -> str:
-        # Not even the addresses: a proxy's may hold a password.
+        # Without the addresses: that of a proxy may contain a password.
         return f"Provider({self.name!r}, {self.dialect!r})"
-
-    def facts(self, model: str) -> dict[str, object]:
-        """What is known about one of this provider's models: by patterns in order, then by its name."""
-        facts: dict[str, object] = {}
-        for layer in self.layers:
-            facts |= _about(layer.models, model)
-        return facts | _about(self.models, model)
-
-    def states(self, model: str) -> bool:
-        """Whether anything is known that holds for whoever asks; see `Layer`."""
-        tables = [layer.models for layer in self.layers if layer.is_stated]
-        return any(_fitting(tuple(table), model) for table in (*tables, self.models))
-
-    def sources(self, model: str) -> Iterator[tuple[str, dict[str, object]]]:
-        """The same facts as `facts`, source by source, the weakest first."""
-        for layer in self.layers:
-            yield layer.source, _about(layer.models, model)
-        yield CONFIG, _about(self.models, model)
-
-    def profile(self, model: str) -> Profile:
-        """The facts about one of this provider's models, as a value."""
-        return Profile(dialect=self.wire_dialect, provider=self.name, model=model, **self.facts(model))
-
-    def governed(self, model: str, route: Mapping[str, object]) -> Governance:
-        """What is asked of one model's tool calls, on a route that asks for this besides."""
-        stated = _about(self.model_governance, model) if self.model_governance else {}
-        changes = {**stated, **route}
-        return msgspec.structs.replace(self.governance, **changes) if changes else self.governance
 
     @property
     def wire_dialect(self) -> str:
-        """The dialect on the wire."""
-        return WIRE_DIALECTS.get(self.dialect, self.dialect)
+        """The API of the requests to the provider, also if it is a local program."""
+        program = LOCAL_PROGRAMS.get(self.dialect)
+        return program.wire_dialect if program else self.dialect
+
+    def list_sources(self, model: str) -> Iterator[tuple[str, dict[str, object]]]:
+        """The facts about a model by source, in ascending precedence."""
+        for layer in self.layers:
+            yield layer.source, _merge_matches(layer.models, model)
+        yield CONFIG_SOURCE, _merge_matches(self.models, model)
+
+    def merge_facts(self, model: str) -> dict[str, object]:
+        """The facts about a model from all sources. Within a source, its name overrides patterns."""
+        merged: dict[str, object] = {}
+        for _, facts in self.list_sources(model):
+            merged |= facts
+        return merged
+
+    def has_stated_facts(self, model: str) -> bool:
+        """Whether any source has facts about the model that apply to every client; see `FactLayer`."""
+        stated = [layer.models for layer in self.layers if layer.is_stated]
+        return any(_find_matches(tuple(models), model) for models in (*stated, self.models))
+
+    def build_profile(self, model: str) -> Profile:
+        """The profile of one of the provider's models."""
+        return Profile(dialect=self.wire_dialect, provider=self.name, model=model, **self.merge_facts(model))
+
+    def find_governance(self, model: str, route: Mapping[str, object]) -> Governance:
+        """The governance of a model's tool calls, with the changes of the model and of the route."""
+        changes = {**_merge_matches(self.model_governance, model), **route}
+        return msgspec.structs.replace(self.governance, **changes) if changes else self.governance
 
 
-def _about(models: Models, model: str) -> dict[str, object]:
-    facts: dict[str, object] = {}
-    for name in _fitting(tuple(models), model):
-        facts |= models[name]
-    return facts
+def _merge_matches(models: FactsByModel, model: str) -> dict[str, object]:
+    merged: dict[str, object] = {}
+    for name in _find_matches(tuple(models), model) if models else ():
+        merged |= models[name]
+    return merged
 
 
-# Clients choose the names that are asked about, so what is remembered of them is bounded.
+# Bounded, because clients choose the model names.
 @lru_cache(maxsize=1024)
-def _fitting(patterns: tuple[str, ...], model: str) -> tuple[str, ...]:
-    """The patterns that fit in their order, then the name itself."""
-    fitting = [pattern for pattern in patterns if pattern != model and fnmatchcase(model, pattern)]
-    return (*fitting, model) if model in patterns else tuple(fitting)
+def _find_matches(patterns: tuple[str, ...], model: str) -> tuple[str, ...]:
+    """The matching patterns in their order, then the name itself if it is among them."""
+    matches = [pattern for pattern in patterns if pattern != model and fnmatchcase(model, pattern)]
+    return (*matches, model) if model in patterns else tuple(matches)
 
 
 class TargetName(msgspec.Struct, frozen=True):
-    """One place a request can go: a provider and the model's name there, `*` for the client's own."""
+    """A provider and the name of a model there; `*`: the name that the client sent."""
 
     provider: str
     model: str
@@ -173,56 +297,73 @@ class TargetName(msgspec.Struct, frozen=True):
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True):
-    """From a client's model name, or a pattern of names, to targets that are tried in order."""
+    """`[[routes]]`: a model name, or a pattern of names, and the targets in the order of trial."""
 
-    match: str
-    targets: tuple[TargetName, ...]
-    strict: bool = False
-    #: What this route asks of tool calls, beyond what the target's provider does.
-    governance: dict[str, object] = {}
-
-
-class Server(msgspec.Struct, frozen=True, kw_only=True):
-    host: str = "127.0.0.1"
-    port: int = 8484
-    #: Without any, only loopback may be served.
-    keys: tuple[Secret, ...] = ()
-    #: In lower case.
-    hosts: tuple[str, ...] = ()
-    max_body_mb: int = 64
-    ping: float = 10.0
-    drain: float = 30.0
-    log: str = "text"
-    admin: str = "local"
-    #: The folder of what outlives the process; empty is the user's own, see `state_folder`.
-    state: str = ""
-
-
-class Responses(msgspec.Struct, frozen=True, kw_only=True):
-    """What is kept of the Responses API, and within which bounds."""
-
-    store: bool = True
-    max_count: int = 10_000
-    max_mb: int = 1024
-    max_days: float = 30.0
-
-
-class Telemetry(msgspec.Struct, frozen=True, kw_only=True):
-    """What others may know of the gateway's work."""
-
-    metrics: str = "key"
-    metrics_key: Secret | None = None
-    #: The address of a collector; empty is none.
-    traces: str = ""
+    match: Annotated[str, Doc("The model name that clients send; `*` matches any part of a name.")]
+    targets: Annotated[
+        tuple[TargetName, ...],
+        TEXT_OR_TEXTS,
+        Doc("`provider/model`; of several, the next is tried if one fails."),
+    ] = msgspec.field(name="target")
+    strict: Annotated[bool, Doc("Refuse requests that cannot be translated without loss.")] = False
+    #: Changes of the provider's and the model's governance.
+    governance: Annotated[
+        dict[str, object], TABLE, Doc("The governance of the tool calls in the replies.")
+    ] = {}
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):
-    server: Server = Server()
-    responses: Responses = Responses()
-    telemetry: Telemetry = Telemetry()
-    providers: dict[str, Provider] = {}
-    routes: tuple[Route, ...] = ()
-    #: Where a model goes that no route takes; empty refuses it.
-    default: tuple[TargetName, ...] = ()
-    #: The file this came from, for messages.
+    """One configuration file."""
+
+    server: Annotated[ServerSettings, TABLE, Doc("The gateway itself.")] = ServerSettings()
+    responses: Annotated[ResponsesSettings, TABLE, Doc("The stored responses of the Responses API.")] = (
+        ResponsesSettings()
+    )
+    telemetry: Annotated[TelemetrySettings, TABLE, Doc("Metrics and traces.")] = TelemetrySettings()
+    providers: Annotated[dict[str, Provider], TABLE, Doc("The providers, by names of your choice.")] = {}
+    routes: Annotated[tuple[Route, ...], TABLES, Doc("The targets of the models that clients ask for.")] = ()
+    default: Annotated[
+        tuple[TargetName, ...],
+        TEXT_OR_TEXTS,
+        Doc("The target of models that no route matches; without it they are refused."),
+    ] = ()
+    #: The path of the file, for messages; empty: no file.
     path: str = ""
+
+
+class KeyTable(NamedTuple):
+    """One table of the file: its heading, its keys, and the struct that has their defaults."""
+
+    heading: str
+    keys: dict[str, ConfigKey]
+    struct: type[msgspec.Struct] | None = None
+
+    def default(self, key: str) -> object:
+        """The value if the key is left out; None if there is none, or none that fits on a line."""
+        fields = msgspec.structs.fields(self.struct) if self.struct else ()
+        default = next((field.default for field in fields if field.encode_name == key), None)
+        return default if isinstance(default, bool | int | float | str) and default != "" else None
+
+
+@cache
+def model_keys() -> dict[str, ConfigKey]:
+    """The keys of a model's table: all facts, and its governance."""
+    governance = ConfigKey(TABLE, "The governance of the tool calls of these models.")
+    return {**read_keys(Facts), "governance": governance}
+
+
+def list_tables() -> tuple[KeyTable, ...]:
+    """All tables, in the order of the documentation."""
+    return (
+        KeyTable("", read_keys(Config), Config),
+        KeyTable("[server]", read_keys(ServerSettings), ServerSettings),
+        KeyTable("[responses]", read_keys(ResponsesSettings), ResponsesSettings),
+        KeyTable("[telemetry]", read_keys(TelemetrySettings), TelemetrySettings),
+        KeyTable("[providers.NAME]", read_keys(Provider), Provider),
+        KeyTable("[providers.NAME.timeouts]", read_keys(Timeouts), Timeouts),
+        KeyTable("[providers.NAME.sessions]", read_keys(SessionSettings), SessionSettings),
+        # Defaults of facts depend on the dialect.
+        KeyTable('[providers.NAME.models."MODEL"]', model_keys()),
+        KeyTable("[[routes]]", read_keys(Route), Route),
+        KeyTable("[routes.governance]", governance_keys(), Governance),
+    )

@@ -1,75 +1,71 @@
-"""Where secrets come from: the file itself, or the environment that the file points to.
+"""Reads secrets: literals in the file, or environment variables that the file refers to with `env:NAME`.
 
-No message repeats one, and none that could break out of a header gets in.
+No message repeats a secret, and no secret can contain a line break, which would add a header to a request.
 """
 
 import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from dragoman.config.check import Place
+from dragoman.config.document import TomlTable
 from dragoman.config.model import Secret
 
 PREFIX = "env:"
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class Environment(NamedTuple):
-    """What `env:NAME` refers to. A variable may be unset if nobody is going to use the secret in it."""
+    """The environment variables. Those of secrets may be unset unless `is_needed`."""
 
     variables: Mapping[str, str]
     is_needed: bool = True
 
 
-def secret(value: str, place: Place, *keys: str | int, environment: Environment) -> Secret:
-    """The secret that `value`, found at these keys, is or refers to."""
+def read_secret(value: str, table: TomlTable, *keys: str | int, environment: Environment) -> Secret:
+    """The secret that `value` is or refers to. The keys lead to the value, for the error."""
     variable = value.removeprefix(PREFIX).strip() if value.startswith(PREFIX) else ""
     if value.startswith(PREFIX):
-        if not _NAME.fullmatch(variable):
-            # It may be the secret itself, so it is not repeated.
-            raise place.error(
+        if not _VARIABLE.fullmatch(variable):
+            # It may be the secret itself, so the message does not repeat it.
+            raise table.error(
                 "expected the name of a variable after env:",
                 *keys,
-                hint="the secret itself stands without env:",
+                hint="write a literal secret without env:",
             )
         value = environment.variables.get(variable, "")
         if not value.strip():
-            return _unset(variable, place, *keys, environment=environment)
-    # Files and shells like to add a line end.
+            return _read_unset(variable, table, *keys, environment=environment)
+    # Files and shells often add a line break.
     value = value.strip()
     if not value:
-        raise place.error("expected a value, got an empty string", *keys)
+        raise table.error("expected a value, got an empty string", *keys)
     if not (value.isascii() and value.isprintable()):
         where = f"the value of {variable}" if variable else "the value"
-        raise place.error(f"expected visible ASCII characters only in {where}", *keys)
+        raise table.error(f"expected visible ASCII characters only in {where}", *keys)
     return Secret(value, variable)
 
 
-def secrets(place: Place, key: str, environment: Environment) -> tuple[Secret, ...]:
-    """The secret or list of secrets under a key."""
+def read_secrets(table: TomlTable, key: str, environment: Environment) -> tuple[Secret, ...]:
+    """The secret or the list of secrets of a key."""
+    is_list = isinstance(table.values.get(key), list)
     return tuple(
-        secret(
-            value,
-            place,
-            *((key, number) if isinstance(place.values[key], list) else (key,)),
-            environment=environment,
-        )
-        for number, value in enumerate(place.texts(key))
+        read_secret(value, table, *((key, number) if is_list else (key,)), environment=environment)
+        for number, value in enumerate(table.texts(key))
     )
 
 
-def usual_secret(variable: str, place: Place, environment: Environment) -> Secret:
-    """The key of a preset, in the variable where it usually is."""
+def read_preset_secret(variable: str, table: TomlTable, environment: Environment) -> Secret:
+    """The key of a preset, from the variable that usually holds it."""
     if not environment.variables.get(variable, "").strip():
-        return _unset(variable, place, environment=environment)
-    return secret(PREFIX + variable, place, environment=environment)
+        return _read_unset(variable, table, environment=environment)
+    return read_secret(PREFIX + variable, table, environment=environment)
 
 
-def _unset(variable: str, place: Place, *keys: str | int, environment: Environment) -> Secret:
+def _read_unset(variable: str, table: TomlTable, *keys: str | int, environment: Environment) -> Secret:
     if not environment.is_needed:
         return Secret("", variable)
-    raise place.error(
+    raise table.error(
         f"the environment variable {variable} is not set",
         *keys,
-        hint=f"export {variable}=…" if keys else f"export {variable}=…, or say api_key = …",
+        hint=f"export {variable}=…" if keys else f"export {variable}=…, or set api_key",
     )

@@ -5,8 +5,8 @@ from itertools import count
 
 import msgspec
 
-from dragoman.config.model import Config, Models, Provider, Server, TargetName
-from dragoman.config.prices import prices_of
+from dragoman.config.model import Config, FactsByModel, Provider, ServerSettings, TargetName
+from dragoman.config.model_facts import find_prices
 from dragoman.doctor.findings import Facts
 from dragoman.doctor.replies import DIALECT, ProbeReply
 from dragoman.exchange.ask import Ask
@@ -111,10 +111,10 @@ class ModelConversation:
     def _build_config(self) -> Config:
         provider = self.provider
         model = self.target.model
-        models: Models = {**provider.models, model: {**provider.models.get(model, {}), **self._facts}}
+        models: FactsByModel = {**provider.models, model: {**provider.models.get(model, {}), **self._facts}}
         examined = msgspec.structs.replace(provider, models=models)
         # Without pings, the reply holds nothing but what the model sent.
-        return Config(server=Server(ping=0.0), providers={provider.name: examined})
+        return Config(server=ServerSettings(ping=0.0), providers={provider.name: examined})
 
     def _count(self, reply: ProbeReply) -> None:
         reported = reply.usage
@@ -126,7 +126,7 @@ class ModelConversation:
             output=len(reply.text) // BYTES_PER_TOKEN if reported.output is None else reported.output,
         )
         self.tokens += usage.total
-        prices = prices_of(self._gateway.config, self.target)
+        prices = find_prices(self._gateway.config, self.target)
         self.micro_dollars += compute_cost(prices, usage) if prices else 0
 
 

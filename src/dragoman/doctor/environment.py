@@ -5,9 +5,9 @@ import stat
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 
-from dragoman.config.find import state_folder
-from dragoman.config.learned import learned_file
+from dragoman.config.find import find_state_folder
 from dragoman.config.model import Config, Provider, Secret
+from dragoman.config.model_facts import learned_path
 from dragoman.dialects.registry import dialect_named
 from dragoman.doctor.examine import Progress
 from dragoman.doctor.findings import Finding
@@ -52,7 +52,7 @@ def _check_file(config: Config) -> Finding:
         check_exposure(config.server)
     except ConfigError as error:
         return _fail("configuration", error.message, error.hint)
-    learned = learned_file(config.path)
+    learned = learned_path(config.path)
     suffix = f" and {learned}" if learned.is_file() else ""
     return Finding(name="configuration", state="works", detail=f"{config.path}{suffix}")
 
@@ -79,7 +79,7 @@ def _check_keys(config: Config) -> Iterator[Finding]:
 
 def _check_permissions(config: Config, environment: Mapping[str, str]) -> Iterator[Finding]:
     """Other users must not read the state file, nor a configuration that contains secrets itself."""
-    private = [state_folder(config, environment) / FILE_NAME]
+    private = [find_state_folder(config, environment) / FILE_NAME]
     if config.path and any(not secret.variable for _, secret in _secrets(config)):
         private.insert(0, Path(config.path))
     private = [path for path in private if path.is_file()]

@@ -9,10 +9,9 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from dragoman.config.find import state_folder
-from dragoman.config.layers import LEARNED
+from dragoman.config.find import find_state_folder
 from dragoman.config.model import Config, Provider, TargetName
-from dragoman.config.prices import prices_of
+from dragoman.config.model_facts import LEARNED_SOURCE, find_prices
 from dragoman.doctor.conversation import BudgetSpent, ModelConversation, QuestionRefused
 from dragoman.doctor.findings import Examination, Facts, Finding, State
 from dragoman.doctor.probe import GOVERNANCE, Probe, ProbeOutcome, Remedy, report_refusal
@@ -53,7 +52,7 @@ async def examine(
 ) -> Examination:
     """Run the probes against one target. `upstream` answers in place of the provider, if given."""
     provider = remove_learned(config.providers[target.provider])
-    connection = upstream or build_upstream(provider, state_folder(config, os.environ))
+    connection = upstream or build_upstream(provider, find_state_folder(config, os.environ))
     conversation = ModelConversation(provider, target.model, connection, budget=budget)
     findings: dict[str, Finding] = {}
     try:
@@ -68,14 +67,14 @@ async def examine(
         target=str(target),
         findings=tuple(findings.values()),
         tokens=conversation.tokens,
-        micro_dollars=conversation.micro_dollars if prices_of(config, target) else None,
+        micro_dollars=conversation.micro_dollars if find_prices(config, target) else None,
         is_whole=all(finding.state != "unclear" for finding in findings.values()),
     )
 
 
 def remove_learned(provider: Provider) -> Provider:
     """The provider without facts of earlier examinations, which may be outdated."""
-    layers = tuple(layer for layer in provider.layers if layer.source != LEARNED)
+    layers = tuple(layer for layer in provider.layers if layer.source != LEARNED_SOURCE)
     return msgspec.structs.replace(provider, layers=layers)
 
 

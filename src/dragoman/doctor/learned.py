@@ -9,8 +9,8 @@ from typing import Any
 
 import tomlkit
 
-from dragoman.config.learned import learned_file, read_learned
 from dragoman.config.model import Config
+from dragoman.config.model_facts import learned_path, read_learned
 from dragoman.doctor.findings import Examination, Facts
 from dragoman.hub.errors import ConfigError
 
@@ -26,7 +26,7 @@ def write_learned(config: Config, examination: Examination) -> Path:
         raise ConfigError(
             "there is no configuration file to store the facts beside", hint="`dragoman init` writes one"
         )
-    path = learned_file(config.path)
+    path = learned_path(config.path)
     text = path.read_text("utf-8") if path.is_file() else _HEADING
     known = read_learned(text, str(path))
     provider, _, model = examination.target.partition("/")

@@ -145,7 +145,7 @@ class Exchange:
     def _leg(self, journey: Journey, target: TargetName, choice: RouteChoice) -> Leg | ClientProtocolError:
         """The way there; what cannot be said to one target may be said to the next."""
         provider = self._view.config.providers[target.provider]
-        governance = provider.governed(target.model, choice.governance)
+        governance = provider.find_governance(target.model, choice.governance)
         try:
             if governance.is_off:
                 return journey.leg(provider, target, strict=choice.strict)

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from random import SystemRandom
 
 from dragoman.accounts.usage import Accounts
-from dragoman.config.find import state_folder
+from dragoman.config.find import find_state_folder
 from dragoman.config.model import Config, Provider
 from dragoman.exchange.interventions import InterventionCounts
 from dragoman.exchange.pulse import Heart
@@ -98,7 +98,7 @@ class Gateway:
     def _make(self, provider: Provider) -> Upstream:
         if provider.name in self._stand_ins:
             return self._stand_ins[provider.name]
-        return build_upstream(provider, state_folder(self.config, os.environ))
+        return build_upstream(provider, find_state_folder(self.config, os.environ))
 
     def _let_go(self, view: View) -> None:
         self._earlier.discard(view)

@@ -145,9 +145,9 @@ class Journey:
         is_own = provider.wire_dialect == dialect and not self.ask.assembled and not self._has_envelope()
         if not governance.is_off:
             return self._governed(provider, target, governance, report, strict=strict, is_own=is_own)
-        if is_own and target.model == self.model and not provider.states(target.model):
+        if is_own and target.model == self.model and not provider.has_stated_facts(target.model):
             return Leg(self, provider, target, self._asking(self.body), "forward")
-        profile = provider.profile(target.model)
+        profile = provider.build_profile(target.model)
         facts = build_target(profile, dialect)
         losses = Losses(self.read_losses)
         request = self.request
@@ -167,7 +167,7 @@ class Journey:
         is_own: bool,
     ) -> "Leg":
         """The way under governance: whatever becomes of the request, its reply is read and written."""
-        profile = provider.profile(target.model)
+        profile = provider.build_profile(target.model)
         losses = Losses(self.read_losses)
         governed = govern_request(self.request, governance, profile, losses, report)
         dialect = self.ask.dialect
@@ -351,7 +351,7 @@ class Leg:
             ask.dialect,
             outline(journey.request, seals=ask.seals),
             fresh_object(journey.body) if ask.dialect == "openai_responses" else {},
-            profile=self._profile or self.provider.profile(self.target.model),
+            profile=self._profile or self.provider.build_profile(self.target.model),
             ids=IdSource(ask.request_id),
             created=int(journey.clock()),
             estimate=self._estimate(),

@@ -6,8 +6,9 @@ from urllib.parse import urlsplit
 import msgspec
 import tomlkit
 
-from dragoman.config.load import load, presets
+from dragoman.config.load import load
 from dragoman.governance.settings import Governance
+from dragoman.providers.presets import load_presets
 from dragoman.server.guard import is_loopback
 
 Table = dict[str, object]
@@ -82,7 +83,7 @@ class ConfigDraft:
         if key:
             provider["api_key"] = key
             return
-        preset = presets().get(str(provider.get("preset", "")))
+        preset = load_presets().get(str(provider.get("preset", "")))
         if preset is not None and preset.key:
             self.variables.setdefault(preset.key, "")
 

@@ -8,8 +8,8 @@ from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 
-from dragoman.config.load import presets
 from dragoman.importing.draft import ConfigDraft, Table
+from dragoman.providers.presets import load_presets
 
 CHAT = "openai_chat"
 
@@ -134,7 +134,7 @@ def build_provider(address: str, dialect: str = "") -> Table:
     endpoint = next((each for each in _ENDPOINTS if base.endswith(each[0])), ("", ""))
     base = base.removesuffix(endpoint[0])
     dialect = dialect or endpoint[1] or CHAT
-    for name, preset in presets().items():
+    for name, preset in load_presets().items():
         if preset.base_url and preset.dialect == dialect and _normalize(preset.base_url) == _normalize(base):
             return {"preset": name}
     return {"dialect": dialect, "base_url": base}

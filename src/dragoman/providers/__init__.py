@@ -4,8 +4,8 @@
 - `dialect_facts`: the values of each API that differ from the defaults.
 - `profile`: `Profile`, the stated facts about one model; `Target`, all facts for one request; `build_target`.
 - `prices`: `Prices` from the facts of a model, and the cost of a reply.
-- `presets.toml`: known providers, with dialect, address, key variable and facts about all their models.
-- `catalogue`: published facts about single models, one file for each vendor.
+- `presets`: reads the shipped data. `presets.toml` has known providers: dialect, address, key variable, and
+  facts about all their models. `catalogue/` has published facts about single models, a file for each vendor.
 
 Everything here is immutable. The configuration merges preset, catalogue, learned facts and file into a
 `Profile`; `build_target` adds the dialect's facts for each request.

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import msgspec
 
-from dragoman.config.model import Responses
+from dragoman.config.model import ResponsesSettings
 from dragoman.hub.errors import DragomanError
 from dragoman.responses import rows
 from dragoman.responses.stored import Kept, Stored, not_found
@@ -31,7 +31,7 @@ class ResponseStore:
     """`bounds` are asked for at every use, so that a new configuration holds at once."""
 
     def __init__(
-        self, database: Database, bounds: Callable[[], Responses], clock: Callable[[], float]
+        self, database: Database, bounds: Callable[[], ResponsesSettings], clock: Callable[[], float]
     ) -> None:
         database.add_schema(rows.RESPONSES_SCHEMA)
         self._database = database
@@ -101,7 +101,7 @@ class ResponseStore:
         return self._clock() - self._bounds().max_days * DAY
 
     def _keep_within(
-        self, connection: sqlite3.Connection, bounds: Responses, now: float, number: int, size: int
+        self, connection: sqlite3.Connection, bounds: ResponsesSettings, now: float, number: int, size: int
     ) -> bool:
         """After a write: what is too old or too much goes, the oldest first.
 

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs
 from dragoman.accounts.errors import InvalidKey
 from dragoman.accounts.key_cache import ClientKeyCache
 from dragoman.accounts.keys import ANONYMOUS, Caller, hash_key
-from dragoman.config.model import Server
+from dragoman.config.model import ServerSettings
 from dragoman.hub.errors import ConfigError, DragomanError
 
 #: A host as it stands in `Host` and, behind the scheme, in `Origin`: a name or address, perhaps a port.
@@ -34,7 +34,7 @@ def is_loopback(host: str) -> bool:
     return (mapped or address).is_loopback
 
 
-def check_exposure(server: Server, *, has_stored_keys: bool = False) -> None:
+def check_exposure(server: ServerSettings, *, has_stored_keys: bool = False) -> None:
     """Anything but loopback can be reached by strangers, so it needs a key."""
     if not is_loopback(server.host) and not server.keys and not has_stored_keys:
         raise ConfigError(
@@ -43,7 +43,7 @@ def check_exposure(server: Server, *, has_stored_keys: bool = False) -> None:
         )
 
 
-def check_origin(headers: Mapping[str, str], server: Server, *, needs_key: bool = False) -> None:
+def check_origin(headers: Mapping[str, str], server: ServerSettings, *, needs_key: bool = False) -> None:
     """A page in a browser can reach loopback under a name of its own: only names we know are served.
 
     `needs_key`: whoever calls must show a key, as where `server.keys` are set.
@@ -61,7 +61,7 @@ def check_origin(headers: Mapping[str, str], server: Server, *, needs_key: bool 
 
 
 def check_key(
-    headers: Mapping[str, str], query: str, server: Server, client_keys: ClientKeyCache | None = None
+    headers: Mapping[str, str], query: str, server: ServerSettings, client_keys: ClientKeyCache | None = None
 ) -> Caller:
     """Who calls, by the key that they show in any of the places where clients put one."""
     has_stored = client_keys is not None and client_keys.has_keys
@@ -77,7 +77,7 @@ def check_key(
     return found
 
 
-def _configured(shown: Sequence[bytes], server: Server) -> Caller | None:
+def _configured(shown: Sequence[bytes], server: ServerSettings) -> Caller | None:
     """The caller whose key stands in the configuration."""
     found: Caller | None = None
     # Digests are of one length and all are compared, so that the time taken tells nothing.
@@ -110,7 +110,7 @@ def bearer_of(headers: Mapping[str, str]) -> str:
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
-def _known(host: str, server: Server) -> bool:
+def _known(host: str, server: ServerSettings) -> bool:
     return bool(host) and (is_loopback(host) or host in server.hosts or host == server.host.lower())
 
 

@@ -50,7 +50,7 @@ def dialect_of_client(endpoint: Endpoint, headers: Mapping[str, str]) -> str:
 def _profile(config: Config, name: str) -> Profile:
     """What is known about the model that would answer."""
     target = choose(config, name).targets[0]
-    return config.providers[target.provider].profile(target.model)
+    return config.providers[target.provider].build_profile(target.model)
 
 
 def _anthropic(name: str, profile: Profile) -> dict[str, object]:

@@ -11,9 +11,9 @@ from contextlib import suppress
 
 import msgspec
 
-from dragoman.config.find import config_path
-from dragoman.config.learned import learned_file
+from dragoman.config.find import find_config_path
 from dragoman.config.model import Config
+from dragoman.config.model_facts import learned_path
 from dragoman.exchange.gateway import Gateway
 from dragoman.hub.errors import ConfigError
 from dragoman.server.guard import check_exposure
@@ -110,7 +110,7 @@ class Reloads:
 
     def _look(self) -> Print:
         """The state of the file that is loaded; without one, of the file that a reload would find."""
-        return _print_of(self._gateway.config.path or config_path(None, os.environ))
+        return _print_of(self._gateway.config.path or find_config_path(None, os.environ))
 
     async def _watch(self) -> None:
         """A change counts when it has stood for one look: editors write in several steps."""
@@ -131,7 +131,7 @@ def _print_of(path: str) -> Print:
         return ()
     prints = []
     with suppress(OSError):
-        for each in (path, learned_file(path)):
+        for each in (path, learned_path(path)):
             found = os.stat(each)
             prints.append((found.st_mtime_ns, found.st_size, found.st_ino))
     return tuple(prints)

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 import uvicorn
 
-from dragoman.config.find import state_folder
+from dragoman.config.find import find_state_folder
 from dragoman.config.model import Config, Secret
 from dragoman.exchange.gateway import Gateway
 from dragoman.hub.errors import ConfigError
@@ -152,7 +152,7 @@ def serve(
     if hasattr(signal, "SIGHUP") and not _has_terminal():
         # A wish to reload may come before the loop listens to it; what there is to read was just read.
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    remove_leftovers(state_folder(config, os.environ))
+    remove_leftovers(find_state_folder(config, os.environ))
     gateway = Gateway(config, database=database)
     traces = config.telemetry.traces
     spans = build_tracer(traces, lambda: gateway.config) if traces else None

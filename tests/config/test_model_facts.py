@@ -1,8 +1,8 @@
 """Each fact is told with the strongest source that states it."""
 
-from dragoman.config.explain import Fact, Said, explained
 from dragoman.config.load import load
 from dragoman.config.model import Provider
+from dragoman.config.model_facts import ExplainedFact, SourcedValue, explain_facts
 
 TEXT = '[providers.deepseek]\napi_key = "k"\n[providers.deepseek.models."*"]\nimages = true\nstop_limit = 4\n'
 
@@ -12,15 +12,15 @@ def provider(**learned: object) -> Provider:
     return config.providers["deepseek"]
 
 
-def facts(*, dialect_too: bool = False, **learned: object) -> dict[str, Fact]:
-    told = explained(provider(**learned), "deepseek-v4-pro", dialect_too=dialect_too)
+def facts(*, include_dialect: bool = False, **learned: object) -> dict[str, ExplainedFact]:
+    told = explain_facts(provider(**learned), "deepseek-v4-pro", include_dialect=include_dialect)
     return {fact.name: fact for fact in told}
 
 
 def test_the_strongest_source_is_told_and_what_it_overrules() -> None:
     known = facts(images=False)["images"]
     assert (known.value, known.source) == (True, "config")
-    assert known.instead_of == Said(False, "learned")
+    assert known.instead_of == SourcedValue(False, "learned")
 
 
 def test_what_all_sources_agree_on_overrules_nobody() -> None:
@@ -29,7 +29,7 @@ def test_what_all_sources_agree_on_overrules_nobody() -> None:
 
 
 def test_facts_come_in_the_order_of_the_documentation_and_plain() -> None:
-    known = facts(dialect_too=True)
+    known = facts(include_dialect=True)
     assert list(known)[:3] == ["images", "documents", "audio"]
     assert known["choices"].value == ["auto", "named", "none", "required"]
     assert known["choices"].source == "dialect openai_chat"

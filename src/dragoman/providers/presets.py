@@ -1,0 +1,72 @@
+"""The shipped data about providers and models: `presets.toml`, and the files in `catalogue/`.
+
+A preset is a known provider. A catalogue file has published facts about single models: one file for each
+vendor, and `local.toml` for models that users host. `checked` is the date of the last comparison with the
+vendor's pages. A fact without a reliable source is left out, so that the facts of the dialect hold.
+"""
+
+import tomllib
+from datetime import date
+from functools import cache
+from importlib.resources import files
+
+import msgspec
+
+_DATA = files("dragoman.providers")
+
+
+class Preset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A known provider."""
+
+    dialect: str
+    base_url: str = ""
+    #: The environment variable that usually holds its key.
+    key: str = ""
+    #: Facts about all of its models.
+    facts: dict[str, object] = {}
+    #: The catalogue file with facts about its models; empty: the file of the preset's name.
+    catalogue: str = ""
+    #: The default governance of its models' tool calls.
+    governance: dict[str, object] = {}
+
+
+class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
+    """The models of one vendor: facts by name pattern, general patterns first."""
+
+    checked: date
+    models: dict[str, dict[str, object]]
+
+
+class _CatalogueFile(msgspec.Struct, forbid_unknown_fields=True):
+    """A file as it is written: each entry has its patterns in `match`."""
+
+    checked: date
+    models: list[dict[str, object]]
+
+
+@cache
+def load_presets() -> dict[str, Preset]:
+    """All presets, by name."""
+    text = _DATA.joinpath("presets.toml").read_text("utf-8")
+    return msgspec.convert(tomllib.loads(text), dict[str, Preset])
+
+
+def list_catalogues() -> list[str]:
+    """The names of all catalogue files."""
+    names = (file.name for file in _DATA.joinpath("catalogue").iterdir())
+    return sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml"))
+
+
+@cache
+def load_catalogue(name: str) -> Catalogue | None:
+    """The facts in the file of this name; None if there is no such file."""
+    file = _DATA.joinpath("catalogue", f"{name}.toml")
+    if not file.is_file():
+        return None
+    found = msgspec.convert(tomllib.loads(file.read_text("utf-8")), _CatalogueFile)
+    models: dict[str, dict[str, object]] = {}
+    for entry in found.models:
+        facts = {fact: value for fact, value in entry.items() if fact != "match"}
+        for pattern in msgspec.convert(entry["match"], list[str]):
+            models[pattern] = {**models.get(pattern, {}), **facts}
+    return Catalogue(checked=found.checked, models=models)
