@@ -1,5 +1,6 @@
 """What a new user does first: start the gateway, write a file, run an agent, also in a second project."""
 
+import os
 import socket
 import subprocess
 import sys
@@ -203,3 +204,28 @@ def test_an_address_with_a_gateway_is_used(home: Path) -> None:
     with serving(project(home, "a", port), home):
         seen, _ = run_agent(project(home, "b"), home, "--url", f"http://127.0.0.1:{port}/v1")
     assert seen == {"url": f"http://127.0.0.1:{port}", "models": ["a"]}
+
+
+def test_an_interactive_agent_ends_with_the_command_that_resumes_it(home: Path) -> None:
+    # Claude Code itself prints a command with the private settings file, which is removed by then.
+    terminal, end = os.openpty()
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "dragoman", "run", "claude"],
+            cwd=project(home, "a", free_port()),
+            env=environment(home, PATH=f"{home / 'bin'}:/usr/bin:/bin"),
+            stdin=end,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+    finally:
+        os.close(terminal)
+        os.close(end)
+    assert done.stderr.endswith("to resume this session: dragoman run claude --resume ID\n")
+
+
+def test_a_run_without_a_terminal_ends_without_that_line(home: Path) -> None:
+    _, told = run_agent(project(home, "a", free_port()), home)
+    assert "resume" not in told

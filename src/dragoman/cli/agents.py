@@ -63,6 +63,9 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     build_launch: Callable[[GatewayAccess], AgentLaunch]
     #: The model that the agent requests by default; empty if it has no default.
     default_model: str = ""
+    #: Arguments that resume a session. The command that the agent itself prints at its end does not work: the
+    #: private files are gone by then.
+    resume: str = ""
 
 
 def _encode(value: object) -> str:
@@ -175,6 +178,7 @@ AGENTS: dict[str, Agent] = {
         package="@anthropic-ai/claude-code",
         build_launch=_launch_claude,
         default_model="claude-opus-5-5",
+        resume="--resume ID",
     ),
     "codex": Agent(
         title="Codex CLI",
@@ -182,6 +186,7 @@ AGENTS: dict[str, Agent] = {
         package="@openai/codex",
         build_launch=_launch_codex,
         default_model="gpt-6.1-sol",
+        resume="resume ID",
     ),
     "gemini": Agent(
         title="Gemini CLI",

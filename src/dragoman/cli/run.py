@@ -23,6 +23,7 @@ from dragoman.cli.connection import (
     check_url,
     find_running,
     gateway_url,
+    program_name,
 )
 from dragoman.cli.files import has_stored_keys
 from dragoman.cli.process import KEY_VARIABLE
@@ -91,6 +92,8 @@ def run(
         environment = bypass_proxies({**kept, **launch.environment})
         own = arguments[1:] if arguments[:1] == ("--",) else arguments
         code = _run_in_foreground([program, *launch.arguments, *own], environment)
+    if chosen.resume and not own and sys.stdin.isatty():
+        click.echo(f"to resume this session: {program_name()} run {agent} {chosen.resume}", err=True)
     sys.exit(code)
 
 
