@@ -1,4 +1,13 @@
-"""Anthropic's Messages API, as Claude Code and Anthropic's SDKs speak it."""
+"""The Messages API of Anthropic, as Claude Code and Anthropic's SDKs use it.
+
+Requests: `request_reader` and `request_writer` translate the body, with `content_reader` and
+`content_writer` for messages, `reasoning` for thinking blocks and their seals, `hosted` for the tools that
+Anthropic runs, `media`, `citations`, `tools` and `controls` (thinking, effort, output format). Replies:
+`stream_reader` and `stream_writer` (with `stream_blocks`) translate streams, `reply` turns whole replies
+into streams and back, `reasons` translates stop reasons and usage. `errors` writes errors, `check` checks
+streams, `spelling` holds the small values that all of them use. State: one `ContentReader` per request, one
+stream reader or writer per reply; everything else is functions.
+"""
 
 from collections.abc import Iterable, Mapping
 
@@ -27,7 +36,7 @@ class AnthropicDialect:
     def read_request(
         self, body: Json, losses: Losses, *, model: str = "", stream: bool = False, counting: bool = False
     ) -> Request:
-        """`counting`: the body asks for a token count, for which `max_tokens` is not required."""
+        """Read a body. `counting`: it asks for a token count, which needs no `max_tokens`."""
         return request_reader.read_request(body, losses, model=model, stream=stream, counting=counting)
 
     def write_request(self, request: Request, target: Target, losses: Losses) -> Json:

@@ -1,14 +1,14 @@
-"""Citations, both ways.
+"""Reads and writes citations.
 
-A citation belongs to the whole text of its block. The offsets that Anthropic tells point into the source, not
-into the answer, so they stay extras.
+A citation belongs to the whole text of its block. Anthropic's offsets point into the source, not into the
+answer, so they stay in the extras.
 """
 
 from dragoman.dialects.anthropic.spelling import take_text
 from dragoman.dialects.base import Json
 from dragoman.hub.content import Citation
 
-#: The names that each kind of citation has for the source's address and title.
+#: The fields that hold the source's address and title in each kind of citation.
 _FIELDS: dict[str, tuple[str, str]] = {
     "web_search_result_location": ("url", "title"),
     "search_result_location": ("source", "title"),
@@ -19,29 +19,32 @@ _FIELDS: dict[str, tuple[str, str]] = {
 _WEB = "web_search_result_location"
 
 
-def _names(kind: object) -> tuple[str, str]:
+def _find_field_names(kind: object) -> tuple[str, str]:
     return _FIELDS.get(kind, _FIELDS[_WEB]) if isinstance(kind, str) else _FIELDS[_WEB]
 
 
-def read_citation(told: Json, length: int) -> Citation:
-    """Takes the object apart; whatever is no text stays in the extras. `length`: of the block's text."""
-    url, title = _names(told.get("type"))
+def read_citation(value: Json, length: int) -> Citation:
+    """Read a citation object and empty it; fields that are not text stay in the extras.
+
+    `length` is the length of the block's text.
+    """
+    url, title = _find_field_names(value.get("type"))
     return Citation(
-        url=take_text(told, url),
-        title=take_text(told, title),
-        quote=take_text(told, "cited_text"),
+        url=take_text(value, url),
+        title=take_text(value, title),
+        quote=take_text(value, "cited_text"),
         start=0,
         end=length,
-        extras=told,
+        extras=value,
     )
 
 
 def write_citation(citation: Citation, *, own: bool) -> Json | None:
-    """None: a citation of another dialect that names no page, which Anthropic has no place for."""
+    """Write a citation; None if it is from another dialect and has no address, which Anthropic requires."""
     if own and citation.extras:
-        url, title = _names(citation.extras.get("type"))
+        url, title = _find_field_names(citation.extras.get("type"))
         named = {url: citation.url, title: citation.title, "cited_text": citation.quote}
-        return {**citation.extras, **{name: value for name, value in named.items() if value}}
+        return {**citation.extras, **{name: text for name, text in named.items() if text}}
     if not citation.url:
         return None
     return {

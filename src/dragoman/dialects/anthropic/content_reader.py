@@ -1,16 +1,15 @@
 """Reads the content of messages: a text, or a list of blocks of any kind.
 
-A block that no other dialect knows is kept whole. Errors name the block's place, never what it says.
+A block that no other dialect knows is kept unchanged. Errors name the path of a block, never its content.
 """
 
 from collections.abc import Callable
 
-from dragoman.dialects.anthropic.calls import arguments_of
 from dragoman.dialects.anthropic.citations import read_citation
 from dragoman.dialects.anthropic.hosted import CALLS, is_result, read_call, read_opaque, read_result
 from dragoman.dialects.anthropic.media import KINDS, read_media
-from dragoman.dialects.anthropic.reasoning import SEAL_FIELDS, SealKeeper
-from dragoman.dialects.anthropic.spelling import empty_note, object_of, read_cache
+from dragoman.dialects.anthropic.reasoning import SEAL_FIELDS, SealReader
+from dragoman.dialects.anthropic.spelling import build_empty_note, object_of, read_arguments, read_cache
 from dragoman.dialects.anthropic.tools import read_tool
 from dragoman.hub.content import (
     AnyBlock,
@@ -23,18 +22,18 @@ from dragoman.hub.content import (
 )
 from dragoman.wire.fields import Fields, json_type
 
-#: The form of content that is one bare text instead of a list of blocks.
+#: The form of content that is one text instead of a list of blocks.
 STRING = "string"
 
 
 class ContentReader:
-    """Reads the content of one conversation, in order: seals may be carried ahead of what they belong to."""
+    """Reads all content of one conversation in order, because a seal may precede the block it belongs to."""
 
     def __init__(self) -> None:
-        self._seals = SealKeeper()
+        self._seals = SealReader()
 
     def read(self, holder: Fields, name: str) -> tuple[tuple[AnyBlock, ...], str]:
-        """The blocks under a name, and their form."""
+        """The blocks in the named field of a message, and their form."""
         content = holder.raw(name)
         if isinstance(content, str):
             return (Text(text=content, at=holder.at(name)),), STRING
@@ -50,7 +49,7 @@ class ContentReader:
                 blocks.append(_read_tool_result(fields, fields.path))
             else:
                 blocks.append(_read_block(kind, fields))
-        self._seals.return_to_calls(blocks)
+        self._seals.attach_to_calls(blocks)
         return tuple(blocks), ""
 
 
@@ -72,12 +71,12 @@ def _read_block(kind: str, fields: Fields) -> AnyBlock:
 def _read_text(fields: Fields, at: str) -> Text:
     cache = read_cache(fields)
     text = fields.text("text")
-    told = fields.maybe_list("citations")
+    citation_list = fields.maybe_list("citations")
     citations: tuple[Citation, ...] = ()
-    if told:
-        items = (fields.child(value, "citations", index) for index, value in enumerate(told))
+    if citation_list:
+        items = (fields.child(value, "citations", index) for index, value in enumerate(citation_list))
         citations = tuple(read_citation(item.rest(), len(text)) for item in items)
-    form = empty_note("citations", []) if told == [] else ""
+    form = build_empty_note("citations", []) if citation_list == [] else ""
     return Text(text=text, at=at, form=form, cache=cache, citations=citations, extras=fields.rest())
 
 
@@ -89,7 +88,7 @@ def _read_tool_use(fields: Fields, at: str) -> ToolCall:
     return ToolCall(
         id=fields.text("id"),
         name=fields.text("name"),
-        arguments=arguments_of(given),
+        arguments=read_arguments(given),
         at=at,
         cache=cache,
         extras=fields.rest(),
@@ -99,18 +98,18 @@ def _read_tool_use(fields: Fields, at: str) -> ToolCall:
 def _read_tool_result(fields: Fields, at: str) -> ToolResult:
     cache = read_cache(fields)
     call_id = fields.text("tool_use_id")
-    words: list[str] = []
+    notes: list[str] = []
     is_error = fields.maybe_flag("is_error")
     if is_error is False:
-        words.append(empty_note("is_error", False))
+        notes.append(build_empty_note("is_error", False))
     content = fields.rest().get("content")
     blocks: tuple[AnyBlock, ...] = ()
     if content is not None:
         del fields.rest()["content"]
     if content == "" or content == []:
-        words.append(empty_note("content", content))
+        notes.append(build_empty_note("content", content))
     elif isinstance(content, str):
-        words.append(STRING)
+        notes.append(STRING)
         blocks = (Text(text=content, at=f"{at}.content"),)
     elif isinstance(content, list):
         inner = [fields.child(value, "content", index) for index, value in enumerate(content)]
@@ -122,7 +121,7 @@ def _read_tool_result(fields: Fields, at: str) -> ToolResult:
         content=blocks,
         is_error=is_error is True,
         at=at,
-        form=" ".join(words),
+        form=" ".join(notes),
         cache=cache,
         extras=fields.rest(),
     )
@@ -133,7 +132,7 @@ def _read_tool_reference(fields: Fields, at: str) -> ToolReference:
 
 
 def _read_tool_addition(fields: Fields, at: str) -> AnyBlock:
-    """A tool that is defined here and now; references to tools of the list are Anthropic's own affair."""
+    """Read a tool that is defined in the conversation. A reference to a listed tool stays opaque."""
     tool = object_of(fields.rest().get("tool"))
     if tool.get("type") != "tool_definition" or not isinstance(tool.get("definition"), dict):
         return read_opaque("tool_addition", {"type": "tool_addition", **fields.rest()}, at)

@@ -1,4 +1,4 @@
-"""Images and documents, both ways."""
+"""Reads and writes images and documents."""
 
 from collections.abc import Callable
 
@@ -7,12 +7,12 @@ from dragoman.dialects.base import Json
 from dragoman.hub.content import Media, MediaKind
 from dragoman.wire.fields import Fields
 
-#: A note to our own writer: what the hub's fields do not hold of the source.
+#: A note in the extras for our own writer: the fields of the source that the hub has no place for.
 _SOURCE = "@source"
 
 KINDS: dict[str, MediaKind] = {"image": "image", "document": "document"}
 
-#: What each kind of source holds its content in, by the name of the hub's field.
+#: For each type of source the hub's field and the API's field of its content.
 _SOURCES: dict[str, tuple[str, str]] = {
     "base64": ("data", "data"),
     "text": ("text", "data"),
@@ -29,9 +29,9 @@ def read_media(kind: MediaKind, fields: Fields, at: str) -> Media:
     content = take_text(source, held[1]) if held else ""
     media_type = take_text(source, "media_type") if content else ""
     if not held or not content:
-        # A document of blocks, or a source of a kind to come: kept whole, and told as text where it has any.
+        # A document of blocks, or a source of a future type: kept unchanged, with its text if it has one.
         fields.rest()[_SOURCE] = source
-        text = _block_text(source)
+        text = _read_block_text(source)
         return Media(
             kind=kind, at=at, cache=cache, title=title, text=text, form="source", extras=fields.rest()
         )
@@ -51,7 +51,7 @@ def read_media(kind: MediaKind, fields: Fields, at: str) -> Media:
     )
 
 
-def _block_text(source: Json) -> str:
+def _read_block_text(source: Json) -> str:
     content = source.get("content")
     if isinstance(content, list):
         return "\n".join(text for part in content if (text := text_of(object_of(part).get("text"))))
@@ -59,18 +59,18 @@ def _block_text(source: Json) -> str:
 
 
 def write_media(media: Media, *, own: bool) -> Json | None:
-    """None: Anthropic does not take this kind of media, or media in this form."""
+    """Write a media block; None if Anthropic does not accept this kind of media or this form of it."""
     if own and media.form == "source":
-        return _with_title(media, {"type": media.kind, "source": media.extras.get(_SOURCE)})
+        return _add_title(media, {"type": media.kind, "source": media.extras.get(_SOURCE)})
     source = next((made for write in _WRITERS if (made := write(media)) is not None), None)
     if media.kind not in KINDS or source is None:
         return None
     if own:
         source |= object_of(media.extras.get(_SOURCE))
-    return _with_title(media, {"type": media.kind, "source": source})
+    return _add_title(media, {"type": media.kind, "source": source})
 
 
-def _with_title(media: Media, written: Json) -> Json:
+def _add_title(media: Media, written: Json) -> Json:
     if media.title and media.kind == "document":
         written["title"] = media.title
     return written

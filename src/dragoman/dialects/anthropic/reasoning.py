@@ -1,7 +1,7 @@
-"""Thinking blocks that a client sends back: Anthropic's own, or envelopes with what other vendors sealed.
+"""Reads and writes the thinking blocks that a client sends back.
 
-A seal of Anthropic's travels as it is. An envelope is opened here: its thoughts become reasoning blocks, and
-the seals of calls and texts return to the calls and texts they belong to.
+A block holds a signature of Anthropic, which stays as it is, or an envelope with the seals of another vendor.
+From an envelope come reasoning blocks, and the seals of calls and texts go back to their calls and texts.
 """
 
 import msgspec
@@ -12,12 +12,12 @@ from dragoman.hub.content import AnyBlock, Reasoning, Text, ToolCall
 from dragoman.hub.seal import Seal, SealedItem, read_envelope
 from dragoman.wire.fields import Fields
 
-#: Each kind of thinking block, and the field in which its seal stands.
+#: The field that holds the seal, for each type of thinking block.
 SEAL_FIELDS = {"thinking": "signature", "redacted_thinking": "data"}
 
 
-class SealKeeper:
-    """Seals of calls that were carried ahead of them."""
+class SealReader:
+    """Reads thinking blocks, and keeps the seals of calls until their calls are read."""
 
     __slots__ = ("_of_calls",)
 
@@ -25,7 +25,7 @@ class SealKeeper:
         self._of_calls: dict[str, Seal] = {}
 
     def read(self, kind: str, fields: Fields, at: str, blocks: list[AnyBlock]) -> None:
-        """Add what a thinking block means to the blocks before it; `fields` are all but its type."""
+        """Add the content of a thinking block to the blocks of its turn; `fields` has no `type` any more."""
         cache = read_cache(fields)
         text = fields.text("thinking") if kind == "thinking" else ""
         sealed = take_text(fields.rest(), SEAL_FIELDS[kind])
@@ -44,12 +44,12 @@ class SealKeeper:
             )
             return
         for item in items:
-            text = self._settle(item, text, at, blocks)
+            text = self._place_seal(item, text, at, blocks)
         if text:
             blocks.append(Reasoning(at=at, parts=(text,)))
 
-    def _settle(self, item: SealedItem, text: str, at: str, blocks: list[AnyBlock]) -> str:
-        """Put one carried seal where it belongs; gives back the text that no seal has claimed yet."""
+    def _place_seal(self, item: SealedItem, text: str, at: str, blocks: list[AnyBlock]) -> str:
+        """Give a seal of an envelope to its block. Returns the text that still belongs to no seal."""
         match item.kind:
             case "reasoning":
                 parts = item.parts or ((text,) if text else ())
@@ -61,8 +61,8 @@ class SealKeeper:
                 _seal_last_text(blocks, item.seal)
         return text
 
-    def return_to_calls(self, blocks: list[AnyBlock]) -> None:
-        """Give the calls of a turn the seals that were carried for them."""
+    def attach_to_calls(self, blocks: list[AnyBlock]) -> None:
+        """Give the kept seals to the calls of a turn."""
         if not self._of_calls:
             return
         for position, block in enumerate(blocks):
@@ -81,7 +81,7 @@ def _seal_last_text(blocks: list[AnyBlock], seal: Seal) -> None:
 
 
 def write_reasoning(block: Reasoning, issuers: frozenset[str], *, own: bool) -> Json | None:
-    """None: thought that Anthropic would refuse, because nobody there has signed it."""
+    """Write a thinking block; None if Anthropic would reject it because it did not sign it."""
     seal = block.seal
     kind = "redacted_thinking" if block.redacted else "thinking"
     written: Json = {"type": kind}

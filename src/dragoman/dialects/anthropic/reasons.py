@@ -1,4 +1,4 @@
-"""Why replies end and what they cost, in Anthropic's words and in ours.
+"""Translates stop reasons and token usage.
 
 Anthropic counts cached prompt tokens apart from `input_tokens`; the hub's `input` is the whole prompt.
 """
@@ -29,26 +29,26 @@ REASONS: dict[StopCause, str] = {
     "context_window": "model_context_window_exceeded",
     "pause": "pause_turn",
     "malformed_call": "end_turn",
-    # A beta's word, which clients that did not ask for the beta do not know.
+    # Only clients of a beta know `compaction`.
     "compaction": "end_turn",
     "other": "end_turn",
 }
 
 
-def cause_of(reason: object) -> StopCause:
-    """What a `stop_reason` means. None, which some servers send at the end, means that the model was done."""
+def read_cause(reason: object) -> StopCause:
+    """The cause that a `stop_reason` means. None, which some servers send at the end, means a normal end."""
     if reason is None:
         return "end"
     return CAUSES.get(reason, "other") if isinstance(reason, str) else "other"
 
 
-def reason_of(finished: ReplyFinished, *, own: bool, has_calls: bool) -> str:
-    """The `stop_reason` to tell: the upstream's own word where it still holds.
+def choose_reason(finished: ReplyFinished, *, own: bool, has_calls: bool) -> str:
+    """The `stop_reason` to write: the upstream's own if it still fits the cause.
 
-    Agents look for calls only in a reply that stopped for them, so no reply with calls is a mere answer.
+    Agents look for calls only if the reason is `tool_use`, so a reply with calls never ends with `end_turn`.
     """
     reason = REASONS[finished.cause]
-    if own and finished.raw_cause and cause_of(finished.raw_cause) == finished.cause:
+    if own and finished.raw_cause and read_cause(finished.raw_cause) == finished.cause:
         reason = finished.raw_cause
     return "tool_use" if has_calls and reason == "end_turn" else reason
 
@@ -56,7 +56,7 @@ def reason_of(finished: ReplyFinished, *, own: bool, has_calls: bool) -> str:
 _COUNTS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 
 
-def count_of(value: object) -> int | None:
+def read_count(value: object) -> int | None:
     """A token count, if the value is one."""
     if type(value) is int and value >= 0:
         return value
@@ -66,17 +66,17 @@ def count_of(value: object) -> int | None:
 
 
 class UsageReader:
-    """Adds up the reports of one reply: a later one replaces what it names."""
+    """Combines the usage objects of one reply: a later object replaces the counts that it contains."""
 
     __slots__ = ("_counts",)
 
     def __init__(self) -> None:
         self._counts: dict[str, int] = {}
 
-    def report(self, told: Json) -> Usage:
+    def read(self, report: Json) -> Usage:
         extras: Json = {}
-        for name, value in told.items():
-            count = count_of(value) if name in _COUNTS else None
+        for name, value in report.items():
+            count = read_count(value) if name in _COUNTS else None
             if count is None:
                 extras[name] = value
             else:
@@ -90,9 +90,11 @@ class UsageReader:
             output=counts.get("output_tokens"),
             cache_read=read,
             cache_write=write,
-            cache_write_long=count_of(object_of(told.get("cache_creation")).get("ephemeral_1h_input_tokens")),
-            reasoning=count_of(object_of(told.get("output_tokens_details")).get("thinking_tokens")),
-            web_searches=count_of(object_of(told.get("server_tool_use")).get("web_search_requests")),
+            cache_write_long=read_count(
+                object_of(report.get("cache_creation")).get("ephemeral_1h_input_tokens")
+            ),
+            reasoning=read_count(object_of(report.get("output_tokens_details")).get("thinking_tokens")),
+            web_searches=read_count(object_of(report.get("server_tool_use")).get("web_search_requests")),
             extras=extras,
         )
 

@@ -1,21 +1,20 @@
-"""Whole replies as streams and streams as whole replies, so that both take the same way through the hub.
+"""Turns whole replies into streams and back, so that both take one path through the hub.
 
-`collect` gives what the vendor's own client would accumulate: starts are copied, deltas grow them, and the
-counts of `message_delta` replace those of `message_start`.
+`collect` accumulates as Anthropic's own client does: it copies the starts, appends the deltas, and replaces
+the counts of `message_start` by those of `message_delta`.
 """
 
 from collections.abc import Callable, Iterable, Iterator
 
-from dragoman.dialects.anthropic.calls import input_of
 from dragoman.dialects.anthropic.errors import write_error
-from dragoman.dialects.anthropic.spelling import list_of, object_of, text_of
+from dragoman.dialects.anthropic.spelling import build_input, list_of, object_of, text_of
 from dragoman.dialects.base import Json
 from dragoman.hub.builder import TRUNCATED_MESSAGE
 from dragoman.hub.errors import DragomanError, Failure
 from dragoman.wire.fields import decode, encode
 from dragoman.wire.sse import Frame, Frames, join_frames
 
-#: Fields of a whole reply that a stream tells at its end: beside the stop reason, or beside the usage.
+#: Fields of a whole reply that a stream sends at its end: beside the stop reason, or beside the usage.
 _TOLD_IN_DELTA = ("stop_reason", "stop_sequence", "stop_details", "container")
 _TOLD_BESIDE_DELTA = ("context_management", "input_transformations")
 
@@ -30,17 +29,17 @@ def frame(payload: Json) -> Frames:
 
 
 def explode(body: Json) -> Frames:
-    """The stream that says the same as this whole reply."""
+    """The frames of the stream that has the same content as this whole reply."""
     return join_frames(frame(payload) for payload in payloads(body))
 
 
 def payloads(body: Json) -> Iterator[Json]:
-    """The events of the stream that says the same as this whole reply."""
+    """The payloads of the stream that has the same content as this whole reply."""
     if body.get("type") == "error" or ("error" in body and "content" not in body):
         yield {**body, "type": "error"}
         return
     if not isinstance(body.get("content"), list):
-        # Whatever it is, taking it for an empty answer would be a false success.
+        # A body without content is no reply. To treat it as an empty answer would be a false success.
         yield {"type": "error", "error": {"type": "api_error", "message": NO_CONTENT}}
         return
     yield {"type": "message_start", "message": _start(body)}
@@ -58,7 +57,7 @@ def payloads(body: Json) -> Iterator[Json]:
 
 
 def _start(body: Json) -> Json:
-    """The reply as it stands before the first block: what is told later is null or absent."""
+    """The reply before its first block: fields that come later are null or absent."""
     start: Json = {}
     for name, value in body.items():
         if name == "content":
@@ -71,24 +70,24 @@ def _start(body: Json) -> Json:
 
 
 def block_frames(index: int, block: Json) -> Frames:
-    """The part of a stream that tells this block."""
+    """The frames of one block."""
     return join_frames(frame(payload) for payload in _block_payloads(index, block))
 
 
 def _block_payloads(index: int, block: Json) -> Iterator[Json]:
     start = dict(block)
-    deltas = list(_EXPLODERS.get(text_of(block.get("type")), _of_whole)(start))
+    deltas = list(_EXPLODERS.get(text_of(block.get("type")), _explode_whole)(start))
     yield {"type": "content_block_start", "index": index, "content_block": start}
     for delta in deltas:
         yield {"type": "content_block_delta", "index": index, "delta": delta}
     yield {"type": "content_block_stop", "index": index}
 
 
-def _of_whole(start: Json) -> Iterator[Json]:
+def _explode_whole(start: Json) -> Iterator[Json]:
     yield from ()
 
 
-def _of_text(start: Json) -> Iterator[Json]:
+def _explode_text(start: Json) -> Iterator[Json]:
     text, citations = start.get("text"), start.get("citations")
     start["text"] = ""
     if isinstance(citations, list):
@@ -98,7 +97,7 @@ def _of_text(start: Json) -> Iterator[Json]:
         yield {"type": "text_delta", "text": text}
 
 
-def _of_thinking(start: Json) -> Iterator[Json]:
+def _explode_thinking(start: Json) -> Iterator[Json]:
     thinking, signature = start.get("thinking"), start.get("signature")
     start |= {"thinking": "", "signature": ""}
     if thinking:
@@ -107,7 +106,7 @@ def _of_thinking(start: Json) -> Iterator[Json]:
         yield {"type": "signature_delta", "signature": signature}
 
 
-def _of_call(start: Json) -> Iterator[Json]:
+def _explode_call(start: Json) -> Iterator[Json]:
     given = start.get("input")
     start["input"] = {}
     yield {"type": "input_json_delta", "partial_json": ""}
@@ -116,24 +115,24 @@ def _of_call(start: Json) -> Iterator[Json]:
         yield {"type": "input_json_delta", "partial_json": text}
 
 
-def _of_compaction(start: Json) -> Iterator[Json]:
-    told: Json = {name: start[name] for name in ("content", "encrypted_content") if name in start}
-    start |= dict.fromkeys(told)
-    yield {"type": "compaction_delta", **told}
+def _explode_compaction(start: Json) -> Iterator[Json]:
+    fields: Json = {name: start[name] for name in ("content", "encrypted_content") if name in start}
+    start |= dict.fromkeys(fields)
+    yield {"type": "compaction_delta", **fields}
 
 
 _EXPLODERS: dict[str, Callable[[Json], Iterator[Json]]] = {
-    "text": _of_text,
-    "thinking": _of_thinking,
-    "tool_use": _of_call,
-    "server_tool_use": _of_call,
-    "mcp_tool_use": _of_call,
-    "compaction": _of_compaction,
+    "text": _explode_text,
+    "thinking": _explode_thinking,
+    "tool_use": _explode_call,
+    "server_tool_use": _explode_call,
+    "mcp_tool_use": _explode_call,
+    "compaction": _explode_compaction,
 }
 
 
 def collect(frames: Iterable[Frame]) -> Json:
-    """The whole reply that a client would accumulate from this stream; an error body if it failed."""
+    """The whole reply that a client accumulates from this stream, or an error body if the stream failed."""
     collector = _Collector()
     for received in frames:
         try:
@@ -145,7 +144,7 @@ def collect(frames: Iterable[Frame]) -> Json:
     return collector.body()
 
 
-#: What each kind of delta tells a piece of, and the block's field that it makes longer.
+#: For each type of delta its field, and the field of the block that it extends.
 _GROWING: dict[str, tuple[str, str]] = {
     "text_delta": ("text", "text"),
     "thinking_delta": ("thinking", "thinking"),
@@ -154,12 +153,12 @@ _GROWING: dict[str, tuple[str, str]] = {
 
 
 class _Collector:
-    """Folds the payloads of one stream."""
+    """Accumulates the payloads of one stream."""
 
     def __init__(self) -> None:
         self._message: Json = {}
         self._content: list[Json] = []
-        #: The pieces of each growing field, joined at the end: joining them at once would be quadratic.
+        #: The pieces of each field that grows, joined at the end: joining each at once takes quadratic time.
         self._pieces: dict[tuple[int, str], list[str]] = {}
         self._error: Json | None = None
         self._stopped = False
@@ -179,7 +178,7 @@ class _Collector:
             if name != "input":
                 block[name] = text_of(block.get(name)) + text
             elif text:
-                block[name] = input_of(text)
+                block[name] = build_input(text)
         return {**self._message, "content": self._content}
 
     def _start(self, payload: Json) -> None:
@@ -194,8 +193,8 @@ class _Collector:
             return
         kind = text_of(delta.pop("type", None))
         if kind in _GROWING:
-            told, grown = _GROWING[kind]
-            self._pieces.setdefault((index, grown), []).append(text_of(delta.get(told)))
+            delta_field, block_field = _GROWING[kind]
+            self._pieces.setdefault((index, block_field), []).append(text_of(delta.get(delta_field)))
         elif kind == "citations_delta":
             block = self._content[index]
             block["citations"] = citations = list_of(block.get("citations"))

@@ -1,12 +1,12 @@
 """Reads a body of `POST /v1/messages` into a hub request.
 
-Known fields are taken, the rest is kept. The system prompt becomes the first turn; a form that begins with
-`top` tells it from `system` messages inside the conversation, whose form begins with `inline`.
+Known fields are taken out of the body; the rest becomes the extras. The system prompt becomes the first turn,
+with a form that starts with `top`; the form of a `system` message starts with `inline`.
 """
 
 from dragoman.dialects.anthropic.content_reader import ContentReader
-from dragoman.dialects.anthropic.controls import read_format, read_wish
-from dragoman.dialects.anthropic.spelling import NAME, empty_note, read_cache
+from dragoman.dialects.anthropic.controls import read_format, read_reasoning
+from dragoman.dialects.anthropic.spelling import NAME, build_empty_note, read_cache
 from dragoman.dialects.anthropic.tools import read_choice, read_tool
 from dragoman.dialects.base import Json
 from dragoman.hub.content import Tool
@@ -16,7 +16,7 @@ from dragoman.wire.fields import Fields
 
 ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "system": "system"}
 
-#: Hub fields that have another name or place here.
+#: The paths of hub fields that have another name in this API.
 PATHS = {
     "stop": "stop_sequences",
     "reasoning": "thinking",
@@ -31,64 +31,64 @@ PATHS = {
 def read_request(
     body: Json, losses: Losses, *, model: str = "", stream: bool = False, counting: bool = False
 ) -> Request:
-    """Read a client's body; takes it apart. `counting`: it asks for a count and needs no `max_tokens`."""
+    """Read a client's body and empty it. `counting`: it asks for a token count and needs no `max_tokens`."""
     fields = Fields(body)
     name = fields.text("model") if not model else fields.text_or("model", model)
-    words: list[str] = []
-    turns = _read_turns(fields, words)
+    notes: list[str] = []
+    turns = _read_turns(fields, notes)
     max_tokens = fields.maybe_integer("max_tokens") if counting else fields.integer("max_tokens")
     if max_tokens is not None and max_tokens < 0:
         raise fields.error("expected an integer of at least 0", "max_tokens")
     output = fields.maybe_object("output_config")
     if output is not None and not output.rest():
-        words.append(empty_note("output_config", {}))
-    wish = read_wish(fields, output)
-    asked_format = read_format(fields, output)
+        notes.append(build_empty_note("output_config", {}))
+    reasoning = read_reasoning(fields, output)
+    output_format = read_format(fields, output)
     tool_choice, parallel = read_choice(fields)
     user, metadata = _read_metadata(fields)
     paths = PATHS
-    if asked_format is not None and asked_format.form:
-        paths = {**paths, "output": asked_format.form}
-    if wish is not None and wish.mode is None:
+    if output_format is not None and output_format.form:
+        paths = {**paths, "output": output_format.form}
+    if reasoning is not None and reasoning.mode is None:
         paths = {**paths, "reasoning": PATHS["effort"]}
     return Request(
         dialect=NAME,
         model=name,
         turns=turns,
-        tools=_read_tools(fields, words),
+        tools=_read_tools(fields, notes),
         tool_choice=tool_choice,
         parallel_calls=parallel,
-        stream=_read_stream(fields, words) or stream,
+        stream=_read_stream(fields, notes) or stream,
         max_tokens=max_tokens,
-        stop=_read_stop(fields, words),
+        stop=_read_stop(fields, notes),
         temperature=fields.maybe_number("temperature"),
         top_p=fields.maybe_number("top_p"),
         top_k=fields.maybe_integer("top_k"),
-        reasoning=wish,
-        output=asked_format,
+        reasoning=reasoning,
+        output=output_format,
         service_tier=fields.text_or("service_tier", ""),
         cache=read_cache(fields),
         user=user,
         metadata=metadata,
         paths=paths,
-        form=" ".join(words),
-        extras=_rest(fields, output),
+        form=" ".join(notes),
+        extras=_collect_extras(fields, output),
     )
 
 
-def _rest(fields: Fields, output: Fields | None) -> Json:
+def _collect_extras(fields: Fields, output: Fields | None) -> Json:
     extras = fields.rest()
     if output is not None and output.rest():
         extras["output_config"] = output.rest()
     return extras
 
 
-def _read_turns(fields: Fields, words: list[str]) -> tuple[Turn, ...]:
+def _read_turns(fields: Fields, notes: list[str]) -> tuple[Turn, ...]:
     content = ContentReader()
     turns: list[Turn] = []
     system = fields.rest().get("system")
     if system == "" or system == []:
-        words.append(empty_note("system", fields.raw("system")))
+        notes.append(build_empty_note("system", fields.raw("system")))
     elif system is not None:
         blocks, form = content.read(fields, "system")
         turns.append(Turn(role="system", blocks=blocks, at="system", form=f"top {form}".strip()))
@@ -109,24 +109,24 @@ def _read_message(message: Fields, content: ContentReader) -> Turn:
     return Turn(role=role, blocks=blocks, at=message.path, form=form, extras=message.rest())
 
 
-def _read_tools(fields: Fields, words: list[str]) -> tuple[Tool, ...]:
+def _read_tools(fields: Fields, notes: list[str]) -> tuple[Tool, ...]:
     tools = fields.maybe_objects("tools")
     if tools == []:
-        words.append(empty_note("tools", []))
+        notes.append(build_empty_note("tools", []))
     return tuple(read_tool(tool, tool.path) for tool in tools or ())
 
 
-def _read_stream(fields: Fields, words: list[str]) -> bool:
+def _read_stream(fields: Fields, notes: list[str]) -> bool:
     stream = fields.maybe_flag("stream")
     if stream is False:
-        words.append(empty_note("stream", False))
+        notes.append(build_empty_note("stream", False))
     return stream is True
 
 
-def _read_stop(fields: Fields, words: list[str]) -> tuple[str, ...]:
+def _read_stop(fields: Fields, notes: list[str]) -> tuple[str, ...]:
     stop = fields.maybe_list("stop_sequences")
     if stop == []:
-        words.append(empty_note("stop_sequences", []))
+        notes.append(build_empty_note("stop_sequences", []))
     texts = [text for text in stop or () if isinstance(text, str)]
     if len(texts) != len(stop or ()):
         raise fields.error("expected an array of strings", "stop_sequences")
@@ -134,7 +134,7 @@ def _read_stop(fields: Fields, words: list[str]) -> tuple[str, ...]:
 
 
 def _read_metadata(fields: Fields) -> tuple[str, Json | None]:
-    """The end user, and what else the metadata hold; they may be there and hold nothing."""
+    """The id of the end user and the other metadata; an empty object is kept, unlike a missing one."""
     metadata = fields.maybe_object("metadata")
     if metadata is None:
         return "", None

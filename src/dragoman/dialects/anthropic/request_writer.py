@@ -1,7 +1,7 @@
 """Writes a hub request as a body of `POST /v1/messages`.
 
-System turns at the front become `system`; what stands there at the top of a client's own body stays there.
-In requests of other dialects results come first in their turn, as the API demands.
+Leading system turns become `system`. In requests of other dialects the tool results come first in their
+turn, as the API requires.
 """
 
 from dragoman.dialects.anthropic.content_writer import ContentWriter
@@ -22,12 +22,12 @@ ROLES = {
     "developer": "system",
 }
 
-#: Plain values that both sides call the same.
+#: Settings that have the same name in the hub and in this API.
 _PLAIN = ("temperature", "top_p", "top_k")
 
 
 def write_request(request: Request, target: Target, losses: Losses) -> Json:
-    """A body for the upstream, from a request that fits the target."""
+    """Build the body for the upstream from a request that fits the target."""
     own = request.dialect == NAME
     writer = ContentWriter(losses, frozenset({NAME, target.issuer}), own=own)
     body: Json = {"model": target.model or request.model}
@@ -38,7 +38,7 @@ def write_request(request: Request, target: Target, losses: Losses) -> Json:
     body["messages"] = [
         message
         for turn in request.turns[len(leading) :]
-        if (message := _message(turn, writer, own=own)) is not None
+        if (message := _write_message(turn, writer, own=own)) is not None
     ]
     tools = [write_tool(tool, losses, own=own) for tool in request.tools]
     if any(tools):
@@ -54,7 +54,7 @@ def write_request(request: Request, target: Target, losses: Losses) -> Json:
 
 
 def _leading_system(turns: tuple[Turn, ...], *, own: bool) -> tuple[Turn, ...]:
-    """The system turns at the front, up to the first that its client wrote inside the conversation."""
+    """The leading system turns, up to the first one that the client sent as a message."""
     for position, turn in enumerate(turns):
         if ROLES[turn.role] != "system" or (own and turn.form.startswith("inline")):
             return turns[:position]
@@ -67,11 +67,11 @@ def _write_system(
     if not turns:
         return
     if own and len(turns) == 1:
-        body["system"] = writer.content(turns[0].blocks, turns[0].form)
+        body["system"] = writer.write_content(turns[0].blocks, turns[0].form)
         return
     written = []
     for turn in turns:
-        for block in writer.blocks(turn.blocks):
+        for block in writer.write_blocks(turn.blocks):
             if own or block["type"] == "text":
                 written.append(block)
             else:
@@ -82,18 +82,18 @@ def _write_system(
         body["system"] = written
 
 
-def _message(turn: Turn, writer: ContentWriter, *, own: bool) -> Json | None:
+def _write_message(turn: Turn, writer: ContentWriter, *, own: bool) -> Json | None:
     role = ROLES[turn.role]
     if own:
-        return {"role": role, "content": writer.content(turn.blocks, turn.form), **turn.extras}
+        return {"role": role, "content": writer.write_content(turn.blocks, turn.form), **turn.extras}
     blocks = turn.blocks
     if role == "user":
-        blocks = tuple(sorted(blocks, key=_comes_after_results))
-    content = writer.blocks(blocks)
+        blocks = tuple(sorted(blocks, key=_is_after_results))
+    content = writer.write_blocks(blocks)
     return {"role": role, "content": content} if content else None
 
 
-def _comes_after_results(block: object) -> bool:
+def _is_after_results(block: object) -> bool:
     return not isinstance(block, ToolResult)
 
 
@@ -118,7 +118,7 @@ def _write_settings(request: Request, body: Json, *, own: bool) -> None:
 
 
 def _write_own(request: Request, body: Json) -> None:
-    """What only Anthropic understood, where nothing was written in its place."""
+    """Add the extras, which only this API understands, unless their field is already written."""
     for name, value in request.extras.items():
         if name == "output_config" and name in body:
             body[name] = {**object_of(body[name]), **object_of(value)}

@@ -1,6 +1,7 @@
-"""How Anthropic spells the small things that stand everywhere: cache marks, empty values, opaque texts.
+"""Reads and writes small values that occur everywhere: cache marks, empty values, arguments of calls.
 
-Taking is tolerant: a value that is not of the expected type stays where it is and is written back as it came.
+The `take_` functions are tolerant: a value of another type than expected stays in the object, and is written
+back as it was received.
 """
 
 from collections.abc import Callable
@@ -8,34 +9,35 @@ from collections.abc import Callable
 from dragoman.dialects.base import Json
 from dragoman.hub.content import CacheMark, Extras
 from dragoman.wire.fields import Fields, encode
+from dragoman.wire.partial_json import parse_object, wrap_as_object
 
 NAME = "anthropic"
 
-#: Names in extras that begin so are no fields of the client's but notes of our reader to our writer.
+#: Extras whose name starts with this are notes of our reader for our writer, not fields of the client.
 NOTE = "@"
 
-#: The lifetimes that a cache mark may name.
+#: The lifetimes that Anthropic accepts in a cache mark.
 LIFETIMES = frozenset({"5m", "1h"})
 
-#: Values that say nothing but stood in the client's body; a form notes them, so that they stand there again.
+#: Empty values that a form can record, so that they are written again where the client sent them.
 _EMPTY: dict[str, Callable[[], object]] = {'""': str, "[]": list, "{}": dict, "false": bool}
 
 
-def empty_note(name: str, value: object) -> str:
-    """The word of a form that remembers an empty value under this name."""
+def build_empty_note(name: str, value: object) -> str:
+    """The note in a form that records an empty value of the named field."""
     return f"{name}={encode(value).decode()}"
 
 
 def restore_empty(form: str, written: Json) -> None:
-    """Put the empty values that a form remembers where nothing else was written."""
-    for word in form.split():
-        name, equals, literal = word.partition("=")
+    """Write the empty values that a form records, unless their field is already written."""
+    for note in form.split():
+        name, equals, literal = note.partition("=")
         if equals and name not in written and literal in _EMPTY:
             written[name] = _EMPTY[literal]()
 
 
 def take_text(values: Json, name: str) -> str:
-    """A text that says something, taken out; anything else stays."""
+    """Take a text that is not empty out of the object; anything else stays."""
     value = values.get(name)
     if type(value) is str and value:
         del values[name]
@@ -55,8 +57,23 @@ def list_of(value: object) -> list[object]:
     return value if isinstance(value, list) else []
 
 
+def build_input(arguments: str) -> Json:
+    """The `input` object of a call. Arguments that are no JSON object are wrapped in one."""
+    value = parse_object(arguments)
+    return wrap_as_object(arguments) if value is None else value
+
+
+def read_arguments(value: object) -> str:
+    """The arguments, as JSON text, of an `input`. A text that is JSON already stays as it is."""
+    if value is None:
+        return "{}"
+    if isinstance(value, str) and parse_object(value) is not None:
+        return value or "{}"
+    return encode(value).decode()
+
+
 def read_cache(fields: Fields) -> CacheMark | None:
-    """The `cache_control` of whatever the fields belong to."""
+    """Take the `cache_control` of a block, a tool or the request."""
     mark = fields.maybe_object("cache_control")
     if mark is None:
         return None
@@ -76,7 +93,7 @@ def write_cache(mark: CacheMark, *, own: bool) -> Json:
 
 
 def add_common(written: Json, cache: CacheMark | None, extras: Extras, *, own: bool) -> Json:
-    """What any block or tool may carry: its cache mark, and what only Anthropic understood in it."""
+    """Add what any block or tool may have: its cache mark, and its extras if they come from this dialect."""
     if cache is not None:
         written["cache_control"] = write_cache(cache, own=own)
     if own and extras:

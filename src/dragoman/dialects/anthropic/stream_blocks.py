@@ -1,8 +1,8 @@
-"""What each kind of block says in a stream when it opens, grows and closes.
+"""The frames that each kind of block writes in a stream when it opens, grows and closes.
 
-Exactly one is open at a time. A block that turns out to have nothing to say never starts, so indexes have no
-gaps: whoever owns the block asks `started` after its close. Frames of growing blocks are cut from byte
-templates, because they are nearly all that a stream consists of.
+Exactly one block is open at a time. A block without content never starts, so indexes have no gaps: the owner
+of the block reads `started` after its close. Frames of deltas are byte templates, because nearly the whole
+stream consists of them.
 """
 
 from typing import Protocol
@@ -17,10 +17,10 @@ from dragoman.hub.seal import Seal, SealedItem, is_envelope, write_envelope
 from dragoman.wire.fields import encode
 from dragoman.wire.sse import Frame, Frames
 
-#: For plain strings, which always encode; what a stranger nested goes through `encode`.
+#: For plain strings, which can always be encoded. Nested untrusted values go through `encode`.
 _encode = msgspec.json.Encoder().encode
 
-#: Clients demand a signature on every thinking block; this one says that there is none.
+#: Clients require a signature on every thinking block; this one means that there is none.
 EMPTY_ENVELOPE = write_envelope(())
 
 _START = b'{"type":"content_block_start","index":%d,"content_block":%b}'
@@ -42,19 +42,19 @@ def stop_frame(index: int) -> Frames:
 
 
 def whole_frames(index: int, block: Json) -> Frames:
-    """A block that starts complete and takes no deltas."""
+    """The frames of a block that starts complete and takes no deltas."""
     return start_frame(index, block) + stop_frame(index)
 
 
-def envelope_of(seal: Seal, *, parts: tuple[str, ...] = (), redacted: bool = False) -> str:
-    """What stands where a signature is due: Anthropic's own, or a stranger's seal in an envelope."""
+def write_seal(seal: Seal, *, parts: tuple[str, ...] = (), redacted: bool = False) -> str:
+    """The value of a signature field: Anthropic's own signature, or another vendor's seal in an envelope."""
     if seal.issuer == NAME or is_envelope(seal.value):
         return seal.value
     return write_envelope([SealedItem(kind="reasoning", seal=seal, parts=parts, redacted=redacted)])
 
 
 class OpenBlock(Protocol):
-    """The block that is being said."""
+    """The block that the stream writer is writing."""
 
     started: bool
 
@@ -65,12 +65,12 @@ class OpenBlock(Protocol):
     def seal(self, seal: Seal) -> None: ...
 
     def close(self) -> Frames:
-        """The last words of a block that is whole."""
+        """The frames that end a complete block."""
         ...
 
 
-class SilentBlock:
-    """A block that Anthropic's clients have no word for."""
+class UnwrittenBlock:
+    """A block that Anthropic's clients do not know: it writes nothing."""
 
     started = False
 
@@ -88,7 +88,7 @@ class SilentBlock:
 
 
 class TextBlock:
-    """Starts with its first word: an empty text block is refused when the client sends it back."""
+    """A text. It starts with its first delta, because Anthropic rejects an empty text block in a request."""
 
     __slots__ = ("_growth", "_index", "_own", "_start", "sealed", "started", "uncited")
 
@@ -128,7 +128,7 @@ class TextBlock:
 
 
 class ThinkingBlock:
-    """Thought, signed before it stops. A seal without a word of thought travels as redacted thinking."""
+    """Thinking, with a signature before it stops. A seal without any text is written as redacted thinking."""
 
     __slots__ = ("_block", "_growth", "_index", "_own", "_part", "_parts", "_seal", "started")
 
@@ -138,7 +138,7 @@ class ThinkingBlock:
         self._own = own
         self._growth = _GROWTH % (index, b"thinking_delta", b"thinking")
         self._part = 0
-        #: The text of each part so far; only an envelope for several parts needs it.
+        #: The text of each part so far, for the envelope of a block with several parts.
         self._parts: list[list[str]] = [[]]
         self._seal = block.seal
         self.started = False
@@ -171,31 +171,31 @@ class ThinkingBlock:
     def close(self) -> Frames:
         seal = self._seal
         if self.started:
-            return self._signed(self._signature())
+            return self._write_signature(self._signature())
         if seal is None:
             return ()
         if seal.issuer == NAME and not self._block.redacted:
-            return self._begin() + self._signed(seal.value)
+            return self._begin() + self._write_signature(seal.value)
         self.started = True
         extras = self._block.extras if self._own else {}
-        data = envelope_of(seal, redacted=self._block.redacted)
+        data = write_seal(seal, redacted=self._block.redacted)
         return whole_frames(self._index, {"type": "redacted_thinking", "data": data, **extras})
 
     def _signature(self) -> str:
         if self._seal is None:
             return EMPTY_ENVELOPE
-        # A single part comes back as the block's own text; several would come back as one.
+        # The client sends a single part back as the block's text. Several parts would come back as one.
         several = len(self._parts) > 1
         parts = tuple("".join(pieces) for pieces in self._parts) if several else ()
-        return envelope_of(self._seal, parts=parts, redacted=self._block.redacted)
+        return write_seal(self._seal, parts=parts, redacted=self._block.redacted)
 
-    def _signed(self, signature: str) -> Frames:
+    def _write_signature(self, signature: str) -> Frames:
         delta = _encode({"type": "signature_delta", "signature": signature})
         return delta_frame(_DELTA % (self._index, delta)) + stop_frame(self._index)
 
 
 class CallBlock:
-    """A call of a client's tool; its first delta is empty, so that calls without arguments have one too."""
+    """A call of a client's tool. Its first delta is empty, so that a call without arguments has a delta."""
 
     __slots__ = ("_growth", "_index", "call_id", "sealed", "started")
 
@@ -226,7 +226,7 @@ class CallBlock:
 
 
 class FreeTextCallBlock(CallBlock):
-    """A call whose arguments are free text: wrapped into an object while they stream."""
+    """A call whose arguments are free text, which is wrapped in an object while it streams."""
 
     __slots__ = ()
 

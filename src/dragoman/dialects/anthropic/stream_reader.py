@@ -1,17 +1,23 @@
-"""Reads a reply that streams in Anthropic's events, from Anthropic or from anyone who says so.
+"""Reads the stream of a reply in Anthropic's events, from Anthropic or from a compatible server.
 
-Blocks that open complete in the hub (server tools, results, unknown kinds) are held until they stop. The
-reply is finished when the upstream said why it stopped; an end of bytes before that is a cut.
+Blocks that the hub opens complete (server tools, results, unknown types) are held until they stop. The reply
+is complete when the upstream has sent a stop reason; a stream that ends earlier is truncated.
 """
 
 from collections.abc import Callable
 
-from dragoman.dialects.anthropic.calls import arguments_of
 from dragoman.dialects.anthropic.citations import read_citation
 from dragoman.dialects.anthropic.hosted import CALLS, is_result, read_call, read_opaque, read_result
-from dragoman.dialects.anthropic.reasons import UsageReader, cause_of
+from dragoman.dialects.anthropic.reasons import UsageReader, read_cause
 from dragoman.dialects.anthropic.reply import payloads
-from dragoman.dialects.anthropic.spelling import empty_note, list_of, object_of, take_text, text_of
+from dragoman.dialects.anthropic.spelling import (
+    build_empty_note,
+    list_of,
+    object_of,
+    read_arguments,
+    take_text,
+    text_of,
+)
 from dragoman.dialects.base import Json, Source
 from dragoman.dialects.errors import read_failure
 from dragoman.dialects.frames import FrameReader
@@ -22,8 +28,8 @@ from dragoman.hub.events import ReplyFinished, ReplyStarted
 from dragoman.hub.seal import Seal
 
 
-class _Open:
-    """A block that has begun: its kind, its number in the hub (-1 while held), and what is held of it."""
+class _StreamBlock:
+    """A block between start and stop: its type, its number in the hub (-1 while held), its held content."""
 
     __slots__ = ("citations", "held", "kind", "length", "number", "pieces", "start_input")
 
@@ -31,10 +37,10 @@ class _Open:
         self.kind = kind
         self.number = number
         self.held = held
-        #: Some servers tell a call's input with its start and send no deltas; deltas, if any, replace it.
+        #: Some servers send a call's input with its start and no deltas. Deltas, if any, replace it.
         self.start_input = start_input
         self.pieces: list[str] = []
-        #: They belong to the whole text, whose length is known only at its end.
+        #: Held until the end, because they belong to the whole text and need its length.
         self.citations: list[Json] = []
         self.length = 0
 
@@ -42,14 +48,14 @@ class _Open:
 class AnthropicStreamReader(FrameReader):
     def __init__(self, source: Source) -> None:
         super().__init__(source)
-        self._blocks: dict[int, _Open] = {}
+        self._blocks: dict[int, _StreamBlock] = {}
         self._last = 0
         self._held_index = -1
         self._held_size = 0
         self._usage = UsageReader()
         self._model = source.model
         self._saw_start = False
-        self._stop_told = False
+        self._has_stop_reason = False
         self._delta: Json = {}
         self._beside: Json = {}
 
@@ -66,11 +72,11 @@ class AnthropicStreamReader(FrameReader):
             self._read(payload, "")
 
     def _end(self) -> None:
-        if self._stop_told:
+        if self._has_stop_reason:
             self._finish({})
 
     def _ping(self, payload: Json) -> None:
-        """Nothing: it only keeps the line open."""
+        """Ignore it: a ping only keeps the connection open."""
 
     def _start(self, payload: Json) -> None:
         if self._saw_start:
@@ -87,7 +93,7 @@ class AnthropicStreamReader(FrameReader):
             message.pop(name, None)
         self.builder.start(ReplyStarted(id=identity, model=model, extras=message))
         if usage:
-            self.builder.report_usage(self._usage.report(usage))
+            self.builder.report_usage(self._usage.read(usage))
         for block in content:
             self._open({"content_block": block})
             self._close({})
@@ -99,7 +105,7 @@ class AnthropicStreamReader(FrameReader):
             return
         index = self._index(payload, default=self._last + 1 if self._blocks else self._last)
         self._close({"index": index})
-        # At most one block is held: more would be room for a hostile stream to fill.
+        # At most one block is held, so that a hostile stream cannot fill the memory.
         self._close({"index": self._held_index})
         kind = text_of(block.get("type"))
         opener = _OPENERS.get(kind)
@@ -108,11 +114,11 @@ class AnthropicStreamReader(FrameReader):
         if not kind:
             self.source.losses.add("", "a content block without a type was skipped")
         elif kind == "tool_use" and not text_of(block.get("name")):
-            # No client could run it.
+            # No client can run a call without a name.
             self.source.losses.add("", "a call without a name was skipped")
         elif opener is None:
             self._held_index = index
-            self._blocks[index] = _Open(kind, -1, held=block)
+            self._blocks[index] = _StreamBlock(kind, -1, held=block)
         else:
             self._blocks[index] = opener(self, block)
 
@@ -120,7 +126,7 @@ class AnthropicStreamReader(FrameReader):
         index = payload.get("index")
         return index if type(index) is int else default
 
-    def _open_text(self, block: Json) -> _Open:
+    def _open_text(self, block: Json) -> _StreamBlock:
         block.pop("type")
         text = take_text(block, "text")
         block.pop("text", None)
@@ -128,15 +134,15 @@ class AnthropicStreamReader(FrameReader):
         form = ""
         if isinstance(citations, list):
             del block["citations"]
-            form = empty_note("citations", [])
-        opened = _Open("text", self.builder.open(Text(text="", form=form, extras=block)))
+            form = build_empty_note("citations", [])
+        opened = _StreamBlock("text", self.builder.open(Text(text="", form=form, extras=block)))
         for citation in list_of(citations):
             self._cite(opened, citation)
         self.builder.append(opened.number, text)
         opened.length = len(text)
         return opened
 
-    def _open_thinking(self, block: Json) -> _Open:
+    def _open_thinking(self, block: Json) -> _StreamBlock:
         block.pop("type")
         thinking, signature = take_text(block, "thinking"), take_text(block, "signature")
         block.pop("thinking", None)
@@ -144,24 +150,24 @@ class AnthropicStreamReader(FrameReader):
         number = self.builder.open(Reasoning(extras=block))
         self.builder.append(number, thinking)
         self._seal(number, signature)
-        return _Open("thinking", number)
+        return _StreamBlock("thinking", number)
 
-    def _open_redacted(self, block: Json) -> _Open:
+    def _open_redacted(self, block: Json) -> _StreamBlock:
         block.pop("type")
         data = take_text(block, "data")
         seal = Seal(self.source.issuer, self._model, data) if data else None
-        return _Open(
+        return _StreamBlock(
             "redacted_thinking", self.builder.open(Reasoning(redacted=True, seal=seal, extras=block))
         )
 
-    def _open_call(self, block: Json) -> _Open:
+    def _open_call(self, block: Json) -> _StreamBlock:
         block.pop("type")
         given = block.pop("input", None)
-        start_input = arguments_of(given) if given else ""
+        start_input = read_arguments(given) if given else ""
         identity = take_text(block, "id") or self.source.ids.make("toolu_")
         block.pop("id", None)
         call = ToolCall(id=identity, name=take_text(block, "name"), extras=block)
-        return _Open("tool_use", self.builder.open(call), start_input=start_input)
+        return _StreamBlock("tool_use", self.builder.open(call), start_input=start_input)
 
     def _grow(self, payload: Json) -> None:
         delta = payload.get("delta")
@@ -190,14 +196,14 @@ class AnthropicStreamReader(FrameReader):
             else:
                 self.source.losses.add("", "a stream delta of an unknown type was skipped")
 
-    def _begin(self, index: int, kind: str, text: str) -> _Open:
-        """A delta for a block that was never started, or was started as something else."""
+    def _begin(self, index: int, kind: str, text: str) -> _StreamBlock:
+        """Open a block for a delta whose block was never started, or has another type."""
         if not text:
-            return _Open(kind, -1)
+            return _StreamBlock(kind, -1)
         self._open({"index": index, "content_block": {"type": kind}})
         return self._blocks[index]
 
-    def _grow_input(self, block: _Open | None, text: object) -> None:
+    def _grow_input(self, block: _StreamBlock | None, text: object) -> None:
         if not isinstance(text, str) or not text:
             return
         if block is not None and block.kind == "tool_use":
@@ -209,24 +215,24 @@ class AnthropicStreamReader(FrameReader):
         else:
             self.source.losses.add("", "arguments for a call that was never started were skipped")
 
-    def _grow_thinking(self, index: int, block: _Open | None, delta: Json) -> None:
+    def _grow_thinking(self, index: int, block: _StreamBlock | None, delta: Json) -> None:
         text = text_of(delta.get("thinking"))
         if block is None or block.kind != "thinking":
             block = self._begin(index, "thinking", text)
         self.builder.append(block.number, text)
 
-    def _grow_signature(self, index: int, block: _Open | None, delta: Json) -> None:
+    def _grow_signature(self, index: int, block: _StreamBlock | None, delta: Json) -> None:
         signature = text_of(delta.get("signature"))
         if block is None or block.kind != "thinking":
             block = self._begin(index, "thinking", signature)
         self._seal(block.number, signature)
 
-    def _grow_citations(self, index: int, block: _Open | None, delta: Json) -> None:
+    def _grow_citations(self, index: int, block: _StreamBlock | None, delta: Json) -> None:
         if block is not None:
             self._cite(block, delta.get("citation"))
 
-    def _hold(self, block: _Open, delta: Json) -> None:
-        """More of a block that is held: its fields are assigned, as the vendor's own client does."""
+    def _hold(self, block: _StreamBlock, delta: Json) -> None:
+        """Add a delta to a held block: its fields are assigned, as in Anthropic's own client."""
         delta.pop("type", None)
         self._count(_size(delta))
         if block.held is not None:
@@ -241,7 +247,7 @@ class AnthropicStreamReader(FrameReader):
         if value:
             self.builder.seal(number, Seal(self.source.issuer, self._model, value))
 
-    def _cite(self, block: _Open, citation: object) -> None:
+    def _cite(self, block: _StreamBlock, citation: object) -> None:
         if isinstance(citation, dict):
             self._count(_size(citation))
             block.citations.append(citation)
@@ -251,7 +257,7 @@ class AnthropicStreamReader(FrameReader):
         if block is None:
             return
         if block.held is not None:
-            self.builder.add_block(_whole(block.kind, block.held, "".join(block.pieces)))
+            self.builder.add_block(_build_whole_block(block.kind, block.held, "".join(block.pieces)))
         else:
             if block.start_input:
                 self.builder.append(block.number, block.start_input)
@@ -261,11 +267,11 @@ class AnthropicStreamReader(FrameReader):
 
     def _stop_reason(self, payload: Json) -> None:
         delta = object_of(payload.get("delta"))
-        self._stop_told = self._stop_told or delta.get("stop_reason") is not None
+        self._has_stop_reason = self._has_stop_reason or delta.get("stop_reason") is not None
         self._delta |= delta
         usage = object_of(payload.get("usage"))
         if usage:
-            self.builder.report_usage(self._usage.report(usage))
+            self.builder.report_usage(self._usage.read(usage))
         for name, value in payload.items():
             if name not in ("type", "delta", "usage"):
                 self._beside[name] = value
@@ -281,7 +287,7 @@ class AnthropicStreamReader(FrameReader):
             extras["delta"] = delta
         self.builder.finish(
             ReplyFinished(
-                cause=cause_of(reason),
+                cause=read_cause(reason),
                 raw_cause=text_of(reason),
                 implied=reason is None,
                 stop_sequence=stop_sequence if isinstance(stop_sequence, str) else None,
@@ -295,11 +301,11 @@ class AnthropicStreamReader(FrameReader):
 
 
 def _size(values: Json) -> int:
-    """Roughly what an object holds, in characters."""
+    """The approximate size of an object, in characters."""
     return sum(len(value) for value in values.values() if isinstance(value, str)) + len(values)
 
 
-def _whole(kind: str, held: Json, arguments: str) -> ReplyBlock:
+def _build_whole_block(kind: str, held: Json, arguments: str) -> ReplyBlock:
     if kind in CALLS:
         return read_call(held, arguments=arguments or None)
     if is_result(kind):
@@ -318,14 +324,14 @@ _EVENTS: dict[str, Callable[[AnthropicStreamReader, Json], None]] = {
     "error": AnthropicStreamReader._fail,
 }
 
-_OPENERS: dict[str, Callable[[AnthropicStreamReader, Json], _Open]] = {
+_OPENERS: dict[str, Callable[[AnthropicStreamReader, Json], _StreamBlock]] = {
     "text": AnthropicStreamReader._open_text,
     "thinking": AnthropicStreamReader._open_thinking,
     "redacted_thinking": AnthropicStreamReader._open_redacted,
     "tool_use": AnthropicStreamReader._open_call,
 }
 
-_GROWERS: dict[str, Callable[[AnthropicStreamReader, int, _Open | None, Json], None]] = {
+_GROWERS: dict[str, Callable[[AnthropicStreamReader, int, _StreamBlock | None, Json], None]] = {
     "thinking_delta": AnthropicStreamReader._grow_thinking,
     "signature_delta": AnthropicStreamReader._grow_signature,
     "citations_delta": AnthropicStreamReader._grow_citations,

@@ -1,7 +1,7 @@
-"""Says a reply in Anthropic's events.
+"""Writes a reply as Anthropic's events.
 
-The order of words is fixed by construction: one `message_start`, blocks one after another with gapless
-indexes, then one `message_delta` and `message_stop`, or one `error` and nothing more.
+The order of events is fixed by construction: one `message_start`, blocks one after another with indexes
+without gaps, then `message_delta` and `message_stop`, or one `error` and nothing after it.
 """
 
 from collections.abc import Callable
@@ -9,16 +9,16 @@ from typing import Any
 
 from dragoman.dialects.anthropic.errors import write_error
 from dragoman.dialects.anthropic.hosted import write_call, write_result
-from dragoman.dialects.anthropic.reasons import reason_of, write_usage
+from dragoman.dialects.anthropic.reasons import choose_reason, write_usage
 from dragoman.dialects.anthropic.reply import block_frames, frame
 from dragoman.dialects.anthropic.spelling import NAME, object_of
 from dragoman.dialects.anthropic.stream_blocks import (
     CallBlock,
     FreeTextCallBlock,
     OpenBlock,
-    SilentBlock,
     TextBlock,
     ThinkingBlock,
+    UnwrittenBlock,
     whole_frames,
 )
 from dragoman.dialects.base import Audience, Json
@@ -50,10 +50,10 @@ from dragoman.hub.seal import CALL_CARRIER, TEXT_CARRIER, Seal, SealedItem, is_e
 from dragoman.hub.usage import Usage
 from dragoman.wire.sse import Frame, Frames, join_frames
 
-#: For replies of upstreams that count nothing: text and code come to about four characters a token.
+#: For upstreams that report no usage: text and code have about four characters per token.
 CHARACTERS_PER_TOKEN = 4
 
-_SILENT = SilentBlock()
+_SILENT = UnwrittenBlock()
 _STOP: Frames = (Frame("message_stop", b'{"type":"message_stop"}'),)
 
 
@@ -66,8 +66,8 @@ class AnthropicStreamWriter:
         self._has_calls = False
         self._characters = 0
         self._usage: Usage | None = None
-        self._told_usage: Json = {}
-        #: The seal of a text, which travels in a block of its own as soon as another block follows.
+        self._start_usage: Json = {}
+        #: The seal of a text, which is written as a block of its own when another block follows.
         self._waiting: str = ""
 
     def write(self, event: ReplyEvent) -> Frames:
@@ -75,7 +75,7 @@ class AnthropicStreamWriter:
 
     def _start(self, event: ReplyStarted) -> Frames:
         audience = self._audience
-        self._told_usage = {"input_tokens": audience.input_estimate, "output_tokens": 0}
+        self._start_usage = {"input_tokens": audience.input_estimate, "output_tokens": 0}
         message: Json = {
             "id": event.id if self._own and event.id else audience.ids.adopt("msg_", event.id),
             "type": "message",
@@ -84,12 +84,12 @@ class AnthropicStreamWriter:
             "content": [],
             "stop_reason": None,
             "stop_sequence": None,
-            "usage": self._told_usage,
+            "usage": self._start_usage,
         }
         if self._own:
-            self._told_usage |= _countable(object_of(event.extras.get("usage")))
+            self._start_usage |= _drop_invalid_counts(object_of(event.extras.get("usage")))
             message |= event.extras
-            message["usage"] = self._told_usage
+            message["usage"] = self._start_usage
         return frame({"type": "message_start", "message": message})
 
     def _grow(self, event: TextDelta | ArgumentsDelta) -> Frames:
@@ -115,7 +115,7 @@ class AnthropicStreamWriter:
         return _OPENERS[type(event.block)](self, event.block)
 
     def _open_text(self, block: Text) -> Frames:
-        before = self._release()
+        before = self._write_text_seal()
         extras, form = (block.extras, block.form) if self._own else ({}, "")
         opened = TextBlock(self._next, extras, form, own=self._own)
         self._block = opened
@@ -125,7 +125,7 @@ class AnthropicStreamWriter:
         return before + opened.grow(block.text) + join_frames(opened.cite(c) for c in block.citations)
 
     def _open_refusal(self, block: Refusal) -> Frames:
-        before = self._release()
+        before = self._write_text_seal()
         self._block = TextBlock(self._next, {})
         self._characters += len(block.text)
         return before + self._block.grow(block.text)
@@ -133,19 +133,21 @@ class AnthropicStreamWriter:
     def _open_reasoning(self, block: Reasoning) -> Frames:
         if block.seal is not None and block.form.startswith(CALL_CARRIER):
             self._block = _SILENT
-            return self._release() + self._carry(_call_envelope(block.form[len(CALL_CARRIER) :], block.seal))
+            return self._write_text_seal() + self._write_carrier(
+                _build_call_envelope(block.form[len(CALL_CARRIER) :], block.seal)
+            )
         if block.seal is not None and block.form == TEXT_CARRIER:
             self._block = _SILENT
-            self._waiting = _text_envelope(block.seal)
+            self._waiting = _build_text_envelope(block.seal)
             return ()
-        before = self._release()
+        before = self._write_text_seal()
         self._block = opened = ThinkingBlock(self._next, block, own=self._own)
         return before + join_frames(opened.grow(text, part) for part, text in enumerate(block.parts))
 
     def _open_call(self, block: ToolCall) -> Frames:
-        before = self._release()
+        before = self._write_text_seal()
         if block.seal is not None:
-            before += self._carry(_call_envelope(block.id, block.seal))
+            before += self._write_carrier(_build_call_envelope(block.id, block.seal))
         self._has_calls = True
         kind = FreeTextCallBlock if block.kind == "custom" else CallBlock
         self._block = opened = kind(self._next, block)
@@ -153,16 +155,20 @@ class AnthropicStreamWriter:
         return before + opened.open(block, own=self._own) + opened.grow(block.arguments)
 
     def _open_hosted_call(self, block: HostedCall) -> Frames:
-        return self._whole(write_call(block)) if self._own else self._lose("a call of a vendor's own tool")
+        return (
+            self._write_whole(write_call(block)) if self._own else self._lose("a call of a vendor's own tool")
+        )
 
     def _open_hosted_result(self, block: HostedResult) -> Frames:
         return (
-            self._whole(write_result(block)) if self._own else self._lose("the result of a vendor's own tool")
+            self._write_whole(write_result(block))
+            if self._own
+            else self._lose("the result of a vendor's own tool")
         )
 
     def _open_opaque(self, block: Opaque) -> Frames:
         if self._own:
-            return self._whole(block.value)
+            return self._write_whole(block.value)
         lost = self._lose(f"a block of kind {block.kind!r}")
         return self._open_refusal(Refusal(text=block.text)) if block.text else lost
 
@@ -174,45 +180,45 @@ class AnthropicStreamWriter:
         self._audience.losses.add("", f"{what} cannot be told to a client of this dialect")
         return ()
 
-    def _whole(self, block: Json) -> Frames:
-        """A block that opens complete: said at once, so that its close has nothing to add."""
-        before = self._release()
+    def _write_whole(self, block: Json) -> Frames:
+        """Write a block that opens complete. Its close then writes nothing."""
+        before = self._write_text_seal()
         self._block = _SILENT
         written = block_frames(self._next, block)
         self._next += 1
         return before + written
 
-    def _carry(self, envelope: str) -> Frames:
-        """A block whose only purpose is that the client sends it back."""
+    def _write_carrier(self, envelope: str) -> Frames:
+        """Write a block whose only purpose is that the client sends it back."""
         written = whole_frames(self._next, {"type": "redacted_thinking", "data": envelope})
         self._next += 1
         return written
 
-    def _release(self) -> Frames:
+    def _write_text_seal(self) -> Frames:
         envelope, self._waiting = self._waiting, ""
-        return self._carry(envelope) if envelope else ()
+        return self._write_carrier(envelope) if envelope else ()
 
     def _close(self, event: BlockClosed) -> Frames:
         block, self._block = self._block, _SILENT
         written = block.close()
         self._next += block.started
         if isinstance(block, CallBlock) and block.sealed is not None:
-            written += self._carry(_call_envelope(block.call_id, block.sealed))
+            written += self._write_carrier(_build_call_envelope(block.call_id, block.sealed))
         elif isinstance(block, TextBlock):
-            self._settle_text(block)
+            self._finish_text(block)
         return written
 
-    def _settle_text(self, block: TextBlock) -> None:
+    def _finish_text(self, block: TextBlock) -> None:
         if block.sealed is not None and block.started:
-            self._waiting = _text_envelope(block.sealed)
+            self._waiting = _build_text_envelope(block.sealed)
         if block.uncited:
             self._audience.losses.add("", "a citation that names no page cannot be told in this dialect")
 
     def _finish(self, event: ReplyFinished) -> Frames:
         if self._waiting:
-            # As the last block it would hide the answer from clients that look there for it.
+            # Some clients look for the answer in the last block, so a seal must not be the last one.
             self._audience.losses.add("", "the seal of the last text has no place in this dialect")
-        reason = reason_of(event, own=self._own, has_calls=self._has_calls)
+        reason = choose_reason(event, own=self._own, has_calls=self._has_calls)
         matched = event.stop_sequence if reason == "stop_sequence" else None
         delta: Json = {"stop_reason": reason, "stop_sequence": matched}
         ending: Json = {"type": "message_delta", "delta": delta, "usage": self._final_usage()}
@@ -224,7 +230,7 @@ class AnthropicStreamWriter:
         return frame(ending) + _STOP
 
     def _final_usage(self) -> Json:
-        """The true counts; what the first event already told, and still holds, is not repeated."""
+        """The final counts, without the values that `message_start` already contained unchanged."""
         audience, usage = self._audience, self._usage or Usage()
         if usage.input is None or usage.output is None:
             audience.losses.add("usage", "the upstream did not count all tokens: some counts are estimates")
@@ -234,25 +240,25 @@ class AnthropicStreamWriter:
             )
             usage = usage.merge(guess)
         written = write_usage(usage, own=self._own)
-        told = self._told_usage
+        sent = self._start_usage
         return {
             name: value
             for name, value in written.items()
-            if name.endswith("_tokens") or name not in told or told[name] != value
+            if name.endswith("_tokens") or name not in sent or sent[name] != value
         }
 
     def _fail(self, event: ReplyFailed) -> Frames:
-        # An open block stays open: Claude Code then asks for the whole turn again, while a closed half would
-        # be kept as if it were whole (docs/decisions/0003).
+        # An open block stays open: Claude Code then requests the whole turn again. It would keep a closed
+        # half of a block as if it were complete (docs/decisions/0003).
         body = write_error(event.failure)
         if event.ending != "failed":
-            # Of all errors this is the one that every client answers by trying again.
+            # Every client retries after this error.
             object_of(body["error"])["type"] = "overloaded_error"
         return frame(body)
 
 
-def _countable(usage: Json) -> Json:
-    """What an upstream said of its tokens, without counts that are none."""
+def _drop_invalid_counts(usage: Json) -> Json:
+    """The usage of an upstream without counts that are not numbers."""
     return {
         name: value
         for name, value in usage.items()
@@ -260,13 +266,13 @@ def _countable(usage: Json) -> Json:
     }
 
 
-def _call_envelope(call_id: str, seal: Seal) -> str:
+def _build_call_envelope(call_id: str, seal: Seal) -> str:
     if is_envelope(seal.value):
         return seal.value
     return write_envelope([SealedItem(kind="call", seal=seal, call_id=call_id)])
 
 
-def _text_envelope(seal: Seal) -> str:
+def _build_text_envelope(seal: Seal) -> str:
     return write_envelope([SealedItem(kind="text", seal=seal)])
 
 

@@ -1,12 +1,12 @@
-"""Tool declarations and the choice among tools, both ways.
+"""Reads and writes tool declarations and the tool choice.
 
-A tool with a schema is a function. Typed tools are run by the client and known to the model by their type;
-all other types are run by Anthropic. The exact type, which names a version, is the form.
+A tool with a schema is a function. The client runs typed tools, which the model knows by their type;
+Anthropic runs all other types. The form keeps the exact type, which includes a version.
 """
 
 import re
 
-from dragoman.dialects.anthropic.hosted import family_of
+from dragoman.dialects.anthropic.hosted import find_family
 from dragoman.dialects.anthropic.spelling import NOTE, add_common, read_cache
 from dragoman.dialects.base import Json
 from dragoman.dialects.search_options import LOCATION, spell_location, take_domains, take_location
@@ -17,14 +17,15 @@ from dragoman.wire.fields import Fields
 
 _TYPED = re.compile(r"((?:bash|text_editor|memory|computer|browser)(?:_toolset)?)(?:_\d{8})?")
 
-#: The oldest version of each server tool that models of all generations take, and its fixed name.
+#: For each family the type with the oldest version, which models of all generations accept, and its fixed
+#: name.
 HOSTED: dict[str, tuple[str, str]] = {
     "web_search": ("web_search_20250305", "web_search"),
     "web_fetch": ("web_fetch_20250910", "web_fetch"),
     "code_execution": ("code_execution_20250825", "code_execution"),
 }
 
-#: Families whose tools can be told where to look.
+#: Families of tools that accept search options.
 SEARCHING = frozenset({"web_search", "web_fetch"})
 
 EMPTY_SCHEMA: Json = {"type": "object", "properties": {}}
@@ -50,7 +51,7 @@ def read_tool(fields: Fields, at: str) -> Tool:
             extras=fields.rest(),
         )
     typed = _TYPED.fullmatch(kind_name)
-    family = typed[1] if typed else family_of(kind_name)
+    family = typed[1] if typed else find_family(kind_name)
     return Tool(
         name=fields.text_or("name", ""),
         kind="typed" if typed else "hosted",
@@ -99,7 +100,7 @@ def _write_search(tool: Tool, losses: Losses, *, own: bool) -> Json:
 
 
 def write_tool(tool: Tool, losses: Losses, *, own: bool) -> Json | None:
-    """None: a tool that Anthropic does not know, which is a loss."""
+    """Write a tool; None, with a loss, if Anthropic has no such tool."""
     if own and tool.kind in ("typed", "hosted") and tool.form:
         written: Json = {"type": tool.form, **_write_search(tool, losses, own=own)}
         if tool.name:
@@ -139,51 +140,51 @@ _MODES: dict[str, ToolChoice] = {
     "any": ToolChoice(mode="required"),
     "none": ToolChoice(mode="none"),
 }
-_WORDS = {"auto": "auto", "required": "any", "none": "none", "named": "tool", "allowed": "auto"}
+_TYPES = {"auto": "auto", "required": "any", "none": "none", "named": "tool", "allowed": "auto"}
 
 
 def read_choice(fields: Fields) -> tuple[ToolChoice | None, bool | None]:
-    """The choice, and whether parallel calls are allowed. A choice of unknown type stays in the rest."""
+    """The choice, and whether parallel calls are allowed. A choice of unknown type stays in the extras."""
     choice = fields.rest().get("tool_choice")
     if choice is None:
         return None, None
-    told = fields.child(choice, "tool_choice")
-    word = told.rest().get("type")
-    if word == "tool":
-        parallel = _read_parallel(told)
-        name = told.text("name")
-        del told.rest()["type"], fields.rest()["tool_choice"]
-        return ToolChoice(mode="named", name=name, extras=told.rest()), parallel
-    known = _MODES.get(word) if isinstance(word, str) else None
+    choice_fields = fields.child(choice, "tool_choice")
+    kind = choice_fields.rest().get("type")
+    if kind == "tool":
+        parallel = _read_parallel(choice_fields)
+        name = choice_fields.text("name")
+        del choice_fields.rest()["type"], fields.rest()["tool_choice"]
+        return ToolChoice(mode="named", name=name, extras=choice_fields.rest()), parallel
+    known = _MODES.get(kind) if isinstance(kind, str) else None
     if known is None:
         return None, None
-    del told.rest()["type"], fields.rest()["tool_choice"]
-    parallel = _read_parallel(told)
-    return ToolChoice(mode=known.mode, extras=told.rest()), parallel
+    del choice_fields.rest()["type"], fields.rest()["tool_choice"]
+    parallel = _read_parallel(choice_fields)
+    return ToolChoice(mode=known.mode, extras=choice_fields.rest()), parallel
 
 
-def _name_of(name: str, tools: tuple[Tool, ...]) -> str:
-    """What the tool of this name is called here: tools of the server have names of their own."""
+def _find_name(name: str, tools: tuple[Tool, ...]) -> str:
+    """The name of a tool in this API: tools that Anthropic runs have fixed names."""
     named = next((tool for tool in tools if tool.name == name), None)
     hosted = HOSTED.get(named.family) if named is not None and named.kind == "hosted" else None
     return hosted[1] if hosted else name
 
 
-def _read_parallel(told: Fields) -> bool | None:
-    disabled = told.maybe_flag("disable_parallel_tool_use")
+def _read_parallel(choice_fields: Fields) -> bool | None:
+    disabled = choice_fields.maybe_flag("disable_parallel_tool_use")
     return None if disabled is None else not disabled
 
 
 def write_choice(request: Request, losses: Losses, *, own: bool) -> Json | None:
-    """The `tool_choice`, which also holds the wish for one call at a time."""
+    """The `tool_choice`, which also says whether the model may make parallel calls."""
     choice, parallel = request.tool_choice, request.parallel_calls
     if not own and not request.tools:
         return None
     if choice is None:
         return {"type": "auto", "disable_parallel_tool_use": True} if parallel is False else None
-    written: Json = {"type": _WORDS[choice.mode]}
+    written: Json = {"type": _TYPES[choice.mode]}
     if choice.mode == "named":
-        written["name"] = choice.name if own else _name_of(choice.name, request.tools)
+        written["name"] = choice.name if own else _find_name(choice.name, request.tools)
     elif choice.mode == "allowed":
         losses.add(
             request.path_of("tool_choice"), "Anthropic cannot restrict the choice to some of the tools"
