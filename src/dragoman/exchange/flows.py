@@ -14,7 +14,7 @@ from dragoman.exchange.chat_usage import without_usage
 from dragoman.exchange.tails import tail_of
 from dragoman.hub.events import ReplyEvent, ReplyFailed
 from dragoman.hub.tally import TALLY_EVENTS, Tally
-from dragoman.wire.sse import LIMIT, Frame, SseReader, encode_sse, plain_run, write_frame
+from dragoman.wire.sse import LIMIT, Frame, SseReader, encode_sse, split_plain_events, write_frame
 
 
 class Flow(Protocol):
@@ -184,7 +184,7 @@ def _all(events: bytes) -> bytes:
 def _only_data(events: bytes) -> bytes:
     """Gemini's clients take `data: {json}` and a blank line, and die of anything else."""
     plain = events.replace(b"\r\n", b"\n") if b"\r" in events else events
-    if _DONE not in plain and plain_run(plain):
+    if _DONE not in plain and split_plain_events(plain):
         return events
     payloads = [frame.data.strip() for frame in SseReader().feed(plain)]
     return b"".join(

@@ -1,7 +1,7 @@
 """Reads untrusted JSON: decodes it within limits, then takes fields out of its objects one by one.
 
-What a reader does not take stays behind and can be kept (`Fields.rest`), so nothing is lost by being
-unknown. Errors name the place, the expected type and the JSON type that came, never the value.
+Fields that a reader does not take remain (`Fields.rest`) and can be kept, so unknown fields are not lost.
+Errors name the path, the expected type and the actual JSON type, never the value.
 """
 
 import re
@@ -11,13 +11,13 @@ import msgspec
 
 from dragoman.hub.errors import ClientProtocolError, DragomanError, RequestTooLarge
 
-#: Any decoded JSON value. A name of its own because `Fields.object` hides the builtin.
+#: Any decoded JSON value. An alias, because the method `Fields.object` hides the builtin.
 Json: TypeAlias = object
 
 LIMIT = 32 * 1024 * 1024
 DEPTH = 200
 
-#: Integers beyond this may have been rounded on their way through a float.
+#: Larger integers may be inexact in a float.
 EXACT_FLOAT = 2**53
 
 JSON_TYPES: dict[type, str] = {
@@ -32,7 +32,7 @@ JSON_TYPES: dict[type, str] = {
 }
 
 MAX_SHOWN_NAME = 64
-#: What msgspec says of a malformed text: a fixed reason and an offset, nothing of the text itself.
+#: The message of msgspec for malformed JSON: a fixed reason and an offset, without the text itself.
 MALFORMED = re.compile(r"JSON is malformed: (.*)")
 
 _decode = msgspec.json.Decoder().decode
@@ -40,7 +40,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def json_type(value: Json) -> str:
-    """The JSON type of a decoded value, in words."""
+    """The JSON type of a decoded value with its article, such as `an array`."""
     return JSON_TYPES.get(type(value), "something that is not JSON")
 
 
@@ -51,10 +51,10 @@ def decode(
     depth: int = DEPTH,
     blame: type[DragomanError] = ClientProtocolError,
 ) -> Json:
-    """The value of a JSON text, or an error of the class `blame` that says where the text is wrong.
+    """The value of a JSON text; an error of the class `blame` with the position if the text is invalid.
 
-    With `depth` 0 only the interpreter's own stack bounds the nesting; whoever walks the value must then
-    be ready for a `RecursionError`. Counting levels costs as much as decoding.
+    With `depth` 0 only the interpreter's stack bounds the nesting, and code that walks the value must expect
+    a `RecursionError`. Counting the levels takes as long as decoding.
     """
     if isinstance(data, str):
         try:
@@ -62,22 +62,22 @@ def decode(
         except UnicodeEncodeError as error:
             raise blame(f"invalid JSON: lone surrogate (character {error.start})") from None
     if len(data) > limit:
-        raise _too_large(blame)(f"JSON is longer than {limit} bytes")
+        raise _choose_too_large(blame)(f"JSON is longer than {limit} bytes")
     try:
         value = _decode(data)
     except RecursionError:
         reason = f"nested deeper than {depth} levels" if depth else "nested too deeply"
-        raise _too_large(blame)(f"JSON is {reason}") from None
+        raise _choose_too_large(blame)(f"JSON is {reason}") from None
     except ValueError as error:
-        raise blame(f"invalid JSON: {_flaw(data, error)}") from None
-    # Each level needs two brackets, so that a short text cannot be too deep.
+        raise blame(f"invalid JSON: {_describe_flaw(data, error)}") from None
+    # Each level needs two brackets, so a short text cannot be too deep.
     if depth and len(data) > 2 * depth and is_deeper_than(depth, value):
-        raise _too_large(blame)(f"JSON is nested deeper than {depth} levels")
+        raise _choose_too_large(blame)(f"JSON is nested deeper than {depth} levels")
     return value
 
 
-def _too_large(blame: type[DragomanError]) -> type[DragomanError]:
-    """Clients have an error of their own for this."""
+def _choose_too_large(blame: type[DragomanError]) -> type[DragomanError]:
+    """The error class for input beyond a limit: clients have one of their own."""
     return RequestTooLarge if blame is ClientProtocolError else blame
 
 
@@ -92,7 +92,7 @@ def encode(value: Json, *, blame: type[DragomanError] = DragomanError) -> bytes:
 
 
 def is_deeper_than(depth: int, value: Json) -> bool:
-    """Whether arrays and objects nest beyond `depth` levels. Goes level by level, so it needs no stack."""
+    """Whether arrays and objects nest beyond `depth` levels. Goes level by level, without recursion."""
     level = [value] if isinstance(value, dict | list) else []
     for _ in range(depth):
         if not level:
@@ -106,10 +106,10 @@ def is_deeper_than(depth: int, value: Json) -> bool:
     return bool(level)
 
 
-def _flaw(data: bytes, error: ValueError) -> str:
-    """What is wrong with a text that did not decode, and where, without quoting any of it."""
+def _describe_flaw(data: bytes, error: ValueError) -> str:
+    """The reason and position of a decoding error, without a quotation."""
     if isinstance(error, UnicodeDecodeError):
-        # The error counts from the start of one string; what helps is the offset in the whole text.
+        # The error counts from the start of one string; the offset in the whole text is more useful.
         try:
             data.decode()
         except UnicodeDecodeError as whole:
@@ -120,89 +120,89 @@ def _flaw(data: bytes, error: ValueError) -> str:
     return found[1] if found else f"cut short (byte {len(data)})"
 
 
-def _shown(name: str) -> str:
-    """A name that a client made up is as private as a value; one that could be a field's is shown."""
+def _mask_name(name: str) -> str:
+    """The name of a field for a path; `*` for names that cannot be a field of an API and may be private."""
     return name if name.isascii() and name.isidentifier() and len(name) <= MAX_SHOWN_NAME else "*"
 
 
-#: Where an object stands: in which other object, under which name, and its index there or -1.
-Place: TypeAlias = "tuple[Fields, str, int]"
+#: The position of an object: its parent, its name there, and its index in a list or -1.
+ParentLink: TypeAlias = "tuple[Fields, str, int]"
 
 
 class Fields:
-    """One JSON object, from which a reader takes what it knows.
+    """One JSON object, from which a reader takes the fields that it knows.
 
-    Owns its dict and empties it: whoever needs the original passes a copy. Every taking method accepts
-    further spellings of the name, tried in order; the first that holds a value is the one taken.
-    A field that is null counts as absent for the `maybe_` and `_or` methods and stays in `rest`,
-    so that writing back what was read gives the null again.
+    Owns its dict and removes the taken fields from it: pass a copy to keep the original. The methods that
+    take a field accept further names, tried in order; the first that holds a value is taken. A field that is
+    null counts as absent for the `maybe_` and `_or` methods and stays in `rest`, so that writing the object
+    again gives the null back.
     """
 
-    __slots__ = ("_blame", "_place", "_values")
+    __slots__ = ("_blame", "_position", "_values")
 
     def __init__(
         self,
         value: Json,
-        path: "str | Place" = "",
+        path: "str | ParentLink" = "",
         blame: type[DragomanError] = ClientProtocolError,
     ) -> None:
-        # A place becomes a path only when an error needs it: most objects are never complained about.
-        self._place = path
+        # The path is built only when it is needed: most objects cause no error.
+        self._position = path
         self._blame = blame
         if type(value) is not dict:
-            self._mistyped(None, "an object", value)
+            self._raise_mistyped(None, "an object", value)
         self._values: dict[str, Json] = value
 
     @property
     def path(self) -> str:
-        """Where this object stands, such as `messages[3].content[1]`; empty for a whole body."""
-        place = self._place
-        if isinstance(place, str):
-            return place
-        parent, name, index = place
+        """The path of this object, such as `messages[3].content[1]`; empty for a whole body."""
+        position = self._position
+        if isinstance(position, str):
+            return position
+        parent, name, index = position
         above = parent.path
-        path = f"{above}.{_shown(name)}" if above else _shown(name)
-        # Kept: many blocks stand in one message.
-        self._place = path = path if index < 0 else f"{path}[{index}]"
+        path = f"{above}.{_mask_name(name)}" if above else _mask_name(name)
+        # Kept, because one message can hold many blocks.
+        self._position = path = path if index < 0 else f"{path}[{index}]"
         return path
 
     def at(self, *keys: str | int) -> str:
-        """The path of something below this object, by names and indexes."""
+        """The path of a value inside this object, by names and indexes."""
         path = self.path
         for key in keys:
             if isinstance(key, int):
                 path += f"[{key}]"
             else:
-                path = f"{path}.{_shown(key)}" if path else _shown(key)
+                path = f"{path}.{_mask_name(key)}" if path else _mask_name(key)
         return path
 
     def error(self, message: str, *keys: str | int) -> DragomanError:
-        """An error about this object, or about what the keys lead to, blaming whoever sent it."""
+        """An error about this object, or about the value at these keys; its class blames the sender."""
         return self._blame(message, path=self.at(*keys))
 
     def has(self, name: str, *others: str) -> bool:
-        """Whether the field is there and not yet taken, null or not."""
+        """Whether the field is present and not taken yet; it may be null."""
         return name in self._values or any(other in self._values for other in others)
 
     def rest(self) -> dict[str, Json]:
-        """What was not taken: the dict itself, not a copy."""
+        """The fields that were not taken: the dict itself, not a copy."""
         return self._values
 
     def raw(self, name: str, default: Json = None, *others: str) -> Json:
-        """Any value at all, null included."""
+        """Any value, null included."""
         if others and name not in self._values:
             return self.raw(others[0], default, *others[1:])
         return self._values.pop(name, default)
 
     def text(self, name: str, *others: str) -> str:
-        # The commonest call by far, hence its own short way.
+        # The most frequent call by far, so it has a fast path of its own.
         value = self._values.get(name, msgspec.UNSET)
         if type(value) is str:
             del self._values[name]
             return value
         missing = value is None or value is msgspec.UNSET
         found = self.maybe_text(*others) if others and missing else None
-        return self._mistyped(name, "a string", value) if found is None else found
+        return self._raise_mistyped(name, "a string", value) if found is None else found
 
     def text_or(self, name: str, default: str, *others: str) -> str:
         value = self.maybe_text(name, *others)
@@ -213,22 +213,22 @@ class Fields:
         if value is None:
             return self.maybe_text(*others) if others else None
         if type(value) is not str:
-            self._mistyped(name, "a string", value)
+            self._raise_mistyped(name, "a string", value)
         del self._values[name]
         return value
 
     def integer(self, name: str, *others: str) -> int:
         value = self.maybe_integer(name, *others)
-        return self._absent(name, "an integer") if value is None else value
+        return self._raise_absent(name, "an integer") if value is None else value
 
     def maybe_integer(self, name: str, *others: str) -> int | None:
-        """Also takes a float without a fraction: some servers have no other numbers."""
+        """Also accepts a float without a fraction: some servers have no other numbers."""
         value = self._values.get(name)
         if value is None:
             return self.maybe_integer(*others) if others else None
         if type(value) is not int:
             if not isinstance(value, float) or not value.is_integer() or abs(value) > EXACT_FLOAT:
-                self._mistyped(name, "an integer", value)
+                self._raise_mistyped(name, "an integer", value)
             value = int(value)
         del self._values[name]
         return value
@@ -238,7 +238,7 @@ class Fields:
         if value is None:
             return self.maybe_number(*others) if others else None
         if type(value) is not int and type(value) is not float:
-            self._mistyped(name, "a number", value)
+            self._raise_mistyped(name, "a number", value)
         del self._values[name]
         return value
 
@@ -247,26 +247,26 @@ class Fields:
         if value is None:
             return self.maybe_flag(*others) if others else None
         if type(value) is not bool:
-            self._mistyped(name, "a boolean", value)
+            self._raise_mistyped(name, "a boolean", value)
         del self._values[name]
         return value
 
     def items(self, name: str, *others: str) -> list[Json]:
         value = self.maybe_list(name, *others)
-        return self._absent(name, "an array") if value is None else value
+        return self._raise_absent(name, "an array") if value is None else value
 
     def maybe_list(self, name: str, *others: str) -> list[Json] | None:
         value = self._values.get(name)
         if value is None:
             return self.maybe_list(*others) if others else None
         if not isinstance(value, list):
-            self._mistyped(name, "an array", value)
+            self._raise_mistyped(name, "an array", value)
         del self._values[name]
         return value
 
     def object(self, name: str, *others: str) -> "Fields":
         value = self.maybe_object(name, *others)
-        return self._absent(name, "an object") if value is None else value
+        return self._raise_absent(name, "an object") if value is None else value
 
     def maybe_object(self, name: str, *others: str) -> "Fields | None":
         value = self._values.get(name)
@@ -279,26 +279,26 @@ class Fields:
     def objects(self, name: str, *others: str) -> "list[Fields]":
         """A required array whose items are all objects."""
         value = self.maybe_objects(name, *others)
-        return self._absent(name, "an array") if value is None else value
+        return self._raise_absent(name, "an array") if value is None else value
 
     def maybe_objects(self, name: str, *others: str) -> "list[Fields] | None":
         value = self._values.get(name)
         if value is None:
             return self.maybe_objects(*others) if others else None
         if not isinstance(value, list):
-            self._mistyped(name, "an array", value)
+            self._raise_mistyped(name, "an array", value)
         blame = self._blame
         fields = [Fields(item, (self, name, index), blame) for index, item in enumerate(value)]
         del self._values[name]
         return fields
 
     def child(self, value: Json, name: str, index: int = -1) -> "Fields":
-        """An object that was reached through `raw` or a list, at its place below this one."""
+        """An object that came from `raw` or a list, with its path inside this one."""
         return Fields(value, (self, name, index), self._blame)
 
-    def _mistyped(self, name: str | None, expected: str, value: Json) -> NoReturn:
+    def _raise_mistyped(self, name: str | None, expected: str, value: Json) -> NoReturn:
         path = self.path if name is None else self.at(name)
         raise self._blame(f"expected {expected}, got {json_type(value)}", path=path)
 
-    def _absent(self, name: str, expected: str) -> NoReturn:
-        self._mistyped(name, expected, self._values.get(name, msgspec.UNSET))
+    def _raise_absent(self, name: str, expected: str) -> NoReturn:
+        self._raise_mistyped(name, expected, self._values.get(name, msgspec.UNSET))

@@ -1,8 +1,7 @@
-"""The grammar of strict JSON as tables: which character may follow where, and what would end it.
+"""The grammar of strict JSON as tables: which character may follow in each state, and how the state ends.
 
-Outside strings one character is one move. Inside strings patterns do the work, because that is where
-nearly all characters are. Escaped surrogates must come in pairs: half a rune is no text, and most
-parsers refuse it.
+Outside strings one character is one move. Inside strings regular expressions are used, because nearly all
+characters are there. Escaped surrogates must come in pairs: most parsers refuse a lone one.
 """
 
 import re
@@ -10,7 +9,7 @@ from typing import Final
 
 State = str
 
-# Between tokens, where white space may stand.
+# Between tokens, where white space is allowed.
 START: Final = "nothing yet"
 VALUE: Final = "before a value"
 FIRST_ITEM: Final = "at the start of an array"
@@ -33,30 +32,30 @@ EXPONENT: Final = "after an exponent mark"
 EXPONENT_SIGN: Final = "after an exponent's sign"
 EXPONENT_DIGITS: Final = "in an exponent"
 
-# Moves that also change the nesting: the reader knows where they lead.
+# Moves that change the nesting: the next state depends on the stack of the reader.
 OPEN: Final = "a bracket opens"
 CLOSE: Final = "a bracket closes"
 ENDED: Final = "a value has ended"
 
-#: Where a number may end, at whatever cannot continue it.
+#: States in which a number may end, at any character that cannot continue it.
 NUMBER_ENDS = frozenset((ZERO, WHOLE, FRACTION, EXPONENT_DIGITS))
 STRINGS = frozenset((TEXT, KEY_TEXT))
 
-WORDS = ("true", "false", "null")
+LITERALS = ("true", "false", "null")
 DIGITS = "0123456789"
 
 
-def _within_words() -> dict[State, dict[str, State]]:
+def _build_literal_moves() -> dict[State, dict[str, State]]:
     return {
-        f"after {word[:length]}": {
-            word[length]: f"after {word[: length + 1]}" if length + 1 < len(word) else ENDED
+        f"after {literal[:length]}": {
+            literal[length]: f"after {literal[: length + 1]}" if length + 1 < len(literal) else ENDED
         }
-        for word in WORDS
-        for length in range(1, len(word))
+        for literal in LITERALS
+        for length in range(1, len(literal))
     }
 
 
-def _spaced(state: State, moves: dict[str, State]) -> dict[State, dict[str, State]]:
+def _build_spaced_moves(state: State, moves: dict[str, State]) -> dict[State, dict[str, State]]:
     return {state: {**dict.fromkeys(" \t\n\r", state), **moves}}
 
 
@@ -68,19 +67,19 @@ _VALUE_STARTS = {
     "-": MINUS,
     "0": ZERO,
     **dict.fromkeys("123456789", WHOLE),
-    **{word[0]: f"after {word[0]}" for word in WORDS},
+    **{literal[0]: f"after {literal[0]}" for literal in LITERALS},
 }
 
 MOVES: dict[State, dict[str, State]] = {
-    **_spaced(START, _VALUE_STARTS),
-    **_spaced(VALUE, _VALUE_STARTS),
-    **_spaced(FIRST_ITEM, {**_VALUE_STARTS, "]": CLOSE}),
-    **_spaced(ITEM_END, {",": VALUE, "]": CLOSE}),
-    **_spaced(FIRST_KEY, {'"': KEY_TEXT, "}": CLOSE}),
-    **_spaced(KEY, {'"': KEY_TEXT}),
-    **_spaced(COLON, {":": VALUE}),
-    **_spaced(MEMBER_END, {",": KEY, "}": CLOSE}),
-    **_spaced(DONE, {}),
+    **_build_spaced_moves(START, _VALUE_STARTS),
+    **_build_spaced_moves(VALUE, _VALUE_STARTS),
+    **_build_spaced_moves(FIRST_ITEM, {**_VALUE_STARTS, "]": CLOSE}),
+    **_build_spaced_moves(ITEM_END, {",": VALUE, "]": CLOSE}),
+    **_build_spaced_moves(FIRST_KEY, {'"': KEY_TEXT, "}": CLOSE}),
+    **_build_spaced_moves(KEY, {'"': KEY_TEXT}),
+    **_build_spaced_moves(COLON, {":": VALUE}),
+    **_build_spaced_moves(MEMBER_END, {",": KEY, "}": CLOSE}),
+    **_build_spaced_moves(DONE, {}),
     MINUS: {"0": ZERO, **dict.fromkeys("123456789", WHOLE)},
     ZERO: _FRACTION_OR_EXPONENT,
     WHOLE: {**dict.fromkeys(DIGITS, WHOLE), **_FRACTION_OR_EXPONENT},
@@ -89,27 +88,31 @@ MOVES: dict[State, dict[str, State]] = {
     EXPONENT: {"+": EXPONENT_SIGN, "-": EXPONENT_SIGN, **dict.fromkeys(DIGITS, EXPONENT_DIGITS)},
     EXPONENT_SIGN: dict.fromkeys(DIGITS, EXPONENT_DIGITS),
     EXPONENT_DIGITS: dict.fromkeys(DIGITS, EXPONENT_DIGITS),
-    **_within_words(),
+    **_build_literal_moves(),
 }
 
-#: The state in a container's beginning, after one of its values, and the bracket that ends it.
+#: By opening bracket: the first state in the container, the state after a value, the closing bracket.
 AT_FIRST = {"{": FIRST_KEY, "[": FIRST_ITEM}
 AFTER_VALUE = {"{": MEMBER_END, "[": ITEM_END}
 CLOSERS = {"{": "}", "[": "]"}
 
-#: The shortest text that ends what a state has begun; a value that is owed is null.
+#: The shortest text that completes each state; a missing value becomes null.
 ENDINGS: dict[State, str] = {
     **dict.fromkeys((FIRST_ITEM, ITEM_END, FIRST_KEY, MEMBER_END, DONE, *NUMBER_ENDS), ""),
     **dict.fromkeys((START, VALUE), "null"),
     **dict.fromkeys((MINUS, POINT, EXPONENT, EXPONENT_SIGN), "0"),
-    **{f"after {word[:length]}": word[length:] for word in WORDS for length in range(1, len(word))},
+    **{
+        f"after {literal[:length]}": literal[length:]
+        for literal in LITERALS
+        for length in range(1, len(literal))
+    },
     KEY: '"":null',
     COLON: ":null",
     TEXT: '"',
     KEY_TEXT: '":null',
 }
 
-#: What kind of value each first character begins.
+#: The kind of value that each first character begins.
 KINDS = {
     "{": "object",
     "[": "array",
@@ -128,21 +131,21 @@ _ESCAPE = (
 )
 _PLAIN = r'[^"\\\x00-\x1f\ud800-\udfff]*'
 
-#: Characters that stand for themselves, and nothing else.
+#: Characters that need no escape.
 PLAIN_TEXT = re.compile(_PLAIN)
-#: The inside of a string, up to its end or to an escape that is not whole.
+#: The inside of a string, up to its end or to an incomplete escape.
 STRING_BODY = re.compile(rf"{_PLAIN}(?:{_ESCAPE}{_PLAIN})*")
 
-#: As much of an escape as can still become a whole one.
+#: The beginning of an escape that can still become valid.
 ESCAPE_BEGINNING = re.compile(
     rf"\\(?:u(?:[0-9abcefABCEF]{_HEX}{{0,2}}"
     rf"|[dD](?:[0-7]{_HEX}?|[89abAB](?:{_HEX}(?:{_HEX}(?:\\(?:u(?:[dD](?:[c-fC-F]{_HEX}?)?)?)?)?)?)?)?)?)?"
 )
 HIGH_SURROGATE = re.compile(r"\\u[dD][89abAB]")
 
-# What models take for a string: line breaks as they are, escapes that are none, half a surrogate pair.
+# Strings as models write them: bare line breaks, invalid escapes, lone surrogates.
 
-#: The inside of a string read with a kind eye, up to its end or to a backslash that begins no whole escape.
+#: The inside of a lenient string, up to its end or to a backslash without a complete escape.
 LENIENT_BODY = re.compile(rf'[^"\\]*(?:\\(?:["\\/bfnrt]|u{_HEX}{{4}})[^"\\]*)*')
 LENIENT_ESCAPE = re.compile(rf'\\(?:(["\\/bfnrt])|u({_HEX}{{4}}))')
 LENIENT_ESCAPE_BEGINNING = re.compile(rf"\\(?:u{_HEX}{{0,3}})?")
@@ -151,22 +154,22 @@ SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def unescape(body: str) -> str:
-    """The text that a lenient body stands for; it may hold halves of surrogate pairs."""
-    return LENIENT_ESCAPE.sub(_meaning, body) if "\\" in body else body
+    """The text of the inside of a lenient string; it may hold lone surrogates."""
+    return LENIENT_ESCAPE.sub(_decode_escape, body) if "\\" in body else body
 
 
-def _meaning(escape: re.Match[str]) -> str:
+def _decode_escape(escape: re.Match[str]) -> str:
     letter, code = escape.groups()
     return MEANINGS[letter] if letter else chr(int(code, 16))
 
 
 def pair_surrogates(text: str) -> str:
-    """Join halves that belong together; a half that stands alone becomes the replacement character."""
+    """Join surrogate pairs; a lone surrogate becomes the replacement character."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-def escape_ending(escape: str) -> str:
-    """What makes the beginning of an escape whole."""
+def complete_escape(escape: str) -> str:
+    """The characters that complete the beginning of an escape."""
     if len(escape) < 2:
         return escape
     if len(escape) >= 6:

@@ -1,7 +1,7 @@
-"""JSON that is still arriving: how much of it is good, how to end it early, one string as it comes.
+"""JSON that still arrives: how much of it is valid, how to complete it early, one string while it arrives.
 
-Results never depend on how the text was cut. Work is linear in the text; memory does not grow with it,
-except for `StringMember` while it has not found what it looks for, up to a limit.
+Results do not depend on where the text is cut. Time is linear in the text; memory does not grow with it,
+except in `StringMember` until it has found its member, up to a limit.
 """
 
 import io
@@ -34,23 +34,23 @@ from dragoman.wire.json_grammar import (
     SURROGATE,
     TEXT,
     State,
-    escape_ending,
+    complete_escape,
     pair_surrogates,
     unescape,
 )
 
 LIMIT = 16 * 1024 * 1024
 
-#: The members that show arguments which are no object: another value, or one that never ended.
+#: The members that hold arguments which are no object: another value, or an incomplete object.
 TEXT_MEMBER = "text"
 INCOMPLETE_MEMBER = "incomplete_arguments"
 
-#: Characters of a string looked at in one go, so that what a regular expression remembers stays small.
+#: Characters that one regular expression reads at most, which bounds its memory.
 WINDOW = 64 * 1024
 
 
 def parse_object(text: str, *, limit: int = LIMIT) -> dict[str, object] | None:
-    """The object that a strict JSON text holds, or None if it holds none. No text at all is no arguments."""
+    """The object in a strict JSON text; None if it is no object. An empty text is an empty object."""
     if not text or text.isspace():
         return {}
     try:
@@ -61,14 +61,14 @@ def parse_object(text: str, *, limit: int = LIMIT) -> dict[str, object] | None:
 
 
 def wrap_as_object(text: str) -> dict[str, object]:
-    """An object that shows a text which holds none."""
+    """An object that contains a text which is no object itself."""
     return {choose_member(text): text}
 
 
 def choose_member(text: str) -> str:
-    """The member that shows a text which holds no object.
+    """The member of `wrap_as_object` for this text.
 
-    What was broken off stands in one that no tool takes for an argument: half a command must not run.
+    An incomplete object gets a member that no tool has: half a command must not run.
     """
     if not text.lstrip().startswith("{"):
         return TEXT_MEMBER
@@ -78,10 +78,10 @@ def choose_member(text: str) -> str:
 
 
 class JsonPrefix:
-    """How far a text that arrives in pieces is the beginning of one strict JSON value.
+    """Checks whether a text that arrives in pieces is the beginning of one strict JSON value.
 
-    `is_broken`: the text has deviated, and everything from there on is refused. `kind`: what the value is
-    ("object", "array", "string", "number", "boolean", "null"), empty until it begins.
+    `is_broken`: the text is invalid, and everything from there on is refused. `kind`: the kind of the value
+    ("object", "array", "string", "number", "boolean", "null"); empty until it begins.
     """
 
     __slots__ = ("_escape", "_stack", "_state", "is_broken", "kind")
@@ -90,24 +90,24 @@ class JsonPrefix:
         self.is_broken = False
         self.kind = ""
         self._state: State = START
-        #: The brackets that are open, outermost first.
+        #: The open brackets, outermost first.
         self._stack: list[str] = []
-        #: The beginning of an escape: it is read again together with the text that follows.
+        #: The beginning of an escape. It is read again with the text that follows.
         self._escape = ""
 
     @property
     def is_empty(self) -> bool:
-        """Whether there was nothing but white space so far."""
+        """Whether the text has only white space so far."""
         return self._state is START
 
     @property
     def is_complete(self) -> bool:
-        """Whether a whole value has been read, perhaps with white space after it."""
+        """Whether a complete value was read, perhaps with white space after it."""
         return self._state is DONE or (not self._stack and self._state in NUMBER_ENDS)
 
     @property
     def is_in_string(self) -> bool:
-        """Whether a string is open that is a value, not a key."""
+        """Whether a string is open that is a value and not a key."""
         return self._state is TEXT
 
     @property
@@ -115,7 +115,7 @@ class JsonPrefix:
         return len(self._stack)
 
     def is_string_continuation(self, text: str) -> bool:
-        """Whether this only continues the string that is open, as most pieces do; it need not be fed then."""
+        """Whether a text only continues the open string, as most pieces do. It need not be fed then."""
         return (
             self._state in STRINGS
             and not self._escape
@@ -125,7 +125,7 @@ class JsonPrefix:
         )
 
     def feed(self, text: str) -> int:
-        """How many characters of this text keep the whole a beginning of JSON."""
+        """The number of characters of this text that continue valid JSON."""
         if self.is_broken:
             return 0
         held = len(self._escape)
@@ -138,13 +138,13 @@ class JsonPrefix:
         return position - held
 
     def closing(self) -> str:
-        """A shortest text that completes what was accepted so far; an owed value becomes null."""
+        """A shortest text that completes the accepted text; a missing value becomes null."""
         return self._ending() + self._brackets(0)
 
     def closing_with(self, key: str, value_json: str) -> str:
         """Like `closing`, with one more member in the top-level object.
 
-        When the value is no object, or is already closed, there is no place for a member and it is left out.
+        The member is left out if the value is no object or is closed already.
         """
         member = f"{encode(key).decode()}:{value_json}}}"
         if self._state is START:
@@ -156,7 +156,7 @@ class JsonPrefix:
         return f"{self._ending()}{self._brackets(1)},{member}"
 
     def _ending(self) -> str:
-        return escape_ending(self._escape) + ENDINGS[self._state]
+        return complete_escape(self._escape) + ENDINGS[self._state]
 
     def _brackets(self, outermost: int) -> str:
         return "".join([CLOSERS[bracket] for bracket in reversed(self._stack[outermost:])])
@@ -167,7 +167,7 @@ class JsonPrefix:
         return text
 
     def _advance(self, text: str, position: int) -> int:
-        """Read on from before the end of the text, at most to the next border of a string: where that is."""
+        """Read from `position`, at most to the next border of a string; return the new position."""
         if self._state in STRINGS:
             return self._read_string(text, position)
         return self._read_tokens(text, position)
@@ -178,11 +178,11 @@ class JsonPrefix:
         if stop == len(text):
             return stop
         if text[stop] == '"':
-            self._state = COLON if self._state is KEY_TEXT else self._after_value()
+            self._state = COLON if self._state is KEY_TEXT else self._leave_value()
             return stop + 1
         if stop > position:
             return stop
-        # Nothing whole can be read here: an escape has begun, or this is where the text deviates.
+        # No complete character here: an escape begins, or the text is invalid.
         found = ESCAPE_BEGINNING.match(text, position)
         stop = found.end() if found else position
         self._escape = text[position:stop]
@@ -196,7 +196,7 @@ class JsonPrefix:
             character = text[position]
             move = MOVES[state].get(character)
             if move is None and state in NUMBER_ENDS:
-                state = self._after_value()
+                state = self._leave_value()
                 continue
             if move is None or (move is OPEN and len(self._stack) == DEPTH):
                 self.is_broken = True
@@ -209,9 +209,9 @@ class JsonPrefix:
                 state = AT_FIRST[character]
             elif move is CLOSE:
                 self._stack.pop()
-                state = self._after_value()
+                state = self._leave_value()
             elif move is ENDED:
-                state = self._after_value()
+                state = self._leave_value()
             else:
                 state = move
                 if move in STRINGS:
@@ -219,19 +219,19 @@ class JsonPrefix:
         self._state = state
         return position
 
-    def _after_value(self) -> State:
+    def _leave_value(self) -> State:
         return AFTER_VALUE[self._stack[-1]] if self._stack else DONE
 
 
 class StringMember:
-    """The text of one string member of an object, decoded as it arrives; other members are skipped.
+    """Decodes one string member of an object while it arrives; other members are skipped.
 
-    For tools that take free text, wrapped in an object for models that can only send objects. Models
-    wrap badly, so the string itself is read leniently; and where nothing like it comes, `is_found`
-    stays False and `raw` is all that was said.
+    For free-text tools, whose input is wrapped in an object for models that can only send objects. Models
+    make mistakes in the wrapping, so the string is read leniently. If the member does not come, `is_found`
+    stays False and `raw` is the whole text.
     """
 
-    __slots__ = ("_ended", "_escape", "_half", "_key", "_name", "_prefix", "_raw", "_room", "is_found")
+    __slots__ = ("_escape", "_half", "_is_ended", "_key", "_name", "_prefix", "_raw", "_room", "is_found")
 
     def __init__(self, name: str, *, limit: int = LIMIT) -> None:
         self.is_found = False
@@ -240,25 +240,25 @@ class StringMember:
         self._key = ""
         self._raw = io.StringIO()
         self._room = limit
-        #: Of the string that was found: whether it has ended, and what may yet combine with what follows.
-        self._ended = False
+        #: For the string: whether it has ended, and an escape and a surrogate that may continue.
+        self._is_ended = False
         self._escape = ""
         self._half = ""
 
     @property
     def raw(self) -> str:
-        """Everything that came, as long as the member was not found."""
+        """The whole text, as long as the member is not found."""
         return self._raw.getvalue()
 
     def feed(self, text: str) -> str:
-        """What this piece adds to the member's text."""
+        """The text that this piece adds to the member."""
         if self.is_found:
             return self._read(text)
         self._room -= len(text)
         if self._room < 0:
             raise UpstreamProtocolError("tool arguments are longer than allowed")
         self._raw.write(text)
-        rest = self._hunt(text)
+        rest = self._find(text)
         if rest is None:
             return ""
         self.is_found = True
@@ -266,9 +266,9 @@ class StringMember:
         return self._read(rest)
 
     def finish(self) -> str:
-        """What is left to add when no more text comes.
+        """The text to add at the end.
 
-        A string under any other name counts, if it is all the object holds; so does a bare JSON string.
+        A string under another name is accepted if it is the only member; so is a bare JSON string.
         """
         if self.is_found:
             half, self._half = self._half, ""
@@ -284,12 +284,12 @@ class StringMember:
             (value,) = value.values()
         if not isinstance(value, str):
             return ""
-        self.is_found = self._ended = True
+        self.is_found = self._is_ended = True
         self._raw = io.StringIO()
         return value
 
-    def _hunt(self, text: str) -> str | None:
-        """The text after the member's opening quote, if that is here."""
+    def _find(self, text: str) -> str | None:
+        """The text after the opening quote of the member; None if it is not here."""
         prefix = self._prefix
         text = prefix._resume(text)
         position = 0
@@ -306,7 +306,7 @@ class StringMember:
         return None
 
     def _extend_key(self, piece: str) -> None:
-        # Longer than every character as an escape: no such key is the one we want.
+        # A longer key cannot be the wanted one, even with every character escaped.
         if len(self._key) <= 12 * len(self._name) + 2:
             self._key += piece
 
@@ -317,7 +317,7 @@ class StringMember:
             return False
 
     def _read(self, text: str) -> str:
-        if self._ended or not text:
+        if self._is_ended or not text:
             return ""
         text = self._escape + text
         self._escape = ""
@@ -328,24 +328,24 @@ class StringMember:
             stop = found.end() if found else position
             pieces.append(unescape(text[position:stop]))
             if stop < len(text) and text[stop] == '"':
-                self._ended = True
+                self._is_ended = True
                 break
             if stop == position:
-                # A backslash that begins no whole escape: it may become one, or else stands for itself.
+                # A backslash without a complete escape: it may become one, otherwise it means itself.
                 if LENIENT_ESCAPE_BEGINNING.fullmatch(text, stop):
                     self._escape = text[stop:]
                     break
                 pieces.append("\\")
                 stop += 1
             position = stop
-        return self._paired("".join(pieces))
+        return self._pair("".join(pieces))
 
-    def _paired(self, text: str) -> str:
-        """The text without halves of surrogate pairs; a first half at the end waits for its second."""
+    def _pair(self, text: str) -> str:
+        """The text without lone surrogates; a high surrogate at the end is kept for the next piece."""
         self._half = ""
         if text.isascii() or not SURROGATE.search(text):
             return text
-        if "\ud800" <= text[-1] <= "\udbff" and not self._ended:
+        if "\ud800" <= text[-1] <= "\udbff" and not self._is_ended:
             self._half = text[-1]
             text = text[:-1]
         return pair_surrogates(text)

@@ -1,7 +1,7 @@
-"""Cuts a byte stream into frames, and writes frames as bytes.
+"""Server-sent events: cuts a byte stream into frames, and writes frames as bytes.
 
-The frames never depend on where the network cut the bytes, and the work is linear in their number
-however small the pieces. Payloads stay bytes: nothing here decodes them, so a rune cut in two is no case.
+The frames do not depend on where the network cuts the bytes, and time is linear in their number, also for
+small pieces. Payloads stay bytes: nothing here decodes them, so a cut inside a character is no problem.
 """
 
 from collections.abc import Iterable
@@ -12,22 +12,22 @@ import msgspec
 from dragoman.hub.errors import UpstreamProtocolError
 
 LIMIT = 16 * 1024 * 1024
-#: A whole reply may come where a stream was asked for; it must fit, or it cannot be read.
+#: Enough for a whole reply: some servers send one where a stream was requested.
 STRAY_LIMIT = 4 * 1024 * 1024
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
-#: Fields of the format that mean nothing to us.
+#: Fields of the format that no dialect uses.
 IGNORED_FIELDS = frozenset((b"id", b"retry"))
 
 
 class Frame(msgspec.Struct, frozen=True, gc=False):
-    """One event of a stream: its name, empty where the stream gave none, and its payload."""
+    """One event of a stream: its name, empty if the stream has none, and its payload."""
 
     event: str
     data: bytes
 
 
-#: What one event of a reply is written as; mostly one frame, often none.
+#: The frames that one event of a reply becomes: mostly one, often none.
 Frames = tuple[Frame, ...]
 
 
@@ -42,7 +42,7 @@ def encode_sse(frames: Iterable[Frame]) -> bytes:
 
 
 def write_frame(data: bytes, event: str = "") -> bytes:
-    """One event in the only spelling that every client reads: LF, `data: ` with the space, one line."""
+    """One event in the form that every client reads: LF, a space after `data:`, one line of data."""
     if b"\n" in data or b"\r" in data:
         # In JSON a bare line break can only be white space between tokens.
         data = b" ".join(data.splitlines())
@@ -51,11 +51,11 @@ def write_frame(data: bytes, event: str = "") -> bytes:
     return b"data: %b\n\n" % data
 
 
-# Nearly every read is a run of events of one shape. Counting the line ends proves that there is nothing
-# else in it, at a fraction of what reading line by line costs.
+# Nearly every read holds events of one shape only. Counting the line ends proves it, in a fraction of the
+# time of reading line by line.
 
 
-def plain_run(data: bytes) -> list[Frame]:
+def split_plain_events(data: bytes) -> list[Frame]:
     """The frames of events that are one `data` line each; none if any event is anything else."""
     if data[:6] != b"data: ":
         return []
@@ -68,7 +68,7 @@ def plain_run(data: bytes) -> list[Frame]:
     return [Frame("", payload) for payload in payloads]
 
 
-def named_run(data: bytes) -> list[Frame]:
+def split_named_events(data: bytes) -> list[Frame]:
     """The frames of events that are an `event` and a `data` line each; none if any event is anything else."""
     if data[:7] != b"event: ":
         return []
@@ -85,18 +85,18 @@ def named_run(data: bytes) -> list[Frame]:
 
 
 class SseReader:
-    """Server-sent events from bytes cut anywhere.
+    """Reads server-sent events from bytes cut anywhere.
 
-    `comments` counts comment lines. `saw_event` and `stray` (the start of what was no field of the
-    format) tell a caller that the upstream answered with something else, such as JSON or HTML.
+    `comments` counts comment lines. `stray` is the beginning of the bytes that are no field of the format:
+    together with `saw_event` it shows that the upstream sent something else, such as JSON or HTML.
     """
 
     __slots__ = (
         "_after_return",
-        "_begun",
+        "_has_begun",
         "_held",
+        "_is_refused",
         "_limit",
-        "_overflown",
         "_stray",
         "comments",
         "saw_event",
@@ -107,10 +107,10 @@ class SseReader:
         self.saw_event = False
         self._stray = bytearray()
         self._limit = limit
-        self._begun = False
-        self._overflown = False
+        self._has_begun = False
+        self._is_refused = False
         self._after_return = False
-        #: The beginning of an event that has not ended; it grows in place, so that small reads cost little.
+        #: The beginning of an incomplete event. It grows in place, so that small reads are cheap.
         self._held = bytearray()
 
     @property
@@ -119,7 +119,7 @@ class SseReader:
 
     def feed(self, data: bytes) -> list[Frame]:
         """The frames that these bytes complete."""
-        # The commonest read by far: one whole event of one line, with nothing left from before.
+        # The most frequent read by far: one complete event of one line, and nothing held from before.
         if (
             self.saw_event
             and data[:6] == b"data: "
@@ -131,10 +131,10 @@ class SseReader:
             and len(data) <= self._limit
         ):
             return [Frame("", data[6:-2])]
-        if self._overflown:
-            raise self._too_long()
+        if self._is_refused:
+            raise self._build_too_long()
         if self._after_return or data.find(b"\r") >= 0:
-            data = self._with_plain_line_ends(data)
+            data = self._normalize_line_ends(data)
         held = self._held
         if held:
             if data.find(b"\n\n") < 0 and not (data.startswith(b"\n") and held.endswith(b"\n")):
@@ -142,7 +142,7 @@ class SseReader:
             held += data
             data = bytes(held)
             held.clear()
-        if not self._begun:
+        if not self._has_begun:
             data = self._begin(data)
         end = data.rfind(b"\n\n") + 2
         if end < 2:
@@ -152,26 +152,26 @@ class SseReader:
         return self._hold(data[end:], self._frames(data[:end]))
 
     def close(self) -> list[Frame]:
-        """The frame of a last event that lacks its blank line, or even its line end."""
-        if self._overflown:
-            raise self._too_long()
+        """The frame of a last event without its blank line, or without its line end."""
+        if self._is_refused:
+            raise self._build_too_long()
         part = bytes(self._held)
         self._held.clear()
         self._after_return = False
-        return self._frames_by_lines([part if self._begun else part.removeprefix(BYTE_ORDER_MARK)])
+        return self._frames_by_lines([part if self._has_begun else part.removeprefix(BYTE_ORDER_MARK)])
 
     def _begin(self, data: bytes) -> bytes:
-        """Without the byte order mark, once the first event is whole: until then the mark may be cut too."""
+        """Remove the byte order mark when the first event is complete: before, the mark may be cut."""
         data = data.lstrip(b"\n")
         if data.find(b"\n\n") >= 0:
-            self._begun = True
+            self._has_begun = True
             data = data.removeprefix(BYTE_ORDER_MARK)
         return data
 
     def _frames(self, data: bytes) -> list[Frame]:
-        """The frames of whole events. `data` ends with a blank line."""
+        """The frames of complete events. `data` ends with a blank line."""
         if len(data) <= self._limit:
-            frames = named_run(data) if data[:1] == b"e" else plain_run(data)
+            frames = split_named_events(data) if data[:1] == b"e" else split_plain_events(data)
             if frames:
                 self.saw_event = True
                 return frames
@@ -181,7 +181,7 @@ class SseReader:
         frames: list[Frame] = []
         for part in parts:
             if len(part.strip(b"\n")) > self._limit:
-                self._overflow(frames)
+                self._refuse(frames)
                 break
             frame = self._frame_by_lines(part)
             if frame is not None:
@@ -202,16 +202,16 @@ class SseReader:
             elif not field:
                 self.comments += len(colon)
             elif field not in IGNORED_FIELDS:
-                self._stray_line(line)
+                self._add_stray(line)
         return Frame(name.decode("utf-8", "replace"), b"\n".join(data)) if data else None
 
-    def _stray_line(self, line: bytes) -> None:
+    def _add_stray(self, line: bytes) -> None:
         room = STRAY_LIMIT - len(self._stray)
         if room > 0:
             self._stray += (line + b"\n")[:room]
 
-    def _with_plain_line_ends(self, data: bytes) -> bytes:
-        """CRLF and CR become LF; a line feed that completes the CRLF of the last read is dropped."""
+    def _normalize_line_ends(self, data: bytes) -> bytes:
+        """Replace CRLF and CR by LF; an LF that completes the CRLF of the last read is removed."""
         if not data:
             return data
         if self._after_return:
@@ -220,21 +220,21 @@ class SseReader:
         return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
     def _hold(self, data: bytes, frames: list[Frame]) -> list[Frame]:
-        """Keep the beginning of an event; `frames` are those that were whole before it."""
+        """Keep the beginning of an event; `frames` are the complete ones before it."""
         held = self._held
-        if not self._overflown:
+        if not self._is_refused:
             held += data if held else data.lstrip(b"\n")
-            # The line end may turn out to belong to the blank line that ends the event.
+            # The line end may belong to the blank line that ends the event.
             if len(held) - held.endswith(b"\n") > self._limit:
-                self._overflow(frames)
+                self._refuse(frames)
         return frames
 
-    def _overflow(self, frames: list[Frame]) -> None:
-        """Refuse the stream: now, or at the next call when there are whole frames to hand out first."""
-        self._overflown = True
+    def _refuse(self, frames: list[Frame]) -> None:
+        """Refuse the stream: now, or at the next call if there are complete frames to return first."""
+        self._is_refused = True
         self._held.clear()
         if not frames:
-            raise self._too_long()
+            raise self._build_too_long()
 
-    def _too_long(self) -> UpstreamProtocolError:
+    def _build_too_long(self) -> UpstreamProtocolError:
         return UpstreamProtocolError(f"an event of the stream is longer than {self._limit} bytes")
