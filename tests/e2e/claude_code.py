@@ -99,7 +99,7 @@ class Caller:
 
     def new_client(self, api_key: str = "caller") -> openai.OpenAI:
         url = f"{self.gateway.url}/v1"
-        return openai.OpenAI(base_url=url, api_key=api_key, max_retries=0, timeout=60)
+        return openai.OpenAI(base_url=url, api_key=api_key, max_retries=0, timeout=180)
 
     def counts(self, model: str = MODEL) -> dict[str, int]:
         """What the gateway has counted about a provider's sessions."""

@@ -34,7 +34,7 @@ class UpstreamReply(Protocol):
     headers: Mapping[str, str]
 
     def pieces(self) -> AsyncIterator[bytes]:
-        """Return the one iterator over the body. It raises `UpstreamFailed` if the reply breaks off."""
+        """Iterate over the rest of the body. Raises `UpstreamFailed` if the reply breaks off."""
         ...
 
     def close(self) -> None:

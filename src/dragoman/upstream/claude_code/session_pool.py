@@ -25,7 +25,7 @@ from dragoman.upstream.claude_code.tools import ToolSet
 CHECK_INTERVAL = 0.25
 #: Processes that start at the same time. A start takes a second of one core; without a limit, many new
 #: conversations would slow down the sessions that run.
-MAX_STARTS = max(1, (os.cpu_count() or 2) // 2)
+MAX_STARTS = max(2, (os.cpu_count() or 2) // 2)
 
 
 class SessionCounters(msgspec.Struct, kw_only=True):

@@ -1,6 +1,6 @@
 """One turn: the messages of Claude Code on their way to the caller, until it stops or waits for results."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 
 from dragoman.hub.errors import Failure, UpstreamFailed
@@ -140,19 +140,11 @@ class TurnReply:
         self._stream = stream
         self._is_closed = False
 
-    def pieces(self) -> "TurnReply":
-        return self
-
-    def __aiter__(self) -> "TurnReply":
-        return self
-
-    async def __anext__(self) -> bytes:
+    async def pieces(self) -> AsyncIterator[bytes]:
         if self._is_closed:
             raise UpstreamFailed(INTERRUPTED)
-        piece = await (self._read_piece() if self._stream else self._read_all())
-        if not piece:
-            raise StopAsyncIteration
-        return piece
+        while piece := await (self._read_piece() if self._stream else self._read_all()):
+            yield piece
 
     async def _read_piece(self) -> bytes:
         while True:
@@ -197,19 +189,12 @@ class FixedReply:
         self._body = body
         self._error = error
 
-    def pieces(self) -> "FixedReply":
-        return self
-
-    def __aiter__(self) -> "FixedReply":
-        return self
-
-    async def __anext__(self) -> bytes:
+    async def pieces(self) -> AsyncIterator[bytes]:
         if self._error is not None:
             raise self._error
         body, self._body = self._body, b""
-        if not body:
-            raise StopAsyncIteration
-        return body
+        if body:
+            yield body
 
     def close(self) -> None:
         """Nothing is open."""

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from dragoman.schema.nodes import properties_of, required_of, resolve
 from dragoman.upstream.embedded.commands import PromptCommand
 
 #: Names of the tools that read files and run commands, in the agents that we know.
@@ -64,16 +65,14 @@ class ChatFunction(msgspec.Struct, frozen=True):
 
     def find_field(self, names: Sequence[str]) -> str:
         """Return the first of the names that is a property, or an empty text."""
-        properties = _object(self.schema.get("properties"))
+        properties = properties_of(self.schema)
         return next((name for name in names if name in properties), "")
 
     def build_arguments(self, values: Schema) -> str:
         """Build arguments as JSON: the values, and an example for each other required property."""
-        properties = _object(self.schema.get("properties"))
-        required = [name for name in _list(self.schema.get("required")) if isinstance(name, str)]
-        rest = {
-            name: build_example(properties.get(name), self.schema) for name in required if name not in values
-        }
+        properties = properties_of(self.schema)
+        missing = [name for name in required_of(self.schema) if name not in values]
+        rest = {name: build_example(properties.get(name), self.schema) for name in missing}
         return msgspec.json.encode({**values, **rest}).decode()
 
 
@@ -106,7 +105,7 @@ def build_call(command: PromptCommand, functions: Sequence[ChatFunction]) -> tup
 
 def _write_shell(command: str, function: ChatFunction, field: str) -> object:
     """Write a shell command in the form of the tool: a text, a list of arguments, or Codex's script."""
-    declared = _object(_object(function.schema.get("properties")).get(field))
+    declared = _object(properties_of(function.schema).get(field))
     if declared.get("type") == "array":
         return ["bash", "-lc", command]
     if function.bare_name == "exec" and field == "input":
@@ -176,11 +175,9 @@ class _ExampleBuilder:
 
     def _build_type(self, name: str, schema: Schema, depth: int) -> object:
         if name == "object":
-            properties = _object(schema.get("properties"))
-            required = [member for member in _list(schema.get("required")) if isinstance(member, str)]
-            return {
-                member: self.build(properties.get(member, {}), depth + 1) for member in required or properties
-            }
+            properties = properties_of(schema)
+            members = required_of(schema) or properties
+            return {member: self.build(properties.get(member, {}), depth + 1) for member in members}
         if name == "array":
             count = min(int(_read_number(schema, "minItems", 0)), 10)
             return [self.build(schema.get("items"), depth + 1) for _ in range(count)]
@@ -194,23 +191,15 @@ class _ExampleBuilder:
 
     def _resolve(self, schema: dict[str, object], depth: int) -> dict[str, object]:
         """Follow `$ref` and join the parts of `allOf`."""
-        for _ in range(MAX_DEPTH):
-            reference = schema.get("$ref")
-            if not isinstance(reference, str) or not reference.startswith("#"):
-                break
-            target = self._root
-            for step in reference[1:].split("/")[1:]:
-                target = _object(target).get(step)
-            schema = target if isinstance(target, dict) else {}
-        parts = schema.get("allOf")
+        schema = dict(_object(resolve(schema, self._root)))
         self._count += 1
+        parts = schema.pop("allOf", None)
         if not isinstance(parts, list) or depth > MAX_DEPTH or self._count > MAX_VALUES:
             return schema
-        joined: dict[str, object] = {key: value for key, value in schema.items() if key != "allOf"}
         for part in parts:
             for key, value in (self._resolve(part, depth + 1) if isinstance(part, dict) else {}).items():
-                joined[key] = _join(joined.get(key), value)
-        return joined
+                schema[key] = _join(schema.get(key), value)
+        return schema
 
 
 def _join(earlier: object, value: object) -> object:
