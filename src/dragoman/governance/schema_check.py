@@ -14,6 +14,7 @@ import msgspec
 from jsonschema_rs import ValidationError, ValidationErrorKind
 
 from dragoman.hub.errors import DragomanError
+from dragoman.schema import find_reference
 from dragoman.wire.fields import encode, json_type
 
 MAX_VIOLATIONS = 8
@@ -189,7 +190,7 @@ class _SchemaCopy:
         if isinstance(reference, str):
             if reference in references:
                 raise _TooLarge
-            target = self.build(self._find(reference), depth, references | {reference})
+            target = self.build(find_reference(reference, self._root), depth, references | {reference})
             others = copy.get("allOf")
             copy["allOf"] = [*(others if isinstance(others, list) else ()), target]
         return copy
@@ -201,18 +202,6 @@ class _SchemaCopy:
         if key in _NAMED and isinstance(value, dict):
             return {name: build(each) for name, each in value.items()}
         return build(value)
-
-    def _find(self, reference: str) -> object:
-        """The target of a reference inside the schema; True, which permits everything, for any other."""
-        if reference != "#" and not reference.startswith("#/"):
-            return True
-        schema = self._root
-        for name in reference.split("/")[1:]:
-            name = name.replace("~1", "/").replace("~0", "~")
-            if not isinstance(schema, dict) or name not in schema:
-                return True
-            schema = schema[name]
-        return schema
 
 
 def _copy_types(schema: Schema, copy: Schema) -> None:
