@@ -73,7 +73,7 @@ tools = "auto"
 @pytest.mark.parametrize("name", SERVERS)
 def test_local_servers_are_mended_and_harvested_by_default(name: str) -> None:
     config = loaded(f"[providers.{name}]\n")
-    expected = Governance(tools="auto", harvest="auto", rename=True)
+    expected = Governance(tools="hold", harvest="auto", rename=True)
     assert asked_of(config, f"{name}/any") == expected
 
 
@@ -100,7 +100,7 @@ def test_a_local_server_can_be_left_alone() -> None:
 def test_the_environment_switches_everybodys_defaults(variable: str) -> None:
     on = loaded("[providers.ollama]\n" + LOCAL + ROUTE, **{variable: "1"})
     assert asked_of(on) == Governance(tools="hold")
-    assert asked_of(on, "ollama/any") == Governance(tools="auto", harvest="auto", rename=True)
+    assert asked_of(on, "ollama/any") == Governance(tools="hold", harvest="auto", rename=True)
     off = loaded("[providers.ollama]\n" + LOCAL + ROUTE, **{variable: "0"})
     assert asked_of(off).is_off
     assert asked_of(off, "ollama/any").is_off

@@ -2,12 +2,16 @@
 
 from collections.abc import Sequence
 
+import msgspec
+from hypothesis import strategies as st
+
 from dragoman.governance.hold import HoldStage
 from dragoman.governance.interventions import Intervention
 from dragoman.governance.settings import read_governance
 from dragoman.governance.tool_names import DeclaredTool
 from dragoman.hub.content import ToolCall
 from dragoman.hub.events import ReplyEvent
+from tests.dialects.strategies import json_objects
 from tests.fit.reply.running import call_block, calls_in, reply_of, through
 
 SHELL = DeclaredTool(
@@ -55,3 +59,15 @@ def arguments_after(stage: HoldStage, *pieces: str, tool: str = "any") -> str:
 def fed(stage: HoldStage, events: Sequence[ReplyEvent]) -> list[list[ReplyEvent]]:
     """What each event makes the stage give."""
     return [stage.feed(event) for event in events]
+
+
+@st.composite
+def broken_arguments(draw: st.DrawFn) -> list[str]:
+    """The pieces of a JSON object with a few characters added or left out, as models do."""
+    text = msgspec.json.encode(draw(json_objects)).decode()
+    for _ in range(draw(st.integers(0, 3))):
+        at = draw(st.integers(0, len(text)))
+        new = draw(st.sampled_from(["", "'", '"', ",", "}", "{", "_", " x", "\n", "null", '"b":1']))
+        text = text[:at] + new + text[at + (not new) :]
+    cuts = sorted(draw(st.lists(st.integers(0, len(text)), max_size=5)))
+    return [text[a:b] for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True)]

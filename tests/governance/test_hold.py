@@ -28,7 +28,7 @@ from dragoman.hub.fold import fold
 from dragoman.wire.partial_json import parse_object
 from tests.dialects.strategies import argument_texts, json_objects, replies
 from tests.fit.reply.running import block, calls_in, recut, reply_of, through
-from tests.governance.running import SHELL, Told, a_call, arguments_after, fed, gate
+from tests.governance.running import SHELL, Told, a_call, arguments_after, broken_arguments, fed, gate
 
 MODES = ["hold", "auto"]
 HALF_CAUSES: list[StopCause] = ["length", "context_window", "content_filter", "refusal", "stop_sequence"]
@@ -290,7 +290,8 @@ def test_nothing_is_held_beyond_any_kind_of_ending(cause: StopCause, text: str, 
     (call,) = reply.blocks
     assert isinstance(call, ToolCall)
     assert bool(call.arguments) == bool(text)
-    assert reply.ending == ReplyFinished(cause=cause)
+    endings = [ReplyFinished(cause=cause)]
+    assert reply.ending in (endings if mode == "hold" else [*endings, ReplyFailed("failed", UNREPAIRABLE)])
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -397,6 +398,41 @@ def test_every_call_of_a_finished_reply_is_json_or_was_cut_off(events: list[Repl
     for call in reply.blocks:
         if done and isinstance(call, ToolCall) and call.kind != "custom":
             assert parse_object(call.arguments) is not None
+
+
+@pytest.mark.rule("G1")
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"command": "rm -rf /home/u/"my dir""}',
+        '{"command": "rm -rf /home/u/"} my dir"}',
+        '{"command": "rm", "timeout": 5}{"command": "ls"}',
+    ],
+)
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_in_auto_half_a_command_is_never_delivered(text: str, size: int) -> None:
+    pieces = [text[at : at + size] for at in range(0, len(text), size)]
+    reply = fold(through([gate(mode="auto")], reply_of(a_call(*pieces, tool="shell"), cause="tool_calls")))
+    assert reply.ending == ReplyFailed("failed", UNREPAIRABLE)
+    (call,) = reply.blocks
+    assert isinstance(call, ToolCall)
+    assert parse_object(call.arguments) is None
+
+
+@pytest.mark.rule("G1")
+@given(pieces=broken_arguments(), tool=st.sampled_from(["shell", "any"]))
+@settings(max_examples=200)
+def test_in_auto_a_call_is_what_hold_gives_or_the_reply_fails(pieces: list[str], tool: str) -> None:
+    events = reply_of(a_call(*pieces, tool=tool), cause="tool_calls")
+    live, held = (fold(through([gate(mode=mode)], events)) for mode in ("auto", "hold"))
+    if isinstance(live.ending, ReplyFailed):
+        return
+    ((got,), (wanted,)) = live.blocks, held.blocks
+    assert isinstance(got, ToolCall)
+    assert isinstance(wanted, ToolCall)
+    ours, theirs = parse_object(got.arguments), parse_object(wanted.arguments)
+    assert ours is not None
+    assert msgspec.json.encode(ours, order="sorted") == msgspec.json.encode(theirs, order="sorted")
 
 
 @given(value=json_objects, mode=st.sampled_from(MODES))

@@ -1,27 +1,46 @@
 """Arguments for clients that read them as an object: the stage lets only one strict JSON object through.
 
-Characters are sent at once as long as they continue such an object. From the first character that does not,
-everything is held back; at the end the object is completed with a member that contains the raw text, because
-sent characters cannot be recalled and received ones must not vanish.
+Characters are sent at once as long as they continue such an object. Everything from the first other character
+on is held back. Sent characters cannot be recalled, so the end depends on what was sent:
 
-Arguments that end too early stay incomplete: completing them could run half a command. The same holds for an
-invalid string, because its beginning is sent already. A reply with such a call ends as cut short, whatever
-cause its upstream gives.
+- nothing of a member: the client gets an object whose only member contains the raw text.
+- a part of the members: the arguments stay incomplete, and the reply ends as cut short, whatever cause its
+  upstream gives. Completing them could run half a command. The same holds for arguments that end too early.
+- a whole object, with text after it: brackets too many are left out. With any other text the reply fails,
+  because the object may be a part of what the model meant.
 """
 
 from dragoman.fit.client_tools import INPUT
 from dragoman.fit.editing import replace
 from dragoman.hub.content import ToolCall
-from dragoman.hub.events import DELTAS, ArgumentsDelta, BlockClosed, BlockOpened, ReplyEvent, ReplyFinished
+from dragoman.hub.errors import Failure
+from dragoman.hub.events import (
+    DELTAS,
+    ArgumentsDelta,
+    BlockClosed,
+    BlockOpened,
+    ReplyEvent,
+    ReplyFailed,
+    ReplyFinished,
+)
 from dragoman.hub.loss import Losses
 from dragoman.wire.fields import encode
 from dragoman.wire.partial_json import JsonPrefix, choose_member
+
+AMBIGUOUS = Failure(
+    kind="server",
+    status=502,
+    code="malformed_arguments",
+    message="the model wrote more than one JSON object as the arguments of a tool",
+)
+#: Characters that models write after an object and that mean nothing.
+_HARMLESS = " \t\r\n}]`"
 
 
 class _CallArguments:
     """The arguments of one call while they arrive."""
 
-    __slots__ = ("_blank", "_has_half_string", "_is_invalid", "_pieces", "_prefix")
+    __slots__ = ("_blank", "_has_half_members", "_is_invalid", "_pieces", "_prefix", "_valid")
 
     def __init__(self) -> None:
         self._prefix = JsonPrefix()
@@ -29,8 +48,10 @@ class _CallArguments:
         #: White space at the beginning. It is held back: arguments of white space alone are no object.
         self._blank = ""
         self._is_invalid = False
-        #: The beginning of a string was sent that turned out invalid.
-        self._has_half_string = False
+        #: A part of the members was sent before the arguments turned out invalid.
+        self._has_half_members = False
+        #: How many characters came before the first invalid one.
+        self._valid = 0
 
     def feed(self, text: str) -> str:
         """The characters that may be sent now."""
@@ -46,7 +67,10 @@ class _CallArguments:
             self._blank += text
             return ""
         self._is_invalid = self._prefix.is_broken
-        self._has_half_string = self._is_invalid and self._prefix.is_in_string
+        if self._is_invalid:
+            self._valid = sum(map(len, self._pieces)) - len(text) + accepted
+            sent = "".join(self._pieces)[: self._valid]
+            self._has_half_members = not self._prefix.is_complete and sent.strip() != "{"
         ready = text if accepted == len(text) else text[:accepted]
         if self._blank:
             ready, self._blank = self._blank + ready, ""
@@ -54,16 +78,23 @@ class _CallArguments:
 
     @property
     def is_incomplete(self) -> bool:
-        return self._has_half_string or not (
+        return self._has_half_members or not (
             self._is_invalid or self._prefix.is_empty or self._prefix.is_complete
         )
+
+    @property
+    def is_ambiguous(self) -> bool:
+        """Whether the object that was sent may be a part of what the model meant: other text follows it."""
+        if not (self._is_invalid and self._prefix.kind == "object" and self._prefix.is_complete):
+            return False
+        return bool("".join(self._pieces)[self._valid :].strip(_HARMLESS))
 
     def finish(self, losses: Losses) -> str:
         """The characters that complete the object."""
         if not self._is_invalid:
             return ""
-        if self._has_half_string:
-            losses.add("", "a string in the arguments of a call is no JSON, so the call was left unfinished")
+        if self._has_half_members:
+            losses.add("", "the arguments of a call are no JSON, so the call was left unfinished")
             return ""
         raw = "".join(self._pieces)
         if raw.strip() == "null":
@@ -81,7 +112,7 @@ class _CallArguments:
 class ArgumentsStage:
     """Makes the arguments of every call one JSON object; see the module."""
 
-    __slots__ = ("_calls", "_is_incomplete", "_losses", "_texts")
+    __slots__ = ("_calls", "_is_ambiguous", "_is_incomplete", "_losses", "_texts")
 
     passes = DELTAS - {ArgumentsDelta}
 
@@ -91,6 +122,7 @@ class ArgumentsStage:
         #: Open calls whose free text is wrapped in an object.
         self._texts: set[int] = set()
         self._is_incomplete = False
+        self._is_ambiguous = False
 
     def feed(self, event: ReplyEvent) -> list[ReplyEvent]:
         if type(event) is ArgumentsDelta:
@@ -99,6 +131,8 @@ class ArgumentsStage:
             return self._open(event, event.block)
         if type(event) is BlockClosed:
             return [*self._finish(event.index), event]
+        if type(event) is ReplyFinished and self._is_ambiguous:
+            return [ReplyFailed("failed", AMBIGUOUS)]
         if type(event) is ReplyFinished and event.cause == "tool_calls" and self._is_incomplete:
             self._losses.add("", "the arguments of a call broke off, so the reply is told as cut short")
             return [replace(event, cause="length", raw_cause="")]
@@ -131,6 +165,7 @@ class ArgumentsStage:
         if arguments is None:
             return []
         self._is_incomplete |= arguments.is_incomplete
+        self._is_ambiguous |= arguments.is_ambiguous
         return _delta(index, arguments.finish(self._losses))
 
 

@@ -9,6 +9,8 @@ before the next token, a key before its colon, an unfinished escape, the first b
 import re
 from typing import NamedTuple
 
+import msgspec
+
 from dragoman.hub.errors import DragomanError
 from dragoman.wire.fields import decode, encode
 from dragoman.wire.partial_json import LIMIT, JsonPrefix, parse_object
@@ -185,9 +187,10 @@ def find_continuation(sent: str, wanted: dict[str, object]) -> str | None:
     try:
         containers = _find_containers(decode(sent + closing, limit=2 * LIMIT), wanted, prefix.depth)
         candidate = _write_rest(containers, closing)
-        if candidate is not None and decode(sent + candidate, limit=2 * LIMIT) == wanted:
+        # Compared as text: for Python 1, 1.0 and True are equal.
+        if candidate is not None and _sort(decode(sent + candidate, limit=2 * LIMIT)) == _sort(wanted):
             return candidate
-    except (DragomanError, KeyError, IndexError, TypeError):
+    except (DragomanError, KeyError, IndexError, TypeError, ValueError):
         # The sent and the wanted object have different shapes.
         return None
     return None
@@ -281,6 +284,11 @@ def _try_member(container: object, key: str | int) -> object:
         return _read_member(container, key)
     except (KeyError, IndexError):
         return None
+
+
+def _sort(value: object) -> bytes:
+    """The value as JSON with sorted keys."""
+    return msgspec.json.encode(value, order="sorted")
 
 
 def _write(value: object) -> str:

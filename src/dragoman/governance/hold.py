@@ -28,7 +28,7 @@ from dragoman.hub.events import (
 )
 from dragoman.schema import properties_of
 from dragoman.wire.fields import encode
-from dragoman.wire.partial_json import JsonPrefix, parse_object
+from dragoman.wire.partial_json import parse_object
 
 #: Stop causes after which the last call is complete. After any other one it may be cut off.
 DONE: frozenset[StopCause] = frozenset({"tool_calls", "end", "malformed_call"})
@@ -251,13 +251,10 @@ class HoldStage:
             return call.arguments.rest
         if self._governance.on_unrepairable == "error":
             return None
-        prefix = JsonPrefix()
-        prefix.feed(raw[: call.arguments.sent])
-        if prefix.closing().startswith('"') and not prefix.closing().startswith('":'):
-            # Half of a string is sent. Closing it would make it a whole value, perhaps a command.
+        if call.arguments.sent:
+            # A part of the members is sent. With any end the client would run another call than the model's.
             return None
-        text = raw.encode("utf-8", "replace").decode()
-        return prefix.closing_with(self._find_raw_key(call), encode(text).decode())
+        return encode({self._find_raw_key(call): raw.encode("utf-8", "replace").decode()}).decode()
 
     def _find_raw_key(self, call: _OpenCall) -> str:
         """A member that the tool does not declare, so that it is not taken for an argument."""

@@ -5,18 +5,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.fit.arguments import ArgumentsStage
+from dragoman.fit.arguments import AMBIGUOUS, ArgumentsStage
+from dragoman.governance.repair import repair
 from dragoman.hub.content import ToolCall
 from dragoman.hub.events import (
     ArgumentsDelta,
     BlockClosed,
     BlockOpened,
     ReplyEvent,
+    ReplyFailed,
     ReplyFinished,
     ReplyStarted,
 )
 from dragoman.hub.fold import fold
 from dragoman.hub.loss import Losses
+from dragoman.wire.partial_json import parse_object
 from tests.dialects.strategies import argument_texts, replies
 from tests.fit.building import request, turn
 from tests.fit.reply.running import (
@@ -29,6 +32,7 @@ from tests.fit.reply.running import (
     stages_for,
     through,
 )
+from tests.governance.running import broken_arguments
 
 
 def arguments_after(*pieces: str, losses: Losses | None = None) -> str:
@@ -69,7 +73,7 @@ def test_pieces_that_are_sound_pass_untouched() -> None:
 
 
 @pytest.mark.rule("H12", "C15")
-@pytest.mark.parametrize("text", ["{'text': 'delete every", "{text: delete", '{"text": delete every'])
+@pytest.mark.parametrize("text", ["{'text': 'delete every", "{text: delete"])
 def test_what_broke_off_and_is_no_json_either_stands_where_no_tool_looks_for_it(text: str) -> None:
     decoded = msgspec.json.decode(arguments_after(*text))
     assert decoded["incomplete_arguments"] == text
@@ -96,9 +100,7 @@ def test_what_is_no_object_is_shown_in_one(text: str) -> None:
 
 
 @pytest.mark.rule("C15", "C16", "H12")
-@pytest.mark.parametrize(
-    "text", ["{'a':1}", '{"a":1,}', '{"a":nope}', '{"a":"x" "b":1}', '{"\\x":1}', '{"a":[1}']
-)
+@pytest.mark.parametrize("text", ["{'a':1}", "{ a: 1}", " {'a':1}"])
 def test_from_the_first_deviation_on_everything_is_held_and_shown(text: str) -> None:
     completed = arguments_after(text)
     decoded = msgspec.json.decode(completed)
@@ -111,9 +113,24 @@ def test_from_the_first_deviation_on_everything_is_held_and_shown(text: str) -> 
     assert completed.startswith(live)
 
 
-@pytest.mark.rule("R81", "C15")
-@pytest.mark.parametrize("text", ['{"command":"rm -r a\n b"}', '{"command":"rm -r a\\ b"}', '{"a":["x\ty"]}'])
-def test_half_a_string_that_went_out_is_never_made_a_whole_one(text: str) -> None:
+@pytest.mark.rule("R81", "C15", "G1")
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"command":"rm -r a\n b"}',
+        '{"command":"rm -r a\\ b"}',
+        '{"a":["x\ty"]}',
+        '{"command": "rm -rf /home/u/"my dir""}',
+        '{"a":1,}',
+        '{"a":nope}',
+        '{"a":120_000}',
+        '{"a":"x" "b":1}',
+        '{"\\x":1}',
+        '{"a":[1}',
+        '{"text": delete every',
+    ],
+)
+def test_half_a_call_that_went_out_is_never_made_a_whole_one(text: str) -> None:
     losses = Losses()
     unfinished = arguments_after(text, losses=losses)
     assert text.startswith(unfinished)
@@ -126,10 +143,36 @@ def test_half_a_string_that_went_out_is_never_made_a_whole_one(text: str) -> Non
 
 
 @pytest.mark.rule("C15")
-def test_what_follows_a_whole_object_is_left_out_and_told() -> None:
+def test_brackets_after_a_whole_object_are_left_out_and_told() -> None:
     losses = Losses()
-    assert arguments_after('{"a":1} trail', "ing", losses=losses) == '{"a":1} '
+    assert arguments_after('{"a":1} }', "}\n```", losses=losses) == '{"a":1} '
     assert [loss.reason for loss in losses] == ["what followed the arguments of a call was left out"]
+
+
+@pytest.mark.rule("G1")
+@pytest.mark.parametrize(
+    "text", ['{"a":1}{"a":2}', '{"a":1} trailing', '{} {"a":1}', '{"command": "rm -rf /home/u/"} my dir"}']
+)
+def test_a_reply_fails_if_more_json_follows_the_object_that_went_out(text: str) -> None:
+    events = reply_of(call_block(0, ToolCall(id="1", name="a"), *text), cause="tool_calls")
+    assert fold(through([ArgumentsStage(Losses())], events)).ending == ReplyFailed("failed", AMBIGUOUS)
+
+
+@pytest.mark.rule("G1")
+@given(pieces=broken_arguments())
+@settings(max_examples=200)
+def test_no_call_runs_that_the_model_did_not_make(pieces: list[str]) -> None:
+    text = "".join(pieces)
+    events = reply_of(call_block(0, ToolCall(id="1", name="a"), *pieces), cause="tool_calls")
+    reply = fold(through([ArgumentsStage(Losses())], events))
+    (call,) = reply.blocks
+    assert isinstance(call, ToolCall)
+    if reply.ending != ReplyFinished(cause="tool_calls"):
+        return
+    got = parse_object(call.arguments)
+    assert got is not None
+    shown = [{"text": text}, {"incomplete_arguments": text}]
+    assert got in [parse_object(text), parse_object(repair(text).text), *shown]
 
 
 @pytest.mark.rule("R61", "H22")
