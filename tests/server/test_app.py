@@ -7,6 +7,7 @@ import msgspec
 import pytest
 import zstandard
 
+from dragoman.config.find import identify_config
 from dragoman.config.model import Secret, ServerSettings
 from tests.exchange.speech import CHAT_STREAM, CHAT_WHOLE
 from tests.server.running import config_for, running
@@ -142,7 +143,12 @@ def test_whoever_knocks_is_answered(method: str, path: str) -> None:
             assert got.status == 200
             assert int(got.headers["content-length"]) > 0
             if method == "GET":
-                assert got.json() == {"status": "ok", "service": "dragoman", "open_exchanges": 0}
+                assert got.json() == {
+                    "status": "ok",
+                    "service": "dragoman",
+                    "open_exchanges": 0,
+                    "configuration": identify_config(""),
+                }
 
     run(scenario)
 
