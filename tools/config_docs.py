@@ -34,7 +34,7 @@ def _key_rows(table: KeyTable) -> str:
     for name, key in table.keys.items():
         default = table.default(name)
         shown = "" if default is None else f"`{msgspec.json.encode(default).decode()}`"
-        rows.append(f"| `{name}` | {key.kind.words} | {shown} | {key.about} |\n")
+        rows.append(f"| `{name}` | {key.kind.expected} | {shown} | {key.about} |\n")
     return "".join(rows)
 
 

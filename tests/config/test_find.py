@@ -1,4 +1,4 @@
-"""The configuration is found where the user put it, and its absence is no error."""
+"""The configuration file is found in the documented places; without one the embedded model is served."""
 
 from pathlib import Path
 
@@ -43,7 +43,7 @@ def test_the_working_directory_is_taken_before_the_settings(elsewhere: Path) -> 
     assert find_config(None, environment).server.port == 4
 
 
-def test_the_settings_are_below_home_unless_said_otherwise(elsewhere: Path) -> None:
+def test_the_settings_are_below_home_by_default(elsewhere: Path) -> None:
     port(elsewhere / ".config" / "dragoman" / "dragoman.toml", 5)
     assert find_config(None, {"HOME": str(elsewhere)}).server.port == 5
 
@@ -60,19 +60,19 @@ def test_without_any_file_everything_reaches_the_embedded_model(elsewhere: Path)
     assert config.path == ""
 
 
-def test_every_place_that_is_searched_can_be_told() -> None:
+def test_the_searched_places_can_be_listed() -> None:
     assert [path.name for path in list_config_places({"HOME": "x"})] == ["dragoman.toml", "dragoman.toml"]
     assert list_config_places({"DRAGOMAN_CONFIG": "y.toml"}) == [Path("y.toml")]
 
 
-def test_secrets_may_be_missing_when_nobody_needs_them(elsewhere: Path) -> None:
+def test_secrets_may_be_missing_for_commands_that_need_none(elsewhere: Path) -> None:
     (elsewhere / "dragoman.toml").write_text('[server]\nkeys = ["env:NOT_SET"]\n', "utf-8")
     with pytest.raises(ConfigError, match="NOT_SET"):
         find_config(None, {})
     assert find_config(None, {}, secrets=False).server.keys[0].variable == "NOT_SET"
 
 
-def test_state_is_kept_where_the_file_says_else_with_the_user() -> None:
+def test_the_state_folder_is_the_configured_one_or_the_users_own() -> None:
     named = Config(server=ServerSettings(state="/srv/kept"))
     assert find_state_folder(named, {"HOME": "/people/u"}) == Path("/srv/kept")
     assert find_state_folder(Config(), {"XDG_STATE_HOME": "/x", "HOME": "/people/u"}) == Path("/x/dragoman")

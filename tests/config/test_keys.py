@@ -1,4 +1,4 @@
-"""The table of keys is complete, agrees with the values, and is what the documentation says."""
+"""The keys of the structs are complete, agree with the values, and are the documented ones."""
 
 import msgspec
 import pytest
@@ -30,7 +30,7 @@ def test_every_table_has_its_place_in_the_documentation() -> None:
     assert [table.heading for table in list_tables() if table.heading not in PAGE] == []
 
 
-def test_every_preset_stands_in_the_documentation() -> None:
+def test_the_documentation_lists_every_preset() -> None:
     for name, preset in load_presets().items():
         variable = f"`{preset.key}`" if preset.key else ""
         address = preset.base_url or "none"
@@ -64,7 +64,7 @@ def test_a_fact_accepts_what_a_profile_accepts(name: str, value: object) -> None
         assert kind.accepts(value)
 
 
-def test_every_preset_speaks_a_known_dialect_and_states_known_facts() -> None:
+def test_every_preset_has_a_known_dialect_and_known_facts() -> None:
     for preset in load_presets().values():
         assert preset.dialect in DIALECTS
         assert set(preset.facts) <= set(FACTS)
@@ -81,7 +81,7 @@ def test_a_provider_named_after_a_preset_needs_only_its_key(name: str) -> None:
     assert provider.build_profile("any").dialect == provider.wire_dialect
 
 
-def test_the_providers_that_people_use_have_presets() -> None:
+def test_widely_used_providers_have_presets() -> None:
     wanted = "openai anthropic gemini openrouter deepseek groq mistral moonshot zhipu qwen xai"
     local = "ollama lmstudio vllm llamacpp embedded claude-code"
     assert set(load_presets()) == {*wanted.split(), *local.split()}

@@ -1,4 +1,4 @@
-"""Every key of a file is found on its line, however the file is written."""
+"""Every key of a file is found on its line, in every notation of TOML."""
 
 import tomllib
 from collections.abc import Iterator

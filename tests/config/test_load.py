@@ -1,4 +1,4 @@
-"""A file becomes a configuration, or an error that says where it is wrong and what to do."""
+"""A file becomes a configuration, or an error that names the place and the next step."""
 
 from pathlib import Path
 
@@ -75,7 +75,7 @@ def test_blanks_around_a_secret_are_no_part_of_it() -> None:
     assert config.providers["local"].keys[0].reveal() == "secret"
 
 
-def test_a_command_that_calls_nobody_needs_no_secrets_but_gets_those_there_are() -> None:
+def test_a_command_that_calls_no_provider_needs_no_secrets_but_gets_those_that_are_set() -> None:
     text = EXAMPLE + "[providers.openai]\n"
     config = load(text, "dragoman.toml", {"LOCAL_KEY": "local-secret"}, secrets_needed=False)
     assert [key.reveal() for key in config.providers["local"].keys] == ["local-secret"]
@@ -125,7 +125,7 @@ def test_a_provider_with_a_dialect_of_its_own_takes_nothing_from_a_preset_of_its
     assert loaded(text).providers["mistral"].models == {}
 
 
-def test_facts_of_patterns_hold_until_a_name_says_otherwise() -> None:
+def test_facts_of_a_name_override_facts_of_patterns() -> None:
     text = EXAMPLE.replace(
         "[[routes]]",
         '[providers.local.models."small-*"]\nimages = false\ncontext_tokens = 8000\n'
@@ -156,7 +156,7 @@ def test_a_preset_knows_some_models_by_their_names() -> None:
     assert "max_output_tokens" not in provider.merge_facts("a-model-of-tomorrow")
 
 
-def test_the_catalogue_holds_for_the_presets_models_whatever_the_provider_is_called() -> None:
+def test_the_catalogue_applies_to_a_preset_under_any_provider_name() -> None:
     text = '[providers.work]\npreset = "anthropic"\napi_key = "k"\n[providers.other]\n'
     text += 'dialect = "anthropic"\nbase_url = "https://gateway.example"\n'
     providers = loaded(text).providers
@@ -171,7 +171,7 @@ def test_facts_of_a_preset_give_way_to_the_file() -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "line", "says", "hint"),
+    ("old", "new", "line", "message", "hint"),
     [
         ("port = 8484", "prot = 8484", 3, "server.prot: unknown key", 'did you mean "port"?'),
         ("port = 8484", "match = 1", 3, "server.match: unknown key", "it belongs in [[routes]]"),
@@ -217,11 +217,11 @@ def test_facts_of_a_preset_give_way_to_the_file() -> None:
         ("[[routes]]", '[providers.local.models.x]\nefforts = ["lo"]\n[[routes]]', 11, '"low"', ""),
     ],
 )
-def test_what_is_wrong_is_told_with_its_line(old: str, new: str, line: int, says: str, hint: str) -> None:
+def test_an_error_names_its_line(old: str, new: str, line: int, message: str, hint: str) -> None:
     assert old in EXAMPLE
     error = refused(EXAMPLE.replace(old, new, 1))
     assert error.message.startswith(f"dragoman.toml, line {line}: ")
-    assert says in error.message
+    assert message in error.message
     assert hint in error.hint
     assert "secret" not in error.message
 
@@ -233,7 +233,7 @@ def test_the_address_of_a_collector_holds_no_password() -> None:
     assert "secret" not in error.message
 
 
-def test_a_default_below_a_table_is_told_where_it_belongs() -> None:
+def test_the_error_about_a_default_below_a_table_names_its_place() -> None:
     error = refused(EXAMPLE + 'default = "local"\n')
     assert "routes[0].default: unknown key" in error.message
     assert "above the first [table]" in error.hint
@@ -245,7 +245,7 @@ def test_a_provider_needs_a_dialect_or_a_preset() -> None:
     assert error.hint == 'did you mean "openai"?'
 
 
-def test_an_unknown_preset_is_told_with_its_nearest() -> None:
+def test_the_error_about_an_unknown_preset_suggests_the_nearest() -> None:
     error = refused('[providers.a]\npreset = "olama"\n')
     assert (error.message, error.hint) == (
         'dragoman.toml, line 2: providers.a.preset: no preset "olama"',
@@ -253,7 +253,7 @@ def test_an_unknown_preset_is_told_with_its_nearest() -> None:
     )
 
 
-def test_a_preset_without_its_key_says_which_variable_is_missing() -> None:
+def test_the_error_about_a_missing_key_names_its_variable() -> None:
     error = refused("[providers.openai]\n", {})
     assert "the environment variable OPENAI_API_KEY is not set" in error.message
     assert "export OPENAI_API_KEY=…" in error.hint
@@ -280,7 +280,7 @@ def test_the_embedded_model_has_no_address() -> None:
 
 
 @pytest.mark.parametrize("text", ["[server", "a = ", 'a = "x\n', "a = 1\na = 2", "a = " + "9" * 5000])
-def test_a_file_that_is_no_toml_is_told_so(text: str) -> None:
+def test_a_file_that_is_not_toml_is_refused(text: str) -> None:
     error = refused(text)
     assert error.message.startswith("dragoman.toml")
     assert "not TOML" in error.message
@@ -290,13 +290,13 @@ def test_a_file_that_is_nested_too_deeply_is_an_error_like_others() -> None:
     assert "nested too deeply" in refused("a = " + "[" * 5000 + "]" * 5000).message
 
 
-def test_a_file_that_is_not_there_is_told_with_the_next_step(tmp_path: Path) -> None:
+def test_the_error_about_a_missing_file_names_the_next_step(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"cannot read .*: No such file") as caught:
         load_file(str(tmp_path / "missing.toml"), {})
     assert "dragoman init" in caught.value.hint
 
 
-def test_a_file_that_is_not_text_is_told_so(tmp_path: Path) -> None:
+def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "binary.toml"
     file.write_bytes(b"a = 1\n\xff")
     with pytest.raises(ConfigError, match="expected UTF-8 text, byte 6 is not"):

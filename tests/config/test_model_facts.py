@@ -1,4 +1,4 @@
-"""Each fact is told with the strongest source that states it."""
+"""Each fact is explained with the strongest source that states it."""
 
 from dragoman.config.load import load
 from dragoman.config.model import Provider
@@ -13,17 +13,17 @@ def provider(**learned: object) -> Provider:
 
 
 def facts(*, include_dialect: bool = False, **learned: object) -> dict[str, ExplainedFact]:
-    told = explain_facts(provider(**learned), "deepseek-v4-pro", include_dialect=include_dialect)
-    return {fact.name: fact for fact in told}
+    explained = explain_facts(provider(**learned), "deepseek-v4-pro", include_dialect=include_dialect)
+    return {fact.name: fact for fact in explained}
 
 
-def test_the_strongest_source_is_told_and_what_it_overrules() -> None:
+def test_a_fact_has_its_strongest_source_and_the_value_that_it_replaces() -> None:
     known = facts(images=False)["images"]
     assert (known.value, known.source) == (True, "config")
     assert known.instead_of == SourcedValue(False, "learned")
 
 
-def test_what_all_sources_agree_on_overrules_nobody() -> None:
+def test_a_value_on_which_all_sources_agree_replaces_none() -> None:
     known = facts(stop_limit=4)["stop_limit"]
     assert (known.source, known.instead_of) == ("config", None)
 
@@ -35,5 +35,5 @@ def test_facts_come_in_the_order_of_the_documentation_and_plain() -> None:
     assert known["choices"].source == "dialect openai_chat"
 
 
-def test_what_only_the_dialect_says_is_left_out_unless_wanted() -> None:
+def test_facts_of_the_dialect_alone_are_left_out_by_default() -> None:
     assert "choices" not in facts()

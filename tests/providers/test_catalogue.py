@@ -1,4 +1,4 @@
-"""The shipped facts are facts that exist, of the right kind, and lead somewhere."""
+"""The shipped catalogue has known facts with accepted values."""
 
 import pytest
 
@@ -63,7 +63,7 @@ def test_the_prices_of_a_target_are_those_of_its_model() -> None:
     assert (found.rates.input, found.rates.output, found.rates.cache_read) == (1.0, 5.0, 0.1)
 
 
-def test_a_target_nobody_knows_has_no_prices() -> None:
+def test_an_unknown_target_has_no_prices() -> None:
     assert find_prices(CONFIG, TargetName("anthropic", "a-model-of-tomorrow")) is None
     assert find_prices(CONFIG, TargetName("ollama", "qwen3-coder:30b")) is None
     assert find_prices(CONFIG, TargetName("nobody", "at-all")) is None
@@ -82,7 +82,5 @@ def test_a_target_nobody_knows_has_no_prices() -> None:
         ("something-else", None),
     ],
 )
-def test_models_that_people_run_themselves_are_known_by_their_families(
-    model: str, family: str | None
-) -> None:
+def test_models_that_users_host_have_the_call_format_of_their_family(model: str, family: str | None) -> None:
     assert CONFIG.providers["ollama"].build_profile(model).facts.call_family == (family or "")

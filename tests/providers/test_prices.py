@@ -1,4 +1,4 @@
-"""What replies cost: classes of tokens have their own prices, and nothing is ever rounded down."""
+"""The cost of replies: kinds of tokens have their own prices, and costs are never rounded down."""
 
 import msgspec
 import pytest
@@ -34,7 +34,7 @@ def test_cached_tokens_cost_what_others_do_where_no_price_of_their_own_is_known(
     assert compute_cost(prices(), usage) == compute_cost(prices(), Usage(input=1_000))
 
 
-def test_the_price_of_a_long_life_is_that_of_a_short_one_unless_told() -> None:
+def test_a_long_lifetime_costs_as_much_as_a_short_one_by_default() -> None:
     usage = Usage(input=1_000, cache_write=1_000, cache_write_long=1_000)
     assert compute_cost(prices(price_cache_write=4.0), usage) == 4_000
 

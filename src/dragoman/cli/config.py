@@ -55,4 +55,4 @@ def keys(word: str) -> None:
         for name, key in rows:
             default = table.default(name)
             suffix = "" if default is None else f" (default: {str(default).lower()})"
-            click.echo(f"  {name} = {key.kind.words}{suffix}\n      {key.about}")
+            click.echo(f"  {name} = {key.kind.expected}{suffix}\n      {key.about}")

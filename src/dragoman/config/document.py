@@ -121,7 +121,7 @@ class TomlTable:
         if type(value) in (str, int, float) and name not in _PRIVATE_KEYS:
             shown = f'"{value}"' if isinstance(value, str) else str(value)
         hint = suggest_spelling(value, key.kind.choices) if isinstance(value, str) else ""
-        return self.error(f"expected {key.kind.words}, got {shown}", name, hint=hint)
+        return self.error(f"expected {key.kind.expected}, got {shown}", name, hint=hint)
 
 
 def write_path(path: KeyPath) -> str:

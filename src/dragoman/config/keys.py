@@ -28,7 +28,7 @@ LARGEST_NUMBER = 1e9
 class Kind(NamedTuple):
     """A kind of value: its description in messages and docs, and its test."""
 
-    words: str
+    expected: str
     accepts: Callable[[object], bool]
     #: All accepted strings, if there is a fixed list.
     choices: tuple[str, ...] = ()
@@ -84,8 +84,10 @@ INTEGER_PAIR = Kind(
 
 def integer(low: int, high: int | None = None) -> Kind:
     """Integers from `low` to `high`, both included."""
-    words = f"an integer from {low}" + (" on" if high is None else f" to {high}")
-    return Kind(words, lambda value: type(value) is int and value >= low and (high is None or value <= high))
+    expected = f"an integer from {low}" + (" on" if high is None else f" to {high}")
+    return Kind(
+        expected, lambda value: type(value) is int and value >= low and (high is None or value <= high)
+    )
 
 
 def number(low: float) -> Kind:

@@ -36,7 +36,7 @@ class LocalProgram(NamedTuple):
 
     #: The API whose requests and replies it takes and gives.
     wire_dialect: str
-    #: The preset whose facts hold for it, whatever the provider is called.
+    #: The preset whose facts apply to it, under any provider name.
     preset: str = ""
     takes_address: bool = False
     has_sessions: bool = False
