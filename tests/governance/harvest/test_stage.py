@@ -136,7 +136,7 @@ def test_an_empty_text_block_stays() -> None:
 def test_blocks_behind_a_harvested_call_get_new_numbers() -> None:
     events = [
         ReplyStarted(),
-        *text_block(0, f"So. {CALL} Then."),
+        *text_block(0, f"So.\n{CALL}\nThen."),
         BlockOpened(1, Reasoning()),
         ReasoningDelta(1, "Hm."),
         BlockClosed(1),
@@ -230,8 +230,8 @@ def test_harvested_reasoning_is_thought_itself() -> None:
 def test_a_call_goes_out_whole() -> None:
     harvest = stage("hermes")
     through(harvest, [ReplyStarted(), BlockOpened(0, Text(text=""))])
-    assert harvest.feed(TextDelta(0, CALL[:-1])) == []
-    opened, arguments, closed = harvest.feed(TextDelta(0, CALL[-1]))
+    assert harvest.feed(TextDelta(0, CALL)) == []
+    opened, arguments, closed = harvest.feed(TextDelta(0, "\n"))
     assert isinstance(opened, BlockOpened)
     assert isinstance(opened.block, ToolCall)
     assert (arguments, closed) == (ArgumentsDelta(0, "{}"), BlockClosed(0))
@@ -269,13 +269,13 @@ def test_a_seal_goes_with_words_that_are_what_they_were() -> None:
 
 
 def test_a_seal_on_words_that_were_taken_apart_is_void() -> None:
-    sealed = [*reply_of([f"So. {CALL} Then."])[:3], SealAttached(0, SEAL), *reply_of([])[2:]]
+    sealed = [*reply_of([f"So.\n{CALL}\nThen."])[:3], SealAttached(0, SEAL), *reply_of([])[2:]]
     assert not any(isinstance(event, SealAttached) for event in through(stage("hermes"), sealed))
 
 
 def test_a_citation_in_words_that_were_taken_apart_keeps_no_offsets() -> None:
     citation = CitationAdded(0, Citation(url="https://example.com", start=2, end=4))
-    cited = [*reply_of([f"So. {CALL} Then."])[:3], citation, *reply_of([])[2:]]
+    cited = [*reply_of([f"So.\n{CALL}\nThen."])[:3], citation, *reply_of([])[2:]]
     (after,) = [event for event in through(stage("hermes"), cited) if isinstance(event, CitationAdded)]
     assert after.citation == Citation(url="https://example.com")
 

@@ -10,9 +10,10 @@ from functools import lru_cache
 
 import msgspec
 
-from dragoman.governance.harvest.cursor import LiteralSet, TextCall, TextCursor, TextSource
+from dragoman.governance.harvest.cursor import LiteralSet, Step, TextCall, TextCursor, TextSource
 from dragoman.governance.harvest.format import (
     FamilyFormat,
+    FoundCalls,
     MarkerPlace,
     Opener,
     ReaderContext,
@@ -22,7 +23,7 @@ from dragoman.governance.harvest.format import (
     ReasoningTags,
 )
 from dragoman.governance.harvest.formats import AUTO, families
-from dragoman.governance.harvest.quoting import SIGNIFICANT
+from dragoman.governance.harvest.quoting import SIGNIFICANT, QuoteTracker
 from dragoman.governance.tool_names import DeclaredTool
 
 
@@ -34,8 +35,29 @@ class MarkerCandidate(msgspec.Struct, frozen=True, kw_only=True):
     reads_calls: bool = False
     strict: bool = False
 
+    def may_follow(self, quotes: QuoteTracker) -> bool:
+        """Whether a call can begin at the tracker's place.
+
+        A call begins its line. Behind text it counts if the family's chat template puts no blank between
+        them, and, unless `strict`, if the text is a whole sentence.
+        """
+        opener = self.opener
+        if self.strict and not opener.inline:
+            return quotes.column == 0
+        if quotes.column >= 0:
+            return quotes.column <= _MAX_INDENT
+        is_inline = not opener.text_behind and (opener.inline or opener.safety == "A")
+        return quotes.is_after_sentence or (is_inline and not quotes.is_after_blank)
+
 
 _NO_TOOLS = ReaderContext(tools={})
+
+#: A line with more blanks at its beginning is indented code.
+_MAX_INDENT = 3
+_SPACES = re.compile(r"[ \t]+")
+_LINE_ENDS = frozenset(("", "\n", "\r"))
+#: Beginnings of end tokens that a server may deliver as text behind a call.
+_END_TOKENS = ("<|", "<\uff5c", "</s>", "<eos>", "<end_of_turn>")
 
 
 class KnownTools:
@@ -149,12 +171,22 @@ class _ReaderRun:
 
     __slots__ = ("candidate", "cursor", "reading", "result")
 
-    def __init__(self, candidate: MarkerCandidate, source: TextSource, start: int, tools: KnownTools) -> None:
+    def __init__(
+        self,
+        candidate: MarkerCandidate,
+        source: TextSource,
+        start: int,
+        tools: KnownTools,
+        followers: tuple[str, ...],
+    ) -> None:
         opener = candidate.opener
         inside = len(opener.marker) if opener.inside is None else opener.inside
         self.candidate = candidate
         self.cursor = TextCursor(source, start + inside)
         self.reading: Reading = opener.read(self.cursor, tools.context_for(candidate))
+        if candidate.reads_calls and not opener.text_behind:
+            closing_tag = f"</{opener.marker[1:]}"
+            self.reading = _require_line_end(self.cursor, self.reading, (*followers, closing_tag))
         self.result: TextCall | ReaderOutcome | None = None
 
     def resume(self) -> bool | None:
@@ -167,6 +199,27 @@ class _ReaderRun:
         return True if self.result is not None else None
 
 
+def _require_line_end(cursor: TextCursor, reading: Reading, followers: tuple[str, ...]) -> Reading:
+    """The same reading, refused if the calls have text behind them on their line.
+
+    A call inside a sentence is a quotation. End tokens, closing tags and other markers may follow.
+    """
+    outcome = yield from reading
+    if isinstance(outcome, FoundCalls) and not (yield from _is_line_end(cursor, followers)):
+        return None
+    return outcome
+
+
+def _is_line_end(cursor: TextCursor, followers: tuple[str, ...]) -> Step[bool]:
+    if "\n" in cursor.blanks or "\r" in cursor.blanks:
+        return True
+    cursor.is_complete = True
+    yield from cursor.take_matching(_SPACES, 1 << 60)
+    is_end = (yield from cursor.peek()) in _LINE_ENDS or bool((yield from cursor.peek_literal(*followers)))
+    cursor.is_complete = False
+    return is_end
+
+
 class MarkerBody:
     """The text behind a marker while all its readers read it. `start` is where the undecided text begins.
 
@@ -176,14 +229,25 @@ class MarkerBody:
     __slots__ = ("_furthest", "_runs", "_saved", "_saved_to", "_source", "start")
 
     def __init__(
-        self, source: TextSource, start: int, candidates: tuple[MarkerCandidate, ...], tools: KnownTools
+        self,
+        source: TextSource,
+        start: int,
+        candidates: tuple[MarkerCandidate, ...],
+        tools: KnownTools,
+        followers: tuple[str, ...] = (),
     ) -> None:
         self._source = source
-        self._runs = [_ReaderRun(candidate, source, start, tools) for candidate in candidates]
+        followers = (*_END_TOKENS, *followers)
+        self._runs = [_ReaderRun(each, source, start, tools, followers) for each in candidates]
         self._furthest = max(run.cursor.at for run in self._runs)
         self._saved: list[str] = []
         self._saved_to = start
         self.start = start
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether a reader has a complete call and only waits for what stands behind it."""
+        return any(run.cursor.is_complete for run in self._runs)
 
     def save(self) -> int:
         """Save the text that no reader needs any more; the source may drop what lies before the result."""

@@ -104,13 +104,18 @@ class TextSource:
 
 
 class TextCursor:
-    """A position in a source. `record`, if it is a list, receives all consumed text."""
+    """A position in a source. `record`, if it is a list, receives all consumed text.
 
-    __slots__ = ("at", "record", "source")
+    `blanks` is the white space right before the position. `is_complete`: the reader has a complete call.
+    """
+
+    __slots__ = ("at", "blanks", "is_complete", "record", "source")
 
     def __init__(self, source: TextSource, at: int) -> None:
         self.source = source
         self.at = at
+        self.blanks = ""
+        self.is_complete = False
         self.record: list[str] | None = None
 
     @property
@@ -137,6 +142,8 @@ class TextCursor:
         start = self.at - self.source.base
         taken = self.source.text[start : start + count]
         self.at += len(taken)
+        content = taken.rstrip()
+        self.blanks = ("" if content else self.blanks) + taken[len(content) :]
         if self.record is not None:
             self.record.append(taken)
         return taken

@@ -34,9 +34,9 @@ class ReasoningSection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FoundCalls(msgspec.Struct, frozen=True):
-    """Calls that count together; empty if the reader has already yielded its calls one by one."""
+    """Calls that count together. The reader may have yielded others before."""
 
-    calls: tuple[TextCall, ...] = ()
+    calls: tuple[TextCall, ...]
 
 
 class ReasoningStart(msgspec.Struct, frozen=True):
@@ -69,6 +69,8 @@ FormatReader = Callable[[TextCursor, ReaderContext], Reading]
 class Opener(msgspec.Struct, frozen=True):
     """A marker and the reader of what follows it.
 
+    `inline`: text may stand before it on its line, as in the family's chat template. `text_behind`: text may
+    stand behind its calls on their line; then none may stand before.
     `inside`: the reader begins so many characters after the marker's beginning. `auto`: `auto` looks for it
     too. `frames`: it opens other things besides calls, so that it counts even without declared tools.
     """
@@ -80,6 +82,8 @@ class Opener(msgspec.Struct, frozen=True):
     inside: int | None = None
     auto: bool = True
     frames: bool = False
+    inline: bool = False
+    text_behind: bool = False
 
 
 class ReasoningTags(msgspec.Struct, frozen=True):

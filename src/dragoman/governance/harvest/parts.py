@@ -39,23 +39,48 @@ class UnfinishedPart(msgspec.Struct, frozen=True):
 ScannedPart = TextPart | ReasoningPart | ReasoningEnd | CallPart | UnfinishedPart
 
 
-class PartList:
-    """Collects parts; adjacent texts of the same kind become one part."""
+TextKind = type[TextPart] | type[ReasoningPart]
 
-    __slots__ = ("_kind", "_parts", "_texts")
+
+class PartList:
+    """Collects parts; adjacent texts of the same kind become one part.
+
+    Blanks around calls and reasoning are layout. `layout` holds blanks until it is known what follows them.
+    `skips_blanks`: the next blanks are layout. Text on both sides of a call stays on separate lines.
+    """
+
+    __slots__ = ("_kind", "_line_break", "_parts", "_texts", "layout", "skips_blanks")
 
     def __init__(self) -> None:
         self._parts: list[ScannedPart] = []
-        self._kind: type[TextPart] | type[ReasoningPart] = TextPart
+        self._kind: TextKind = TextPart
         self._texts: list[str] = []
+        self.layout: list[str] = []
+        self.skips_blanks = False
+        #: The line break between text and a call behind it, for text that may follow the call.
+        self._line_break = ""
 
-    def add_text(self, kind: type[TextPart] | type[ReasoningPart], text: str) -> None:
-        if not text:
-            return
-        if kind is not self._kind:
-            self._flush()
-            self._kind = kind
-        self._texts.append(text)
+    def add_text(self, text: str, *, keeps_breaks: bool) -> None:
+        """Add text; line breaks at its end wait, unless `keeps_breaks`."""
+        text = self._strip(text)
+        self._add_stripped(TextPart, text if keeps_breaks else text.rstrip("\r\n"), text)
+
+    def add_reasoning(self, text: str) -> None:
+        """Add reasoning; blanks at its end wait."""
+        text = self._strip(text)
+        self._add_stripped(ReasoningPart, text.rstrip(), text)
+
+    def add_layout(self, kind: TextKind, *texts: str) -> None:
+        """Add the blanks that wait, and more text as it is."""
+        for text in (*self.layout, *texts):
+            self._add(kind, text)
+        self.layout = []
+
+    def interrupt(self) -> None:
+        """A call or framing stands here: drop the blanks around it, but keep a line break for later text."""
+        self._line_break = "".join(self.layout) or self._line_break
+        self.layout = []
+        self.skips_blanks = True
 
     def add(self, part: ScannedPart) -> None:
         self._flush()
@@ -66,6 +91,29 @@ class PartList:
         self._flush()
         parts, self._parts = self._parts, []
         return parts
+
+    def _strip(self, text: str) -> str:
+        if self.skips_blanks:
+            text = text.lstrip()
+            self.skips_blanks = not text
+        return text
+
+    def _add_stripped(self, kind: TextKind, kept: str, text: str) -> None:
+        if kept:
+            if self._line_break and kind is TextPart:
+                self._add(kind, self._line_break)
+                self._line_break = ""
+            self.add_layout(kind, kept)
+        if len(kept) < len(text):
+            self.layout.append(text[len(kept) :])
+
+    def _add(self, kind: TextKind, text: str) -> None:
+        if not text:
+            return
+        if kind is not self._kind:
+            self._flush()
+            self._kind = kind
+        self._texts.append(text)
 
     def _flush(self) -> None:
         if self._texts:

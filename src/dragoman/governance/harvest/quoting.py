@@ -1,19 +1,107 @@
-"""Whether a place in a text is quoted: in a code fence, in inline code, in a quotation.
+"""Whether a place in a text is quoted, and what stands before it on its line.
 
-The tracker follows the text from its beginning, in any pieces. Where Markdown looks ahead, the tracker
-assumes code: inline code that is open lasts until its line ends.
+Quoted is: in a code fence, in inline code, in a quotation, in brackets, in HTML or XML markup. The tracker
+follows the text from its beginning, in any pieces. Where Markdown looks ahead, the tracker assumes code:
+inline code that is open lasts until its line ends.
 """
 
 import re
 
 #: The characters that can begin or end a quotation, for use in a character class.
-SIGNIFICANT = r"\r\n`~\"“”>"
+SIGNIFICANT = r"\r\n`~\"“”<>"
 _SPECIAL = re.compile(rf"`+|~+|[{SIGNIFICANT}]")
 #: Matches what is not the beginning of a line: a fence may follow blanks and the mark of a list item.
 _NOT_LINE_START = re.compile(r"[^\s*+\-\d.)]")
 _NOT_BLANK = re.compile(r"\S")
 _BEFORE_AN_OPENING_QUOTE = frozenset(" \t\r\n([{:=,")
 _LONE_QUOTES = frozenset("'\u2018«„")
+#: A call right behind one of these is part of a quotation, a diff, a list or a table.
+_BEFORE_QUOTED = frozenset("+-*#|([{«\u2039\u3008\u300a\u300c\u300e\u3010\uff08")
+_SENTENCE_ENDS = frozenset(".!?…\u3002\uff01\uff1f")
+_TAB_WIDTH = 4
+
+_TAG = re.compile(r"(/?)([A-Za-z][\w.-]*)(?:\s[^<>]*)?(/?)")
+#: How long a tag may be.
+_TAG_LIMIT = 200
+_COMMENTS = {"!--": "--", "![CDATA[": "]]"}
+#: Elements that quote wherever they begin a line; others only if their tag is alone on the line.
+_HTML = re.compile(
+    "article|blockquote|body|code|d[dlt]|details|div|head|html|kbd|li|ol|p|pre|samp|script|section|style|svg"
+    "|table|tbody|t[dhr]|template|textarea|thead|ul|xmp"
+)
+_VOID = re.compile("area|base|br|col|embed|hr|img|input|link|meta|source|track|wbr")
+#: Elements that models write around calls, reasoning and answers: they quote nothing.
+_OWN = re.compile(
+    "answer|arg_key|arg_value|final|function|function_calls?|invoke|param|parameter|reasoning|response|s"
+    "|think|thinking|thought|tools?|tool_calls?|tool_sep|toolcall"
+)
+
+
+class _MarkupTracker:
+    """The HTML or XML elements and the comment that are open in a text."""
+
+    __slots__ = ("_comment", "_elements", "_lone", "_tag", "_tag_column")
+
+    def __init__(self) -> None:
+        #: The text of a tag behind its `<`, and the column where it began.
+        self._tag: str | None = None
+        self._tag_column = 0
+        #: The element that opens if its tag is alone on this line.
+        self._lone = ""
+        self._elements: list[str] = []
+        #: What ends the open comment, before its `>`.
+        self._comment = ""
+
+    @property
+    def is_open(self) -> bool:
+        return bool(self._comment or self._elements)
+
+    @property
+    def is_in_tag(self) -> bool:
+        return self._tag is not None or bool(self._lone)
+
+    def add(self, text: str) -> None:
+        """Text without `<`, `>` and line breaks."""
+        if self._tag is not None:
+            self._tag = self._tag + text if len(self._tag) + len(text) <= _TAG_LIMIT else None
+            for opening, closing in _COMMENTS.items():
+                if self._tag is not None and self._tag.startswith(opening):
+                    self._comment = closing
+                    self._tag = None
+        elif self._lone and text.strip():
+            self._lone = ""
+
+    def open_tag(self, column: int) -> None:
+        """A `<`; the column is -1 if it does not begin its line."""
+        self._lone = ""
+        if not self._comment:
+            self._tag = ""
+            self._tag_column = column
+
+    def close_tag(self, before: str) -> None:
+        """A `>` behind the two characters `before`."""
+        if self._comment:
+            self._comment = "" if before == self._comment else self._comment
+            return
+        found = _TAG.fullmatch(self._tag) if self._tag is not None else None
+        self._tag = None
+        if found is None or found[3]:
+            return
+        name = found[2].lower()
+        if found[1]:
+            if name in self._elements:
+                del self._elements[len(self._elements) - 1 - self._elements[::-1].index(name) :]
+        elif self._tag_column >= 0 and not _VOID.fullmatch(name) and not _OWN.fullmatch(name):
+            if _HTML.fullmatch(name):
+                self._elements.append(name)
+            else:
+                self._lone = name
+
+    def end_line(self) -> None:
+        if self._lone:
+            self._elements.append(self._lone)
+        self._lone = ""
+        self._tag = None
 
 
 class QuoteTracker:
@@ -22,9 +110,12 @@ class QuoteTracker:
     __slots__ = (
         "_block",
         "_closing",
+        "_column",
         "_fence",
         "_inline",
+        "_last",
         "_line_start",
+        "_markup",
         "_opening",
         "_quote",
         "_run",
@@ -38,14 +129,18 @@ class QuoteTracker:
         self._closing = False
         #: How many backticks opened the inline code.
         self._inline = 0
-        #: Whether a quotation is open, and whether the line is a block quotation.
+        #: Whether a quotation is open, and whether the whole line is quoted.
         self._quote = False
         self._block = False
         self._line_start = True
         #: A run of backticks or tildes that may still grow, and whether it began its line.
         self._run: tuple[str, int, bool] | None = None
-        #: The last two characters.
+        #: The last two characters, and the last one that is not blank.
         self._tail = "\n\n"
+        self._last = ""
+        #: The width of the blanks that the line consists of so far; -1 if it has other characters.
+        self._column = 0
+        self._markup = _MarkupTracker()
 
     @property
     def is_fenced(self) -> bool:
@@ -53,44 +148,85 @@ class QuoteTracker:
         return self._fence is not None and not self._closing
 
     @property
-    def is_quoted(self) -> bool:
-        """Whether the next character is quoted."""
+    def is_in_quotation(self) -> bool:
+        """Whether this place is inside code, a quotation or markup."""
         self._end_run()
-        return bool(self._fence or self._opening or self._inline or self._quote or self._block) or (
-            self._tail[1] in _LONE_QUOTES and self._tail[0] in _BEFORE_AN_OPENING_QUOTE
+        is_code = bool(self._fence or self._opening or self._inline)
+        return is_code or self._quote or self._block or self._markup.is_open
+
+    @property
+    def is_quoted(self) -> bool:
+        """Whether the next character is quoted: it is in a quotation, or right behind what begins one."""
+        return (
+            self.is_in_quotation
+            or self._last in _BEFORE_QUOTED
+            or (self._tail[1] in _LONE_QUOTES and self._tail[0] in _BEFORE_AN_OPENING_QUOTE)
         )
+
+    @property
+    def column(self) -> int:
+        """The width of the blanks before this place on its line; -1 if other characters stand there."""
+        return -1 if self._run is not None else self._column
+
+    @property
+    def is_after_blank(self) -> bool:
+        """Whether the last character is blank."""
+        return self._tail[1].isspace()
+
+    @property
+    def is_after_sentence(self) -> bool:
+        """Whether the last character that is not blank ends a sentence."""
+        return self._last in _SENTENCE_ENDS
 
     def start_line(self) -> None:
         """Something that is not text stood here: the next character begins a line."""
         self._end_line()
         self._tail = "\n\n"
+        self._last = ""
+
+    def quote_line(self) -> None:
+        """The rest of the line is quoted: a call in it does not stand for itself."""
+        self._block = True
+
+    def forget_last(self) -> None:
+        """The character before this place does not quote what follows."""
+        self._last = ""
 
     @property
     def is_steady(self) -> bool:
         """Whether text without significant characters changes only the last characters."""
-        return not (self._line_start or self._closing or self._run is not None)
+        return not (self._line_start or self._closing or self._run is not None or self._markup.is_in_tag)
 
     def skip(self, text: str) -> None:
         """Such a text came last; only its end matters."""
         self._tail = (self._tail + text)[-2:]
+        self._last = text.rstrip()[-1:] or self._last
 
     def advance(self, text: str, start: int, end: int) -> None:
         """Follow the text between two positions."""
         position = start
         for found in _SPECIAL.finditer(text, start, end):
             self._skip_plain(text, position, found.start())
-            self._read_special(found[0], text[found.start() - 1] if found.start() > start else self._tail[1])
+            before = (self._tail + text[max(start, found.start() - 2) : found.start()])[-2:]
+            self._read_special(found[0], before)
             position = found.end()
         self._skip_plain(text, position, end)
         if end > start:
             self._tail = (self._tail + text[max(start, end - 2) : end])[-2:]
+            self._last = text[start:end].rstrip()[-1:] or self._last
 
     def _skip_plain(self, text: str, start: int, end: int) -> None:
         if start == end:
             return
         self._end_run()
-        if self._closing and _NOT_BLANK.search(text, start, end):
+        self._markup.add(text[start:end])
+        has_content = _NOT_BLANK.search(text, start, end) is not None
+        if self._closing and has_content:
             self._closing = False
+        if has_content:
+            self._column = -1
+        elif self._column >= 0:
+            self._column += sum(_TAB_WIDTH if character == "\t" else 1 for character in text[start:end])
         if self._line_start and _NOT_LINE_START.search(text, start, end):
             self._line_start = False
 
@@ -105,13 +241,19 @@ class QuoteTracker:
             return
         self._closing = False
         if self._fence is None and not self._inline:
-            if character == ">":
+            if character == "<":
+                self._markup.open_tag(self._column)
+            elif character == ">":
                 self._block = self._block or self._line_start
+                self._markup.close_tag(before)
             elif character == "”":
                 self._quote = False
             else:
-                self._quote = not self._quote and (character == "“" or before in _BEFORE_AN_OPENING_QUOTE)
+                is_opening = character == "“" or before[1:] in _BEFORE_AN_OPENING_QUOTE
+                self._quote = not self._quote and is_opening
+                self._markup.add(character)
         self._line_start = False
+        self._column = -1
 
     def _extend_run(self, character: str, count: int) -> None:
         run = self._run
@@ -128,6 +270,7 @@ class QuoteTracker:
         character, count, begins_line = self._run
         self._run = None
         self._line_start = False
+        self._column = -1
         if self._fence is not None:
             self._closing = begins_line and character == self._fence[0] and count >= self._fence[1]
         elif begins_line and count >= 3:
@@ -152,3 +295,5 @@ class QuoteTracker:
         self._quote = False
         self._block = False
         self._line_start = True
+        self._column = 0
+        self._markup.end_line()

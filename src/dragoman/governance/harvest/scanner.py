@@ -70,11 +70,6 @@ class TextScanner:
         self._stops = plan.anywhere.stops
         #: The end of the text that `is_plain` accepted.
         self._skipped = ""
-        #: Blanks that wait, and whether blanks that come now are layout.
-        self._layout: list[str] = []
-        self._skips_blanks = False
-        #: The line break between text and a call behind it, for text that may follow the call.
-        self._line_break = ""
         self._starts = {MarkerPlace.FIRST: plan.first, MarkerPlace.OPENING: plan.opening}.get(
             place, _NO_OPENERS
         )
@@ -82,6 +77,9 @@ class TextScanner:
         self._section: ReasoningSection | None = None
         self._section_markers = LiteralSet(())
         self._doubtful: list[str] = []
+        #: Where the last refused text ends, and whether the marker at hand begins right there.
+        self._refused_end = -1
+        self._is_behind_refused = False
         self._body: MarkerBody | None = None
         self._origin = self._state
         if plan.in_prompt is not None and place is MarkerPlace.FIRST:
@@ -112,10 +110,18 @@ class TextScanner:
         if self._state is _ScanState.DOUBT:
             self._accept_doubtful()
         if self._section is not None:
-            self._parts.add_text(ReasoningPart, "".join(self._layout))
+            self._parts.add_layout(ReasoningPart)
             self._leave_section()
-        self._parts.add_text(TextPart, "".join(self._layout))
-        self._layout = []
+        self._parts.add_layout(TextPart)
+        return self._parts.take()
+
+    def take_complete(self) -> list[ScannedPart]:
+        """The call that only waits for what stands behind it: something other than text came."""
+        if self._body is None or not self._body.is_complete:
+            return []
+        self._source.ending = TextEnding.FOLLOWED
+        self._run()
+        self._source.ending = None
         return self._parts.take()
 
     def give_up(self) -> list[ScannedPart]:
@@ -124,8 +130,7 @@ class TextScanner:
         if self._body is not None:
             waiting = self._body.text(self._source.end)
         kind = TextPart if self._section is None else ReasoningPart
-        for text in (*self._layout, *self._doubtful, waiting):
-            self._parts.add_text(kind, text)
+        self._parts.add_layout(kind, *self._doubtful, waiting)
         self._parts.add(ReasoningEnd())
         return self._parts.take()
 
@@ -135,7 +140,7 @@ class TextScanner:
             self._skipped = ""
         while _HANDLERS[self._state](self):
             pass
-        waits = self._layout or self._skips_blanks or self._at != self._source.end
+        waits = self._parts.layout or self._parts.skips_blanks or self._at != self._source.end
         self._is_clear = self._state is _ScanState.TEXT and not waits and self._quotes.is_steady
 
     # One handler per state. It returns whether another one can go on.
@@ -144,8 +149,8 @@ class TextScanner:
         source = self._source
         found = _NOT_BLANK.search(source.text, self._at - source.base)
         stop = found.start() if found else len(source.text)
-        if not self._skips_blanks:
-            self._layout.append(source.text[self._at - source.base : stop])
+        if not self._parts.skips_blanks:
+            self._parts.layout.append(source.text[self._at - source.base : stop])
         self._at = source.base + stop
         if found is None:
             return False
@@ -189,13 +194,13 @@ class TextScanner:
             behind = text[start + len(section.label) : start + len(section.label) + 1]
             if behind in ("", "\r", "\n"):
                 self._at += len(section.label)
-                self._skips_blanks = True
+                self._parts.skips_blanks = True
         return True
 
     def _scan_section(self) -> bool:
         closers = self._section.closers if self._section else ()
         before, found = self._find_marker(self._section_markers, self._plan.calls, closers)
-        self._add_reasoning(before)
+        self._parts.add_reasoning(before)
         if isinstance(found, tuple):
             self._open_body(found)
         elif found:
@@ -216,17 +221,30 @@ class TextScanner:
         while (found := markers.find(text, position)) is not None:
             quotes.advance(text, scanned, found.start())
             scanned, position = found.start(), found.end()
-            is_closer = found[0] in closers
-            if is_closer or not quotes.is_quoted:
+            if found[0] in closers:
                 self._at = source.base + scanned
-                return text[start:scanned], found[0] if is_closer else openers.by_marker[found[0]]
+                return text[start:scanned], found[0]
+            self._is_behind_refused = source.base + scanned == self._refused_end
+            if quotes.is_in_quotation:
+                continue
+            known = () if quotes.is_quoted else openers.by_marker[found[0]]
+            candidates = tuple(filter(self._may_begin, known))
+            if candidates:
+                self._at = source.base + scanned
+                return text[start:scanned], candidates
+            quotes.quote_line()
         safe = len(text) if source.ending is not None else markers.find_partial(text, position)
         quotes.advance(text, scanned, safe)
-        if safe < len(text) and not closers and quotes.is_quoted:
+        if safe < len(text) and not closers and quotes.is_in_quotation:
             quotes.advance(text, safe, len(text))
             safe = len(text)
         self._at = source.base + safe
         return text[start:safe], ""
+
+    def _may_begin(self, candidate: MarkerCandidate) -> bool:
+        """Whether a marker at this place can begin a call of this candidate."""
+        is_behind_call = self._parts.skips_blanks or self._is_behind_refused
+        return is_behind_call or not candidate.reads_calls or candidate.may_follow(self._quotes)
 
     def _scan_doubt(self) -> bool:
         source = self._source
@@ -238,7 +256,7 @@ class TextScanner:
             self._doubtful.append(source.text[start:safe])
             self._at = source.base + safe
             return False
-        self._add_reasoning("".join(self._doubtful) + source.text[start : found.start()])
+        self._parts.add_reasoning("".join(self._doubtful) + source.text[start : found.start()])
         self._at = source.base + found.end()
         self._resume_answer()
         return True
@@ -270,7 +288,8 @@ class TextScanner:
 
     def _open_body(self, candidates: tuple[MarkerCandidate, ...]) -> None:
         self._origin = self._state
-        self._body = MarkerBody(self._source, self._at, candidates, self._tools)
+        followers = (*self._anywhere.by_marker, *(self._section.closers if self._section else ()))
+        self._body = MarkerBody(self._source, self._at, candidates, self._tools, followers)
         self._state = _ScanState.BODY
 
     def _add_calls(self, candidate: MarkerCandidate, calls: tuple[TextCall, ...], length: int) -> None:
@@ -296,20 +315,19 @@ class TextScanner:
             self._state = self._origin
 
     def _interrupt_text(self) -> None:
-        """Drop the blanks around a call, but keep a line break for text on both sides of it."""
-        self._line_break = "".join(self._layout) or self._line_break
-        self._layout = []
-        self._skips_blanks = True
+        self._parts.interrupt()
         self._quotes.start_line()
 
     def _refuse(self, candidate: MarkerCandidate, text: str) -> None:
         """No reader accepted the text: it is text or reasoning."""
         self._quotes.advance(text, 0, len(text))
+        self._quotes.forget_last()
+        self._refused_end = self._at
         if self._section is None:
             self._state = _ScanState.TEXT
             self._add_text(text)
         else:
-            self._add_reasoning(text)
+            self._parts.add_reasoning(text)
         is_at_end = self._source.ending is not None and self._at == self._source.end
         if is_at_end and candidate.reads_calls and self._tools:
             self._parts.add(UnfinishedPart(candidate.family, len(text)))
@@ -325,15 +343,15 @@ class TextScanner:
     # Sections of reasoning.
 
     def _enter_section(self, section: ReasoningSection) -> None:
-        self._layout = []
-        self._skips_blanks = False
+        self._parts.layout = []
+        self._parts.skips_blanks = False
         self._section = section
         self._section_markers = LiteralSet((*section.closers, *self._plan.calls.by_marker))
         self._quotes = QuoteTracker()
         self._state = _ScanState.SECTION_START
 
     def _leave_section(self) -> None:
-        self._layout = []
+        self._parts.layout = []
         self._section = None
         self._doubtful = []
         self._quotes = QuoteTracker()
@@ -342,7 +360,7 @@ class TextScanner:
     def _resume_answer(self) -> None:
         """The section is over: the visible answer begins."""
         self._leave_section()
-        self._skips_blanks = True
+        self._parts.skips_blanks = True
         self._starts = self._plan.opening
         self._state = _ScanState.START
 
@@ -354,32 +372,8 @@ class TextScanner:
         self._state = _ScanState.TEXT
         self._run()
 
-    # Text and reasoning.
-
     def _add_text(self, text: str) -> None:
-        if self._skips_blanks:
-            text = text.lstrip()
-            self._skips_blanks = not text
-        kept = text if self._quotes.is_fenced or not self._anywhere else text.rstrip("\r\n")
-        self._add_part(TextPart, kept, text)
-
-    def _add_reasoning(self, text: str) -> None:
-        if self._skips_blanks:
-            text = text.lstrip()
-            self._skips_blanks = not text
-        self._add_part(ReasoningPart, text.rstrip(), text)
-
-    def _add_part(self, kind: type[TextPart] | type[ReasoningPart], kept: str, text: str) -> None:
-        if kept:
-            if self._line_break and kind is TextPart:
-                self._parts.add_text(kind, self._line_break)
-                self._line_break = ""
-            for waiting in self._layout:
-                self._parts.add_text(kind, waiting)
-            self._layout = []
-            self._parts.add_text(kind, kept)
-        if len(kept) < len(text):
-            self._layout.append(text[len(kept) :])
+        self._parts.add_text(text, keeps_breaks=self._quotes.is_fenced or not self._anywhere)
 
 
 def _framing_candidate(literal: str) -> MarkerCandidate:

@@ -142,7 +142,20 @@ class HarvestStage:
                 return [event]
             return self._scan(event, scanned)
         handler = _HANDLERS.get(type(event))
-        return handler(self, event) if handler else [event]
+        if handler is None:
+            return [event]
+        events = self._write_complete_calls()
+        return [*events, *handler(self, event)] if events else handler(self, event)
+
+    def _write_complete_calls(self) -> list[ReplyEvent]:
+        """Deliver the calls that only wait for what stands behind them on their line."""
+        if self._is_over:
+            return []
+        return [
+            event
+            for scanned in self._scanned.values()
+            for event in self._write_parts(scanned, scanned.scanner.take_complete())
+        ]
 
     def overdue(self) -> list[ReplyEvent]:
         """The events that waited for as long as they may."""
@@ -151,7 +164,7 @@ class HarvestStage:
         now = self._clock()
         for scanned in self._scanned.values():
             if scanned.waiting and now - scanned.waiting_since > self._seconds:
-                return self._release(scanned, TOO_LONG)
+                return self._write_complete_calls() or self._release(scanned, TOO_LONG)
         return []
 
     # Events of the upstream.

@@ -114,11 +114,10 @@ def _read_llama4(cursor: TextCursor, context: ReaderContext) -> Reading:
     calls = yield from _read_list(cursor, context)
     if not calls:
         return None
-    yield from calls
     yield from cursor.skip_blanks()
     while (yield from cursor.take(*_LLAMA_ENDS)):
         yield from cursor.skip_blanks()
-    return FoundCalls()
+    return FoundCalls(calls)
 
 
 def _read_bare_llama4(cursor: TextCursor, context: ReaderContext) -> Reading:
@@ -157,6 +156,8 @@ FORMATS = (
             Opener("[", _read_bare_llama4, "C", MarkerPlace.OPENING, inside=0),
         ),
     ),
-    FamilyFormat("lfm2", "LFM2", (Opener("<|tool_call_start|>", _read_lfm2, "A"),), (THINK,)),
+    FamilyFormat(
+        "lfm2", "LFM2", (Opener("<|tool_call_start|>", _read_lfm2, "A", text_behind=True),), (THINK,)
+    ),
     FamilyFormat("olmo3", "Olmo 3", (Opener("<function_calls>", _read_olmo3, "B"),), (THINK,)),
 )

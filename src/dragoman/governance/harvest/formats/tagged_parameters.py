@@ -89,12 +89,14 @@ def read_tagged_call(cursor: TextCursor, context: ReaderContext, syntax: CallSyn
 
 
 def wrapped_reader(syntax: CallSyntax, closer: str, *, one_by_one: bool = False) -> FormatReader:
-    """A reader of calls up to a wrapper's end. `one_by_one`: each call counts as soon as it is complete."""
+    """A reader of calls up to a wrapper's end. `one_by_one`: each call counts when the next one begins."""
 
     def read(cursor: TextCursor, context: ReaderContext) -> Reading:
         calls: list[TextCall] = []
         while True:
             yield from cursor.skip_blanks()
+            if one_by_one and calls and (yield from cursor.peek_literal(syntax.opens)):
+                yield calls.pop()
             found = yield from cursor.take(syntax.opens, closer)
             if found != syntax.opens:
                 is_end = bool(found) or (not context.strict and cursor.ends_inside(syntax.opens, closer))
@@ -102,13 +104,11 @@ def wrapped_reader(syntax: CallSyntax, closer: str, *, one_by_one: bool = False)
                     return None
                 if not found:
                     yield from cursor.take_closer(closer)
-                return FoundCalls(() if one_by_one else tuple(calls))
+                return FoundCalls(tuple(calls))
             call = yield from read_tagged_call(cursor, context, syntax)
             if call is None:
                 return None
             calls.append(call)
-            if one_by_one:
-                yield call
 
     return read
 
@@ -333,7 +333,8 @@ FORMATS = (
     _family(
         "glm",
         "GLM-4.5 to 4.7, Ling 3, Poolside",
-        Opener("<tool_call>", _read_glm, "B"),
+        # GLM 4.6 and later put the tag right behind the text.
+        Opener("<tool_call>", _read_glm, "B", inline=True),
         Opener("<tool_call>", READ_HERMES, "B"),
         reasoning=(THINK,),
     ),

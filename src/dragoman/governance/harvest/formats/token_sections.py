@@ -1,7 +1,7 @@
 """Sections of calls between special tokens: DeepSeek, Kimi K2, Step-3.
 
-Each call has its own marks and counts as soon as it is complete, because the next may take long. Models often
-omit the end of a section.
+Each call has its own marks and counts as soon as the next one begins, because that may take long. Models
+often omit the end of a section.
 """
 
 import re
@@ -43,19 +43,18 @@ def section_opener(section: str, call: str, read_call: CallReader, section_end: 
     """An opener of calls, each behind its own `call` token, up to the section's end."""
 
     def read(cursor: TextCursor, context: ReaderContext) -> Reading:
-        count = 0
+        found: TextCall | None = None
         while True:
             yield from cursor.skip_blanks()
-            found = yield from cursor.take(call, section_end)
-            if found != call:
-                if count and not found:
-                    yield from cursor.take_closer(section_end)
-                return FoundCalls() if count else None
-            found_call = yield from read_call(cursor, context)
-            if found_call is None:
+            if not (yield from cursor.peek_literal(call)):
+                yield from cursor.take_closer(section_end)
+                return FoundCalls((found,)) if found else None
+            if found is not None:
+                yield found
+            yield from cursor.take(call)
+            found = yield from read_call(cursor, context)
+            if found is None:
                 return None
-            count += 1
-            yield found_call
 
     return Opener(section, read, "A")
 
@@ -67,10 +66,9 @@ def _lone_call_reader(read_call: CallReader, section_end: str) -> FormatReader:
         call = yield from read_call(cursor, context)
         if call is None:
             return None
-        yield call
         yield from cursor.skip_blanks()
         yield from cursor.take(section_end)
-        return FoundCalls()
+        return FoundCalls((call,))
 
     return read
 
