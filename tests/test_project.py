@@ -27,7 +27,7 @@ UNTRACKED_FOLDERS = {
 # Written so that this file does not match itself. Recorded conversations speak of a made-up user's home.
 MACHINE_PATH = re.compile(r"(?<![\w.:/~-])/(?:root|work|home|tmp|Users)/(?!user\b)[\w.]")
 REGISTRY = re.compile(r"pypi[.]org|python" r"hosted[.]org|npm" r"js[.]org|file:" r"//", re.IGNORECASE)
-#: An exception without a code and a reason: `# noqa: S104 (compared, not bound)` has both.
+#: An exception from a check without a code and a reason in parentheses.
 EXCUSE = re.compile(
     r"# *(?:todo|fixme|noqa(?!: [A-Z]+\d+ \(\w)|type: *ignore(?!\[[\w-]+\]  # \w))", re.IGNORECASE
 )

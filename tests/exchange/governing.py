@@ -7,7 +7,6 @@ import msgspec
 from dragoman.config.model import Provider
 from dragoman.dialects.base import Audience
 from dragoman.dialects.registry import dialect_named
-from dragoman.exchange.ask import Ask
 from dragoman.governance.settings import read_governance
 from dragoman.hub.content import Text, ToolCall
 from dragoman.hub.events import (
@@ -26,7 +25,7 @@ from dragoman.hub.usage import Usage
 from dragoman.upstream.port import UpstreamRequest
 from tests.cases.essence import Essence, said
 from tests.exchange.clock import run
-from tests.exchange.twin import JSON, SSE, Bench, Script, ScriptedUpstream, Told, ask, provider
+from tests.exchange.twin import JSON, SSE, Ask, Bench, Script, ScriptedUpstream, Told, ask, provider
 from tests.pipeline.asking import asking
 from tests.sse import collect_sse, explode_sse, write_sse
 

@@ -8,7 +8,6 @@ import pytest
 
 from dragoman.config.model import Timeouts
 from dragoman.dialects.registry import dialect_named
-from dragoman.exchange.ask import Ask
 from dragoman.exchange.exchange import CLOSING, Exchange
 from tests.exchange.clock import run
 from tests.exchange.speech import (
@@ -29,6 +28,7 @@ from tests.exchange.speech import (
 )
 from tests.exchange.twin import (
     JSON,
+    Ask,
     Bench,
     Break,
     Piece,

@@ -7,7 +7,6 @@ import pytest
 
 from dragoman.config.model import TargetName
 from dragoman.exchange.interventions import COUNTED_AS, MAX_TARGETS, InterventionCounts, find_counter_name
-from dragoman.exchange.record import Record
 from dragoman.governance.interventions import Intervention, InterventionKind
 from dragoman.governance.tool_choice import EXIT_NAME
 from dragoman.hub.events import StopCause
@@ -16,7 +15,7 @@ from tests.cases.essence import said
 from tests.exchange.clock import run
 from tests.exchange.governing import Block, events_of, governed, hear, question, script, spoken
 from tests.exchange.speech import DIALECTS
-from tests.exchange.twin import Bench, Piece, Script, ScriptedUpstream, Wait, provider
+from tests.exchange.twin import Bench, Piece, Script, ScriptedUpstream, Wait, provider, record_of
 
 MENDING: dict[str, object] = {"tools": "hold", "harvest": "hermes", "rename": True, "dedupe": True}
 TEXT_CALL = '<tool_call>\n{"name": "Read", "arguments": {"path": "a"}}\n</tool_call>'
@@ -99,14 +98,16 @@ def test_a_good_reply_is_told_as_without_governance(upstream: str, client: str) 
     watching = {"harvest": "auto", "rename": True, "dedupe": True, "validate": True, "guard": ["secrets"]}
     events = events_of("I will look.", ("Read", '{"path":"a"}'), cause="tool_calls", pieces=3)
     pieces = spoken(upstream, events)
-    # Something must change, or the ungoverned reply would be forwarded unread.
+    # Without governance the reply to a forwarded request would be forwarded, too.
+    asked = question(client)
+    asked.client = msgspec.structs.replace(asked.client, is_assembled=True)
     bodies = [
         run(
             Bench(
                 {"up": ScriptedUpstream(Script(pieces=pieces))},
                 [governed("up", upstream, values)],
                 model="m2",
-            ).tell(question(client))
+            ).tell(asked)
         ).client.body
         for values in ({}, watching)
     ]
@@ -200,7 +201,7 @@ def test_counts_tell_which_model_misbehaves() -> None:
             await bench.tell(question("anthropic"))
 
     run(scene())
-    assert bench.gateway.tool_counts.snapshot() == {
+    assert bench.gateway.intervention_counts.snapshot() == {
         "up/m": {"replies": 2, "calls": 2, "renamed": 1, "held": 2, "repaired": 1, "harvested": 1}
     }
 
@@ -208,7 +209,7 @@ def test_counts_tell_which_model_misbehaves() -> None:
 def test_models_beyond_a_number_are_counted_together() -> None:
     counts = InterventionCounts()
     for number in range(MAX_TARGETS + 10):
-        record = Record(question("anthropic"))
+        record = record_of(question("anthropic"))
         record.target = TargetName("up", f"m{number}")
         record.tally = Tally()
         record.interventions.reporter(record.target, "openai_chat")(Intervention(kind="rename", tool="a"))

@@ -100,7 +100,7 @@ def test_a_request_for_another_model_changes_the_models_name_and_nothing_else() 
     sent = upstream.calls[0].body
     assert b'"vendor_field":1.50e0' in sent
     assert msgspec.json.decode(sent)["model"] == "true-name"
-    assert told.record.lane == "rename"
+    assert told.record.lane == "patch"
 
 
 @pytest.mark.rule("C9")

@@ -5,7 +5,7 @@ import gc
 import pytest
 
 from dragoman.exchange.exchange import Exchange
-from dragoman.pipeline.line import ReplyLine
+from dragoman.pipeline.reply import TranslatedReply
 from tests.exchange.clock import run
 from tests.exchange.speech import ANTHROPIC_STREAM, CHAT_STREAM
 from tests.exchange.twin import Bench, Script, ScriptedUpstream, ask, provider
@@ -30,7 +30,7 @@ def test_an_exchange_that_is_over_is_freed_at_once(
         answering = ScriptedUpstream(Script(pieces=stream))
         bench = Bench({"up": answering}, [provider("up", upstream)])
         told = run(bench.tell(ask(client)))
-        left = [each for each in gc.get_objects() if isinstance(each, (Exchange, ReplyLine))]
+        left = [each for each in gc.get_objects() if isinstance(each, (Exchange, TranslatedReply))]
     finally:
         gc.enable()
     assert told.record.ending == "finished"

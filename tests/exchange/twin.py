@@ -6,13 +6,18 @@ from types import MappingProxyType
 
 import msgspec
 
+from dragoman.accounts.keys import ANONYMOUS, Caller
 from dragoman.config.model import Config, Provider, Route, Secret, ServerSettings, TargetName, Timeouts
-from dragoman.exchange.ask import Ask
+from dragoman.exchange.client import DirectConnection
 from dragoman.exchange.exchange import Exchange
 from dragoman.exchange.gateway import Gateway
-from dragoman.exchange.record import Record
+from dragoman.exchange.record import ExchangeRecord
 from dragoman.hub.errors import Failure, UpstreamFailed
+from dragoman.pipeline.plan import ClientRequest, RequestPlan
+from dragoman.pipeline.transports import SSE as SSE_TRANSPORT
+from dragoman.pipeline.transports import JsonArrayTransport, Transport
 from dragoman.upstream.port import UpstreamRequest
+from dragoman.wire.sse import Output
 
 SSE = "text/event-stream"
 JSON = "application/json"
@@ -119,9 +124,9 @@ class ScriptedUpstream:
 class RememberingClient:
     """What the client got, and when. `slowness` is how long it takes for each piece."""
 
-    line = None
-
     def __init__(self, slowness: float = 0.0) -> None:
+        self.transport: Transport = SSE_TRANSPORT
+        self.direct: DirectConnection | None = None
         self.status = 0
         self.headers: Mapping[str, str] = {}
         self.writes: list[bytes] = []
@@ -131,18 +136,26 @@ class RememberingClient:
         self.is_cut = False
         self._slowness = slowness
 
-    async def head(self, status: int, headers: Mapping[str, str]) -> None:
+    async def start(self, status: int, headers: Mapping[str, str]) -> None:
         assert not self.status, "a second head"
         self.status, self.headers = status, headers
 
-    async def send(self, data: bytes) -> None:
-        await self._take(data)
+    async def send(self, output: Output) -> None:
+        await self._take(self.transport.encode(output))
 
-    async def end(self, data: bytes = b"") -> None:
-        await self._take(data)
+    async def end(self, output: Output = ()) -> None:
+        await self._take(self.transport.encode_end(output))
         self.is_ended = True
 
-    def break_off(self, *, at_once: bool = False) -> None:
+    async def ping(self, data: bytes) -> None:
+        await self._take(data)
+
+    async def respond(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
+        await self.start(status, headers)
+        await self._take(body)
+        self.is_ended = True
+
+    def abort(self, *, at_once: bool = False) -> None:
         self.is_broken_off = True
         self.is_cut = at_once
 
@@ -165,11 +178,23 @@ class RememberingClient:
         return value
 
 
+class Ask(msgspec.Struct, kw_only=True):
+    """A client's request: what stands beside the body, the body, and the form of the stream."""
+
+    client: ClientRequest
+    body: bytes
+    as_array: bool = False
+    caller: Caller = ANONYMOUS
+
+    def plan(self, now: float = 0.0) -> RequestPlan:
+        return RequestPlan(self.client, self.body, created=int(now))
+
+
 class Told(msgspec.Struct, frozen=True):
     """How an exchange went."""
 
     client: RememberingClient
-    record: Record
+    record: ExchangeRecord
 
 
 def provider(
@@ -211,10 +236,12 @@ class Bench:
             providers=used,
             routes=(Route(match="*", targets=targets, strict=strict),),
         )
-        self.gateway = Gateway(config, upstreams=upstreams, clock=lambda: 1_800_000_000.5, dice=jitter)
+        self.gateway = Gateway(config, upstreams=upstreams, clock=lambda: 1_800_000_000.5, random=jitter)
 
     def exchange(self, ask: Ask, client: RememberingClient) -> Exchange:
-        return Exchange(self.gateway, ask, client)
+        if ask.as_array:
+            client.transport = JsonArrayTransport()
+        return Exchange(self.gateway, ask.plan(self.gateway.clock()), client, ask.caller)
 
     async def tell(self, ask: Ask, client: RememberingClient | None = None) -> Told:
         client = client or RememberingClient()
@@ -244,11 +271,18 @@ def ask(
         if dialect == "openai_chat" and stream:
             question.setdefault("stream_options", {"include_usage": True})
     return Ask(
-        dialect=dialect,
+        client=ClientRequest(
+            dialect=dialect,
+            headers=headers or {},
+            model=model if dialect == "gemini" else "",
+            stream=stream if dialect == "gemini" else False,
+            request_id="req_1",
+        ),
         body=msgspec.json.encode(question),
-        headers=headers or {},
-        model=model if dialect == "gemini" else "",
-        stream=stream if dialect == "gemini" else False,
         as_array=as_array,
-        request_id="req_1",
     )
+
+
+def record_of(question: Ask) -> ExchangeRecord:
+    """The record of an exchange that has not begun."""
+    return ExchangeRecord(question.client, question.caller)

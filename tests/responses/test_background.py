@@ -11,14 +11,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from dragoman.accounts.keys import ANONYMOUS
 from dragoman.config.model import Config, ResponsesSettings
 from dragoman.dialects.registry import dialect_named
-from dragoman.exchange.ask import Ask
 from dragoman.exchange.gateway import Gateway
 from dragoman.hub.errors import DragomanError
+from dragoman.pipeline.plan import ClientRequest
 from dragoman.responses.background import DEAD_AFTER, MOST_AT_ONCE, MOST_WAITING, Background
-from dragoman.responses.run import Run
+from dragoman.responses.run import BackgroundRun
+from dragoman.responses.service import ResponsesService
 from dragoman.responses.stored import Stored
+from dragoman.responses.turn import Turn
 from dragoman.server.app import App
 from dragoman.storage.database import Database
 from tests.exchange.speech import CHAT_STREAM, chat_text
@@ -164,27 +167,34 @@ async def test_cancelling_ends_the_upstream_too_and_is_told_to_listeners() -> No
 @looped
 async def test_what_waits_for_a_place_can_be_cancelled() -> None:
     async with waiting() as (background, run):
-        told = msgspec.json.decode(await background.cancel(run.turn.label.id, ""))
+        told = msgspec.json.decode(await background.cancel(run.turn.facts.id, ""))
         assert told["status"] == "cancelled"
-        found = await background.get(run.turn.label.id, "")
-        assert msgspec.json.decode(found.told())["status"] == "cancelled"
+        found = await background.get(run.turn.facts.id, "")
+        assert msgspec.json.decode(found.encode_response())["status"] == "cancelled"
 
 
 @looped
 async def test_what_waits_when_the_gateway_closes_is_told_as_failed() -> None:
     async with waiting() as (background, run):
         await background.close()
-        assert msgspec.json.decode(run.told())["status"] == "failed"
+        assert msgspec.json.decode(run.encode_response())["status"] == "failed"
         assert run.over.is_set()
 
 
+async def hello(responses: ResponsesService) -> Turn:
+    client = ClientRequest(dialect="openai_responses")
+    turn = await responses.build_turn(client, msgspec.json.encode(HELLO), ANONYMOUS)
+    assert isinstance(turn, Turn)
+    return turn
+
+
 @asynccontextmanager
-async def waiting() -> AsyncIterator[tuple[Background, Run]]:
+async def waiting() -> AsyncIterator[tuple[Background, BackgroundRun]]:
     """A response that has no place to run in yet."""
     async with running(config_for()) as gateway:
         app = gateway.app
         background = Background(app.gateway, app.responses, app.carry, at_once=0)
-        turn = await app.responses.turn(Ask(dialect="openai_responses", body=msgspec.json.encode(HELLO)))
+        turn = await hello(app.responses)
         assert turn is not None
         yield background, await background.begin(turn)
 
@@ -259,17 +269,17 @@ async def test_a_run_whose_process_died_is_told_as_failed(tmp_path: Path) -> Non
     now = 1_800_000_000.0
     first = App(Gateway(config, database=Database(tmp_path / "state.db"), clock=lambda: now))
     stuck = Background(first.gateway, first.responses, first.carry, at_once=0)
-    turn = await first.responses.turn(Ask(dialect="openai_responses", body=msgspec.json.encode(HELLO)))
+    turn = await hello(first.responses)
     assert turn is not None
     await stuck.begin(turn)
     first.gateway.database.close()
 
     second = App(Gateway(config, database=Database(tmp_path / "state.db"), clock=lambda: now))
-    soon = await second.background.get(turn.label.id, "")
+    soon = await second.background.get(turn.facts.id, "")
     assert isinstance(soon, Stored)
     assert soon.status == "queued"
     now += DEAD_AFTER
-    late = await second.background.get(turn.label.id, "")
+    late = await second.background.get(turn.facts.id, "")
     assert isinstance(late, Stored)
     assert late.status == "failed"
     client = RememberingClient()
@@ -306,7 +316,7 @@ async def test_nobody_hears_of_an_end_that_is_not_yet_kept() -> None:
     async with ByteServer(slowly(until)) as upstream, running(config_for(upstream.url)) as gateway:
         begun = await begin(gateway)
         run = await gateway.app.background.get(str(begun["id"]), "")
-        assert isinstance(run, Run)
+        assert isinstance(run, BackgroundRun)
         holding = asyncio.create_task(gateway.app.gateway.database.run(lambda _: held.wait(5)))
         until.set()
         async with asyncio.timeout(5):
@@ -333,8 +343,8 @@ async def test_beyond_so_many_that_wait_the_next_is_told_to_come_back() -> None:
         app = gateway.app
         background = Background(app.gateway, app.responses, app.carry, at_once=0)
 
-        async def one() -> Run:
-            turn = await app.responses.turn(Ask(dialect="openai_responses", body=msgspec.json.encode(HELLO)))
+        async def one() -> BackgroundRun:
+            turn = await hello(app.responses)
             assert turn is not None
             return await background.begin(turn)
 

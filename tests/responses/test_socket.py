@@ -11,7 +11,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from dragoman.accounts.keys import ANONYMOUS, Caller
 from dragoman.config.model import Secret, ServerSettings
-from dragoman.exchange.ask import Ask
+from dragoman.pipeline.plan import ClientRequest
 from dragoman.responses.socket import SocketSession
 from dragoman.server.sockets import MOST_OPEN
 from tests.exchange.speech import CHAT_STREAM, CHAT_WHOLE
@@ -378,7 +378,7 @@ async def test_a_silent_or_old_connection_is_closed(idle: float, lifetime: float
             app.gateway,
             app.responses,
             socket,
-            Ask(dialect="openai_responses", body=b""),
+            ClientRequest(dialect="openai_responses"),
             anyone,
             app.carry,
             lambda: False,

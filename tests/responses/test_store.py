@@ -63,7 +63,7 @@ async def test_a_response_comes_back_as_it_was() -> None:
     shelf = Shelf()
     await shelf.put("one")
     found = await shelf.store.get("one", "")
-    assert msgspec.json.decode(found.told()) == {
+    assert msgspec.json.decode(found.encode_response()) == {
         "id": "one",
         "object": "response",
         "output": [{"type": "message", "id": "msg_one", "role": "assistant", "content": "one"}],

@@ -43,7 +43,7 @@ def test_a_client_that_leaves_ends_the_upstreams_work_at_once(path: str) -> None
             left_at = asyncio.get_running_loop().time()
             await eventually(upstream.hung_up.is_set)
             assert upstream.hung_up_at[0] - left_at < 0.1
-            await eventually(lambda: gateway.app.gateway.heart.open == 0)
+            await eventually(lambda: gateway.app.gateway.watchdogs.open == 0)
 
     run(scenario)
 
@@ -65,7 +65,7 @@ def test_a_client_that_leaves_with_another_request_under_way_ends_the_upstreams_
             # A client that sends on is not listened to; that it is gone shows when it is told more.
             words.set()
             await eventually(upstream.hung_up.is_set)
-            await eventually(lambda: gateway.app.gateway.heart.open == 0)
+            await eventually(lambda: gateway.app.gateway.watchdogs.open == 0)
 
     run(scenario)
 
@@ -99,7 +99,7 @@ def test_a_normal_end_is_not_mistaken_for_a_client_that_left() -> None:
             got = await gateway.ask("POST", "/v1/messages", QUESTION)
             assert b"message_stop" in got.body
             go_on.set()
-            await eventually(lambda: gateway.app.gateway.heart.open == 0)
+            await eventually(lambda: gateway.app.gateway.watchdogs.open == 0)
             await gateway.ask("POST", "/v1/messages", QUESTION)
             assert upstream.accepted == 1
 
@@ -306,6 +306,6 @@ def test_no_connection_is_left_behind() -> None:
             for _ in range(8):
                 await gateway.ask("POST", "/v1/messages", QUESTION)
             assert upstream.open <= 1
-            assert gateway.app.gateway.heart.open == 0
+            assert gateway.app.gateway.watchdogs.open == 0
 
     run(scenario)

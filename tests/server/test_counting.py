@@ -6,7 +6,7 @@ import pytest
 from dragoman.config.load import load
 from dragoman.routing.choose import ModelNotFound
 from dragoman.server.counting import count_answer
-from dragoman.server.paths import find
+from dragoman.server.paths import find_endpoint
 
 CONFIG = load(
     """
@@ -31,7 +31,7 @@ TEXT = "A word or two of instruction, repeated until it can be told apart. " * 2
 
 
 def counted(model: str, path: str = "/v1/messages/count_tokens", **body: object) -> int:
-    endpoint = find(path)
+    endpoint = find_endpoint(path)
     assert endpoint is not None
     said = body or {"model": model, "messages": [{"role": "user", "content": TEXT}]}
     answer = count_answer(CONFIG, endpoint, msgspec.json.encode(said))

@@ -14,7 +14,6 @@ from dragoman.accounts.limits import Amount, Limits
 from dragoman.accounts.store import charge
 from dragoman.config.model import Config, Provider, Secret, ServerSettings, TargetName, TelemetrySettings
 from dragoman.exchange.gateway import Gateway
-from dragoman.exchange.record import Record
 from dragoman.governance.interventions import Intervention
 from dragoman.hub.errors import ConfigError
 from dragoman.server.app import App
@@ -24,7 +23,7 @@ from dragoman.storage.database import Database
 from dragoman.telemetry.instruments import MetricInfo
 from dragoman.telemetry.metrics import Metrics
 from tests.exchange.speech import CHAT_STREAM
-from tests.exchange.twin import Script, ScriptedUpstream, ask
+from tests.exchange.twin import Script, ScriptedUpstream, ask, record_of
 from tests.server.running import ADMIN_TOKEN, OPERATOR, Running, config_for, running
 from tests.telemetry.scrape import Scrape
 from tests.upstream.byte_server import LAST_CHUNK, Action, ByteServer, Pause, chunk, reply, run, stream_head
@@ -145,7 +144,7 @@ async def stay_out(gateway: Running) -> None:
 
 async def govern(gateway: Running) -> None:
     """An exchange under governance, as it is told when it has ended."""
-    record = Record(ask("anthropic"))
+    record = record_of(ask("anthropic"))
     record.target = TargetName("up", "any")
     record.interventions.reporter(record.target, "openai_chat")(Intervention(kind="repair", held=0.5))
     gateway.app.metrics.count_exchange(record)
@@ -269,7 +268,7 @@ def test_sessions_are_counted_by_state_and_by_what_happened_to_them() -> None:
         keeper = Keeper()
         config = Config(providers={"claude": Provider(name="claude", dialect="embedded")})
         app = App(Gateway(config, upstreams={"claude": keeper}))
-        assert app.gateway.view.contacts["claude"].upstream is keeper
+        assert app.gateway.snapshot.handles["claude"].upstream is keeper
         before = Scrape(await page(app))
         keeper.counts = {"live": 3, "parked": 2, "spawned": 7, "evicted": 1}
         after = Scrape(await page(app))

@@ -5,8 +5,8 @@ import pytest
 from dragoman.config.load import load
 from dragoman.config.model import Config
 from dragoman.routing.choose import ModelNotFound
-from dragoman.server.models import models_body
-from dragoman.server.paths import find
+from dragoman.server.models import build_models_body
+from dragoman.server.paths import find_endpoint
 
 CONFIG = load(
     """
@@ -29,9 +29,11 @@ CONFIG = load(
 
 
 def listed(path: str, config: Config = CONFIG, **headers: str) -> dict[str, object]:
-    endpoint = find(path)
+    endpoint = find_endpoint(path)
     assert endpoint is not None
-    return models_body(config, endpoint, {name.replace("_", "-"): value for name, value in headers.items()})
+    return build_models_body(
+        config, endpoint, {name.replace("_", "-"): value for name, value in headers.items()}
+    )
 
 
 @pytest.mark.rule("H70")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.server.paths import dialect_of, find
+from dragoman.server.paths import find_endpoint, find_error_dialect
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ from dragoman.server.paths import dialect_of, find
 )
 @pytest.mark.rule("R1", "R2", "R3", "R115")
 def test_a_path_is_an_endpoint(path: str, name: str, dialect: str, model: str) -> None:
-    endpoint = find(path)
+    endpoint = find_endpoint(path)
     assert endpoint is not None
     assert (endpoint.name, endpoint.dialect, endpoint.model) == (name, dialect, model)
 
@@ -51,12 +51,12 @@ def test_a_path_is_an_endpoint(path: str, name: str, dialect: str, model: str) -
     ["/v2/messages", "/v1/messages/batches", "/v1/v1/v1/messages", "/v1beta/models/x:embedContent2", "//"],
 )
 def test_other_paths_are_none_or_no_turn(path: str) -> None:
-    endpoint = find(path)
+    endpoint = find_endpoint(path)
     assert endpoint is None or endpoint.name in ("health", "model")
 
 
 def test_a_name_is_taken_as_the_server_decoded_it() -> None:
-    endpoint = find("/v1/models/100%25")
+    endpoint = find_endpoint("/v1/models/100%25")
     assert endpoint is not None
     assert endpoint.model == "100%25"
 
@@ -74,11 +74,11 @@ def test_a_name_is_taken_as_the_server_decoded_it() -> None:
     ],
 )
 def test_an_unknown_path_is_answered_in_the_dialect_it_resembles(path: str, dialect: str) -> None:
-    assert dialect_of(path) == dialect
+    assert find_error_dialect(path) == dialect
 
 
 @given(path=st.text("/v1betamodelscg:._-", max_size=300).map(lambda tail: f"/{tail}"))
 def test_any_path_is_judged(path: str) -> None:
-    endpoint = find(path)
+    endpoint = find_endpoint(path)
     assert endpoint is None or endpoint.methods
-    assert dialect_of(path)
+    assert find_error_dialect(path)

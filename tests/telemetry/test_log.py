@@ -7,11 +7,12 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
+from dragoman.accounts.keys import ANONYMOUS
 from dragoman.config.model import TargetName
-from dragoman.exchange.ask import Ask
-from dragoman.exchange.record import Record
+from dragoman.exchange.record import ExchangeRecord
 from dragoman.governance.interventions import Intervention
 from dragoman.hub.errors import Failure
+from dragoman.pipeline.plan import ClientRequest
 from dragoman.telemetry.log import LOGGER, LogFormatter, log_exchange, log_refusal
 
 
@@ -27,9 +28,9 @@ def written(request: pytest.FixtureRequest) -> Iterator[io.StringIO]:
     LOGGER.handlers, LOGGER.level, LOGGER.propagate = before
 
 
-def record(model: str = "m", agent: str = "agent/1") -> Record:
-    ask = Ask(dialect="anthropic", body=b"{}", headers={"user-agent": agent}, request_id="req_1")
-    made = Record(ask)
+def record(model: str = "m", agent: str = "agent/1") -> ExchangeRecord:
+    client = ClientRequest(dialect="anthropic", headers={"user-agent": agent}, request_id="req_1")
+    made = ExchangeRecord(client, ANONYMOUS)
     made.model = model
     made.refused = Failure(kind="server", message='it said "no" a=b')
     return made

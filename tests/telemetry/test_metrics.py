@@ -5,8 +5,6 @@ import pytest
 
 from dragoman.accounts.keys import Caller
 from dragoman.config.model import Config, Provider, Route, TargetName
-from dragoman.exchange.ask import Ask
-from dragoman.exchange.record import Record
 from dragoman.governance.interventions import Intervention
 from dragoman.hub.errors import Failure
 from dragoman.hub.usage import Usage
@@ -15,7 +13,18 @@ from dragoman.telemetry.metrics import Metrics, count_classes
 from tests.exchange.clock import run
 from tests.exchange.governing import events_of, governed, question, script
 from tests.exchange.speech import CHAT_START, CHAT_STREAM, chat_text, data, error
-from tests.exchange.twin import Bench, Break, RememberingClient, Script, ScriptedUpstream, Wait, ask, provider
+from tests.exchange.twin import (
+    Ask,
+    Bench,
+    Break,
+    RememberingClient,
+    Script,
+    ScriptedUpstream,
+    Wait,
+    ask,
+    provider,
+    record_of,
+)
 from tests.telemetry.scrape import Scrape
 
 
@@ -26,7 +35,7 @@ def counted(metrics: Metrics) -> Scrape:
 def after(bench: Bench, *asks: Ask) -> Scrape:
     """The counters after these questions."""
     metrics = Metrics(lambda: bench.gateway.config)
-    bench.gateway.witnesses.append(metrics.count_exchange)
+    bench.gateway.observers.append(metrics.count_exchange)
     for each in asks:
         run(bench.tell(each))
     return counted(metrics)
@@ -93,7 +102,7 @@ def test_a_client_that_leaves_is_no_error() -> None:
     async def scenario() -> Scrape:
         bench = Bench({"up": ScriptedUpstream(Script(pieces=[Wait(9), *CHAT_STREAM]))})
         metrics = Metrics(lambda: bench.gateway.config)
-        bench.gateway.witnesses.append(metrics.count_exchange)
+        bench.gateway.observers.append(metrics.count_exchange)
         exchange = bench.exchange(ask("anthropic"), RememberingClient())
         exchange._loop.call_later(1, exchange.abandon)
         await exchange.run()
@@ -126,7 +135,7 @@ def test_tool_calls_and_what_was_done_to_them_are_counted_by_model() -> None:
 def test_the_time_for_which_calls_were_held_is_summed_up() -> None:
     config = Config(default=(TargetName("up", "m"),))
     metrics = Metrics(lambda: config)
-    record = Record(ask("anthropic"))
+    record = record_of(ask("anthropic"))
     report = record.interventions.reporter(TargetName("up", "m"), "openai_chat")
     report(Intervention(kind="hold", held=0.25))
     report(Intervention(kind="hold", held=0.5, ok=False))
@@ -148,7 +157,7 @@ def test_costs_are_counted_in_dollars_for_targets_and_keys() -> None:
     metrics = Metrics(lambda: config)
     asked = ask("anthropic")
     asked.caller = Caller(id="config-1", name="ci")
-    record = Record(asked)
+    record = record_of(asked)
     record.target = TargetName("up", "m")
     record.cost = 1_500_000
     metrics.count_exchange(record)
@@ -190,7 +199,7 @@ def test_a_model_is_a_label_if_the_configuration_names_it() -> None:
 
 def test_a_request_that_no_route_takes_is_counted_without_a_target() -> None:
     metrics = Metrics(Config)
-    record = Record(ask("anthropic", model="unknown"))
+    record = record_of(ask("anthropic", model="unknown"))
     record.refused = Failure(kind="not_found", message="no such model")
     metrics.count_exchange(record)
     seen = counted(metrics)

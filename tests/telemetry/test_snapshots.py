@@ -30,11 +30,11 @@ def kept(folder: Path, *blocks: Block, replies: int = 1, **values: object) -> li
         config = Config(providers={"up": provider}, default=(TargetName("up", "*"),))
         gateway = Gateway(config, upstreams={"up": upstream}, database=Database(folder / "state.db"))
         files = SnapshotWriter(gateway.database.path, gateway.hide_secrets)
-        gateway.witnesses.append(files.write_snapshot)
+        gateway.observers.append(files.write_snapshot)
         for number in range(replies):
             asked = question("anthropic")
-            asked.request_id = f"req_{number}"
-            await Exchange(gateway, asked, RememberingClient()).run()
+            asked.client = msgspec.structs.replace(asked.client, request_id=f"req_{number}")
+            await Exchange(gateway, asked.plan(), RememberingClient()).run()
         files.close()
         await gateway.close()
 

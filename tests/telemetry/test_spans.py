@@ -15,12 +15,11 @@ from opentelemetry.semconv._incubating.attributes import gen_ai_attributes as ge
 
 from dragoman.accounts.keys import Caller
 from dragoman.config.model import Config, TargetName
-from dragoman.exchange.ask import Ask
 from dragoman.hub.errors import ConfigError, Failure
 from dragoman.telemetry.spans import ExchangeTracer, build_tracer
 from tests.exchange.clock import run
 from tests.exchange.speech import CHAT_STREAM, DIALECTS, error
-from tests.exchange.twin import Bench, RememberingClient, Script, ScriptedUpstream, Wait, ask, provider
+from tests.exchange.twin import Ask, Bench, RememberingClient, Script, ScriptedUpstream, Wait, ask, provider
 from tests.telemetry.collector import collecting
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
@@ -37,7 +36,7 @@ class Traced:
         provider = sdk.TracerProvider()
         provider.add_span_processor(export.SimpleSpanProcessor(self._exporter))
         self.spans = ExchangeTracer(provider, lambda: bench.gateway.config)
-        bench.gateway.witnesses.append(self.spans.trace_exchange)
+        bench.gateway.observers.append(self.spans.trace_exchange)
 
     @property
     def finished(self) -> list[Any]:
@@ -204,7 +203,7 @@ def test_spans_reach_a_collector(suffix: str) -> None:
     with collecting() as (address, got):
         bench = Bench({"up": up()})
         spans = build_tracer(address + suffix, lambda: bench.gateway.config)
-        bench.gateway.witnesses.append(spans.trace_exchange)
+        bench.gateway.observers.append(spans.trace_exchange)
         run(bench.tell(ask("openai_chat")))
         spans.close()
     ((path, body),) = got
@@ -228,7 +227,7 @@ def test_a_collector_that_cannot_be_reached_is_not_waited_for(monkeypatch: pytes
     with socket.create_server(("127.0.0.1", 0)) as silent:
         bench = Bench({"up": up()})
         spans = build_tracer(f"http://127.0.0.1:{silent.getsockname()[1]}", lambda: bench.gateway.config)
-        bench.gateway.witnesses.append(spans.trace_exchange)
+        bench.gateway.observers.append(spans.trace_exchange)
         run(bench.tell(ask("openai_chat")))
         ending = threading.Thread(target=spans.close)
         ending.start()

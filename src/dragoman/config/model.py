@@ -238,6 +238,11 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
         return f"Provider({self.name!r}, {self.dialect!r})"
 
     @property
+    def keeps_sessions(self) -> bool:
+        """Whether the provider keeps sessions between requests, so that it needs the client's headers."""
+        return self.dialect == "claude_code"
+
+    @property
     def wire_dialect(self) -> str:
         """The API of the requests to the provider, also if it is a local program."""
         program = LOCAL_PROGRAMS.get(self.dialect)

@@ -7,7 +7,7 @@ accumulated), so that streamed and whole replies are equal by construction.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 import msgspec
 
@@ -18,6 +18,10 @@ from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
 from dragoman.providers.profile import Target
 from dragoman.wire.sse import Frame, Frames
+
+if TYPE_CHECKING:
+    from dragoman.dialects.forwarding import Forwarding
+    from dragoman.dialects.surface import Surface
 
 Json = dict[str, object]
 
@@ -52,6 +56,8 @@ class Audience(msgspec.Struct, frozen=True, kw_only=True):
     #: A guess at the prompt's tokens, for dialects that must say a number before the upstream does.
     input_estimate: int = 0
     losses: Losses = msgspec.field(default_factory=Losses)
+    #: Members of the reply's object that the gateway decides, as JSON (Responses: id, store, …).
+    reply_members: Mapping[str, bytes] = {}
 
 
 class StreamReader(Protocol):
@@ -105,6 +111,18 @@ class Dialect(Protocol):
     seals_on_calls: bool
     #: The endpoint that counts prompt tokens.
     counting: CountFormat
+    #: Replies repeat the client's request, so its body is needed until the reply begins.
+    echoes_request: bool
+    #: The API keeps responses that later requests refer to; the `responses` package serves it.
+    keeps_state: bool
+    #: Replies of an upstream report the prompt's tokens before the first block.
+    reports_input_first: bool
+    #: Replies to a client contain an estimate of the prompt's tokens if the upstream reports none.
+    writes_input_estimate: bool
+    #: How a stream is passed on without being rewritten.
+    forwarding: "Forwarding"
+    #: The API's paths, headers, pings, and model lists.
+    surface: "Surface"
 
     def read_request(self, body: Json, losses: Losses, *, model: str = "", stream: bool = False) -> Request:
         """Read a client's body; takes it apart. `model` and `stream`: where the URL says them (Gemini)."""

@@ -11,6 +11,9 @@ DIALECTS: dict[str, Dialect] = {
     dialect.name: dialect for dialect in (ANTHROPIC, OPENAI_CHAT, OPENAI_RESPONSES, GEMINI)
 }
 
+#: Errors are written in this dialect where neither the path nor the headers show which one the client uses.
+DEFAULT_DIALECT = OPENAI_CHAT.name
+
 DragomanError.renderers.update({name: dialect.write_error for name, dialect in DIALECTS.items()})
 
 

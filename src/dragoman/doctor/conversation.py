@@ -9,12 +9,15 @@ from dragoman.config.model import Config, FactsByModel, Provider, ServerSettings
 from dragoman.config.model_facts import find_prices
 from dragoman.doctor.findings import Facts
 from dragoman.doctor.replies import DIALECT, ProbeReply
-from dragoman.exchange.ask import Ask
+from dragoman.exchange.client import DirectConnection
 from dragoman.exchange.exchange import Exchange
 from dragoman.exchange.gateway import Gateway
 from dragoman.hub.usage import Usage
+from dragoman.pipeline.plan import ClientRequest, RequestPlan
+from dragoman.pipeline.transports import SSE
 from dragoman.providers.prices import compute_cost
 from dragoman.upstream.port import Upstream, UpstreamReply, UpstreamRequest
+from dragoman.wire.sse import Frame, Output
 
 #: The output limit of a question. Models that reason need some of it before the first word of the answer.
 MAX_TOKENS = 1_024
@@ -91,12 +94,12 @@ class ModelConversation:
         if self.tokens + len(body) // BYTES_PER_TOKEN + max_tokens > self.budget:
             raise BudgetSpent
         client = MemoryClient()
-        ask = Ask(dialect=DIALECT, body=body, request_id=f"doctor-{next(self._numbers)}")
-        exchange = Exchange(self._gateway, ask, client)
+        request = ClientRequest(dialect=DIALECT, request_id=f"doctor-{next(self._numbers)}")
+        exchange = Exchange(self._gateway, RequestPlan(request, body), client)
         await exchange.run()
         self.last = reply = ProbeReply(
             exchange.record,
-            bytes(client.body),
+            client.frames,
             sent=self._recorder.sent,
             raw=bytes(self._recorder.raw),
             content_type=self._recorder.content_type,
@@ -188,21 +191,28 @@ class RecordedReply:
 
 
 class MemoryClient:
-    """A client of the exchange that keeps the response body."""
+    """A client of the exchange that keeps the frames of the response."""
 
-    line = None
+    transport = SSE
 
     def __init__(self) -> None:
-        self.body = bytearray()
+        self.frames: list[Frame] = []
+        self.direct: DirectConnection | None = None
 
-    async def head(self, status: int, headers: Mapping[str, str]) -> None:
+    async def start(self, status: int, headers: Mapping[str, str]) -> None:
         """Ignore the status: the record of the exchange holds the failure."""
 
-    async def send(self, data: bytes) -> None:
-        self.body += data
+    async def send(self, output: Output) -> None:
+        self.frames.extend(output)
 
-    async def end(self, data: bytes = b"") -> None:
-        self.body += data
+    async def end(self, output: Output = ()) -> None:
+        self.frames.extend(output)
 
-    def break_off(self, *, at_once: bool = False) -> None:
+    async def ping(self, data: bytes) -> None:
+        """Do nothing: there is no connection to keep alive."""
+
+    async def respond(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
+        """Ignore an error response: the record of the exchange holds the failure."""
+
+    def abort(self, *, at_once: bool = False) -> None:
         """Do nothing: there is no connection to close."""

@@ -11,7 +11,7 @@ from dragoman.config.model_facts import learned_path
 from dragoman.dialects.registry import dialect_named
 from dragoman.doctor.examine import Progress
 from dragoman.doctor.findings import Finding
-from dragoman.exchange.secrets import Secrets
+from dragoman.exchange.redaction import Redactor
 from dragoman.hub.errors import ConfigError, DragomanError, Failure
 from dragoman.server.guard import check_exposure
 from dragoman.server.run import bind
@@ -134,7 +134,7 @@ async def _check_provider(provider: Provider, make_upstream: Callable[[Provider]
         return _fail(name, f"no answer within {PROVIDER_TIMEOUT:g} seconds", _CHECK_ADDRESS)
     except DragomanError as error:
         return _fail(name, error.message, error.hint or _CHECK_ADDRESS)
-    return _judge_failure(name, provider, Secrets(provider).told(failure) if failure else None)
+    return _judge_failure(name, provider, Redactor(provider).redact_failure(failure) if failure else None)
 
 
 async def _check_claude_code(name: str, provider: Provider) -> Finding:

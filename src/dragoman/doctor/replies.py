@@ -6,7 +6,7 @@ import msgspec
 
 from dragoman.dialects.base import Json, Source
 from dragoman.dialects.registry import dialect_named
-from dragoman.exchange.record import Record
+from dragoman.exchange.record import ExchangeRecord
 from dragoman.governance.harvest import HarvestStage, families
 from dragoman.governance.tool_names import DeclaredTool
 from dragoman.hub.content import Text, ToolCall
@@ -23,7 +23,7 @@ from dragoman.hub.events import (
 )
 from dragoman.hub.ids import IdSource
 from dragoman.hub.usage import Usage
-from dragoman.wire.sse import SseReader
+from dragoman.wire.sse import Frame
 
 #: The dialect of the doctor's requests. It has a field for every feature that the probes test.
 DIALECT = "anthropic"
@@ -52,15 +52,21 @@ class ProbeReply:
     """
 
     def __init__(
-        self, record: Record, body: bytes, *, sent: bytes, raw: bytes, content_type: str, wire: str
+        self,
+        record: ExchangeRecord,
+        frames: list[Frame],
+        *,
+        sent: bytes,
+        raw: bytes,
+        content_type: str,
+        wire: str,
     ) -> None:
         self.record = record
         self.sent = sent
         self.raw = raw
         self.content_type = content_type
         self._wire = wire
-        stream = body if record.failure is None else b""
-        self.message: Json = dialect_named(DIALECT).collect(SseReader().feed(stream)) if stream else {}
+        self.message: Json = dialect_named(DIALECT).collect(frames) if record.failure is None else {}
 
     @property
     def failure(self) -> Failure | None:

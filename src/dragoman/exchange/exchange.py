@@ -1,7 +1,7 @@
-"""One exchange: a client's request on its way to a model and the reply on its way back.
+"""`Exchange`: one client request and its reply, end to end.
 
-Until the first word of an answer has come, another target can take over without the client noticing.
-After it, the client is told the truth in its own dialect.
+Until the first content has come, another target can take over and the client does not notice. After that a
+failure is sent to the client in its own dialect.
 """
 
 import asyncio
@@ -11,85 +11,96 @@ from itertools import count
 import msgspec
 
 from dragoman.accounts.estimates import ExchangeOutcome
+from dragoman.accounts.keys import ANONYMOUS, Caller
 from dragoman.accounts.usage import ExchangeUsage
 from dragoman.config.model import TargetName
-from dragoman.exchange.allowances import told
-from dragoman.exchange.ask import Ask, Client
-from dragoman.exchange.attempt import Attempt
-from dragoman.exchange.delivery import PINGS, Delivery
+from dragoman.dialects.rate_limits import PARTS, RateLimitValue, write_rate_limits
+from dragoman.exchange.client import Client
 from dragoman.exchange.gateway import Gateway
-from dragoman.exchange.journey import Journey, Leg
-from dragoman.exchange.pulse import Pulse
-from dragoman.exchange.record import Record, Tried
+from dragoman.exchange.record import AttemptRecord, ExchangeRecord
+from dragoman.exchange.sender import ResponseSender
+from dragoman.exchange.upstream_call import UpstreamCall
+from dragoman.exchange.watchdog import Watchdog
 from dragoman.hub.errors import ClientProtocolError, DragomanError, Failure, UpstreamFailed
+from dragoman.pipeline.plan import RequestPlan
+from dragoman.pipeline.target_request import TargetRequest
 from dragoman.routing.choose import RouteChoice, choose
 from dragoman.routing.retry import decide_retry, find_step, may_succeed
 
-#: The gateway ends while the exchange is under way; another one will listen soon.
+#: Sent to clients of exchanges that are open when the gateway shuts down.
 CLOSING = Failure(
     kind="overloaded", status=503, message="the gateway is shutting down; try again", retry_after=1.0
 )
 
 
 class Exchange:
-    """Runs once. `record` tells afterwards what happened."""
+    """Runs once. `record` describes what happened; it is complete when `run` returns."""
 
-    def __init__(self, gateway: Gateway, ask: Ask, client: Client) -> None:
+    def __init__(
+        self, gateway: Gateway, request: RequestPlan, client: Client, caller: Caller = ANONYMOUS
+    ) -> None:
         self._gateway = gateway
-        self._view = gateway.view
-        self._ask = ask
+        self._snapshot = gateway.snapshot
+        self._plan = request
+        self._caller = caller
         self._loop = asyncio.get_running_loop()
         self._task: asyncio.Task[object] | None = None
-        self._why_stopped: Failure | None = None
+        self._stop_reason: Failure | None = None
         self._is_abandoned = False
-        self.record = Record(ask)
-        ping_every = self._view.config.server.ping if ask.dialect in PINGS else 0.0
-        self._pulse = Pulse(
-            self._loop.time(), ping_every=ping_every, ping=self._ping, give_up=self._give_up_on_client
+        self.record = ExchangeRecord(request.client, caller)
+        surface = request.dialect.surface
+        self._watchdog = Watchdog(
+            self._loop.time(),
+            ping_every=self._snapshot.config.server.ping if surface.ping else 0.0,
+            ping=self._ping,
+            abandon=self._abandon_client,
         )
-        self._delivery = Delivery(ask, client, self.record, self._pulse)
+        self._sender = ResponseSender(request.dialect, client, self.record, self._watchdog)
         self._usage = ExchangeUsage(
-            gateway.accounts, ask.caller, self._view.config, self._view.prices, len(ask.body)
+            gateway.accounts, caller, self._snapshot.config, self._snapshot.prices, len(request.body)
         )
-        self._journey: Journey | None = None
-        self._attempt: Attempt | None = None
+        self._call: UpstreamCall | None = None
 
     @property
     def started(self) -> float:
-        """By the loop's clock."""
-        return self._pulse.started
+        """The time of the beginning, by the event loop's clock."""
+        return self._watchdog.started
 
     async def run(self) -> None:
-        """Answer the client, whatever happens. Only a cancellation from outside is raised."""
+        """Answer the client in any case. Raises only a cancellation that came from outside."""
         self._task = asyncio.current_task()
-        self._gateway.heart.add(self._pulse)
+        self._gateway.watchdogs.add(self._watchdog)
         try:
-            with self._gateway.using(self._view):
+            with self._gateway.use(self._snapshot):
                 await self._answer_or_refuse()
         except asyncio.CancelledError:
-            await self._cancelled()
+            await self._handle_cancellation()
         finally:
-            self._delivery.close()
-            self._gateway.heart.remove(self._pulse)
-            self._pulse.rest()
-            self.record.seconds = self._loop.time() - self._pulse.started
-            self._gateway.tool_counts.add(self.record)
-            outcome = _build_outcome(self.record, self._pulse.heard)
-            self.record.used, self.record.cost = self._usage.settle(outcome)
-            for tell in self._gateway.witnesses:
-                tell(self.record)
+            self._close()
 
     def abandon(self) -> None:
-        """The client is gone: stop, wherever it is, and tell nobody."""
+        """The client is gone: stop without sending anything."""
         self._is_abandoned = True
         if self._task is not None:
             self._task.cancel()
 
-    def stop(self, why: Failure) -> None:
-        """End it now and tell the client why."""
-        self._why_stopped = why
+    def stop(self, reason: Failure) -> None:
+        """End the exchange now, and send the reason to the client."""
+        self._stop_reason = reason
         if self._task is not None:
             self._task.cancel()
+
+    def _close(self) -> None:
+        """Release everything, settle the usage and inform the observers."""
+        self._sender.close()
+        self._gateway.watchdogs.remove(self._watchdog)
+        self._watchdog.close()
+        self.record.seconds = self._loop.time() - self._watchdog.started
+        self._gateway.intervention_counts.add(self.record)
+        outcome = _build_outcome(self.record, self._watchdog.received)
+        self.record.used, self.record.cost = self._usage.settle(outcome)
+        for observe in self._gateway.observers:
+            observe(self.record)
 
     async def _answer_or_refuse(self) -> None:
         try:
@@ -98,144 +109,168 @@ class Exchange:
             await self._refuse(error.failure)
 
     async def _answer(self) -> None:
-        gateway, view, record = self._gateway, self._view, self.record
-        self._journey = journey = Journey(self._ask, clock=gateway.clock, timer=self._loop.time)
-        record.model, record.stream = journey.model, journey.stream
-        await self._usage.check_model(journey.model)
-        choice = choose(view.config, journey.model)
+        gateway, snapshot, request, record = self._gateway, self._snapshot, self._plan, self.record
+        request.peek()
+        record.model, record.stream = request.model, request.stream
+        await self._usage.check_model(request.model)
+        choice = choose(snapshot.config, request.model)
         record.route, record.has_alternatives = choice.route, len(choice.targets) > 1
-        await self._reserve(journey, choice.targets)
-        has_choice_of_keys = any(view.keys[target.provider] > 1 for target in choice.targets)
-        session = journey.session() if has_choice_of_keys else 0
-        places = gateway.health.order_targets(choice.targets, view.keys, session, self._loop.time())
-        await self._try_all(journey, places, choice)
+        await self._reserve(choice.targets)
+        has_several_keys = any(snapshot.keys[target.provider] > 1 for target in choice.targets)
+        session = request.hash_session() if has_several_keys else 0
+        places = gateway.health.order_targets(choice.targets, snapshot.keys, session, self._loop.time())
+        await self._try_targets(places, choice)
 
-    async def _reserve(self, journey: Journey, targets: Sequence[TargetName]) -> None:
-        """Whether the caller's limits allow it; what is left of them is told either way."""
+    async def _reserve(self, targets: Sequence[TargetName]) -> None:
+        """Reserve what the request may use. The key's rate limits become response headers in any case."""
         try:
-            await self._usage.reserve(lambda: journey.request, targets)
+            await self._usage.reserve(lambda: self._plan.request, targets)
         finally:
-            if self._usage.rate_limits:
-                self._delivery.own_allowances = told(
-                    self._usage.rate_limits, self._ask.dialect, self._gateway.clock()
-                )
+            values = (
+                RateLimitValue(status.unit, part, getattr(status, part))
+                for status in self._usage.rate_limits
+                for part in PARTS
+            )
+            formats = self._plan.dialect.surface.rate_limits
+            self._sender.key_limits = write_rate_limits(values, formats, self._gateway.clock())
 
-    async def _try_all(
-        self, journey: Journey, places: list[tuple[TargetName, int]], choice: RouteChoice
-    ) -> None:
-        legs: dict[TargetName, Leg | ClientProtocolError] = {}
+    async def _try_targets(self, places: list[tuple[TargetName, int]], choice: RouteChoice) -> None:
+        """Call the targets in order, each with its keys, until one answers. Raises if none does."""
+        requests: dict[TargetName, TargetRequest | ClientProtocolError] = {}
         errors: list[DragomanError] = []
         left = places
         while left:
             (target, key), *left = left
-            leg = legs.get(target) or self._leg(journey, target, choice)
-            legs[target] = leg
-            if isinstance(leg, ClientProtocolError):
-                errors.append(leg)
+            request = requests.get(target) or self._build_target_request(target, choice)
+            requests[target] = request
+            if isinstance(request, ClientProtocolError):
+                errors.append(request)
                 continue
-            error = await self._try_place(leg, key, left)
+            error = await self._try_place(target, request, key, left)
             if error is None:
                 return
             errors.append(error)
             if find_step(error.failure) == "stop":
                 break
             left = [place for place in left if may_succeed(error.failure, target, place[0])]
-        raise _most_telling(errors)
+        raise _choose_error(errors)
 
-    def _leg(self, journey: Journey, target: TargetName, choice: RouteChoice) -> Leg | ClientProtocolError:
-        """The way there; what cannot be said to one target may be said to the next."""
-        provider = self._view.config.providers[target.provider]
+    def _build_target_request(
+        self, target: TargetName, choice: RouteChoice
+    ) -> TargetRequest | ClientProtocolError:
+        """The request for one target. A request that one target cannot take may suit the next."""
+        provider = self._snapshot.config.providers[target.provider]
         governance = provider.find_governance(target.model, choice.governance)
         try:
             if governance.is_off:
-                return journey.leg(provider, target, strict=choice.strict)
-            report = self.record.interventions.reporter(target, provider.wire_dialect)
-            return journey.leg(provider, target, strict=choice.strict, governance=governance, report=report)
+                return self._plan.build_target_request(provider, target.model, strict=choice.strict)
+            return self._plan.build_target_request(
+                provider,
+                target.model,
+                strict=choice.strict,
+                governance=governance,
+                report=self.record.interventions.reporter(target, provider.wire_dialect),
+                timer=self._loop.time,
+            )
         except ClientProtocolError as error:
             return error
 
     async def _try_place(
-        self, leg: Leg, key: int, others: list[tuple[TargetName, int]]
+        self,
+        target: TargetName,
+        request: TargetRequest,
+        key: int,
+        others: list[tuple[TargetName, int]],
     ) -> UpstreamFailed | None:
-        """Try one target with one key, as often as makes sense; the last error, if none was answered."""
+        """Call one target with one key, and retry if that may help. Returns the last error if all failed."""
         gateway, record = self._gateway, self.record
-        contact = self._view.contacts[leg.target.provider]
-        record.target, record.lane = leg.target, leg.lane
-        record.losses, record.reply_losses = leg.losses, leg.reply_losses
+        handle = self._snapshot.handles[target.provider]
+        record.target, record.lane = target, request.lane
+        record.losses, record.reply_losses = request.losses, request.reply_losses
         for tries in count(1):
             record.tries += 1
             began = self._loop.time()
-            self._attempt = Attempt(gateway, contact, leg, self._delivery, self._pulse, record)
+            self._call = UpstreamCall(
+                self._plan,
+                request,
+                handle,
+                key,
+                caller=self._caller.owner,
+                sender=self._sender,
+                watchdog=self._watchdog,
+                record=record,
+                now=gateway.clock(),
+            )
             try:
-                failure = await self._attempt.run(key)
+                failure = await self._call.run()
             except UpstreamFailed as error:
-                now = self._judged(leg.target, key, began, error.failure)
-                helping = [place for place in others if may_succeed(error.failure, leg.target, place[0])]
+                now = self._record_attempt(target, key, began, error.failure)
+                helping = [place for place in others if may_succeed(error.failure, target, place[0])]
                 step = decide_retry(
                     error.failure,
                     tries=tries,
-                    allowed=leg.provider.retries,
-                    jitter=gateway.dice(),
+                    allowed=handle.provider.retries,
+                    jitter=gateway.random(),
                     has_healthy_target=any(not gateway.health.is_cooling(*place, now) for place in helping),
                 )
                 if step.step != "retry":
                     return error
                 await asyncio.sleep(step.wait)
                 continue
-            self._judged(leg.target, key, began, failure)
+            self._record_attempt(target, key, began, failure)
             return None
         return None
 
-    def _judged(self, target: TargetName, key: int, began: float, failure: Failure | None) -> float:
-        """Note what a try, which has ended now, says about its target."""
-        health, since, now = self._gateway.health, self._pulse.started, self._loop.time()
+    def _record_attempt(self, target: TargetName, key: int, began: float, failure: Failure | None) -> float:
+        """Note a call that has ended now, and its effect on the target's health. Returns the time."""
+        health, start, now = self._gateway.health, self._watchdog.started, self._loop.time()
         if failure is None:
             health.record_success(target, key)
         cools = failure is not None and health.record_failure(target, key, failure, now)
-        self.record.attempts.append(Tried(target, began - since, now - since, failure, cools))
+        self.record.attempts.append(AttemptRecord(target, began - start, now - start, failure, cools))
         return now
 
     async def _refuse(self, failure: Failure) -> None:
-        """No target could answer: a true status if nothing was sent, otherwise the dialect's own error."""
+        """No target answered: an error response, or the dialect's error event if the head is already sent."""
         self.record.refused = failure
-        # The client's id is ours, so that its error can be found in our log.
+        # The client sees our request id, which the log has too; the upstream's id goes to the log only.
         self.record.upstream_id = failure.request_id or self.record.upstream_id
-        failure = msgspec.structs.replace(failure, request_id=self._ask.request_id)
-        if self._delivery.committed and self._journey is not None:
-            await self._delivery.finish(self._journey.failed(failure), failed=True)
+        failure = msgspec.structs.replace(failure, request_id=self._plan.client.request_id)
+        if self._sender.is_committed:
+            await self._sender.finish(self._plan.write_failure(failure), failed=True)
         else:
-            await self._delivery.refuse(failure)
+            await self._sender.refuse(failure)
 
-    async def _cancelled(self) -> None:
-        why = self._why_stopped
-        if self._is_abandoned or why is None:
+    async def _handle_cancellation(self) -> None:
+        reason = self._stop_reason
+        if self._is_abandoned or reason is None:
             self.record.is_cancelled = True
             if not self._is_abandoned:
                 raise asyncio.CancelledError
-            _forgive_cancellation()
+            _uncancel()
             return
-        _forgive_cancellation()
-        if self._attempt is not None and self._delivery.spoke:
-            await self._attempt.tell_end(why)
+        _uncancel()
+        if self._call is not None and self._sender.has_content:
+            await self._call.fail(reason)
         else:
-            await self._refuse(why)
+            await self._refuse(reason)
 
     def _ping(self) -> None:
-        if self._journey is not None and self._journey.stream:
-            self._delivery.ping()
+        if self._plan.stream:
+            self._sender.ping()
 
-    def _give_up_on_client(self) -> None:
-        self._delivery.cut()
+    def _abandon_client(self) -> None:
+        self._sender.abort()
         self.abandon()
 
 
-def _most_telling(errors: list[DragomanError]) -> DragomanError:
-    """Of several failures, the first that may pass: it says when to come back. Otherwise the last."""
+def _choose_error(errors: list[DragomanError]) -> DragomanError:
+    """The first error that may pass, because it names a time to retry; otherwise the last error."""
     passing = (error for error in errors if find_step(error.failure) == "retry")
     return next(passing, errors[-1])
 
 
-def _build_outcome(record: Record, received_bytes: int) -> ExchangeOutcome:
+def _build_outcome(record: ExchangeRecord, received_bytes: int) -> ExchangeOutcome:
     """What the accounts need to know about an exchange that has ended."""
     tally = record.tally
     is_finished = record.ending == "finished"
@@ -252,8 +287,8 @@ def _build_outcome(record: Record, received_bytes: int) -> ExchangeOutcome:
     )
 
 
-def _forgive_cancellation() -> None:
-    """It has done what it was for; the task goes on to its ordinary end."""
+def _uncancel() -> None:
+    """The cancellation has done its work; the task continues to its ordinary end."""
     task = asyncio.current_task()
     if task is not None:
         task.uncancel()

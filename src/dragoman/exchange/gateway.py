@@ -1,6 +1,6 @@
-"""What all exchanges share: the configuration, the ways to providers, the health of targets, the heartbeat.
+"""`Gateway`: the state that all exchanges share.
 
-An exchange takes `view` when it begins and keeps to it; everything else here outlives a reload.
+An exchange takes `snapshot` when it begins and uses it to its end. Everything else here outlives a reload.
 """
 
 import asyncio
@@ -13,22 +13,23 @@ from random import SystemRandom
 from dragoman.accounts.usage import Accounts
 from dragoman.config.find import find_state_folder
 from dragoman.config.model import Config, Provider
+from dragoman.exchange.config_snapshot import ConfigSnapshot
 from dragoman.exchange.interventions import InterventionCounts
-from dragoman.exchange.pulse import Heart
-from dragoman.exchange.record import Record
-from dragoman.exchange.view import View
+from dragoman.exchange.record import ExchangeRecord
+from dragoman.exchange.watchdog import WatchdogTimer
 from dragoman.routing.health import TargetHealth
 from dragoman.storage.database import Database
 from dragoman.upstream.port import Upstream
 from dragoman.upstream.registry import build_upstream
 
-_dice = SystemRandom()
+_random = SystemRandom()
 
 
 class Gateway:
-    """`upstreams` stand in for those that the configuration describes; `clock` tells the date.
+    """One gateway. `upstreams` replace those of the configuration, by provider name.
 
-    Without a `database` that has a file, nothing outlives the process.
+    `clock` gives the date in seconds, `random` numbers from 0 to 1. A `database` without a file keeps
+    everything in memory.
     """
 
     def __init__(
@@ -38,71 +39,71 @@ class Gateway:
         upstreams: Mapping[str, Upstream] | None = None,
         database: Database | None = None,
         clock: Callable[[], float] = time.time,
-        dice: Callable[[], float] = _dice.random,
+        random: Callable[[], float] = _random.random,
     ) -> None:
-        self._stand_ins = dict(upstreams or {})
-        self.view = View(config, self._make)
+        self._upstreams = dict(upstreams or {})
+        self.snapshot = ConfigSnapshot(config, self._build_upstream)
         self.database = database or Database()
         self.clock = clock
-        self.dice = dice
+        self.random = random
         self.accounts = Accounts(self.database, clock)
         self.health = TargetHealth()
-        self.heart = Heart()
-        #: What governance did to each target's tool calls.
-        self.tool_counts = InterventionCounts()
-        #: Who is told of every exchange that has ended.
-        self.witnesses: list[Callable[[Record], None]] = []
-        #: Views of earlier configurations that exchanges still hold on to.
-        self._earlier: set[View] = set()
+        self.watchdogs = WatchdogTimer()
+        #: What governance changed, per target.
+        self.intervention_counts = InterventionCounts()
+        #: Called with the record of every exchange that has ended: log, metrics, traces.
+        self.observers: list[Callable[[ExchangeRecord], None]] = []
+        #: Snapshots of earlier configurations that open exchanges still use.
+        self._earlier: set[ConfigSnapshot] = set()
         self._closing: set[asyncio.Task[None]] = set()
 
     @property
     def config(self) -> Config:
-        """The configuration as it is now; an exchange looks at its own view instead."""
-        return self.view.config
+        """The current configuration. Exchanges use their own snapshot instead."""
+        return self.snapshot.config
 
     def reload(self, config: Config) -> None:
-        """Exchanges that begin from now on see the new configuration; those that are open see the old."""
-        earlier, self.view = self.view, View(config, self._make, self.view)
-        for name, contact in earlier.contacts.items():
-            if self.view.contacts.get(name) is not contact:
+        """Use a new configuration for exchanges that begin from now on."""
+        earlier, self.snapshot = self.snapshot, ConfigSnapshot(config, self._build_upstream, self.snapshot)
+        for name, handle in earlier.handles.items():
+            if self.snapshot.handles.get(name) is not handle:
                 self.health.forget_provider(name)
         self._earlier.add(earlier)
         if not earlier.open:
-            self._let_go(earlier)
-
-    @contextmanager
-    def using(self, view: View) -> Iterator[None]:
-        """While an exchange lasts, what its view leads to stays open."""
-        view.open += 1
-        try:
-            yield
-        finally:
-            view.open -= 1
-            if view is not self.view and not view.open:
-                self._let_go(view)
+            self._release(earlier)
 
     def hide_secrets(self, provider: str, text: str) -> str:
         """The text without the secrets of the provider, if the configuration has it."""
-        contact = self.view.contacts.get(provider)
-        return contact.secrets.hidden(text) if contact else text
+        handle = self.snapshot.handles.get(provider)
+        return handle.redactor.redact(text) if handle else text
+
+    @contextmanager
+    def use(self, snapshot: ConfigSnapshot) -> Iterator[None]:
+        """Keep the snapshot's upstreams open while an exchange runs."""
+        snapshot.open += 1
+        try:
+            yield
+        finally:
+            snapshot.open -= 1
+            if snapshot is not self.snapshot and not snapshot.open:
+                self._release(snapshot)
 
     async def close(self) -> None:
-        for view in (*self._earlier, self.view):
-            self._let_go(view)
+        for snapshot in (*self._earlier, self.snapshot):
+            self._release(snapshot)
         if self._closing:
             await asyncio.wait(self._closing)
         await self.accounts.close()
         self.database.close()
 
-    def _make(self, provider: Provider) -> Upstream:
-        if provider.name in self._stand_ins:
-            return self._stand_ins[provider.name]
+    def _build_upstream(self, provider: Provider) -> Upstream:
+        if provider.name in self._upstreams:
+            return self._upstreams[provider.name]
         return build_upstream(provider, find_state_folder(self.config, os.environ))
 
-    def _let_go(self, view: View) -> None:
-        self._earlier.discard(view)
-        for contact in view.let_go():
-            closing = asyncio.get_running_loop().create_task(contact.close())
+    def _release(self, snapshot: ConfigSnapshot) -> None:
+        self._earlier.discard(snapshot)
+        for handle in snapshot.release():
+            closing = asyncio.get_running_loop().create_task(handle.close())
             self._closing.add(closing)
             closing.add_done_callback(self._closing.discard)

@@ -14,7 +14,7 @@ from dragoman.config.model import TargetName
 from dragoman.governance.interventions import REQUEST_KINDS, Intervention, InterventionKind, Report
 
 if TYPE_CHECKING:
-    from dragoman.exchange.record import Record
+    from dragoman.exchange.record import ExchangeRecord
 
 #: Interventions that are kept for one exchange: a reply can hold any number of calls.
 MAX_KEPT = 200
@@ -128,7 +128,7 @@ class InterventionCounts:
     def __init__(self) -> None:
         self._counts: dict[str, Counter[str]] = {}
 
-    def add(self, record: "Record") -> None:
+    def add(self, record: "ExchangeRecord") -> None:
         """Count an exchange that has ended."""
         if not record.interventions.is_governed:
             return

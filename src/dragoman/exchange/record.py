@@ -1,10 +1,11 @@
-"""What happened in one exchange, for the log line and the response headers. Never the words themselves."""
+"""`ExchangeRecord`: what happened in one exchange, for logs, metrics and headers. It holds no content."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from dragoman.accounts.keys import Caller
 from dragoman.config.model import TargetName
-from dragoman.exchange.ask import Ask
+from dragoman.dialects.registry import dialect_named
 from dragoman.exchange.interventions import InterventionLog
 from dragoman.governance.snapshot import Snapshot
 from dragoman.hub.errors import Failure
@@ -12,76 +13,76 @@ from dragoman.hub.events import ReplyFailed, ReplyFinished
 from dragoman.hub.loss import Loss, Losses
 from dragoman.hub.tally import Tally
 from dragoman.hub.usage import Usage
+from dragoman.pipeline.plan import ClientRequest
 from dragoman.telemetry.log import make_printable
 
-#: A header must stay short, whatever was lost; so must a line of the log.
+#: Characters of a header, and of one value in a log line.
 MAX_HEADER = 900
 MAX_SHOWN = 300
 
-REQUEST_ID_HEADER = {"anthropic": "request-id"}
-#: Where a provider that keeps sessions says which one answered, and a client says which one to continue.
+#: In a response: the session of the provider that answered. In a request: the session to continue.
 SESSION_HEADER = "x-session-id"
 
 
-class Tried(NamedTuple):
-    """One try of one target. Seconds are since the exchange began."""
+class AttemptRecord(NamedTuple):
+    """One call of one target. Seconds are since the exchange began."""
 
     target: TargetName
     began: float
     ended: float
-    #: Why it was not, or not well, answered.
+    #: Why the call failed, if it did.
     failure: Failure | None
-    #: Whether the target cools down because of it.
+    #: Whether the target is not used for a while because of it.
     cools: bool
 
 
-class Record:
-    """Filled in as the exchange goes on."""
+class ExchangeRecord:
+    """What happened in one exchange. Filled in while it runs; observers see it when it has ended."""
 
-    def __init__(self, ask: Ask) -> None:
-        self.dialect = ask.dialect
-        self.request_id = ask.request_id
-        self.agent = ask.agent
-        self.caller = ask.caller
-        #: The client's own trace, if it keeps one.
-        self.traceparent = ask.headers.get("traceparent", "")
-        self.tracestate = ask.headers.get("tracestate", "")
-        self.model = ask.model
+    def __init__(self, client: ClientRequest, caller: Caller) -> None:
+        self.dialect = client.dialect
+        self.request_id = client.request_id
+        self.agent = client.agent
+        self.caller = caller
+        #: The client's own trace, if it has one.
+        self.traceparent = client.headers.get("traceparent", "")
+        self.tracestate = client.headers.get("tracestate", "")
+        self.model = client.model
         self.stream = False
         self.route = ""
         self.target: TargetName | None = None
-        #: Another target may still take over.
+        #: There are other targets that can take over before the first content.
         self.has_alternatives = False
         self.lane = ""
         self.tries = 0
-        #: The tries that came to an end.
-        self.attempts: list[Tried] = []
+        #: The calls that have ended.
+        self.attempts: list[AttemptRecord] = []
         self.losses: Sequence[Loss] = ()
         self.reply_losses = Losses()
-        #: What governance did.
+        #: What governance changed.
         self.interventions = InterventionLog()
-        #: The reply before and after, where a route asks for that.
+        #: The reply before and after governance, if the settings ask for it.
         self.snapshot: Snapshot | None = None
         self.tally: Tally | None = None
-        #: The HTTP status that the client got; 0 if it got none.
+        #: The HTTP status that was sent to the client; 0 if none was.
         self.status = 0
-        #: Seconds since the exchange began; 0 if it never came to it.
+        #: Seconds from the beginning of the exchange to the first content; 0 if there was none.
         self.first_token = 0.0
         self.seconds = 0.0
-        #: The client left, or was given up, before the reply had ended.
+        #: The client closed the connection, or accepted nothing for too long, before the reply had ended.
         self.is_cancelled = False
-        #: Why no reply could be given, or why the one that began broke off.
+        #: Why no target could answer, or why a reply that had begun failed.
         self.refused: Failure | None = None
         self.broken: Failure | None = None
-        #: What the upstream calls the exchange.
+        #: The upstream's id of the request.
         self.upstream_id = ""
         #: The upstream's session that answered, if it keeps any.
         self.session = ""
-        #: Tokens of the prompts before the last one, where the upstream had to be asked again.
+        #: Prompt tokens of all rounds but the last.
         self.earlier_input = 0
-        #: What was used, however the exchange ended.
+        #: The tokens used, reported or estimated.
         self.used = Usage()
-        #: In micro-dollars; None if nobody knows the price.
+        #: In micro-dollars; None if the price is unknown.
         self.cost: int | None = None
 
     @property
@@ -94,7 +95,7 @@ class Record:
 
     @property
     def ending(self) -> str:
-        """In the hub's words: finished, failed, truncated or cancelled."""
+        """How the exchange ended: finished, failed, truncated or cancelled."""
         if self.is_cancelled:
             return "cancelled"
         if self.refused is not None:
@@ -108,11 +109,11 @@ class Record:
                 return "failed"
 
     def headers(self, *, is_waiting: bool = False) -> dict[str, str]:
-        """What the client may know: which request, which target, what was lost, how often it was tried.
+        """The response headers about the exchange: request id, target, retries, losses, repairs.
 
-        While it is still waiting for an answer, only what will be true whoever gives it.
+        `is_waiting`: no target has answered yet, so only what holds for every target is included.
         """
-        headers = {REQUEST_ID_HEADER.get(self.dialect, "x-request-id"): self.request_id}
+        headers = {dialect_named(self.dialect).surface.request_id_header: self.request_id}
         if is_waiting and self.has_alternatives:
             return headers
         if self.target is not None:
@@ -122,13 +123,13 @@ class Record:
         if self.retries and not is_waiting:
             headers["x-dragoman-retries"] = str(self.retries)
         if self.losses:
-            headers["x-dragoman-losses"] = make_printable(f"{len(self.losses)}: {_listed(self.losses)}")
+            headers["x-dragoman-losses"] = make_printable(f"{len(self.losses)}: {_list_losses(self.losses)}")
         if self.interventions:
             headers["x-dragoman-repairs"] = make_printable(str(self.interventions))
         return headers
 
     def line(self) -> Mapping[str, object]:
-        """The exchange in one log line; what was not the case is left out."""
+        """The fields of the exchange's log line, without empty ones."""
         tally, failure = self.tally, self.failure
         usage = tally.usage if tally else None
         ending = tally.ending if tally else None
@@ -157,23 +158,23 @@ class Record:
             "seconds": round(self.seconds, 4),
             "retries": self.retries,
             "losses": len(losses),
-            "lost": _listed(losses)[:MAX_SHOWN],
+            "lost": _list_losses(losses)[:MAX_SHOWN],
             "interventions": len(self.interventions) if self.interventions.is_governed else None,
         }
         return {name: value for name, value in line.items() if value not in (None, "")}
 
     def governance_lines(self) -> Iterator[Mapping[str, object]]:
-        """What governance did, one log line each."""
-        for noted in self.interventions:
+        """The fields of one log line for each change that governance made."""
+        for intervention in self.interventions:
             yield {
                 "request": self.request_id,
                 "client": self.dialect,
                 "model": self.model[:MAX_SHOWN],
                 "stream": self.stream,
                 "calls": self.tally.calls if self.tally else 0,
-                **noted.line(),
+                **intervention.line(),
             }
 
 
-def _listed(losses: Sequence[Loss]) -> str:
+def _list_losses(losses: Sequence[Loss]) -> str:
     return "; ".join(str(loss) for loss in losses[:20])

@@ -1,10 +1,48 @@
-"""The library: requests and replies from any dialect into any other.
+"""The translation pipeline: one way to translate, for the library and for the gateway. Nothing here waits.
 
-`translate_request` for what goes to a model, `translate_reply` and `StreamTranslator` for what comes back.
-Nothing here waits, keeps time or opens anything.
+Theory of operation
+-------------------
+Three objects carry a request and its reply.
+
+`RequestPlan` (plan) holds one client request. It reads the body at most once, and only if something in it
+must be known or changed. `build_target_request` makes the request for one target. There are three lanes:
+
+- `forward`: client and target use the same dialect and nothing changes: the bytes go on unread.
+- `patch`: only a few values differ, such as the model's name: they are replaced in the client's bytes.
+- `translate`: the request is read into hub values, fitted to the target and written in its dialect.
+
+`TargetRequest` (target_request) holds the bytes for one target and knows how its reply is read.
+`start_reply` gives the pipeline of a streamed reply, `start_whole_reply` that of a whole one.
+
+`ReplyPipeline` (reply) takes pieces of the upstream's reply and gives output for the client's transport.
+`TranslatedReply` reads, changes and writes; `ForwardedReply` (forwarded) passes the upstream's events on and
+reads only what the tally needs. Output is a sequence of frames, or the upstream's own events. The
+transport (transports) makes bytes of it: server-sent events or a JSON array. A whole reply takes the same
+way: it is exploded into frames and collected into a body at the end, so streamed and whole replies agree.
+
+Call order: `RequestPlan(client, body)`, `peek`, `build_target_request` for each target that is tried,
+`start_reply`, `feed` … until `is_round_over` or `close`. `release` frees the request when the reply has
+begun. With governance that retries denied calls, one reply may need several requests (rounds).
+
+State: a plan belongs to one request, a target request and its pipeline to one call of one target. None of
+them is shared between tasks.
+
+Modules
+-------
+- `plan`, `target_request`, `reply`, `forwarded`: the objects above.
+- `readers`: builds the reader, stages and writer of a translated reply.
+- `governance`, `rounds`: the request under governance, and the rounds of a governed reply.
+- `outline`: the part of a request that its reply needs.
+- `bodies`: JSON bodies. `transports`: frames as HTTP bodies.
+- `library`: `translate_request`, `translate_reply`, `StreamTranslator`, `translate_error`.
 """
 
-from dragoman.pipeline.replies import StreamTranslator, translate_error, translate_reply
-from dragoman.pipeline.requests import Translation, translate_request
+from dragoman.pipeline.library import (
+    StreamTranslator,
+    Translation,
+    translate_error,
+    translate_reply,
+    translate_request,
+)
 
 __all__ = ["StreamTranslator", "Translation", "translate_error", "translate_reply", "translate_request"]

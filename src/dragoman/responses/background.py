@@ -11,20 +11,20 @@ import msgspec
 
 from dragoman.accounts.keys import check_model
 from dragoman.dialects.openai_responses.response_object import begun
-from dragoman.exchange.ask import Client
-from dragoman.exchange.delivery import STREAM_HEADERS
+from dragoman.exchange.client import Client
 from dragoman.exchange.exchange import CLOSING, Exchange
 from dragoman.exchange.gateway import Gateway
 from dragoman.hub.errors import ClientProtocolError, DragomanError, Failure
-from dragoman.responses.keeping import stored
-from dragoman.responses.run import CANCELLED, Run, RunClient
-from dragoman.responses.service import ResponsesService, labelling_of
+from dragoman.pipeline.transports import SSE_HEADERS
+from dragoman.responses.run import CANCELLED, BackgroundRun, RunClient
+from dragoman.responses.service import ResponsesService, build_collector
 from dragoman.responses.stored import OPEN, Members, Stored, members_of, not_found
-from dragoman.responses.turn import Turn, checked
+from dragoman.responses.storing import build_stored
+from dragoman.responses.turn import Turn, read_checked_body
 from dragoman.routing.choose import choose
 from dragoman.storage.processes import build_process_name, is_process_gone
 from dragoman.wire.fields import encode
-from dragoman.wire.sse import SseReader, write_frame
+from dragoman.wire.sse import Frame, SseReader, encode_sse
 
 MOST_AT_ONCE = 32
 MOST_WAITING = 256
@@ -33,7 +33,7 @@ SIGN_EVERY = 10.0
 DEAD_AFTER = 45.0
 
 KEEP_ALIVE = b": keep-alive\n\n"
-DONE = b"data: [DONE]\n\n"
+DONE = Frame("", b"[DONE]")
 
 FULL = Failure(
     kind="rate_limit",
@@ -60,26 +60,26 @@ class Background:
         self._carry = carry
         self._runner = build_process_name()
         self._slots = asyncio.Semaphore(at_once)
-        self._runs: dict[str, Run] = {}
+        self._runs: dict[str, BackgroundRun] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._signs: asyncio.Task[None] | None = None
 
-    async def begin(self, turn: Turn) -> Run:
+    async def begin(self, turn: Turn) -> BackgroundRun:
         """Queue it. It is known to the store before its client hears of it."""
         if len(self._runs) >= MOST_AT_ONCE + MOST_WAITING:
             raise DragomanError(FULL.message, failure=FULL)
-        body = checked(turn)
+        body = read_checked_body(turn)
         # A model that nobody serves is told at once, and one that is not for the key.
         model = str(body.get("model") or "")
-        check_model(turn.ask.caller, model)
+        check_model(turn.caller, model)
         choose(self._gateway.config, model)
         created = int(self._gateway.clock())
-        response = turn.label.on(members_of(encode(begun(body, turn.label.id, created, "queued"))))
-        run = Run(turn, response)
+        response = turn.facts.apply(members_of(encode(begun(body, turn.facts.id, created, "queued"))))
+        run = BackgroundRun(turn, response)
         if not await self._responses.store.put(self._row(run)):
             raise DragomanError("the response cannot be stored, so it cannot run in the background")
-        run.stand("queued", "response.created", "response.queued")
-        self._runs[turn.label.id] = run
+        run.set_status("queued", "response.created", "response.queued")
+        self._runs[turn.facts.id] = run
         task = asyncio.get_running_loop().create_task(self._make(run), name="dragoman-background")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -87,7 +87,7 @@ class Background:
             self._signs = asyncio.get_running_loop().create_task(self._give_signs())
         return run
 
-    async def get(self, response_id: str, owner: str) -> Run | Stored:
+    async def get(self, response_id: str, owner: str) -> BackgroundRun | Stored:
         run = self._runs.get(response_id)
         if run is not None:
             if run.turn.owner != owner:
@@ -107,12 +107,12 @@ class Background:
     async def cancel(self, response_id: str, owner: str) -> bytes:
         """The response as it stands after it was cancelled, or had ended before."""
         found = await self.get(response_id, owner)
-        if isinstance(found, Run):
+        if isinstance(found, BackgroundRun):
             await self._cancel(found)
-            return found.told()
+            return found.encode_response()
         if not is_background(found):
             raise ClientProtocolError("only a response that runs in the background can be cancelled")
-        return found.told()
+        return found.encode_response()
 
     async def delete(self, response_id: str, owner: str) -> None:
         run = self._runs.get(response_id)
@@ -121,72 +121,77 @@ class Background:
         await self._responses.store.delete(response_id, owner)
 
     async def follow(
-        self, found: Run | Stored, after: int, client: Client, ping: float, headers: Mapping[str, str]
+        self,
+        found: BackgroundRun | Stored,
+        after: int,
+        client: Client,
+        ping: float,
+        headers: Mapping[str, str],
     ) -> None:
         """Tell every event after that number: those that were, then those to come."""
-        await client.head(200, {**headers, **STREAM_HEADERS})
+        await client.start(200, {**headers, **SSE_HEADERS})
         if isinstance(found, Stored):
-            return await client.end(_told_again(found, after) + DONE)
+            return await client.end([*_repeat_events(found, after), DONE])
         place = after + 1
         while True:
-            news = found.news
+            changed = found.changed
             if place < len(found.events):
-                told, place = b"".join(found.events[place:]), len(found.events)
-                await client.send(told)
+                events, place = found.events[place:], len(found.events)
+                await client.send(events)
             elif found.over.is_set():
-                return await client.end(DONE)
+                return await client.end((DONE,))
             else:
                 try:
                     async with asyncio.timeout(ping or None):
-                        await news.wait()
+                        await changed.wait()
                 except TimeoutError:
-                    await client.send(KEEP_ALIVE)
+                    await client.ping(KEEP_ALIVE)
 
     async def close(self) -> None:
         """Nothing new begins: what waits is told so."""
         for run in tuple(self._runs.values()):
             if run.exchange is None and not run.is_over:
-                await self._finish(run, run.failed("server_error", CLOSING.message))
+                await self._finish(run, run.build_failed("server_error", CLOSING.message))
 
-    async def _cancel(self, run: Run) -> None:
+    async def _cancel(self, run: BackgroundRun) -> None:
         if not run.is_over:
             run.is_cancelled = True
             if run.exchange is None:
-                await self._finish(run, run.failed("cancelled", CANCELLED.message))
+                await self._finish(run, run.build_failed("cancelled", CANCELLED.message))
             else:
                 run.exchange.stop(CANCELLED)
         await run.over.wait()
 
-    async def _make(self, run: Run) -> None:
+    async def _make(self, run: BackgroundRun) -> None:
         try:
             async with self._slots:
                 if run.is_over:
                     return
-                client = RunClient(run, labelling_of(run.turn), self._finish)
-                run.exchange = exchange = Exchange(self._gateway, run.ask, client)
-                run.stand("in_progress", "response.in_progress")
+                client = RunClient(run, build_collector(run.turn), self._finish)
+                run.exchange = exchange = Exchange(self._gateway, run.turn.plan, client, run.turn.caller)
+                run.set_status("in_progress", "response.in_progress")
                 await self._carry(exchange)
         finally:
-            await self._finish(run, run.failed("server_error", "the reply ended without a last word"))
-            self._runs.pop(run.turn.label.id, None)
+            await self._finish(run, run.build_failed("server_error", "the reply ended without a last word"))
+            self._runs.pop(run.turn.facts.id, None)
 
-    async def _finish(self, run: Run, response: Members) -> None:
+    async def _finish(self, run: BackgroundRun, response: Members) -> None:
         """Keep the response, then let it be known."""
         if run.is_over:
             return
         run.is_over = True
         run.exchange = None
         kind = f"response.{msgspec.json.decode(response['status'])}"
-        last = run.event(kind, {"response": response})
+        last = run.build_event(kind, {"response": response})
         if run.is_cancelled and kind == "response.failed":
             response = {**response, "status": msgspec.Raw(b'"cancelled"'), "error": msgspec.Raw(b"null")}
-        await self._responses.keep(run.turn, response, events=b"".join([*run.events, last]))
+        await self._responses.keep(run.turn, response, events=encode_sse([*run.events, last]))
         run.response = response
-        run.say(last)
+        run.add_event(last)
         run.over.set()
 
-    def _row(self, run: Run) -> Stored:
-        row = stored(run.turn, run.response, self._gateway.clock())
+    def _row(self, run: BackgroundRun) -> Stored:
+        row = build_stored(run.turn, run.response, self._gateway.clock())
         return msgspec.structs.replace(row, runner=self._runner, seen=self._gateway.clock())
 
     async def _buried(self, found: Stored) -> Stored:
@@ -213,11 +218,11 @@ def is_background(found: Stored) -> bool:
     return bytes(members_of(found.body).get("background", b"")) == b"true"
 
 
-def _told_again(found: Stored, after: int) -> bytes:
+def _repeat_events(found: Stored, after: int) -> list[Frame]:
     """The events of a response that has ended; of one whose events are lost, the last one."""
     frames = SseReader().feed(found.events)
     if frames:
-        return b"".join(write_frame(frame.data, frame.event) for frame in frames[after + 1 :])
+        return frames[after + 1 :]
     kind = "response.failed" if found.status == "cancelled" else f"response.{found.status}"
-    event = {"type": kind, "response": msgspec.Raw(found.told()), "sequence_number": after + 1}
-    return write_frame(msgspec.json.encode(event), kind)
+    event = {"type": kind, "response": msgspec.Raw(found.encode_response()), "sequence_number": after + 1}
+    return [Frame(kind, msgspec.json.encode(event))]

@@ -7,17 +7,18 @@ The wrapping is no secret, since the client has the conversation anyway: it only
 import base64
 import binascii
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 
 import msgspec
 
 from dragoman.dialects.base import Json
-from dragoman.exchange.ask import Client
+from dragoman.exchange.client import Client, DirectConnection
 from dragoman.hub.errors import DragomanError, Failure
-from dragoman.responses.labels import LAST_WORDS, Label, Labelling
+from dragoman.pipeline.transports import Transport
+from dragoman.responses.facts import TERMINAL_EVENTS, ResponseCollector, ResponseFacts, complete_response
 from dragoman.responses.listing import named
 from dragoman.responses.stored import Members, items_of, members_of
-from dragoman.wire.sse import Frame, SseReader, write_frame
+from dragoman.wire.sse import Frame, Output
 
 PREFIX = "dgmc1."
 #: No honest summary is longer; a hostile one must not inflate without bound.
@@ -119,60 +120,57 @@ def user_messages(items: Sequence[msgspec.Raw]) -> list[msgspec.Raw]:
     return [item for item, head in heads if head.type == "message" and head.role == "user"]
 
 
-class Compacting(Labelling):
-    """Makes of a reply that summarises the one item that holds the summary."""
+class CompactionCollector(ResponseCollector):
+    """Replaces the output of a reply that is a summary by the one item that holds the summary."""
 
-    def __init__(self, label: Label) -> None:
-        super().__init__(label)
+    changes_stream = True
+
+    def __init__(self, facts: ResponseFacts) -> None:
+        super().__init__(facts)
         self._number = 0
 
-    def feed(self, events: bytes) -> bytes:
-        try:
-            frames = SseReader().feed(events)
-        except DragomanError:
-            return b""
-        return b"".join(self._told(frame) for frame in frames)
-
-    def whole(self, response: Members) -> Members:
-        response = super().whole(response)
-        item = self._item(response)
+    def process_whole(self, response: Members) -> Members:
+        response = super().process_whole(response)
+        item = self._build_item(response)
         if item is None:
             raise DragomanError(NOTHING.message, failure=NOTHING)
         return {**response, **_finished(item)}
 
-    def _told(self, frame: Frame) -> bytes:
+    def process(self, frame: Frame) -> Sequence[Frame]:
         if frame.data == b"[DONE]":
-            return write_frame(frame.data)
+            return (frame,)
         try:
             payload = members_of(frame.data)
-            response = super().whole(members_of(payload["response"]))
+            response = complete_response(members_of(payload["response"]))
         except (ValueError, KeyError, RecursionError):
-            return b""
-        if frame.event not in LAST_WORDS:
-            return self._event(frame.event, {"response": response})
-        said = b""
-        item = self._item(response) if frame.event != "response.failed" else None
+            return ()
+        if frame.event not in TERMINAL_EVENTS:
+            return (self._build_event(frame.event, {"response": response}),)
+        item = self._build_item(response) if frame.event != "response.failed" else None
         if item is not None:
-            said = self._event("response.output_item.added", {"output_index": 0, "item": item})
-            said += self._event("response.output_item.done", {"output_index": 0, "item": item})
-            self.last = {**response, **_finished(item)}
-            return said + self._event("response.completed", {"response": self.last})
-        self.last = {**response, "output": msgspec.Raw(b"[]")}
+            place: Json = {"output_index": 0, "item": item}
+            self.response = {**response, **_finished(item)}
+            return (
+                self._build_event("response.output_item.added", place),
+                self._build_event("response.output_item.done", place),
+                self._build_event("response.completed", {"response": self.response}),
+            )
+        self.response = {**response, "output": msgspec.Raw(b"[]")}
         if frame.event != "response.failed":
             error = {"code": "server_error", "message": NOTHING.message}
-            self.last |= {"status": msgspec.Raw(b'"failed"'), "error": msgspec.Raw(_encode(error))}
-        return said + self._event("response.failed", {"response": self.last})
+            self.response |= {"status": msgspec.Raw(b'"failed"'), "error": msgspec.Raw(_encode(error))}
+        return (self._build_event("response.failed", {"response": self.response}),)
 
-    def _event(self, kind: str, fields: Json) -> bytes:
-        event = {"type": kind, **fields, "sequence_number": self._number}
+    def _build_event(self, name: str, fields: Json) -> Frame:
+        event = {"type": name, **fields, "sequence_number": self._number}
         self._number += 1
-        return write_frame(_encode(event), kind)
+        return Frame(name, _encode(event))
 
-    def _item(self, response: Members) -> Json | None:
+    def _build_item(self, response: Members) -> Json | None:
         summary = text_in(response)
         if not summary:
             return None
-        return {"type": ITEM, "id": f"cmp_{self.label.id[-24:]}", "encrypted_content": wrapped(summary)}
+        return {"type": ITEM, "id": f"cmp_{self.facts.id[-24:]}", "encrypted_content": wrapped(summary)}
 
 
 def _finished(item: Json) -> Members:
@@ -218,28 +216,34 @@ def text_in(response: Members) -> str:
 class CompactClient:
     """Makes the answer to a client that asked for nothing but a summary: what to send from now on."""
 
-    line = None
-
     def __init__(self, client: Client, items: Sequence[msgspec.Raw]) -> None:
         self._client = client
         self._kept = user_messages(items)
-        self._status = 200
-        self._headers: Mapping[str, str] = {}
+        self.direct: DirectConnection | None = None
 
-    async def head(self, status: int, headers: Mapping[str, str]) -> None:
-        self._status, self._headers = status, headers
+    @property
+    def transport(self) -> Transport:
+        return self._client.transport
 
-    async def send(self, data: bytes) -> None:
-        await self._client.send(data)
+    def start(self, status: int, headers: Mapping[str, str]) -> Awaitable[None]:
+        return self._client.start(status, headers)
 
-    async def end(self, data: bytes = b"") -> None:
-        if self._status == 200:
-            data = self._compacted(members_of(data))
-        await self._client.head(self._status, {**self._headers, "content-length": str(len(data))})
-        await self._client.end(data)
+    def send(self, output: Output) -> Awaitable[None]:
+        return self._client.send(output)
 
-    def break_off(self, *, at_once: bool = False) -> None:
-        self._client.break_off(at_once=at_once)
+    def end(self, output: Output = ()) -> Awaitable[None]:
+        return self._client.end(output)
+
+    def ping(self, data: bytes) -> Awaitable[None]:
+        return self._client.ping(data)
+
+    async def respond(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
+        if status == 200:
+            body = self._compacted(members_of(body))
+        await self._client.respond(status, {**headers, "content-length": str(len(body))}, body)
+
+    def abort(self, *, at_once: bool = False) -> None:
+        self._client.abort(at_once=at_once)
 
     def _compacted(self, response: Members) -> bytes:
         return _encode(

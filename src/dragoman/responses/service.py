@@ -4,16 +4,18 @@ from uuid import uuid4
 
 import msgspec
 
+from dragoman.accounts.keys import Caller
 from dragoman.dialects.base import Json
-from dragoman.exchange.ask import Ask, Client
+from dragoman.exchange.client import Client
 from dragoman.exchange.gateway import Gateway
 from dragoman.hub.errors import ClientProtocolError, DragomanError, RequestTooLarge
-from dragoman.responses.compaction import Compacting
-from dragoman.responses.keeping import Keep, KeepingClient, stored
-from dragoman.responses.labels import Labelling
+from dragoman.pipeline.plan import ClientRequest, RequestPlan
+from dragoman.responses.compaction import CompactionCollector
+from dragoman.responses.facts import ResponseCollector
 from dragoman.responses.listing import Page, listed
 from dragoman.responses.store import MEGABYTE, ResponseStore
 from dragoman.responses.stored import Members
+from dragoman.responses.storing import StoreResponse, StoringClient, build_stored
 from dragoman.responses.turn import Local, Turn, TurnMaker, Wish, leans, wish_of
 from dragoman.routing.choose import choose
 
@@ -23,31 +25,34 @@ class ResponsesService:
         self._gateway = gateway
         self.store = ResponseStore(gateway.database, lambda: gateway.config.responses, gateway.clock)
 
-    async def turn(self, ask: Ask) -> Turn | None:
-        """The request made whole; None if it stands on its own and nothing shall be kept of it."""
-        wish = wish_of(ask.body)
-        if wish is None or not leans(wish, ask.body):
+    async def build_turn(self, client: ClientRequest, body: bytes, caller: Caller) -> Turn | RequestPlan:
+        """The request with all it refers to; a plain plan if it uses no state and is not stored."""
+        wish = wish_of(body)
+        if wish is None or not leans(wish, body):
             if wish is not None and isinstance(wish.model, str) and isinstance(wish.stream, bool):
-                ask.model, ask.stream, ask.is_glanced = wish.model, wish.stream, True
-            return None
-        return await self._maker().make(ask, wish, _new_id(), Local())
+                client = msgspec.structs.replace(client, model=wish.model, stream=wish.stream, is_peeked=True)
+            return RequestPlan(client, body, created=int(self._gateway.clock()))
+        return await self._maker().make(client, body, caller, wish, _new_id(), Local())
 
-    async def turn_of(self, ask: Ask, local: Local) -> Turn:
-        """The same for a connection that remembers, whatever the request says."""
-        if len(ask.body) > self._limit:
+    async def build_local_turn(
+        self, client: ClientRequest, body: bytes, caller: Caller, local: Local
+    ) -> Turn:
+        """The same for a connection that remembers its last response, stored or not."""
+        if len(body) > self._limit:
             raise RequestTooLarge(f"the message exceeds {self._limit} bytes")
-        return await self._maker().make(ask, _readable(ask), _new_id(), local)
+        return await self._maker().make(client, body, caller, _readable(body), _new_id(), local)
 
-    async def summary_of(self, ask: Ask) -> Turn:
+    async def build_summary_turn(self, client: ClientRequest, body: bytes, caller: Caller) -> Turn:
         """The request for a summary of the conversation that it holds or continues."""
-        wish = msgspec.structs.replace(_readable(ask), store=False, background=False, stream=False)
+        wish = msgspec.structs.replace(_readable(body), store=False, background=False, stream=False)
         if not isinstance(wish.model, str) or not wish.model:
             raise ClientProtocolError("expected the name of a model", path="model")
-        return await self._maker().make(ask, wish, _new_id(), Local(), compacts=True)
+        return await self._maker().make(client, body, caller, wish, _new_id(), Local(), compacts=True)
 
     def _maker(self) -> TurnMaker:
         return TurnMaker(
             self.store,
+            self._gateway.clock,
             keeps=self._gateway.config.responses.store,
             limit=self._limit,
             summarises=self._summarises,
@@ -62,13 +67,13 @@ class ResponsesService:
             return False
         return any(config.providers[each.provider].wire_dialect != "openai_responses" for each in targets)
 
-    def client(self, turn: Turn, client: Client, keep: Keep | None = None) -> Client:
-        """The way back to the client, by which the response is also kept."""
+    def build_client(self, turn: Turn, client: Client, store: StoreResponse | None = None) -> Client:
+        """The client through which the response is stored on its way."""
 
-        async def keep_if_asked(response: Members) -> bool:
-            return turn.label.store and await self.keep(turn, response)
+        async def store_if_asked(response: Members) -> bool:
+            return turn.facts.store and await self.keep(turn, response)
 
-        return KeepingClient(client, labelling_of(turn), keep or keep_if_asked)
+        return StoringClient(client, build_collector(turn), store or store_if_asked)
 
     async def input_items(self, response_id: str, owner: str, page: Page) -> Json:
         return listed((await self.store.turns(response_id, owner, self._limit))[1], page)
@@ -80,7 +85,7 @@ class ResponsesService:
     async def keep(self, turn: Turn, response: Members, *, events: bytes = b"") -> bool:
         """Keep a response that has had its last word; a store that fails must not take the reply with it."""
         try:
-            row = stored(turn, response, self._gateway.clock())
+            row = build_stored(turn, response, self._gateway.clock())
             if events and await self.store.put(msgspec.structs.replace(row, events=events)):
                 return True
             return await self.store.put(row)
@@ -88,17 +93,16 @@ class ResponsesService:
             return False
 
 
-def labelling_of(turn: Turn) -> Labelling:
-    """What stands between the reply and whoever hears it."""
-    return (Compacting if turn.compacts else Labelling)(turn.label)
+def build_collector(turn: Turn) -> ResponseCollector:
+    return (CompactionCollector if turn.compacts else ResponseCollector)(turn.facts)
 
 
 def _new_id() -> str:
     return f"resp_{uuid4().hex}"
 
 
-def _readable(ask: Ask) -> Wish:
-    wish = wish_of(ask.body)
+def _readable(body: bytes) -> Wish:
+    wish = wish_of(body)
     if wish is None:
         raise ClientProtocolError("expected a JSON object as the request")
     return wish

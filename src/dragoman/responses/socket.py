@@ -15,23 +15,25 @@ from dragoman.accounts.keys import Caller
 from dragoman.dialects.base import Json
 from dragoman.dialects.openai_responses.errors import error_status, write_error
 from dragoman.dialects.openai_responses.response_object import begun
-from dragoman.exchange.ask import Ask
+from dragoman.exchange.client import DirectConnection
 from dragoman.exchange.exchange import CLOSING, Exchange
 from dragoman.exchange.gateway import Gateway
 from dragoman.hub.errors import ClientProtocolError, DragomanError, Failure
+from dragoman.pipeline.plan import ClientRequest
+from dragoman.pipeline.transports import SSE
 from dragoman.responses.compaction import gone_on
 from dragoman.responses.service import ResponsesService
 from dragoman.responses.stored import Members, items_of, members_of
-from dragoman.responses.turn import Local, Turn, checked
+from dragoman.responses.turn import Local, Turn, read_checked_body
 from dragoman.wire.fields import encode
-from dragoman.wire.sse import SseReader
+from dragoman.wire.sse import Output
 
 #: Requests that may wait while one is answered.
 MOST_WAITING = 8
 IDLE = 1800.0
 LIFETIME = 3600.0
 #: Headers of an error that a client acts on.
-TOLD_HEADERS = ("retry-after", "retry-after-ms", "x-should-retry", "x-request-id")
+ERROR_HEADERS = ("retry-after", "retry-after-ms", "x-should-retry", "x-request-id")
 
 LIMIT_REACHED = Failure(
     kind="invalid_request",
@@ -52,43 +54,45 @@ class Socket(Protocol):
 
 
 class SocketClient:
-    """Turns a stream of server-sent events into messages, and an error into one."""
+    """Sends each frame of a stream as a message of its own, and an error as one message."""
 
-    line = None
+    transport = SSE
 
     def __init__(self, socket: Socket, stream_id: str) -> None:
         self._socket = socket
         #: A client that runs several conversations over one connection finds its own by this.
         self._mark = b',"stream_id":%b}' % encode(stream_id) if stream_id else b""
-        self._status = 200
-        self._headers: Mapping[str, str] = {}
-        self._frames = SseReader()
         self.is_broken = False
+        self.direct: DirectConnection | None = None
 
-    async def head(self, status: int, headers: Mapping[str, str]) -> None:
-        self._status, self._headers = status, headers
+    async def start(self, status: int, headers: Mapping[str, str]) -> None:
+        """A message has no head."""
 
-    async def send(self, data: bytes) -> None:
-        for frame in self._frames.feed(data):
+    async def send(self, output: Output) -> None:
+        for frame in output:
             if frame.data[:1] == b"{":
-                await self.tell(frame.data)
+                await self.send_message(frame.data)
 
-    async def end(self, data: bytes = b"") -> None:
-        if self._status == 200:
-            await self.send(data)
-        else:
-            headers = {name: self._headers[name] for name in TOLD_HEADERS if name in self._headers}
-            await self.fail(self._status, members_of(data)["error"], headers)
+    async def end(self, output: Output = ()) -> None:
+        await self.send(output)
+
+    async def ping(self, data: bytes) -> None:
+        """The server keeps the WebSocket alive with pings of its own."""
+
+    async def respond(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
+        """Over a WebSocket every reply is streamed, so a whole response is an error."""
+        kept = {name: headers[name] for name in ERROR_HEADERS if name in headers}
+        await self.fail(status, members_of(body)["error"], kept)
 
     async def fail(self, status: int, error: object, headers: Mapping[str, str] | None = None) -> None:
         """Tell of an error before there was a response: what HTTP says in its head stands beside it."""
         event: Json = {"type": "error", "status": status, "error": error}
-        await self.tell(encode({**event, "headers": headers} if headers else event))
+        await self.send_message(encode({**event, "headers": headers} if headers else event))
 
-    async def tell(self, event: bytes) -> None:
+    async def send_message(self, event: bytes) -> None:
         await self._socket.send(event[:-1] + self._mark if self._mark else event)
 
-    def break_off(self, *, at_once: bool = False) -> None:
+    def abort(self, *, at_once: bool = False) -> None:
         self.is_broken = True
 
 
@@ -115,7 +119,7 @@ class SocketSession:
         gateway: Gateway,
         responses: ResponsesService,
         socket: Socket,
-        ask: Ask,
+        opened: ClientRequest,
         caller: Callable[[], Awaitable[Caller]],
         carry: Callable[[Exchange], Awaitable[None]],
         is_closing: Callable[[], bool],
@@ -126,7 +130,7 @@ class SocketSession:
         self._gateway = gateway
         self._responses = responses
         self._socket = socket
-        self._ask = ask
+        self._opened = opened
         self._caller = caller
         self._carry = carry
         self._is_closing = is_closing
@@ -189,9 +193,9 @@ class SocketSession:
     async def _respond(self, message: bytes, create: Create, client: SocketClient) -> None:
         if self._is_closing():
             raise DragomanError("closing", failure=CLOSING)
-        turn = await self._responses.turn_of(self._asked(message, await self._caller()), self._local)
+        turn = await self._build_turn(message, await self._caller())
         self.responses += 1
-        if turn.label.previous == self._local.id:
+        if turn.facts.previous == self._local.id:
             # What fails to go on cannot be gone on with either: the client says everything again.
             self._local = Local()
         if create.generate is False:
@@ -201,41 +205,41 @@ class SocketSession:
             if bytes(response["status"]) != b'"failed"':
                 # A copy, so that the rest of the event need not stay in memory with it.
                 items = gone_on(turn.conversation, items_of(bytes(response["output"])))
-                self._local = Local(turn.label.id, items)
-            return turn.label.store and await self._responses.keep(turn, response)
+                self._local = Local(turn.facts.id, items)
+            return turn.facts.store and await self._responses.keep(turn, response)
 
-        exchange = Exchange(self._gateway, turn.ask, self._responses.client(turn, client, keep))
+        exchange = Exchange(
+            self._gateway, turn.plan, self._responses.build_client(turn, client, keep), turn.caller
+        )
         self._exchange = exchange
         if not self._is_gone:
             await self._carry(exchange)
         self._exchange = None
 
-    def _asked(self, message: bytes, caller: Caller) -> Ask:
-        """The request in a message, as it would have come over HTTP."""
+    async def _build_turn(self, message: bytes, caller: Caller) -> Turn:
+        """The turn of the request in a message, as if it had come over HTTP."""
         members = members_of(message)
         for name in ("type", "generate", "stream_id", "background"):
             members.pop(name, None)
         members["stream"] = msgspec.Raw(b"true")
-        return msgspec.structs.replace(
-            self._ask,
-            body=msgspec.json.encode(members),
-            request_id=f"req_{uuid4().hex[:24]}",
-            caller=caller,
+        client = msgspec.structs.replace(self._opened, request_id=f"req_{uuid4().hex[:24]}")
+        return await self._responses.build_local_turn(
+            client, msgspec.json.encode(members), caller, self._local
         )
 
     async def _warm_up(self, turn: Turn, client: SocketClient) -> None:
         """The client says early what it will build on; nobody has to be asked for that."""
-        body = checked(turn)
+        body = read_checked_body(turn)
         created = int(self._gateway.clock())
-        response = begun(body, turn.label.id, created, "in_progress")
-        told = turn.label.on(members_of(encode(response)))
-        await client.tell(_event("response.created", told, 0))
+        response = begun(body, turn.facts.id, created, "in_progress")
+        told = turn.facts.apply(members_of(encode(response)))
+        await client.send_message(_event("response.created", told, 0))
         last = {**told, "status": msgspec.Raw(b'"completed"'), "completed_at": msgspec.Raw(encode(created))}
         last["usage"] = msgspec.Raw(encode(NO_USAGE))
-        self._local = Local(turn.label.id, turn.conversation)
-        if turn.label.store:
+        self._local = Local(turn.facts.id, turn.conversation)
+        if turn.facts.store:
             await self._responses.keep(turn, last)
-        await client.tell(_event("response.completed", last, 1))
+        await client.send_message(_event("response.completed", last, 1))
 
 
 NO_USAGE: Json = {

@@ -37,7 +37,7 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True):
     def size(self) -> int:
         return ROW + len(self.input) + len(self.output) + len(self.body) + len(self.events)
 
-    def told(self) -> bytes:
+    def encode_response(self) -> bytes:
         """The response object."""
         return msgspec.json.encode({**members_of(self.body), "output": msgspec.Raw(self.output)})
 

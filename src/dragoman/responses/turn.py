@@ -8,14 +8,14 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
+from dragoman.accounts.keys import Caller
 from dragoman.dialects.base import Json
-from dragoman.dialects.registry import dialect_named
-from dragoman.exchange.ask import Ask
 from dragoman.hub.errors import ClientProtocolError, DragomanError
 from dragoman.hub.loss import Losses
-from dragoman.pipeline.requests import fresh_object
+from dragoman.pipeline.bodies import read_object
+from dragoman.pipeline.plan import ClientRequest, RequestPlan
 from dragoman.responses.compaction import asked_for, gone_on, head_of, is_trigger, told_again
-from dragoman.responses.labels import Label
+from dragoman.responses.facts import ResponseFacts
 from dragoman.responses.store import ResponseStore
 from dragoman.responses.stored import CONTINUABLE, Members, items_of, members_of, previous_not_found, too_long
 
@@ -45,9 +45,9 @@ class Wish(msgspec.Struct, frozen=True):
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
     """A request made whole. `input`: what is new in it, as far as the store is concerned."""
 
-    ask: Ask
-    label: Label
-    owner: str
+    plan: RequestPlan
+    caller: Caller
+    facts: ResponseFacts
     #: The stored response that it continues.
     parent: str
     input: list[msgspec.Raw]
@@ -56,6 +56,10 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     stream: bool = False
     #: The reply is to be a summary of the conversation.
     compacts: bool = False
+
+    @property
+    def owner(self) -> str:
+        return self.caller.owner
 
 
 class Local(msgspec.Struct):
@@ -90,18 +94,34 @@ class TurnMaker:
     """`summarises` says whether a summary is the gateway's to ask for, by the model that is to write it."""
 
     def __init__(
-        self, store: ResponseStore, *, keeps: bool, limit: int, summarises: Callable[[str], bool]
+        self,
+        store: ResponseStore,
+        clock: Callable[[], float],
+        *,
+        keeps: bool,
+        limit: int,
+        summarises: Callable[[str], bool],
     ) -> None:
         self._store = store
+        self._clock = clock
         self._keeps = keeps
         self._limit = limit
         self._summarises = summarises
 
     async def make(
-        self, ask: Ask, wish: Wish, response_id: str, local: Local, *, compacts: bool = False
+        self,
+        client: ClientRequest,
+        body: bytes,
+        caller: Caller,
+        wish: Wish,
+        response_id: str,
+        local: Local,
+        *,
+        compacts: bool = False,
     ) -> Turn:
-        owner = ask.caller.owner
-        members = _members(ask.take_body())
+        owner = caller.owner
+        members = _members(body)
+        del body
         previous = _text(wish.previous_response_id, "previous_response_id")
         background = _flag(wish.background, "background", default=False)
         store = _flag(wish.store, "store", default=True)
@@ -124,12 +144,16 @@ class TurnMaker:
         if previous or compacts or any(one is not other for one, other in zip(seen, own, strict=True)):
             members["input"] = msgspec.Raw(_encode(asked_for(seen) if compacts else seen))
         _settle(members, wish, background=background)
+        facts = ResponseFacts(
+            id=response_id, previous=previous, store=store and self._keeps, background=background
+        )
+        client = msgspec.structs.replace(
+            client, is_assembled=bool(previous), with_seals=True, reply_members=facts.encode_members()
+        )
         return Turn(
-            ask=msgspec.structs.replace(ask, body=_encode(members), assembled=bool(previous), seals=True),
-            label=Label(
-                id=response_id, previous=previous, store=store and self._keeps, background=background
-            ),
-            owner=owner,
+            plan=RequestPlan(client, _encode(members), created=int(self._clock())),
+            caller=caller,
+            facts=facts,
             parent=parent,
             input=new if parent else [*before, *new],
             conversation=conversation,
@@ -240,12 +264,12 @@ def _flag(value: object, name: str, *, default: bool) -> bool:
     return value
 
 
-def array(items: Sequence[msgspec.Raw]) -> bytes:
+def encode_items(items: Sequence[msgspec.Raw]) -> bytes:
     return _encode(items)
 
 
-def checked(turn: Turn) -> Json:
-    """The body of a request that is sent later or never; what is wrong with it is told now."""
-    body = turn.ask.body
-    dialect_named(turn.ask.dialect).read_request(fresh_object(body), Losses())
-    return fresh_object(body)
+def read_checked_body(turn: Turn) -> Json:
+    """The body of a request that is sent later or never. Raises what is wrong with it."""
+    body = turn.plan.body
+    turn.plan.dialect.read_request(read_object(body), Losses())
+    return read_object(body)

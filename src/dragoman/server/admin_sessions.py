@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 def keepers(app: "App") -> Iterator[tuple[str, SessionUpstream]]:
     """The upstreams that keep sessions, by their provider's name."""
-    for name, contact in app.gateway.view.contacts.items():
-        upstream: object = contact.made
+    for name, handle in app.gateway.snapshot.handles.items():
+        upstream: object = handle.existing_upstream
         if isinstance(upstream, SessionUpstream):
             yield name, upstream
 

@@ -14,11 +14,13 @@ import msgspec
 from dragoman.accounts.keys import Caller
 from dragoman.config.find import identify_config
 from dragoman.config.model import Config, Secret
-from dragoman.exchange.ask import Ask, Client
+from dragoman.dialects.registry import dialect_named
+from dragoman.exchange.client import Client
 from dragoman.exchange.exchange import CLOSING, Exchange
 from dragoman.exchange.gateway import Gateway
-from dragoman.exchange.record import REQUEST_ID_HEADER
 from dragoman.hub.errors import DragomanError, Failure, FailureKind, RequestTooLarge
+from dragoman.pipeline.plan import ClientRequest, RequestPlan
+from dragoman.pipeline.transports import JsonArrayTransport
 from dragoman.responses.background import Background
 from dragoman.responses.service import ResponsesService
 from dragoman.responses.socket import SocketSession
@@ -27,8 +29,8 @@ from dragoman.server.body import ClientGone, Receive, decompressed, receive_body
 from dragoman.server.client import AsgiClient, Scope, Send
 from dragoman.server.counting import count_answer
 from dragoman.server.guard import check_key, check_origin
-from dragoman.server.models import dialect_of_client, models_body
-from dragoman.server.paths import Endpoint, dialect_of, find
+from dragoman.server.models import build_models_body, find_client_dialect
+from dragoman.server.paths import Endpoint, find_endpoint, find_error_dialect
 from dragoman.server.reload import Reloads
 from dragoman.telemetry.log import log_exchange, log_refusal
 from dragoman.telemetry.metrics import Metrics
@@ -46,10 +48,10 @@ class Arrival:
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.method: str = scope["method"]
         self.path: str = scope["path"]
-        self.endpoint = find(self.path)
+        self.endpoint = find_endpoint(self.path)
         self.headers = _headers(scope["headers"])
         found = self.endpoint
-        self.dialect = dialect_of_client(found, self.headers) if found else dialect_of(self.path)
+        self.dialect = find_client_dialect(found, self.headers) if found else find_error_dialect(self.path)
         self.query: str = scope["query_string"].decode("latin-1")
         client = scope.get("client")
         self.peer: str = client[0] if client else ""
@@ -60,7 +62,7 @@ class Arrival:
     @property
     def identity(self) -> dict[str, str]:
         """The header that names the request."""
-        return {REQUEST_ID_HEADER.get(self.dialect, "x-request-id"): self.request_id}
+        return {dialect_named(self.dialect).surface.request_id_header: self.request_id}
 
     @property
     def wants_websocket(self) -> bool:
@@ -84,10 +86,10 @@ class App:
         self.gateway = gateway
         self.metrics = Metrics(lambda: gateway.config)
         self._snapshots = SnapshotWriter(gateway.database.path, gateway.hide_secrets)
-        gateway.witnesses += (log_exchange, self.metrics.count_exchange, self._snapshots.write_snapshot)
+        gateway.observers += (log_exchange, self.metrics.count_exchange, self._snapshots.write_snapshot)
         self._spans = spans
         if spans is not None:
-            gateway.witnesses.append(spans.trace_exchange)
+            gateway.observers.append(spans.trace_exchange)
         self.reloads = Reloads(gateway, read)
         self.admin_token = admin_token
         self.started_at = gateway.clock()
@@ -179,18 +181,20 @@ class App:
             return await metrics.answer(self, arrival)
         caller = await self.caller_of(arrival)
         if endpoint.name in ("models", "model"):
-            body = models_body(self.gateway.config, endpoint, arrival.headers, caller)
+            body = build_models_body(self.gateway.config, endpoint, arrival.headers, caller)
             return await arrival.client.json(200, body, arrival.identity)
         if endpoint.id:
             return await stateful.answer(self, arrival, endpoint, caller)
         if self.is_closing:
             raise DragomanError("closing", failure=CLOSING)
-        if endpoint.dialect == "openai_responses":
-            return await stateful.run(self, arrival, endpoint, await self._ask(arrival, endpoint, caller))
+        if dialect_named(endpoint.dialect).keeps_state:
+            return await stateful.run(self, arrival, endpoint, caller)
         if endpoint.name == "count":
-            count = count_answer(self.gateway.config, endpoint, await self._body(arrival))
+            count = count_answer(self.gateway.config, endpoint, await self.receive_body(arrival))
             return await arrival.client.json(200, count, arrival.identity)
-        await self.exchange(await self._ask(arrival, endpoint, caller), arrival, arrival.client)
+        client = self.read_client_request(arrival, endpoint)
+        plan = RequestPlan(client, await self.receive_body(arrival), created=int(self.gateway.clock()))
+        await self.exchange(plan, arrival, arrival.client, caller)
 
     def _health(self) -> dict[str, object]:
         status = "closing" if self.is_closing else "ok"
@@ -214,20 +218,20 @@ class App:
         self.metrics.count_refusal(failure)
         log_refusal(arrival.request_id, arrival.method, arrival.path, status, failure)
 
-    async def _ask(self, arrival: Arrival, endpoint: Endpoint, caller: Caller) -> Ask:
-        streams = endpoint.name == "stream"
-        return Ask(
+    def read_client_request(self, arrival: Arrival, endpoint: Endpoint) -> ClientRequest:
+        """What the request says beside its body."""
+        is_stream = endpoint.name == "stream"
+        if is_stream and parse_qs(arrival.query).get("alt", [""])[0] != "sse":
+            arrival.client.transport = JsonArrayTransport()
+        return ClientRequest(
             dialect=endpoint.dialect,
-            body=await self._body(arrival),
             headers=arrival.headers,
             model=endpoint.model,
-            stream=streams,
-            as_array=streams and parse_qs(arrival.query).get("alt", [""])[0] != "sse",
+            stream=is_stream,
             request_id=arrival.request_id,
-            caller=caller,
         )
 
-    async def _body(self, arrival: Arrival) -> bytes:
+    async def receive_body(self, arrival: Arrival) -> bytes:
         limit = self.gateway.config.server.max_body_mb * MEGABYTE
         announced = arrival.headers.get("content-length", "")
         if announced.isdecimal() and int(announced[:18]) > limit:
@@ -240,9 +244,9 @@ class App:
             return await asyncio.to_thread(decompressed, body, encoding, limit)
         return decompressed(body, encoding, limit)
 
-    async def exchange(self, ask: Ask, arrival: Arrival, client: Client) -> None:
-        """Run the exchange; a client that hangs up ends it, and with it the upstream."""
-        exchange = Exchange(self.gateway, ask, client)
+    async def exchange(self, plan: RequestPlan, arrival: Arrival, client: Client, caller: Caller) -> None:
+        """Run an exchange. A client that closes the connection ends it, and with it the upstream's reply."""
+        exchange = Exchange(self.gateway, plan, client, caller)
         watching = asyncio.get_running_loop().create_task(_watch(arrival, exchange))
         try:
             await self.carry(exchange)

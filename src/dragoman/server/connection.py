@@ -14,7 +14,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from uvicorn.server import ServerState
 
 from dragoman.server.client import EXTENSION
-from dragoman.server.paths import find
+from dragoman.server.paths import find_endpoint
 
 MAX_HEAD = 64 * 1024
 #: Seconds for the head of a request, and for the whole of it.
@@ -134,7 +134,7 @@ class Connection(HttpToolsProtocol):
         if self.parser.get_method() != b"GET" or not super()._should_upgrade():
             return False
         path = unquote(self.url.partition(b"?")[0].decode("latin-1"))
-        endpoint = find(path)
+        endpoint = find_endpoint(path)
         if endpoint is None or (endpoint.name, endpoint.dialect) != ("turn", "openai_responses"):
             return False
         names = {name for name, _ in self.headers}

@@ -40,8 +40,7 @@ async def answer(app: "App", arrival: "Arrival") -> None:
     check_reader(app, arrival)
     text = (await page(app)).encode()
     headers = {"content-type": CONTENT_TYPE, "cache-control": "no-store", "content-length": str(len(text))}
-    await arrival.client.head(200, headers)
-    await arrival.client.end(text)
+    await arrival.client.respond(200, headers, text)
 
 
 def check_reader(app: "App", arrival: "Arrival") -> None:

@@ -1,10 +1,10 @@
-"""Which path is which endpoint, in whose dialect. One table; the query string is cut off before.
-
-Addresses are written by people, so a version segment that is missing or doubled is forgiven.
-"""
+"""Which path is which endpoint. The dialects' surfaces have the paths of their APIs; this adds our own."""
 
 import re
 from typing import NamedTuple
+
+from dragoman.dialects.registry import DEFAULT_DIALECT, DIALECTS
+from dragoman.dialects.surface import READ
 
 
 class Endpoint(NamedTuple):
@@ -16,63 +16,44 @@ class Endpoint(NamedTuple):
     id: str = ""
 
 
-_POST = ("POST",)
-_READ = ("GET", "HEAD")
 _ANY = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
-_V1 = "(?:/v1){0,2}"
-_GEMINI = r"(?:/v1(?:beta1?|alpha)?){1,2}(?:/projects/[^/]+/locations/[^/]+)?(?:/publishers/[^/]+)?"
-_GEMINI_MODEL = rf"{_GEMINI}/(?:models|tunedModels)/(?P<model>.+)"
-
-#: A path's pattern, the endpoint's name, its dialect and its methods; the first match is taken.
-_TABLE: tuple[tuple[re.Pattern[str], str, str, tuple[str, ...]], ...] = tuple(
-    (re.compile(pattern), name, dialect, methods)
-    for pattern, name, dialect, methods in (
-        (rf"{_V1}/messages", "turn", "anthropic", _POST),
-        (rf"{_V1}/messages/count_tokens", "count", "anthropic", _POST),
-        (rf"{_V1}/chat/completions", "turn", "openai_chat", _POST),
-        (rf"{_V1}/responses", "turn", "openai_responses", ("POST", "GET")),
-        (rf"{_V1}/responses/input_tokens", "count", "openai_responses", _POST),
-        (rf"{_V1}/responses/compact", "compact", "openai_responses", _POST),
-        (rf"{_V1}/responses/(?P<id>[^/]+)/cancel", "cancel", "openai_responses", _POST),
-        (rf"{_V1}/responses/(?P<id>[^/]+)", "response", "openai_responses", ("GET", "DELETE")),
-        (rf"{_V1}/responses/(?P<id>[^/]+)/input_items", "input_items", "openai_responses", _READ),
-        (rf"{_GEMINI_MODEL}:generateContent", "turn", "gemini", _POST),
-        (rf"{_GEMINI_MODEL}:streamGenerateContent", "stream", "gemini", _POST),
-        (rf"{_GEMINI_MODEL}:countTokens", "count", "gemini", _POST),
-        (rf"{_V1}/models", "models", "openai_chat", _READ),
-        (rf"{_V1}/models/(?P<model>.+)", "model", "openai_chat", _READ),
-        (rf"{_GEMINI}/models", "models", "gemini", _READ),
-        (rf"{_GEMINI}/models/(?P<model>.+)", "model", "gemini", _READ),
-        (r"/admin(?:/.*)?", "admin", "openai_chat", _ANY),
-        (r"/metrics", "metrics", "openai_chat", _READ),
-        # Claude Code looks whether somebody is there, under one of these.
-        (r"/(?:health|api/hello)?", "health", "openai_chat", _READ),
-    )
+_OWN = (
+    (r"/admin(?:/.*)?", "admin", _ANY),
+    (r"/metrics", "metrics", READ),
+    # Claude Code asks one of these whether the gateway is there.
+    (r"/(?:health|api/hello)?", "health", READ),
 )
-
-#: The dialect in which an unknown path is answered, by what it begins with.
-_PREFIXES = (
-    ("/v1/messages", "anthropic"),
-    ("/v1/responses", "openai_responses"),
-    ("/v1beta", "gemini"),
-    ("/v1alpha", "gemini"),
-)
+#: Endpoints whose paths several dialects share. They match after all others, or they would hide them.
+_SHARED = ("models", "model")
 
 
-def find(path: str) -> Endpoint | None:
-    """The endpoint of a path that the server has already decoded."""
+def _build_table() -> list[tuple[re.Pattern[str], Endpoint]]:
+    """All endpoints, in the order in which they are matched."""
+    rows = [
+        (re.compile(pattern), Endpoint(endpoint, name, methods))
+        for name, dialect in DIALECTS.items()
+        for pattern, endpoint, methods in dialect.surface.endpoints
+    ]
+    rows.sort(key=lambda row: row[1].name in _SHARED)
+    own = [(re.compile(pattern), Endpoint(name, DEFAULT_DIALECT, methods)) for pattern, name, methods in _OWN]
+    return rows + own
+
+
+_TABLE = _build_table()
+
+
+def find_endpoint(path: str) -> Endpoint | None:
+    """The endpoint of a decoded path without its query."""
     path = path.rstrip("/") or "/"
-    for pattern, name, dialect, methods in _TABLE:
+    for pattern, endpoint in _TABLE:
         found = pattern.fullmatch(path)
         if found:
             groups = found.groupdict()
-            return Endpoint(name, dialect, methods, groups.get("model") or "", groups.get("id") or "")
+            return endpoint._replace(model=groups.get("model") or "", id=groups.get("id") or "")
     return None
 
 
-def dialect_of(path: str) -> str:
-    """Whose error shape to use for a path that is no endpoint."""
-    for prefix, dialect in _PREFIXES:
-        if path.startswith(prefix):
-            return dialect
-    return "gemini" if ":" in path.rpartition("/")[2] else "openai_chat"
+def find_error_dialect(path: str) -> str:
+    """The dialect of the error for a path that is no endpoint."""
+    names = (name for name, dialect in DIALECTS.items() if dialect.surface.is_error_path(path))
+    return next(names, DEFAULT_DIALECT)

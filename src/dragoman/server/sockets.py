@@ -7,9 +7,9 @@ import asyncio
 from collections.abc import MutableMapping
 from typing import TYPE_CHECKING, Any
 
-from dragoman.exchange.ask import Ask
 from dragoman.exchange.exchange import CLOSING
 from dragoman.hub.errors import DragomanError, Failure
+from dragoman.pipeline.plan import ClientRequest
 from dragoman.responses.socket import SocketSession
 from dragoman.server.body import Receive
 from dragoman.server.client import Send
@@ -67,12 +67,13 @@ async def serve(app: "App", arrival: "Arrival", send: Send) -> None:
     await send({"type": "websocket.accept", "headers": []})
     # Upstreams are spoken to over HTTP.
     headers = {name: value for name, value in arrival.headers.items() if SOCKETS not in value}
-    ask = Ask(dialect="openai_responses", body=b"", headers=headers)
+    dialect = arrival.endpoint.dialect if arrival.endpoint else arrival.dialect
+    opened = ClientRequest(dialect=dialect, headers=headers)
     session = SocketSession(
         app.gateway,
         app.responses,
         AsgiSocket(arrival.receive, send),
-        ask,
+        opened,
         lambda: app.caller_of(arrival),
         app.carry,
         lambda: app.is_closing,
@@ -83,4 +84,4 @@ async def serve(app: "App", arrival: "Arrival", send: Send) -> None:
         await session.run()
     finally:
         app.sockets.discard(session)
-        log_socket(ask.agent, session.responses, asyncio.get_running_loop().time() - began)
+        log_socket(opened.agent, session.responses, asyncio.get_running_loop().time() - began)

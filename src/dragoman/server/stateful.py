@@ -7,12 +7,11 @@ from urllib.parse import parse_qs
 import msgspec
 
 from dragoman.accounts.keys import Caller
-from dragoman.exchange.ask import Ask
 from dragoman.hub.errors import ClientProtocolError
 from dragoman.responses.background import is_background
 from dragoman.responses.compaction import CompactClient
 from dragoman.responses.listing import page_of
-from dragoman.responses.run import Run
+from dragoman.responses.run import BackgroundRun
 from dragoman.responses.stored import Stored
 from dragoman.responses.turn import Turn
 from dragoman.server.counting import count_answer
@@ -25,26 +24,23 @@ if TYPE_CHECKING:
 MOST_DIGITS = 9
 
 
-async def run(app: "App", arrival: "Arrival", endpoint: Endpoint, ask: Ask) -> None:
-    """Answer a request that may lean on what is kept, or want to be kept itself."""
+async def run(app: "App", arrival: "Arrival", endpoint: Endpoint, caller: Caller) -> None:
+    """Answer a request that may refer to stored responses, or that is to be stored itself."""
+    client = app.read_client_request(arrival, endpoint)
     if endpoint.name == "compact":
-        return await _compact(app, arrival, ask)
-    turn = await app.responses.turn(ask)
-    if turn is not None:
-        ask = turn.ask
+        turn = await app.responses.build_summary_turn(client, await app.receive_body(arrival), caller)
+        compacting = CompactClient(arrival.client, turn.conversation)
+        return await app.exchange(turn.plan, arrival, app.responses.build_client(turn, compacting), caller)
+    built = await app.responses.build_turn(client, await app.receive_body(arrival), caller)
+    plan = built.plan if isinstance(built, Turn) else built
     if endpoint.name == "count":
-        count = count_answer(app.gateway.config, endpoint, ask.take_body())
+        count = count_answer(app.gateway.config, endpoint, plan.body)
         return await arrival.client.json(200, count, arrival.identity)
-    if turn is not None and turn.label.background:
-        return await _begin(app, arrival, turn)
-    client = arrival.client if turn is None else app.responses.client(turn, arrival.client)
-    await app.exchange(ask, arrival, client)
-
-
-async def _compact(app: "App", arrival: "Arrival", ask: Ask) -> None:
-    turn = await app.responses.summary_of(ask)
-    client = CompactClient(arrival.client, turn.conversation)
-    await app.exchange(turn.ask, arrival, app.responses.client(turn, client))
+    if not isinstance(built, Turn):
+        return await app.exchange(plan, arrival, arrival.client, caller)
+    if built.facts.background:
+        return await _begin(app, arrival, built)
+    await app.exchange(plan, arrival, app.responses.build_client(built, arrival.client), caller)
 
 
 async def _begin(app: "App", arrival: "Arrival", turn: Turn) -> None:
@@ -52,7 +48,7 @@ async def _begin(app: "App", arrival: "Arrival", turn: Turn) -> None:
     begun = await app.background.begin(turn)
     if turn.stream:
         return await _follow(app, arrival, begun, -1)
-    await arrival.client.json(200, msgspec.Raw(begun.told()), arrival.identity)
+    await arrival.client.json(200, msgspec.Raw(begun.encode_response()), arrival.identity)
 
 
 async def answer(app: "App", arrival: "Arrival", endpoint: Endpoint, caller: Caller) -> None:
@@ -72,7 +68,7 @@ async def answer(app: "App", arrival: "Arrival", endpoint: Endpoint, caller: Cal
         query = parse_qs(arrival.query)
         if query.get("stream", [""])[0] == "true":
             return await _follow(app, arrival, found, _after(query.get("starting_after", ["-1"])[0]))
-        body = msgspec.Raw(found.told())
+        body = msgspec.Raw(found.encode_response())
     await arrival.client.json(200, body, arrival.identity)
 
 
@@ -82,7 +78,7 @@ def _after(number: str) -> int:
     return int(number)
 
 
-async def _follow(app: "App", arrival: "Arrival", found: Run | Stored, after: int) -> None:
+async def _follow(app: "App", arrival: "Arrival", found: BackgroundRun | Stored, after: int) -> None:
     """Tell the events of a response until its end, or until nobody listens; it goes on either way."""
     if isinstance(found, Stored) and not is_background(found):
         raise ClientProtocolError(

@@ -139,7 +139,7 @@ async def _tools(app: "App") -> object:
     """What governance did to the tool calls of each target since the gateway started."""
     return [
         {"target": make_printable(target), "counts": counts}
-        for target, counts in app.gateway.tool_counts.snapshot().items()
+        for target, counts in app.gateway.intervention_counts.snapshot().items()
     ]
 
 

@@ -14,7 +14,7 @@ import msgspec
 from dragoman.hub.errors import Failure
 
 if TYPE_CHECKING:
-    from dragoman.exchange.record import Record
+    from dragoman.exchange.record import ExchangeRecord
 
 LOGGER = logging.getLogger("dragoman")
 #: The log level of each logger. Of uvicorn only errors matter. OpenTelemetry warns for each failed export.
@@ -86,7 +86,7 @@ def set_up_logging(style: str) -> None:
         logger.propagate = False
 
 
-def log_exchange(record: "Record") -> None:
+def log_exchange(record: "ExchangeRecord") -> None:
     """Log an exchange that has ended, and one line for each intervention of governance."""
     level = logging.INFO if record.ending == "finished" else logging.WARNING
     if LOGGER.isEnabledFor(level):

@@ -13,7 +13,7 @@ from dragoman.routing.choose import is_pattern
 from dragoman.telemetry.instruments import Counter, Histogram, Labels
 
 if TYPE_CHECKING:
-    from dragoman.exchange.record import Record
+    from dragoman.exchange.record import ExchangeRecord
 
 #: The label of all models that the configuration does not name.
 UNNAMED = "*"
@@ -98,7 +98,7 @@ class Metrics:
         """Count a request that did not become an exchange."""
         self.refusals.add((failure.kind,))
 
-    def count_exchange(self, record: "Record") -> None:
+    def count_exchange(self, record: "ExchangeRecord") -> None:
         """Count an exchange that has ended."""
         target = self.find_labels(record.target)
         self.requests.add((record.dialect, record.route, *target, record.ending))
@@ -127,7 +127,7 @@ class Metrics:
             self._config, self._named = config, frozenset(list_named_targets(config))
         return (target.provider, target.model if target in self._named else UNNAMED)
 
-    def _count_attempts(self, record: "Record") -> None:
+    def _count_attempts(self, record: "ExchangeRecord") -> None:
         for number, attempt in enumerate(record.attempts):
             target = self.find_labels(attempt.target)
             self.attempts.add((*target, attempt.failure.kind if attempt.failure else OK))
@@ -136,7 +136,7 @@ class Metrics:
             if attempt.cools and attempt.failure:
                 self.cooldowns.add((*target, attempt.failure.kind))
 
-    def _count_tools(self, record: "Record", target: Labels) -> None:
+    def _count_tools(self, record: "ExchangeRecord", target: Labels) -> None:
         if record.tally and record.tally.calls:
             self.calls.add(target, record.tally.calls)
         for logged in record.interventions:
@@ -145,7 +145,7 @@ class Metrics:
             if logged.intervention.held:
                 self.held.add(labels, logged.intervention.held)
 
-    def _count_key(self, record: "Record") -> None:
+    def _count_key(self, record: "ExchangeRecord") -> None:
         name = record.caller.name
         if not name:
             return

@@ -18,7 +18,7 @@ from dragoman.governance.snapshot import SnapshotSide
 from dragoman.telemetry.redaction import redact
 
 if TYPE_CHECKING:
-    from dragoman.exchange.record import Record
+    from dragoman.exchange.record import ExchangeRecord
 
 FOLDER_NAME = "governance"
 #: Files in the folder. The oldest are deleted first.
@@ -41,7 +41,7 @@ class SnapshotWriter:
         self._free = BoundedSemaphore(MAX_WAITING)
         self._thread: ThreadPoolExecutor | None = None
 
-    def write_snapshot(self, record: "Record") -> None:
+    def write_snapshot(self, record: "ExchangeRecord") -> None:
         """Write both sides of the reply of an exchange that has ended, if it has any. Does not wait."""
         snapshot = record.snapshot
         if snapshot is None or not record.interventions or self._folder is None:

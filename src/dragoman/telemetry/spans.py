@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.trace import Span
 
-    from dragoman.exchange.record import Record
+    from dragoman.exchange.record import ExchangeRecord
 
 Attribute = str | bool | int | float | list[str]
 Attributes = dict[str, Attribute | None]
@@ -95,7 +95,7 @@ class ExchangeTracer:
         self._extract = TraceContextTextMapPropagator().extract
         self._trace = trace
 
-    def trace_exchange(self, record: "Record") -> None:
+    def trace_exchange(self, record: "ExchangeRecord") -> None:
         """Build the spans of an exchange that has ended. They are sent in the background."""
         duration = round(record.seconds * NANO)
         start = time.time_ns() - duration
@@ -122,13 +122,13 @@ class ExchangeTracer:
         self._stop_export()
         self._provider.shutdown()
 
-    def _find_parent(self, record: "Record") -> "Context | None":
+    def _find_parent(self, record: "ExchangeRecord") -> "Context | None":
         if not record.traceparent:
             return None
         return self._extract({"traceparent": record.traceparent, "tracestate": record.tracestate})
 
     def _trace_target(
-        self, record: "Record", target_span: TargetSpan, context: "Context", start: int
+        self, record: "ExchangeRecord", target_span: TargetSpan, context: "Context", start: int
     ) -> None:
         target = target_span.target
         provider = self._config().providers.get(target.provider)
@@ -164,7 +164,7 @@ class ExchangeTracer:
             span.set_status(self._trace.StatusCode.ERROR, failure.message[:MAX_MESSAGE])
 
 
-def list_target_spans(record: "Record") -> Iterator[TargetSpan]:
+def list_target_spans(record: "ExchangeRecord") -> Iterator[TargetSpan]:
     """The targets in the order of the tries. Consecutive tries of one target, with any key, are one span."""
     last: TargetSpan | None = None
     for attempt in record.attempts:
@@ -185,7 +185,7 @@ def list_target_spans(record: "Record") -> Iterator[TargetSpan]:
         yield last
 
 
-def _build_exchange_attributes(record: "Record") -> Attributes:
+def _build_exchange_attributes(record: "ExchangeRecord") -> Attributes:
     return {
         "dragoman.request_id": record.request_id,
         "dragoman.client": record.dialect,
@@ -204,7 +204,7 @@ def _build_exchange_attributes(record: "Record") -> Attributes:
     }
 
 
-def _build_reply_attributes(record: "Record") -> Attributes:
+def _build_reply_attributes(record: "ExchangeRecord") -> Attributes:
     """What the target reported about its reply."""
     tally = record.tally
     if tally is None:

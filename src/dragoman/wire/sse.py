@@ -4,7 +4,7 @@ The frames do not depend on where the network cuts the bytes, and time is linear
 small pieces. Payloads stay bytes: nothing here decodes them, so a cut inside a character is no problem.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
 import msgspec
@@ -31,14 +31,51 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
 Frames = tuple[Frame, ...]
 
 
+class RawEvents:
+    """Whole server-sent events as an upstream sent them, perhaps followed by frames of our own.
+
+    A transport for server-sent events sends `data` unchanged. Other transports iterate over the frames;
+    only then are the events parsed.
+    """
+
+    __slots__ = ("added", "data")
+
+    def __init__(self, data: bytes, added: Frames = ()) -> None:
+        self.data = data
+        self.added = added
+
+    def __iter__(self) -> Iterator[Frame]:
+        if self.data:
+            yield from SseReader().feed(self.data)
+        yield from self.added
+
+    def __bool__(self) -> bool:
+        return bool(self.data or self.added)
+
+
+#: What a reply pipeline gives to a transport for one piece of the upstream's reply.
+Output = Sequence[Frame] | RawEvents
+
+
 def join_frames(parts: Iterable[Frames]) -> Frames:
     """The frames of all parts, in order."""
     return tuple(chain.from_iterable(parts))
 
 
-def encode_sse(frames: Iterable[Frame]) -> bytes:
-    """The frames as server-sent events."""
-    return b"".join([write_frame(frame.data, frame.event) for frame in frames])
+def join_output(outputs: Sequence[Output]) -> Output:
+    """Several outputs as one, in order. Forwarded events stay as the upstream sent them."""
+    if len(outputs) == 1:
+        return outputs[0]
+    if all(isinstance(output, RawEvents) and not output.added for output in outputs):
+        return RawEvents(b"".join([output.data for output in outputs if isinstance(output, RawEvents)]))
+    return [frame for output in outputs for frame in output]
+
+
+def encode_sse(output: Output) -> bytes:
+    """The output as server-sent events. Forwarded events stay as the upstream sent them."""
+    if type(output) is RawEvents:
+        return output.data + encode_sse(output.added) if output.added else output.data
+    return b"".join([write_frame(frame.data, frame.event) for frame in output])
 
 
 def write_frame(data: bytes, event: str = "") -> bytes:

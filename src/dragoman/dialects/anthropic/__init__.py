@@ -13,11 +13,15 @@ from collections.abc import Iterable, Mapping
 
 from dragoman.dialects.anthropic import check, errors, reply, request_reader, request_writer
 from dragoman.dialects.anthropic.counting import COUNTING
+from dragoman.dialects.anthropic.forwarding import FORWARDING
 from dragoman.dialects.anthropic.spelling import NAME
 from dragoman.dialects.anthropic.stream_reader import AnthropicStreamReader
 from dragoman.dialects.anthropic.stream_writer import AnthropicStreamWriter
+from dragoman.dialects.anthropic.surface import SURFACE
 from dragoman.dialects.base import Audience, Json, Source, Violation
 from dragoman.dialects.errors import read_error
+from dragoman.dialects.forwarding import Forwarding
+from dragoman.dialects.surface import Surface
 from dragoman.hub.errors import Failure
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
@@ -32,6 +36,12 @@ class AnthropicDialect:
     object_arguments = True
     seals_on_calls = False
     counting = COUNTING
+    echoes_request = False
+    keeps_state = False
+    reports_input_first = True
+    writes_input_estimate = True
+    forwarding: Forwarding = FORWARDING
+    surface: Surface = SURFACE
 
     def read_request(
         self, body: Json, losses: Losses, *, model: str = "", stream: bool = False, counting: bool = False

@@ -7,11 +7,15 @@ from collections.abc import Iterable, Mapping
 
 from dragoman.dialects.base import Audience, Dialect, Json, Source, Violation
 from dragoman.dialects.errors import read_error
+from dragoman.dialects.forwarding import Forwarding
 from dragoman.dialects.gemini import check, errors, reply, request_reader, request_writer
 from dragoman.dialects.gemini.counting import COUNTING
+from dragoman.dialects.gemini.forwarding import FORWARDING
 from dragoman.dialects.gemini.request_writer import path
 from dragoman.dialects.gemini.stream_reader import GeminiStreamReader
 from dragoman.dialects.gemini.stream_writer import GeminiStreamWriter
+from dragoman.dialects.gemini.surface import SURFACE
+from dragoman.dialects.surface import Surface
 from dragoman.hub.errors import Failure
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
@@ -28,6 +32,12 @@ class Gemini:
     object_arguments = True
     seals_on_calls = True
     counting = COUNTING
+    echoes_request = False
+    keeps_state = False
+    reports_input_first = False
+    writes_input_estimate = False
+    forwarding: Forwarding = FORWARDING
+    surface: Surface = SURFACE
 
     def read_request(self, body: Json, losses: Losses, *, model: str = "", stream: bool = False) -> Request:
         return request_reader.read_request(body, losses, model=model, stream=stream)

@@ -4,11 +4,15 @@ from collections.abc import Iterable, Mapping
 
 from dragoman.dialects.base import Audience, Dialect, Json, Source, StreamReader, StreamWriter, Violation
 from dragoman.dialects.errors import read_error
+from dragoman.dialects.forwarding import Forwarding
 from dragoman.dialects.openai_responses import check, errors, reply, request_reader, request_writer
 from dragoman.dialects.openai_responses.counting import COUNTING
+from dragoman.dialects.openai_responses.forwarding import FORWARDING
 from dragoman.dialects.openai_responses.stream_reader import ResponsesStreamReader
 from dragoman.dialects.openai_responses.stream_writer import ResponsesStreamWriter
+from dragoman.dialects.openai_responses.surface import SURFACE
 from dragoman.dialects.openai_responses.vocabulary import NAME
+from dragoman.dialects.surface import Surface
 from dragoman.hub.errors import Failure
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
@@ -23,6 +27,12 @@ class OpenAIResponses:
     object_arguments = False
     seals_on_calls = False
     counting = COUNTING
+    echoes_request = True
+    keeps_state = True
+    reports_input_first = False
+    writes_input_estimate = False
+    forwarding: Forwarding = FORWARDING
+    surface: Surface = SURFACE
 
     def read_request(self, body: Json, losses: Losses, *, model: str = "", stream: bool = False) -> Request:
         return request_reader.read_request(body, losses, model=model, stream=stream)

@@ -4,6 +4,8 @@ Strict readers want every field, so what the client did not say is told by its d
 once and reused, because three events of each stream carry it and it can be as large as the request.
 """
 
+import msgspec
+
 from dragoman.dialects.base import Audience, Json
 from dragoman.dialects.openai_responses.vocabulary import NAME
 from dragoman.hub.content import Extras
@@ -145,6 +147,10 @@ class ResponseObject:
         self._echo = echo(audience.body)
         if self._own:
             self._echo |= self._own_words(started.extras)
+        members = {name: msgspec.Raw(value) for name, value in audience.reply_members.items()}
+        self._head |= {name: members.pop(name) for name in tuple(members) if name in LIVE}
+        self._decided: Extras = dict(members)
+        self._echo |= self._decided
         self._written = encode(self._echo, blame=UpstreamProtocolError)
 
     def render(
@@ -170,7 +176,9 @@ class ResponseObject:
         }
         written = self._written
         if late:
-            written = encode({**self._echo, **self._own_words(late)}, blame=UpstreamProtocolError)
+            written = encode(
+                {**self._echo, **self._own_words(late), **self._decided}, blame=UpstreamProtocolError
+            )
         return b'%b,"output":%b,%b' % (encode(live, blame=UpstreamProtocolError)[:-1], output, written[1:])
 
     @staticmethod

@@ -1,0 +1,36 @@
+"""The HTTP surface of the Messages API."""
+
+import re
+from collections.abc import Sequence
+
+from dragoman.dialects.base import Json
+from dragoman.dialects.rate_limits import RateLimitFormat
+from dragoman.dialects.surface import CREATED_TEXT, V1, EndpointPattern, Surface
+from dragoman.providers.profile import Profile
+
+
+class AnthropicSurface(Surface):
+    endpoints = (
+        EndpointPattern(rf"{V1}/messages", "turn"),
+        EndpointPattern(rf"{V1}/messages/count_tokens", "count"),
+    )
+    client_headers = ("anthropic-version",)
+    error_prefixes = ("/v1/messages",)
+    request_id_header = "request-id"
+    ping = b'event: ping\ndata: {"type":"ping"}\n\n'
+    rate_limits = RateLimitFormat(
+        vendor="anthropic",
+        name="anthropic-ratelimit-{unit}-{part}",
+        reset="date",
+        forwarded=re.compile(r"anthropic-ratelimit-[a-z0-9-]{1,60}"),
+    )
+
+    def describe_model(self, name: str, profile: Profile) -> Json:
+        return {"type": "model", "id": name, "display_name": name, "created_at": CREATED_TEXT}
+
+    def list_models(self, names: Sequence[str], entries: list[Json]) -> Json:
+        first, last = (names[0], names[-1]) if names else (None, None)
+        return {"data": entries, "has_more": False, "first_id": first, "last_id": last}
+
+
+SURFACE = AnthropicSurface()

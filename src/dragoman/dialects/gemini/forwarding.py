@@ -1,0 +1,34 @@
+"""Rules for forwarding a stream of the Gemini API."""
+
+from dragoman.dialects.forwarding import Forwarding, RequestPeek
+from dragoman.wire.sse import SseReader, split_plain_events, write_frame
+
+_DONE = b"[DONE]"
+
+
+class GeminiForwarding(Forwarding):
+    """The model stands in the address, not in the body. Every chunk may hold the usage, and most do."""
+
+    reply_mark = b'"modelVersion"'
+    model_member = "modelVersion"
+    #: The prefix of our envelopes in base64, because a signature must be base64.
+    envelope_mark = b"ZGdtMS"
+
+    def peek(self, body: bytes) -> RequestPeek | None:
+        return None
+
+    def rename_model(self, body: bytes, model: str) -> bytes:
+        return body
+
+    def select(self, events: bytes, *, hides_usage: bool) -> bytes:
+        """Only `data: {json}` and a blank line: Google's SDKs fail on anything else."""
+        plain = events.replace(b"\r\n", b"\n") if b"\r" in events else events
+        if b"data: [DONE]" not in plain and split_plain_events(plain):
+            return events
+        payloads = [frame.data.strip() for frame in SseReader().feed(plain)]
+        return b"".join(
+            [write_frame(data) for data in payloads if data[:1] in (b"{", b"[") and data != _DONE]
+        )
+
+
+FORWARDING = GeminiForwarding()

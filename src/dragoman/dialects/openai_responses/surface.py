@@ -1,0 +1,30 @@
+"""The HTTP surface of the Responses API."""
+
+import re
+
+from dragoman.dialects.rate_limits import RateLimitFormat
+from dragoman.dialects.surface import READ, V1, EndpointPattern, Surface
+
+
+class ResponsesSurface(Surface):
+    endpoints = (
+        EndpointPattern(rf"{V1}/responses", "turn", ("POST", "GET")),
+        EndpointPattern(rf"{V1}/responses/input_tokens", "count"),
+        EndpointPattern(rf"{V1}/responses/compact", "compact"),
+        EndpointPattern(rf"{V1}/responses/(?P<id>[^/]+)/cancel", "cancel"),
+        EndpointPattern(rf"{V1}/responses/(?P<id>[^/]+)", "response", ("GET", "DELETE")),
+        EndpointPattern(rf"{V1}/responses/(?P<id>[^/]+)/input_items", "input_items", READ),
+    )
+    error_prefixes = ("/v1/responses",)
+    rate_limits = RateLimitFormat(
+        vendor="openai",
+        name="x-ratelimit-{part}-{unit}",
+        reset="duration",
+        forwarded=re.compile(
+            r"x-ratelimit-[a-z0-9-]{1,60}|openai-(?:processing-ms|version)"
+            r"|x-codex-[a-z0-9-]{1,60}|x-models-etag|x-reasoning-included"
+        ),
+    )
+
+
+SURFACE = ResponsesSurface()

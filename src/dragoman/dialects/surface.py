@@ -1,0 +1,67 @@
+"""The HTTP surface of a dialect: paths, headers, pings, rate limits and model lists.
+
+`Surface` has the defaults; each dialect's `surface.py` has a subclass with what its API does differently.
+"""
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+from dragoman.dialects.base import Json
+from dragoman.dialects.rate_limits import RateLimitFormat
+from dragoman.providers.profile import Profile
+
+#: `turn`: a model's turn. `stream`: a turn that is always streamed. `models`, `model`: what can be asked for.
+#: The others are endpoints of the Responses API.
+EndpointName = Literal[
+    "turn", "stream", "count", "models", "model", "compact", "cancel", "response", "input_items"
+]
+
+POST = ("POST",)
+READ = ("GET", "HEAD")
+
+#: Users write addresses by hand, so a version segment that is missing or doubled is accepted.
+V1 = "(?:/v1){0,2}"
+
+#: A model's creation time is required by some APIs. The gateway knows names only, so it is constant.
+CREATED = 1_700_000_000
+CREATED_TEXT = "2023-11-14T22:13:20Z"
+
+
+class EndpointPattern(NamedTuple):
+    """A path as a regular expression, with the groups `model` and `id` where it has them."""
+
+    pattern: str
+    name: EndpointName
+    methods: tuple[str, ...] = POST
+
+
+class Surface:
+    """What a dialect's HTTP API looks like to clients."""
+
+    endpoints: tuple[EndpointPattern, ...] = ()
+    #: Request headers that only clients of this dialect send.
+    client_headers: tuple[str, ...] = ()
+    #: The response header with the request's id.
+    request_id_header = "x-request-id"
+    #: Bytes that keep a stream's connection alive; empty if clients of the API accept nothing but data.
+    ping = b": keep-alive\n\n"
+    rate_limits: RateLimitFormat | None = None
+    #: Beginnings of paths whose errors are written in this dialect even if they are no endpoint.
+    error_prefixes: tuple[str, ...] = ()
+
+    def is_error_path(self, path: str) -> bool:
+        """Whether an error for this unknown path is written in this dialect."""
+        return path.startswith(self.error_prefixes) if self.error_prefixes else False
+
+    def must_abort_failed_stream(self, agent: str) -> bool:
+        """Whether a failed stream must break off because the client ignores an error in it."""
+        return False
+
+    def describe_model(self, name: str, profile: Profile) -> Json:
+        """One model, as the API's model list shows it."""
+        owner = profile.provider or "dragoman"
+        return {"id": name, "object": "model", "created": CREATED, "owned_by": owner}
+
+    def list_models(self, names: Sequence[str], entries: list[Json]) -> Json:
+        """The model list; `entries` are the models by `describe_model`."""
+        return {"object": "list", "data": entries}

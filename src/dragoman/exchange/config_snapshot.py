@@ -1,0 +1,81 @@
+"""`ConfigSnapshot`: the configuration that one exchange uses from its beginning to its end.
+
+A snapshot never changes. Provider handles outlive it: the next snapshot takes over those whose provider is
+unchanged, and the others are closed when the last exchange that may use them has ended.
+"""
+
+from collections.abc import Callable, Mapping
+
+from dragoman.accounts.estimates import PriceList
+from dragoman.config.model import Config, Provider
+from dragoman.exchange.redaction import Redactor
+from dragoman.upstream.port import Upstream
+
+
+class ProviderHandle:
+    """One provider with its upstream, which is built on first use. Snapshots share handles."""
+
+    def __init__(self, provider: Provider, build: Callable[[Provider], Upstream]) -> None:
+        self.provider = provider
+        #: The number of snapshots that use the handle.
+        self.snapshots = 0
+        self._build = build
+        self._upstream: Upstream | None = None
+        self._redactor: Redactor | None = None
+
+    @property
+    def upstream(self) -> Upstream:
+        if self._upstream is None:
+            self._upstream = self._build(self.provider)
+        return self._upstream
+
+    @property
+    def existing_upstream(self) -> Upstream | None:
+        """The upstream, if it has been built."""
+        return self._upstream
+
+    @property
+    def redactor(self) -> Redactor:
+        if self._redactor is None:
+            self._redactor = Redactor(self.provider)
+        return self._redactor
+
+    async def close(self) -> None:
+        if self._upstream is not None:
+            await self._upstream.close()
+
+
+class ConfigSnapshot:
+    """One configuration and the handles of its providers."""
+
+    def __init__(
+        self,
+        config: Config,
+        build: Callable[[Provider], Upstream],
+        earlier: "ConfigSnapshot | None" = None,
+    ) -> None:
+        self.config = config
+        self.prices = PriceList(config)
+        #: The number of keys of each provider.
+        self.keys = {name: len(provider.keys) for name, provider in config.providers.items()}
+        #: The number of exchanges that began with this snapshot and have not ended.
+        self.open = 0
+        self._is_released = False
+        kept = earlier.handles if earlier else {}
+        self.handles: Mapping[str, ProviderHandle] = {
+            name: kept[name]
+            if name in kept and kept[name].provider == provider
+            else ProviderHandle(provider, build)
+            for name, provider in config.providers.items()
+        }
+        for handle in self.handles.values():
+            handle.snapshots += 1
+
+    def release(self) -> list[ProviderHandle]:
+        """Give up the handles. Returns those that no other snapshot uses: the caller closes them."""
+        if self._is_released:
+            return []
+        self._is_released = True
+        for handle in self.handles.values():
+            handle.snapshots -= 1
+        return [handle for handle in self.handles.values() if not handle.snapshots]

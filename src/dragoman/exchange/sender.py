@@ -1,0 +1,169 @@
+"""The sending side of an exchange: heads, streams, pings, whole replies and errors, in the legal order.
+
+Three facts decide what can still be sent. `is_committed`: the head is out, so the status is fixed.
+`has_content`: content is out, so no other target can take over. `_is_ended`: nothing can follow.
+"""
+
+import asyncio
+from collections.abc import Mapping
+
+import msgspec
+
+from dragoman.dialects.base import Dialect
+from dragoman.exchange.client import Client
+from dragoman.exchange.record import ExchangeRecord
+from dragoman.exchange.watchdog import Watchdog
+from dragoman.hub.errors import Failure, FailureKind
+from dragoman.pipeline.transports import JSON_HEADERS
+from dragoman.routing.retry import concerns_session
+from dragoman.wire.sse import Output
+
+#: Sent before a reply has begun, when no event may be sent yet.
+WAITING = b": waiting\n\n"
+
+#: Seconds. Clients really sleep through a longer `retry-after`, or give up without an explanation.
+MAX_WAIT = 30.0
+_NO_RETRY = {"x-should-retry": "false"}
+
+#: Failures that the same request meets again after any wait. Not `invalid_request`: Claude Code repeats a
+#: refused request without the part that it takes for the cause.
+_FINAL: frozenset[FailureKind] = frozenset(
+    {"authentication", "billing", "permission", "not_found", "too_large", "quota"}
+)
+
+
+def advise_retry(failure: Failure, dialect: Dialect) -> tuple[Failure, dict[str, str]]:
+    """The failure with a wait that clients accept, and the headers that control their retries."""
+    wait = failure.retry_after
+    is_long = wait is not None and wait > MAX_WAIT
+    if is_long:
+        message = f"{failure.message} (the upstream asks to wait {wait:.0f} s)"
+        failure = msgspec.structs.replace(failure, message=message, retry_after=MAX_WAIT)
+    headers = dialect.error_headers(failure)
+    if is_long or failure.kind in _FINAL or concerns_session(failure):
+        headers |= _NO_RETRY
+    return failure, headers
+
+
+class ResponseSender:
+    """Sends one response. Streams use `send` and `finish`; `respond` and `refuse` send whole responses."""
+
+    def __init__(self, dialect: Dialect, client: Client, record: ExchangeRecord, watchdog: Watchdog) -> None:
+        self._dialect = dialect
+        self._client = client
+        self._record = record
+        self._watchdog = watchdog
+        # Google's SDKs take a stream that ends well for complete, whatever error it contains.
+        self._aborts_failed = dialect.surface.must_abort_failed_stream(record.agent)
+        self._is_ended = False
+        #: Rate-limit headers of the upstream, and of the client's own key.
+        self.upstream_limits: Mapping[str, str] = {}
+        self.key_limits: Mapping[str, str] = {}
+        self.is_committed = False
+        self.has_content = False
+        #: A ping that is being sent. Nothing else may be sent before it is out.
+        self._pinging: asyncio.Task[None] | None = None
+        self.direct = client.direct
+
+    async def send(self, output: Output) -> None:
+        """Send a part of a stream."""
+        await self._acquire()
+        await self._commit()
+        self.has_content = True
+        await self._client.send(output)
+        self._watchdog.is_sending = False
+        self._watchdog.has_sent = True
+
+    async def finish(self, output: Output, *, failed: bool = False) -> None:
+        """Send the end of a stream. Only the first call has an effect."""
+        if self._is_ended:
+            return
+        await self._acquire()
+        await self._commit()
+        self._is_ended = True
+        if failed and self._aborts_failed:
+            await self._client.send(output)
+            self._client.abort()
+        else:
+            await self._client.end(output)
+        self._watchdog.is_sending = False
+
+    async def respond(self, body: bytes) -> None:
+        """Send a whole reply."""
+        self.is_committed = self.has_content = self._is_ended = True
+        await self._respond(200, {**JSON_HEADERS, **self._limit_headers()}, body)
+
+    async def refuse(self, failure: Failure) -> None:
+        """Send an error in the client's dialect, with its true status."""
+        self.is_committed = self._is_ended = True
+        failure, headers = advise_retry(failure, self._dialect)
+        body = self._client.transport.encode_error(self._dialect.write_error(failure))
+        status = self._dialect.error_status(failure)
+        await self._respond(status, {**JSON_HEADERS, **self.key_limits, **headers}, body)
+
+    def abort(self) -> None:
+        """Close the connection to a client that accepts nothing any more."""
+        self._is_ended = True
+        self._client.abort(at_once=True)
+
+    def close(self) -> None:
+        """The exchange is over: stop a ping that is still being sent."""
+        self._is_ended = True
+        if self._pinging is not None:
+            self._pinging.cancel()
+
+    def ping(self) -> None:
+        """Start to send a ping, unless something else is being sent."""
+        if self._is_ended or self._watchdog.is_sending or self._pinging is not None:
+            return
+        self._pinging = asyncio.get_running_loop().create_task(self._ping())
+
+    def send_soon(self, output: Output) -> None:
+        """Send a part of a stream that has content, from code that cannot wait."""
+        if self._is_ended:
+            return
+        self._watchdog.has_sent = True
+        if self.direct is not None:
+            self.direct.write(output)
+        else:
+            self._pinging = asyncio.get_running_loop().create_task(self._send_after(self._pinging, output))
+
+    async def _send_after(self, before: asyncio.Task[None] | None, output: Output) -> None:
+        if before is not None:
+            await before
+        await self._client.send(output)
+        self._pinging = None
+
+    async def _ping(self) -> None:
+        # The reply may have ended meanwhile; then even its head may be missing.
+        if not self._is_ended:
+            await self._commit(is_waiting=True)
+            await self._client.ping(self._dialect.surface.ping if self.has_content else WAITING)
+        self._pinging = None
+
+    async def _acquire(self) -> None:
+        """Wait for a ping that is being sent, and keep others from starting."""
+        if self._pinging is not None:
+            # The waiting task may be cancelled, to send something else; the ping itself goes on.
+            await asyncio.wait((self._pinging,))
+        self._watchdog.is_sending = True
+
+    async def _commit(self, *, is_waiting: bool = False) -> None:
+        """Send the head of a stream, once."""
+        if not self.is_committed:
+            self.is_committed = True
+            self._record.status = 200
+            headers = self._record.headers(is_waiting=is_waiting)
+            limits = self._limit_headers(is_waiting=is_waiting)
+            await self._client.start(200, {**headers, **self._client.transport.headers, **limits})
+
+    def _limit_headers(self, *, is_waiting: bool = False) -> Mapping[str, str]:
+        """A client whose key has limits sees those, not the gateway's limits at the upstream."""
+        return self.key_limits or ({} if is_waiting else self.upstream_limits)
+
+    async def _respond(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
+        await self._acquire()
+        self._record.status = status
+        size = {"content-length": str(len(body))}
+        await self._client.respond(status, {**headers, **self._record.headers(), **size}, body)
+        self._watchdog.is_sending = False

@@ -1,0 +1,336 @@
+"""One call of one target: send the request, read the reply, pass it to the client.
+
+A failure before the first content is raised, and nothing has been sent to the client. A failure after it
+is sent to the client in its dialect, and returned.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from dragoman.config.model import Provider
+from dragoman.dialects.rate_limits import forward_rate_limits, with_retry_seconds
+from dragoman.dialects.registry import dialect_named
+from dragoman.exchange.client import DirectConnection
+from dragoman.exchange.config_snapshot import ProviderHandle
+from dragoman.exchange.record import SESSION_HEADER, ExchangeRecord
+from dragoman.exchange.sender import ResponseSender
+from dragoman.exchange.watchdog import Watchdog
+from dragoman.hub.errors import Failure, UpstreamFailed
+from dragoman.hub.events import ReplyFailed
+from dragoman.pipeline.plan import RequestPlan
+from dragoman.pipeline.reply import ReplyPipeline
+from dragoman.pipeline.target_request import TargetRequest, WholeReply
+from dragoman.upstream.port import PushReply, UpstreamReply, UpstreamRequest
+from dragoman.wire.sse import Output, join_output
+
+#: Bytes. A reply that is not streamed must fit in memory.
+MAX_WHOLE_REPLY = 64 * 1024 * 1024
+MAX_ERROR_BODY = 256 * 1024
+#: Frames and pieces that may wait for the first content; after that the target is committed to.
+MAX_HELD = 1024 * 1024
+#: Seconds that an upstream gets after its last event to end the reply, so that its connection can be reused.
+LINGER = 1.0
+
+_REQUEST_ID_HEADERS = ("request-id", "x-request-id")
+
+
+class UpstreamCall:
+    """One call, which may take several rounds. `key` is the index of the provider's key; `now` the date."""
+
+    def __init__(
+        self,
+        plan: RequestPlan,
+        request: TargetRequest,
+        handle: ProviderHandle,
+        key: int,
+        *,
+        caller: str,
+        sender: ResponseSender,
+        watchdog: Watchdog,
+        record: ExchangeRecord,
+        now: float,
+    ) -> None:
+        self._plan = plan
+        self._request = request
+        self._handle = handle
+        self._key = key
+        self._caller = caller
+        self._sender = sender
+        self._watchdog = watchdog
+        self._record = record
+        self._now = now
+        self._loop = asyncio.get_running_loop()
+        self._reply: ReplyPipeline | None = None
+        self._whole_reply: WholeReply | None = None
+        #: Output before the first content: until that is there, another target can take over.
+        self._held: list[Output] = []
+
+    @property
+    def _provider(self) -> Provider:
+        return self._handle.provider
+
+    async def run(self) -> Failure | None:
+        """Raises `UpstreamFailed` if no content was sent. Returns why the reply failed, if it did."""
+        failure = await self._call(self._request.body)
+        while self._request.needs_next_round:
+            failure = await self._call_again()
+        return failure
+
+    async def fail(self, failure: Failure) -> None:
+        """End a reply that has begun, for a reason of the gateway's."""
+        if self._reply is not None:
+            self._record.broken = failure
+            await self._sender.finish(self._reply.fail(ReplyFailed("cancelled", failure)), failed=True)
+
+    async def _call_again(self) -> Failure | None:
+        """Continue the same reply with the model's answer to the next round."""
+        usage = self._record.tally.usage if self._record.tally else None
+        self._record.earlier_input += (usage.input or 0) if usage else 0
+        body = self._request.build_next_body()
+        reply = self._reply or self._whole_reply
+        if reply is not None:
+            reply.next_round()
+        try:
+            return await self._call(body)
+        except UpstreamFailed as error:
+            if self._reply is None or not self._sender.has_content:
+                raise
+            self._record.broken = failure = self._redact(error.failure)
+            output = join_output([*self._held, self._reply.fail(ReplyFailed("failed", failure))])
+            await self._sender.finish(self._redact_if(failure, output), failed=True)
+            return failure
+
+    async def _call(self, body: bytes) -> Failure | None:
+        """One request and its reply."""
+        sees_headers = (
+            self._provider.wire_dialect == self._plan.client.dialect or self._provider.keeps_sessions
+        )
+        reply = await self._handle.upstream.send(
+            UpstreamRequest(
+                body=body,
+                model=self._request.model,
+                stream=self._plan.stream,
+                key=self._key,
+                headers=self._plan.client.headers if sees_headers else {},
+                caller=self._caller,
+            )
+        )
+        # The body is kept only by the request, which releases it when the reply begins.
+        del body
+        self._watchdog.watch_upstream(self._provider.timeouts, reply.close, self._loop.time())
+        try:
+            self._note_head(reply)
+            if reply.status >= 300:
+                raise await self._read_failure(reply)
+            return await (self._stream(reply) if self._plan.stream else self._receive_whole(reply))
+        finally:
+            self._watchdog.unwatch_upstream()
+            reply.close()
+
+    def _note_head(self, reply: UpstreamReply) -> None:
+        headers = reply.headers
+        self._record.upstream_id = next(
+            (headers[name] for name in _REQUEST_ID_HEADERS if name in headers), ""
+        )
+        if self._provider.keeps_sessions:
+            self._record.session = headers.get(SESSION_HEADER, "")
+        source = dialect_named(self._provider.wire_dialect).surface.rate_limits
+        target = self._plan.dialect.surface.rate_limits
+        self._sender.upstream_limits = forward_rate_limits(headers, source, target, self._now)
+
+    # Streamed replies
+
+    async def _stream(self, upstream: UpstreamReply) -> Failure | None:
+        reply = self._reply
+        if reply is None:
+            content_type = upstream.headers.get("content-type", "").lower()
+            self._reply = reply = self._request.start_reply(content_type)
+            self._record.tally, self._record.snapshot = reply.tally, self._request.snapshot
+        self._watchdog.tick = self._tick if self._request.limits_holding else None
+        pieces = upstream.pieces()
+        await self._receive_first(pieces, reply)
+        if reply.needs_next_round and not reply.tally.has_content:
+            await _read_to_end(pieces)
+            return None
+        held, self._held = self._held, []
+        self._record.first_token = self._record.first_token or self._loop.time() - self._watchdog.started
+        self._request.release()
+        if reply.is_round_over:
+            await self._finish(join_output(held), reply, pieces)
+        else:
+            await self._sender.send(join_output(held))
+            await self._send_rest(upstream, reply)
+        return self._record.broken
+
+    def _tick(self) -> None:
+        """Called by the watchdog while the upstream is silent and nothing is being sent."""
+        reply = self._reply
+        if reply is None or reply.is_round_over:
+            return
+        output = reply.tick()
+        if not self._sender.has_content:
+            self._held.append(output)
+        elif output:
+            self._sender.send_soon(output)
+
+    async def _receive_first(self, pieces: AsyncIterator[bytes], reply: ReplyPipeline) -> None:
+        """Read until the first content. The client does not see a failure before it."""
+        size = 0
+        try:
+            async for piece in pieces:
+                self._watchdog.received += len(piece)
+                self._held.append(reply.feed(piece))
+                size += len(piece)
+                if reply.is_round_over or reply.tally.has_content or size > MAX_HELD:
+                    break
+            else:
+                self._held.append(reply.close())
+        except UpstreamFailed as error:
+            raise UpstreamFailed(self._find_cause(error)) from None
+        failure = reply.tally.failure
+        if failure is not None:
+            raise UpstreamFailed(self._redact(failure))
+
+    async def _send_rest(self, upstream: UpstreamReply, reply: ReplyPipeline) -> None:
+        """One write per read, until the ending."""
+        direct = self._sender.direct
+        output: Output
+        try:
+            if direct is not None and isinstance(upstream, PushReply):
+                output = await self._push(upstream, reply, direct)
+            else:
+                output = await self._pull(upstream.pieces(), reply)
+        except UpstreamFailed as error:
+            output = reply.fail(ReplyFailed("truncated", self._find_cause(error)))
+        await self._finish(output, reply, upstream.pieces())
+
+    async def _pull(self, pieces: AsyncIterator[bytes], reply: ReplyPipeline) -> Output:
+        """Send everything but the last output, which is returned."""
+        async for piece in pieces:
+            self._watchdog.received += len(piece)
+            output = reply.feed(piece)
+            if reply.is_round_over:
+                return output
+            if output:
+                await self._sender.send(output)
+        return reply.close()
+
+    async def _push(self, upstream: PushReply, reply: ReplyPipeline, direct: DirectConnection) -> Output:
+        """The same from socket to socket, without waking this task for every piece."""
+        watchdog, feed, write = self._watchdog, reply.feed, direct.write
+        last: Output = ()
+
+        def sink(piece: bytes) -> bool:
+            nonlocal last
+            watchdog.received += len(piece)
+            output = feed(piece)
+            if reply.is_round_over:
+                last = output
+                return False
+            if not output:
+                # While events are held back nothing is sent, so the client needs pings.
+                return True
+            watchdog.has_sent = True
+            return write(output)
+
+        while not await upstream.push_to(sink):
+            if reply.is_round_over:
+                return last
+            watchdog.is_sending = True
+            await direct.drained()
+            watchdog.is_sending = False
+        return reply.close()
+
+    async def _finish(self, output: Output, reply: ReplyPipeline, pieces: AsyncIterator[bytes]) -> None:
+        """Send the last output, and read the upstream to its end."""
+        if reply.needs_next_round:
+            if output:
+                await self._sender.send(output)
+            return await _read_to_end(pieces)
+        failure, passes_trailing = reply.tally.failure, reply.passes_trailing
+        if failure is not None:
+            self._record.broken = self._redact(failure)
+        if passes_trailing:
+            await self._sender.send(self._redact_if(failure, output))
+        else:
+            await self._sender.finish(self._redact_if(failure, output), failed=failure is not None)
+        try:
+            async with asyncio.timeout(LINGER):
+                async for piece in pieces:
+                    if passes_trailing and (more := reply.feed(piece)):
+                        await self._sender.send(self._redact_if(failure, more))
+        except (TimeoutError, UpstreamFailed):
+            pass
+        if passes_trailing:
+            await self._sender.finish(self._redact_if(failure, reply.close()))
+
+    # Whole replies
+
+    async def _receive_whole(self, upstream: UpstreamReply) -> Failure | None:
+        body = await self._read_body(upstream, MAX_WHOLE_REPLY)
+        whole = self._whole_reply
+        if whole is None:
+            self._whole_reply = whole = self._request.start_whole_reply()
+            self._record.tally, self._record.snapshot = whole.tally, self._request.snapshot
+        whole.feed(body, upstream.headers.get("content-type", "").lower())
+        if self._request.needs_next_round:
+            return None
+        failure = whole.tally.failure
+        if failure is not None:
+            raise UpstreamFailed(self._redact(failure))
+        self._record.first_token = self._loop.time() - self._watchdog.started
+        self._request.release()
+        await self._sender.respond(whole.build_body())
+        return None
+
+    async def _read_body(self, upstream: UpstreamReply, limit: int) -> bytes:
+        pieces: list[bytes] = []
+        size = 0
+        try:
+            async for piece in upstream.pieces():
+                self._watchdog.received += len(piece)
+                size += len(piece)
+                if size > limit:
+                    message = f"the upstream's reply is longer than {limit} bytes"
+                    raise UpstreamFailed(Failure(kind="server", status=502, message=message))
+                pieces.append(piece)
+        except UpstreamFailed as error:
+            raise UpstreamFailed(self._find_cause(error)) from None
+        return b"".join(pieces)
+
+    # Failures
+
+    async def _read_failure(self, upstream: UpstreamReply) -> UpstreamFailed:
+        try:
+            body = await self._read_body(upstream, MAX_ERROR_BODY)
+        except UpstreamFailed:
+            body = b""
+        dialect = dialect_named(self._provider.wire_dialect)
+        headers = with_retry_seconds(upstream.headers, self._now)
+        # A redirect is no answer to the client.
+        status = upstream.status if upstream.status >= 400 else 502
+        return UpstreamFailed(self._redact(dialect.read_error(status, headers, body)))
+
+    def _find_cause(self, error: UpstreamFailed) -> Failure:
+        """Why the reply broke off. If the watchdog closed the connection, its limit is the reason."""
+        expired = self._watchdog.expired
+        if not expired:
+            return error.failure
+        message = f"provider {self._provider.name} fell silent: {expired}"
+        return Failure(kind="timeout", status=504, message=message)
+
+    def _redact_if(self, failure: Failure | None, output: Output) -> Output:
+        return output if failure is None else self._handle.redactor.redact_output(output)
+
+    def _redact(self, failure: Failure) -> Failure:
+        return self._handle.redactor.redact_failure(failure)
+
+
+async def _read_to_end(pieces: AsyncIterator[bytes]) -> None:
+    """Let an upstream end its reply, so that its connection can be reused."""
+    try:
+        async with asyncio.timeout(LINGER):
+            async for _ in pieces:
+                pass
+    except (TimeoutError, UpstreamFailed):
+        pass

@@ -1,0 +1,144 @@
+"""Time limits and pings for all open replies, driven by one timer task.
+
+A timer per reply would cost more than the reply's own work. Each `Watchdog` belongs to one exchange; the
+upstream call and the sender set its counters, and `WatchdogTimer` checks all of them twice a second.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from dragoman.config.model import Timeouts
+
+#: Seconds between two checks: the precision of every limit here.
+INTERVAL = 0.5
+#: Seconds. A client that accepts nothing for this long is treated as gone.
+CLIENT_LIMIT = 300.0
+
+
+class Watchdog:
+    """Watches one exchange. `expired` is the limit that ended the upstream's reply, as text."""
+
+    __slots__ = (
+        "_abandon",
+        "_blocked_at",
+        "_hang_up",
+        "_ping",
+        "_ping_every",
+        "_received_at",
+        "_received_before",
+        "_sent_at",
+        "_timeouts",
+        "expired",
+        "has_sent",
+        "is_sending",
+        "received",
+        "started",
+        "tick",
+    )
+
+    def __init__(
+        self, now: float, *, ping_every: float, ping: Callable[[], None], abandon: Callable[[], None]
+    ) -> None:
+        #: Bytes of the upstream's reply so far.
+        self.received = 0
+        #: Something was sent to the client since the last check.
+        self.has_sent = False
+        #: The client is slow: a write waits.
+        self.is_sending = False
+        self.started = now
+        self.expired = ""
+        #: Called at every check while nothing is being sent; for replies that hold events back.
+        self.tick: Callable[[], None] | None = None
+        self._received_at = now
+        self._received_before = 0
+        self._sent_at = now
+        self._blocked_at = now
+        self._ping_every = ping_every
+        self._ping = ping
+        self._abandon = abandon
+        self._timeouts: Timeouts | None = None
+        self._hang_up: Callable[[], None] | None = None
+
+    def watch_upstream(self, timeouts: Timeouts, hang_up: Callable[[], None], now: float) -> None:
+        """Begin to watch an upstream's reply. `hang_up` ends it."""
+        self._timeouts, self._hang_up = timeouts, hang_up
+        self.expired = ""
+        self.received = self._received_before = 0
+        self._received_at = now
+
+    def unwatch_upstream(self) -> None:
+        self._timeouts = self._hang_up = self.tick = None
+
+    def close(self) -> None:
+        """Drop the callbacks: they keep the exchange alive in a reference cycle."""
+        self.unwatch_upstream()
+        self._ping = self._abandon = _do_nothing
+
+    def check(self, now: float) -> None:
+        """Called at every interval."""
+        if self.tick is not None and not self.is_sending:
+            self.tick()
+        self._check_client(now)
+        if self.received != self._received_before:
+            self._received_before = self.received
+            self._received_at = now
+        timeouts = self._timeouts
+        if timeouts is None or self._hang_up is None or self.expired or self.is_sending:
+            # While the client is slow the upstream is not read, so its silence means nothing.
+            self._received_at = now
+            return
+        silence = timeouts.idle if self._received_before else timeouts.first_byte
+        if silence and now - self._received_at >= silence:
+            self.expired = f"nothing came for {silence:g} s"
+        elif timeouts.total and now - self.started >= timeouts.total:
+            self.expired = f"the reply took longer than {timeouts.total:g} s"
+        if self.expired:
+            self._hang_up()
+
+    def _check_client(self, now: float) -> None:
+        if self.has_sent:
+            self.has_sent = False
+            self._sent_at = self._blocked_at = now
+        elif not self.is_sending:
+            self._blocked_at = now
+        if self.is_sending:
+            if now - self._blocked_at >= CLIENT_LIMIT:
+                self._abandon()
+        elif self._ping_every and now - self._sent_at >= self._ping_every:
+            self._sent_at = now
+            self._ping()
+
+
+def _do_nothing() -> None:
+    pass
+
+
+class WatchdogTimer:
+    """Checks every registered watchdog. Its task runs only while there are any."""
+
+    def __init__(self) -> None:
+        self._watchdogs: set[Watchdog] = set()
+        self._task: asyncio.Task[None] | None = None
+
+    def add(self, watchdog: Watchdog) -> None:
+        self._watchdogs.add(watchdog)
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._run(), name="dragoman-watchdogs")
+
+    def remove(self, watchdog: Watchdog) -> None:
+        self._watchdogs.discard(watchdog)
+
+    @property
+    def open(self) -> int:
+        """The number of open exchanges."""
+        return len(self._watchdogs)
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self._watchdogs:
+            await asyncio.sleep(INTERVAL)
+            now = loop.time()
+            for watchdog in tuple(self._watchdogs):
+                # A check that raises must not stop the timer for all others.
+                loop.call_soon(watchdog.check, now)
+        self._task = None

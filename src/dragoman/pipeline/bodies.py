@@ -1,0 +1,40 @@
+"""Request and reply bodies as JSON objects, from anything that a caller may pass."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from dragoman.dialects.base import Json
+from dragoman.hub.errors import ClientProtocolError
+from dragoman.wire.fields import decode, encode
+
+Body = Mapping[str, object] | bytes | str
+
+#: Vendors accept up to 32 MB; requests with many images come near it.
+MAX_BODY = 64 * 1024 * 1024
+
+
+def read_object(body: Body) -> Json:
+    """A decoded copy, which dialect readers may take apart. Raises if it is no JSON object."""
+    data = body if isinstance(body, bytes | str) else encode(body)
+    value = decode(data, limit=MAX_BODY, depth=0)
+    if not isinstance(value, dict):
+        raise ClientProtocolError("expected a JSON object as the request body")
+    return value
+
+
+def read_reply_object(body: bytes) -> Json:
+    """An upstream's whole reply; an error object if it is no JSON object."""
+    try:
+        value = msgspec.json.decode(body)
+    except (ValueError, RecursionError):
+        value = None
+    if isinstance(value, dict):
+        return value
+    return {"error": {"message": "the upstream's reply is no JSON object"}}
+
+
+def encode_body(body: Body) -> bytes:
+    if isinstance(body, bytes):
+        return body
+    return body.encode("utf-8", "surrogatepass") if isinstance(body, str) else encode(body)

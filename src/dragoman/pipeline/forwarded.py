@@ -1,0 +1,181 @@
+"""Forwarded replies: client and upstream use the same dialect, and the upstream's events go on as they are.
+
+The reply is still read, for its usage, its ending and its first content, but runs of deltas are skipped. The
+beginning of an event waits for its end: no client can use it earlier, and a reply that breaks off inside an
+event can still be ended properly.
+"""
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from dragoman.dialects.base import Dialect, StreamReader
+from dragoman.dialects.forwarding import ReplyPatch
+from dragoman.hub.events import ReplyEvent, ReplyFailed
+from dragoman.hub.tally import TALLY_EVENTS, Tally
+from dragoman.wire.sse import LIMIT, Frame, Frames, Output, RawEvents, SseReader
+
+#: Bytes of events that are examined together.
+SLICE = 4096
+
+#: How an event ends, with each of the line ends that servers use.
+_EVENT_ENDS = (b"\n\n", b"\n\r\n", b"\r\r")
+
+
+class ForwardedReply:
+    """One forwarded reply. `patch` replaces members such as the model's name; see `ReplyPatch`."""
+
+    needs_next_round = False
+
+    def __init__(
+        self,
+        reader: StreamReader,
+        dialect: Dialect,
+        *,
+        hides_usage: bool = False,
+        patch: ReplyPatch | None = None,
+    ) -> None:
+        self._reader = reader
+        self._forwarding = dialect.forwarding
+        self._ending = dialect.forwarding.build_ending(dialect)
+        self._hides_usage = hides_usage
+        self._patch = patch
+        #: The beginning of an event. It grows in place, so that small pieces cost little.
+        self._begun = bytearray()
+        self._last = b""
+        #: The upstream has reported a failure, but not yet in the event that must be its last.
+        self._lacks_closing = False
+        self.tally = Tally()
+
+    @property
+    def passes_trailing(self) -> bool:
+        return self._lacks_closing or not isinstance(self.tally.ending, ReplyFailed)
+
+    @property
+    def is_ended(self) -> bool:
+        return self.tally.ending is not None
+
+    @property
+    def is_round_over(self) -> bool:
+        return self.is_ended
+
+    def tick(self) -> Output:
+        return ()
+
+    def next_round(self) -> None:
+        """Forwarded replies are not governed, so they have one round."""
+
+    def feed(self, data: bytes) -> RawEvents:
+        was_ended = self.is_ended
+        if data[-2:] == b"\n\n" and not self._begun:
+            events = data
+            for part in _slice_events(data):
+                if not (self.tally.has_content and self._forwarding.is_delta_run(part)):
+                    self._add_to_tally(self._reader.feed(part))
+                    self._ending.note(part)
+        else:
+            self._add_to_tally(self._reader.feed(data))
+            events = self._take_whole_events(data)
+            self._ending.note(events)
+        events = self._select(events)
+        self._last = events or self._last
+        ending = self.tally.ending
+        if isinstance(ending, ReplyFailed):
+            return RawEvents(events, self._complete_failure(ending, events, was_ended=was_ended))
+        return RawEvents(events)
+
+    def feed_frames(self, frames: Iterable[Frame]) -> Output:
+        """The frames of a whole reply, for the tally: the client gets the upstream's body instead."""
+        self._add_to_tally(self._reader.feed_frames(frames))
+        return ()
+
+    def close(self) -> RawEvents:
+        """The rest. A stream that breaks off gets an ending; one without its closing event gets that."""
+        was_ended = self.is_ended
+        self._add_to_tally(self._reader.close())
+        rest = self._select(_complete_event(bytes(self._begun)))
+        self._begun.clear()
+        ending = self.tally.ending
+        if not isinstance(ending, ReplyFailed):
+            return RawEvents(rest if was_ended else rest + self._forwarding.add_closing_event(rest))
+        if not was_ended and not self._ending.has_failure(rest):
+            return RawEvents(b"", self._write_ending(ending))
+        self._complete_failure(ending, rest, was_ended=was_ended)
+        if not self._lacks_closing:
+            return RawEvents(rest)
+        self._lacks_closing = False
+        last = rest or self._last
+        return RawEvents(rest, self._ending.write(ending, self.tally.started, last, is_reported=True))
+
+    def fail(self, failure: ReplyFailed) -> RawEvents:
+        if self.is_ended:
+            return RawEvents(b"")
+        self.tally.add(failure)
+        return RawEvents(b"", self._write_ending(failure))
+
+    def _select(self, events: bytes) -> bytes:
+        if not events:
+            return events
+        events = self._forwarding.select(events, hides_usage=self._hides_usage)
+        return events if self._patch is None else self._patch.apply(events)
+
+    def _complete_failure(self, ending: ReplyFailed, events: bytes, *, was_ended: bool) -> Frames:
+        """What must be added to the events of a reply that has failed."""
+        if was_ended:
+            self._lacks_closing = self._lacks_closing and not self._ending.is_complete(events)
+        elif self._ending.has_failure(events):
+            self._lacks_closing = not self._ending.is_complete(events)
+        else:
+            return self._write_ending(ending)
+        return ()
+
+    def _take_whole_events(self, data: bytes) -> bytes:
+        begun = self._begun
+        searched = max(0, len(begun) - 2)
+        begun += data
+        end = 0
+        for mark in _EVENT_ENDS:
+            at = begun.rfind(mark, searched)
+            if at >= 0:
+                end = max(end, at + len(mark))
+        events = bytes(begun[:end])
+        del begun[:end]
+        if len(begun) > LIMIT:
+            # The reader has failed the reply by now.
+            begun.clear()
+        return events
+
+    def _add_to_tally(self, events: list[ReplyEvent]) -> None:
+        for event in events:
+            if type(event) in TALLY_EVENTS:
+                self.tally.add(event)
+
+    def _write_ending(self, failed: ReplyFailed) -> Frames:
+        return self._ending.write(failed, self.tally.started, self._last)
+
+
+def _complete_event(event: bytes) -> bytes:
+    """The last event with its blank line, which some servers leave out. Half an event gives nothing."""
+    completed = event.rstrip(b"\r\n") + b"\n\n"
+    payloads = [frame.data for frame in SseReader().feed(completed)]
+    return completed if payloads and all(map(is_whole_payload, payloads)) else b""
+
+
+def is_whole_payload(payload: bytes) -> bool:
+    """Whether a payload is complete JSON, or the closing `[DONE]`."""
+    try:
+        msgspec.json.decode(payload)
+    except (ValueError, RecursionError):
+        return payload.strip() == b"[DONE]"
+    return True
+
+
+def _slice_events(events: bytes) -> Iterator[bytes]:
+    """Runs of events, so that a few events that matter do not make all the others be read."""
+    start, size = 0, len(events)
+    while size - start > SLICE:
+        end = events.find(b"\n\n", start + SLICE - 2) + 2
+        yield events[start:end]
+        start = end
+    if start < size:
+        yield events[start:] if start else events

@@ -1,0 +1,55 @@
+"""The outline of a request: the parts that translating its reply needs.
+
+A reply may stay open for an hour, and thousands of them at once. So the pipeline drops the conversation and
+the tools' schemas, which take the most memory, and keeps names, ids and settings. Governance keeps the
+schemas that it validates calls with.
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from dragoman.hub.content import AnyBlock, Tool, ToolCall, ToolDeclarations, ToolResult
+from dragoman.hub.request import Request, Turn
+
+#: The value of `include` by which a client of the Responses API asks for seals.
+SEALS = "reasoning.encrypted_content"
+
+
+def build_outline(request: Request, *, with_seals: bool = False) -> Request:
+    """The request without its texts and schemas. A reply to it is translated like a reply to the request.
+
+    `with_seals`: the reply contains seals even if the client did not ask for them.
+    """
+    if with_seals and SEALS not in request.include:
+        request = msgspec.structs.replace(request, include=(*request.include, SEALS))
+    blocks = tuple(_outline_blocks(request.turns))
+    turns = (Turn(role="assistant", blocks=blocks),) if blocks else ()
+    return msgspec.structs.replace(request, tools=tuple(map(_strip_tool, request.tools)), turns=turns)
+
+
+def _outline_blocks(turns: tuple[Turn, ...]) -> Iterator[AnyBlock]:
+    """Every call and every declaration of tools, in order."""
+    for turn in turns:
+        for block in turn.blocks:
+            match block:
+                case ToolCall():
+                    yield ToolCall(id=block.id, name=block.name, kind=block.kind, namespace=block.namespace)
+                case ToolDeclarations():
+                    yield _strip_declarations(block)
+                case ToolResult():
+                    yield from (
+                        _strip_declarations(each)
+                        for each in block.content
+                        if isinstance(each, ToolDeclarations)
+                    )
+                case _:
+                    pass
+
+
+def _strip_declarations(block: ToolDeclarations) -> ToolDeclarations:
+    return msgspec.structs.replace(block, tools=tuple(map(_strip_tool, block.tools)))
+
+
+def _strip_tool(tool: Tool) -> Tool:
+    return msgspec.structs.replace(tool, description=None, schema=None, grammar=None)

@@ -1,0 +1,245 @@
+"""`RequestPlan`: one client request, and the ways it can take to its targets.
+
+A request that its target accepts as it is goes on as the bytes that it came in, without being read. It is
+read at most once, and only if something in it must be known or changed.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+import msgspec
+
+from dragoman.dialects.base import Audience
+from dragoman.dialects.registry import dialect_named
+from dragoman.fit import fit
+from dragoman.governance.interventions import Intervention, Report
+from dragoman.governance.settings import Governance
+from dragoman.hub.content import Text
+from dragoman.hub.errors import DragomanError, Failure
+from dragoman.hub.events import ReplyFailed
+from dragoman.hub.ids import IdSource, digest
+from dragoman.hub.loss import Losses
+from dragoman.hub.request import Request
+from dragoman.pipeline.bodies import read_object
+from dragoman.pipeline.governance import govern_request
+from dragoman.pipeline.target_request import Lane, TargetRequest
+from dragoman.providers.profile import Profile, Target, build_target
+from dragoman.wire.fields import encode
+from dragoman.wire.sse import Frames
+
+#: Headers in which agents send the id of their session.
+SESSION_HEADERS = ("x-claude-code-session-id", "session-id", "x-session-id", "x-session-affinity")
+
+_UNGOVERNED = Governance()
+
+
+class ClientRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What the client sent beside the body, and what the gateway decided about it."""
+
+    dialect: str
+    #: Names in lower case.
+    headers: Mapping[str, str] = {}
+    #: Where they stand in the URL (Gemini), or where another reader of the body has found them.
+    model: str = ""
+    stream: bool = False
+    #: `model` and `stream` are known: the body need not be searched for them.
+    is_peeked: bool = False
+    request_id: str = ""
+    #: The gateway put the conversation together from replies of several upstreams: it must be read.
+    is_assembled: bool = False
+    #: The reply contains seals even if the client did not ask for them: the gateway stores them.
+    with_seals: bool = False
+    #: Members of the reply's object that the gateway decides, as JSON (Responses: id, store, …).
+    reply_members: Mapping[str, bytes] = {}
+
+    @property
+    def agent(self) -> str:
+        return self.headers.get("user-agent", "")
+
+
+class TargetProvider(Protocol):
+    """What the pipeline must know of a provider. `config.model.Provider` has it."""
+
+    @property
+    def wire_dialect(self) -> str: ...
+
+    def has_stated_facts(self, model: str) -> bool:
+        """Whether the configuration states facts about the model that hold for every client."""
+        ...
+
+    def merge_facts(self, model: str) -> Mapping[str, object]:
+        """Everything that is known about the model, stated or from the catalogue."""
+        ...
+
+    def build_profile(self, model: str) -> Profile: ...
+
+
+def _ignore(intervention: Intervention) -> None:
+    """A report that is not recorded."""
+
+
+class RequestPlan:
+    """One request of a client. `body` is decompressed; `created` is the time of the request."""
+
+    def __init__(self, client: ClientRequest, body: bytes, *, created: int = 0) -> None:
+        self.client = client
+        self.dialect = dialect_named(client.dialect)
+        self.body = body
+        self.created = created
+        self.model, self.stream = client.model, client.stream
+        self._request: Request | None = None
+        self._error: DragomanError | None = None
+        self.read_losses = Losses()
+        #: The client's stream must not contain the usage, which the gateway asks the upstream for.
+        self.hides_usage = False
+
+    def peek(self) -> None:
+        """Find the model and `stream` in the body. Called once, first; raises what is wrong with the body."""
+        if self.client.is_peeked:
+            return
+        peeked = self.dialect.forwarding.peek(self.body)
+        if peeked is not None:
+            self.model, self.stream, self.hides_usage = peeked.model, peeked.stream, peeked.hides_usage
+        elif not self.client.model:
+            self.model, self.stream = self.request.model, self.request.stream
+
+    @property
+    def request(self) -> Request:
+        """The request as hub values. Raises what is wrong with it, every time."""
+        if self._error is not None:
+            raise self._error
+        if self._request is None:
+            client = self.client
+            try:
+                self._request = self.dialect.read_request(
+                    read_object(self.body), self.read_losses, model=client.model, stream=client.stream
+                )
+            except DragomanError as error:
+                self._error = error
+                raise
+        return self._request
+
+    def hash_session(self) -> int:
+        """A number that stays the same through a conversation, to keep it with one key and its caches."""
+        headers = self.client.headers
+        for name in SESSION_HEADERS:
+            if headers.get(name):
+                return int(digest(headers[name], length=8), 16)
+        try:
+            request = self.request
+        except DragomanError:
+            # Whether the request can be sent at all is decided for each target.
+            return 0
+        return int(digest(request.cache_key or request.user or _find_first_text(request), length=8), 16)
+
+    def build_target_request(
+        self,
+        provider: TargetProvider,
+        model: str,
+        *,
+        strict: bool = False,
+        governance: Governance = _UNGOVERNED,
+        report: Report = _ignore,
+        timer: Callable[[], float] | None = None,
+    ) -> TargetRequest:
+        """The request for one target. Raises `ClientProtocolError` if it cannot be sent there.
+
+        `strict` refuses a request that would lose something. `report` receives what governance changed.
+        """
+        is_same_dialect = provider.wire_dialect == self.client.dialect
+        can_forward = is_same_dialect and not self.client.is_assembled and not self._has_envelope()
+        if not governance.is_off:
+            return self._govern(
+                provider, model, governance, report, timer, strict=strict, can_forward=can_forward
+            )
+        # A client that asks a server of its own dialect for a model by its name knows the model; only what
+        # the configuration states holds for it. Behind an alias the client cannot know the model.
+        is_own_name = model == self.model
+        facts_apply = provider.has_stated_facts(model) if is_own_name else bool(provider.merge_facts(model))
+        if can_forward and not facts_apply:
+            return TargetRequest(self, provider, model, *self._patch(model, None))
+        profile = provider.build_profile(model)
+        facts = build_target(profile, self.client.dialect)
+        losses = Losses(self.read_losses)
+        fitted = fit(self.request, facts, losses)
+        body, lane = self._encode(fitted, facts, losses, can_forward=can_forward, strict=strict)
+        lost = losses.as_tuple() if lane == "translate" else ()
+        return TargetRequest(self, provider, model, body, lane, facts=facts, losses=lost)
+
+    def _govern(
+        self,
+        provider: TargetProvider,
+        model: str,
+        governance: Governance,
+        report: Report,
+        timer: Callable[[], float] | None,
+        *,
+        strict: bool,
+        can_forward: bool,
+    ) -> TargetRequest:
+        """A request under governance. Its reply is always translated, even if the request is forwarded."""
+        losses = Losses(self.read_losses)
+        governed = govern_request(self.request, governance, provider.build_profile(model), losses, report)
+        facts = build_target(governed.profile, self.client.dialect)
+        body, lane = self._encode(governed.sent, facts, losses, can_forward=can_forward, strict=strict)
+        return TargetRequest(
+            self,
+            provider,
+            model,
+            body,
+            "translate",
+            facts=facts,
+            losses=losses.as_tuple() if lane == "translate" else (),
+            governed=governed,
+            report=report,
+            timer=timer,
+        )
+
+    def _encode(
+        self, fitted: Request, facts: Target, losses: Losses, *, can_forward: bool, strict: bool
+    ) -> tuple[bytes, Lane]:
+        """The fitted request as bytes: the client's own if only the model's name differs."""
+        request = self.request
+        if can_forward and msgspec.structs.replace(fitted, model=request.model) == request:
+            return self._patch(fitted.model, facts)
+        body = self.write(fitted, facts, losses)
+        if strict:
+            losses.refuse_if_any()
+        return body, "translate"
+
+    def _patch(self, model: str, facts: Target | None) -> tuple[bytes, Lane]:
+        """The client's own bytes, with the target's model name."""
+        if model == self.model:
+            return self._request_usage(self.body, facts), "forward"
+        body = self.dialect.forwarding.rename_model(self.body, model)
+        return self._request_usage(body, facts), "patch"
+
+    def write(self, fitted: Request, facts: Target, losses: Losses) -> bytes:
+        """A fitted request in its target's dialect."""
+        body = encode(dialect_named(facts.dialect).write_request(fitted, facts, losses))
+        return self._request_usage(body, facts) if facts.dialect == self.client.dialect else body
+
+    def _request_usage(self, body: bytes, facts: Target | None) -> bytes:
+        is_accepted = facts is None or facts.stream_usage
+        return self.dialect.forwarding.request_usage(body) if self.hides_usage and is_accepted else body
+
+    def _has_envelope(self) -> bool:
+        """Whether the history contains seals in an envelope of ours, which other servers cannot read."""
+        return self.dialect.forwarding.envelope_mark in self.body
+
+    def release(self) -> None:
+        """Free the body and the conversation. Called when the reply has begun: nothing is sent again."""
+        self.body = b""
+        self._request = None
+
+    def write_failure(self, failure: Failure) -> Frames:
+        """The ending of a stream whose head was sent but which no target answered."""
+        audience = Audience(model=self.model, created=self.created, ids=IdSource(self.client.request_id))
+        return self.dialect.stream_writer(audience).write(ReplyFailed("failed", failure))
+
+
+def _find_first_text(request: Request) -> str:
+    """The user's first text: the same in every request of a conversation, and in few others."""
+    turn = next((turn for turn in request.turns if turn.role == "user"), None)
+    texts = (block.text for block in turn.blocks if isinstance(block, Text)) if turn else ()
+    return "\n".join(texts)

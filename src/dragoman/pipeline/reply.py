@@ -1,0 +1,245 @@
+"""The reply pipeline: pieces of an upstream's reply in, output for the client's transport out.
+
+`ReplyPipeline` is the interface. `TranslatedReply` reads the reply into events, passes them through stages
+and writes them in the client's dialect. `ForwardedReply` (in `forwarded`) passes the upstream's events on.
+
+    upstream bytes → StreamReader → events → stages → Sequencer → GrammarChecker → StreamWriter → frames
+
+A translated reply is always a legal stream: what a stage or a faulty upstream breaks is found by the grammar
+and becomes a failed ending in the client's dialect.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from typing import Protocol, runtime_checkable
+
+from dragoman.dialects.base import StreamReader, StreamWriter
+from dragoman.dialects.frames import TOO_DEEP
+from dragoman.hub.errors import DragomanError
+from dragoman.hub.events import DELTAS, ReplyEvent, ReplyFailed, TextDelta
+from dragoman.hub.grammar import GrammarChecker
+from dragoman.hub.stage import Sequencer, Stage
+from dragoman.hub.tally import TALLY_EVENTS, Tally
+from dragoman.wire.sse import Frame, Output
+
+
+class ReplyPipeline(Protocol):
+    """One reply on its way to the client. Nothing here waits; output always ends between two events.
+
+    Call `feed` (or `feed_frames`) for each piece until `is_round_over`, or `close` when the upstream ends
+    the reply before. `fail` ends the reply instead, at any time. `tick` may be called in between.
+    If `needs_next_round`, governance asks the model again: call `next_round`, then feed the new reply.
+    """
+
+    #: Usage, ending, number of calls and whether there is content yet.
+    tally: Tally
+
+    @property
+    def is_ended(self) -> bool:
+        """The reply has its ending. What follows does not matter, unless `passes_trailing`."""
+        ...
+
+    @property
+    def needs_next_round(self) -> bool: ...
+
+    @property
+    def is_round_over(self) -> bool:
+        """The reply is ended, or another round is needed before it can end."""
+        ...
+
+    @property
+    def passes_trailing(self) -> bool:
+        """What the upstream sends after the ending still goes to the client."""
+        ...
+
+    def feed(self, data: bytes) -> Output: ...
+
+    def feed_frames(self, frames: Iterable[Frame]) -> Output: ...
+
+    def tick(self) -> Output:
+        """Time has passed: what may not be held any longer."""
+        ...
+
+    def close(self) -> Output:
+        """The upstream sends nothing more: the rest, with a truncated ending if there was none."""
+        ...
+
+    def fail(self, failure: ReplyFailed) -> Output:
+        """End the reply for a reason of our own: a time limit, a lost connection, a shutdown."""
+        ...
+
+    def next_round(self) -> None: ...
+
+
+class ReplyRounds(Protocol):
+    """Governance of one reply: the stages of each round. `pipeline.rounds` implements it."""
+
+    @property
+    def needs_next_round(self) -> bool: ...
+
+    def build_stages(self) -> list[Stage]:
+        """The governance stages of the current round."""
+        ...
+
+    def build_next_reader(self) -> StreamReader:
+        """Begin the next round; gives the reader of its reply."""
+        ...
+
+
+#: A stage that handles texts may offer, as its attribute `skim`, a cheap test: `feed` returns a text
+#: unchanged if the test holds. It is valid until the next event that is no delta.
+Skim = Callable[[str], bool]
+
+
+@runtime_checkable
+class HoldingStage(Protocol):
+    """A stage that holds events back for a limited time."""
+
+    def overdue(self) -> list[ReplyEvent]:
+        """The events whose time is over."""
+        ...
+
+
+class TranslatedReply:
+    """A reply that is read, changed by stages and written in the client's dialect."""
+
+    passes_trailing = False
+
+    def __init__(
+        self,
+        reader: StreamReader,
+        stages: Sequence[Stage],
+        writer: StreamWriter,
+        *,
+        rounds: ReplyRounds | None = None,
+    ) -> None:
+        self._reader = reader
+        # Chat is the only dialect that may interleave blocks, and OpenAI's own stream helper takes a change
+        # of index for the end of a call. So blocks are always written one after another.
+        self._lasting: list[Stage] = [*stages, Sequencer()]
+        self._rounds = rounds
+        self._writer = writer
+        self._checker = GrammarChecker()
+        self.is_ended = False
+        self.tally = Tally()
+        self._set_stages()
+
+    @property
+    def needs_next_round(self) -> bool:
+        return self._rounds is not None and self._rounds.needs_next_round
+
+    @property
+    def is_round_over(self) -> bool:
+        return self.is_ended or self.needs_next_round
+
+    def feed(self, data: bytes) -> list[Frame]:
+        return [] if self.is_ended else self._run(self._reader.feed(data))
+
+    def feed_frames(self, frames: Iterable[Frame]) -> list[Frame]:
+        return [] if self.is_ended else self._run(self._reader.feed_frames(frames))
+
+    def close(self) -> list[Frame]:
+        return [] if self.is_ended else self._run(self._reader.close())
+
+    def fail(self, failure: ReplyFailed) -> list[Frame]:
+        return [] if self.is_ended else self._run([failure])
+
+    def next_round(self) -> None:
+        if self._rounds is not None:
+            self._reader = self._rounds.build_next_reader()
+            self._set_stages()
+
+    def tick(self) -> list[Frame]:
+        frames: list[Frame] = []
+        for number, stage in enumerate(self._stages):
+            if self.is_ended or not isinstance(stage, HoldingStage):
+                continue
+            for event in stage.overdue():
+                self._pass([event], self._stages[number + 1 :], frames)
+        self._update_handlers()
+        return frames
+
+    def _set_stages(self) -> None:
+        governance = self._rounds.build_stages() if self._rounds is not None else []
+        self._stages: list[Stage] = [*governance, *self._lasting]
+        self._update_handlers()
+
+    def _run(self, events: list[ReplyEvent]) -> list[Frame]:
+        frames: list[Frame] = []
+        check, write, stages = self._checker.check, self._writer.write, self._stages
+        try:
+            for event in events:
+                handlers = self._handlers.get(type(event))
+                if handlers is None:
+                    self._pass([event], self._stages, frames)
+                    if self.is_ended:
+                        break
+                    continue
+                if (
+                    handlers
+                    and type(event) is TextDelta
+                    and self._skim is not None
+                    and self._skim(event.text)
+                ):
+                    check(event)
+                    frames += write(event)
+                    continue
+                for position in handlers:
+                    changed = stages[position].feed(event)
+                    # A delta that stays one delta does not change which stages handle deltas.
+                    if len(changed) != 1 or type(changed[0]) is not type(event):
+                        self._pass_changed(changed, position, frames)
+                        break
+                    event = changed[0]
+                else:
+                    check(event)
+                    frames += write(event)
+                    continue
+                if self.is_ended:
+                    break
+        except (DragomanError, RecursionError) as error:
+            if not self.is_ended:
+                failure = error.failure if isinstance(error, DragomanError) else TOO_DEEP
+                self._write(ReplyFailed("failed", failure), frames)
+        return frames
+
+    def _pass_changed(self, events: list[ReplyEvent], position: int, frames: list[Frame]) -> None:
+        """Pass what the stage at this position made of a delta through the stages after it."""
+        if events or self._stages[position].passes != self._passes[position]:
+            self._pass(events, self._stages[position + 1 :], frames)
+
+    def _pass(self, events: list[ReplyEvent], stages: Sequence[Stage], frames: list[Frame]) -> None:
+        """Pass events through stages, which may handle other kinds of deltas afterwards, and write them."""
+        for stage in stages:
+            if len(events) == 1:
+                if type(events[0]) not in stage.passes:
+                    events = stage.feed(events[0])
+            else:
+                events = [after for each in events for after in stage.feed(each)]
+        self._update_handlers()
+        for event in events:
+            self._write(event, frames)
+
+    def _write(self, event: ReplyEvent, frames: list[Frame]) -> None:
+        self._checker.check(event)
+        frames += self._writer.write(event)
+        if type(event) in TALLY_EVENTS:
+            self.tally.add(event)
+            self.is_ended = self._checker.is_ended
+
+    def _update_handlers(self) -> None:
+        """Find which stages handle each kind of delta now; mostly none."""
+        self._passes = tuple([stage.passes for stage in self._stages])
+        self._handlers = _find_handlers(self._passes)
+        texts = self._handlers[TextDelta]
+        #: The cheap test of the only stage that handles texts, if it has one.
+        self._skim: Skim | None = getattr(self._stages[texts[0]], "skim", None) if len(texts) == 1 else None
+
+
+@lru_cache(maxsize=1024)
+def _find_handlers(passes: tuple[frozenset[type], ...]) -> dict[type, tuple[int, ...]]:
+    """Positions of the stages that do not pass a delta, by its kind. The same few cases recur."""
+    return {
+        kind: tuple(position for position, passed in enumerate(passes) if kind not in passed)
+        for kind in DELTAS
+    }

@@ -1,0 +1,208 @@
+"""`TargetRequest`: the bytes for one target, and how the reply to them is read."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal
+
+from dragoman.dialects.base import Source
+from dragoman.dialects.forwarding import ReplyPatch
+from dragoman.dialects.registry import dialect_named
+from dragoman.governance.interventions import Report
+from dragoman.governance.snapshot import Snapshot
+from dragoman.hub.ids import IdSource
+from dragoman.hub.loss import Loss, Losses
+from dragoman.hub.tally import Tally
+from dragoman.pipeline.bodies import read_object, read_reply_object
+from dragoman.pipeline.forwarded import ForwardedReply
+from dragoman.pipeline.governance import GovernedRequest
+from dragoman.pipeline.outline import build_outline
+from dragoman.pipeline.readers import build_translated_reply
+from dragoman.pipeline.reply import ReplyPipeline, TranslatedReply
+from dragoman.pipeline.rounds import GovernanceRounds
+from dragoman.providers.profile import Target, build_target
+from dragoman.tokens.families import find_family
+from dragoman.tokens.request import estimate_from_samples
+from dragoman.wire.fields import encode
+from dragoman.wire.sse import Frame, Output
+
+if TYPE_CHECKING:
+    from dragoman.pipeline.plan import RequestPlan, TargetProvider
+
+#: `forward`: the client's bytes. `patch`: the client's bytes but for a few values, such as the model's name.
+#: `translate`: the request is written anew.
+Lane = Literal["forward", "patch", "translate"]
+
+
+class TargetRequest:
+    """One request, ready for one target. Built by `RequestPlan.build_target_request`.
+
+    Call order: send `body`; build the reply with `start_reply` or `start_whole_reply`; call `release`
+    when the reply has begun. If the reply needs another round, send `build_next_body()` and feed that reply.
+    """
+
+    def __init__(
+        self,
+        plan: "RequestPlan",
+        provider: "TargetProvider",
+        model: str,
+        body: bytes,
+        lane: Lane,
+        *,
+        facts: Target | None = None,
+        losses: tuple[Loss, ...] = (),
+        governed: GovernedRequest | None = None,
+        report: Report | None = None,
+        timer: Callable[[], float] | None = None,
+    ) -> None:
+        self._plan = plan
+        self._provider = provider
+        self.model = model
+        self.body = body
+        self.lane = lane
+        self._facts = facts
+        #: What the request could not carry, and what its reply could not.
+        self.losses = losses
+        self.reply_losses = Losses()
+        self._governed = governed
+        self._report = report
+        self._timer = timer
+        self._rounds: GovernanceRounds | None = None
+
+    @property
+    def needs_next_round(self) -> bool:
+        """The model must be asked again before the reply can end."""
+        return self._rounds is not None and self._rounds.needs_next_round
+
+    @property
+    def limits_holding(self) -> bool:
+        """Whether the reply's `tick` must be called while the upstream is silent."""
+        return self._rounds is not None and self._rounds.limits_holding
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """The reply before and after governance, if the settings ask for it."""
+        return self._rounds.snapshot if self._rounds else None
+
+    def build_next_body(self) -> bytes:
+        """The request of the next round. Called only while `needs_next_round`."""
+        if self._rounds is None or self._facts is None:
+            return self.body
+        return self._plan.write(self._rounds.next_request(), self._facts, Losses())
+
+    def start_reply(self, content_type: str) -> ReplyPipeline:
+        """The pipeline of a streamed reply. A reply that is no event stream becomes one."""
+        if "event-stream" in content_type and self._forwards_reply():
+            return self._build_forwarded()
+        return self._build_translated()
+
+    def start_whole_reply(self) -> "WholeReply":
+        """The pipeline of a reply that is not streamed."""
+        if self._forwards_reply():
+            return WholeReply(self, self._build_forwarded(), self._build_patch(), forwards=True)
+        return WholeReply(self, self._build_translated(), None, forwards=False)
+
+    def collect(self, frames: list[Frame]) -> bytes:
+        """The body that a client would accumulate from these frames."""
+        return encode(self._plan.dialect.collect(frames))
+
+    def explode(self, body: bytes) -> tuple[Frame, ...]:
+        """The frames of a stream with the same content as the upstream's whole reply."""
+        return dialect_named(self._provider.wire_dialect).explode(read_reply_object(body))
+
+    def release(self) -> None:
+        """Free the request. Called when the reply has begun."""
+        self.body = b""
+        self._plan.release()
+
+    def _forwards_reply(self) -> bool:
+        return self.lane != "translate"
+
+    def _build_patch(self) -> ReplyPatch | None:
+        """Restores the client's model name, and sets the members that the gateway decides."""
+        plan = self._plan
+        forwarding, members = plan.dialect.forwarding, plan.client.reply_members
+        model = {forwarding.model_member: encode(plan.model)} if self.lane == "patch" else {}
+        return forwarding.build_patch(model, members) if model or members else None
+
+    def _build_forwarded(self) -> ForwardedReply:
+        plan = self._plan
+        source = Source(issuer=plan.dialect.name, losses=self.reply_losses)
+        return ForwardedReply(
+            plan.dialect.stream_reader(source),
+            plan.dialect,
+            hides_usage=plan.hides_usage,
+            patch=self._build_patch(),
+        )
+
+    def _build_translated(self) -> TranslatedReply:
+        plan, client = self._plan, self._plan.client
+        facts = self._facts or build_target(self._provider.build_profile(self.model), client.dialect)
+        ids = IdSource(client.request_id)
+        governed = self._governed
+        if governed is not None and self._report is not None:
+            self._rounds = GovernanceRounds(
+                governed,
+                facts,
+                ids=ids,
+                losses=self.reply_losses,
+                report=self._report,
+                timer=self._timer,
+                streams=plan.stream,
+            )
+        return build_translated_reply(
+            client.dialect,
+            build_outline(plan.request, with_seals=client.with_seals),
+            read_object(plan.body) if plan.dialect.echoes_request else {},
+            facts,
+            ids=ids,
+            created=plan.created,
+            input_estimate=self._estimate_input(),
+            losses=self.reply_losses,
+            governed=governed,
+            rounds=self._rounds,
+            reply_members=client.reply_members,
+        )
+
+    def _estimate_input(self) -> int:
+        """The prompt's tokens, for clients that need a number before the upstream reports one."""
+        upstream = dialect_named(self._provider.wire_dialect)
+        if upstream.reports_input_first or not self._plan.dialect.writes_input_estimate:
+            return 0
+        return estimate_from_samples(self._plan.request, find_family(self.model, upstream.name))
+
+
+class WholeReply:
+    """A reply that is not streamed: made of one reply of the upstream, or of several rounds.
+
+    A failed reply has its failure in the tally, and no body worth sending.
+    """
+
+    def __init__(
+        self, request: TargetRequest, pipeline: ReplyPipeline, patch: ReplyPatch | None, *, forwards: bool
+    ) -> None:
+        self._request = request
+        self._pipeline = pipeline
+        self._patch = patch
+        self._forwards = forwards
+        self._body = b""
+        self._frames: list[Frame] = []
+        self.tally: Tally = pipeline.tally
+
+    def feed(self, body: bytes, content_type: str) -> None:
+        """The upstream's reply. Some servers answer with a stream where none was asked for."""
+        if "event-stream" in content_type:
+            self._add(self._pipeline.feed(body))
+        else:
+            if self._forwards:
+                self._body = body if self._patch is None else self._patch.apply_to_body(body)
+            self._add(self._pipeline.feed_frames(self._request.explode(body)))
+        if not self._pipeline.is_round_over:
+            self._add(self._pipeline.close())
+
+    def next_round(self) -> None:
+        self._pipeline.next_round()
+
+    def build_body(self) -> bytes:
+        return self._body or self._request.collect(self._frames)
+
+    def _add(self, output: Output) -> None:
+        self._frames.extend(output)
