@@ -4,17 +4,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.dialects.gemini.grounding import SaidText, byte_offsets, character_offsets, read_citations
+from dragoman.dialects.gemini.grounding import (
+    CitedText,
+    convert_to_bytes,
+    convert_to_characters,
+    read_citations,
+)
 from dragoman.dialects.gemini.partial_arguments import PartialArguments
 from dragoman.dialects.gemini.schema import is_empty, read_schema, write_schema
-from dragoman.dialects.gemini.spelling import CAMEL, NAMES, camel, respell, snake
+from dragoman.dialects.gemini.spelling import CAMEL, NAMES, restore_snake_names, to_camel, to_snake
 from dragoman.hub.content import Citation
 
 Json = dict[str, object]
 
 
-def said(*pieces: str, keep: bool = True) -> SaidText:
-    text = SaidText(keep=keep)
+def said(*pieces: str, keep: bool = True) -> CitedText:
+    text = CitedText(keep=keep)
     for one in pieces:
         text.add(one)
     return text
@@ -103,9 +108,9 @@ def test_long_texts_arrive_in_proportional_time() -> None:
 @settings(max_examples=100)
 def test_offsets_in_bytes_and_in_characters_undo_each_other(text: str, data: st.DataObject) -> None:
     offsets = data.draw(st.sets(st.integers(0, len(text))))
-    in_bytes = byte_offsets(text, offsets)
+    in_bytes = convert_to_bytes(text, offsets)
     assert in_bytes == {offset: len(text[:offset].encode()) for offset in offsets}
-    back = character_offsets(text.encode(), {*in_bytes.values()})
+    back = convert_to_characters(text.encode(), {*in_bytes.values()})
     assert {back[in_bytes[offset]] for offset in offsets} == offsets
 
 
@@ -189,16 +194,18 @@ def test_a_schema_that_asks_for_nothing_is_known(schema: Json | None, empty: boo
 
 def test_every_name_has_a_spelling_of_its_own() -> None:
     assert len(CAMEL) == len(NAMES)
-    assert snake("parametersJsonSchema") == "parameters_json_schema"
+    assert to_snake("parametersJsonSchema") == "parameters_json_schema"
 
 
 def test_a_name_that_is_there_twice_keeps_both_spellings() -> None:
-    assert camel({"top_k": 1, "topK": 2, "top_p": 3}) == {"top_k": 1, "topK": 2, "topP": 3}
+    assert to_camel({"top_k": 1, "topK": 2, "top_p": 3}) == {"top_k": 1, "topK": 2, "topP": 3}
 
 
 def test_paths_that_are_no_longer_there_are_not_respelled() -> None:
     body: Json = {"contents": [{"parts": []}]}
-    respell(body, ["contents[3].parts[0].inline_data", "tools[0].google_search", "generation_config", "x"])
+    restore_snake_names(
+        body, ["contents[3].parts[0].inline_data", "tools[0].google_search", "generation_config", "x"]
+    )
     assert body == {"contents": [{"parts": []}]}
 
 
@@ -227,5 +234,5 @@ def test_a_text_that_was_not_kept_is_cited_if_every_character_is_one_byte() -> N
 @pytest.mark.rule("P73")
 def test_a_very_long_text_is_not_kept() -> None:
     text = said(*["a" * 1000] * 1001)
-    assert text.words() is None
+    assert text.text() is None
     assert (text.characters, text.size) == (1_001_000, 1_001_000)

@@ -292,7 +292,7 @@ def test_settings_become_the_request_s_own_and_know_where_they_stood() -> None:
 
 
 def test_names_in_snake_case_mean_the_same() -> None:
-    snake = asked(
+    to_snake = asked(
         {
             "contents": [
                 {"role": "user", "parts": [{"inline_data": {"mime_type": "image/png", "data": "AAAA"}}]},
@@ -306,16 +306,16 @@ def test_names_in_snake_case_mean_the_same() -> None:
             "tool_config": {"function_calling_config": {"mode": "ANY", "allowed_function_names": ["run"]}},
         }
     )
-    assert [turn.role for turn in snake.turns] == ["system", "user", "assistant"]
-    assert isinstance(snake.turns[1].blocks[0], Media)
-    call = snake.turns[2].blocks[0]
+    assert [turn.role for turn in to_snake.turns] == ["system", "user", "assistant"]
+    assert isinstance(to_snake.turns[1].blocks[0], Media)
+    call = to_snake.turns[2].blocks[0]
     assert isinstance(call, ToolCall)
     assert call.arguments == '{"file_path":"x"}'
-    assert snake.max_tokens == 5
-    assert snake.reasoning == ReasoningSettings(mode="on", budget=9)
-    assert snake.tools[0].schema == {"type": "object"}
-    assert snake.tool_choice is not None
-    assert snake.tool_choice.name == "run"
+    assert to_snake.max_tokens == 5
+    assert to_snake.reasoning == ReasoningSettings(mode="on", budget=9)
+    assert to_snake.tools[0].schema == {"type": "object"}
+    assert to_snake.tool_choice is not None
+    assert to_snake.tool_choice.name == "run"
 
 
 @pytest.mark.rule("H10")

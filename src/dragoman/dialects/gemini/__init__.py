@@ -1,6 +1,15 @@
-"""The language of Google's `generateContent`: whole calls as objects, thoughts and signatures on parts.
+"""The `generateContent` API of Google: calls are whole objects, thoughts and signatures are on parts.
 
-The model and the wish to stream stand in the URL (`path`), not in the body.
+The URL (`path`) holds the model and whether to stream, not the body.
+
+Requests: `request_reader` and `request_writer` translate the body, with `history_reader` and
+`history_writer` for contents, `part_reader` and `part_writer` for parts, `results` for function responses,
+`signature` for seals, `generation` for `generationConfig`, `tools` and `schema`. `forms` and `spelling`
+record how a request was written. Replies: `stream_reader` (with `framing`, `calls`, `partial_arguments`,
+`metadata`) and `stream_writer` translate streams, `grounding` citations, `reasons` finish reasons and usage;
+`reply` turns whole replies into streams and back. `errors` writes errors, `check` checks streams, `counting`
+serves `countTokens`. State: one `HistoryReader` or `HistoryWriter` per request, one stream reader or writer
+per reply.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,8 +34,8 @@ from dragoman.wire.sse import Frame, Frames
 __all__ = ["DIALECT", "path"]
 
 
-class Gemini:
-    """Everything a dialect offers, for Gemini."""
+class GeminiDialect:
+    """See `dragoman.dialects.base.Dialect`."""
 
     name = "gemini"
     object_arguments = True
@@ -73,4 +82,4 @@ class Gemini:
         return check.check_stream(stream)
 
 
-DIALECT: Dialect = Gemini()
+DIALECT: Dialect = GeminiDialect()

@@ -1,10 +1,10 @@
-"""The endpoint `countTokens`: its body, which may wrap the whole request, and its answer."""
+"""Reads and writes the bodies of `countTokens`. The request may be wrapped in another object."""
 
 from dragoman.dialects.base import CountFormat, Json
 from dragoman.hub.errors import ClientProtocolError
 from dragoman.wire.fields import json_type
 
-#: Gemini's clients may wrap the request in one of these members.
+#: The fields in which Gemini's clients may wrap the request.
 WRAPPERS = ("generateContentRequest", "generate_content_request")
 
 

@@ -1,14 +1,14 @@
-"""How a Gemini request was spelled where there is more than one way, so that it can be spelled so again.
+"""Records which of several spellings a Gemini request used, so that it can be written in the same way again.
 
-Blocks and turns keep words separated by spaces, such as `no-id output`. Requests, tools and output
-formats have more to remember; their `form` is the JSON of a struct from here.
+The form of a block or turn is a list of notes separated by spaces, such as `no-id output`. The form of a
+request, a tool or an output format is the JSON of a struct of this module.
 """
 
 import msgspec
 
 from dragoman.dialects.base import Json
 
-#: Turns: `top` is the system instruction; the others say what `contents` held instead of a whole content.
+#: Notes of turns: `top` is the system instruction; the others name what `contents` held instead of a content.
 TOP = "top"
 TEXT_ONLY = "text"
 BARE_PART = "bare"
@@ -18,32 +18,32 @@ NO_PARTS = "no-parts"
 NO_ROLE = "no-role"
 ROLE = "role="
 
-#: Parts: a string instead of an object; a thought without a word; a signature that is no proof.
+#: Notes of parts: a string instead of an object; a thought without text; a signature that is a sentinel.
 STRING = "string"
 THOUGHT = "thought"
 SIGNATURE = "signature="
-#: The call's signature was an envelope of ours, so the vendor never saw the call.
+#: The call's signature was an envelope of this gateway, so Gemini never saw the call.
 UNWRAPPED = "unwrapped"
 
 
 class RequestForm(msgspec.Struct, omit_defaults=True):
-    #: `text` or `object`: what stood in the place of the list of contents.
+    #: `text` or `object`: what `contents` held instead of a list.
     contents: str = ""
-    #: Paths of names that were spelled in snake_case.
+    #: Paths of the names that were in snake_case.
     renamed: list[str] = []
-    #: Entries of `tools` that declared nothing, by their place.
+    #: Entries of `tools` that declared nothing, by their index.
     empty_tools: dict[int, Json] = {}
-    #: `generationConfig` was there and said nothing that we know.
+    #: `generationConfig` was present but had no known field.
     empty_config: bool = False
     thinking_level: str = ""
-    #: The body named the model too, with this before the name.
+    #: The prefix of the model's name in the body; None if the body had no model.
     model_prefix: str | None = None
 
 
 class ToolForm(msgspec.Struct, omit_defaults=True):
-    #: Which entry of `tools` it stood in.
+    #: The index of its entry in `tools`.
     group: int = 0
-    #: The field that held the schema, and the schema itself if ours cannot be turned back into it.
+    #: The field that held the schema, and the original schema if it cannot be written from the hub's.
     field: str = ""
     original: Json | None = None
 
@@ -58,21 +58,21 @@ def write_form(form: RequestForm | ToolForm | OutputForm) -> str:
     return msgspec.json.encode(form).decode()
 
 
-def request_form(form: str) -> RequestForm:
+def read_request_form(form: str) -> RequestForm:
     return msgspec.json.decode(form, type=RequestForm) if form else RequestForm()
 
 
-def tool_form(form: str) -> ToolForm:
+def read_tool_form(form: str) -> ToolForm:
     return msgspec.json.decode(form, type=ToolForm) if form else ToolForm()
 
 
-def output_form(form: str) -> OutputForm:
+def read_output_form(form: str) -> OutputForm:
     return msgspec.json.decode(form, type=OutputForm) if form else OutputForm(media_type=True)
 
 
-def value_of(form: str, prefix: str) -> str | None:
-    """What follows a prefix such as `role=` in a form, or None."""
-    for word in form.split(" "):
-        if word.startswith(prefix):
-            return word[len(prefix) :]
+def find_note(form: str, prefix: str) -> str | None:
+    """The value of the note with a prefix such as `role=`, or None."""
+    for note in form.split(" "):
+        if note.startswith(prefix):
+            return note[len(prefix) :]
     return None

@@ -1,7 +1,7 @@
-"""The frames of a reply in any of the three ways that servers send it.
+"""Reads the frames of a reply in any of the three formats that servers send.
 
-Asked for SSE they send `data:` lines, otherwise one JSON array of the same chunks; some send a single
-object, and errors may come list-wrapped inside a `data:` line. The first byte tells which it is.
+With `alt=sse` a server sends `data:` lines, otherwise one JSON array of the same chunks. Some servers send a
+single object, and an error may be a list inside a `data:` line. The first byte decides the format.
 """
 
 from dragoman.wire.json_array import JsonArrayReader
@@ -11,7 +11,7 @@ _BLANK = b" \t\r\n\xef\xbb\xbf"
 
 
 class ChunkReader(SseReader):
-    """One frame per chunk, whichever way the chunks came."""
+    """Reads one frame per chunk, in any of the formats."""
 
     __slots__ = ("_array", "_known")
 
@@ -29,19 +29,19 @@ class ChunkReader(SseReader):
             if beginning in (b"[", b"{"):
                 self._array = JsonArrayReader()
         if self._array is not None:
-            return self._noted(self._array.feed(data))
-        return self._unwrapped(super().feed(data))
+            return self._note_frames(self._array.feed(data))
+        return self._unwrap_lists(super().feed(data))
 
     def close(self) -> list[Frame]:
         if self._array is not None:
-            return self._noted(self._array.close())
-        return self._unwrapped(super().close())
+            return self._note_frames(self._array.close())
+        return self._unwrap_lists(super().close())
 
-    def _noted(self, frames: list[Frame]) -> list[Frame]:
+    def _note_frames(self, frames: list[Frame]) -> list[Frame]:
         self.saw_event = self.saw_event or bool(frames)
         return frames
 
-    def _unwrapped(self, frames: list[Frame]) -> list[Frame]:
+    def _unwrap_lists(self, frames: list[Frame]) -> list[Frame]:
         for frame in frames:
             if frame.data.startswith(b"["):
                 break

@@ -1,9 +1,9 @@
-"""`generationConfig` both ways: how to sample, how much to think, what form the answer takes."""
+"""Reads and writes `generationConfig`: sampling, thinking and the output format."""
 
 from dragoman.dialects.base import Json
-from dragoman.dialects.gemini.forms import OutputForm, RequestForm, output_form, write_form
+from dragoman.dialects.gemini.forms import OutputForm, RequestForm, read_output_form, write_form
 from dragoman.dialects.gemini.schema import read_schema, write_schema
-from dragoman.dialects.gemini.spelling import Spelling
+from dragoman.dialects.gemini.spelling import NameConverter
 from dragoman.hub.request import Effort, OutputFormat, ReasoningSettings, Request
 from dragoman.providers.profile import Target
 from dragoman.wire.fields import Fields
@@ -25,7 +25,7 @@ INTEGERS = {
 }
 FLAGS = {"responseLogprobs": "logprobs"}
 
-#: Where our fields stand in a Gemini body.
+#: The paths of hub fields in a Gemini body.
 PATHS: dict[str, str] = {
     field: f"{CONFIG}.{name}"
     for name, field in {
@@ -39,7 +39,7 @@ PATHS: dict[str, str] = {
 } | {"tool_choice": "toolConfig.functionCallingConfig", "service_tier": "serviceTier"}
 
 LEVELS: dict[str, Effort] = {"MINIMAL": "minimal", "LOW": "low", "MEDIUM": "medium", "HIGH": "high"}
-LEVEL_WORDS: dict[Effort, str] = {
+LEVEL_NAMES: dict[Effort, str] = {
     "none": "MINIMAL",
     "minimal": "MINIMAL",
     "low": "LOW",
@@ -55,24 +55,24 @@ JSON_SCHEMA = "responseJsonSchema"
 SCHEMA = "responseSchema"
 
 
-def below(name: str, left: Json) -> Json:
-    """What is left of an inner object, by the paths at which the client wrote it."""
+def prefix_names(name: str, left: Json) -> Json:
+    """The remaining fields of an inner object, each under its path in the client's body."""
     return {f"{name}.{key}": value for key, value in left.items()}
 
 
-def left_below(name: str, extras: Json) -> Json:
-    """What `below` made paths of."""
+def extract_below(name: str, extras: Json) -> Json:
+    """The fields of an inner object, from the paths that `prefix_names` made."""
     return {
         key.removeprefix(f"{name}."): value for key, value in extras.items() if key.startswith(f"{name}.")
     }
 
 
-def read_generation(body: Fields, spelling: Spelling, form: RequestForm) -> tuple[Json, Json]:
-    """The fields of a request that the body's `generationConfig` sets, and what is left of it."""
+def read_generation(body: Fields, converter: NameConverter, form: RequestForm) -> tuple[Json, Json]:
+    """The fields of a request that `generationConfig` sets, and its remaining fields."""
     config = body.maybe_object(CONFIG)
     if config is None:
         return {}, {}
-    spelling.canonical(config)
+    converter.convert(config)
     form.empty_config = not config.rest()
     known: Json = {}
     known |= {field: config.maybe_number(name) for name, field in NUMBERS.items()}
@@ -81,7 +81,7 @@ def read_generation(body: Fields, spelling: Spelling, form: RequestForm) -> tupl
     known["stop"] = _read_stop(config)
     thinking = config.maybe_object("thinkingConfig")
     if thinking is not None:
-        known["reasoning"] = _read_thinking(spelling.canonical(thinking), form)
+        known["reasoning"] = _read_thinking(converter.convert(thinking), form)
     known["output"] = _read_output(config)
     return known, config.rest()
 
@@ -105,28 +105,28 @@ def _read_thinking(config: Fields, form: RequestForm) -> ReasoningSettings:
     effort = LEVELS.get(level.upper()) if level else None
     if level is not None and effort is None:
         config.rest()["thinkingLevel"] = level
-    elif level is not None and effort and level != LEVEL_WORDS[effort]:
+    elif level is not None and effort and level != LEVEL_NAMES[effort]:
         form.thinking_level = level
-    wish = ReasoningSettings(show=show, effort=effort, extras=config.rest())
+    reasoning = ReasoningSettings(show=show, effort=effort, extras=config.rest())
     if budget is None:
-        return wish
+        return reasoning
     if budget == 0:
-        return ReasoningSettings(mode="off", show=show, effort=effort, extras=wish.extras)
+        return ReasoningSettings(mode="off", show=show, effort=effort, extras=reasoning.extras)
     if budget == -1:
-        return ReasoningSettings(mode="adaptive", show=show, effort=effort, extras=wish.extras)
-    return ReasoningSettings(mode="on", budget=budget, show=show, effort=effort, extras=wish.extras)
+        return ReasoningSettings(mode="adaptive", show=show, effort=effort, extras=reasoning.extras)
+    return ReasoningSettings(mode="on", budget=budget, show=show, effort=effort, extras=reasoning.extras)
 
 
 def _read_output(config: Fields) -> OutputFormat | None:
     media_type = config.rest().get("responseMimeType")
     if media_type not in (None, JSON):
-        # Other types (an enum, for one) have no equivalent, and neither has the schema beside them.
+        # Other media types, such as an enum, have no equivalent, and neither has their schema.
         if media_type == PLAIN and not config.has(SCHEMA, JSON_SCHEMA):
             config.raw("responseMimeType")
             return OutputFormat(kind="text")
         config.rest()["responseMimeType"] = config.text("responseMimeType")
         return None
-    told = config.maybe_text("responseMimeType") is not None
+    has_media_type = config.maybe_text("responseMimeType") is not None
     for field in (JSON_SCHEMA, SCHEMA):
         schema = config.maybe_object(field)
         if schema is not None:
@@ -134,14 +134,14 @@ def _read_output(config: Fields) -> OutputFormat | None:
             ours = read_schema(original, is_openapi=field == SCHEMA)
             back = write_schema(ours) if field == SCHEMA else ours
             spelled = OutputForm(
-                field=field, original=None if back == original else original, media_type=told
+                field=field, original=None if back == original else original, media_type=has_media_type
             )
             return OutputFormat(kind="json_schema", schema=ours, form=write_form(spelled))
-    return OutputFormat(kind="json_object") if told else None
+    return OutputFormat(kind="json_object") if has_media_type else None
 
 
 def write_generation(request: Request, target: Target, form: RequestForm, *, native: bool) -> Json:
-    """`generationConfig`, or an empty object when nothing is asked for."""
+    """Write `generationConfig`; an empty object if nothing is set."""
     config: Json = {}
     for names in (NUMBERS, INTEGERS, FLAGS):
         for name, field in names.items():
@@ -156,33 +156,33 @@ def write_generation(request: Request, target: Target, form: RequestForm, *, nat
             config["thinkingConfig"] = thinking
     if request.output is not None:
         config |= _write_output(request.output, target, native=native)
-    return config | left_below(CONFIG, request.extras) if native else config
+    return config | extract_below(CONFIG, request.extras) if native else config
 
 
-def _write_thinking(wish: ReasoningSettings, target: Target, form: RequestForm, *, native: bool) -> Json:
-    config: Json = dict(wish.extras) if native else {}
-    if wish.show is not None:
-        config["includeThoughts"] = wish.show
+def _write_thinking(reasoning: ReasoningSettings, target: Target, form: RequestForm, *, native: bool) -> Json:
+    config: Json = dict(reasoning.extras) if native else {}
+    if reasoning.show is not None:
+        config["includeThoughts"] = reasoning.show
     by_level = target.reasoning == "level" and not native
-    if wish.mode == "off" and by_level:
-        config["thinkingLevel"] = LEVEL_WORDS["none"]
-    elif wish.mode == "off":
+    if reasoning.mode == "off" and by_level:
+        config["thinkingLevel"] = LEVEL_NAMES["none"]
+    elif reasoning.mode == "off":
         config["thinkingBudget"] = 0
-    elif wish.mode == "adaptive" and not by_level and (native or wish.effort is None):
+    elif reasoning.mode == "adaptive" and not by_level and (native or reasoning.effort is None):
         config["thinkingBudget"] = -1
-    elif wish.budget is not None:
-        config["thinkingBudget"] = wish.budget
-    if wish.effort is not None and (native or "thinkingBudget" not in config):
-        word = LEVEL_WORDS[wish.effort]
-        same = native and form.thinking_level.upper() == word
-        config["thinkingLevel"] = form.thinking_level if same else word
+    elif reasoning.budget is not None:
+        config["thinkingBudget"] = reasoning.budget
+    if reasoning.effort is not None and (native or "thinkingBudget" not in config):
+        level = LEVEL_NAMES[reasoning.effort]
+        same = native and form.thinking_level.upper() == level
+        config["thinkingLevel"] = form.thinking_level if same else level
     return config
 
 
 def _write_output(output: OutputFormat, target: Target, *, native: bool) -> Json:
     if output.kind == "text":
         return {"responseMimeType": PLAIN} if native else {}
-    spelled = output_form(output.form) if native else OutputForm(media_type=True)
+    spelled = read_output_form(output.form) if native else OutputForm(media_type=True)
     config: Json = {"responseMimeType": JSON} if spelled.media_type else {}
     if output.kind == "json_object" or output.schema is None:
         return config

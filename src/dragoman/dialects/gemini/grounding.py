@@ -1,6 +1,6 @@
-"""Citations both ways: Gemini tells the sources once, and by byte offsets which text rests on which.
+"""Reads and writes citations. Gemini lists the sources once, and assigns them to text by byte offsets.
 
-Our offsets count characters. All offsets of a text are converted in one walk over it.
+The hub's offsets count characters. All offsets of a text are converted in one pass over it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,19 +11,19 @@ import msgspec
 from dragoman.dialects.base import Json
 from dragoman.hub.content import Citation
 
-#: More than any honest reply has.
+#: More than a valid reply has.
 MAX_CITATIONS = 2_000
 #: Longer texts are not kept for their citations.
 MAX_KEPT = 1_000_000
 
-#: The bytes that continue a character; every character has exactly one that does not.
+#: The bytes that continue a character; every character has exactly one other byte.
 _CONTINUING = bytes(range(0x80, 0xC0))
 
 
-class SaidText:
-    """How long a text is that went by in pieces, and the text itself where it may be cited.
+class CitedText:
+    """The length of a text that arrives in pieces, and the text itself if citations may need it.
 
-    Without the words offsets can still be told as long as every character is one byte.
+    Without the text, offsets can still be converted as long as every character is one byte.
     """
 
     __slots__ = ("_pieces", "characters", "size")
@@ -41,36 +41,37 @@ class SaidText:
             if self.characters > MAX_KEPT:
                 self._pieces = None
 
-    def words(self) -> str | None:
+    def text(self) -> str | None:
         return None if self._pieces is None else "".join(self._pieces)
 
 
-def read_citations(candidate: Json, said: SaidText) -> list[Citation]:
-    """The citations of a candidate's metadata that speak of this text."""
-    told = chain(
-        _of_grounding(candidate.get("groundingMetadata")), _of_recitation(candidate.get("citationMetadata"))
+def read_citations(candidate: Json, cited: CitedText) -> list[Citation]:
+    """The citations of a candidate's metadata that are about this text."""
+    items = chain(
+        _read_grounding(candidate.get("groundingMetadata")),
+        _read_recitation(candidate.get("citationMetadata")),
     )
-    found = list(islice(told, MAX_CITATIONS))
-    text = said.words()
+    found = list(islice(items, MAX_CITATIONS))
+    text = cited.text()
     if text is None:
-        known = said.characters if said.characters == said.size else -1
-        return [_bounded(citation, citation.start, citation.end, known) for citation, _ in found]
+        known = cited.characters if cited.characters == cited.size else -1
+        return [_set_offsets(citation, citation.start, citation.end, known) for citation, _ in found]
     wanted = {edge for citation, _ in found for edge in (citation.start, citation.end)}
-    characters = character_offsets(text.encode("utf-8", "surrogatepass"), wanted)
-    return [_placed(citation, segment, text, characters) for citation, segment in found]
+    characters = convert_to_characters(text.encode("utf-8", "surrogatepass"), wanted)
+    return [_place(citation, segment, text, characters) for citation, segment in found]
 
 
-def _placed(citation: Citation, segment: str, text: str, characters: dict[int, int]) -> Citation:
-    """With offsets in characters, corrected by the cited words themselves if those are told."""
+def _place(citation: Citation, segment: str, text: str, characters: dict[int, int]) -> Citation:
+    """The citation with offsets in characters, corrected by the cited text if it is given."""
     start, end = characters.get(citation.start, -1), characters.get(citation.end, -1)
     if segment and text[max(start, 0) : max(end, 0)] != segment:
         start = text.find(segment)
         end = start + len(segment) if start >= 0 else -1
-    return _bounded(citation, start, end, len(text))
+    return _set_offsets(citation, start, end, len(text))
 
 
-def _bounded(citation: Citation, start: int, end: int, length: int) -> Citation:
-    """With these offsets if they lie within the text, otherwise with none."""
+def _set_offsets(citation: Citation, start: int, end: int, length: int) -> Citation:
+    """The citation with these offsets, or without offsets if they are outside the text."""
     if not 0 <= start <= end <= length:
         start = end = -1
     return msgspec.structs.replace(citation, start=start, end=end)
@@ -88,12 +89,12 @@ def _objects(value: object) -> list[Json]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
-def _of_grounding(metadata: object) -> Iterator[tuple[Citation, str]]:
-    """Citations with offsets in bytes, and the words that they speak of."""
+def _read_grounding(metadata: object) -> Iterator[tuple[Citation, str]]:
+    """Citations with offsets in bytes, and the cited text of each."""
     if not isinstance(metadata, dict):
         return
     chunks = metadata.get("groundingChunks")
-    sources = [_source(chunk) for chunk in chunks] if isinstance(chunks, list) else []
+    sources = [_read_source(chunk) for chunk in chunks] if isinstance(chunks, list) else []
     for support in _objects(metadata.get("groundingSupports")):
         segment = support.get("segment")
         indices = support.get("groundingChunkIndices")
@@ -108,8 +109,8 @@ def _of_grounding(metadata: object) -> Iterator[tuple[Citation, str]]:
                 )
 
 
-def _source(chunk: object) -> Citation:
-    """One of web, retrievedContext, maps, image: all have an address and a title."""
+def _read_source(chunk: object) -> Citation:
+    """The address and title of a web, retrievedContext, maps or image source."""
     for inner in chunk.values() if isinstance(chunk, dict) else ():
         if isinstance(inner, dict):
             return Citation(
@@ -120,7 +121,7 @@ def _source(chunk: object) -> Citation:
     return Citation()
 
 
-def _of_recitation(metadata: object) -> Iterator[tuple[Citation, str]]:
+def _read_recitation(metadata: object) -> Iterator[tuple[Citation, str]]:
     if not isinstance(metadata, dict):
         return
     for source in _objects(metadata.get("citationSources")) or _objects(metadata.get("citations")):
@@ -135,8 +136,8 @@ def _of_recitation(metadata: object) -> Iterator[tuple[Citation, str]]:
         )
 
 
-def character_offsets(data: bytes, offsets: set[int]) -> dict[int, int]:
-    """For each offset in bytes the one in characters."""
+def convert_to_characters(data: bytes, offsets: set[int]) -> dict[int, int]:
+    """The offset in characters for each offset in bytes."""
     found: dict[int, int] = {}
     before = characters = 0
     for offset in sorted(offset for offset in offsets if 0 <= offset <= len(data)):
@@ -146,8 +147,8 @@ def character_offsets(data: bytes, offsets: set[int]) -> dict[int, int]:
     return found
 
 
-def byte_offsets(text: str, offsets: set[int]) -> dict[int, int]:
-    """For each offset in characters the one in bytes."""
+def convert_to_bytes(text: str, offsets: set[int]) -> dict[int, int]:
+    """The offset in bytes for each offset in characters."""
     found: dict[int, int] = {}
     before = size = 0
     for offset in sorted(offset for offset in offsets if 0 <= offset <= len(text)):
@@ -157,60 +158,60 @@ def byte_offsets(text: str, offsets: set[int]) -> dict[int, int]:
     return found
 
 
-def _sizes(said: SaidText, offsets: set[int]) -> dict[int, int]:
-    """Like `byte_offsets`, for a text that was not kept: known only if every character is one byte."""
-    if said.size != said.characters:
+def _convert_without_text(cited: CitedText, offsets: set[int]) -> dict[int, int]:
+    """Like `convert_to_bytes`, for a text that was not kept: works only if every character is one byte."""
+    if cited.size != cited.characters:
         return {}
-    return {offset: offset for offset in offsets if 0 <= offset <= said.size}
+    return {offset: offset for offset in offsets if 0 <= offset <= cited.size}
 
 
-class Grounding:
-    """Gathers the citations of a foreign reply into one `groundingMetadata`."""
+class GroundingBuilder:
+    """Collects the citations of another dialect's reply for one `groundingMetadata`."""
 
     def __init__(self) -> None:
         self._chunks: dict[tuple[str, str, str], int] = {}
         self._supports: list[Json] = []
         self._queries: list[str] = []
 
-    def asked(self, query: str) -> None:
+    def add_query(self, query: str) -> None:
         if len(self._queries) < MAX_CITATIONS:
             self._queries.append(query)
 
-    def cite(self, part: int, before: int, said: SaidText, citations: Sequence[Citation]) -> None:
-        """The citations of a text that stands in the client's part number `part`, after `before` bytes."""
-        words = said.words()
+    def cite(self, part: int, before: int, cited: CitedText, citations: Sequence[Citation]) -> None:
+        """Add the citations of a text that is in the client's part number `part`, after `before` bytes."""
+        text = cited.text()
         edges = {edge for citation in citations for edge in (citation.start, citation.end)}
-        sizes = _sizes(said, edges) if words is None else byte_offsets(words, edges)
+        sizes = _convert_without_text(cited, edges) if text is None else convert_to_bytes(text, edges)
         for citation in citations[: MAX_CITATIONS - len(self._supports)]:
             key = (citation.url, citation.title, "" if citation.url else citation.quote)
             if not any(key):
                 continue
-            # A citation without offsets is about the whole text.
+            # A citation without offsets belongs to the whole text.
             exact = citation.start in sizes and citation.end in sizes and citation.start <= citation.end
-            start, end = (citation.start, citation.end) if exact else (0, said.characters)
+            start, end = (citation.start, citation.end) if exact else (0, cited.characters)
             segment: Json = {
                 "startIndex": before + (sizes[start] if exact else 0),
-                "endIndex": before + (sizes[end] if exact else said.size),
+                "endIndex": before + (sizes[end] if exact else cited.size),
             }
-            if words is not None:
-                segment["text"] = words[start:end]
+            if text is not None:
+                segment["text"] = text[start:end]
             if part:
                 segment["partIndex"] = part
             chunk = self._chunks.setdefault(key, len(self._chunks))
             self._supports.append({"segment": segment, "groundingChunkIndices": [chunk]})
 
-    def metadata(self) -> Json:
-        """`groundingMetadata`, or an empty object when there is nothing to tell."""
+    def build(self) -> Json:
+        """The `groundingMetadata`; empty if there are no queries and no citations."""
         metadata: Json = {}
         if self._chunks:
-            metadata["groundingChunks"] = [_chunk(*key) for key in self._chunks]
+            metadata["groundingChunks"] = [_write_source(*key) for key in self._chunks]
             metadata["groundingSupports"] = self._supports
         if self._queries:
             metadata["webSearchQueries"] = self._queries
         return metadata
 
 
-def _chunk(url: str, title: str, quote: str) -> Json:
+def _write_source(url: str, title: str, quote: str) -> Json:
     if url:
         return {"web": {"uri": url, "title": title}}
     return {"retrievedContext": {"title": title, "text": quote}}

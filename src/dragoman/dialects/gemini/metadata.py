@@ -1,42 +1,42 @@
-"""What a stream tells beside its parts: counts, ratings, grounding, probabilities, times.
+"""Collects the metadata of a stream: counts, ratings, grounding, probabilities, times.
 
-Later values replace earlier ones, name by name, except where each chunk tells only its own share.
+A later value replaces the earlier value of its field, except where each chunk holds only its own share.
 """
 
 from datetime import UTC, datetime
 
 from dragoman.dialects.base import Json
-from dragoman.dialects.gemini.spelling import camel
+from dragoman.dialects.gemini.spelling import to_camel
 from dragoman.hub.content import Extras
 
 KNOWN_IN_REPLY = frozenset({"candidates", "usageMetadata", "modelVersion", "responseId"})
-#: An `error` that is empty is none; to tell it again would make it one.
+#: An empty `error` is no error. It is dropped, because a client would treat it as one.
 _TYPES_IN_REPLY: dict[str, type | tuple[()]] = {"promptFeedback": dict, "createTime": str, "error": ()}
 _CONTENTS_WITHOUT_PARTS: tuple[Json, ...] = ({"role": "model"}, {"role": "model", "parts": []})
 _KNOWN_IN_CANDIDATE = frozenset({"content", "finishReason", "index"})
 
-#: Lists of which every chunk holds the share that belongs to its own text.
+#: Lists that every chunk holds only for its own text.
 _SHARES: dict[str, tuple[str, ...]] = {"logprobsResult": ("topCandidates", "chosenCandidates")}
 MAX_SHARES = 200_000
 
 
-def joined(name: str, before: object, after: object) -> object:
-    """The value of a name after one more chunk."""
+def merge_value(name: str, before: object, after: object) -> object:
+    """The value of a field after one more chunk."""
     if name not in _SHARES or not isinstance(before, dict) or not isinstance(after, dict):
         return after
     whole = {**before, **after}
     for share in _SHARES[name]:
         first, second = before.get(share), after.get(share)
         if isinstance(first, list) and isinstance(second, list):
-            # Grows in place: a copy at each chunk would be quadratic.
+            # Grows in place: a copy for each chunk takes quadratic time.
             if len(first) < MAX_SHARES:
                 first.extend(second)
             whole[share] = first
     return whole
 
 
-def seconds_of(time: object) -> int:
-    """Seconds since the epoch of an RFC 3339 time; 0 if it is none."""
+def read_seconds(time: object) -> int:
+    """The seconds since the epoch of an RFC 3339 time; 0 if the value is no such time."""
     if not isinstance(time, str):
         return 0
     try:
@@ -46,39 +46,39 @@ def seconds_of(time: object) -> int:
         return 0
 
 
-class Gathered:
-    """The metadata of one reply, as far as it has been told."""
+class ReplyMetadata:
+    """The metadata of one reply so far."""
 
     def __init__(self) -> None:
         self.usage: Json = {}
         self._reply: Json = {}
         self._candidate: Json = {}
 
-    def count(self, usage: object) -> None:
+    def add_usage(self, usage: object) -> None:
         if isinstance(usage, dict):
-            self.usage.update(camel(usage))
+            self.usage.update(to_camel(usage))
 
-    def reply(self, payload: Json) -> None:
-        self.count(payload.get("usageMetadata"))
+    def add_chunk(self, payload: Json) -> None:
+        self.add_usage(payload.get("usageMetadata"))
         if not payload.keys() <= KNOWN_IN_REPLY:
             for key, value in payload.items():
                 if key not in KNOWN_IN_REPLY and isinstance(value, _TYPES_IN_REPLY.get(key, object)):
                     self._reply[key] = value
 
-    def candidate(self, candidate: Json) -> Json:
-        """Take in a candidate; gives back what it told beside its parts."""
+    def add_candidate(self, candidate: Json) -> Json:
+        """Add a candidate. Returns its fields other than the content and the finish reason."""
         content = candidate.get("content")
-        told: Json = {}
+        metadata: Json = {}
         if isinstance(content, dict) and content in _CONTENTS_WITHOUT_PARTS:
-            # It matters only if no parts come at all.
+            # It is needed only if the reply has no parts at all.
             self._candidate["content"] = content
         if not candidate.keys() <= _KNOWN_IN_CANDIDATE:
-            told = {key: value for key, value in candidate.items() if key not in _KNOWN_IN_CANDIDATE}
-            for key, value in told.items():
-                self._candidate[key] = joined(key, self._candidate.get(key), value)
-        return told
+            metadata = {key: value for key, value in candidate.items() if key not in _KNOWN_IN_CANDIDATE}
+            for key, value in metadata.items():
+                self._candidate[key] = merge_value(key, self._candidate.get(key), value)
+        return metadata
 
-    def explanation(self) -> str:
+    def find_explanation(self) -> str:
         feedback = self._reply.get("promptFeedback")
         blocked = feedback.get("blockReasonMessage") if isinstance(feedback, dict) else None
         for text in (self._candidate.get("finishMessage"), blocked):
@@ -86,8 +86,8 @@ class Gathered:
                 return text
         return ""
 
-    def extras(self, *, blocked: bool) -> Extras:
-        """For the end of the reply: what only Gemini clients understand."""
+    def build_extras(self, *, blocked: bool) -> Extras:
+        """The extras of the reply's end, which only Gemini clients understand."""
         extras: Extras = {}
         if self._candidate:
             extras["candidate"] = self._candidate

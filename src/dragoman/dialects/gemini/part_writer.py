@@ -1,6 +1,6 @@
-"""Blocks other than text, thoughts, calls and results, as parts.
+"""Writes blocks other than text, thoughts, calls and results as parts.
 
-A block that came from Gemini goes back as it came; of foreign blocks only what Gemini has words for.
+A block that came from Gemini is written unchanged; of other blocks only what Gemini supports.
 """
 
 import base64
@@ -12,7 +12,7 @@ from dragoman.dialects.gemini.part_reader import WHOLE
 from dragoman.hub.content import AnyBlock, HostedCall, HostedResult, Media, Opaque
 from dragoman.hub.loss import Losses
 
-#: How files of these kinds begin, in base64.
+#: Media types by the first characters of the data in base64.
 MEDIA_TYPES = {
     "iVBOR": "image/png",
     "/9j/": "image/jpeg",
@@ -48,7 +48,7 @@ def write_part(block: AnyBlock, *, native: bool, losses: Losses) -> Json | None:
             whole = block.extras.get(WHOLE)
             if native and isinstance(whole, dict):
                 return whole
-            part = _code(block) if isinstance(block, HostedCall) else _code_result(block)
+            part = _write_code(block) if isinstance(block, HostedCall) else _write_code_result(block)
             if part is None:
                 losses.add(block.at, f"Gemini has no words for a {block.tool} run by another vendor")
             return part
@@ -69,11 +69,11 @@ def write_media(media: Media, *, native: bool, losses: Losses) -> Json | None:
         losses.add(media.at, "a file stored at another vendor cannot be told to Gemini")
         return None
     if media.file_id or media.url:
-        name, inner = "fileData", _file(media, native=native)
+        name, inner = "fileData", _write_file(media, native=native)
     else:
         data = media.data or base64.b64encode(media.text.encode()).decode()
         name, inner = "inlineData", {"data": data}
-        media_type = media.media_type or _media_type(media, native=native)
+        media_type = media.media_type or _find_media_type(media, native=native)
         if media_type:
             inner["mimeType"] = media_type
     if media.title:
@@ -85,7 +85,7 @@ def write_media(media: Media, *, native: bool, losses: Losses) -> Json | None:
     return {name: inner, **extras}
 
 
-def _file(media: Media, *, native: bool) -> Json:
+def _write_file(media: Media, *, native: bool) -> Json:
     file: Json = {"fileUri": media.file_id or media.url}
     media_type = media.media_type
     if not media_type and not native:
@@ -95,7 +95,7 @@ def _file(media: Media, *, native: bool) -> Json:
     return file
 
 
-def _media_type(media: Media, *, native: bool) -> str:
+def _find_media_type(media: Media, *, native: bool) -> str:
     if native:
         return ""
     if media.text:
@@ -106,8 +106,8 @@ def _media_type(media: Media, *, native: bool) -> str:
     return DEFAULT_MEDIA_TYPES[media.kind]
 
 
-def _code(call: HostedCall) -> Json | None:
-    """Code is all that Gemini's replies tell of a tool's call."""
+def _write_code(call: HostedCall) -> Json | None:
+    """The part of a code execution. Gemini's replies have no part for other hosted calls."""
     if call.tool != "code_execution":
         return None
     try:
@@ -120,7 +120,7 @@ def _code(call: HostedCall) -> Json | None:
     }
 
 
-def _code_result(result: HostedResult) -> Json | None:
+def _write_code_result(result: HostedResult) -> Json | None:
     if result.tool != "code_execution":
         return None
     outcome = "OUTCOME_FAILED" if result.is_error else "OUTCOME_OK"

@@ -1,7 +1,7 @@
-"""Arguments that arrive value by value, each with the path where it belongs.
+"""Collects arguments that arrive value by value, each with its path.
 
-Values of the same path append if they are texts and replace otherwise. A list grows only at its end, so
-a path cannot ask for more memory than its own length.
+Values of the same path are appended if they are texts, and replaced otherwise. A list grows only at its end,
+so a path cannot use more memory than its own length.
 """
 
 import re
@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Final
 
 from dragoman.dialects.base import Json
-from dragoman.dialects.gemini.spelling import camel
+from dragoman.dialects.gemini.spelling import to_camel
 
 _STEP = re.compile(r"""\.([^.\[\]]+)|\[(\d{1,6})\]|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\]""")
 _ESCAPED = re.compile(r"\\(.)")
@@ -17,8 +17,8 @@ _ESCAPED = re.compile(r"\\(.)")
 DEPTH: Final = 100
 
 
-class _Growing:
-    """A text in pieces: joining them one by one would be quadratic."""
+class _TextPieces:
+    """A text in pieces, joined at the end: joining them one by one takes quadratic time."""
 
     __slots__ = ("pieces",)
 
@@ -26,8 +26,8 @@ class _Growing:
         self.pieces: list[str] = []
 
 
-def _steps(path: str) -> list[str | int] | None:
-    """The names and indexes of `$.a.b[0]`, or None for what is no such path."""
+def _parse_path(path: str) -> list[str | int] | None:
+    """The names and indexes of a path such as `$.a.b[0]`, or None if it is no such path."""
     steps: list[str | int] = []
     position = 1
     while position < len(path) and len(steps) <= DEPTH:
@@ -44,24 +44,24 @@ def _steps(path: str) -> list[str | int] | None:
 
 
 class PartialArguments:
-    """The arguments of one call as they arrive."""
+    """The arguments of one call so far."""
 
     def __init__(self, start: object = None) -> None:
         self._root: Json = dict(start) if isinstance(start, dict) else {}
 
     def add(self, item: object) -> bool:
-        """Put one of `partialArgs` in its place; False if it has none."""
+        """Add one item of `partialArgs`; False if its path is invalid."""
         if not isinstance(item, dict):
             return False
-        item = camel(item)
+        item = to_camel(item)
         path = item.get("jsonPath")
-        steps = _steps(path) if isinstance(path, str) else None
+        steps = _parse_path(path) if isinstance(path, str) else None
         if steps is None:
             return False
         for name in ("stringValue", "numberValue", "boolValue"):
             if item.get(name) is not None:
                 return self._put(steps, item[name])
-        # A text that is still empty has no value yet; what else has none is a null.
+        # An item that will continue and has no value is an empty text; any other is null.
         return self._put(steps, None if "nullValue" in item or not item.get("willContinue") else "")
 
     def _put(self, steps: list[str | int], value: object) -> bool:
@@ -76,16 +76,16 @@ class PartialArguments:
         if not isinstance(value, str):
             return _set(place, steps[-1], value)
         growing = _get(place, steps[-1])
-        if not isinstance(growing, _Growing):
-            growing = _Growing()
+        if not isinstance(growing, _TextPieces):
+            growing = _TextPieces()
             if not _set(place, steps[-1], growing):
                 return False
         growing.pieces.append(value)
         return True
 
     def value(self) -> Json:
-        """What has arrived so far."""
-        return {key: _settled(inner) for key, inner in self._root.items()}
+        """The arguments that have arrived."""
+        return {key: _join_pieces(inner) for key, inner in self._root.items()}
 
 
 def _get(place: object, step: str | int) -> object:
@@ -106,11 +106,11 @@ def _set(place: object, step: str | int, value: object) -> bool:
     return False
 
 
-def _settled(value: object) -> object:
-    if isinstance(value, _Growing):
+def _join_pieces(value: object) -> object:
+    if isinstance(value, _TextPieces):
         return "".join(value.pieces)
     if isinstance(value, dict):
-        return {key: _settled(inner) for key, inner in value.items()}
+        return {key: _join_pieces(inner) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_settled(inner) for inner in value]
+        return [_join_pieces(inner) for inner in value]
     return value

@@ -1,7 +1,7 @@
-"""Why a reply ended and what it cost, both ways, as tables.
+"""Translates finish reasons and token usage.
 
-Gemini says `STOP` for an answer, a stop sequence and a tool call alike: the content tells them apart.
-Its `candidatesTokenCount` leaves the thoughts out, our `output` has them in.
+Gemini uses `STOP` for an answer, a stop sequence and a tool call; the content shows the difference. Its
+`candidatesTokenCount` does not include thoughts; the hub's `output` does.
 """
 
 from dragoman.dialects.base import Json
@@ -12,7 +12,7 @@ from dragoman.hub.usage import Usage
 CAUSES: dict[str, StopCause] = {
     "STOP": "end",
     "MAX_TOKENS": "length",
-    # The server's own limit for one request; the rest could be asked for.
+    # The server's own limit for one request; the client can request the rest.
     "CONTINUATION": "length",
     "SAFETY": "content_filter",
     "RECITATION": "content_filter",
@@ -32,7 +32,7 @@ CAUSES: dict[str, StopCause] = {
     "OTHER": "other",
 }
 
-#: Said by servers that fill in every field: the reply goes on.
+#: Values of servers that fill every field: the reply continues.
 NO_REASON = frozenset({"", "FINISH_REASON_UNSPECIFIED"})
 NOT_BLOCKED = frozenset({"", "BLOCK_REASON_UNSPECIFIED", "BLOCKED_REASON_UNSPECIFIED"})
 
@@ -51,11 +51,11 @@ REASONS: dict[StopCause, str] = {
 }
 
 
-def finish_reason(finished: ReplyFinished, *, native: bool, has_calls: bool, visible: bool) -> str:
-    """The word for this ending. `native`: the reply comes from Gemini, whose own word then stands.
+def choose_finish_reason(finished: ReplyFinished, *, native: bool, has_calls: bool, visible: bool) -> str:
+    """The finish reason to write. `native`: the reply comes from Gemini, whose own reason is kept if it fits.
 
-    An answer with nothing to see in it is not called `STOP`: Gemini CLI would take that for a fault of
-    the stream and ask again. `OTHER` says that something is odd without inventing a text.
+    A reply without visible content does not end with `STOP`: Gemini CLI would treat the stream as broken and
+    retry. `OTHER` reports something unusual without an invented text.
     """
     raw = finished.raw_cause
     if native and raw in CAUSES and reconcile_cause(CAUSES[raw], has_calls=has_calls) == finished.cause:
@@ -70,11 +70,11 @@ def _count(raw: Json, name: str) -> int | None:
 
 
 def _is_wrong(name: str, value: object) -> bool:
-    """A count that is none. Clients would choke on it, and it says nothing."""
+    """Whether a count is not a number of tokens. Clients fail on such a value."""
     return name.endswith("TokenCount") and (type(value) is not int or value < 0)
 
 
-def _of_modality(raw: Json, name: str, modality: str) -> int | None:
+def _count_modality(raw: Json, name: str, modality: str) -> int | None:
     """The tokens of one modality in a list of details."""
     details = raw.get(name)
     if not isinstance(details, list):
@@ -86,24 +86,24 @@ def _of_modality(raw: Json, name: str, modality: str) -> int | None:
 
 
 def read_usage(raw: Json) -> Usage:
-    """The counts of `usageMetadata`, and all of it in the extras, so that Gemini clients see it unchanged."""
+    """The counts of `usageMetadata`. The extras keep the whole object for Gemini clients."""
     raw = {name: value for name, value in raw.items() if not _is_wrong(name, value)}
     candidates, thoughts = _count(raw, "candidatesTokenCount"), _count(raw, "thoughtsTokenCount")
-    told = candidates is not None or thoughts is not None
+    has_output = candidates is not None or thoughts is not None
     return Usage(
         input=_count(raw, "promptTokenCount"),
-        output=(candidates or 0) + (thoughts or 0) if told else None,
+        output=(candidates or 0) + (thoughts or 0) if has_output else None,
         cache_read=_count(raw, "cachedContentTokenCount"),
         reasoning=thoughts,
         tool_input=_count(raw, "toolUsePromptTokenCount"),
-        audio_input=_of_modality(raw, "promptTokensDetails", "AUDIO"),
-        audio_output=_of_modality(raw, "candidatesTokensDetails", "AUDIO"),
+        audio_input=_count_modality(raw, "promptTokensDetails", "AUDIO"),
+        audio_output=_count_modality(raw, "candidatesTokensDetails", "AUDIO"),
         extras=raw,
     )
 
 
 def write_usage(usage: Usage, *, native: bool) -> Json:
-    """`usageMetadata`, or an empty object when nothing is known."""
+    """Write `usageMetadata`; an empty object if no count is known."""
     if native and usage.extras:
         return usage.extras
     counts: Json = {
@@ -115,7 +115,7 @@ def write_usage(usage: Usage, *, native: bool) -> Json:
         "thoughtsTokenCount": usage.reasoning,
         "toolUsePromptTokenCount": usage.tool_input,
     }
-    told = {name: value for name, value in counts.items() if value is not None}
-    if told:
-        told["totalTokenCount"] = usage.total + (usage.tool_input or 0)
-    return told
+    known = {name: value for name, value in counts.items() if value is not None}
+    if known:
+        known["totalTokenCount"] = usage.total + (usage.tool_input or 0)
+    return known

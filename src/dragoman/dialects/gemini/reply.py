@@ -1,7 +1,7 @@
-"""A whole reply and the stream that says the same.
+"""Turns whole replies into streams and back.
 
-A stream's chunks have the shape of a whole reply, so a whole reply is a stream of one chunk. Collecting
-joins what a client joins: neighbouring texts of a kind, until one of them is signed.
+A chunk of a stream has the shape of a whole reply, so a whole reply is a stream of one chunk. `collect` joins
+what a client joins: neighbouring texts of one kind, until one of them has a signature.
 """
 
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import msgspec
 
 from dragoman.dialects.base import Json
-from dragoman.dialects.gemini.metadata import joined
+from dragoman.dialects.gemini.metadata import merge_value
 from dragoman.dialects.gemini.partial_arguments import PartialArguments
 from dragoman.wire.fields import encode
 from dragoman.wire.sse import Frame, Frames
@@ -18,15 +18,15 @@ _CALL_PROGRESS = frozenset({"partialArgs", "willContinue"})
 
 
 def explode(body: Json) -> Frames:
-    """The stream that says the same as this whole reply."""
+    """The frames of the stream that has the same content as this whole reply."""
     return (Frame("", encode(body)),)
 
 
 def collect(frames: Iterable[Frame]) -> Json:
-    """The whole reply that a client would accumulate; an error body if the stream failed."""
+    """The whole reply that a client accumulates, or an error body if the stream failed."""
     body: Json = {}
     usage: Json = {}
-    candidates: dict[int, _Candidate] = {}
+    candidates: dict[int, _CandidateBuilder] = {}
     for frame in frames:
         try:
             chunk = msgspec.json.decode(frame.data, type=dict[str, object])
@@ -37,7 +37,7 @@ def collect(frames: Iterable[Frame]) -> Json:
         for candidate in _objects(chunk.pop("candidates", None)):
             index = candidate.get("index", 0)
             if type(index) is int:
-                candidates.setdefault(index, _Candidate()).add(candidate)
+                candidates.setdefault(index, _CandidateBuilder()).add(candidate)
         counts = chunk.pop("usageMetadata", None)
         if isinstance(counts, dict):
             usage |= counts
@@ -53,13 +53,13 @@ def _objects(value: object) -> list[Json]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
-class _Candidate:
-    """One answer as it is put together."""
+class _CandidateBuilder:
+    """Accumulates one candidate."""
 
     def __init__(self) -> None:
         self._fields: Json = {}
         self._content: Json | None = None
-        self._parts: list[_Part] = []
+        self._parts: list[_PartBuilder] = []
 
     def add(self, candidate: Json) -> None:
         for name, value in candidate.items():
@@ -68,7 +68,7 @@ class _Candidate:
                 for part in _objects(value.get("parts")):
                     self._add_part(part)
             else:
-                self._fields[name] = joined(name, self._fields.get(name), value)
+                self._fields[name] = merge_value(name, self._fields.get(name), value)
 
     def value(self) -> Json:
         if self._content is None:
@@ -79,14 +79,14 @@ class _Candidate:
         return {"content": self._content, **self._fields}
 
     def _add_part(self, part: Json) -> None:
-        if self._parts and self._parts[-1].takes(part):
+        if self._parts and self._parts[-1].is_continued_by(part):
             self._parts[-1].add(part)
         elif part != {"text": ""}:
-            self._parts.append(_Part(part))
+            self._parts.append(_PartBuilder(part))
 
 
-class _Part:
-    """One part as it grows: a text by more text, a call by more of its arguments."""
+class _PartBuilder:
+    """Accumulates one part: a text from texts, a call from partial arguments."""
 
     def __init__(self, part: Json) -> None:
         self._fields: Json = part
@@ -97,8 +97,8 @@ class _Part:
             self._arguments = PartialArguments(call.get("args"))
             self._add_arguments(call)
 
-    def takes(self, part: Json) -> bool:
-        """Whether the part only continues this one. A signed text is complete."""
+    def is_continued_by(self, part: Json) -> bool:
+        """Whether the part continues this one. A text with a signature is complete."""
         if self._arguments is not None:
             call = part.get("functionCall")
             return isinstance(call, dict) and not call.get("name")
@@ -129,5 +129,5 @@ class _Part:
         call = self._fields.get("functionCall")
         if self._arguments is None or not isinstance(call, dict):
             return self._fields
-        told = {name: value for name, value in call.items() if name not in _CALL_PROGRESS}
-        return {**self._fields, "functionCall": {**told, "args": self._arguments.value()}}
+        fields = {name: value for name, value in call.items() if name not in _CALL_PROGRESS}
+        return {**self._fields, "functionCall": {**fields, "args": self._arguments.value()}}

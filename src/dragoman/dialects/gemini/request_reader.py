@@ -1,16 +1,16 @@
-"""Reads a request: contents as turns, tools as one list, `generationConfig` as the request's own fields.
+"""Reads a request: contents as turns, tools as one list, `generationConfig` as fields of the request.
 
-The model and whether to stream are in the URL; a body that names the model too is heard if the URL is silent.
+The URL holds the model and whether to stream. The model in the body counts only if the URL has none.
 """
 
 from msgspec.structs import replace
 
 from dragoman.dialects.base import Json
 from dragoman.dialects.gemini.forms import RequestForm, write_form
-from dragoman.dialects.gemini.generation import CONFIG, PATHS, below, read_generation
+from dragoman.dialects.gemini.generation import CONFIG, PATHS, prefix_names, read_generation
 from dragoman.dialects.gemini.history_reader import HistoryReader
 from dragoman.dialects.gemini.signature import ISSUER
-from dragoman.dialects.gemini.spelling import Spelling
+from dragoman.dialects.gemini.spelling import NameConverter
 from dragoman.dialects.gemini.tools import read_choice, read_tools
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, Turn
@@ -20,22 +20,22 @@ MODELS = "models/"
 
 
 def read_request(body: Json, losses: Losses, *, model: str = "", stream: bool = False) -> Request:
-    """The request that a body makes; takes the body apart."""
-    spelling, form = Spelling(), RequestForm()
-    fields = spelling.canonical(Fields(body))
+    """Read a client's body and empty it."""
+    converter, form = NameConverter(), RequestForm()
+    fields = converter.convert(Fields(body))
     named = fields.maybe_text("model")
     if named is not None:
         form.model_prefix = MODELS if named.startswith(MODELS) else ""
-    history = HistoryReader(spelling, losses)
-    system = history.system(fields)
+    history = HistoryReader(converter, losses)
+    system = history.read_system(fields)
     turns = _read_contents(fields, history, form)
-    tools = read_tools(fields, spelling, form)
-    choice = read_choice(fields, spelling)
-    known, left = read_generation(fields, spelling, form)
+    tools = read_tools(fields, converter, form)
+    choice = read_choice(fields, converter)
+    known, rest = read_generation(fields, converter, form)
     tier = fields.text_or("serviceTier", "")
     store = fields.maybe_flag("store")
-    extras = fields.rest() | below(CONFIG, left)
-    form.renamed = spelling.renamed
+    extras = fields.rest() | prefix_names(CONFIG, rest)
+    form.renamed = converter.renamed
     request = Request(
         dialect=ISSUER,
         model=(model or named or "").removeprefix(MODELS),
@@ -56,5 +56,5 @@ def _read_contents(fields: Fields, history: HistoryReader, form: RequestForm) ->
     contents = fields.rest().get("contents")
     if isinstance(contents, str | dict):
         form.contents = "text" if isinstance(contents, str) else "object"
-        return [history.turn(fields, fields.raw("contents"), -1)]
-    return [history.turn(fields, item, index) for index, item in enumerate(fields.items("contents"))]
+        return [history.read_turn(fields, fields.raw("contents"), -1)]
+    return [history.read_turn(fields, item, index) for index, item in enumerate(fields.items("contents"))]

@@ -1,12 +1,12 @@
-"""Writes a request's body. The model and whether to stream go into the URL, see `path`."""
+"""Writes the body of a request. The model and whether to stream go into the URL, see `path`."""
 
 from dragoman.dialects.base import Json
-from dragoman.dialects.gemini.forms import RequestForm, request_form
-from dragoman.dialects.gemini.generation import CONFIG, left_below, write_generation
+from dragoman.dialects.gemini.forms import RequestForm, read_request_form
+from dragoman.dialects.gemini.generation import CONFIG, extract_below, write_generation
 from dragoman.dialects.gemini.history_writer import HistoryWriter
 from dragoman.dialects.gemini.request_reader import MODELS
 from dragoman.dialects.gemini.signature import ISSUER
-from dragoman.dialects.gemini.spelling import respell
+from dragoman.dialects.gemini.spelling import restore_snake_names
 from dragoman.dialects.gemini.tools import TOOL_CONFIG, write_config, write_tools
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
@@ -14,12 +14,12 @@ from dragoman.providers.profile import Target
 
 
 def write_request(request: Request, target: Target, losses: Losses) -> Json:
-    """A body for the upstream. One that came from Gemini is spelled as it was, in every detail."""
+    """Build the body for the upstream. A request of this dialect is written exactly as it was received."""
     native = request.dialect == ISSUER
-    form = request_form(request.form) if native else RequestForm()
+    form = read_request_form(request.form) if native else RequestForm()
     history = HistoryWriter(request, target, losses)
-    body: Json = {"contents": _contents(history.contents(), form)}
-    system = history.system()
+    body: Json = {"contents": _contents(history.write_contents(), form)}
+    system = history.write_system()
     if system is not None:
         body["systemInstruction"] = system
     tools = write_tools(request, target, form, losses)
@@ -43,19 +43,19 @@ def _contents(contents: list[object], form: RequestForm) -> object:
 
 
 def _write_own(request: Request, form: RequestForm, body: Json) -> None:
-    """What only Gemini says."""
+    """Add what only this API understands."""
     if request.store is not None:
         body["store"] = request.store
     if form.model_prefix is not None:
         body["model"] = form.model_prefix + request.model
-    beside = left_below(TOOL_CONFIG, request.extras)
+    beside = extract_below(TOOL_CONFIG, request.extras)
     if beside:
         chosen = body.get(TOOL_CONFIG)
         body[TOOL_CONFIG] = beside | chosen if isinstance(chosen, dict) else beside
     for name, value in request.extras.items():
         if not name.startswith((CONFIG + ".", TOOL_CONFIG + ".")):
             body.setdefault(name, value)
-    respell(body, form.renamed)
+    restore_snake_names(body, form.renamed)
 
 
 def path(model: str, *, stream: bool) -> str:

@@ -1,7 +1,7 @@
-"""`functionResponse` both ways. The response is an object, and clients wrap their text in different ones.
+"""Reads and writes `functionResponse`, an object in which clients wrap their text in different ways.
 
-`{"output": …}`, `{"result": …}` and `{"error": …}` are the documented wrappings; AI SDK says the tool's
-name once more beside `content`. Whatever else came is told as the JSON that it is.
+`{"output": …}`, `{"result": …}` and `{"error": …}` are the documented wrappings; AI SDK repeats the tool's
+name beside `content`. Any other response becomes its JSON text.
 """
 
 import msgspec
@@ -10,7 +10,7 @@ from dragoman.dialects.base import Json
 from dragoman.dialects.gemini.calls import NO_ID
 from dragoman.dialects.gemini.part_reader import PartReader
 from dragoman.dialects.gemini.part_writer import write_part
-from dragoman.dialects.gemini.spelling import Spelling
+from dragoman.dialects.gemini.spelling import NameConverter
 from dragoman.hub.content import AnyBlock, Text, ToolResult
 from dragoman.hub.loss import Losses
 from dragoman.wire.fields import Fields, encode
@@ -20,27 +20,27 @@ ERROR = "error"
 CONTENT = "content"
 WRAPPINGS = frozenset({OUTPUT, "result", ERROR})
 
-#: Words of a result's `form` beside the wrappings: the response as a whole, or none at all.
+#: Notes of a result's `form` beside the wrappings: the whole response as JSON, or no response.
 WHOLE = "json"
 NONE = "none"
-#: After a wrapping: its value was no text.
+#: Added to the name of a wrapping whose value was no text.
 AS_JSON = "-json"
 
-#: Errors that say that there is none.
+#: Values of `error` that mean no error.
 _NO_ERROR = (None, False, "", 0)
 
 
 def read_result(
-    part: Fields, spelling: Spelling, parts: PartReader, call_id: str, *, has_id: bool
+    part: Fields, converter: NameConverter, parts: PartReader, call_id: str, *, has_id: bool
 ) -> ToolResult:
-    """The result in a part whose `functionResponse` has lost its id and nothing else."""
+    """Read a part whose `functionResponse` has already lost its id."""
     response = part.object("functionResponse")
     name = response.text_or("name", "")
-    text, form, is_error = _unwrapped(response, name)
+    text, form, is_error = _unwrap_response(response, name)
     content: list[AnyBlock] = [] if form == NONE else [Text(text=text, at=response.at("response"))]
     media = response.maybe_list("parts")
     for index, item in enumerate(media or []):
-        inner = spelling.canonical(response.child(item, "parts", index))
+        inner = converter.convert(response.child(item, "parts", index))
         content.append(parts.read(inner))
     left = response.rest()
     if media == []:
@@ -59,8 +59,8 @@ def read_result(
     )
 
 
-def _unwrapped(fields: Fields, name: str) -> tuple[str, str, bool]:
-    """The text of a response, the word for its wrapping, and whether it tells of an error."""
+def _unwrap_response(fields: Fields, name: str) -> tuple[str, str, bool]:
+    """The text of a response, the note for its wrapping, and whether it reports an error."""
     if not fields.has("response"):
         return "", NONE, False
     response = fields.raw("response")
@@ -68,20 +68,20 @@ def _unwrapped(fields: Fields, name: str) -> tuple[str, str, bool]:
         if len(response) == 1:
             ((key, value),) = response.items()
             if key in WRAPPINGS:
-                return *_text(value, key), key == ERROR
+                return *_read_text(value, key), key == ERROR
         if response.keys() == {"name", CONTENT} and response["name"] == name:
-            return *_text(response[CONTENT], CONTENT), False
+            return *_read_text(response[CONTENT], CONTENT), False
         return encode(response).decode(), WHOLE, response.get(ERROR) not in _NO_ERROR
     return encode(response).decode(), WHOLE, False
 
 
-def _text(value: object, form: str) -> tuple[str, str]:
+def _read_text(value: object, form: str) -> tuple[str, str]:
     return (value, form) if isinstance(value, str) else (encode(value).decode(), form + AS_JSON)
 
 
 def write_result(result: ToolResult, name: str, *, native: bool, losses: Losses) -> Json:
-    """The part for a result. `name`: of the tool, where the result itself does not say it."""
-    words = result.form.split() if native else []
+    """Write the part of a result. `name`: the tool's name if the result has none."""
+    notes = result.form.split() if native else []
     texts: list[str] = []
     media: list[Json] = []
     for block in result.content:
@@ -91,16 +91,16 @@ def write_result(result: ToolResult, name: str, *, native: bool, losses: Losses)
         part = write_part(block, native=native, losses=losses)
         if part is None:
             continue
-        spoken = part.get("text")
-        if isinstance(spoken, str):
-            texts.append(spoken)
+        text = part.get("text")
+        if isinstance(text, str):
+            texts.append(text)
         else:
             media.append(part)
     response: Json = {"name": result.name if native else result.name or name}
-    if NO_ID not in words:
+    if NO_ID not in notes:
         response["id"] = result.call_id
-    if NONE not in words:
-        response["response"] = _wrapped("\n".join(texts), result, words)
+    if NONE not in notes:
+        response["response"] = _wrap_response("\n".join(texts), result, notes)
     if media:
         response["parts"] = media
     extras = dict(result.extras) if native else {}
@@ -112,8 +112,8 @@ def write_result(result: ToolResult, name: str, *, native: bool, losses: Losses)
     return {"functionResponse": response, **extras}
 
 
-def _wrapped(text: str, result: ToolResult, words: list[str]) -> object:
-    form = next((word for word in words if word != NO_ID), "")
+def _wrap_response(text: str, result: ToolResult, notes: list[str]) -> object:
+    form = next((note for note in notes if note != NO_ID), "")
     if form == WHOLE:
         return msgspec.json.decode(text)
     key = form.removesuffix(AS_JSON)

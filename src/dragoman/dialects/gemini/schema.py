@@ -1,28 +1,28 @@
-"""Schemas in two spellings: JSON Schema, and Gemini's subset of OpenAPI with types in capitals.
+"""Converts between JSON Schema and Gemini's subset of OpenAPI, which writes types in capitals.
 
-`read_schema` gives JSON Schema, `write_schema` the subset's spelling; for a schema that one of them can have
-written, they undo each other. `schema.convert_to_openapi` decides which keywords the subset accepts.
+`read_schema` gives JSON Schema and `write_schema` the subset. Each reverses the other for a schema that the
+other could have written. `schema.convert_to_openapi` decides which keywords the subset accepts.
 """
 
 from dragoman.dialects.base import Json
-from dragoman.dialects.gemini.spelling import snake
+from dragoman.dialects.gemini.spelling import to_snake
 from dragoman.schema import edit_schema
 
 TYPES = frozenset({"string", "number", "integer", "boolean", "array", "object", "null"})
 
-#: Sizes are 64 bits wide; JSON made from protobuf writes such numbers as strings.
+#: These numbers have 64 bits, which the JSON of protobuf writes as strings.
 SIZES = ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties")
 #: The subset's keywords in camelCase by their name in snake_case: clients use both.
-KEYWORDS = {snake(name): name for name in (*SIZES, "anyOf", "propertyOrdering", "additionalProperties")}
+KEYWORDS = {to_snake(name): name for name in (*SIZES, "anyOf", "propertyOrdering", "additionalProperties")}
 
 
 def read_schema(schema: Json, *, is_openapi: bool) -> Json:
-    """JSON Schema: types in lower case; from the subset also `nullable` as a type and sizes as numbers."""
+    """The schema as JSON Schema: types in lower case; from the subset, `nullable` as a type, and numbers."""
     return edit_schema(schema, _read_openapi if is_openapi else _lower_types)
 
 
 def write_schema(schema: Json) -> Json:
-    """The subset's spelling: types in capitals, a second type `null` as `nullable`."""
+    """The schema in the subset: types in capitals, and `nullable` for a second type `null`."""
     return edit_schema(schema, _write_openapi)
 
 
@@ -65,7 +65,7 @@ def _write_openapi(schema: Json) -> Json:
 
 
 def is_empty(schema: Json | None) -> bool:
-    """Whether a schema asks for nothing. The subset refuses an object without properties."""
+    """Whether a schema has no rules. The subset rejects an object without properties."""
     return not schema or (
         schema.get("type", "object") == "object"
         and not schema.get("properties")

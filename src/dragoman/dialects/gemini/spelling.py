@@ -1,8 +1,8 @@
-"""Two spellings of every name: protobuf takes `generation_config` for `generationConfig`.
+"""Converts field names between snake_case and camelCase, because protobuf accepts both for every name.
 
-Readers see camelCase only. What was renamed is noted as a path in the original spelling, so that the
-same dialect can be given back exactly what it sent; names of the client's own (arguments, schemas,
-labels) are never touched, because nobody calls this on them.
+Readers see only camelCase. Each renamed field is recorded as a path in the original converter, so that a
+request of this dialect can be written exactly as it was received. Names that the client chose (arguments,
+schemas, labels) do not change, because these functions are never called on them.
 """
 
 import re
@@ -87,34 +87,34 @@ _HUMP = re.compile(r"(?<=[a-z0-9])([A-Z])")
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 
 
-def snake(name: str) -> str:
+def to_snake(name: str) -> str:
     return _HUMP.sub(r"_\1", name).lower()
 
 
-CAMEL: dict[str, str] = {snake(name): name for name in NAMES}
+CAMEL: dict[str, str] = {to_snake(name): name for name in NAMES}
 _SNAKES = frozenset(CAMEL)
 
 
-def camel(value: Json) -> Json:
-    """The object with its known names in camelCase: itself if they are. Names inside stay as they are."""
+def to_camel(value: Json) -> Json:
+    """The object with its known names in camelCase; the same object if nothing changes. Not recursive."""
     if _SNAKES.isdisjoint(value):
         return value
-    # A name that is there in both spellings keeps both: the second one is unknown.
+    # If both spellings are present, both stay: the one in snake_case is then an unknown field.
     return {
         CAMEL[key] if key in CAMEL and CAMEL[key] not in value else key: inner for key, inner in value.items()
     }
 
 
-class Spelling:
-    """Collects where a body was spelled in snake_case."""
+class NameConverter:
+    """Converts the names of one body to camelCase and records the paths of those in snake_case."""
 
     __slots__ = ("renamed",)
 
     def __init__(self) -> None:
         self.renamed: list[str] = []
 
-    def canonical(self, fields: Fields) -> Fields:
-        """The same fields, their known names in camelCase from now on."""
+    def convert(self, fields: Fields) -> Fields:
+        """Convert the known names of an object to camelCase in place."""
         values = fields.rest()
         if not _SNAKES.isdisjoint(values):
             for key in [key for key in values if key in CAMEL and CAMEL[key] not in values]:
@@ -123,8 +123,8 @@ class Spelling:
         return fields
 
 
-def respell(body: Json, paths: list[str]) -> None:
-    """Give the names at these paths their snake_case back, the innermost first."""
+def restore_snake_names(body: Json, paths: list[str]) -> None:
+    """Restore the snake_case of the names at these paths, the innermost first."""
     for path in reversed(paths):
         *steps, last = [name or int(index) for name, index in _STEP.findall(path)]
         place: object = body

@@ -1,21 +1,22 @@
-"""Reads a reply of Gemini: chunks whose parts are pieces of text, or whole calls, media and results.
+"""Reads the stream of a reply: chunks whose parts are pieces of text, or whole calls, media and results.
 
-Nothing in the stream opens or closes anything, so a block lasts as long as the parts are of its kind. A
-signature ends its block too, but lazily: citations that come in the same chunk still find it open. The
-reply is finished when the bytes end, and only if a finish reason or a blocked prompt was told before.
+The stream does not open or close blocks, so a block lasts as long as the parts are of its kind. A signature
+ends its block too, but only before the next part, because citations in the same chunk still belong to the
+block. The reply is complete when the bytes end after a finish reason or a blocked prompt; otherwise it is
+truncated.
 """
 
 from dragoman.dialects.base import Json, Source
 from dragoman.dialects.errors import read_failure
 from dragoman.dialects.frames import FrameReader
-from dragoman.dialects.gemini.calls import ArrivingCall
+from dragoman.dialects.gemini.calls import PendingCall
 from dragoman.dialects.gemini.framing import ChunkReader
-from dragoman.dialects.gemini.grounding import SaidText, read_citations
-from dragoman.dialects.gemini.metadata import KNOWN_IN_REPLY, Gathered, seconds_of
-from dragoman.dialects.gemini.part_reader import PartReader, cleaned, stray_data
+from dragoman.dialects.gemini.grounding import CitedText, read_citations
+from dragoman.dialects.gemini.metadata import KNOWN_IN_REPLY, ReplyMetadata, read_seconds
+from dragoman.dialects.gemini.part_reader import PartReader, find_extra_data, remove_invalid_fields
 from dragoman.dialects.gemini.reasons import CAUSES, NO_REASON, NOT_BLOCKED, read_usage
-from dragoman.dialects.gemini.signature import BARE, native_seal
-from dragoman.dialects.gemini.spelling import Spelling, camel
+from dragoman.dialects.gemini.signature import BARE, read_signature
+from dragoman.dialects.gemini.spelling import NameConverter, to_camel
 from dragoman.hub.content import Extras, Reasoning, Text
 from dragoman.hub.errors import DragomanError, UpstreamProtocolError
 from dragoman.hub.events import ReplyFinished, ReplyStarted
@@ -24,28 +25,28 @@ from dragoman.wire.fields import Fields
 from dragoman.wire.sse import SseReader
 
 _CITING = frozenset({"groundingMetadata", "citationMetadata"})
-_OPEN_WORDS = frozenset({"text", "thought", "thoughtSignature"})
+_TEXT_FIELDS = frozenset({"text", "thought", "thoughtSignature"})
 
 
 class GeminiStreamReader(FrameReader):
-    """Bytes of a reply in, events out."""
+    """Turns the bytes of a reply into events."""
 
     def __init__(self, source: Source) -> None:
         super().__init__(source)
-        self._parts = PartReader(Spelling(), lambda: source.ids.make("call_"))
-        self._gathered = Gathered()
-        self._call: ArrivingCall | None = None
+        self._parts = PartReader(NameConverter(), lambda: source.ids.make("call_"))
+        self._metadata = ReplyMetadata()
+        self._call: PendingCall | None = None
         self._call_ids: set[str] = set()
         self._model = source.model
         self._finish = ""
         self._blocked = ""
-        self._usage_told = False
-        #: The text or thought that is being said, if any.
+        self._has_usage = False
+        #: The number of the open text or thought; -1 if none is open.
         self._block = -1
         self._thinking = False
         self._sealed = False
         self._keeps_text = source.request is None or any(t.kind == "hosted" for t in source.request.tools)
-        self._said = SaidText(keep=False)
+        self._cited_text = CitedText(keep=False)
         self._extras: Extras = {}
 
     def _framing(self) -> SseReader:
@@ -57,26 +58,26 @@ class GeminiStreamReader(FrameReader):
     def _read(self, payload: Json, event: str) -> None:
         if self._block >= 0 and not self._sealed and self._read_more(payload):
             return
-        payload = camel(payload)
+        payload = to_camel(payload)
         if payload.get("error"):
-            self._tell_usage()
+            self._report_usage()
             self.builder.fail(read_failure(payload))
             return
         if not self.builder.is_started:
             self._start(payload)
-        self._gathered.reply(payload)
+        self._metadata.add_chunk(payload)
         candidates = payload.get("candidates")
         if isinstance(candidates, list) and candidates:
             self._read_candidates(candidates)
         elif (feedback := payload.get("promptFeedback")) is not None:
             self._read_feedback(feedback)
-        if not self._usage_told and self._gathered.usage:
-            # Dialects that tell the prompt's size first are served by the first count.
-            self._usage_told = True
-            self.builder.report_usage(read_usage(dict(self._gathered.usage)))
+        if not self._has_usage and self._metadata.usage:
+            # Some dialects write the size of the prompt first, so the first count is reported at once.
+            self._has_usage = True
+            self.builder.report_usage(read_usage(dict(self._metadata.usage)))
 
     def _read_more(self, payload: Json) -> bool:
-        """Nearly every chunk: more of the text that is being said, and nothing that was not there before."""
+        """Read a chunk that only continues the open text, as nearly every chunk does. False for any other."""
         candidates = payload.get("candidates")
         if type(candidates) is not list or len(candidates) != 1 or not payload.keys() <= KNOWN_IN_REPLY:
             return False
@@ -92,12 +93,12 @@ class GeminiStreamReader(FrameReader):
         if type(text) is not str or len(part) != 1 + self._thinking:
             return False
         if not self._thinking:
-            self._said.add(text)
+            self._cited_text.add(text)
         elif part.get("thought") is not True:
             return False
         usage = payload.get("usageMetadata")
         if usage is not None:
-            self._gathered.count(usage)
+            self._metadata.add_usage(usage)
         self.builder.append(self._block, text)
         return True
 
@@ -108,12 +109,12 @@ class GeminiStreamReader(FrameReader):
             ReplyStarted(
                 id=reply_id if isinstance(reply_id, str) else "",
                 model=self._model,
-                created=seconds_of(payload.get("createTime")),
+                created=read_seconds(payload.get("createTime")),
             )
         )
 
     def _read_feedback(self, feedback: object) -> None:
-        reason = camel(feedback).get("blockReason") if isinstance(feedback, dict) else None
+        reason = to_camel(feedback).get("blockReason") if isinstance(feedback, dict) else None
         if isinstance(reason, str) and reason not in NOT_BLOCKED:
             self._blocked = reason
 
@@ -122,7 +123,7 @@ class GeminiStreamReader(FrameReader):
             if not isinstance(candidate, dict):
                 self.source.losses.add("candidates", "a candidate that is no object was skipped")
             elif candidate.get("index") in (0, None) or type(candidate["index"]) is not int:
-                self._read_candidate(camel(candidate))
+                self._read_candidate(to_camel(candidate))
             else:
                 self.source.losses.add("candidates", "only the first of several answers can be told")
 
@@ -132,9 +133,9 @@ class GeminiStreamReader(FrameReader):
         if isinstance(parts, list):
             for number, part in enumerate(parts):
                 self._read_part(part, number)
-        told = self._gathered.candidate(candidate)
-        if not _CITING.isdisjoint(told):
-            self._cite(told)
+        metadata = self._metadata.add_candidate(candidate)
+        if not _CITING.isdisjoint(metadata):
+            self._cite(metadata)
         reason = candidate.get("finishReason")
         if isinstance(reason, str) and reason not in NO_REASON:
             self._finish = reason
@@ -147,22 +148,22 @@ class GeminiStreamReader(FrameReader):
         if type(text) is str:
             if len(part) == 1:
                 if text:
-                    self._say(text, False)
+                    self._append_text(text, False)
                 return
             if len(part) == 2 and part.get("thought") is True:
                 if text:
-                    self._say(text, True)
+                    self._append_text(text, True)
                 return
-        part = camel(part)
+        part = to_camel(part)
         if isinstance(part.get("functionCall"), dict):
             self._read_call(part)
-        elif type(text) is str or part.keys() <= _OPEN_WORDS:
+        elif type(text) is str or part.keys() <= _TEXT_FIELDS:
             self._read_signed_text(part)
         else:
             self._read_whole_part(part, number)
 
     def _read_whole_part(self, part: Json, number: int) -> None:
-        legal = cleaned(part)
+        legal = remove_invalid_fields(part)
         if legal is None:
             self.source.losses.add(f"parts[{number}]", "a part that says nothing was skipped")
             return
@@ -171,21 +172,21 @@ class GeminiStreamReader(FrameReader):
         except DragomanError as error:
             self.source.losses.add(f"parts[{number}]", f"a part was skipped: {error.message}")
             return
-        self._fall_silent()
+        self._close_block()
         self.builder.add_block(block)
 
-    def _say(self, text: str, thinking: bool) -> None:
+    def _append_text(self, text: str, thinking: bool) -> None:
         if self._block < 0 or self._thinking is not thinking or self._sealed:
-            self._fall_silent()
+            self._close_block()
             self._thinking = thinking
             self._block = self.builder.open(Reasoning() if thinking else Text(text=""))
-            self._said = SaidText(keep=self._keeps_text)
+            self._cited_text = CitedText(keep=self._keeps_text)
         if not thinking:
-            self._said.add(text)
+            self._cited_text.add(text)
         self.builder.append(self._block, text)
 
-    def _fall_silent(self) -> None:
-        """Close what is being said, and a call that never got its last piece."""
+    def _close_block(self) -> None:
+        """Close the open block, and a call that never got its last part."""
         if self._block >= 0:
             self.builder.close(self._block, self._extras)
             self._block = -1
@@ -195,18 +196,18 @@ class GeminiStreamReader(FrameReader):
             self._end_call(whole=False)
 
     def _read_signed_text(self, part: Json) -> None:
-        """Text with a signature, text with fields of its own, or a signature alone."""
+        """Read text with a signature or with other fields, or a signature alone."""
         text = part.get("text")
         thinking = part.get("thought") is True
         if isinstance(text, str) and text:
-            self._say(text, thinking)
-        stray = stray_data(part, "text")
-        extras = {key: value for key, value in part.items() if key not in _OPEN_WORDS and key not in stray}
-        seal = self._seal_of(part)
+            self._append_text(text, thinking)
+        stray = find_extra_data(part, "text")
+        extras = {key: value for key, value in part.items() if key not in _TEXT_FIELDS and key not in stray}
+        seal = self._read_seal(part)
         joins = self._block >= 0 and not self._sealed and self._thinking is thinking
         if not joins and (seal is not None or extras):
-            self._fall_silent()
-            # A signature that belongs to no words is carried by a thought without any.
+            self._close_block()
+            # A signature without text belongs to a thought without text.
             self._thinking = thinking or seal is not None
             carrier = Reasoning(form="" if "text" in part else BARE)
             self._block = self.builder.open(carrier if self._thinking else Text(text=""))
@@ -215,22 +216,24 @@ class GeminiStreamReader(FrameReader):
             self.builder.seal(self._block, seal)
             self._sealed = True
 
-    def _seal_of(self, part: Json) -> Seal | None:
+    def _read_seal(self, part: Json) -> Seal | None:
         signature = part.get("thoughtSignature")
-        return native_seal(signature, self.source.issuer, self._model) if isinstance(signature, str) else None
+        return (
+            read_signature(signature, self.source.issuer, self._model) if isinstance(signature, str) else None
+        )
 
     def _read_call(self, part: Json) -> None:
         value = part["functionCall"]
-        call = camel(value) if isinstance(value, dict) else {}
+        call = to_camel(value) if isinstance(value, dict) else {}
         name = call.get("name")
         if self._call is None or (isinstance(name, str) and name):
-            self._fall_silent()
+            self._close_block()
             if not isinstance(name, str) or not name:
                 self.source.losses.add("functionCall", "a call without a name was skipped")
                 return
-            self._call = ArrivingCall(call, part, self._fresh_id(call.get("id")))
+            self._call = PendingCall(call, part, self._choose_id(call.get("id")))
             self._call.index = self.builder.open(self._call.block)
-        seal = self._seal_of(part)
+        seal = self._read_seal(part)
         if seal is not None:
             self.builder.seal(self._call.index, seal)
         for item in self._call.add(call):
@@ -238,8 +241,8 @@ class GeminiStreamReader(FrameReader):
         if call.get("willContinue") is not True:
             self._end_call(whole=True)
 
-    def _fresh_id(self, given: object) -> str:
-        """The call's id, or a new one if it has none or repeats one."""
+    def _choose_id(self, given: object) -> str:
+        """The id of a call, or a new one if it has none or repeats one."""
         if not isinstance(given, str) or not given or given in self._call_ids:
             return self.source.ids.make("call_")
         self._call_ids.add(given)
@@ -251,28 +254,28 @@ class GeminiStreamReader(FrameReader):
             self.builder.close(self._call.index)
             self._call = None
 
-    def _cite(self, told: Json) -> None:
+    def _cite(self, metadata: Json) -> None:
         if self._block < 0 or self._thinking:
             self.source.losses.add("groundingMetadata", "citations came when no text was open")
             return
-        for citation in read_citations(told, self._said):
+        for citation in read_citations(metadata, self._cited_text):
             self.builder.cite(self._block, citation)
 
-    def _tell_usage(self) -> None:
-        if self._gathered.usage:
-            self.builder.report_usage(read_usage(self._gathered.usage))
+    def _report_usage(self) -> None:
+        if self._metadata.usage:
+            self.builder.report_usage(read_usage(self._metadata.usage))
 
     def _end(self) -> None:
-        self._tell_usage()
+        self._report_usage()
         if not self._finish and not self._blocked:
             return
-        self._fall_silent()
+        self._close_block()
         reason = self._finish or self._blocked
         self.builder.finish(
             ReplyFinished(
                 cause=CAUSES.get(reason, "other") if self._finish else "content_filter",
                 raw_cause=reason,
-                explanation=self._gathered.explanation(),
-                extras=self._gathered.extras(blocked=not self._finish),
+                explanation=self._metadata.find_explanation(),
+                extras=self._metadata.build_extras(blocked=not self._finish),
             )
         )

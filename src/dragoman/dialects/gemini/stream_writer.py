@@ -1,9 +1,9 @@
-"""Writes a reply for Gemini clients: `data: {json}` frames and nothing else, neither names nor comments.
+"""Writes a reply as chunks for Gemini clients: frames without event names.
 
-Text and thoughts go out as they come; a call goes out whole when it closes, because its arguments are an
-object. Seals of other vendors wait for the next call: its signature is the one field that every client
-brings back, so an envelope in it takes the thoughts along that came before. What still waits at the
-end goes out on an empty text.
+Text and thoughts are written as they arrive. A call is written whole when it closes, because its arguments
+are an object. Seals of other vendors wait for the next call: the signature of a call is the one field that
+every client sends back, so an envelope in it also holds the thoughts before the call. Seals that still wait
+at the end are written on an empty text.
 """
 
 from collections.abc import Callable
@@ -14,10 +14,10 @@ import msgspec
 from dragoman.dialects.base import Audience, Json
 from dragoman.dialects.gemini.calls import NO_ARGUMENTS, NO_ID
 from dragoman.dialects.gemini.errors import write_error
-from dragoman.dialects.gemini.grounding import Grounding, SaidText
+from dragoman.dialects.gemini.grounding import CitedText, GroundingBuilder
 from dragoman.dialects.gemini.part_writer import write_part
-from dragoman.dialects.gemini.reasons import finish_reason, write_usage
-from dragoman.dialects.gemini.signature import BARE, ISSUER, UNSEALED, encode_envelope, stands_alone
+from dragoman.dialects.gemini.reasons import choose_finish_reason, write_usage
+from dragoman.dialects.gemini.signature import BARE, ISSUER, UNSEALED, encode_envelope, is_native
 from dragoman.hub.content import (
     Citation,
     HostedCall,
@@ -52,15 +52,15 @@ _encode = msgspec.json.Encoder().encode
 _TEXT = b'{"candidates":[{"content":{"parts":[{"text":%b}],"role":"model"},"index":0}]%b}'
 _THOUGHT = _TEXT.replace(b"%b}],", b'%b,"thought":true}],')
 
-#: Line ends to clients that split decoded text: escaped, they are part of a JSON string to everybody.
+#: Clients that split decoded text into lines treat these characters as line ends, so they are escaped.
 _LINE_ENDS = ((b"\xc2\x85", b"\\u0085"), (b"\xe2\x80\xa8", b"\\u2028"), (b"\xe2\x80\xa9", b"\\u2029"))
 
-#: What separates the parts of a thought when they become one text.
+#: The separator between the parts of a thought in one text.
 _BETWEEN_PARTS = "\n\n"
 
 
-def line_safe(data: bytes) -> bytes:
-    """JSON text that is one line to every client."""
+def escape_line_ends(data: bytes) -> bytes:
+    """The JSON text as one line for every client."""
     if data.isascii():
         return data
     for raw, escaped in _LINE_ENDS:
@@ -68,14 +68,14 @@ def line_safe(data: bytes) -> bytes:
     return data
 
 
-class _Open:
-    """The block that is being written."""
+class _OpenPart:
+    """The block that is open: its text, thoughts or arguments so far, its seal and its citations."""
 
-    __slots__ = ("block", "citations", "parts", "pieces", "said", "seal")
+    __slots__ = ("block", "citations", "parts", "pieces", "seal", "text")
 
     def __init__(self, block: ReplyBlock, *, may_be_cited: bool) -> None:
         self.block = block
-        self.said = SaidText(keep=may_be_cited)
+        self.text = CitedText(keep=may_be_cited)
         self.seal: Seal | None = getattr(block, "seal", None)
         self.pieces: list[str] = []
         self.parts: dict[int, list[str]] = {}
@@ -83,25 +83,25 @@ class _Open:
 
 
 class GeminiStreamWriter:
-    """Events in, bytes out."""
+    """Turns the events of one reply into frames."""
 
     def __init__(self, audience: Audience) -> None:
         self._audience = audience
         self._native = audience.upstream == ISSUER
         request = audience.request
-        wish = request.reasoning if request else None
-        #: Gemini shows thoughts only to those who asked; unknown clients may have.
-        self._shows_thoughts = self._native or request is None or bool(wish and wish.show)
-        #: Tools of the server give citations, and those need the words that they cite.
+        reasoning = request.reasoning if request else None
+        #: Gemini shows thoughts only if the request asked for them; an unknown request may have.
+        self._shows_thoughts = self._native or request is None or bool(reasoning and reasoning.show)
+        #: Hosted tools give citations, and citations need the cited text.
         self._searches = request is not None and any(tool.kind == "hosted" for tool in request.tools)
         self._suffix = b""
         self._reply: Json = {}
-        self._open: _Open | None = None
+        self._open: _OpenPart | None = None
         self._waiting: list[SealedItem] = []
         self._usage: Usage | None = None
-        self._grounding = Grounding()
-        #: How many parts the client has. It joins neighbours of one kind: this is the kind that can still
-        #: grow, and how many bytes the text has that earlier blocks said.
+        self._grounding = GroundingBuilder()
+        #: The number of parts that the client has. It joins neighbouring parts of one kind: `_joining` is the
+        #: kind of the last part, and `_joined` the number of bytes that earlier blocks wrote to it.
         self._parts = 0
         self._joining = ""
         self._joined = 0
@@ -111,18 +111,18 @@ class GeminiStreamWriter:
     def write(self, event: ReplyEvent) -> Frames:
         return _WRITERS[type(event)](self, event)
 
-    def _start(self, event: ReplyStarted) -> Frames:
+    def _on_start(self, event: ReplyStarted) -> Frames:
         model = self._audience.model or event.model
         if model:
             self._reply["modelVersion"] = model
         self._reply["responseId"] = (
             event.id if self._native and event.id else self._audience.ids.adopt("", event.id)
         )
-        self._suffix = b"," + line_safe(_encode(self._reply))[1:-1]
+        self._suffix = b"," + escape_line_ends(_encode(self._reply))[1:-1]
         return ()
 
-    def _frame(self, payload: Json) -> Frames:
-        return (Frame("", line_safe(_encode(payload))),)
+    def _build_frame(self, payload: Json) -> Frames:
+        return (Frame("", escape_line_ends(_encode(payload))),)
 
     def _join(self, kind: str) -> None:
         if self._joining != kind:
@@ -130,23 +130,23 @@ class GeminiStreamWriter:
             self._joined = 0
             self._parts += 1
 
-    def _part(self, part: Json) -> Frames:
-        return self._frame(
+    def _write_part(self, part: Json) -> Frames:
+        return self._build_frame(
             {"candidates": [{"content": {"parts": [part], "role": "model"}, "index": 0}], **self._reply}
         )
 
-    def _open_block(self, event: BlockOpened) -> Frames:
+    def _on_open(self, event: BlockOpened) -> Frames:
         block = event.block
         if isinstance(block, HostedCall):
             self._searches = True
-        self._open = _Open(block, may_be_cited=self._searches and not self._native)
+        self._open = _OpenPart(block, may_be_cited=self._searches and not self._native)
         match block:
             case Text() | Refusal():
-                return self._say(self._open, block.text)
+                return self._write_text(self._open, block.text)
             case Reasoning():
                 return join_frames(
                     [
-                        self._think(self._open, text, n - len(block.parts))
+                        self._write_thought(self._open, text, n - len(block.parts))
                         for n, text in enumerate(block.parts)
                     ]
                 )
@@ -154,117 +154,117 @@ class GeminiStreamWriter:
                 self._open.pieces.append(block.arguments)
                 return ()
             case HostedCall() | HostedResult() if not self._native and block.tool == "web_search":
-                return self._search(block)
+                return self._add_query(block)
             case _:
                 part = write_part(block, native=self._native, losses=self._audience.losses)
                 if part is None:
                     return ()
                 self._count_part()
-                return self._part(part)
+                return self._write_part(part)
 
     def _count_part(self) -> None:
-        """One more part that joins no other, and that can be seen."""
+        """Count a visible part that the client joins with no other."""
         self._joining = ""
         self._parts += 1
         self._visible = True
 
-    def _search(self, block: HostedCall | HostedResult) -> Frames:
-        """Gemini tells a search by its queries, and what it gave by the citations alone."""
+    def _add_query(self, block: HostedCall | HostedResult) -> Frames:
+        """Record the query of a search. Gemini has no part for a search, only queries and citations."""
         arguments = parse_object(block.arguments) if isinstance(block, HostedCall) else None
         query = arguments.get("query") if arguments else None
         if isinstance(query, str):
-            self._grounding.asked(query)
+            self._grounding.add_query(query)
         else:
             self._audience.losses.add(
                 block.at, "Gemini tells of a search only what was asked and what is cited"
             )
         return ()
 
-    def _text(self, event: TextDelta) -> Frames:
-        return self._say(self._open, event.text) if self._open else ()
+    def _on_text(self, event: TextDelta) -> Frames:
+        return self._write_text(self._open, event.text) if self._open else ()
 
-    def _say(self, block: _Open, text: str) -> Frames:
+    def _write_text(self, block: _OpenPart, text: str) -> Frames:
         if not text:
             return ()
         self._visible = True
         self._join("text")
-        block.said.add(text)
-        return (Frame("", _TEXT % (line_safe(_encode(text)), self._suffix)),)
+        block.text.add(text)
+        return (Frame("", _TEXT % (escape_line_ends(_encode(text)), self._suffix)),)
 
-    def _reason(self, event: ReasoningDelta) -> Frames:
-        return self._think(self._open, event.text, event.part) if self._open else ()
+    def _on_reasoning(self, event: ReasoningDelta) -> Frames:
+        return self._write_thought(self._open, event.text, event.part) if self._open else ()
 
-    def _think(self, block: _Open, text: str, part: int) -> Frames:
+    def _write_thought(self, block: _OpenPart, text: str, part: int) -> Frames:
         if not text:
             return ()
         begins = part not in block.parts
-        said = _BETWEEN_PARTS + text if begins and block.parts else text
+        shown = _BETWEEN_PARTS + text if begins and block.parts else text
         if begins:
             block.parts[part] = []
         block.parts[part].append(text)
         if not self._shows_thoughts:
             return ()
         self._join("thought")
-        return (Frame("", _THOUGHT % (line_safe(_encode(said)), self._suffix)),)
+        return (Frame("", _THOUGHT % (escape_line_ends(_encode(shown)), self._suffix)),)
 
-    def _arguments(self, event: ArgumentsDelta) -> Frames:
+    def _on_arguments(self, event: ArgumentsDelta) -> Frames:
         if self._open:
             self._open.pieces.append(event.text)
         return ()
 
-    def _seal(self, event: SealAttached) -> Frames:
+    def _on_seal(self, event: SealAttached) -> Frames:
         if self._open:
             self._open.seal = event.seal
         return ()
 
-    def _cite(self, event: CitationAdded) -> Frames:
+    def _on_citation(self, event: CitationAdded) -> Frames:
         if self._open and not self._native:
             self._open.citations.append(event.citation)
         return ()
 
-    def _close_block(self, event: BlockClosed) -> Frames:
+    def _on_close(self, event: BlockClosed) -> Frames:
         closing, self._open = self._open, None
         if closing is None:
             return ()
         block = closing.block
         if isinstance(block, ToolCall):
-            return self._call(closing, block)
+            return self._write_call(closing, block)
         if isinstance(block, Reasoning):
-            return self._close_said(
-                closing, event, thought=bool(closing.parts), carried=self._carried(closing, block)
+            return self._close_text(
+                closing, event, thought=bool(closing.parts), carried=self._build_carried_item(closing, block)
             )
         if isinstance(block, Text):
             seal = closing.seal
-            carried = SealedItem(kind="text", seal=seal) if seal and not stands_alone(seal) else None
-            self._ground(closing)
-            return self._close_said(closing, event, thought=False, carried=carried)
+            carried = SealedItem(kind="text", seal=seal) if seal and not is_native(seal) else None
+            self._add_citations(closing)
+            return self._close_text(closing, event, thought=False, carried=carried)
         if isinstance(block, Refusal):
-            return self._close_said(closing, event, thought=False, carried=None)
+            return self._close_text(closing, event, thought=False, carried=None)
         return ()
 
-    def _ground(self, closing: _Open) -> None:
-        """Cite by the place in the text that the client has after joining."""
-        if closing.citations and closing.said.size:
-            self._grounding.cite(self._parts - 1, self._joined, closing.said, closing.citations)
-        self._joined += closing.said.size
+    def _add_citations(self, closing: _OpenPart) -> None:
+        """Add the citations of a text, with offsets in the text that the client has after joining."""
+        if closing.citations and closing.text.size:
+            self._grounding.cite(self._parts - 1, self._joined, closing.text, closing.citations)
+        self._joined += closing.text.size
 
-    def _carried(self, closing: _Open, block: Reasoning) -> SealedItem | None:
-        """What must travel on the next call: a foreign seal with its thought, or a thought without one."""
+    def _build_carried_item(self, closing: _OpenPart, block: Reasoning) -> SealedItem | None:
+        """What the next call must carry: another vendor's seal and its thought, or a thought alone."""
         seal = closing.seal
-        if self._native if seal is None else stands_alone(seal):
+        if self._native if seal is None else is_native(seal):
             return None
         parts = tuple("".join(closing.parts[part]) for part in sorted(closing.parts))
         if seal is None and not parts:
             return None
         return SealedItem(kind="reasoning", seal=seal or UNSEALED, parts=parts, redacted=block.redacted)
 
-    def _close_said(
-        self, closing: _Open, event: BlockClosed, *, thought: bool, carried: SealedItem | None
+    def _close_text(
+        self, closing: _OpenPart, event: BlockClosed, *, thought: bool, carried: SealedItem | None
     ) -> Frames:
         if carried is not None:
             self._waiting.append(carried)
         part: Json = {}
-        if closing.seal is not None and stands_alone(closing.seal):
+        if closing.seal is not None and is_native(closing.seal):
             part["thoughtSignature"] = closing.seal.value
         if self._native:
             part |= closing.block.extras | event.extras
@@ -275,9 +275,9 @@ class GeminiStreamWriter:
         self._joining = ""
         if thought:
             part["thought"] = True
-        return self._part(part if closing.block.form == BARE and self._native else {"text": "", **part})
+        return self._write_part(part if closing.block.form == BARE and self._native else {"text": "", **part})
 
-    def _call(self, closing: _Open, block: ToolCall) -> Frames:
+    def _write_call(self, closing: _OpenPart, block: ToolCall) -> Frames:
         text = "".join(closing.pieces)
         arguments: Json | None = {"input": text} if block.kind == "custom" else parse_object(text)
         if arguments is None:
@@ -295,72 +295,72 @@ class GeminiStreamWriter:
             inside = extras.get("functionCall")
             call |= inside if isinstance(inside, dict) else {}
             part = {**extras, **part}
-        signature = self._signature(closing.seal, block)
+        signature = self._choose_signature(closing.seal, block)
         if signature:
             part["thoughtSignature"] = signature
         self._calls += 1
         self._count_part()
-        return self._part(part)
+        return self._write_part(part)
 
-    def _signature(self, seal: Seal | None, call: ToolCall) -> str:
+    def _choose_signature(self, seal: Seal | None, call: ToolCall) -> str:
         items, self._waiting = self._waiting, []
-        if seal is not None and (items or not stands_alone(seal)):
+        if seal is not None and (items or not is_native(seal)):
             items.append(SealedItem(kind="call", seal=seal, call_id=call.id))
         if items:
             return encode_envelope(items)
         return seal.value if seal is not None else ""
 
-    def _count(self, event: UsageReported) -> Frames:
+    def _on_usage(self, event: UsageReported) -> Frames:
         self._usage = self._usage.merge(event.usage) if self._usage else event.usage
         return ()
 
-    def _finish(self, event: ReplyFinished) -> Frames:
+    def _on_finish(self, event: ReplyFinished) -> Frames:
         extras = event.extras if self._native else {}
         payload: Json = {}
         if not (extras.get("blocked") and not self._parts):
-            payload["candidates"] = [self._last_candidate(event, extras.get("candidate"))]
+            payload["candidates"] = [self._build_last_candidate(event, extras.get("candidate"))]
         usage = write_usage(self._usage, native=self._native) if self._usage else {}
         if usage:
             payload["usageMetadata"] = usage
         beside = extras.get("reply")
-        return self._frame({**payload, **self._reply, **(beside if isinstance(beside, dict) else {})})
+        return self._build_frame({**payload, **self._reply, **(beside if isinstance(beside, dict) else {})})
 
-    def _last_candidate(self, event: ReplyFinished, beside: object) -> Json:
+    def _build_last_candidate(self, event: ReplyFinished, beside: object) -> Json:
         candidate: Json = {}
         sealed = [item for item in self._waiting if item.seal.value]
         if sealed:
             part = {"text": "", "thoughtSignature": encode_envelope(sealed)}
             candidate["content"] = {"parts": [part], "role": "model"}
-        candidate["finishReason"] = finish_reason(
+        candidate["finishReason"] = choose_finish_reason(
             event, native=self._native, has_calls=self._calls > 0, visible=self._visible
         )
         candidate["index"] = 0
         if isinstance(beside, dict):
-            told = dict(beside)
+            fields = dict(beside)
             if self._parts:
-                told.pop("content", None)
-            return candidate | told
+                fields.pop("content", None)
+            return candidate | fields
         if event.explanation:
             candidate["finishMessage"] = event.explanation
-        grounding = self._grounding.metadata()
+        grounding = self._grounding.build()
         if grounding:
             candidate["groundingMetadata"] = grounding
         return candidate
 
-    def _fail(self, event: ReplyFailed) -> Frames:
-        return self._frame(write_error(event.failure))
+    def _on_failure(self, event: ReplyFailed) -> Frames:
+        return self._build_frame(write_error(event.failure))
 
 
 _WRITERS: dict[type, Callable[[GeminiStreamWriter, Any], Frames]] = {
-    TextDelta: GeminiStreamWriter._text,
-    ReasoningDelta: GeminiStreamWriter._reason,
-    ArgumentsDelta: GeminiStreamWriter._arguments,
-    BlockOpened: GeminiStreamWriter._open_block,
-    BlockClosed: GeminiStreamWriter._close_block,
-    SealAttached: GeminiStreamWriter._seal,
-    CitationAdded: GeminiStreamWriter._cite,
-    UsageReported: GeminiStreamWriter._count,
-    ReplyStarted: GeminiStreamWriter._start,
-    ReplyFinished: GeminiStreamWriter._finish,
-    ReplyFailed: GeminiStreamWriter._fail,
+    TextDelta: GeminiStreamWriter._on_text,
+    ReasoningDelta: GeminiStreamWriter._on_reasoning,
+    ArgumentsDelta: GeminiStreamWriter._on_arguments,
+    BlockOpened: GeminiStreamWriter._on_open,
+    BlockClosed: GeminiStreamWriter._on_close,
+    SealAttached: GeminiStreamWriter._on_seal,
+    CitationAdded: GeminiStreamWriter._on_citation,
+    UsageReported: GeminiStreamWriter._on_usage,
+    ReplyStarted: GeminiStreamWriter._on_start,
+    ReplyFinished: GeminiStreamWriter._on_finish,
+    ReplyFailed: GeminiStreamWriter._on_failure,
 }

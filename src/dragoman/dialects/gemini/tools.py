@@ -1,15 +1,15 @@
-"""Tools and the choice among them, both ways.
+"""Reads and writes tools and the tool choice.
 
-An entry of `tools` holds function declarations, tools of the server, or both; ours is one flat list, which
-remembers for Gemini alone which entry each came from.
+An entry of `tools` holds function declarations, tools that Gemini runs, or both. The hub has one flat list;
+the form of a tool records the entry that it came from.
 """
 
 from dragoman.dialects.base import Json
-from dragoman.dialects.gemini.forms import RequestForm, ToolForm, tool_form, write_form
-from dragoman.dialects.gemini.generation import below
-from dragoman.dialects.gemini.part_reader import family_of
+from dragoman.dialects.gemini.forms import RequestForm, ToolForm, read_tool_form, write_form
+from dragoman.dialects.gemini.generation import prefix_names
+from dragoman.dialects.gemini.part_reader import find_family
 from dragoman.dialects.gemini.schema import is_empty, read_schema, write_schema
-from dragoman.dialects.gemini.spelling import Spelling
+from dragoman.dialects.gemini.spelling import NameConverter
 from dragoman.dialects.search_options import take_domains
 from dragoman.hub.content import Extras, SearchOptions, Tool
 from dragoman.hub.loss import Losses
@@ -21,13 +21,13 @@ DECLARATIONS = "functionDeclarations"
 JSON_SCHEMA = "parametersJsonSchema"
 SCHEMA = "parameters"
 
-#: What another vendor's tool of the server is called here.
+#: The names of hosted tools, by family.
 NAMES = {"web_search": "googleSearch", "web_fetch": "urlContext", "code_execution": "codeExecution"}
 
-#: Under this name stands the value of a server's tool that was no object.
+#: The name in the extras for the value of a hosted tool that was no object.
 VALUE = "value"
 
-#: The sites that a search passes over.
+#: The sites that a search excludes.
 EXCLUDED = "excludeDomains"
 PATHS = {"blocked_domains": EXCLUDED}
 
@@ -35,12 +35,12 @@ TOOL_CONFIG = "toolConfig"
 CALLING = "functionCallingConfig"
 
 
-def read_tools(body: Fields, spelling: Spelling, form: RequestForm) -> tuple[Tool, ...]:
+def read_tools(body: Fields, converter: NameConverter, form: RequestForm) -> tuple[Tool, ...]:
     listed = body.maybe_list("tools")
     tools: list[Tool] = []
     for group, item in enumerate(listed or []):
-        entry = spelling.canonical(body.child(item, "tools", group))
-        read = [*_read_declarations(entry, spelling, group), *_read_hosted(entry, group)]
+        entry = converter.convert(body.child(item, "tools", group))
+        read = [*_read_declarations(entry, converter, group), *_read_hosted(entry, group)]
         tools += read
         if not read:
             form.empty_tools[group] = {DECLARATIONS: []} if entry.has(DECLARATIONS) else {}
@@ -49,11 +49,11 @@ def read_tools(body: Fields, spelling: Spelling, form: RequestForm) -> tuple[Too
     return tuple(tools)
 
 
-def _read_declarations(entry: Fields, spelling: Spelling, group: int) -> list[Tool]:
+def _read_declarations(entry: Fields, converter: NameConverter, group: int) -> list[Tool]:
     if entry.rest().get(DECLARATIONS) in (None, []):
         return []
     declarations = entry.maybe_objects(DECLARATIONS) or []
-    return [_read_declaration(spelling.canonical(one), group) for one in declarations]
+    return [_read_declaration(converter.convert(one), group) for one in declarations]
 
 
 def _read_declaration(declaration: Fields, group: int) -> Tool:
@@ -78,7 +78,7 @@ def _read_declaration(declaration: Fields, group: int) -> Tool:
 
 
 def _read_hosted(entry: Fields, group: int) -> list[Tool]:
-    """Whatever else an entry names is a tool that the server runs."""
+    """Read the hosted tools of an entry: every field other than the function declarations."""
     tools: list[Tool] = []
     for name, value in entry.rest().items():
         if name == DECLARATIONS:
@@ -90,7 +90,7 @@ def _read_hosted(entry: Fields, group: int) -> list[Tool]:
             Tool(
                 name=name,
                 kind="hosted",
-                family=family_of(name),
+                family=find_family(name),
                 search=SearchOptions(blocked_domains=excluded, paths=PATHS) if excluded else None,
                 form=write_form(form),
                 at=entry.at(name),
@@ -105,7 +105,7 @@ def write_tools(request: Request, target: Target, form: RequestForm, losses: Los
     native = request.dialect == target.dialect
     entries: dict[int, Json] = dict(form.empty_tools) if native else {}
     for tool in request.tools:
-        spelled = tool_form(tool.form) if native else ToolForm()
+        spelled = read_tool_form(tool.form) if native else ToolForm()
         if tool.kind == "function":
             entry = entries.setdefault(spelled.group, {})
             declarations = entry.setdefault(DECLARATIONS, [])
@@ -116,7 +116,7 @@ def write_tools(request: Request, target: Target, form: RequestForm, losses: Los
             if name is None:
                 losses.add(tool.at, f"Gemini has no tool of its own for {tool.family or tool.name}")
                 continue
-            # Each server's tool of a foreign request gets an entry of its own, as Google's examples do.
+            # Each hosted tool of another dialect gets its own entry, as in Google's examples.
             group = spelled.group if native else len(entries) + 1
             entries.setdefault(group, {})[name] = _write_hosted(tool, spelled, native=native)
         else:
@@ -148,21 +148,21 @@ def _write_declaration(tool: Tool, target: Target, form: ToolForm, *, native: bo
     return declaration
 
 
-def read_choice(body: Fields, spelling: Spelling) -> ToolChoice | None:
-    """`toolConfig`; what is in there beside the choice stays on the request."""
+def read_choice(body: Fields, converter: NameConverter) -> ToolChoice | None:
+    """Read the choice in `toolConfig`; its other fields stay in the extras of the request."""
     config = body.maybe_object(TOOL_CONFIG)
     if config is None:
         return None
-    calling = spelling.canonical(config).maybe_object(CALLING)
-    choice = None if calling is None else _read_calling(spelling.canonical(calling))
+    calling = converter.convert(config).maybe_object(CALLING)
+    choice = None if calling is None else _read_calling(converter.convert(calling))
     left = config.rest()
-    body.rest().update(below(TOOL_CONFIG, left) if left else {} if choice else {TOOL_CONFIG: {}})
+    body.rest().update(prefix_names(TOOL_CONFIG, left) if left else {} if choice else {TOOL_CONFIG: {}})
     return choice
 
 
 def _read_calling(calling: Fields) -> ToolChoice:
     mode = calling.maybe_text("mode")
-    word = (mode or "").upper()
+    mode_name = (mode or "").upper()
     listed = calling.maybe_list("allowedFunctionNames")
     allowed: list[str] = []
     for index, name in enumerate(listed or []):
@@ -171,30 +171,30 @@ def _read_calling(calling: Fields) -> ToolChoice:
         allowed.append(name)
     if listed == []:
         calling.rest()["allowedFunctionNames"] = listed
-    # The word as it came, and a dash where none came.
+    # The form is the mode as the client wrote it, or a dash if there was none.
     form = "-" if mode is None else mode
     extras = calling.rest()
-    if word == "NONE":
+    if mode_name == "NONE":
         return ToolChoice(mode="none", allowed=tuple(allowed), form=form, extras=extras)
-    if word == "ANY" and len(allowed) == 1:
+    if mode_name == "ANY" and len(allowed) == 1:
         return ToolChoice(mode="named", name=allowed[0], form=form, extras=extras)
     if allowed:
         return ToolChoice(
             mode="allowed",
             allowed=tuple(allowed),
-            allowed_mode="required" if word == "ANY" else "auto",
+            allowed_mode="required" if mode_name == "ANY" else "auto",
             form=form,
             extras=extras,
         )
-    return ToolChoice(mode="required" if word == "ANY" else "auto", form=form, extras=extras)
+    return ToolChoice(mode="required" if mode_name == "ANY" else "auto", form=form, extras=extras)
 
 
-#: The words for a choice, and those of which each is another way to say the same.
+#: The names of the modes, and the names that mean the same as each.
 MODES = {"auto": "AUTO", "required": "ANY", "none": "NONE", "named": "ANY"}
 
 
 def write_config(request: Request, losses: Losses, *, native: bool) -> Json:
-    """`toolConfig`: the choice, which Gemini takes only beside functions and among them."""
+    """Write `toolConfig`. Gemini accepts a choice only if there are functions, and only among functions."""
     choice = request.tool_choice
     if native:
         return {} if choice is None else {CALLING: write_choice(choice, native=native)}
@@ -208,15 +208,15 @@ def write_config(request: Request, losses: Losses, *, native: bool) -> Json:
     elif choice is not None and choice.mode == "required":
         losses.add(request.path_of("tool_choice"), "Gemini cannot be made to use a tool of its own")
     if hosted and functions:
-        # Models that take both want it said.
+        # Models that support hosted tools and functions together require this flag.
         config["includeServerSideToolInvocations"] = True
     return config
 
 
 def write_choice(choice: ToolChoice, *, native: bool) -> Json:
-    """`functionCallingConfig`."""
+    """Write `functionCallingConfig`."""
     if choice.mode == "allowed":
-        # Only this mode lets the model choose freely among some.
+        # Only this mode allows a free choice among some of the functions.
         mode = "ANY" if choice.allowed_mode == "required" else "VALIDATED"
     else:
         mode = MODES[choice.mode]
