@@ -284,7 +284,7 @@ def test_a_block_that_no_other_dialect_has_is_a_loss() -> None:
 def test_a_call_that_the_user_makes_is_no_call() -> None:
     after, losses = fitted(request(turn("user", "Hi", call("1"))), "openai_chat")
     assert shape(after.turns) == [["user", "Hi"]]
-    assert losses == ["call 1: only the assistant can say this"]
+    assert losses == ["call 1: only an assistant turn can hold this"]
 
 
 @pytest.mark.rule("R30", "H18")

@@ -4,7 +4,7 @@ Characters are sent at once as long as they continue such an object. Everything 
 on is held back. Sent characters cannot be recalled, so the end depends on what was sent:
 
 - nothing of a member: the client gets an object whose only member contains the raw text.
-- a part of the members: the arguments stay incomplete, and the reply ends as cut short, whatever cause its
+- a part of the members: the arguments stay incomplete, and the reply ends as cut short, for any cause that its
   upstream gives. Completing them could run half a command. The same holds for arguments that end too early.
 - a whole object, with text after it: brackets too many are left out. With any other text the reply fails,
   because the object may be a part of what the model meant.
@@ -134,7 +134,7 @@ class ArgumentsStage:
         if type(event) is ReplyFinished and self._is_ambiguous:
             return [ReplyFailed("failed", AMBIGUOUS)]
         if type(event) is ReplyFinished and event.cause == "tool_calls" and self._is_incomplete:
-            self._losses.add("", "the arguments of a call broke off, so the reply is told as cut short")
+            self._losses.add("", "the arguments of a call broke off, so the reply ends as cut short")
             return [replace(event, cause="length", raw_cause="")]
         return [event]
 

@@ -1,4 +1,4 @@
-"""Descriptions and schemas of the tools that only their own vendor's models know without being told.
+"""Descriptions and schemas of the tools that only the models of their own vendor are trained on.
 
 The client runs these tools. The schemas describe what it expects in the arguments of a call; the names of the
 members are the vendors' own.

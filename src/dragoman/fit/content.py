@@ -1,7 +1,7 @@
 """Blocks that the target cannot express: vendor blocks, refusals, errors, and media it does not accept.
 
 What a vendor's own tool did stays in the conversation as text: a call without its tool would be an orphan. A
-placeholder tells the model that something was there; the loss tells the client that it is gone.
+placeholder shows the model that something was there; the loss informs the client.
 """
 
 from typing import assert_never

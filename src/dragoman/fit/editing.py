@@ -1,6 +1,8 @@
 """Edits of frozen requests. An edit that changes nothing returns the same object."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from operator import is_
 
 import msgspec
@@ -115,3 +117,9 @@ def iter_calls(turns: Iterable[Turn]) -> Iterator[ToolCall]:
 def find_first_talk(turns: Sequence[Turn]) -> int:
     """The index of the first turn that is no instruction; the number of turns if there is none."""
     return next((at for at, turn in enumerate(turns) if turn.role not in INSTRUCTING), len(turns))
+
+
+@lru_cache(maxsize=64)
+def build_illegal_pattern(extra: str) -> re.Pattern[str]:
+    """Finds illegal characters of a name or id; `extra`: those allowed besides letters, digits, `_`, `-`."""
+    return re.compile(r"(?!)" if extra == "*" else f"[^A-Za-z0-9_{re.escape(extra)}-]")

@@ -160,7 +160,7 @@ class _History:
                     orphans += self._write_orphan(block)
             elif isinstance(block, _ASSISTANT_ONLY):
                 changed = True
-                self._losses.add(block.at, "only the assistant can say this")
+                self._losses.add(block.at, "only an assistant turn can hold this")
             else:
                 kept.append(block)
         if not changed:

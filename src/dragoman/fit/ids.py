@@ -7,10 +7,9 @@ the next request, if the target accepts the original.
 import base64
 import binascii
 import re
-from functools import lru_cache
 from itertools import count
 
-from dragoman.fit.editing import edit_turns, is_foreign, replace
+from dragoman.fit.editing import build_illegal_pattern, edit_turns, is_foreign, replace
 from dragoman.hub.content import AnyBlock, ToolCall, ToolResult
 from dragoman.hub.events import DELTAS, BlockOpened, ReplyEvent
 from dragoman.hub.ids import digest
@@ -142,13 +141,7 @@ def is_legal_id(call_id: str, target: Target) -> bool:
         return len(call_id) == target.call_id_exact and call_id.isascii() and call_id.isalnum()
     if target.call_id_limit and len(call_id) > target.call_id_limit:
         return False
-    return bool(call_id) and not _illegal(target.call_id_extra).search(call_id)
-
-
-@lru_cache(maxsize=64)
-def _illegal(extra: str) -> re.Pattern[str]:
-    """Finds characters that an id must not have."""
-    return re.compile(r"(?!)" if extra == "*" else f"[^A-Za-z0-9_{re.escape(extra)}-]")
+    return bool(call_id) and not build_illegal_pattern(target.call_id_extra).search(call_id)
 
 
 def _hash_id(client: str, repeat: int, target: Target) -> str:

@@ -4,16 +4,14 @@ The map between both is a pure function of the client's request and the target. 
 compute it independently, so no state is kept between them.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from typing import assert_never
 
 import msgspec
 
 from dragoman.fit.client_tools import INPUT
-from dragoman.fit.editing import BlockEdit, edit_turns, is_foreign, iter_calls, replace
+from dragoman.fit.editing import BlockEdit, build_illegal_pattern, edit_turns, is_foreign, iter_calls, replace
 from dragoman.hub.content import (
     AnyBlock,
     CallKind,
@@ -190,7 +188,7 @@ def _iter_candidates(key: ToolKey, name: str, short: Counter[str], target: Targe
     shortened = _shorten(name)
     if shortened and short[shortened] == 1:
         yield shortened
-    clean = _illegal(target.tool_name_extra).sub("_", name) or "unnamed"
+    clean = build_illegal_pattern(target.tool_name_extra).sub("_", name) or "unnamed"
     if target.tool_name_letter_first and not _has_legal_start(clean):
         clean = "_" + clean
     room = target.tool_name_limit - HASH_LENGTH - 1 if target.tool_name_limit else len(clean)
@@ -198,7 +196,7 @@ def _iter_candidates(key: ToolKey, name: str, short: Counter[str], target: Targe
         salt = str(attempt) if attempt else ""
         yield f"{clean[: max(room, 0)]}_{digest(*key, salt, length=HASH_LENGTH)}"
     raise ConfigError(
-        f"tool names of at most {target.tool_name_limit} characters leave no room to tell tools apart"
+        f"tool names of at most {target.tool_name_limit} characters leave no room to distinguish tools"
     )
 
 
@@ -209,17 +207,11 @@ def is_legal_name(name: str, target: Target) -> bool:
         return False
     if target.tool_name_letter_first and not _has_legal_start(name):
         return False
-    return not _illegal(target.tool_name_extra).search(name)
+    return not build_illegal_pattern(target.tool_name_extra).search(name)
 
 
 def _has_legal_start(name: str) -> bool:
     return name[0].isalpha() or name[0] == "_"
-
-
-@lru_cache(maxsize=64)
-def _illegal(extra: str) -> re.Pattern[str]:
-    """Finds characters that a name must not have."""
-    return re.compile(r"(?!)" if extra == "*" else f"[^A-Za-z0-9_{re.escape(extra)}-]")
 
 
 def _build_renaming(mapping: NameMap) -> BlockEdit:

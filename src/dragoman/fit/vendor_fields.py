@@ -89,7 +89,7 @@ NOTE = "@"
 GROUP = "@namespace"
 
 _NO_EQUIVALENT = "no other dialect has this field"
-_CITED = "citations go back to nobody but who made them"
+_CITED = "only the vendor of a citation accepts it back"
 
 
 def refuse_stored_state(request: Request, target: Target, losses: Losses) -> Request:

@@ -1,4 +1,4 @@
-"""Builds the events of a reply so that they keep to the grammar, whatever the upstream sends.
+"""Builds the events of a reply so that they keep to the grammar, for any input of the upstream.
 
 A stream reader calls a method for everything that it reads. The builder starts the reply once, closes every
 block once, ignores deltas for blocks that are not open, makes the stop cause agree with the content, and

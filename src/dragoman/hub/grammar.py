@@ -2,8 +2,8 @@
 
 The tables decide which sequences of events are legal. `REPLY_MOVES` has the phases of a reply and the events
 that each phase accepts; `BLOCK_DELTAS` has the deltas that an open block of each kind accepts. A finished
-reply has no open block; a failed reply may leave blocks open. Readers produce legal sequences whatever the
-upstream sends, writers rely on them. docs/ARCHITECTURE.md draws both tables (`tools/diagrams.py`).
+reply has no open block; a failed reply may leave blocks open. Readers produce legal sequences from any
+input, writers rely on them. docs/ARCHITECTURE.md draws both tables (`tools/diagrams.py`).
 """
 
 from enum import Enum, auto

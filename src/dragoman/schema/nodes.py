@@ -44,7 +44,7 @@ def edit_schema(schema: Schema, edit: Callable[[Schema], Schema], depth: int = M
     """Apply `edit` to a schema, then to each schema inside the result, down to `depth` levels.
 
     `edit` returns its argument if there is nothing to change. Values that are no schemas (`enum`, `default`,
-    `const`) are left alone, whatever they hold.
+    `const`) are left alone.
     """
     schema = edit(schema)
     if depth == 0:
