@@ -4,8 +4,8 @@ Characters are sent at once as long as they continue such an object. Everything 
 on is held back. Sent characters cannot be recalled, so the end depends on what was sent:
 
 - nothing of a member: the client gets an object whose only member contains the raw text.
-- a part of the members: the arguments stay incomplete, and the reply ends as cut short, for any cause that its
-  upstream gives. Completing them could run half a command. The same holds for arguments that end too early.
+- a part of the members: the arguments stay incomplete, and the reply ends as cut short, for any cause of its
+  upstream. Completing them could run half a command. The same holds for arguments that end too early.
 - a whole object, with text after it: brackets too many are left out. With any other text the reply fails,
   because the object may be a part of what the model meant.
 """
