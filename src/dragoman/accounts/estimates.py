@@ -10,6 +10,7 @@ import msgspec
 from dragoman.accounts.limits import Amount
 from dragoman.config.model import Config, TargetName
 from dragoman.config.model_facts import find_prices
+from dragoman.dialects.registry import dialect_named
 from dragoman.hub.usage import Usage
 from dragoman.providers.prices import Prices, Rates, compute_cost
 
@@ -21,14 +22,6 @@ SAFETY_SHARE = 4
 SAFETY = 16
 #: Bytes of a request body for one prompt token, if the prompt was not counted.
 BYTES_PER_TOKEN = 4
-#: Bytes of a stream for one output token, by dialect, including the framing. Vendors put different amounts
-#: of text into one frame; these values are at the end of the range that charges more.
-STREAM_BYTES_PER_TOKEN: dict[str, int] = {
-    "anthropic": 30,
-    "openai_chat": 100,
-    "openai_responses": 80,
-    "gemini": 30,
-}
 
 #: The largest plausible token count of a reply. A larger number is an error or an attack.
 MAX_TOKENS = 10**9
@@ -74,7 +67,8 @@ def estimate_usage(outcome: ExchangeOutcome, prompt_tokens: int, stream_dialect:
     if prompt is None or (prompt == 0 and not outcome.is_finished):
         prompt = prompt_tokens
     if output is None or not outcome.is_finished:
-        estimate = outcome.received_bytes // STREAM_BYTES_PER_TOKEN.get(stream_dialect, BYTES_PER_TOKEN)
+        stream = dialect_named(stream_dialect).surface.stream_bytes_per_token if stream_dialect else 0
+        estimate = outcome.received_bytes // (stream or BYTES_PER_TOKEN)
         output = max(reported.output or 0, min(estimate, MAX_TOKENS))
     prompt += outcome.earlier_input
     if prompt == reported.input and output == reported.output:

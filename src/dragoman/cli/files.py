@@ -14,13 +14,14 @@ from dragoman.accounts.keys import has_keys_in_file
 from dragoman.accounts.store import ACCOUNTS_SCHEMA
 from dragoman.config.find import find_config, find_state_folder
 from dragoman.config.model import Config
+from dragoman.dialects.registry import DIALECTS
 from dragoman.hub.errors import ConfigError
 from dragoman.providers.profile import PROFILE_FIELDS, Profile
 from dragoman.storage.database import FILE_NAME, Database
 
 PIECE = 64 * 1024
 #: The dialects that `translate` and `check` accept.
-DIALECT = click.Choice(["anthropic", "openai_chat", "openai_responses", "gemini"])
+DIALECT = click.Choice(list(DIALECTS))
 
 Result = TypeVar("Result")
 

@@ -25,8 +25,8 @@ from dragoman.config.keys import (
     one_of,
     read_keys,
 )
+from dragoman.dialects.registry import DIALECTS as API_DIALECTS
 from dragoman.governance.settings import Governance
-from dragoman.providers.dialect_facts import DIALECT_FACTS
 from dragoman.providers.facts import Doc, Facts
 from dragoman.providers.profile import Profile
 
@@ -51,7 +51,8 @@ LOCAL_PROGRAMS = {
         "anthropic", preset="claude-code", takes_address=True, has_sessions=True, retries=0
     ),
 }
-DIALECTS = (*DIALECT_FACTS, *LOCAL_PROGRAMS)
+#: What `dialect` of a provider may be.
+DIALECTS = (*API_DIALECTS, *LOCAL_PROGRAMS)
 
 #: The name of the source for facts in the configuration file.
 CONFIG_SOURCE = "config"
@@ -240,7 +241,8 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def keeps_sessions(self) -> bool:
         """Whether the provider keeps sessions between requests, so that it needs the client's headers."""
-        return self.dialect == "claude_code"
+        program = LOCAL_PROGRAMS.get(self.dialect)
+        return program is not None and program.has_sessions
 
     @property
     def wire_dialect(self) -> str:

@@ -1,4 +1,4 @@
-"""The HTTP surface of a dialect: paths, headers, pings, rate limits and model lists.
+"""The HTTP surface of a dialect, on both sides: what clients call, and how an upstream is called.
 
 `Surface` has the defaults; each dialect's `surface.py` has a subclass with what its API does differently.
 """
@@ -35,8 +35,15 @@ class EndpointPattern(NamedTuple):
     methods: tuple[str, ...] = POST
 
 
+class UpstreamPath(NamedTuple):
+    """The path of a request to an upstream, below the version segment, and its query."""
+
+    path: str
+    query: str = ""
+
+
 class Surface:
-    """What a dialect's HTTP API looks like to clients."""
+    """What a dialect's HTTP API looks like to clients, and to the gateway as a client of an upstream."""
 
     endpoints: tuple[EndpointPattern, ...] = ()
     #: Request headers that only clients of this dialect send.
@@ -46,6 +53,16 @@ class Surface:
     #: Bytes that keep a stream's connection alive; empty if clients of the API accept nothing but data.
     ping = b": keep-alive\n\n"
     rate_limits: RateLimitFormat | None = None
+    #: The version segment of an upstream's address, and the path of a turn below it.
+    version = "v1"
+    turn_path = ""
+    #: Client headers that an upstream of this dialect receives.
+    forwarded_headers: tuple[str, ...] = ()
+    #: Bytes of an upstream's stream per output token, with all framing: the high end of what vendors send.
+    stream_bytes_per_token = 4
+    #: `gen_ai.provider.name` and `gen_ai.operation.name` of OpenTelemetry's conventions.
+    telemetry_provider = "_OTHER"
+    telemetry_operation = "chat"
     #: Beginnings of paths whose errors are written in this dialect even if they are no endpoint.
     error_prefixes: tuple[str, ...] = ()
 
@@ -56,6 +73,14 @@ class Surface:
     def must_abort_failed_stream(self, agent: str) -> bool:
         """Whether a failed stream must break off because the client ignores an error in it."""
         return False
+
+    def build_upstream_path(self, model: str, *, stream: bool, endpoint: str = "") -> UpstreamPath:
+        """The path of a turn, or of the endpoint below it, at an upstream."""
+        return UpstreamPath(f"{self.turn_path}{endpoint}")
+
+    def build_key_header(self, key: str) -> dict[str, str]:
+        """The header with the key for an upstream."""
+        return {"authorization": f"Bearer {key}"}
 
     def describe_model(self, name: str, profile: Profile) -> Json:
         """One model, as the API's model list shows it."""

@@ -13,6 +13,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from uvicorn.server import ServerState
 
+from dragoman.dialects.registry import dialect_named
 from dragoman.server.client import EXTENSION
 from dragoman.server.paths import find_endpoint
 
@@ -135,7 +136,7 @@ class Connection(HttpToolsProtocol):
             return False
         path = unquote(self.url.partition(b"?")[0].decode("latin-1"))
         endpoint = find_endpoint(path)
-        if endpoint is None or (endpoint.name, endpoint.dialect) != ("turn", "openai_responses"):
+        if endpoint is None or endpoint.name != "turn" or not dialect_named(endpoint.dialect).keeps_state:
             return False
         names = {name for name, _ in self.headers}
         longest = max(len(name) + len(value) for name, value in self.headers)

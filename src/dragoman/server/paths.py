@@ -1,6 +1,7 @@
 """Which path is which endpoint. The dialects' surfaces have the paths of their APIs; this adds our own."""
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 from dragoman.dialects.registry import DEFAULT_DIALECT, DIALECTS
@@ -27,25 +28,23 @@ _OWN = (
 _SHARED = ("models", "model")
 
 
-def _build_table() -> list[tuple[re.Pattern[str], Endpoint]]:
-    """All endpoints, in the order in which they are matched."""
+@lru_cache(maxsize=8)
+def _build_table(names: tuple[str, ...]) -> list[tuple[re.Pattern[str], Endpoint]]:
+    """All endpoints of these dialects and our own, in the order in which they are matched."""
     rows = [
         (re.compile(pattern), Endpoint(endpoint, name, methods))
-        for name, dialect in DIALECTS.items()
-        for pattern, endpoint, methods in dialect.surface.endpoints
+        for name in names
+        for pattern, endpoint, methods in DIALECTS[name].surface.endpoints
     ]
     rows.sort(key=lambda row: row[1].name in _SHARED)
     own = [(re.compile(pattern), Endpoint(name, DEFAULT_DIALECT, methods)) for pattern, name, methods in _OWN]
     return rows + own
 
 
-_TABLE = _build_table()
-
-
 def find_endpoint(path: str) -> Endpoint | None:
     """The endpoint of a decoded path without its query."""
     path = path.rstrip("/") or "/"
-    for pattern, endpoint in _TABLE:
+    for pattern, endpoint in _build_table(tuple(DIALECTS)):
         found = pattern.fullmatch(path)
         if found:
             groups = found.groupdict()

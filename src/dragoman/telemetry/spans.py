@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from dragoman import __version__
-from dragoman.config.model import Config, TargetName
+from dragoman.config.model import Config, Provider, TargetName
+from dragoman.dialects.registry import dialect_named
 from dragoman.hub.errors import ConfigError, Failure
 from dragoman.hub.events import ReplyFinished
 from dragoman.telemetry.log import make_printable
@@ -54,16 +55,18 @@ class DialectNames(NamedTuple):
     is_internal: bool = False
 
 
-#: For providers whose name is not that of a preset, by dialect.
-DIALECT_NAMES = {
-    "anthropic": DialectNames("anthropic"),
-    "claude_code": DialectNames("anthropic"),
-    "openai_chat": DialectNames("openai"),
-    "openai_responses": DialectNames("openai"),
-    "gemini": DialectNames("gcp.gemini", operation="generate_content"),
+#: For providers that are local programs; the others have the names of their API.
+PROGRAM_NAMES = {
     "embedded": DialectNames("dragoman", is_internal=True),
 }
 UNKNOWN = DialectNames("_OTHER")
+
+
+def _find_names(provider: Provider) -> DialectNames:
+    """The names for one provider: those of its program, or those of its API."""
+    surface = dialect_named(provider.wire_dialect).surface
+    names = DialectNames(surface.telemetry_provider, surface.telemetry_operation)
+    return PROGRAM_NAMES.get(provider.dialect, names)
 
 
 class TargetSpan(NamedTuple):
@@ -132,7 +135,7 @@ class ExchangeTracer:
     ) -> None:
         target = target_span.target
         provider = self._config().providers.get(target.provider)
-        names = DIALECT_NAMES.get(provider.dialect, UNKNOWN) if provider else UNKNOWN
+        names = _find_names(provider) if provider else UNKNOWN
         model = make_printable(target.model)
         address = urlsplit(provider.base_url if provider else "")
         attributes: Attributes = {

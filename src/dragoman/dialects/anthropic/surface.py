@@ -17,6 +17,10 @@ class AnthropicSurface(Surface):
     client_headers = ("anthropic-version",)
     error_prefixes = ("/v1/messages",)
     request_id_header = "request-id"
+    turn_path = "messages"
+    forwarded_headers = ("anthropic-beta", "anthropic-version", "x-claude-code-session-id")
+    stream_bytes_per_token = 30
+    telemetry_provider = "anthropic"
     ping = b'event: ping\ndata: {"type":"ping"}\n\n'
     rate_limits = RateLimitFormat(
         vendor="anthropic",
@@ -24,6 +28,11 @@ class AnthropicSurface(Surface):
         reset="date",
         forwarded=re.compile(r"anthropic-ratelimit-[a-z0-9-]{1,60}"),
     )
+
+    def build_key_header(self, key: str) -> dict[str, str]:
+        # Anthropic accepts OAuth tokens as bearer tokens only, and API keys in this header only.
+        is_token = key.startswith("sk-ant-oat")
+        return super().build_key_header(key) if is_token else {"x-api-key": key}
 
     def describe_model(self, name: str, profile: Profile) -> Json:
         return {"type": "model", "id": name, "display_name": name, "created_at": CREATED_TEXT}

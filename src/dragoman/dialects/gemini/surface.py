@@ -1,9 +1,11 @@
 """The HTTP surface of the Gemini API, with the paths of Vertex AI."""
 
 from collections.abc import Sequence
+from urllib.parse import quote
 
 from dragoman.dialects.base import Json
-from dragoman.dialects.surface import READ, EndpointPattern, Surface
+from dragoman.dialects.surface import READ, EndpointPattern, Surface, UpstreamPath
+from dragoman.hub.errors import ClientProtocolError
 from dragoman.providers.profile import Profile
 
 _VERSION = r"(?:/v1(?:beta1?|alpha)?){1,2}(?:/projects/[^/]+/locations/[^/]+)?(?:/publishers/[^/]+)?"
@@ -24,12 +26,24 @@ class GeminiSurface(Surface):
     client_headers = ("x-goog-api-client", "x-goog-api-key")
     error_prefixes = ("/v1beta", "/v1alpha")
     ping = b""
+    version = "v1beta"
+    stream_bytes_per_token = 30
+    telemetry_provider = "gcp.gemini"
+    telemetry_operation = "generate_content"
 
     def is_error_path(self, path: str) -> bool:
         return super().is_error_path(path) or ":" in path.rpartition("/")[2]
 
     def must_abort_failed_stream(self, agent: str) -> bool:
         return _READS_STREAM_ERRORS not in agent
+
+    def build_upstream_path(self, model: str, *, stream: bool, endpoint: str = "") -> UpstreamPath:
+        verb = endpoint or ("streamGenerateContent" if stream else "generateContent")
+        query = "alt=sse" if stream and not endpoint else ""
+        return UpstreamPath(f"{_build_model_path(model)}:{verb}", query)
+
+    def build_key_header(self, key: str) -> dict[str, str]:
+        return {"x-goog-api-key": key}
 
     def describe_model(self, name: str, profile: Profile) -> Json:
         limits = {
@@ -47,6 +61,14 @@ class GeminiSurface(Surface):
 
     def list_models(self, names: Sequence[str], entries: list[Json]) -> Json:
         return {"models": entries}
+
+
+def _build_model_path(model: str) -> str:
+    """The path segments of a model's name. A name with `..` could leave the API's root: it is refused."""
+    segments = (model if "/" in model else f"models/{model}").split("/")
+    if any(segment in ("", ".", "..") for segment in segments):
+        raise ClientProtocolError("expected a model's name, got a path", path="model")
+    return "/".join(quote(segment, safe="@") for segment in segments)
 
 
 SURFACE = GeminiSurface()

@@ -12,6 +12,10 @@ class ChatSurface(Surface):
         EndpointPattern(rf"{V1}/models", "models", READ),
         EndpointPattern(rf"{V1}/models/(?P<model>.+)", "model", READ),
     )
+    turn_path = "chat/completions"
+    forwarded_headers = ("openai-organization", "openai-project")
+    stream_bytes_per_token = 100
+    telemetry_provider = "openai"
     rate_limits = RateLimitFormat(
         vendor="openai",
         name="x-ratelimit-{part}-{unit}",

@@ -16,6 +16,10 @@ class ResponsesSurface(Surface):
         EndpointPattern(rf"{V1}/responses/(?P<id>[^/]+)/input_items", "input_items", READ),
     )
     error_prefixes = ("/v1/responses",)
+    turn_path = "responses"
+    forwarded_headers = ("openai-organization", "openai-project", "openai-beta", "session-id", "thread-id")
+    stream_bytes_per_token = 80
+    telemetry_provider = "openai"
     rate_limits = RateLimitFormat(
         vendor="openai",
         name="x-ratelimit-{part}-{unit}",

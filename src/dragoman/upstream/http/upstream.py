@@ -10,27 +10,15 @@ import socket
 import ssl
 import zlib
 from collections.abc import AsyncIterator, Callable, Mapping
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 from dragoman.config.model import Provider
-from dragoman.hub.errors import ClientProtocolError, ConfigError, Failure, FailureKind, UpstreamFailed
+from dragoman.dialects.registry import dialect_named
+from dragoman.hub.errors import ConfigError, Failure, FailureKind, UpstreamFailed
 from dragoman.upstream.http.connection import HttpConnection, HttpReply
 from dragoman.upstream.http.connector import ConnectionPool, Connector, ProxyError, read_origin
 from dragoman.upstream.port import UpstreamReply, UpstreamRequest
 
-#: Client headers that are forwarded, by the provider's dialect. No other kind of provider should see them.
-OWN_HEADERS: dict[str, tuple[str, ...]] = {
-    "anthropic": ("anthropic-beta", "anthropic-version", "x-claude-code-session-id"),
-    "openai_chat": ("openai-organization", "openai-project"),
-    "openai_responses": ("openai-organization", "openai-project", "openai-beta", "session-id", "thread-id"),
-    "gemini": (),
-}
-#: Version segment and path of a turn, by dialect. Gemini has the model's name in its path instead.
-_PATHS: dict[str, tuple[str, str]] = {
-    "anthropic": ("v1", "messages"),
-    "openai_chat": ("v1", "chat/completions"),
-    "openai_responses": ("v1", "responses"),
-}
 _VERSION_END = re.compile(r"/v\d+[a-z]*\d*(/openai)?$")
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[\t -~\x80-\xff]*")
@@ -111,7 +99,7 @@ class HttpUpstream:
         if self._proxy is not None and not self._origin.is_secure:
             target = f"http://{self._origin.authority}{target}"
         lines = [f"POST {target} HTTP/1.1\r\n".encode("latin-1"), fixed]
-        for name in OWN_HEADERS[provider.wire_dialect]:
+        for name in dialect_named(provider.wire_dialect).surface.forwarded_headers:
             value = request.headers.get(name)
             if value is not None and name not in configured and _HEADER_VALUE.fullmatch(value):
                 lines.append(f"{name}: {value}\r\n".encode("latin-1"))
@@ -136,7 +124,8 @@ class HttpUpstream:
             headers["proxy-authorization"] = self._proxy.authorization
         if provider.keys:
             key = provider.keys[request.key % len(provider.keys)].reveal().strip()
-            headers |= build_key_header(provider.wire_dialect, key)
+            if key:
+                headers |= dialect_named(provider.wire_dialect).surface.build_key_header(key)
         headers |= {name.lower(): value.reveal() for name, value in provider.headers.items()}
         return _write_headers(headers, provider.name), frozenset(name.lower() for name in provider.headers)
 
@@ -186,38 +175,11 @@ def build_target(provider: Provider, request: UpstreamRequest) -> str:
     """Build path and query of a request. The configured address may or may not end in a version segment."""
     base = urlsplit(provider.base_url)
     root = base.path.rstrip("/")
-    dialect = provider.wire_dialect
-    query = base.query
-    if dialect == "gemini":
-        root = root if _VERSION_END.search(root) else f"{root}/v1beta"
-        verb = request.endpoint or ("streamGenerateContent" if request.stream else "generateContent")
-        path = f"{root}/{_build_model_path(request.model)}:{verb}"
-        if request.stream and not request.endpoint:
-            query = f"{query}&alt=sse" if query else "alt=sse"
-    else:
-        version, turn = _PATHS[dialect]
-        root = root if _VERSION_END.search(root) else f"{root}/{version}"
-        path = f"{root}/{turn}{request.endpoint}"
-    return f"{path}?{query}" if query else path
-
-
-def _build_model_path(model: str) -> str:
-    """Build the path segments of a model's name. A name with `..` could leave the API's root: refuse it."""
-    segments = (model if "/" in model else f"models/{model}").split("/")
-    if any(segment in ("", ".", "..") for segment in segments):
-        raise ClientProtocolError("expected a model's name, got a path", path="model")
-    return "/".join(quote(segment, safe="@") for segment in segments)
-
-
-def build_key_header(dialect: str, key: str) -> dict[str, str]:
-    """Build the header with the key. Anthropic takes OAuth tokens as bearer and keys as `x-api-key`."""
-    if not key:
-        return {}
-    if dialect == "gemini":
-        return {"x-goog-api-key": key}
-    if dialect == "anthropic" and not key.startswith("sk-ant-oat"):
-        return {"x-api-key": key}
-    return {"authorization": f"Bearer {key}"}
+    surface = dialect_named(provider.wire_dialect).surface
+    root = root if _VERSION_END.search(root) else f"{root}/{surface.version}"
+    path, query = surface.build_upstream_path(request.model, stream=request.stream, endpoint=request.endpoint)
+    query = "&".join(part for part in (base.query, query) if part)
+    return f"{root}/{path}?{query}" if query else f"{root}/{path}"
 
 
 def _write_headers(headers: Mapping[str, str], provider: str) -> bytes:
