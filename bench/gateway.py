@@ -24,7 +24,7 @@ def gateway_report(setting: Setting) -> list[str]:
 
 
 def _compared(scenario: str, setting: Setting) -> list[str]:
-    contenders = (setting.relay, setting.forwarding, setting.translating)
+    contenders = (setting.relay, setting.forwarding, setting.patching, setting.translating)
     costs: dict[str, list[float]] = {each.name: [] for each in contenders}
     for number in range(ROUNDS + 1):
         say(f"{scenario}, round {number} of {ROUNDS}")

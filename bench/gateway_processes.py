@@ -28,6 +28,9 @@ SCRIPTS = {"turn": (300, 0), "event": (150, 10), "held": (40, 400), "short": (20
 SIZES = {"short": 8_000, "left": 8_000}
 USUAL_SIZE = 75_000
 
+#: What an alias begins with; the route behind it leads to the model without it.
+ALIAS = "alias-"
+
 CONFIG = """
 default = "up"
 
@@ -37,6 +40,13 @@ log = "json"
 [providers.up]
 dialect = "openai_chat"
 base_url = "http://127.0.0.1:{port}/v1"
+{routes}
+"""
+
+ROUTE = """
+[[routes]]
+match = "{alias}{model}"
+target = "up/{model}"
 """
 
 
@@ -55,6 +65,8 @@ class Setting(NamedTuple):
     mock: int
     relay: Contender
     forwarding: Contender
+    #: An alias for a model of the same API: the model's name is patched, both ways.
+    patching: Contender
     translating: Contender
 
     def body(self, name: str, contender: Contender) -> Path:
@@ -81,13 +93,16 @@ def everything(folder: Path) -> Iterator[Setting]:
     try:
         _, port = _program(started, "bench.gateway_mock")
         relay, relay_port = _program(started, "bench.gateway_relay", f"http://127.0.0.1:{port}")
-        (folder / "dragoman.toml").write_text(CONFIG.format(port=port))
+        models = [_model_of(name) for name in SCRIPTS]
+        routes = "".join(ROUTE.format(alias=ALIAS, model=model) for model in models)
+        (folder / "dragoman.toml").write_text(CONFIG.format(port=port, routes=routes))
         chat, messages = "/v1/chat/completions", "/v1/messages"
         yield Setting(
             folder,
             port,
             Contender("aiohttp byte relay", chat, "chat", relay, relay_port),
             Contender("dragoman, forwarding", chat, "chat", *_gateway(started, folder)),
+            Contender("dragoman, alias within one API", chat, "alias", *_gateway(started, folder)),
             Contender("dragoman, translating", messages, "anthropic", *_gateway(started, folder)),
         )
     finally:
@@ -129,13 +144,21 @@ def _gateway(started: list[subprocess.Popen[bytes]], folder: Path) -> tuple[subp
     raise TimeoutError("the gateway did not say where it listens")
 
 
+def _model_of(script: str) -> str:
+    """The model's name by which the mock knows its script."""
+    chunks, pause = SCRIPTS[script]
+    return f"mock-c{chunks}-d{pause}"
+
+
 def _write_bodies(folder: Path) -> None:
     """The same agent's question in both dialects, for each script of the mock."""
-    for name, (chunks, pause) in SCRIPTS.items():
+    for name in SCRIPTS:
         size = SIZES.get(name, USUAL_SIZE)
         question = msgspec.json.decode(agent_request(size, tools=24 if size == USUAL_SIZE else 2))
         chat = {"stream": True, "messages": [{"role": "user", "content": text_of(size)}]}
-        model = {"model": f"mock-c{chunks}-d{pause}"}
+        model = {"model": _model_of(name)}
+        alias = {"model": f"{ALIAS}{_model_of(name)}"}
+        (folder / f"{name}-alias").write_bytes(msgspec.json.encode({**chat, **alias}))
         (folder / f"{name}-anthropic").write_bytes(msgspec.json.encode({**question, **model}))
         (folder / f"{name}-chat").write_bytes(msgspec.json.encode({**chat, **model}))
 

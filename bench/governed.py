@@ -16,9 +16,10 @@ from dragoman.governance.tool_names import find_declared_tools
 from dragoman.hub.ids import IdSource
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
-from dragoman.pipeline.line import ReplyLine
+from dragoman.pipeline.reply import TranslatedReply
 from dragoman.providers.profile import Profile, build_target
 from dragoman.wire.fields import decode
+from dragoman.wire.sse import encode_sse
 
 #: What governance may add to the cost of an event that comes alone, as most do.
 GOAL = 0.15
@@ -76,12 +77,12 @@ def _job(governance: Governance, request: Request, pieces: list[bytes]) -> Calla
     def run() -> bytes:
         losses, ids = Losses(), IdSource("bench")
         stages = build_stages(governance, tools, ids=ids, report=_unheard)
-        line = ReplyLine(
+        reply = TranslatedReply(
             dialect_named("openai_chat").stream_reader(Source(issuer="openai_chat", ids=ids, losses=losses)),
             [*stages, *build_reply_stages(build_restoration(request, facts), client=traits, losses=losses)],
             client.stream_writer(Audience(upstream="openai_chat", ids=ids, losses=losses)),
         )
-        return b"".join(map(line.feed, pieces)) + line.close()
+        return b"".join([*(encode_sse(reply.feed(piece)) for piece in pieces), encode_sse(reply.close())])
 
     return run
 
