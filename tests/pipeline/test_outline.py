@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from dragoman.dialects.openai_chat.calls import certain_names
+from dragoman.dialects.openai_chat.calls import find_certain_names
 from dragoman.dialects.registry import DIALECTS, dialect_named
 from dragoman.fit import build_restoration
 from dragoman.hub.loss import Losses
@@ -31,7 +31,7 @@ def test_the_way_back_is_the_same_for_an_outline(path: Path, upstream: str) -> N
     request = request_of(path)
     facts = build_target(Profile(dialect=upstream, model="model"), request.dialect)
     assert build_restoration(build_outline(request), facts) == build_restoration(request, facts)
-    assert certain_names(build_outline(request)) == certain_names(request)
+    assert find_certain_names(build_outline(request)) == find_certain_names(request)
 
 
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.dialects.openai_chat.repetition import Change, Repetition
+from dragoman.dialects.openai_chat.repetition import ChunkTemplate, TextChange
 from tests.dialects.openai_chat.talk import DONE, call, calls, chunk, events_of, finish
 
 TEXTS = st.text(max_size=8) | st.sampled_from(
@@ -36,16 +36,16 @@ def test_a_reply_means_the_same_whether_its_chunks_repeat_each_other_or_not(
     assert events_of(*told, DONE) == events_of(*apart, DONE)
 
 
-def change_of(payload: dict[str, object], heard: list[str], *, accepts: bool = True) -> Change:
+def change_of(payload: dict[str, object], heard: list[str], *, accepts: bool = True) -> TextChange:
     def take(text: str) -> bool:
         heard.append(text)
         return accepts
 
-    return Change(payload, "content", take)
+    return TextChange(payload, "content", take)
 
 
-def learned(data: bytes, heard: list[str], *, accepts: bool = True) -> Repetition:
-    repetition = Repetition()
+def learned(data: bytes, heard: list[str], *, accepts: bool = True) -> ChunkTemplate:
+    repetition = ChunkTemplate()
     payload = msgspec.json.decode(data)
     repetition.learn(data, payload, change_of(payload, heard, accepts=accepts))
     assert payload == msgspec.json.decode(data)
@@ -97,9 +97,9 @@ def test_a_text_whose_block_has_ended_is_left_to_the_long_way() -> None:
 
 def test_chunks_that_never_repeat_are_not_looked_at_for_ever() -> None:
     heard: list[str] = []
-    repetition = Repetition()
+    repetition = ChunkTemplate()
     tries = 0
-    while repetition.learns:
+    while repetition.can_learn:
         payload: dict[str, object] = {"content": "one", "n": tries}
         repetition.learn(msgspec.json.encode(payload), payload, change_of(payload, heard))
         tries += 1

@@ -1,4 +1,14 @@
-"""OpenAI's Chat Completions API, as OpenAI and the many compatible servers and clients speak it."""
+"""The Chat Completions API, as OpenAI and the many compatible servers and clients use it.
+
+Requests: `request_reader` and `request_writer` translate the body, with `message_reader` and
+`message_writer` for messages, `parts` and `media` for their content, `reasoning` for thoughts and seals, and
+`tools`. `spelling` records how a request was written. Replies: `stream_reader` reads chunks, with `deltas`
+for their content, `calls` for tool calls, `current_block` for the open block, and `repetition` for chunks
+that repeat. `stream_writer` writes chunks, with `chunks` for their bytes and `open_blocks` for the state of
+each block. `accumulate` and `reply` turn whole replies into streams and back. `reasons` translates finish
+reasons and usage, `citations` annotations. `errors` writes errors, `check` checks streams. State: one
+`MessageReader` or `MessageWriter` per request, one stream reader or writer per reply.
+"""
 
 from collections.abc import Iterable, Mapping
 
@@ -20,8 +30,8 @@ from dragoman.providers.profile import Target
 from dragoman.wire.sse import Frame, Frames
 
 
-class OpenAIChat:
-    """Calls may interleave, and a seal may stand on one: Google's own compatible endpoint does that."""
+class OpenAIChatDialect:
+    """See `dragoman.dialects.base.Dialect`. Google's compatible endpoint seals calls."""
 
     name = NAME
     object_arguments = False
@@ -68,4 +78,4 @@ class OpenAIChat:
         return check.check_stream(stream)
 
 
-DIALECT = OpenAIChat()
+DIALECT = OpenAIChatDialect()

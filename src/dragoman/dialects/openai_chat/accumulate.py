@@ -1,6 +1,6 @@
-"""How the deltas of a choice add up to its message: strings grow, indexed lists merge, the rest is set.
+"""Accumulates the deltas of a choice: strings are appended, indexed lists merged, other values replaced.
 
-This is what clients of the dialect do with a stream. Growing is linear, and bounded in size and depth.
+Clients of this API do the same with a stream. The work is linear, and bounded in size and depth.
 """
 
 from dragoman.dialects.base import Json
@@ -10,20 +10,20 @@ from dragoman.wire.fields import encode
 DEPTH = 8
 LIMIT = 256 * 1024 * 1024
 
-#: Keys whose later value replaces the earlier one instead of continuing it.
+#: Fields whose later value replaces the earlier one although it is a string.
 SET_KEYS = frozenset(("index", "type", "role", "id", "name"))
 
 
-class GrowingText(list[str]):
-    """A string in pieces."""
+class TextPieces(list[str]):
+    """A string in pieces, joined at the end."""
 
 
 class IndexedList(dict[int, dict[str, object]]):
-    """A list whose entries come in fragments that name their index."""
+    """A list whose entries arrive in fragments with an index."""
 
 
-class ChoiceFold:
-    """One choice of a reply, from its chunks."""
+class ChoiceAccumulator:
+    """Builds one choice of a whole reply from its chunks."""
 
     def __init__(self, blame: type[DragomanError]) -> None:
         self._blame = blame
@@ -33,7 +33,7 @@ class ChoiceFold:
         self._size = 0
 
     def feed(self, choice: Json) -> None:
-        """One entry of a chunk's `choices`."""
+        """Add one entry of the `choices` of a chunk."""
         for key, value in choice.items():
             if key == "delta":
                 if isinstance(value, dict):
@@ -46,19 +46,19 @@ class ChoiceFold:
                 self._choice[key] = value
 
     def result(self) -> Json:
-        """The choice as a whole reply holds it."""
-        message = settled(self._message)
+        """The choice in the form of a whole reply."""
+        message = to_json(self._message)
         calls = message.get("tool_calls")
         if isinstance(calls, list):
             for call in calls:
                 if isinstance(call, dict):
                     call.pop("index", None)
         if "refusal" in message:
-            # OpenAI tells both fields or neither; streams leave the empty list out.
+            # OpenAI sends both fields or neither, but a stream omits the empty list.
             message.setdefault("annotations", [])
         whole: Json = {"index": 0, **self._choice, "message": message}
         if self._logprobs is not None:
-            whole["logprobs"] = settled(self._logprobs)
+            whole["logprobs"] = to_json(self._logprobs)
         return whole
 
     def _merge(self, known: dict[str, object], delta: Json, depth: int) -> None:
@@ -66,12 +66,12 @@ class ChoiceFold:
             old = known.get(key)
             if isinstance(value, str) and key not in SET_KEYS:
                 self._grow(len(value))
-                if isinstance(old, GrowingText):
+                if isinstance(old, TextPieces):
                     old.append(value)
                 else:
-                    known[key] = GrowingText((value,))
+                    known[key] = TextPieces((value,))
             elif isinstance(value, list):
-                known[key] = self._merged_list(old, value, depth)
+                known[key] = self._merge_list(old, value, depth)
             elif isinstance(value, dict) and depth < DEPTH:
                 inner = old if type(old) is dict else {}
                 self._merge(inner, value, depth + 1)
@@ -79,7 +79,7 @@ class ChoiceFold:
             elif value is not None or key not in known:
                 known[key] = value
 
-    def _merged_list(self, old: object, value: list[object], depth: int) -> object:
+    def _merge_list(self, old: object, value: list[object], depth: int) -> object:
         if (
             depth < DEPTH
             and value
@@ -91,7 +91,7 @@ class ChoiceFold:
                     self._merge(entries.setdefault(entry["index"], {}), entry, depth + 1)
             return entries
         self._grow(len(encode(value, blame=self._blame)))
-        if isinstance(old, list) and not isinstance(old, GrowingText):
+        if isinstance(old, list) and not isinstance(old, TextPieces):
             old.extend(value)
             return old
         return list(value)
@@ -102,14 +102,14 @@ class ChoiceFold:
             raise self._blame(f"more than {LIMIT} characters in one choice")
 
 
-def settled(value: dict[str, object]) -> Json:
-    """A merged object as plain JSON."""
-    return {key: _settled(inner) for key, inner in value.items()}
+def to_json(value: dict[str, object]) -> Json:
+    """An accumulated object as plain JSON."""
+    return {key: _to_json(inner) for key, inner in value.items()}
 
 
-def _settled(value: object) -> object:
-    if isinstance(value, GrowingText):
+def _to_json(value: object) -> object:
+    if isinstance(value, TextPieces):
         return "".join(value)
     if isinstance(value, IndexedList):
-        return [settled(value[index]) for index in sorted(value)]
-    return settled(value) if type(value) is dict else value
+        return [to_json(value[index]) for index in sorted(value)]
+    return to_json(value) if type(value) is dict else value

@@ -1,9 +1,9 @@
-"""Puts tool calls together from fragments, whatever a compatible server makes of their identity.
+"""Assembles tool calls from fragments, also of compatible servers that identify calls badly.
 
-The one place that decides which call a fragment belongs to. A fragment begins a new call when its index is
-unseen, or when it names another id than the call at that index; servers that send neither are judged by
-whether the call so far is already whole. A call opens once its name is certain: at once if the client
-declared the name, otherwise when its arguments begin, because until then a name may come in pieces.
+Only this module decides which call a fragment belongs to. A fragment starts a new call if its index is new,
+or if its id differs from the id of the call at that index. Without index and id, it starts a new call if the
+current call is complete. A call opens when its name is certain: at once if the client declared the name,
+otherwise when its arguments start, because until then a name may arrive in pieces.
 """
 
 from functools import partial
@@ -13,8 +13,8 @@ from typing import NamedTuple
 import msgspec
 
 from dragoman.dialects.base import Source
-from dragoman.dialects.openai_chat.repetition import Change
-from dragoman.dialects.openai_chat.voice import Voice
+from dragoman.dialects.openai_chat.current_block import CurrentBlock
+from dragoman.dialects.openai_chat.repetition import TextChange
 from dragoman.hub.builder import ReplyBuilder
 from dragoman.hub.content import CallKind, ToolCall
 from dragoman.hub.errors import UpstreamProtocolError
@@ -22,21 +22,21 @@ from dragoman.hub.request import Request, iter_declared_tools
 from dragoman.hub.seal import Seal
 from dragoman.wire.fields import encode
 
-#: Arguments longer than this are not looked at for being whole: their call closes with the reply.
+#: Longer arguments are not tested for completeness: their call closes with the reply.
 WATCHED = 256 * 1024
-#: How often one call is looked at; keeps hostile streams linear.
+#: How often one call is tested; this keeps the work linear for hostile streams.
 LOOKS = 32
 HELD = 16 * 1024 * 1024
 LONGEST_NAME = 1024
 
-#: The slot of the one call that the old `function_call` field can hold.
+#: The slot of the one call in the old `function_call` field.
 LEGACY = -1
 
 ENTRY_FIELDS = frozenset(("index", "id", "type", "function", "custom", "extra_content", "name", "arguments"))
 
 
 class Fragment(NamedTuple):
-    """What one entry of a delta says about its call; empty where it says nothing."""
+    """The content of one entry of a delta; a value is empty if the entry does not have it."""
 
     id: str
     name: str
@@ -44,8 +44,8 @@ class Fragment(NamedTuple):
     kind: CallKind
 
 
-class Call:
-    """One call under way. `pieces` is its argument text while that is watched or held back."""
+class PendingChatCall:
+    """A call whose fragments arrive. `pieces` is its argument text while it is tested or held back."""
 
     __slots__ = (
         "block",
@@ -73,28 +73,28 @@ class Call:
         self.extras: dict[str, object] = {}
         self.pieces: list[str] = []
         self.size = 0
-        #: The upstream tells id or name again with later arguments, as a habit.
+        #: The upstream repeats id or name with later arguments.
         self.repeats = False
         self.looks = 0
         self.tested = -1
         self.whole = False
 
-    def said(self) -> str:
+    def join_arguments(self) -> str:
         text = "".join(self.pieces)
         self.pieces = [text]
         return text
 
     def is_whole(self) -> bool:
-        """Whether the arguments so far are one JSON object. Free text never tells."""
+        """Whether the arguments so far are one JSON object. Unknown for free text, so always False."""
         if self.tested != self.size and self.kind == "function" and self.looks < LOOKS and self.pieces:
             self.tested = self.size
             self.looks += 1
-            self.whole = is_object(self.said())
+            self.whole = is_object(self.join_arguments())
         return self.whole and self.tested == self.size
 
 
 def is_object(text: str) -> bool:
-    """Whether a text is one whole JSON object."""
+    """Whether a text is one complete JSON object."""
     if not text.rstrip().endswith("}"):
         return False
     try:
@@ -104,24 +104,24 @@ def is_object(text: str) -> bool:
 
 
 class CallAssembler:
-    """Turns entries of `tool_calls` into blocks of the builder. A call that opens interrupts the voice."""
+    """Turns entries of `tool_calls` into blocks of the builder. An opening call closes the current block."""
 
-    def __init__(self, source: Source, builder: ReplyBuilder, voice: Voice) -> None:
+    def __init__(self, source: Source, builder: ReplyBuilder, current: CurrentBlock) -> None:
         self._source = source
         self._builder = builder
-        self._voice = voice
-        self._slots: dict[tuple[int, int], Call] = {}
-        self._by_id: dict[str, Call] = {}
-        self._held: list[Call] = []
-        self._live: list[Call] = []
+        self._current = current
+        self._slots: dict[tuple[int, int], PendingChatCall] = {}
+        self._by_id: dict[str, PendingChatCall] = {}
+        self._held: list[PendingChatCall] = []
+        self._live: list[PendingChatCall] = []
         self._used_ids: set[str] = set()
         self._held_size = 0
         self._count = 0
-        self._last: Call | None = None
-        self._certain = certain_names(source.request)
+        self._last: PendingChatCall | None = None
+        self._certain = find_certain_names(source.request)
 
     def feed(self, entries: list[object], choice: int) -> None:
-        """The `tool_calls` of one delta. Copilot spreads one answer over choices, so they are told apart."""
+        """Add the `tool_calls` of one delta. Copilot spreads one answer over several choices."""
         for position, entry in enumerate(entries):
             if isinstance(entry, dict):
                 index = entry.get("index")
@@ -133,8 +133,8 @@ class CallAssembler:
             elif entry is not None:
                 self._source.losses.add("", "an entry of tool_calls that is no object was skipped")
 
-    def change_in(self, entry: object) -> Change | None:
-        """What the next entry may say otherwise than this one, if it only brought arguments."""
+    def find_change(self, entry: object) -> TextChange | None:
+        """The text that may differ in the next entry, if this one had only arguments."""
         if not isinstance(entry, dict) or len(entry) != 2:
             return None
         function, index = entry.get("function"), entry.get("index")
@@ -143,9 +143,9 @@ class CallAssembler:
         call = self._slots.get((0, index))
         if call is None or call.block < 0 or not isinstance(function.get("arguments"), str):
             return None
-        return Change(function, "arguments", partial(self._go_on, (0, index), call))
+        return TextChange(function, "arguments", partial(self._continue, (0, index), call))
 
-    def _go_on(self, slot: tuple[int, int], call: Call, text: str) -> bool:
+    def _continue(self, slot: tuple[int, int], call: PendingChatCall, text: str) -> bool:
         if self._slots.get(slot) is not call:
             return False
         self._last = call
@@ -154,27 +154,29 @@ class CallAssembler:
         return True
 
     def feed_legacy(self, value: dict[str, object], choice: int) -> None:
-        """The `function_call` of one delta, from before there were several calls."""
-        fragment = Fragment("", text_of(value.get("name")), argument_text(value.get("arguments")), "function")
+        """Add the `function_call` of one delta, the older field for a single call."""
+        fragment = Fragment(
+            "", text_of(value.get("name")), read_arguments(value.get("arguments")), "function"
+        )
         call = self._slots.get((choice, LEGACY))
-        if call is None or begins_another(call, fragment):
+        if call is None or is_new_call(call, fragment):
             call = self._new((choice, LEGACY), "function_call")
-        self._take(call, fragment)
+        self._add_fragment(call, fragment)
 
-    def settle(self) -> None:
-        """Another block is about to open: calls that can go first do, and whole calls end."""
-        self._release(len(self._held))
-        self._close_whole()
+    def make_room(self) -> None:
+        """Open the held calls that can open, and close complete calls, before another block opens."""
+        self._open_held(len(self._held))
+        self._close_complete()
 
     def finish(self) -> None:
-        """No more fragments will come."""
-        self._release(len(self._held))
+        """Open and close all calls: no more fragments follow."""
+        self._open_held(len(self._held))
         if any(call.size for call in self._held):
             self._source.losses.add("", "a tool call without a name was dropped")
         self._held.clear()
 
-    def _feed_plain(self, call: Call, entry: dict[str, object]) -> bool:
-        """The commonest entry: nothing but more arguments for an open call."""
+    def _feed_plain(self, call: PendingChatCall, entry: dict[str, object]) -> bool:
+        """Add an entry that has only more arguments for an open call, as most have. False for any other."""
         function = entry.get("function")
         if call.block < 0 or type(function) is not dict or len(function) != 1:
             return False
@@ -193,13 +195,13 @@ class CallAssembler:
             rest = {name: value for name, value in entry.items() if name not in ENTRY_FIELDS}
             if rest:
                 call.extras = {**rest, **call.extras}
-        signature = thought_signature(entry.get("extra_content"))
+        signature = read_thought_signature(entry.get("extra_content"))
         if signature:
             self._seal(call, signature)
-        self._take(call, fragment)
+        self._add_fragment(call, fragment)
 
-    def _find(self, index: object, fragment: Fragment, choice: int, position: int) -> Call:
-        """The call that a fragment belongs to: by index, by id, by place in the list, or the last one."""
+    def _find(self, index: object, fragment: Fragment, choice: int, position: int) -> PendingChatCall:
+        """The call of a fragment: by index, by id, by position in the list, or the last call."""
         if type(index) is not int:
             if fragment.id in self._by_id:
                 return self._by_id[fragment.id]
@@ -210,20 +212,20 @@ class CallAssembler:
         call = self._slots.get((choice, index))
         if call is None:
             return self._new((choice, index), "")
-        if begins_another(call, fragment):
+        if is_new_call(call, fragment):
             return self._by_id.get(fragment.id) or self._new((choice, index), "")
         return call
 
-    def _new(self, slot: tuple[int, int], form: str) -> Call:
+    def _new(self, slot: tuple[int, int], form: str) -> PendingChatCall:
         self._count += 1
         if self._count > self._builder.MAX_BLOCKS:
             raise UpstreamProtocolError(f"more than {self._builder.MAX_BLOCKS} tool calls in one reply")
-        call = Call(form)
+        call = PendingChatCall(form)
         self._slots[slot] = call
         self._held.append(call)
         return call
 
-    def _take(self, call: Call, fragment: Fragment) -> None:
+    def _add_fragment(self, call: PendingChatCall, fragment: Fragment) -> None:
         self._last = call
         if fragment.id and not call.id:
             call.id = fragment.id
@@ -232,25 +234,30 @@ class CallAssembler:
             if fragment.kind == "custom":
                 call.kind = "custom"
             if fragment.name:
-                call.name = joined_name(call, fragment.name)
+                call.name = merge_name(call, fragment.name)
         if fragment.arguments:
-            self._take_arguments(call, fragment)
+            self._add_arguments(call, fragment)
         if call.block < 0 and call.name and (call.size or (call.id and call.name in self._certain)):
-            self._release(self._held.index(call) + 1)
+            self._open_held(self._held.index(call) + 1)
 
-    def _take_arguments(self, call: Call, fragment: Fragment) -> None:
+    def _add_arguments(self, call: PendingChatCall, fragment: Fragment) -> None:
         text = fragment.arguments
         if call.size and (fragment.id or fragment.name):
             if call.is_whole() and is_object(text):
-                return  # the whole call again, after its fragments
-            if not call.repeats and call.pieces and is_object(text) and text.startswith(call.said()):
+                return  # the server repeats the complete call after its fragments
+            if (
+                not call.repeats
+                and call.pieces
+                and is_object(text)
+                and text.startswith(call.join_arguments())
+            ):
                 text = text[call.size :]
             else:
                 call.repeats = True
         if text:
             self._append(call, text)
 
-    def _append(self, call: Call, text: str) -> None:
+    def _append(self, call: PendingChatCall, text: str) -> None:
         call.size += len(text)
         if call.block < 0:
             call.pieces.append(text)
@@ -268,24 +275,24 @@ class CallAssembler:
         elif call.pieces:
             call.pieces = []
 
-    def _seal(self, call: Call, signature: str) -> None:
-        seal = self._voice.seal_of(signature)
+    def _seal(self, call: PendingChatCall, signature: str) -> None:
+        seal = self._current.build_seal(signature)
         if call.block < 0:
             call.seal = seal
         else:
             self._builder.seal(call.block, seal)
 
-    def _release(self, count: int) -> None:
-        """Open the first `count` held calls in their order, but for those that have no name yet."""
+    def _open_held(self, count: int) -> None:
+        """Open the first `count` held calls in order, except those without a name."""
         ready = [call for call in self._held[:count] if call.name]
         if ready:
             self._held = [call for call in self._held[:count] if not call.name] + self._held[count:]
         for call in ready:
             self._open(call)
 
-    def _open(self, call: Call) -> None:
-        self._voice.hush()
-        self._close_whole()
+    def _open(self, call: PendingChatCall) -> None:
+        self._current.close()
+        self._close_complete()
         identity = call.id
         if not identity or identity in self._used_ids:
             identity = self._source.ids.make("call_")
@@ -296,13 +303,13 @@ class CallAssembler:
         if call.seal is not None:
             self._builder.seal(call.block, call.seal)
         if call.pieces:
-            self._builder.append(call.block, call.said())
+            self._builder.append(call.block, call.join_arguments())
             self._held_size -= call.size
             if call.size > WATCHED:
                 call.pieces = []
 
-    def _close_whole(self) -> None:
-        """End the calls that are whole, so that clients who take blocks one by one see the next one live."""
+    def _close_complete(self) -> None:
+        """Close complete calls, so that clients that read blocks one by one get the next block live."""
         still_live = []
         for call in self._live:
             if call.is_whole():
@@ -313,8 +320,8 @@ class CallAssembler:
         self._live = still_live
 
 
-def certain_names(request: Request | None) -> frozenset[str]:
-    """The declared names that cannot be the beginning of another declared name."""
+def find_certain_names(request: Request | None) -> frozenset[str]:
+    """The declared names that are not the start of another declared name."""
     if request is None:
         return frozenset()
     names = sorted({tool.name for tool in iter_declared_tools(request)})
@@ -328,40 +335,42 @@ def read_fragment(entry: dict[str, object]) -> Fragment:
         kind = "custom"
         body = entry.get("custom")
     if not isinstance(body, dict):
-        # Some servers leave the wrapper out.
+        # Some servers omit the wrapper.
         body = entry
     arguments = body.get("input") if kind == "custom" else body.get("arguments")
     return Fragment(
         text_of(entry.get("id")),
         text_of(body.get("name")),
-        text_of(arguments) if kind == "custom" else argument_text(arguments),
+        text_of(arguments) if kind == "custom" else read_arguments(arguments),
         kind,
     )
 
 
-def begins_another(call: Call, fragment: Fragment) -> bool:
-    """Whether a fragment at the place of `call` is the start of another call."""
+def is_new_call(call: PendingChatCall, fragment: Fragment) -> bool:
+    """Whether a fragment at the index of `call` starts another call."""
     if fragment.id and call.id:
         return fragment.id != call.id
     if not fragment.name:
         return False
     if call.is_whole():
-        # Named again without an id to compare: the same words once more are the same call.
-        return fragment.name != call.name or bool(fragment.arguments and fragment.arguments != call.said())
+        # The name comes again without an id to compare: equal name and arguments mean the same call.
+        return fragment.name != call.name or bool(
+            fragment.arguments and fragment.arguments != call.join_arguments()
+        )
     if fragment.name == call.name:
         return False
     return bool(call.size and call.name) or (bool(call.name) and is_object(fragment.arguments))
 
 
-def joined_name(call: Call, name: str) -> str:
-    """The name after one more piece of it: said again, said in full, or continued."""
+def merge_name(call: PendingChatCall, name: str) -> str:
+    """The name after one more piece: the server may repeat it, send it in full, or continue it."""
     if name.startswith(call.name):
         return name[:LONGEST_NAME]
     return call.name if call.size else (call.name + name)[:LONGEST_NAME]
 
 
-def argument_text(value: object) -> str:
-    """Arguments as JSON text; some servers send the object itself."""
+def read_arguments(value: object) -> str:
+    """The arguments as JSON text; some servers send an object."""
     if isinstance(value, str):
         return value
     if isinstance(value, dict):
@@ -369,8 +378,8 @@ def argument_text(value: object) -> str:
     return ""
 
 
-def thought_signature(extra_content: object) -> str:
-    """The seal that Google's own compatible endpoint puts on a call."""
+def read_thought_signature(extra_content: object) -> str:
+    """The signature that Google's compatible endpoint sends with a call."""
     google = extra_content.get("google") if isinstance(extra_content, dict) else None
     return text_of(google.get("thought_signature")) if isinstance(google, dict) else ""
 

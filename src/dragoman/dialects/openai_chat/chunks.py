@@ -1,4 +1,4 @@
-"""The bytes of chunks: what stands around every delta is encoded once, the delta alone each time."""
+"""Builds the bytes of chunks. The fields around the delta are encoded once per reply, the delta each time."""
 
 import msgspec
 
@@ -11,16 +11,16 @@ _encode = msgspec.json.Encoder().encode
 
 
 class ChunkFrames:
-    """Frames of one reply. `tells_usage`: every chunk names the usage, as null until the last."""
+    """Builds the frames of one reply. `has_usage`: every chunk has a `usage`, null before the last."""
 
-    def __init__(self, identity: Json, extras: Json, *, tells_usage: bool) -> None:
+    def __init__(self, identity: Json, extras: Json, *, has_usage: bool) -> None:
         self._envelope: Json = dict(identity)
-        self._tells_usage = tells_usage
+        self._tells_usage = has_usage
         self._lists: dict[str, int] = {}
         self.learn(extras)
 
     def learn(self, extras: Json) -> None:
-        """From now on chunks say these things too."""
+        """Add these fields to all following chunks."""
         self._envelope.update(extras)
         self._head = b'%b,"choices":[{"index":0,"delta":' % _encode(self._envelope)[:-1]
         usage = b',"usage":null' if self._tells_usage else b""
@@ -34,7 +34,7 @@ class ChunkFrames:
         return (Frame("", self._content_head + _encode(text) + self._content_tail),)
 
     def arguments(self, number: int, text: str, *, custom: bool) -> Frames:
-        """A later fragment of a call."""
+        """The frame of a later fragment of a call."""
         place = b',"custom":{"input":' if custom else b',"function":{"arguments":'
         data = self._fragment_head + b"%d" % number + place + _encode(text) + self._fragment_tail
         return (Frame("", data),)
@@ -43,7 +43,7 @@ class ChunkFrames:
         return (Frame("", self._head + _encode(delta) + self._tail),)
 
     def entries(self, field: str, entries: list[Json]) -> Frames:
-        """Entries of a list that grows over the reply: clients put them together by index."""
+        """The frame of entries of a list that grows over the reply: clients merge them by index."""
         first = self._lists.get(field, 0)
         self._lists[field] = first + len(entries)
         return self.delta({field: [{**entry, "index": first + n} for n, entry in enumerate(entries)]})

@@ -1,4 +1,4 @@
-"""Citations as Chat annotations, whose offsets count from the start of the whole message."""
+"""Reads and writes citations as annotations, whose offsets count from the start of the whole message."""
 
 import msgspec
 
@@ -7,14 +7,14 @@ from dragoman.hub.content import Citation
 
 
 def read_annotation(value: Json, text_before: int) -> Citation:
-    """An annotation of text that `text_before` characters of earlier blocks precede.
+    """Read an annotation of a text that follows `text_before` characters of earlier blocks.
 
-    A type that we do not know keeps its whole value and means something to this dialect alone.
+    An annotation of unknown type keeps its whole value for clients of this dialect.
     """
-    told = value.get("url_citation")
-    if value.get("type") != "url_citation" or not isinstance(told, dict):
+    source = value.get("url_citation")
+    if value.get("type") != "url_citation" or not isinstance(source, dict):
         return Citation(extras={"annotation": value})
-    rest = dict(told)
+    rest = dict(source)
     offsets: dict[str, object] = {}
     for name, key in (("start", "start_index"), ("end", "end_index")):
         offset = rest.get(key)
@@ -32,24 +32,24 @@ def read_annotation(value: Json, text_before: int) -> Citation:
 
 
 def write_annotation(citation: Citation, text_before: int, *, own: bool) -> Json | None:
-    """The annotation for a citation; None if it says nothing that this dialect can say."""
+    """Write the annotation of a citation; None if this dialect has no place for its content."""
     unknown = citation.extras.get("annotation")
     if isinstance(unknown, dict):
         return unknown if own else None
     if not citation.url:
         return None
-    told: Json = {}
+    fields: Json = {}
     if citation.start >= 0:
-        told["start_index"] = citation.start + text_before
+        fields["start_index"] = citation.start + text_before
     if citation.end >= 0:
-        told["end_index"] = citation.end + text_before
-    told["title"] = citation.title
-    told["url"] = citation.url
-    written: Json = {"type": "url_citation", "url_citation": told}
+        fields["end_index"] = citation.end + text_before
+    fields["title"] = citation.title
+    fields["url"] = citation.url
+    written: Json = {"type": "url_citation", "url_citation": fields}
     if own:
         if citation.quote:
-            told["content"] = citation.quote
-        told.update(_object(citation.extras.get("url_citation")))
+            fields["content"] = citation.quote
+        fields.update(_object(citation.extras.get("url_citation")))
         written.update(_object(citation.extras.get("outer")))
     return written
 

@@ -1,7 +1,7 @@
-"""What the deltas of a Chat reply say, one kind of thing after another: thought, text, refusal, calls.
+"""Reads the deltas of a Chat reply: thoughts, text, refusals and calls.
 
-One block is being said at a time, the voice; a change of kind ends it and begins the next. Calls stand
-beside the voice and may go on while it speaks.
+One block other than a call is open at a time, the current block. A delta of another kind closes it and opens
+the next. Calls are open beside the current block.
 """
 
 from functools import partial
@@ -9,14 +9,14 @@ from functools import partial
 from dragoman.dialects.base import Json, Source
 from dragoman.dialects.openai_chat.calls import CallAssembler, text_of
 from dragoman.dialects.openai_chat.citations import read_annotation
+from dragoman.dialects.openai_chat.current_block import CurrentBlock
 from dragoman.dialects.openai_chat.media import read_reply_image
 from dragoman.dialects.openai_chat.reasoning import LIST_FIELDS, TEXT_FIELDS, Thought, read_entry
-from dragoman.dialects.openai_chat.repetition import Change
-from dragoman.dialects.openai_chat.voice import Voice
+from dragoman.dialects.openai_chat.repetition import TextChange
 from dragoman.hub.builder import ReplyBuilder
 from dragoman.hub.content import Reasoning, Refusal, ReplyBlock, Text
 
-#: Keys of a delta that are read here; anything else is kept for clients of this dialect.
+#: Fields of a delta that are read here; others are kept for clients of this dialect.
 DELTA_FIELDS = frozenset(
     (
         "role",
@@ -35,32 +35,32 @@ CALL_FIELDS = ("tool_calls", "function_call")
 
 
 class DeltaReader:
-    """Turns deltas into blocks. `visible` counts the characters of text said so far."""
+    """Turns deltas into blocks. `visible` counts the characters of text so far."""
 
     def __init__(self, source: Source, builder: ReplyBuilder) -> None:
         self._source = source
         self._builder = builder
-        self.voice = voice = Voice(source, builder)
-        self.calls = CallAssembler(source, builder, voice)
+        self.current = current = CurrentBlock(source, builder)
+        self.calls = CallAssembler(source, builder, current)
         self.visible = 0
         self.refused = False
-        #: Content was given as an empty string, which is not the same as null.
+        #: The content was an empty string, which differs from null.
         self.said_nothing = False
         self._visible_before = 0
 
     def read(self, delta: Json, choice: int) -> Json:
-        """Take in one delta; gives back what it holds beyond our vocabulary."""
+        """Read one delta. Returns the fields that the hub does not know."""
         self._read_reasoning(delta)
         content = delta.get("content")
         if isinstance(content, str):
             self.said_nothing = True
-            self.say(Text, content)
+            self.append_text(Text, content)
         elif isinstance(content, list):
             for part in content:
                 self._read_part(part)
         refusal = delta.get("refusal")
         if isinstance(refusal, str):
-            self.say(Refusal, refusal)
+            self.append_text(Refusal, refusal)
         calls = delta.get("tool_calls")
         if isinstance(calls, list):
             self.calls.feed(calls, choice)
@@ -73,13 +73,13 @@ class DeltaReader:
         return rest
 
     def read_plain(self, delta: Json) -> bool:
-        """Take in a delta that only continues the voice or the calls. False leaves it to `read`."""
-        voice = self.voice
-        text = delta.get(voice.field)
+        """Read a delta that only continues the current block or the calls. False for any other delta."""
+        current = self.current
+        text = delta.get(current.field)
         if type(text) is str:
-            if voice.kind is Text:
+            if current.kind is Text:
                 self.visible += len(text)
-            self._builder.append(voice.block, text)
+            self._builder.append(current.block, text)
             return True
         calls = delta.get("tool_calls")
         if type(calls) is list:
@@ -87,71 +87,71 @@ class DeltaReader:
             return True
         return False
 
-    def change_in(self, delta: Json) -> Change | None:
-        """What the next delta may say otherwise than this one, which `read_plain` took."""
-        voice = self.voice
-        if voice.field in delta:
-            return Change(delta, voice.field, partial(self._go_on, voice.block))
+    def find_change(self, delta: Json) -> TextChange | None:
+        """The text that may differ in the next delta, after `read_plain` has read this one."""
+        current = self.current
+        if current.field in delta:
+            return TextChange(delta, current.field, partial(self._continue, current.block))
         calls = delta.get("tool_calls")
-        return self.calls.change_in(calls[0]) if isinstance(calls, list) and len(calls) == 1 else None
+        return self.calls.find_change(calls[0]) if isinstance(calls, list) and len(calls) == 1 else None
 
-    def _go_on(self, block: int, text: str) -> bool:
-        voice = self.voice
-        if voice.block != block:
+    def _continue(self, block: int, text: str) -> bool:
+        current = self.current
+        if current.block != block:
             return False
-        if voice.kind is Text:
+        if current.kind is Text:
             self.visible += len(text)
         self._builder.append(block, text)
         return True
 
-    def say(self, kind: type[Text] | type[Refusal], text: str) -> None:
+    def append_text(self, kind: type[Text] | type[Refusal], text: str) -> None:
         if not text:
             return
-        if self.voice.kind is not kind:
-            self._begin(kind(text=""), "content" if kind is Text else "refusal")
+        if self.current.kind is not kind:
+            self._open(kind(text=""), "content" if kind is Text else "refusal")
             self._visible_before = self.visible
         if kind is Text:
             self.visible += len(text)
         else:
             self.refused = True
-        self._builder.append(self.voice.block, text)
+        self._builder.append(self.current.block, text)
 
-    def _begin(self, block: ReplyBlock, field: str) -> None:
-        self.voice.hush()
-        self.calls.settle()
-        self.voice.begin(block, field)
+    def _open(self, block: ReplyBlock, field: str) -> None:
+        self.current.close()
+        self.calls.make_room()
+        self.current.open(block, field)
 
-    def _think(self, text: str, form: str, *, raw: bool) -> None:
+    def _append_thought(self, text: str, form: str, *, raw: bool) -> None:
         if not text:
             return
-        if self.voice.kind is not Reasoning:
-            self._begin(Reasoning(form=form, raw=raw), form if form in TEXT_FIELDS else "")
-        self._builder.append(self.voice.block, text)
+        if self.current.kind is not Reasoning:
+            self._open(Reasoning(form=form, raw=raw), form if form in TEXT_FIELDS else "")
+        self._builder.append(self.current.block, text)
 
     def _seal(self, thought: Thought) -> None:
-        """A seal ends the thought it stands on; what follows is another one."""
-        seal = self.voice.seal_of(thought.seal)
-        if self.voice.kind is not Reasoning:
-            self._begin(Reasoning(redacted=thought.redacted), "")
-        self._builder.seal(self.voice.block, seal)
-        self.voice.hush()
+        """Seal the open thought and close it: a following thought is another one."""
+        seal = self.current.build_seal(thought.seal)
+        if self.current.kind is not Reasoning:
+            self._open(Reasoning(redacted=thought.redacted), "")
+        self._builder.seal(self.current.block, seal)
+        self.current.close()
 
     def _read_reasoning(self, delta: Json) -> None:
-        thoughts = [(field, thought) for field in LIST_FIELDS for thought in self._entries(delta, field)]
-        told = False
+        thoughts = [(field, thought) for field in LIST_FIELDS for thought in self._read_entries(delta, field)]
+        has_text = False
         for field in TEXT_FIELDS:
             text = delta.get(field)
             if isinstance(text, str) and text:
-                self._think(text, field, raw=all(thought.raw for _, thought in thoughts))
-                told = True
+                self._append_thought(text, field, raw=all(thought.raw for _, thought in thoughts))
+                has_text = True
                 break
         for field, thought in thoughts:
-            if not told:
-                self._think(thought.text, field, raw=thought.raw)
+            if not has_text:
+                self._append_thought(thought.text, field, raw=thought.raw)
             if thought.seal:
                 self._seal(thought)
 
-    def _entries(self, delta: Json, field: str) -> list[Thought]:
+    def _read_entries(self, delta: Json, field: str) -> list[Thought]:
         entries = delta.get(field)
         if not isinstance(entries, list):
             return []
@@ -161,9 +161,9 @@ class DeltaReader:
         return thoughts
 
     def _read_part(self, part: object) -> None:
-        """Content in parts, as Mistral sends it while thinking."""
+        """Read content in parts, which Mistral sends while its model thinks."""
         if isinstance(part, str):
-            self.say(Text, part)
+            self.append_text(Text, part)
             return
         kind = part.get("type") if isinstance(part, dict) else None
         if not isinstance(part, dict) or kind not in ("text", "output_text", "thinking", "refusal"):
@@ -172,28 +172,30 @@ class DeltaReader:
             thinking = part.get("thinking")
             inner = thinking if isinstance(thinking, list) else [{"text": thinking}]
             for piece in inner:
-                self._think(text_of(piece.get("text")) if isinstance(piece, dict) else "", "parts", raw=True)
+                self._append_thought(
+                    text_of(piece.get("text")) if isinstance(piece, dict) else "", "parts", raw=True
+                )
         elif kind == "refusal":
-            self.say(Refusal, text_of(part.get("refusal")))
+            self.append_text(Refusal, text_of(part.get("refusal")))
         else:
-            self.say(Text, text_of(part.get("text")))
+            self.append_text(Text, text_of(part.get("text")))
 
     def _read_attachments(self, delta: Json) -> Json:
-        """Citations and images. Citations that come after their text has ended are given back."""
+        """Read citations and images. Returns the citations that arrive after their text has closed."""
         late: list[object] = []
         annotations = delta.get("annotations")
         for value in annotations if isinstance(annotations, list) else ():
             if not isinstance(value, dict):
                 continue
-            if self.voice.kind is Text:
-                self._builder.cite(self.voice.block, read_annotation(value, self._visible_before))
+            if self.current.kind is Text:
+                self._builder.cite(self.current.block, read_annotation(value, self._visible_before))
             else:
                 late.append(value)
         images = delta.get("images")
         for value in images if isinstance(images, list) else ():
             image = read_reply_image(value)
             if image is not None:
-                self.voice.hush()
-                self.calls.settle()
+                self.current.close()
+                self.calls.make_room()
                 self._builder.add_block(image)
         return {"annotations": late} if late else {}

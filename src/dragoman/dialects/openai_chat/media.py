@@ -1,16 +1,16 @@
-"""Images, recordings and files as Chat parts, both ways. Data URLs are taken apart and put together again."""
+"""Reads and writes images, audio and files as parts. Data URLs are split into media type and data."""
 
 import re
 from collections.abc import Callable
 
 from dragoman.dialects.base import Json
-from dragoman.dialects.openai_chat.spelling import without_inner
+from dragoman.dialects.openai_chat.spelling import split_inner
 from dragoman.hub.content import Media, MediaKind
 from dragoman.wire.fields import Fields
 
 DATA_URL = re.compile(r"data:([\w.+-]{1,127}/[\w.+-]{1,127});base64,", re.ASCII)
 
-#: Audio formats whose media type is not simply named after them.
+#: Audio formats whose media type has another name.
 MEDIA_TYPE_OF_FORMAT = {"mp3": "audio/mpeg", "pcm16": "audio/pcm"}
 FORMAT_OF_MEDIA_TYPE = {
     "audio/mpeg": "mp3",
@@ -24,27 +24,27 @@ FORMAT_OF_MEDIA_TYPE = {
 BARE_URL = "bare-url"
 BARE_DATA = "bare-data"
 
-#: Servers refuse inline files that have no name.
+#: Servers reject inline files without a name.
 FILE_NAMES = {"application/pdf": "document.pdf"}
 
 
 def split_data_url(url: str) -> tuple[str, str] | None:
-    """Media type and base64 content of a data URL in the usual spelling; None for anything else."""
+    """The media type and the base64 data of a data URL; None for any other URL."""
     found = DATA_URL.match(url)
     return (found[1], url[found.end() :]) if found else None
 
 
-def data_url(media_type: str, data: str) -> str:
+def build_data_url(media_type: str, data: str) -> str:
     return f"data:{media_type};base64,{data}"
 
 
-def url_of(media: Media) -> str:
-    """The address of an image: its own, or a data URL that holds it."""
-    return media.url or data_url(media.media_type or "image/png", media.data)
+def find_url(media: Media) -> str:
+    """The URL of an image: its own, or a data URL with its data."""
+    return media.url or build_data_url(media.media_type or "image/png", media.data)
 
 
 def read_url(kind: MediaKind, url: str, *, at: str = "", detail: str = "", form: str = "") -> Media:
-    """Media that its part names by an address, which may be the content itself."""
+    """Read media from a URL, which may be a data URL."""
     found = split_data_url(url)
     if found is None:
         return Media(kind=kind, url=url, detail=detail, at=at, form=form)
@@ -52,14 +52,14 @@ def read_url(kind: MediaKind, url: str, *, at: str = "", detail: str = "", form:
 
 
 def read_reply_image(value: object) -> Media | None:
-    """An image among a reply's `images`, as OpenRouter sends them."""
+    """Read an image of a reply's `images`, which OpenRouter sends."""
     image = value.get("image_url") if isinstance(value, dict) else None
     url = image.get("url") if isinstance(image, dict) else None
     return read_url("image", url) if isinstance(url, str) and url else None
 
 
 def read_linked(part: Fields, name: str, kind: MediaKind) -> tuple[Media, Json]:
-    """A part that holds an address: `image_url`, and `video_url` where servers know it."""
+    """Read a part with a URL: `image_url`, or `video_url` of some servers."""
     if isinstance(part.rest().get(name), str):
         return read_url(kind, part.text(name), at=part.path, form=BARE_URL), {}
     inner = part.object(name)
@@ -99,7 +99,7 @@ def read_file(part: Fields) -> tuple[Media, Json]:
     return Media(kind="document", media_type=found[0], data=found[1], title=title, at=part.path), inner.rest()
 
 
-#: Reads a part of each type into a block and what its inner object says beyond our vocabulary.
+#: For each type of part the function that reads it into a block and the unknown fields of its inner object.
 MEDIA_READERS: dict[str, Callable[[Fields], tuple[Media, Json]]] = {
     "image_url": read_image,
     "video_url": read_video,
@@ -115,7 +115,7 @@ TYPE_OF_KIND: dict[MediaKind, str] = {
 
 
 def write_media(media: Media, *, own: bool) -> Json | None:
-    """The part for a block, or None if this dialect cannot say it."""
+    """Write the part of a block; None if this dialect has no such part."""
     if media.text:
         return {"type": "text", "text": f"{media.title}\n\n{media.text}" if media.title else media.text}
     name = TYPE_OF_KIND[media.kind]
@@ -124,7 +124,7 @@ def write_media(media: Media, *, own: bool) -> Json | None:
         return None
     if not own:
         return {"type": name, name: inner}
-    outer, further = without_inner(media.extras, name)
+    outer, further = split_inner(media.extras, name)
     return {"type": name, name: {**inner, **further} if isinstance(inner, dict) else inner, **outer}
 
 
@@ -132,8 +132,8 @@ def _write_linked(media: Media, own: bool) -> Json | str | None:
     if not media.url and not media.data:
         return None
     if own and media.form == BARE_URL:
-        return url_of(media)
-    linked: Json = {"url": url_of(media)}
+        return find_url(media)
+    linked: Json = {"url": find_url(media)}
     if media.detail:
         linked["detail"] = media.detail
     return linked
@@ -155,7 +155,7 @@ def _write_file(media: Media, own: bool) -> Json | None:
         written["file_data"] = media.data
     elif media.data:
         media_type = media.media_type or "application/pdf"
-        written["file_data"] = data_url(media_type, media.data)
+        written["file_data"] = build_data_url(media_type, media.data)
         if not own:
             written.setdefault("filename", FILE_NAMES.get(media_type, "file"))
     else:

@@ -1,23 +1,23 @@
-"""Reads messages into turns: one turn for each message, as the client sent them.
+"""Reads messages into turns, one turn for each message.
 
-Thought comes before what was said, and that before the calls. Seals that our writer wrapped into
-`reasoning_details` come out of their envelopes here and go back onto what they sealed.
+The order of blocks is thoughts, content, calls. Seals that our writer put into envelopes in
+`reasoning_details` go back to the blocks that they belong to.
 """
 
 import msgspec
 
 from dragoman.dialects.base import Json
-from dragoman.dialects.openai_chat.calls import thought_signature
+from dragoman.dialects.openai_chat.calls import read_thought_signature
 from dragoman.dialects.openai_chat.parts import read_content
-from dragoman.dialects.openai_chat.reasoning import LIST_FIELDS, TEXT_FIELDS, read_entry, without_text
+from dragoman.dialects.openai_chat.reasoning import LIST_FIELDS, TEXT_FIELDS, read_entry, remove_text
 from dragoman.dialects.openai_chat.spelling import (
     ABSENT,
     AS_NULL,
     AS_PARTS,
     AS_TEXT,
     NAME,
-    form_of,
-    with_inner,
+    add_inner,
+    build_form,
 )
 from dragoman.hub.content import AnyBlock, Reasoning, Refusal, Text, ToolCall, ToolResult
 from dragoman.hub.ids import digest
@@ -39,44 +39,47 @@ FUNCTION_CALL = "function_call"
 FUNCTION_ROLE = "function"
 UNTYPED = "untyped"
 OBJECT = "object"
-#: The signature that stood on a call; it is also the call's seal, unless the target is not who issued it.
+#: The call had this signature, which is also its seal if the target is its issuer.
 GOOGLE = "google:"
-#: A thought was an entry of a list, of the type that follows.
+#: The thought was an entry of a list; the type of the entry follows.
 ENTRY = "entry:"
-#: A field beside the entries says their text once more, run together or with blank lines between.
+#: A field beside the entries repeats their text, joined directly or by blank lines.
 BESIDE = {"beside:": "", "beside-lines:": "\n\n"}
 
 
 class MessageReader:
-    """Reads one conversation. Old functions have no ids: a result answers the last call of its name."""
+    """Reads the messages of one request in order.
+
+    A result of the old `function` role has no id: it answers the last call of its name.
+    """
 
     def __init__(self) -> None:
         self._legacy_ids: dict[str, str] = {}
-        #: Seals of calls that come in a later message.
+        #: Seals of calls in a later message.
         self._call_seals: dict[str, Seal] = {}
 
     def read(self, message: Fields, number: int) -> Turn:
-        word = message.text("role")
-        role = ROLES.get(word)
+        role_name = message.text("role")
+        role = ROLES.get(role_name)
         if role is None:
             raise message.error("expected the role of a message, got another string", "role")
         if role == "assistant":
             return self._read_assistant(message, number)
         if role == "tool":
-            return self._read_result(message, word, number)
+            return self._read_result(message, role_name, number)
         blocks, form = _read_content(message)
         return Turn(role=role, blocks=tuple(blocks), at=message.path, form=form, extras=message.rest())
 
-    def _read_result(self, message: Fields, word: str, number: int) -> Turn:
+    def _read_result(self, message: Fields, role_name: str, number: int) -> Turn:
         at = message.path
         blocks, form = _read_content(message)
-        if word == "tool":
+        if role_name == "tool":
             call_id, name = message.text("tool_call_id"), ""
         else:
             name = message.text("name")
-            call_id = self._legacy_ids.get(name) or _legacy_id(number)
+            call_id = self._legacy_ids.get(name) or _make_legacy_id(number)
         result = ToolResult(call_id=call_id, name=name, content=tuple(blocks), at=at, form=form)
-        turn_form = FUNCTION_ROLE if word == "function" else ""
+        turn_form = FUNCTION_ROLE if role_name == "function" else ""
         return Turn(role="tool", blocks=(result,), at=at, form=turn_form, extras=message.rest())
 
     def _read_assistant(self, message: Fields, number: int) -> Turn:
@@ -91,8 +94,8 @@ class MessageReader:
             if item.kind == "call":
                 self._call_seals[item.call_id] = item.seal
             elif item.kind == "text":
-                content = _with_sealed_text(content, item.seal)
-        blocks = (*thoughts, *content, *map(self._sealed, calls))
+                content = _seal_last_text(content, item.seal)
+        blocks = (*thoughts, *content, *map(self._add_seal, calls))
         return Turn(
             role="assistant",
             blocks=blocks,
@@ -101,7 +104,7 @@ class MessageReader:
             extras=message.rest(),
         )
 
-    def _sealed(self, call: ToolCall) -> ToolCall:
+    def _add_seal(self, call: ToolCall) -> ToolCall:
         seal = self._call_seals.get(call.id)
         return call if seal is None else msgspec.structs.replace(call, seal=seal)
 
@@ -111,7 +114,7 @@ class MessageReader:
             calls += [_read_call(call) for call in message.maybe_objects("tool_calls") or ()]
         legacy = message.maybe_object("function_call")
         if legacy is not None:
-            name, call_id = legacy.text("name"), _legacy_id(number)
+            name, call_id = legacy.text("name"), _make_legacy_id(number)
             self._legacy_ids[name] = call_id
             arguments, form = _read_arguments(legacy)
             calls.append(
@@ -120,19 +123,19 @@ class MessageReader:
                     name=name,
                     arguments=arguments,
                     at=legacy.path,
-                    form=form_of((FUNCTION_CALL, form)).rstrip(),
+                    form=build_form((FUNCTION_CALL, form)).rstrip(),
                     extras=legacy.rest(),
                 )
             )
         return calls
 
 
-def _legacy_id(number: int) -> str:
+def _make_legacy_id(number: int) -> str:
     return "call_" + digest(FUNCTION_CALL, str(number))
 
 
 def _read_content(message: Fields) -> tuple[list[AnyBlock], str]:
-    """The blocks of a message's content, and its shape. An empty text is a shape, not a block."""
+    """The blocks of a message's content, and its form. An empty text is part of the form, not a block."""
     if not message.has("content"):
         return [], ABSENT
     content = message.raw("content")
@@ -156,7 +159,7 @@ def _read_call(call: Fields) -> ToolCall:
             arguments=custom.text("input"),
             kind="custom",
             at=call.path,
-            extras=with_inner(call.rest(), "custom", custom.rest()),
+            extras=add_inner(call.rest(), "custom", custom.rest()),
         )
     if kind not in (None, "function"):
         raise call.error("expected the type of a tool call, got another string", "type")
@@ -170,34 +173,34 @@ def _read_call(call: Fields) -> ToolCall:
         arguments=arguments,
         seal=seal,
         at=call.path,
-        form=form_of(flag for flag in (form, signature, "" if kind else UNTYPED) if flag),
-        extras=with_inner(call.rest(), "function", function.rest()),
+        form=build_form(flag for flag in (form, signature, "" if kind else UNTYPED) if flag),
+        extras=add_inner(call.rest(), "function", function.rest()),
     )
 
 
 def _read_signature(call: Fields) -> tuple[str, Seal | None]:
-    """Google's seal on a call, where the field holds nothing else."""
-    told = call.rest().get("extra_content")
-    signature = thought_signature(told)
-    if signature.split() != [signature] or told != {"google": {"thought_signature": signature}}:
+    """Google's signature of a call, if the field holds nothing else."""
+    content = call.rest().get("extra_content")
+    signature = read_thought_signature(content)
+    if signature.split() != [signature] or content != {"google": {"thought_signature": signature}}:
         return "", None
     call.raw("extra_content")
     return GOOGLE + signature, Seal("gemini", "", signature)
 
 
 def _read_arguments(function: Fields) -> tuple[str, str]:
-    """Arguments as text. Some clients send the object itself, or nothing for no arguments."""
-    told = function.rest().get("arguments")
-    if isinstance(told, dict):
+    """The arguments as text, and their form. Some clients send an object, or nothing for no arguments."""
+    value = function.rest().get("arguments")
+    if isinstance(value, dict):
         function.raw("arguments")
-        return encode(told).decode(), OBJECT
-    if told is None:
+        return encode(value).decode(), OBJECT
+    if value is None:
         return "", "" if function.has("arguments") else ABSENT
     return function.text("arguments"), ""
 
 
-def _with_sealed_text(content: list[AnyBlock], seal: Seal) -> list[AnyBlock]:
-    """The content with the seal on its last text."""
+def _seal_last_text(content: list[AnyBlock], seal: Seal) -> list[AnyBlock]:
+    """The content with the seal added to its last text."""
     for place in reversed(range(len(content))):
         block = content[place]
         if isinstance(block, Text):
@@ -206,7 +209,7 @@ def _with_sealed_text(content: list[AnyBlock], seal: Seal) -> list[AnyBlock]:
 
 
 def _read_thoughts(message: Fields) -> tuple[list[Reasoning], list[SealedItem], str]:
-    """The thoughts of a message, the other seals it carries, and which field tells their text once more."""
+    """The thoughts of a message, the seals of other blocks, and the field that repeats the thoughts."""
     thoughts: list[Reasoning] = []
     carried: list[SealedItem] = []
     for field in LIST_FIELDS:
@@ -223,7 +226,7 @@ def _read_thoughts(message: Fields) -> tuple[list[Reasoning], list[SealedItem], 
             message.raw(field)
             return [Reasoning(parts=(text,), raw=True, at=message.at(field), form=field)], carried, ""
         if not any(thought.parts for thought in thoughts):
-            # The seal came without its text: the field's is what it seals.
+            # The entry has a seal but no text: it seals the text of the field.
             thoughts[0] = msgspec.structs.replace(thoughts[0], parts=(text,))
         for flag, joint in BESIDE.items():
             if text == joint.join(thought.text for thought in thoughts):
@@ -255,10 +258,10 @@ def _read_thought(
     if thought is None:
         return
     if thought.seal:
-        # The seal's value is the entry itself, but for its text and its index.
+        # The value of the seal is the entry without its text and its index.
         extras = {"index": entry["index"]} if "index" in entry else {}
     else:
-        extras = without_text(entry, "type")
+        extras = remove_text(entry, "type")
     thoughts.append(
         Reasoning(
             parts=(thought.text,) if thought.text else (),

@@ -1,6 +1,8 @@
-"""Writes turns as messages. For clients of this dialect every message comes out as it came in; for others
-the canonical spelling is used: one string of text where there is only text, null content beside calls,
-one message for each result, results before anything else the user says.
+"""Writes turns as messages.
+
+A request of this dialect is written as it was received. Any other request gets the usual form: one string if
+there is only text, null content beside calls, one message for each result, results before other content of
+the user.
 """
 
 from collections.abc import Sequence
@@ -17,10 +19,10 @@ from dragoman.dialects.openai_chat.message_reader import (
     OBJECT,
     UNTYPED,
 )
-from dragoman.dialects.openai_chat.parts import AS_PART, is_plain, plain_text, write_part
-from dragoman.dialects.openai_chat.reasoning import TEXT_FIELDS, field_of, with_text, written_entry
-from dragoman.dialects.openai_chat.spelling import ABSENT, AS_NULL, AS_PARTS, NAME, without_inner
-from dragoman.dialects.openai_chat.voices import google_content
+from dragoman.dialects.openai_chat.open_blocks import build_google_content
+from dragoman.dialects.openai_chat.parts import AS_PART, find_text, is_plain, write_part
+from dragoman.dialects.openai_chat.reasoning import TEXT_FIELDS, add_text, find_list_field, write_entry
+from dragoman.dialects.openai_chat.spelling import ABSENT, AS_NULL, AS_PARTS, NAME, split_inner
 from dragoman.hub.content import AnyBlock, Reasoning, Refusal, Text, ToolCall, ToolResult
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, Turn
@@ -46,25 +48,25 @@ class MessageWriter:
         messages: list[Json] = []
         for turn in turns:
             if turn.role == "assistant":
-                messages += self._assistant(turn)
+                messages += self._write_assistant(turn)
             elif turn.role in INSTRUCTING:
                 self._add_system(turn, messages)
             else:
-                messages += self._results(turn)
-                messages += self._user(turn)
+                messages += self._write_results(turn)
+                messages += self._write_user(turn)
         if not messages and turns:
-            # A conversation of nothing but emptiness is still one.
+            # All messages are empty, but the API requires at least one.
             messages.append({"role": "user", "content": ""})
         return messages
 
     def _add_system(self, turn: Turn, messages: list[Json]) -> None:
-        """A system text; for other dialects, adjacent ones are one message."""
+        """Add a system message. In requests of other dialects, neighbouring ones become one message."""
         developer = turn.role == "developer" and self._target.developer_role
         role = "developer" if developer else "system"
         if self._own:
-            messages.append(self._finished({"role": role}, turn, turn.blocks, SYSTEM_JOINT))
+            messages.append(self._add_content({"role": role}, turn, turn.blocks, SYSTEM_JOINT))
             return
-        content = self._content(turn.blocks, SYSTEM_JOINT)
+        content = self._write_content(turn.blocks, SYSTEM_JOINT)
         if not content:
             return
         last = messages[-1] if messages else {}
@@ -74,56 +76,56 @@ class MessageWriter:
         else:
             messages.append({"role": role, "content": content})
 
-    def _user(self, turn: Turn) -> list[Json]:
+    def _write_user(self, turn: Turn) -> list[Json]:
         blocks = tuple(block for block in turn.blocks if type(block) is not ToolResult)
         if self._own:
-            return [self._finished({"role": "user"}, turn, blocks, "")] if turn.role == "user" else []
-        content = self._content(blocks, "")
+            return [self._add_content({"role": "user"}, turn, blocks, "")] if turn.role == "user" else []
+        content = self._write_content(blocks, "")
         is_only_emptiness = not content and (turn.blocks or turn.role != "user")
         return [] if is_only_emptiness else [{"role": "user", "content": content}]
 
-    def _results(self, turn: Turn) -> list[Json]:
-        return [self._result(block, turn) for block in turn.blocks if isinstance(block, ToolResult)]
+    def _write_results(self, turn: Turn) -> list[Json]:
+        return [self._write_result(block, turn) for block in turn.blocks if isinstance(block, ToolResult)]
 
-    def _result(self, result: ToolResult, turn: Turn) -> Json:
+    def _write_result(self, result: ToolResult, turn: Turn) -> Json:
         message: Json = {"role": "tool", "tool_call_id": result.call_id}
         if self._own and turn.role == "tool" and turn.form == FUNCTION_ROLE:
             message = {"role": "function", "name": result.name}
         shape = result.form if self._own else ""
         if shape != ABSENT:
-            message["content"] = self._result_content(result, shape)
+            message["content"] = self._write_result_content(result, shape)
         return {**message, **turn.extras} if self._own and turn.role == "tool" else message
 
-    def _result_content(self, result: ToolResult, shape: str) -> object:
+    def _write_result_content(self, result: ToolResult, shape: str) -> object:
         blocks = result.content
         if shape == AS_NULL and not blocks:
             return None
-        texts = [plain_text(block) for block in blocks]
+        texts = [find_text(block) for block in blocks]
         if shape == AS_PARTS or (None in texts and self._target.media_in_results):
-            return self._parts(blocks)
+            return self._write_parts(blocks)
         for block, text in zip(blocks, texts, strict=True):
             if text is None:
                 self._losses.add(block.at, "results hold nothing but text in this dialect")
         return RESULT_JOINT.join(text for text in texts if text is not None)
 
-    def _finished(self, message: Json, turn: Turn, blocks: Sequence[AnyBlock], joint: str) -> Json:
-        """An own message with the content in its own shape, and all that it said beside."""
+    def _add_content(self, message: Json, turn: Turn, blocks: Sequence[AnyBlock], joint: str) -> Json:
+        """Add the content in the client's form, and the extras, to a message of this dialect."""
         shape = turn.form.partition(" ")[0]
         if shape == AS_NULL and not blocks:
             message["content"] = None
         elif shape == AS_PARTS:
-            message["content"] = self._parts(blocks)
+            message["content"] = self._write_parts(blocks)
         elif shape != ABSENT or blocks:
-            message["content"] = self._content(blocks, joint)
+            message["content"] = self._write_content(blocks, joint)
         return {**message, **turn.extras}
 
-    def _content(self, blocks: Sequence[AnyBlock], joint: str) -> str | list[Json]:
-        """One string where that says it all, otherwise parts."""
+    def _write_content(self, blocks: Sequence[AnyBlock], joint: str) -> str | list[Json]:
+        """One string if the blocks are only text, otherwise parts."""
         if is_plain(blocks) or (not self._marks and all(type(block) is Text for block in blocks)):
             return joint.join(block.text for block in blocks if isinstance(block, Text))
-        return self._parts(blocks)
+        return self._write_parts(blocks)
 
-    def _parts(self, blocks: Sequence[AnyBlock]) -> list[Json]:
+    def _write_parts(self, blocks: Sequence[AnyBlock]) -> list[Json]:
         parts: list[Json] = []
         for block in blocks:
             part = write_part(block, own=self._own, marks=self._marks)
@@ -133,30 +135,30 @@ class MessageWriter:
                 parts.append(part)
         return parts
 
-    def _assistant(self, turn: Turn) -> list[Json]:
+    def _write_assistant(self, turn: Turn) -> list[Json]:
         thoughts = [b for b in turn.blocks if isinstance(b, Reasoning) and not self._is_part(b)]
         calls = [block for block in turn.blocks if isinstance(block, ToolCall)]
         refusals = [b for b in turn.blocks if isinstance(b, Refusal) and not self._is_part(b)]
         apart = {id(block) for block in (*thoughts, *calls, *refusals)}
-        said = [block for block in turn.blocks if id(block) not in apart]
+        content_blocks = [block for block in turn.blocks if id(block) not in apart]
         message: Json = {"role": "assistant"}
         if self._own and turn.form:
-            message = self._finished(message, turn, said, "")
+            message = self._add_content(message, turn, content_blocks, "")
         else:
-            content = self._content(said, "")
+            content = self._write_content(content_blocks, "")
             message["content"] = content if content or not calls else None
             if self._own:
                 message.update(turn.extras)
-        message.update(self._thoughts(thoughts, turn))
+        message.update(self._write_thoughts(thoughts, turn))
         if refusals:
             message["refusal"] = "".join(refusal.text for refusal in refusals)
         self._add_calls(calls, message)
-        # Nothing but thought, and that stayed behind: servers refuse a message without content.
+        # The turn had only thoughts, which are not written: servers reject a message without content.
         says_nothing = not self._own and message == {"role": "assistant", "content": ""}
         return [] if says_nothing else [message]
 
     def _is_part(self, block: Reasoning | Refusal) -> bool:
-        """Whether a thought or refusal stood, and may stand, among the parts of the content."""
+        """Whether a thought or refusal was a part of the content, and may be written as one."""
         return self._own and block.form.startswith(AS_PART)
 
     def _add_calls(self, calls: Sequence[ToolCall], message: Json) -> None:
@@ -164,51 +166,53 @@ class MessageWriter:
         for call in calls:
             flags = call.form.split() if self._own else []
             if FUNCTION_CALL in flags:
-                message["function_call"] = {**self._function(call, flags), **call.extras}
+                message["function_call"] = {**self._write_function(call, flags), **call.extras}
             else:
-                listed.append(self._call(call, flags))
+                listed.append(self._write_call(call, flags))
         if listed:
             message["tool_calls"] = listed
 
-    def _function(self, call: ToolCall, flags: Sequence[str]) -> Json:
+    def _write_function(self, call: ToolCall, flags: Sequence[str]) -> Json:
         if OBJECT in flags:
             return {"name": call.name, "arguments": msgspec.json.decode(call.arguments)}
         if ABSENT in flags and not call.arguments:
             return {"name": call.name}
-        return {"name": call.name, "arguments": call.arguments if self._own else self._arguments(call)}
+        return {"name": call.name, "arguments": call.arguments if self._own else self._write_arguments(call)}
 
-    def _arguments(self, call: ToolCall) -> str:
-        """One JSON object: servers that render prompts from the arguments refuse anything else."""
+    def _write_arguments(self, call: ToolCall) -> str:
+        """The arguments as one JSON object: servers that render prompts from them reject anything else."""
         if parse_object(call.arguments) is not None:
             return call.arguments.strip() or "{}"
         self._losses.add(call.at, "arguments that are no JSON object were wrapped as text")
         return encode({"text": call.arguments}).decode()
 
-    def _call(self, call: ToolCall, flags: Sequence[str]) -> Json:
+    def _write_call(self, call: ToolCall, flags: Sequence[str]) -> Json:
         kind = "custom" if call.kind == "custom" else "function"
-        outer, inner = without_inner(call.extras, kind) if self._own else ({}, {})
+        outer, inner = split_inner(call.extras, kind) if self._own else ({}, {})
         body: Json = {"name": call.name, "input": call.arguments}
         if kind == "function":
-            body = self._function(call, flags)
+            body = self._write_function(call, flags)
         written: Json = {"id": call.id, "type": kind, kind: {**body, **inner}, **outer}
         if UNTYPED in flags:
             del written["type"]
         signature = next((flag[len(GOOGLE) :] for flag in flags if flag.startswith(GOOGLE)), "")
         if signature or call.seal is not None:
-            written["extra_content"] = google_content(signature or (call.seal.value if call.seal else ""))
+            written["extra_content"] = build_google_content(
+                signature or (call.seal.value if call.seal else "")
+            )
         return written
 
-    def _thoughts(self, thoughts: Sequence[Reasoning], turn: Turn) -> Json:
-        """The fields that carry thought: entries for what is sealed or was one, a string for the rest."""
+    def _write_thoughts(self, thoughts: Sequence[Reasoning], turn: Turn) -> Json:
+        """The fields of thoughts: entries for those with a seal or that were entries, a string for others."""
         fields: Json = {}
         texts: list[str] = []
         for thought in thoughts:
             if self._own and thought.form in TEXT_FIELDS:
                 fields[thought.form] = thought.text
                 continue
-            entry = self._entry(thought)
+            entry = self._write_entry(thought)
             if entry is not None:
-                listed = fields.setdefault(field_of(entry), [])
+                listed = fields.setdefault(find_list_field(entry), [])
                 if isinstance(listed, list):
                     listed.append(entry if "index" in entry or self._own else {**entry, "index": len(listed)})
             elif thought.text and (self._own or self._target.replay_reasoning):
@@ -219,19 +223,19 @@ class MessageWriter:
             texts = [thought.text for thought in thoughts if thought.text]
         if texts:
             fields[TEXT_FIELDS[0]] = "\n\n".join(texts)
-        return {**fields, **self._beside(thoughts, turn)}
+        return {**fields, **self._repeat_text(thoughts, turn)}
 
-    def _entry(self, thought: Reasoning) -> Json | None:
+    def _write_entry(self, thought: Reasoning) -> Json | None:
         if thought.seal is not None:
-            entry = written_entry(thought.seal, thought.text, redacted=thought.redacted)
+            entry = write_entry(thought.seal, thought.text, redacted=thought.redacted)
             return {**entry, **thought.extras} if self._own else entry
         if self._own and thought.form.startswith(ENTRY):
-            return with_text({"type": thought.form[len(ENTRY) :], **thought.extras}, thought.text)
+            return add_text({"type": thought.form[len(ENTRY) :], **thought.extras}, thought.text)
         return None
 
-    def _beside(self, thoughts: Sequence[Reasoning], turn: Turn) -> Json:
-        for word in turn.form.split() if self._own else ():
+    def _repeat_text(self, thoughts: Sequence[Reasoning], turn: Turn) -> Json:
+        for note in turn.form.split() if self._own else ():
             for flag, joint in BESIDE.items():
-                if word.startswith(flag):
-                    return {word[len(flag) :]: joint.join(thought.text for thought in thoughts)}
+                if note.startswith(flag):
+                    return {note[len(flag) :]: joint.join(thought.text for thought in thoughts)}
         return {}

@@ -1,4 +1,4 @@
-"""Parts of a message's content, both ways, with the cache marks that stand on them."""
+"""Reads and writes the parts of a message's content, with their cache marks."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ import msgspec
 
 from dragoman.dialects.base import Json
 from dragoman.dialects.openai_chat.media import MEDIA_READERS, write_media
-from dragoman.dialects.openai_chat.spelling import with_inner
+from dragoman.dialects.openai_chat.spelling import add_inner
 from dragoman.hub.content import (
     AnyBlock,
     Block,
@@ -21,14 +21,14 @@ from dragoman.hub.content import (
 )
 from dragoman.wire.fields import Fields, encode
 
-#: OpenAI's own mark, and Anthropic's, which OpenRouter and LiteLLM take on Chat parts.
+#: OpenAI's cache mark, and Anthropic's, which OpenRouter and LiteLLM accept on Chat parts.
 BREAKPOINT = "prompt_cache_breakpoint"
 CACHE_CONTROL = "cache_control"
 
-#: How long OpenAI keeps a prompt, by what other dialects call it.
+#: OpenAI's lifetimes of a cached prompt, by the names of other dialects.
 BREAKPOINT_TTL = {"5m": "30m", "1h": "12h"}
 
-#: The form of thoughts and refusals that stand among the parts.
+#: The form of thoughts and refusals that are parts of the content.
 AS_PART = "part"
 
 
@@ -37,7 +37,7 @@ def read_content(message: Fields, content: list[object]) -> list[AnyBlock]:
 
 
 def read_part(part: Fields) -> AnyBlock:
-    """One part as a block. A type that we do not know stays whole."""
+    """Read one part. A part of unknown type is kept unchanged."""
     kind = part.text("type")
     at = part.path
     cache = read_cache(part)
@@ -54,12 +54,12 @@ def read_part(part: Fields) -> AnyBlock:
         value: Json = {"type": kind, **part.rest()}
         return Opaque(kind=kind, value=value, at=at, cache=cache)
     media, inner = reader(part)
-    extras = with_inner(part.rest(), kind, inner)
+    extras = add_inner(part.rest(), kind, inner)
     return msgspec.structs.replace(media, cache=cache, extras=extras)
 
 
 def _read_thinking(part: Fields) -> Reasoning | None:
-    """Mistral's thought, if it is nothing but texts."""
+    """Read a thought of Mistral; None if it has content other than text."""
     inner = part.rest().get("thinking")
     if isinstance(inner, str):
         inner = [{"type": "text", "text": inner}]
@@ -74,10 +74,10 @@ def _read_thinking(part: Fields) -> Reasoning | None:
 
 
 def read_cache(part: Fields) -> CacheMark | None:
-    """The mark on a part. Only Anthropic's has a type, by which the two are told apart when written again."""
+    """Take the cache mark of a part. Only Anthropic's mark has a type, so the writer can distinguish them."""
     for name in (BREAKPOINT, CACHE_CONTROL):
-        told = part.rest().get(name)
-        if isinstance(told, dict) and ("type" in told) == (name == CACHE_CONTROL):
+        value = part.rest().get(name)
+        if isinstance(value, dict) and ("type" in value) == (name == CACHE_CONTROL):
             mark = part.object(name)
             ttl = mark.text("ttl") if mark.rest().get("ttl") else ""
             return CacheMark(ttl=ttl, extras=mark.rest())
@@ -85,7 +85,7 @@ def read_cache(part: Fields) -> CacheMark | None:
 
 
 def write_cache(block: Block, *, own: bool) -> Json:
-    """The member that marks a part, if it is marked."""
+    """The field of a part's cache mark; empty without a mark."""
     mark = block.cache
     if mark is None:
         return {}
@@ -97,7 +97,7 @@ def write_cache(block: Block, *, own: bool) -> Json:
 
 
 def write_part(block: AnyBlock, *, own: bool, marks: bool) -> Json | None:
-    """The part for a block, or None if this dialect has no such part. `marks`: cache marks are wanted."""
+    """Write the part of a block; None if this dialect has no such part. `marks`: write cache marks."""
     mark = write_cache(block, own=own) if marks else {}
     extras = block.extras if own else {}
     match block:
@@ -118,8 +118,8 @@ def write_part(block: AnyBlock, *, own: bool, marks: bool) -> Json | None:
             return None
 
 
-def plain_text(block: AnyBlock) -> str | None:
-    """What a block says where there is room for nothing but text; None if it is no text at all."""
+def find_text(block: AnyBlock) -> str | None:
+    """The text of a block where only text is possible; None if it has no text."""
     match block:
         case Text() | Refusal() | HostedResult():
             return block.text
@@ -134,5 +134,5 @@ def plain_text(block: AnyBlock) -> str | None:
 
 
 def is_plain(blocks: Sequence[AnyBlock]) -> bool:
-    """Whether blocks are nothing but unmarked text."""
+    """Whether all blocks are text without cache marks."""
     return all(type(block) is Text and block.cache is None for block in blocks)

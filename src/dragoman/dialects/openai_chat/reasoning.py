@@ -1,8 +1,8 @@
-"""Thought on the wire: the many fields in which Chat servers and clients carry reasoning and its seals.
+"""Reads and writes the fields in which Chat servers and clients carry thoughts and their seals.
 
-Plain text travels in one of several string fields. Sealed thought travels in lists of entries
-(OpenRouter's `reasoning_details`, LiteLLM's `thinking_blocks`) that must come back exactly as they
-went out: so the value of a native seal is the whole entry as JSON, without the text and the index.
+Thoughts without a seal are in one of several string fields. Thoughts with a seal are entries of a list
+(OpenRouter's `reasoning_details`, LiteLLM's `thinking_blocks`), which the server must get back unchanged. So
+the value of a native seal is the whole entry as JSON, without the text and the index.
 """
 
 from typing import NamedTuple
@@ -12,16 +12,16 @@ import msgspec
 from dragoman.hub.seal import Seal
 from dragoman.wire.fields import encode
 
-#: String fields, the likeliest first. A server that fills two of them says the same in both.
+#: String fields, the most common first. A server that fills two of them repeats the same text.
 TEXT_FIELDS = ("reasoning_content", "reasoning", "reasoning_text", "thinking")
 LIST_FIELDS = ("reasoning_details", "thinking_blocks")
 
-#: The mark of the entries that carry foreign seals in our envelope.
+#: The format of entries that hold seals of other vendors in an envelope of this gateway.
 WRAPPED_FORMAT = "dragoman"
 
 
 class EntryFields(NamedTuple):
-    """Where an entry of this type keeps its text and its proof, and in which list it stands."""
+    """The fields of an entry's text and signature, and the list that holds entries of this type."""
 
     text: str
     proof: str
@@ -38,7 +38,7 @@ ENTRY_TYPES: dict[str, EntryFields] = {
 
 
 class Thought(NamedTuple):
-    """One entry, taken apart. `seal` is the value of a native seal, or empty."""
+    """The content of one entry. `seal` is the value of a native seal, or empty."""
 
     text: str
     seal: str
@@ -47,7 +47,7 @@ class Thought(NamedTuple):
 
 
 def read_entry(entry: object) -> Thought | None:
-    """What an entry of a reasoning list says; None for a type that we do not know."""
+    """Read an entry of a reasoning list; None if its type is unknown."""
     if not isinstance(entry, dict):
         return None
     kind = entry.get("type")
@@ -58,37 +58,37 @@ def read_entry(entry: object) -> Thought | None:
     is_sealed = isinstance(proof, str) and bool(proof)
     return Thought(
         text=text if isinstance(text, str) else "",
-        seal=encode(without_text(entry, "index")).decode() if is_sealed else "",
+        seal=encode(remove_text(entry, "index")).decode() if is_sealed else "",
         raw=kind != "reasoning.summary",
         redacted=not fields.text,
     )
 
 
-def without_text(entry: dict[str, object], *others: str) -> dict[str, object]:
-    """What an entry says beside its text. No text, said as null or empty, stays."""
+def remove_text(entry: dict[str, object], *others: str) -> dict[str, object]:
+    """The entry without its text. A text that is null or empty stays."""
     field = ENTRY_TYPES[str(entry["type"])].text
     has_text = isinstance(entry.get(field), str) and bool(entry[field])
     left_out = (*others, field) if has_text else others
     return {name: value for name, value in entry.items() if name not in left_out}
 
 
-def written_entry(seal: Seal, text: str, *, redacted: bool) -> dict[str, object]:
-    """The entry that a native seal stands for, with the text it seals."""
-    entry = _decoded_entry(seal.value)
+def write_entry(seal: Seal, text: str, *, redacted: bool) -> dict[str, object]:
+    """The entry of a native seal, with the text that it seals."""
+    entry = _decode_entry(seal.value)
     if entry is None:
         if redacted:
             return {"type": "reasoning.encrypted", "data": seal.value}
         return {"type": "reasoning.text", "text": text, "signature": seal.value}
-    return with_text(entry, text)
+    return add_text(entry, text)
 
 
-def with_text(entry: dict[str, object], text: str) -> dict[str, object]:
-    """What `without_text` left, with the text in its place."""
+def add_text(entry: dict[str, object], text: str) -> dict[str, object]:
+    """The entry with its text: the reverse of `remove_text`."""
     field = ENTRY_TYPES[str(entry["type"])].text
     return {**entry, field: text} if field and text else entry
 
 
-def _decoded_entry(value: str) -> dict[str, object] | None:
+def _decode_entry(value: str) -> dict[str, object] | None:
     try:
         entry = msgspec.json.decode(value)
     except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
@@ -97,6 +97,6 @@ def _decoded_entry(value: str) -> dict[str, object] | None:
     return entry if isinstance(kind, str) and kind in ENTRY_TYPES else None
 
 
-def field_of(entry: dict[str, object]) -> str:
-    """The list in which an entry stands."""
+def find_list_field(entry: dict[str, object]) -> str:
+    """The name of the list that holds entries of this type."""
     return ENTRY_TYPES[str(entry["type"])].field

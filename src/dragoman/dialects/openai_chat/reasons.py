@@ -1,6 +1,6 @@
-"""Why a reply stopped and what it cost: OpenAI's words and ours, as tables.
+"""Translates finish reasons and token usage.
 
-Compatible servers have words of their own; whoever is not in the tables stopped for `other` reasons.
+Compatible servers use further finish reasons. A reason that is not in the tables has the cause `other`.
 """
 
 from typing import TypeGuard
@@ -17,7 +17,7 @@ CAUSE_OF_REASON: dict[str, StopCause] = {
     "tool_calls": "tool_calls",
     "function_call": "tool_calls",
     "content_filter": "content_filter",
-    # Words that compatible servers let through from the model or vendor behind them.
+    # Reasons that compatible servers pass on from the model or vendor behind them.
     "end_turn": "end",
     "end": "end",
     "eos": "end",
@@ -41,7 +41,7 @@ CAUSE_OF_REASON: dict[str, StopCause] = {
     "pause_turn": "pause",
 }
 
-#: Finish reasons that are no end of an answer but the news that it broke.
+#: Finish reasons that report a failure instead of the end of an answer.
 FAILURE_OF_REASON: dict[str, FailureKind] = {
     "error": "server",
     "network_error": "server",
@@ -63,24 +63,24 @@ REASON_OF_CAUSE: dict[StopCause, str] = {
     "other": "stop",
 }
 
-#: The only words that clients of this dialect know.
+#: The only reasons that clients of this dialect know.
 FINISH_REASONS = frozenset(("stop", "length", "tool_calls", "content_filter", "function_call"))
 
 
 def read_cause(reason: str) -> StopCause:
-    """The cause that a finish reason names. Some vendors shout theirs."""
+    """The cause of a finish reason. Some vendors write reasons in capitals."""
     return CAUSE_OF_REASON.get(reason) or CAUSE_OF_REASON.get(reason.lower(), "other")
 
 
-def write_reason(cause: StopCause, *, refused_in_words: bool) -> str:
-    """The finish reason for a cause. A refusal that the message spells out is a plain `stop`."""
-    return "stop" if cause == "refusal" and refused_in_words else REASON_OF_CAUSE[cause]
+def write_reason(cause: StopCause, *, has_refusal_text: bool) -> str:
+    """The finish reason for a cause. A refusal with a text in the message is a plain `stop`."""
+    return "stop" if cause == "refusal" and has_refusal_text else REASON_OF_CAUSE[cause]
 
 
 INPUT_DETAILS = "prompt_tokens_details"
 OUTPUT_DETAILS = "completion_tokens_details"
 
-#: Our counts by the object they stand in ("" is the usage object itself) and their names there.
+#: The names of the hub's counts, by the object that holds them ("" is the usage object itself).
 USAGE_FIELDS: dict[str, dict[str, str]] = {
     "": {"prompt_tokens": "input", "completion_tokens": "output"},
     INPUT_DETAILS: {
@@ -91,7 +91,7 @@ USAGE_FIELDS: dict[str, dict[str, str]] = {
     OUTPUT_DETAILS: {"reasoning_tokens": "reasoning", "audio_tokens": "audio_output"},
 }
 
-#: Other names for a count, looked at only when the usual name is missing. They stay among the extras.
+#: Other names of a count, used only if the usual name is missing. They stay in the extras.
 USAGE_ALIASES: dict[str, str] = {
     "input_tokens": "input",
     "output_tokens": "output",
@@ -105,7 +105,7 @@ USAGE_ALIASES: dict[str, str] = {
 
 
 def read_usage(value: dict[str, object]) -> Usage:
-    """The counts of a usage object. What has no name in the hub is kept, objects and all."""
+    """The counts of a usage object. Unknown fields stay in the extras."""
     rest = dict(value)
     counts: dict[str, int] = {}
     for place, names in USAGE_FIELDS.items():
@@ -128,7 +128,7 @@ def read_usage(value: dict[str, object]) -> Usage:
         number = rest.get(name)
         if count not in counts and is_count(number):
             counts[count] = number
-    # Always the sum here; where servers add up otherwise, clients would not notice.
+    # The total is always written as the sum, so the server's value is not kept.
     rest.pop("total_tokens", None)
     return msgspec.convert({**counts, "extras": rest}, Usage)
 
@@ -138,7 +138,7 @@ def is_count(value: object) -> TypeGuard[int]:
 
 
 def write_usage(usage: Usage, *, own: bool) -> dict[str, object]:
-    """A usage object. `own`: the counts came from this dialect, so that unnamed ones may be told again."""
+    """Write a usage object. `own`: the counts come from this dialect, so unknown fields are written too."""
     prompt, completion = usage.input or 0, usage.output or 0
     written: dict[str, object] = {
         "prompt_tokens": prompt,

@@ -1,7 +1,7 @@
-"""Recognises chunks that differ from the one before in a single text, without decoding the rest again.
+"""Recognises chunks that differ from an earlier chunk only in one text, without decoding the rest again.
 
-A reply is mostly one chunk said over and over with other words in it. The bytes before a JSON string settle
-what the string means, so a chunk with the same bytes before and after it says the same about another text.
+Most chunks of a reply have the same bytes except for one JSON string. If the bytes before and after the
+string are the same, then the chunk has the same meaning with another text.
 """
 
 from collections.abc import Callable
@@ -15,17 +15,17 @@ _decode = msgspec.json.Decoder().decode
 _decode_text = msgspec.json.Decoder(str).decode
 _encode = msgspec.json.Encoder().encode
 
-#: How often a reply's chunks may turn out to differ elsewhere before it is not worth looking any more.
+#: How often a template is learned per reply. A reply whose chunks differ elsewhere gains nothing from more.
 MOST_TRIES = 12
 
-#: Stands for the text while a chunk is taken apart; what matters is that no server sends it.
+#: Replaces the text while a template is tested; no server sends it.
 _PROBE = "\x00dragoman\x00"
 
 
-class Change(NamedTuple):
-    """The text of a decoded chunk that the next one may say otherwise, and who takes it then.
+class TextChange(NamedTuple):
+    """The text of a decoded chunk that may differ in the next one, and the function that takes the new text.
 
-    The taker says whether it still can: what the chunk continues may have ended.
+    The function returns False if it cannot take the text any more, because the block has closed.
     """
 
     holder: Json
@@ -33,8 +33,8 @@ class Change(NamedTuple):
     take: Callable[[str], bool]
 
 
-class Repetition:
-    """Learns one chunk at a time; `take` gives the text to whoever took the first one's."""
+class ChunkTemplate:
+    """The bytes around the text of the last learned chunk. `take` reads the text of an equal chunk."""
 
     __slots__ = ("_after", "_before", "_least", "_take", "_text", "_tries")
 
@@ -42,13 +42,13 @@ class Repetition:
         self._before = b""
         self._after = b""
         self._least = 0
-        #: Where the text stands, quotes included.
+        #: The position of the text, with its quotes.
         self._text = slice(0)
         self._take: Callable[[str], bool] | None = None
         self._tries = MOST_TRIES
 
     def take(self, data: bytes) -> bool:
-        """Whether this chunk repeats the one that was learned, and its text was taken."""
+        """Whether this chunk fits the template and its text was taken."""
         take = self._take
         if (
             take is None
@@ -64,23 +64,23 @@ class Repetition:
         return take(text)
 
     @property
-    def learns(self) -> bool:
+    def can_learn(self) -> bool:
         return self._tries > 0
 
-    def learn(self, data: bytes, payload: Json, change: Change) -> None:
-        """`data` says `payload`, of which `change` is a part."""
+    def learn(self, data: bytes, payload: Json, change: TextChange) -> None:
+        """Learn the template of a chunk: its bytes, its decoded payload, and the text inside it."""
         self._tries -= 1
         holder, field, take = change
         text = holder[field]
         name, value = _encode(field), _encode(text)
-        # A server that escapes otherwise than we do is not recognised.
+        # A server with another way to escape characters is not recognised.
         colon = b": " if name + b": " in data else b":"
         before, found, after = data.rpartition(name + colon + value)
         if not found:
             return
         before += name + colon + b'"'
         holder[field] = _PROBE
-        is_there = _says(before + _encode(_PROBE)[1:] + after, payload)
+        is_there = _decodes_to(before + _encode(_PROBE)[1:] + after, payload)
         holder[field] = text
         if is_there:
             self._before, self._after, self._take = before, b'"' + after, take
@@ -88,7 +88,7 @@ class Repetition:
             self._text = slice(len(before) - 1, -len(after) or None)
 
 
-def _says(data: bytes, payload: Json) -> bool:
+def _decodes_to(data: bytes, payload: Json) -> bool:
     try:
         return bool(_decode(data) == payload)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -1,32 +1,32 @@
-"""Whole replies as streams and back, so that both take the same way through the hub."""
+"""Turns whole replies into streams and back, so that both take one path through the hub."""
 
 from collections.abc import Iterable, Iterator
 
 from dragoman.dialects.base import Json
 from dragoman.dialects.errors import find_messages
-from dragoman.dialects.openai_chat.accumulate import ChoiceFold
+from dragoman.dialects.openai_chat.accumulate import ChoiceAccumulator
 from dragoman.dialects.openai_chat.chunks import DONE
 from dragoman.dialects.openai_chat.errors import write_error
 from dragoman.hub.errors import DragomanError, Failure, UpstreamProtocolError
 from dragoman.wire.fields import decode, encode
 from dragoman.wire.sse import Frame, Frames, join_frames
 
-#: Fields of a whole reply that its chunks spell in their own way.
+#: Fields of a whole reply that have another form in chunks.
 REPLY_FIELDS = frozenset(("object", "choices", "usage"))
 
 
 def explode(body: Json) -> Frames:
-    """The stream that says the same as a whole reply. A body without choices is an error of some kind."""
+    """The frames of the stream with the same content as a whole reply. A body without choices is an error."""
     choices = body.get("choices")
     if body.get("error") or not isinstance(choices, list) or not choices:
-        return _frame(_error_of(body))
+        return _frame(_build_error(body))
     head = {name: value for name, value in body.items() if name not in REPLY_FIELDS}
     head["object"] = "chat.completion.chunk"
     frames = [
         _frame({**head, "choices": [piece]})
         for position, choice in enumerate(choices)
         if isinstance(choice, dict)
-        for piece in exploded_choice(choice, position)
+        for piece in explode_choice(choice, position)
     ]
     if isinstance(body.get("usage"), dict):
         frames.append(_frame({**head, "choices": [], "usage": body["usage"]}))
@@ -37,14 +37,14 @@ def _frame(payload: Json) -> Frames:
     return (Frame("", encode(payload, blame=UpstreamProtocolError)),)
 
 
-def _error_of(body: Json) -> Json:
+def _build_error(body: Json) -> Json:
     if body.get("error") or any(find_messages(body)):
         return {"error": body.get("error") or body}
     return write_error(Failure(kind="server", status=502, message="the upstream's reply has no choices"))
 
 
-def exploded_choice(choice: Json, position: int) -> Iterator[Json]:
-    """The entries of chunks that add up to a whole choice."""
+def explode_choice(choice: Json, position: int) -> Iterator[Json]:
+    """The entries of chunks that a client accumulates to this choice."""
     index = choice.get("index", position)
     message = choice.get("message")
     fields = dict(message) if isinstance(message, dict) else {}
@@ -69,10 +69,10 @@ def exploded_choice(choice: Json, position: int) -> Iterator[Json]:
 
 
 def collect(frames: Iterable[Frame]) -> Json:
-    """The whole reply that a client would accumulate from a stream; the error body if it failed."""
+    """The whole reply that a client accumulates from a stream, or the error body if the stream failed."""
     head: Json = {}
     usage: object = None
-    folds: dict[int, ChoiceFold] = {}
+    choices_by_index: dict[int, ChoiceAccumulator] = {}
     for frame in frames:
         if frame.data.strip() == b"[DONE]":
             break
@@ -87,12 +87,12 @@ def collect(frames: Iterable[Frame]) -> Json:
         for choice in choices if isinstance(choices, list) else ():
             index = choice.get("index", 0) if isinstance(choice, dict) else None
             if type(index) is int:
-                folds.setdefault(index, ChoiceFold(DragomanError)).feed(choice)
+                choices_by_index.setdefault(index, ChoiceAccumulator(DragomanError)).feed(choice)
     head.pop("obfuscation", None)
     body: Json = {
         "object": "chat.completion",
         **head,
-        "choices": [folds[index].result() for index in sorted(folds)],
+        "choices": [choices_by_index[index].result() for index in sorted(choices_by_index)],
     }
     if usage is not None:
         body["usage"] = usage

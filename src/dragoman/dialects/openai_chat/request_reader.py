@@ -1,7 +1,7 @@
-"""Reads a client's body into a request. Nothing is lost: what has no name in the hub stays in `extras`.
+"""Reads a client's body into a request. Unknown fields stay in the extras, so nothing is lost.
 
-Values that say no more than their absence (`stream: false`, an empty list) stay there too, so that a body
-written again for a server of this dialect is the one that came.
+Values that mean the same as their absence (`stream: false`, an empty list) stay in the extras too, so that
+the body for a server of this dialect is the body of the client.
 """
 
 from dragoman.dialects.base import Json
@@ -11,15 +11,16 @@ from dragoman.dialects.openai_chat.spelling import (
     NAME,
     SAFETY_IDENTIFIER,
     STOP_TEXT,
-    form_of,
-    with_inner,
+    add_inner,
+    build_form,
 )
 from dragoman.dialects.openai_chat.tools import LEGACY, read_choice, read_tools
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import EFFORTS, OutputFormat, ReasoningSettings, Request
 from dragoman.wire.fields import Fields
 
-#: Our names of fields, and the client's where it has another; the names of caps and users depend on the body.
+#: The paths of hub fields with another name here. The names of the token limit and the user depend on the
+#: body.
 PATHS = {
     "candidates": "n",
     "parallel_calls": "parallel_tool_calls",
@@ -34,7 +35,7 @@ OUTPUT_KINDS = ("text", "json_object", "json_schema")
 
 
 def read_request(body: Json, losses: Losses, *, model: str = "", stream: bool = False) -> Request:
-    """Read a client's body; takes it apart."""
+    """Read a client's body and empty it."""
     fields = Fields(body)
     flags: list[str] = []
     paths = dict(PATHS)
@@ -57,7 +58,7 @@ def read_request(body: Json, losses: Losses, *, model: str = "", stream: bool = 
         parallel_calls=fields.maybe_flag("parallel_tool_calls"),
         stream=_read_flag(fields, "stream") or stream,
         include_usage=_read_include_usage(fields),
-        max_tokens=_read_cap(fields, paths),
+        max_tokens=_read_max_tokens(fields, paths),
         stop=_read_stop(fields, flags),
         temperature=fields.maybe_number("temperature"),
         top_p=fields.maybe_number("top_p"),
@@ -71,27 +72,27 @@ def read_request(body: Json, losses: Losses, *, model: str = "", stream: bool = 
         logit_bias=_read_object(fields, "logit_bias"),
         reasoning=_read_effort(fields),
         output=_read_output(fields),
-        verbosity=_read_word(fields, "verbosity"),
-        service_tier=_read_word(fields, "service_tier"),
-        cache_key=_read_word(fields, "prompt_cache_key"),
+        verbosity=_read_optional_text(fields, "verbosity"),
+        service_tier=_read_optional_text(fields, "service_tier"),
+        cache_key=_read_optional_text(fields, "prompt_cache_key"),
         user=_read_user(fields, flags, paths),
         metadata=_read_object(fields, "metadata"),
         store=fields.maybe_flag("store"),
         paths=paths,
-        form=form_of(flags),
+        form=build_form(flags),
         extras=fields.rest(),
     )
 
 
 def _read_flag(fields: Fields, name: str) -> bool:
-    """A flag whose absence means false; false itself stays among the extras."""
+    """Read a flag whose absence means false. A value of false stays in the extras."""
     if fields.rest().get(name) is False:
         return False
     return bool(fields.maybe_flag(name))
 
 
-def _read_word(fields: Fields, name: str) -> str:
-    """A text whose absence is an empty text, which stays among the extras."""
+def _read_optional_text(fields: Fields, name: str) -> str:
+    """Read a text whose absence means empty. An empty text stays in the extras."""
     if fields.rest().get(name) == "":
         return ""
     return fields.text_or(name, "")
@@ -106,15 +107,15 @@ def _read_include_usage(fields: Fields) -> bool:
     options = fields.maybe_object("stream_options")
     if options is None:
         return False
-    asked = _read_flag(options, "include_usage")
+    include_usage = _read_flag(options, "include_usage")
     rest = fields.rest()
-    if not asked and not options.rest():
+    if not include_usage and not options.rest():
         rest["stream_options"] = {}
-    rest.update(with_inner({}, "stream_options", options.rest()))
-    return asked
+    rest.update(add_inner({}, "stream_options", options.rest()))
+    return include_usage
 
 
-def _read_cap(fields: Fields, paths: dict[str, str]) -> int | None:
+def _read_max_tokens(fields: Fields, paths: dict[str, str]) -> int | None:
     for name in CAPS:
         cap = fields.maybe_integer(name)
         if cap is not None:
@@ -124,10 +125,10 @@ def _read_cap(fields: Fields, paths: dict[str, str]) -> int | None:
 
 
 def _read_stop(fields: Fields, flags: list[str]) -> tuple[str, ...]:
-    told = fields.rest().get("stop")
-    if told == "" or told == []:
+    value = fields.rest().get("stop")
+    if value == "" or value == []:
         return ()
-    if isinstance(told, str):
+    if isinstance(value, str):
         flags.append(STOP_TEXT)
         return (fields.text("stop"),)
     stops = fields.maybe_list("stop") or []
@@ -138,20 +139,20 @@ def _read_stop(fields: Fields, flags: list[str]) -> tuple[str, ...]:
 
 
 def _read_effort(fields: Fields) -> ReasoningSettings | None:
-    """An effort that nobody knows yet stays among the extras."""
-    told = fields.rest().get("reasoning_effort")
+    """Read the effort. An unknown effort stays in the extras."""
+    value = fields.rest().get("reasoning_effort")
     for effort in EFFORTS:
-        if told == effort:
+        if value == effort:
             fields.raw("reasoning_effort")
             return ReasoningSettings(effort=effort)
-    if told is not None and not isinstance(told, str):
+    if value is not None and not isinstance(value, str):
         fields.text("reasoning_effort")
     return None
 
 
 def _read_output(fields: Fields) -> OutputFormat | None:
-    told = fields.rest().get("response_format")
-    if isinstance(told, dict) and told.get("type") not in OUTPUT_KINDS:
+    value = fields.rest().get("response_format")
+    if isinstance(value, dict) and value.get("type") not in OUTPUT_KINDS:
         return None
     output = fields.maybe_object("response_format")
     if output is None:
@@ -163,19 +164,19 @@ def _read_output(fields: Fields) -> OutputFormat | None:
     schema = inner.maybe_object("schema")
     return OutputFormat(
         kind="json_schema",
-        name=_read_word(inner, "name"),
-        description=_read_word(inner, "description"),
+        name=_read_optional_text(inner, "name"),
+        description=_read_optional_text(inner, "description"),
         schema=schema.rest() if schema is not None else None,
         strict=inner.maybe_flag("strict"),
-        extras=with_inner(output.rest(), "json_schema", inner.rest()),
+        extras=add_inner(output.rest(), "json_schema", inner.rest()),
     )
 
 
 def _read_user(fields: Fields, flags: list[str], paths: dict[str, str]) -> str:
-    user = _read_word(fields, "user")
+    user = _read_optional_text(fields, "user")
     if user:
         return user
-    user = _read_word(fields, "safety_identifier")
+    user = _read_optional_text(fields, "safety_identifier")
     if user:
         flags.append(SAFETY_IDENTIFIER)
         paths["user"] = "safety_identifier"

@@ -1,4 +1,4 @@
-"""Writes a body for a Chat server, from a request that fits it."""
+"""Writes a request as a body of the Chat Completions API."""
 
 from dragoman.dialects.base import Json
 from dragoman.dialects.openai_chat.message_writer import MessageWriter
@@ -8,14 +8,14 @@ from dragoman.dialects.openai_chat.spelling import (
     SAFETY_IDENTIFIER,
     STOP_TEXT,
     has_flag,
-    without_inner,
+    split_inner,
 )
 from dragoman.dialects.openai_chat.tools import write_tools
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import OutputFormat, Request
 from dragoman.providers.profile import Target
 
-#: Fields that are written as they are, by their names here.
+#: Hub fields that are written unchanged, with their names in this API.
 PLAIN_FIELDS = {
     "temperature": "temperature",
     "top_p": "top_p",
@@ -30,15 +30,15 @@ PLAIN_FIELDS = {
     "metadata": "metadata",
     "store": "store",
 }
-#: Fields that are empty texts where the client said nothing.
+#: Hub fields that are an empty text if the client did not set them.
 WORD_FIELDS = {"verbosity": "verbosity", "service_tier": "service_tier"}
 
-#: The cap's name at OpenAI today; many compatible servers know only the older `max_tokens`.
+#: OpenAI's current name of the token limit. Many compatible servers know only the older `max_tokens`.
 CAP = "max_completion_tokens"
 
 
 def write_request(request: Request, target: Target, losses: Losses) -> Json:
-    """A body for the upstream. For a client of this dialect it is the client's own body again."""
+    """Build the body for the upstream. For a request of this dialect it equals the client's body."""
     own = request.dialect == NAME
     body: Json = {
         "model": target.model or request.model,
@@ -50,11 +50,11 @@ def write_request(request: Request, target: Target, losses: Losses) -> Json:
         if value is not None:
             body[name] = value
     for name, field in WORD_FIELDS.items():
-        word = getattr(request, field)
-        if word:
-            body[name] = word
+        text = getattr(request, field)
+        if text:
+            body[name] = text
     if request.max_tokens is not None:
-        body[_cap_name(request, target, own=own)] = request.max_tokens
+        body[_choose_limit_name(request, target, own=own)] = request.max_tokens
     if request.stop:
         body["stop"] = request.stop[0] if has_flag(request, STOP_TEXT) else list(request.stop)
     if request.user:
@@ -66,12 +66,12 @@ def write_request(request: Request, target: Target, losses: Losses) -> Json:
     _add_caching(request, target, body, own=own)
     _add_stream(request, target, body, own=own)
     if own:
-        for name, value in without_inner(request.extras, "stream_options")[0].items():
+        for name, value in split_inner(request.extras, "stream_options")[0].items():
             body.setdefault(name, value)
     return body
 
 
-def _cap_name(request: Request, target: Target, *, own: bool) -> str:
+def _choose_limit_name(request: Request, target: Target, *, own: bool) -> str:
     return target.max_tokens_field or (request.path_of("max_tokens") if own else CAP)
 
 
@@ -79,10 +79,10 @@ def _write_output(output: OutputFormat, *, own: bool) -> Json:
     extras = output.extras if own else {}
     if output.kind != "json_schema":
         return {"type": output.kind, **extras}
-    outer, inner = without_inner(extras, "json_schema")
+    outer, inner = split_inner(extras, "json_schema")
     schema: Json = {}
     if output.name or not own:
-        # Elsewhere the name may be left out.
+        # Other dialects do not require the name.
         schema["name"] = output.name or "answer"
     if output.description:
         schema["description"] = output.description
@@ -115,7 +115,7 @@ def _add_stream(request: Request, target: Target, body: Json, *, own: bool) -> N
         if request.stream and target.stream_usage:
             body["stream_options"] = {"include_usage": True}
         return
-    options = without_inner(request.extras, "stream_options")[1]
+    options = split_inner(request.extras, "stream_options")[1]
     if request.include_usage or options:
-        asked: Json = {"include_usage": True} if request.include_usage else {}
-        body["stream_options"] = {**asked, **options}
+        usage_option: Json = {"include_usage": True} if request.include_usage else {}
+        body["stream_options"] = {**usage_option, **options}

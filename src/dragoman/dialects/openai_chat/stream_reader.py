@@ -1,19 +1,19 @@
-"""Reads the chunks of a Chat stream, of OpenAI or of any server that claims to be compatible.
+"""Reads the chunks of a Chat stream, from OpenAI or from a compatible server.
 
-The reply ends at `[DONE]` or with the bytes, not at the finish reason: usage, and sometimes content, still
-follow it. Without a finish reason and without `[DONE]` the reply was cut off. What chunks say beyond
-our vocabulary is kept as `extras` of the start and the end, by where it stood: chunk, choice or delta.
+The reply ends at `[DONE]` or with the bytes, not at the finish reason: usage, and sometimes content, follow
+it. Without a finish reason and without `[DONE]` the reply is truncated. Unknown fields of chunks, choices
+and deltas are kept in the extras of the start and of the end.
 """
 
 from dragoman.dialects.base import Audience, Json, Source
 from dragoman.dialects.errors import read_failure
 from dragoman.dialects.frames import FrameReader
-from dragoman.dialects.openai_chat.accumulate import ChoiceFold
+from dragoman.dialects.openai_chat.accumulate import ChoiceAccumulator
 from dragoman.dialects.openai_chat.calls import text_of
 from dragoman.dialects.openai_chat.deltas import CALL_FIELDS, DeltaReader
 from dragoman.dialects.openai_chat.reasoning import TEXT_FIELDS
 from dragoman.dialects.openai_chat.reasons import FAILURE_OF_REASON, read_cause, read_usage
-from dragoman.dialects.openai_chat.repetition import Repetition
+from dragoman.dialects.openai_chat.repetition import ChunkTemplate
 from dragoman.dialects.openai_chat.reply import collect, explode
 from dragoman.dialects.openai_chat.spelling import NAME
 from dragoman.dialects.openai_chat.stream_writer import ChatStreamWriter
@@ -22,47 +22,47 @@ from dragoman.hub.errors import Failure, UpstreamProtocolError
 from dragoman.hub.events import ReplyFinished, ReplyStarted, StopCause
 from dragoman.wire.sse import Frame, join_frames
 
-#: What stands in chunks and choices and has a place of its own in the hub, or no meaning at all.
+#: Fields of chunks and choices that the hub knows, or that have no meaning.
 CHUNK_FIELDS = frozenset(("id", "object", "created", "model", "choices", "usage", "obfuscation", "error"))
 CHOICE_FIELDS = frozenset(("index", "delta", "message", "finish_reason", "logprobs", "usage", "error"))
 
-#: Keys of a first delta that may announce the shape of the message by an empty value.
+#: Fields of the first delta that may have an empty value, which the writer repeats.
 SHAPE_FIELDS = frozenset(("content", "refusal", *TEXT_FIELDS))
 
-#: Where servers tell which stop string was met: vLLM and SGLang.
+#: The fields in which vLLM and SGLang name the stop sequence.
 STOP_STRING_FIELDS = ("stop_reason", "matched_stop")
 
-#: Further answers are kept whole in memory until the end.
+#: The number of further answers (`n` > 1), which are kept in memory until the end.
 MOST_ALTERNATIVES = 128
 
 
 class ChatStreamReader(FrameReader):
-    """One answer becomes events as it comes; further answers (`n` > 1) become opaque blocks at the end."""
+    """Turns the first answer into events; further answers (`n` > 1) become opaque blocks at the end."""
 
     def __init__(self, source: Source) -> None:
         super().__init__(source)
         self._deltas = DeltaReader(source, self.builder)
-        self._repetition = Repetition()
-        #: The chunk that is being read.
+        self._template = ChunkTemplate()
+        #: The bytes of the current chunk.
         self._data = b""
         self._alternatives: dict[int, ChatStreamReader] = {}
         self._reason = ""
-        #: A body that was read to its end was not broken off.
+        #: The reply is a whole body, which cannot be truncated.
         self._is_whole = False
         self._stop_string: str | None = None
         self._usage: object = None
         self._shape: Json = {}
         self._chunk: Json = {}
         self._later_chunk: Json = {}
-        self._rest = ChoiceFold(UpstreamProtocolError)
+        self._rest = ChoiceAccumulator(UpstreamProtocolError)
 
     def _frame(self, frame: Frame) -> None:
-        if frame.event or not self._repetition.take(frame.data):
+        if frame.event or not self._template.take(frame.data):
             self._data = frame.data
             super()._frame(frame)
 
     def _read(self, payload: Json, event: str) -> None:
-        # What one read brings after the end was never part of the reply.
+        # Chunks after the end are not part of the reply.
         if self.builder.is_ended or (self.builder.is_started and self._read_plain(payload)):
             return
         if self._read_failure(payload, event):
@@ -80,7 +80,7 @@ class ChatStreamReader(FrameReader):
         self._note_chunk(payload)
 
     def _read_plain(self, payload: Json) -> bool:
-        """The commonest chunks: nothing but more of what is being said. False leaves it to the long way."""
+        """Read a chunk that only continues the open blocks, as most do. False for any other chunk."""
         choices = payload.get("choices")
         if type(choices) is not list or len(choices) != 1 or payload.get("usage") or payload.get("error"):
             return False
@@ -92,15 +92,15 @@ class ChatStreamReader(FrameReader):
             return False
         if not self._deltas.read_plain(delta):
             return False
-        if self._repetition.learns and (change := self._deltas.change_in(delta)) is not None:
-            self._repetition.learn(self._data, payload, change)
+        if self._template.can_learn and (change := self._deltas.find_change(delta)) is not None:
+            self._template.learn(self._data, payload, change)
         return True
 
     def _read_text(self, frame: Frame) -> None:
         if self.builder.is_ended:
             return
         if frame.data.strip() == b"[DONE]":
-            # Without a single chunk before it, nothing was answered.
+            # Without a chunk before it there is no answer.
             if self.builder.is_started:
                 self._finish()
         elif frame.event == "error":
@@ -118,7 +118,7 @@ class ChatStreamReader(FrameReader):
             self._finish()
 
     def _read_failure(self, payload: Json, event: str) -> bool:
-        """An error may come in any chunk of a stream that began well, in many shapes."""
+        """Read an error, which may be in any chunk and in many forms. False if there is none."""
         groq = payload.get("x_groq")
         if payload.get("error"):
             self.builder.fail(read_failure(payload))
@@ -131,7 +131,7 @@ class ChatStreamReader(FrameReader):
         return self.builder.is_ended
 
     def _start(self, payload: Json, choices: list[object]) -> None:
-        """The first chunk's own words, and how its delta announces the message: by empty values."""
+        """Start the reply with the unknown fields of the first chunk and the empty values of its delta."""
         if self.builder.is_started:
             return
         first = choices[0] if choices else None
@@ -146,7 +146,7 @@ class ChatStreamReader(FrameReader):
             }
             extras["delta"] = self._shape
         created = payload.get("created")
-        self._deltas.voice.model = model = text_of(payload.get("model"))
+        self._deltas.current.model = model = text_of(payload.get("model"))
         self.builder.start(
             ReplyStarted(
                 id=text_of(payload.get("id")),
@@ -185,7 +185,7 @@ class ChatStreamReader(FrameReader):
         if failure is not None:
             self.builder.fail(Failure(kind=failure, message=f"the upstream broke off: {reason}", status=502))
             return
-        # Of several choices that make up one answer, the one that tells most has the say.
+        # If one answer has several choices, the most specific finish reason counts.
         if not self._reason or read_cause(self._reason) == "end":
             self._reason = reason
         for field in STOP_STRING_FIELDS:
@@ -194,7 +194,7 @@ class ChatStreamReader(FrameReader):
                 self._stop_string = found
 
     def _note_choice(self, choice: Json, delta: Json) -> None:
-        """Keep what a choice says beyond our vocabulary, log probabilities included."""
+        """Keep the unknown fields of a choice, and its log probabilities."""
         rest: Json = {name: value for name, value in choice.items() if name not in CHOICE_FIELDS}
         logprobs = choice.get("logprobs")
         if isinstance(logprobs, dict):
@@ -205,9 +205,10 @@ class ChatStreamReader(FrameReader):
             self._rest.feed(rest)
 
     def _is_alternative(self, index: int, delta: Json) -> bool:
-        """Whether a further choice is an answer of its own, or part of the first (Copilot splits them).
+        """Whether a further choice is another answer, or part of the first (Copilot splits an answer).
 
-        Known from the request. Without it: a choice that speaks is an answer, one that only calls is not.
+        The request decides. Without a request, a choice with text is an answer, a choice with only calls is
+        not.
         """
         request = self.source.request
         known = self._alternatives.get(index)
@@ -215,7 +216,7 @@ class ChatStreamReader(FrameReader):
         if request is not None:
             is_own = (request.candidates or 1) > 1
         elif known is not None:
-            is_own = known.has_spoken or not has_calls
+            is_own = known.has_text or not has_calls
         else:
             is_own = not has_calls and ("role" in delta or bool(delta.get("content")))
         if not is_own:
@@ -227,15 +228,15 @@ class ChatStreamReader(FrameReader):
         return is_own
 
     @property
-    def has_spoken(self) -> bool:
+    def has_text(self) -> bool:
         return self._deltas.visible > 0
 
     def read_alone(self, choice: Json) -> None:
-        """One chunk's part of a further answer, which is read like a reply of its own."""
+        """Read a choice of a further answer, as if it were the only one."""
         self._read({"choices": [{**choice, "index": 0}]}, "")
 
-    def told(self, number: int) -> Opaque:
-        """A further answer as a whole choice, put together from legal chunks."""
+    def build_alternative(self, number: int) -> Opaque:
+        """The further answer as a whole choice."""
         self._finish()
         writer = ChatStreamWriter(Audience(upstream=NAME, ids=self.source.ids))
         body = collect(join_frames(map(writer.write, self.builder.take())))
@@ -263,7 +264,7 @@ class ChatStreamReader(FrameReader):
         self._deltas.calls.finish()
         self.builder.close_all()
         for number, index in enumerate(sorted(self._alternatives), 1):
-            self.builder.add_block(self._alternatives[index].told(number))
+            self.builder.add_block(self._alternatives[index].build_alternative(number))
         cause: StopCause = read_cause(self._reason) if self._reason else "end"
         if cause == "end" and self._stop_string is not None:
             cause = "stop_sequence"
@@ -275,12 +276,12 @@ class ChatStreamReader(FrameReader):
                 raw_cause=self._reason,
                 stop_sequence=self._stop_string,
                 implied=not self._reason and not self._is_whole,
-                extras=self._last_extras(),
+                extras=self._collect_last_extras(),
             )
         )
 
-    def _last_extras(self) -> Json:
-        """What only the end can tell: later words of the chunks, and the sum of unknown ones."""
+    def _collect_last_extras(self) -> Json:
+        """The extras of the end: unknown fields of later chunks, and accumulated unknown fields of deltas."""
         rest = self._rest.result()
         del rest["index"]
         delta = rest.pop("message")

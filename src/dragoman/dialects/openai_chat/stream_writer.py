@@ -1,9 +1,9 @@
-"""Says a reply in Chat chunks that the strictest client reads.
+"""Writes a reply as Chat chunks that the strictest clients accept.
 
-The role comes once, in the first chunk; id, type and name of a call come once, in its first fragment; calls
-are numbered without gaps; one finish reason, then usage if the client asked for it, then `[DONE]`. A
-reply that failed ends in an error frame and nothing else. Clients add up strings and indexed lists, so
-nothing else is ever sent twice.
+The role is in the first chunk only. Id, type and name of a call are in its first fragment only. Calls are
+numbered without gaps. At the end come one finish reason, the usage if the client asked for it, and `[DONE]`.
+A failed reply ends with an error frame. Clients append strings and merge indexed lists, so nothing else is
+sent twice.
 """
 
 from collections.abc import Callable
@@ -13,19 +13,19 @@ from dragoman.dialects.base import Audience, Json
 from dragoman.dialects.openai_chat.chunks import DONE, ChunkFrames, error_frame
 from dragoman.dialects.openai_chat.citations import write_annotation
 from dragoman.dialects.openai_chat.errors import write_error
-from dragoman.dialects.openai_chat.media import url_of
-from dragoman.dialects.openai_chat.reasoning import field_of
-from dragoman.dialects.openai_chat.reasons import FINISH_REASONS, read_cause, write_reason, write_usage
-from dragoman.dialects.openai_chat.reply import exploded_choice
-from dragoman.dialects.openai_chat.spelling import LEGACY_FUNCTIONS, NAME, has_flag
-from dragoman.dialects.openai_chat.voices import (
+from dragoman.dialects.openai_chat.media import find_url
+from dragoman.dialects.openai_chat.open_blocks import (
     GOOGLE_ISSUERS,
     OpenCall,
     OpenText,
     OpenThought,
-    google_content,
-    wrapped,
+    build_google_content,
+    write_envelope_entry,
 )
+from dragoman.dialects.openai_chat.reasoning import find_list_field
+from dragoman.dialects.openai_chat.reasons import FINISH_REASONS, read_cause, write_reason, write_usage
+from dragoman.dialects.openai_chat.reply import explode_choice
+from dragoman.dialects.openai_chat.spelling import LEGACY_FUNCTIONS, NAME, has_flag
 from dragoman.hub.content import (
     Citation,
     HostedCall,
@@ -56,25 +56,25 @@ from dragoman.hub.seal import Seal, SealedItem
 from dragoman.hub.usage import Usage
 from dragoman.wire.sse import Frames, join_frames
 
-#: For replies of upstreams that count nothing: text and code come to about four characters a token.
+#: For upstreams that report no usage: text and code have about four characters per token.
 CHARACTERS_PER_TOKEN = 4
 
 
 class ChatStreamWriter:
-    """Everything is said at once but citations, which wait for the end, and seals of thought."""
+    """Turns the events of one reply into frames. Citations and the seals of thoughts wait for the end."""
 
     def __init__(self, audience: Audience) -> None:
         self._audience = audience
         self._own = audience.upstream == NAME
         request = audience.request
-        # A client that did not ask for a stream gets its usage always, through the same chunks.
+        # A client that did not ask for a stream always gets the usage, through the same chunks.
         self._tells_usage = request is None or not request.stream or request.include_usage
         self._legacy = has_flag(request, LEGACY_FUNCTIONS) if request is not None else None
-        self._frames = ChunkFrames({}, {}, tells_usage=False)
+        self._frames = ChunkFrames({}, {}, has_usage=False)
         self._shape: Json | None = None
         self._has_spoken = False
         self._open: dict[int, OpenText | OpenThought | OpenCall] = {}
-        #: A call whose first fragment waits for the next event, which may bring its seal.
+        #: A call whose first fragment waits for the next event, which may be its seal.
         self._waiting: OpenCall | None = None
         self._calls = 0
         self._refused = False
@@ -91,9 +91,9 @@ class ChatStreamWriter:
         seal: Seal | None = None
         if isinstance(event, SealAttached) and self._open.get(event.index) is waiting:
             if event.seal.issuer not in GOOGLE_ISSUERS:
-                return self._introduce(waiting, None) + _HANDLERS[SealAttached](self, event)
+                return self._write_first_fragment(waiting, None) + _HANDLERS[SealAttached](self, event)
             seal = event.seal
-        written = self._introduce(waiting, seal)
+        written = self._write_first_fragment(waiting, seal)
         return written if seal is not None else written + _HANDLERS[type(event)](self, event)
 
     def _start(self, event: ReplyStarted) -> Frames:
@@ -107,13 +107,13 @@ class ChatStreamWriter:
         extras: Json = {}
         if self._own:
             extras = object_of(event.extras.get("chunk"))
-            told = event.extras.get("delta")
-            self._shape = told if isinstance(told, dict) else None
-        self._frames = ChunkFrames(identity, extras, tells_usage=self._tells_usage)
+            delta = event.extras.get("delta")
+            self._shape = delta if isinstance(delta, dict) else None
+        self._frames = ChunkFrames(identity, extras, has_usage=self._tells_usage)
         return ()
 
-    def _opening(self, first: ReplyBlock | None = None) -> Frames:
-        """The chunk with the role, before anything else. An answer that begins with a call has no content."""
+    def _write_role(self, first: ReplyBlock | None = None) -> Frames:
+        """The first chunk, with the role. It has no content if the reply starts with a call."""
         if self._has_spoken:
             return ()
         self._has_spoken = True
@@ -123,23 +123,25 @@ class ChatStreamWriter:
 
     def _open_block(self, event: BlockOpened) -> Frames:
         block = event.block
-        return self._opening(block) + _OPENERS[type(block)](self, event.index, block)
+        return self._write_role(block) + _OPENERS[type(block)](self, event.index, block)
 
     def _open_text(self, index: int, block: Text) -> Frames:
         opened = self._open[index] = OpenText("content", self._visible)
         opened.seal = block.seal
         for citation in block.citations:
             self._annotate(opened, citation)
-        return self._say(TextDelta(index, block.text)) if block.text else ()
+        return self._write_text(TextDelta(index, block.text)) if block.text else ()
 
     def _open_refusal(self, index: int, block: Refusal) -> Frames:
         self._open[index] = OpenText("refusal")
         self._refused = True
-        return self._say(TextDelta(index, block.text)) if block.text else ()
+        return self._write_text(TextDelta(index, block.text)) if block.text else ()
 
     def _open_thought(self, index: int, block: Reasoning) -> Frames:
         self._open[index] = OpenThought(block, own=self._own)
-        return join_frames(self._think(ReasoningDelta(index, *pair[::-1])) for pair in enumerate(block.parts))
+        return join_frames(
+            self._write_thought(ReasoningDelta(index, *pair[::-1])) for pair in enumerate(block.parts)
+        )
 
     def _open_call(self, index: int, block: ToolCall) -> Frames:
         if self._legacy is None:
@@ -154,26 +156,26 @@ class ChatStreamWriter:
             self._waiting = call
             return ()
         if block.seal.issuer in GOOGLE_ISSUERS:
-            return self._introduce(call, block.seal)
-        return self._introduce(call, None) + self._seal(SealAttached(index, block.seal))
+            return self._write_first_fragment(call, block.seal)
+        return self._write_first_fragment(call, None) + self._seal(SealAttached(index, block.seal))
 
-    def _introduce(self, call: OpenCall, seal: Seal | None) -> Frames:
-        """The first fragment of a call, with all that is said only once."""
+    def _write_first_fragment(self, call: OpenCall, seal: Seal | None) -> Frames:
+        """The first fragment of a call, with id, type and name."""
         self._waiting = None
-        call.written = True
+        call.is_written = True
         block = call.block
         if call.number < 0:
             return ()
         if self._legacy:
             written = self._frames.delta({"function_call": {"name": block.name, "arguments": ""}})
         else:
-            written = self._frames.delta({"tool_calls": [call.first_fragment(seal, own=self._own)]})
-        return written + (self._fragment(call, block.arguments) if block.arguments else ())
+            written = self._frames.delta({"tool_calls": [call.build_first_fragment(seal, own=self._own)]})
+        return written + (self._write_fragment(call, block.arguments) if block.arguments else ())
 
     def _open_media(self, index: int, block: Media) -> Frames:
         if block.kind != "image" or not (block.url or block.data):
             return self._lose(f"generated media of kind {block.kind!r}")
-        image: Json = {"type": "image_url", "image_url": {"url": url_of(block)}}
+        image: Json = {"type": "image_url", "image_url": {"url": find_url(block)}}
         return self._frames.entries("images", [image])
 
     def _open_opaque(self, index: int, block: Opaque) -> Frames:
@@ -181,7 +183,7 @@ class ChatStreamWriter:
             number = block.value.get("index")
             return join_frames(
                 self._frames.choice(piece)
-                for piece in exploded_choice(block.value, number if type(number) is int else 1)
+                for piece in explode_choice(block.value, number if type(number) is int else 1)
             )
         if not block.text:
             return self._lose(f"a block of kind {block.kind!r}")
@@ -196,7 +198,7 @@ class ChatStreamWriter:
         self._audience.losses.add("", f"{what} cannot be told to a client of this dialect")
         return ()
 
-    def _say(self, event: TextDelta) -> Frames:
+    def _write_text(self, event: TextDelta) -> Frames:
         opened = self._open[event.index]
         size = len(event.text)
         self._characters += size
@@ -205,12 +207,12 @@ class ChatStreamWriter:
             return self._frames.content(event.text)
         return self._frames.delta({"refusal": event.text})
 
-    def _argue(self, event: ArgumentsDelta) -> Frames:
+    def _write_arguments(self, event: ArgumentsDelta) -> Frames:
         opened = self._open[event.index]
-        return self._fragment(opened, event.text) if isinstance(opened, OpenCall) and event.text else ()
+        return self._write_fragment(opened, event.text) if isinstance(opened, OpenCall) and event.text else ()
 
-    def _fragment(self, call: OpenCall, text: str) -> Frames:
-        call.said = True
+    def _write_fragment(self, call: OpenCall, text: str) -> Frames:
+        call.has_arguments = True
         self._characters += len(text)
         if call.number < 0:
             return ()
@@ -218,7 +220,7 @@ class ChatStreamWriter:
             return self._frames.delta({"function_call": {"arguments": text}})
         return self._frames.arguments(call.number, text, custom=call.block.kind == "custom")
 
-    def _think(self, event: ReasoningDelta) -> Frames:
+    def _write_thought(self, event: ReasoningDelta) -> Frames:
         opened = self._open[event.index]
         if not isinstance(opened, OpenThought) or not event.text:
             return ()
@@ -227,7 +229,7 @@ class ChatStreamWriter:
         pieces = opened.parts.get(event.part)
         if pieces is None:
             opened.parts[event.part] = [text]
-            # All thought lands in one string; only a blank line tells its parts from each other.
+            # All thoughts are in one string, so a blank line separates their parts.
             if self._thought and (not self._own or len(opened.parts) > 1):
                 text = "\n\n" + text
         else:
@@ -244,10 +246,14 @@ class ChatStreamWriter:
             return self._lose("the seal of a call in the old form of functions")
         if event.seal.issuer not in GOOGLE_ISSUERS:
             carried = SealedItem(kind="call", seal=event.seal, call_id=opened.block.id)
-            return self._frames.entries("reasoning_details", [wrapped(carried)])
+            return self._frames.entries("reasoning_details", [write_envelope_entry(carried)])
         empty: Json = {"input": ""} if opened.block.kind == "custom" else {"arguments": ""}
         kind = "custom" if opened.block.kind == "custom" else "function"
-        fragment = {"index": opened.number, kind: empty, "extra_content": google_content(event.seal.value)}
+        fragment = {
+            "index": opened.number,
+            kind: empty,
+            "extra_content": build_google_content(event.seal.value),
+        }
         return self._frames.delta({"tool_calls": [fragment]})
 
     def _cite(self, event: CitationAdded) -> Frames:
@@ -266,16 +272,16 @@ class ChatStreamWriter:
     def _close(self, event: BlockClosed) -> Frames:
         opened = self._open.pop(event.index, None)
         if isinstance(opened, OpenCall):
-            # Applications parse the arguments without looking: nothing said means an empty object.
-            if opened.said or opened.block.kind == "custom":
+            # Applications parse the arguments without a check, so missing arguments become an empty object.
+            if opened.has_arguments or opened.block.kind == "custom":
                 return ()
-            return self._fragment(opened, "{}")
+            return self._write_fragment(opened, "{}")
         if isinstance(opened, OpenThought):
-            details = opened.details()
-            return join_frames(self._frames.entries(field_of(entry), [entry]) for entry in details)
+            details = opened.write_details()
+            return join_frames(self._frames.entries(find_list_field(entry), [entry]) for entry in details)
         if opened is not None and opened.seal is not None:
             return self._frames.entries(
-                "reasoning_details", [wrapped(SealedItem(kind="text", seal=opened.seal))]
+                "reasoning_details", [write_envelope_entry(SealedItem(kind="text", seal=opened.seal))]
             )
         return ()
 
@@ -285,7 +291,7 @@ class ChatStreamWriter:
 
     def _finish(self, event: ReplyFinished) -> Frames:
         extras = event.extras if self._own else {}
-        written = self._opening()
+        written = self._write_role()
         later = object_of(extras.get("chunk"))
         if later:
             self._frames.learn(later)
@@ -303,7 +309,7 @@ class ChatStreamWriter:
             "delta": {},
             "logprobs": None,
             **object_of(extras.get("choice")),
-            "finish_reason": self._reason(event),
+            "finish_reason": self._choose_reason(event),
         }
         written += self._frames.choice(choice)
         usage = self._final_usage() if self._tells_usage else None
@@ -311,18 +317,18 @@ class ChatStreamWriter:
             written += self._frames.usage(usage)
         return written + DONE
 
-    def _reason(self, event: ReplyFinished) -> str:
+    def _choose_reason(self, event: ReplyFinished) -> str:
         raw = event.raw_cause
         if self._own and raw in FINISH_REASONS - {"function_call"} and read_cause(raw) == event.cause:
             reason = raw
         else:
-            reason = write_reason(event.cause, refused_in_words=self._refused)
+            reason = write_reason(event.cause, has_refusal_text=self._refused)
         if self._calls and reason in ("stop", "tool_calls"):
             return "function_call" if self._legacy else "tool_calls"
         return reason
 
     def _final_usage(self) -> Json | None:
-        """The true counts, or a guess where a foreign upstream told none: applications rely on some."""
+        """The counts, or an estimate if another dialect's upstream reports none: applications need counts."""
         usage = self._usage
         if self._own:
             return write_usage(usage, own=True) if usage is not None else None
@@ -359,9 +365,9 @@ _OPENERS: dict[type, Callable[[ChatStreamWriter, int, Any], Frames]] = {
 
 
 _HANDLERS: dict[type, Callable[[ChatStreamWriter, Any], Frames]] = {
-    TextDelta: ChatStreamWriter._say,
-    ArgumentsDelta: ChatStreamWriter._argue,
-    ReasoningDelta: ChatStreamWriter._think,
+    TextDelta: ChatStreamWriter._write_text,
+    ArgumentsDelta: ChatStreamWriter._write_arguments,
+    ReasoningDelta: ChatStreamWriter._write_thought,
     SealAttached: ChatStreamWriter._seal,
     CitationAdded: ChatStreamWriter._cite,
     BlockOpened: ChatStreamWriter._open_block,

@@ -1,13 +1,13 @@
-"""Tool declarations and the choice among them, both ways.
+"""Reads and writes tool declarations and the tool choice.
 
-Old clients declare `functions` and choose by `function_call`; they are read as tools and written again as
-they were to servers of this dialect.
+Old clients send `functions` and `function_call`. They are read as tools, and written unchanged to servers of
+this dialect.
 """
 
 from typing import Literal
 
 from dragoman.dialects.base import Json
-from dragoman.dialects.openai_chat.spelling import NAME, with_inner, without_inner
+from dragoman.dialects.openai_chat.spelling import NAME, add_inner, split_inner
 from dragoman.hub.content import Tool, ToolGrammar
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, ToolChoice
@@ -18,14 +18,14 @@ from dragoman.wire.fields import Fields
 LEGACY = "legacy"
 UNTYPED = "untyped"
 
-#: OpenAI's names for tools that vendors run, by family.
+#: OpenAI's names of hosted tools, by family.
 FAMILY_OF_TYPE = {"web_search": "web_search", "web_search_preview": "web_search"}
 
 EMPTY_SCHEMA: Json = {"type": "object", "properties": {}}
 
 
 def read_tools(body: Fields) -> tuple[Tool, ...]:
-    """All declared tools, in order. Empty lists say nothing and stay where they are."""
+    """All declared tools in order. Empty lists stay in the extras."""
     tools: list[Tool] = []
     if body.rest().get("tools") != []:
         tools += [_read_tool(fields) for fields in body.maybe_objects("tools") or ()]
@@ -60,21 +60,21 @@ def _read_function(fields: Fields, function: Fields, form: str) -> Tool:
         strict=function.maybe_flag("strict"),
         at=fields.path,
         form=form,
-        extras=fields.rest() if form == LEGACY else with_inner(fields.rest(), "function", function.rest()),
+        extras=fields.rest() if form == LEGACY else add_inner(fields.rest(), "function", function.rest()),
     )
 
 
 def _read_custom(fields: Fields, custom: Fields) -> Tool:
     grammar: ToolGrammar | None = None
-    told = custom.rest().get("format")
-    if isinstance(told, dict) and told.get("type") == "grammar" and isinstance(told.get("grammar"), dict):
+    value = custom.rest().get("format")
+    if isinstance(value, dict) and value.get("type") == "grammar" and isinstance(value.get("grammar"), dict):
         format_fields = custom.object("format")
         format_fields.raw("type")
         inner = format_fields.object("grammar")
         grammar = ToolGrammar(
             syntax=inner.text("syntax"),
             definition=inner.text("definition"),
-            extras=with_inner(format_fields.rest(), "grammar", inner.rest()),
+            extras=add_inner(format_fields.rest(), "grammar", inner.rest()),
         )
     return Tool(
         name=custom.text("name"),
@@ -82,11 +82,11 @@ def _read_custom(fields: Fields, custom: Fields) -> Tool:
         description=custom.maybe_text("description"),
         grammar=grammar,
         at=fields.path,
-        extras=with_inner(fields.rest(), "custom", custom.rest()),
+        extras=add_inner(fields.rest(), "custom", custom.rest()),
     )
 
 
-CHOICE_WORDS: dict[str, Literal["auto", "required", "none"]] = {
+CHOICE_MODES: dict[str, Literal["auto", "required", "none"]] = {
     "auto": "auto",
     "required": "required",
     "none": "none",
@@ -94,71 +94,71 @@ CHOICE_WORDS: dict[str, Literal["auto", "required", "none"]] = {
 
 
 def read_choice(body: Fields) -> ToolChoice | None:
-    """What the client said about calling. What nobody knows stays where it is."""
+    """Read the tool choice. An unknown choice stays in the extras."""
     for name, form in (("tool_choice", ""), ("function_call", LEGACY)):
-        choice = _choice(body.rest().get(name), form)
+        choice = _read_choice(body.rest().get(name), form)
         if choice is not None:
             body.raw(name)
             return choice
     return None
 
 
-def _choice(told: object, form: str) -> ToolChoice | None:
-    if isinstance(told, str):
-        return ToolChoice(mode=CHOICE_WORDS[told], form=form) if told in CHOICE_WORDS else None
-    if not isinstance(told, dict):
+def _read_choice(value: object, form: str) -> ToolChoice | None:
+    if isinstance(value, str):
+        return ToolChoice(mode=CHOICE_MODES[value], form=form) if value in CHOICE_MODES else None
+    if not isinstance(value, dict):
         return None
     if form == LEGACY:
-        return _named(told, {}, "", form)
-    outer = dict(told)
+        return _read_named(value, {}, "", form)
+    outer = dict(value)
     kind = outer.pop("type", None)
     inner = outer.pop(kind, None) if isinstance(kind, str) else None
     if not isinstance(inner, dict):
         return None
     if kind in ("function", "custom"):
-        return _named(inner, outer, kind, form)
-    return _allowed(inner, outer) if kind == "allowed_tools" else None
+        return _read_named(inner, outer, kind, form)
+    return _read_allowed(inner, outer) if kind == "allowed_tools" else None
 
 
-def _named(inner: Json, outer: Json, kind: str, form: str) -> ToolChoice | None:
+def _read_named(inner: Json, outer: Json, kind: str, form: str) -> ToolChoice | None:
     rest = dict(inner)
     name = rest.pop("name", None)
     if not isinstance(name, str):
         return None
-    extras = with_inner(outer, kind, rest) if kind else rest
+    extras = add_inner(outer, kind, rest) if kind else rest
     return ToolChoice(mode="named", name=name, kind=kind or "function", form=form, extras=extras)
 
 
-def _allowed(inner: Json, outer: Json) -> ToolChoice | None:
+def _read_allowed(inner: Json, outer: Json) -> ToolChoice | None:
     rest = dict(inner)
     mode, tools = rest.pop("mode", None), rest.pop("tools", None)
     if mode not in ("auto", "required") or not isinstance(tools, list):
         return None
-    names = tuple(name for tool in tools if (name := _allowed_name(tool)))
-    if [_function_reference(name) for name in names] != tools:
-        # Other kinds than functions are named beside them: the list is kept as it was.
+    names = tuple(name for tool in tools if (name := _read_allowed_name(tool)))
+    if [_write_reference(name) for name in names] != tools:
+        # The list names other kinds of tools too, so it is kept unchanged.
         rest["tools"] = tools
     return ToolChoice(
         mode="allowed",
         allowed=names,
         allowed_mode="required" if mode == "required" else "auto",
-        extras=with_inner(outer, "allowed_tools", rest),
+        extras=add_inner(outer, "allowed_tools", rest),
     )
 
 
-def _allowed_name(tool: object) -> str:
+def _read_allowed_name(tool: object) -> str:
     kind = tool.get("type") if isinstance(tool, dict) else None
     inner = tool.get(kind) if isinstance(tool, dict) and isinstance(kind, str) else None
     name = inner.get("name") if isinstance(inner, dict) else None
     return name if isinstance(name, str) else ""
 
 
-def _function_reference(name: str) -> Json:
+def _write_reference(name: str) -> Json:
     return {"type": "function", "function": {"name": name}}
 
 
 def write_tools(request: Request, target: Target, losses: Losses) -> Json:
-    """The members of a body that speak of tools; none of them without tools, unless the client said so."""
+    """The fields of a body about tools. Without tools there are none, unless the client sent them."""
     own = request.dialect == NAME
     tools = [_write_tool(tool, losses, own=own) for tool in request.tools if not own or tool.form != LEGACY]
     functions = [_write_function(tool, own=own) for tool in request.tools if own and tool.form == LEGACY]
@@ -185,11 +185,11 @@ def write_tools(request: Request, target: Target, losses: Losses) -> Json:
 def _write_tool(tool: Tool, losses: Losses, *, own: bool) -> Json | None:
     extras = tool.extras if own else {}
     if tool.kind == "function":
-        outer, _ = without_inner(extras, "function")
+        outer, _ = split_inner(extras, "function")
         kind: Json = {} if own and tool.form == UNTYPED else {"type": "function"}
         return {**kind, "function": _write_function(tool, own=own), **outer}
     if tool.kind == "custom":
-        outer, inner = without_inner(extras, "custom")
+        outer, inner = split_inner(extras, "custom")
         return {"type": "custom", "custom": {**_write_custom(tool, own=own), **inner}, **outer}
     if own and tool.kind == "hosted":
         return {"type": tool.name, **extras}
@@ -198,7 +198,7 @@ def _write_tool(tool: Tool, losses: Losses, *, own: bool) -> Json | None:
 
 
 def _write_function(tool: Tool, *, own: bool) -> Json:
-    """A function. Foreign ones get what strict servers expect: a description and an object's properties."""
+    """Write a function. Strict servers require a description and properties; other dialects may omit them."""
     function: Json = {"name": tool.name}
     if own:
         if tool.description is not None:
@@ -207,16 +207,16 @@ def _write_function(tool: Tool, *, own: bool) -> Json:
             function["parameters"] = tool.schema
         if tool.strict is not None:
             function["strict"] = tool.strict
-        extras = tool.extras if tool.form == LEGACY else without_inner(tool.extras, "function")[1]
+        extras = tool.extras if tool.form == LEGACY else split_inner(tool.extras, "function")[1]
         return {**function, **extras}
     function["description"] = tool.description or ""
-    function["parameters"] = _foreign_schema(tool.schema)
+    function["parameters"] = _complete_schema(tool.schema)
     if tool.strict:
         function["strict"] = True
     return function
 
 
-def _foreign_schema(schema: Json | None) -> Json:
+def _complete_schema(schema: Json | None) -> Json:
     if not schema:
         return EMPTY_SCHEMA
     schema = {name: value for name, value in schema.items() if name != "$schema"}
@@ -233,7 +233,7 @@ def _write_custom(tool: Tool, *, own: bool) -> Json:
         custom["description"] = tool.description
     grammar = tool.grammar
     if grammar is not None:
-        outer, inner = without_inner(grammar.extras, "grammar") if own else ({}, {})
+        outer, inner = split_inner(grammar.extras, "grammar") if own else ({}, {})
         rules: Json = {"syntax": grammar.syntax, "definition": grammar.definition, **inner}
         custom["format"] = {"type": "grammar", "grammar": rules, **outer}
     return custom
@@ -246,11 +246,11 @@ def _write_choice(choice: ToolChoice, *, own: bool) -> object:
             return {"name": choice.name, **extras}
         if choice.kind not in ("function", "custom"):
             return None
-        outer, inner = without_inner(extras, choice.kind)
+        outer, inner = split_inner(extras, choice.kind)
         return {"type": choice.kind, choice.kind: {"name": choice.name, **inner}, **outer}
     if choice.mode == "allowed":
-        outer, inner = without_inner(extras, "allowed_tools")
-        tools = [_function_reference(name) for name in choice.allowed]
+        outer, inner = split_inner(extras, "allowed_tools")
+        tools = [_write_reference(name) for name in choice.allowed]
         listed: Json = {"mode": choice.allowed_mode, "tools": tools, **inner}
         return {"type": "allowed_tools", "allowed_tools": listed, **outer}
     return choice.mode

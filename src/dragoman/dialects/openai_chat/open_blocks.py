@@ -1,21 +1,21 @@
-"""What a stream writer remembers of each open block, by kind of block.
+"""The state of the open blocks of a stream writer, by kind of block.
 
-Text and refusals keep nothing but where they began. Thought keeps its text, because its seal is written
-with the text it seals. Calls keep the number by which clients of this dialect know them.
+Text and refusals keep only their offset. A thought keeps its text, because its seal is written together with
+the text. A call keeps its number in the client's list.
 """
 
 from dragoman.dialects.base import Json
-from dragoman.dialects.openai_chat.reasoning import TEXT_FIELDS, WRAPPED_FORMAT, written_entry
+from dragoman.dialects.openai_chat.reasoning import TEXT_FIELDS, WRAPPED_FORMAT, write_entry
 from dragoman.dialects.openai_chat.spelling import NAME
 from dragoman.hub.content import Reasoning, ToolCall
 from dragoman.hub.seal import Seal, SealedItem, write_envelope
 
-#: Issuers whose seals on calls have a field of their own here, which Google defined.
+#: Issuers whose seals on calls have a field in this API, which Google defined.
 GOOGLE_ISSUERS = frozenset(("gemini", NAME))
 
 
 class OpenText:
-    """`field` is the key of the delta that carries the text; `before` counts earlier visible characters."""
+    """A text or refusal. `field` is its field in deltas; `before` counts the earlier visible characters."""
 
     __slots__ = ("before", "field", "seal")
 
@@ -26,6 +26,8 @@ class OpenText:
 
 
 class OpenThought:
+    """A thought, with its text by part."""
+
     __slots__ = ("field", "is_summary", "parts", "redacted", "seal")
 
     def __init__(self, block: Reasoning, *, own: bool) -> None:
@@ -35,50 +37,53 @@ class OpenThought:
         self.is_summary = not block.raw
         self.seal = block.seal
 
-    def details(self) -> list[Json]:
-        """The entries that bring the thought back with its seal: native, or ours in an envelope."""
+    def write_details(self) -> list[Json]:
+        """The entries with which the client sends the thought and its seal back, native or in an envelope."""
         seal = self.seal
         if seal is None:
             return []
         parts = tuple("".join(self.parts[number]) for number in sorted(self.parts))
         if seal.issuer != NAME:
-            return [wrapped(SealedItem(kind="reasoning", seal=seal, parts=parts, redacted=self.redacted))]
+            return [
+                write_envelope_entry(
+                    SealedItem(kind="reasoning", seal=seal, parts=parts, redacted=self.redacted)
+                )
+            ]
         text = "\n\n".join(parts)
-        entry = written_entry(seal, text, redacted=self.redacted)
+        entry = write_entry(seal, text, redacted=self.redacted)
         if text and self.is_summary and entry["type"] == "reasoning.encrypted":
             return [{"type": "reasoning.summary", "summary": text}, entry]
         return [entry]
 
 
 class OpenCall:
-    """`number` counts the calls that the client knows of; -1 for a call that it cannot be told."""
+    """A call. `number` is its index in the client's list; -1 for a call that is not written."""
 
-    __slots__ = ("block", "number", "said", "written")
+    __slots__ = ("block", "has_arguments", "is_written", "number")
 
     def __init__(self, block: ToolCall, number: int) -> None:
         self.block = block
         self.number = number
-        #: Whether there were any arguments.
-        self.said = False
-        #: Whether the first fragment has gone out; a seal that comes before that goes with it.
-        self.written = False
+        self.has_arguments = False
+        #: Whether the first fragment is written. A seal that arrives earlier is written with it.
+        self.is_written = False
 
-    def first_fragment(self, seal: Seal | None, *, own: bool) -> Json:
+    def build_first_fragment(self, seal: Seal | None, *, own: bool) -> Json:
         block = self.block
         body: Json = {"name": block.name, "input" if block.kind == "custom" else "arguments": ""}
         kind = "custom" if block.kind == "custom" else "function"
         fragment: Json = {"index": self.number, "id": block.id, "type": kind, kind: body}
         if seal is not None:
-            fragment["extra_content"] = google_content(seal.value)
+            fragment["extra_content"] = build_google_content(seal.value)
         if own:
             fragment.update(block.extras)
         return fragment
 
 
-def google_content(signature: str) -> Json:
+def build_google_content(signature: str) -> Json:
     return {"google": {"thought_signature": signature}}
 
 
-def wrapped(carried: SealedItem) -> Json:
-    """An entry of `reasoning_details` that holds a seal of another dialect."""
+def write_envelope_entry(carried: SealedItem) -> Json:
+    """The entry of `reasoning_details` with a seal of another vendor in an envelope."""
     return {"type": "reasoning.encrypted", "data": write_envelope([carried]), "format": WRAPPED_FORMAT}
