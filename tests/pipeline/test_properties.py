@@ -84,7 +84,7 @@ def test_a_broken_request_raises_nothing_but_our_own_errors(data: st.DataObject)
     else:
         return
     assert 400 <= refusal.status < 500
-    assert refusal.body(source)
+    assert DIALECTS[source].write_error(refusal.failure)
 
 
 @settings(max_examples=60)

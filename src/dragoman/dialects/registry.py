@@ -1,11 +1,11 @@
-"""All dialects by name; importing this also teaches the error tree how each of them spells errors."""
+"""All dialects by name."""
 
 from dragoman.dialects.anthropic import DIALECT as ANTHROPIC
 from dragoman.dialects.base import Dialect
 from dragoman.dialects.gemini import DIALECT as GEMINI
 from dragoman.dialects.openai_chat import DIALECT as OPENAI_CHAT
 from dragoman.dialects.openai_responses import DIALECT as OPENAI_RESPONSES
-from dragoman.hub.errors import ConfigError, DragomanError
+from dragoman.hub.errors import ConfigError
 
 DIALECTS: dict[str, Dialect] = {
     dialect.name: dialect for dialect in (ANTHROPIC, OPENAI_CHAT, OPENAI_RESPONSES, GEMINI)
@@ -13,8 +13,6 @@ DIALECTS: dict[str, Dialect] = {
 
 #: Errors are written in this dialect where neither the path nor the headers show which one the client uses.
 DEFAULT_DIALECT = OPENAI_CHAT.name
-
-DragomanError.renderers.update({name: dialect.write_error for name, dialect in DIALECTS.items()})
 
 
 def dialect_named(name: str) -> Dialect:

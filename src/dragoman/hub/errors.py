@@ -13,7 +13,7 @@ Each has a `Failure`, the value that replies carry and that every dialect can wr
 Messages name a path and a type, never a value: the value may be a prompt or a secret.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import ClassVar, Literal
 
@@ -102,13 +102,11 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DragomanError(Exception):
-    """The base of all errors. `status` is the HTTP status, `body(dialect)` the error in that dialect."""
+    """The base of all errors. `status` is the HTTP status, `failure` the value that dialects write."""
 
     kind: ClassVar[FailureKind] = "server"
     default_status: ClassVar[int] = 500
     default_code: ClassVar[str] = ""
-    #: Filled by the dialect registry: only dialects know how to write errors.
-    renderers: ClassVar[dict[str, Callable[[Failure], dict[str, object]]]] = {}
 
     def __init__(
         self,
@@ -151,15 +149,6 @@ class DragomanError(Exception):
     @property
     def retry_after(self) -> float | None:
         return self.failure.retry_after
-
-    def body(self, dialect: str) -> dict[str, object]:
-        """This error as the JSON body that a client of `dialect` expects."""
-        try:
-            render = self.renderers[dialect]
-        except KeyError:
-            known = ", ".join(sorted(self.renderers))
-            raise ConfigError(f"unknown dialect {dialect!r}", hint=f"known dialects: {known}") from None
-        return render(self.failure)
 
 
 class ClientProtocolError(DragomanError):
