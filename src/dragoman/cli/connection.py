@@ -147,8 +147,8 @@ def check_url(url: str) -> str:
 def check_answer(url: str) -> None:
     """Raise if no server answers at `url`. Uses the proxies of the environment, as agents do."""
     try:
-        # `check_url` allows http and https only.
-        with urllib.request.urlopen(f"{url}/health", timeout=REMOTE_TIMEOUT) as response:  # noqa: S310
+        address = f"{url}/health"
+        with urllib.request.urlopen(address, timeout=REMOTE_TIMEOUT) as response:  # noqa: S310 (only http)
             is_dragoman = b'"service":"dragoman"' in response.read(65_536)
     except urllib.error.HTTPError:
         is_dragoman = False

@@ -1,1 +1,31 @@
-"""One request and its reply, end to end: choose, translate, call, translate back, survive."""
+"""One client request and its reply, end to end.
+
+Theory of operation
+-------------------
+`Exchange` (exchange) runs one request. It takes the gateway's current `ConfigSnapshot` and keeps it to its
+end. It checks the caller's limits (`accounts`), chooses targets (`routing`), and calls them in order until
+one answers. For every call it builds an `UpstreamCall` (upstream_call), which sends the `TargetRequest` and
+feeds the reply to a `ReplyPipeline` (`pipeline`). These are the only three nested objects of a call.
+
+The output of the pipeline goes to the `ResponseSender` (sender), which owns the client's connection and knows
+what was sent: no head, a head, content, or the end. Before the first content, a failure is raised to
+the exchange, which retries, uses another key or another target; the client notices nothing. After the first
+content, the failure is written in the client's dialect and the exchange ends.
+
+The `Watchdog` (watchdog) belongs to one exchange. It ends an upstream's reply that is silent or takes too
+long, sends pings to a waiting client, and abandons a client that accepts nothing. One timer task checks all
+watchdogs. A client that closes its connection abandons its exchange, which closes the upstream's reply.
+
+At the end, in any case, the usage is settled and the `ExchangeRecord` (record) goes to `Gateway.observers`.
+
+State
+-----
+- `gateway`: `Gateway` owns what all exchanges share: snapshots, accounts, health of targets, observers.
+- `config_snapshot`: one configuration with a `ProviderHandle` per provider; handles own upstreams.
+- `exchange`, `upstream_call`, `sender`, `watchdog`, `record`: belong to one exchange.
+- `client`: the port to a client's connection. HTTP, WebSockets and background runs implement it.
+- `redaction`: removes a provider's secrets from its errors. `interventions`: what governance changed.
+
+Call order: `Exchange(gateway, plan, client, caller)`, then `run` once. `stop` and `abandon` may be called by
+other tasks while it runs.
+"""
