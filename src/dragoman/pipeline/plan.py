@@ -154,9 +154,9 @@ class RequestPlan:
             )
         # A client that asks a server of its own dialect for a model by its name knows the model; only what
         # the configuration states holds for it. Behind an alias the client cannot know the model.
-        is_own_name = model == self.model
-        facts_apply = provider.has_stated_facts(model) if is_own_name else bool(provider.merge_facts(model))
-        if can_forward and not facts_apply:
+        if can_forward and not (
+            provider.has_stated_facts(model) if model == self.model else provider.merge_facts(model)
+        ):
             return TargetRequest(self, provider, model, *self._patch(model, None))
         profile = provider.build_profile(model)
         facts = build_target(profile, self.client.dialect)
