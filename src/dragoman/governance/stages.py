@@ -7,7 +7,7 @@ import msgspec
 from dragoman.governance.dedupe import DedupeStage
 from dragoman.governance.guard.retry import DenialRetry
 from dragoman.governance.guard.stage import GuardStage
-from dragoman.governance.harvest import EchoStage, HarvestStage, WholeHarvestStage
+from dragoman.governance.harvest import AUTO, EchoStage, HarvestStage, RequestText, WholeHarvestStage
 from dragoman.governance.hold import HoldStage
 from dragoman.governance.interventions import Report
 from dragoman.governance.settings import OFF, Governance
@@ -15,6 +15,7 @@ from dragoman.governance.tool_choice import ExitToolStage
 from dragoman.governance.tool_names import DeclaredTool, ToolNameStage
 from dragoman.governance.validate import ValidateStage
 from dragoman.hub.ids import IdSource
+from dragoman.hub.request import Request
 from dragoman.hub.stage import Stage
 
 
@@ -28,16 +29,18 @@ def build_stages(
     streams: bool = True,
     retry: DenialRetry | None = None,
     clock: Callable[[], float] | None = None,
+    request: Request | None = None,
 ) -> list[Stage]:
     """The stages for one reply, directly after the upstream's reader; none if everything is off.
 
     `exit_name`: the exit tool that `apply_tool_choice` added. `streams`: the client gets the reply in
     pieces; if not, holding calls costs nothing. `retry`: the caller can ask the model again; without it the
-    client gets the denials. `clock`: seconds, for `hold_seconds` and the reports.
+    client gets the denials. `clock`: seconds, for `hold_seconds` and the reports. `request`: what the reply
+    answers; text that it repeats is not harvested.
     """
     stages: list[Stage] = []
     if governance.family != OFF:
-        stages += _build_harvest(governance, tools, ids, report, clock, streams=streams)
+        stages += _build_harvest(governance, tools, ids, report, clock, request, streams=streams)
     if governance.rename:
         stages.append(ToolNameStage(tools, report))
     if exit_name:
@@ -60,18 +63,25 @@ def _build_harvest(
     ids: IdSource,
     report: Report,
     clock: Callable[[], float] | None,
+    request: Request | None,
     *,
     streams: bool,
 ) -> list[Stage]:
+    known = RequestText(request) if request is not None else None
+    # A server that parses its model's calls leaves none in the text: what looks like one is a quotation.
+    is_parsed = governance.family == AUTO and known is not None and known.has_server_calls
+
     def make(calls: bool) -> HarvestStage:
         return HarvestStage(
-            tools if calls else (),
+            tools if calls and not is_parsed else (),
             family=governance.family,
             ids=ids,
             report=report,
             limit=governance.hold_bytes,
             seconds=governance.hold_seconds,
             clock=clock or _no_clock,
+            folds_case=governance.rename,
+            is_repeated=known.contains if known is not None else None,
         )
 
     if not streams:

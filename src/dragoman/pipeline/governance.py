@@ -74,6 +74,7 @@ class GovernedRequest(msgspec.Struct, frozen=True, kw_only=True):
                 streams=streams,
                 retry=retry,
                 clock=clock,
+                request=self.asked,
             ),
             *([SnapshotStage(snapshot.after)] if snapshot else ()),
         ]

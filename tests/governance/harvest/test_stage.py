@@ -237,6 +237,17 @@ def test_a_call_goes_out_whole() -> None:
     assert (arguments, closed) == (ArgumentsDelta(0, "{}"), BlockClosed(0))
 
 
+@pytest.mark.rule("G9")
+def test_a_report_states_how_long_a_call_was_held() -> None:
+    reports: list[Intervention] = []
+    times = iter(range(100))
+    harvest = HarvestStage(
+        TOOLS, family="hermes", ids=IdSource("seed"), report=reports.append, clock=lambda: float(next(times))
+    )
+    through(harvest, reply_of(list(CALL)))
+    assert [each.held for each in reports] == [1.0]
+
+
 def test_calls_get_ids_of_their_own() -> None:
     ids = [block.id for block in harvested("hermes", [CALL * 3]).blocks if isinstance(block, ToolCall)]
     assert len(set(ids)) == 3

@@ -6,7 +6,7 @@ quotations. Everything else stays text, unchanged and in its place.
 Modules, in the order in which a reply passes them:
 
 - `stage`: `HarvestStage`, the step on reply events. It owns block numbers, call ids and reports.
-- `structured_calls`: text next to calls that the server itself made; whole replies.
+- `repetition`: text that repeats the request, or a call that the server itself made; whole replies.
 - `candidates`: `SearchPlan`, what to look for under a family or `auto`; the readers behind one marker.
 - `scanner`: `TextScanner`, one text block as it arrives: text, reasoning, calls.
 - `quoting`: `QuoteTracker`, whether a place in the text is code or a quotation.
@@ -28,7 +28,7 @@ row to `docs/harvest.md`, and `tests/governance/harvest/cases/<family>.txt`.
 """
 
 from dragoman.governance.harvest.formats import AUTO, families
+from dragoman.governance.harvest.repetition import EchoStage, RequestText, WholeHarvestStage
 from dragoman.governance.harvest.stage import HarvestStage
-from dragoman.governance.harvest.structured_calls import EchoStage, WholeHarvestStage
 
-__all__ = ["AUTO", "EchoStage", "HarvestStage", "WholeHarvestStage", "families"]
+__all__ = ["AUTO", "EchoStage", "HarvestStage", "RequestText", "WholeHarvestStage", "families"]

@@ -5,15 +5,18 @@ read, and the first that accepts the text wins.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 import msgspec
+from msgspec.structs import replace
 
 from dragoman.governance.harvest.cursor import LiteralSet, Step, TextCall, TextCursor, TextSource
 from dragoman.governance.harvest.format import (
     FamilyFormat,
     FoundCalls,
+    Framing,
     MarkerPlace,
     Opener,
     ReaderContext,
@@ -21,8 +24,10 @@ from dragoman.governance.harvest.format import (
     Reading,
     ReasoningSection,
     ReasoningTags,
+    constant_reader,
 )
 from dragoman.governance.harvest.formats import AUTO, families
+from dragoman.governance.harvest.parts import TEXT_BEHIND
 from dragoman.governance.harvest.quoting import SIGNIFICANT, QuoteTracker
 from dragoman.governance.tool_names import DeclaredTool
 
@@ -61,15 +66,20 @@ _END_TOKENS = ("<|", "<\uff5c", "</s>", "<eos>", "<end_of_turn>")
 
 
 class KnownTools:
-    """The declared tools of one reply."""
+    """The declared tools of one reply. `folds_case`: a name that differs only in case counts too."""
 
     __slots__ = ("_lenient", "_strict")
 
-    def __init__(self, tools: Sequence[DeclaredTool]) -> None:
+    def __init__(self, tools: Sequence[DeclaredTool], *, folds_case: bool = False) -> None:
         known = {tool.name: tool for tool in tools if tool.name}
-        longest = max(map(len, known), default=0)
-        self._lenient = ReaderContext(tools=known, longest=longest)
-        self._strict = ReaderContext(tools=known, longest=longest, strict=True)
+        counts = Counter(map(str.casefold, known))
+        folded = {name.casefold(): tool for name, tool in known.items() if counts[name.casefold()] == 1}
+        self._lenient = ReaderContext(
+            tools=known,
+            longest=max(map(len, known), default=0),
+            by_folded_name=folded if folds_case else {},
+        )
+        self._strict = replace(self._lenient, strict=True)
 
     def __bool__(self) -> bool:
         return bool(self._lenient.tools)
@@ -96,6 +106,17 @@ class OpenerTable:
 
     def __bool__(self) -> bool:
         return bool(self.by_marker)
+
+    def with_framing(self, literals: Iterable[str]) -> "OpenerTable":
+        """This table, where the literals are framing too."""
+        framing = constant_reader(Framing())
+        new = [
+            MarkerCandidate(family="", opener=Opener(literal, framing, "A"))
+            for literal in literals
+            if literal not in self.by_marker
+        ]
+        known = [each for candidates in self.by_marker.values() for each in candidates]
+        return OpenerTable([*known, *new]) if new else self
 
 
 class SearchPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -206,6 +227,7 @@ def _require_line_end(cursor: TextCursor, reading: Reading, followers: tuple[str
     """
     outcome = yield from reading
     if isinstance(outcome, FoundCalls) and not (yield from _is_line_end(cursor, followers)):
+        cursor.refusal = TEXT_BEHIND
         return None
     return outcome
 
@@ -223,10 +245,11 @@ def _is_line_end(cursor: TextCursor, followers: tuple[str, ...]) -> Step[bool]:
 class MarkerBody:
     """The text behind a marker while all its readers read it. `start` is where the undecided text begins.
 
-    What leaves the source is saved, so that a refused text is still complete.
+    What leaves the source is saved, so that a refused text is still complete. `refusal` states why a reader
+    refused it, if one knows.
     """
 
-    __slots__ = ("_furthest", "_runs", "_saved", "_saved_to", "_source", "start")
+    __slots__ = ("_furthest", "_runs", "_saved", "_saved_to", "_source", "refusal", "start")
 
     def __init__(
         self,
@@ -242,6 +265,7 @@ class MarkerBody:
         self._furthest = max(run.cursor.at for run in self._runs)
         self._saved: list[str] = []
         self._saved_to = start
+        self.refusal = ""
         self.start = start
 
     @property
@@ -270,6 +294,7 @@ class MarkerBody:
                 waiting.append(run)
             elif not state:
                 self._furthest = max(self._furthest, run.cursor.at)
+                self.refusal = run.cursor.refusal or self.refusal
             elif best is None or run.cursor.at < best.cursor.at:
                 best = run
         if best is not None:

@@ -107,15 +107,17 @@ class TextCursor:
     """A position in a source. `record`, if it is a list, receives all consumed text.
 
     `blanks` is the white space right before the position. `is_complete`: the reader has a complete call.
+    `refusal`: why the reader refuses the text, if it knows.
     """
 
-    __slots__ = ("at", "blanks", "is_complete", "record", "source")
+    __slots__ = ("at", "blanks", "is_complete", "record", "refusal", "source")
 
     def __init__(self, source: TextSource, at: int) -> None:
         self.source = source
         self.at = at
         self.blanks = ""
         self.is_complete = False
+        self.refusal = ""
         self.record: list[str] | None = None
 
     @property

@@ -10,8 +10,10 @@ from enum import Enum, auto
 from typing import Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from dragoman.governance.harvest.cursor import Step, TextCall, TextCursor
+from dragoman.governance.harvest.parts import UNDECLARED
 from dragoman.governance.tool_names import DeclaredTool
 
 Safety = Literal["A", "B", "C"]
@@ -55,11 +57,24 @@ ReaderOutcome = FoundCalls | ReasoningStart | Framing
 
 
 class ReaderContext(msgspec.Struct, frozen=True, kw_only=True):
-    """The declared tools and the length of their longest name. `strict`: accept no mistake in a body."""
+    """The declared tools and the length of their longest name. `strict`: accept no mistake in a body.
+
+    `by_folded_name`: the tools by their names in lower case, where these are unique; empty if case counts.
+    """
 
     tools: Mapping[str, DeclaredTool]
     longest: int = 0
     strict: bool = False
+    by_folded_name: Mapping[str, DeclaredTool] = {}
+
+    def find(self, name: str, cursor: TextCursor) -> DeclaredTool | None:
+        """The tool of the name that was read, under that name; None if it is not declared."""
+        tool = self.tools.get(name)
+        if tool is None and (folded := self.by_folded_name.get(name.casefold())) is not None:
+            return replace(folded, name=name)
+        if tool is None and name:
+            cursor.refusal = UNDECLARED
+        return tool
 
 
 Reading = Step[ReaderOutcome | None]

@@ -29,14 +29,23 @@ class CallPart(msgspec.Struct, frozen=True):
     length: int
 
 
-class UnfinishedPart(msgspec.Struct, frozen=True):
-    """The text before began like calls of this family, had no end, and stays text."""
+class RefusedPart(msgspec.Struct, frozen=True):
+    """The text before looked like calls of this family and stays text, for this reason."""
 
     family: str
     length: int
+    reason: str
 
 
-ScannedPart = TextPart | ReasoningPart | ReasoningEnd | CallPart | UnfinishedPart
+ScannedPart = TextPart | ReasoningPart | ReasoningEnd | CallPart | RefusedPart
+
+# Why a text that looks like a call is left as text.
+UNFINISHED = "unfinished"
+MALFORMED = "malformed"
+UNDECLARED = "no such tool is declared"
+TEXT_BEFORE = "text before it on its line"
+TEXT_BEHIND = "text behind it on its line"
+REPEATED = "repeats the request"
 
 
 TextKind = type[TextPart] | type[ReasoningPart]

@@ -20,20 +20,22 @@ from dragoman.governance.harvest.cursor import LiteralSet, TextCall, TextEnding,
 from dragoman.governance.harvest.format import (
     Framing,
     MarkerPlace,
-    Opener,
     ReaderOutcome,
     ReasoningSection,
     ReasoningStart,
-    constant_reader,
 )
 from dragoman.governance.harvest.parts import (
+    MALFORMED,
+    REPEATED,
+    TEXT_BEFORE,
+    UNFINISHED,
     CallPart,
     PartList,
     ReasoningEnd,
     ReasoningPart,
+    RefusedPart,
     ScannedPart,
     TextPart,
-    UnfinishedPart,
 )
 from dragoman.governance.harvest.quoting import QuoteTracker
 
@@ -55,9 +57,20 @@ class _ScanState(Enum):
 
 
 class TextScanner:
-    """Scans one text block. `place` states what came before it: nothing, nothing visible, or text."""
+    """Scans one text block.
 
-    def __init__(self, plan: SearchPlan, tools: KnownTools, place: MarkerPlace) -> None:
+    `place` states what came before it: nothing, nothing visible, or text. `is_repeated` tests whether a text
+    stands in the request: then it is not a call.
+    """
+
+    def __init__(
+        self,
+        plan: SearchPlan,
+        tools: KnownTools,
+        place: MarkerPlace,
+        is_repeated: Callable[[str], bool] | None = None,
+    ) -> None:
+        self._is_repeated = is_repeated
         self._plan = plan
         self._tools = tools
         self._source = TextSource()
@@ -154,16 +167,16 @@ class TextScanner:
         self._at = source.base + stop
         if found is None:
             return False
-        has_marker = self._anywhere.markers.match(source.text, stop)
-        if not has_marker and source.ending is None:
-            tables = (self._anywhere, self._starts)
-            if any(table.markers.find_partial(source.text, stop) == stop for table in tables):
-                return False
-        marker = "" if has_marker else self._starts.markers.match(source.text, stop)
-        if marker:
+        self._state = _ScanState.TEXT
+        if self._anywhere.markers.match(source.text, stop):
+            return True
+        tables = (self._anywhere, self._starts) if source.ending is None else ()
+        if any(table.markers.find_partial(source.text, stop) == stop for table in tables):
+            self._state = _ScanState.START
+            return False
+        if marker := self._starts.markers.match(source.text, stop):
+            self._state = _ScanState.START
             self._open_body(self._starts.by_marker[marker])
-        else:
-            self._state = _ScanState.TEXT
         return True
 
     def _scan_text(self) -> bool:
@@ -233,6 +246,7 @@ class TextScanner:
                 self._at = source.base + scanned
                 return text[start:scanned], candidates
             quotes.quote_line()
+            self._parts.add(RefusedPart(openers.by_marker[found[0]][0].family, 0, TEXT_BEFORE))
         safe = len(text) if source.ending is not None else markers.find_partial(text, position)
         quotes.advance(text, scanned, safe)
         if safe < len(text) and not closers and quotes.is_in_quotation:
@@ -267,16 +281,20 @@ class TextScanner:
         if body is None or read is None:
             return False
         candidate, result, end = read
-        if isinstance(result, TextCall):
-            self._add_calls(candidate, (result,), end - body.start)
+        text = body.text(end)
+        calls = (result,) if isinstance(result, TextCall) else getattr(result, "calls", ())
+        is_repeated = bool(calls) and self._is_repeated is not None and self._is_repeated(text)
+        if isinstance(result, TextCall) and not is_repeated:
+            self._add_calls(candidate, calls, len(text))
             body.restart(end)
             return True
-        text = body.text(end)
         self._at = end
         self._body = None
         self._state = self._origin
-        if result is None:
-            self._refuse(candidate, text)
+        if is_repeated:
+            self._refuse(candidate, text, REPEATED)
+        elif result is None or isinstance(result, TextCall):
+            self._refuse(candidate, text, body.refusal)
         elif self._section is not None and candidate.opener.safety != "A":
             self._doubtful.append(text)
             self._state = _ScanState.DOUBT
@@ -293,8 +311,7 @@ class TextScanner:
         self._state = _ScanState.BODY
 
     def _add_calls(self, candidate: MarkerCandidate, calls: tuple[TextCall, ...], length: int) -> None:
-        if self._section is not None:
-            self._leave_section()
+        self._leave_section()
         self._origin = _ScanState.TEXT
         self._interrupt_text()
         for call in calls:
@@ -302,14 +319,14 @@ class TextScanner:
 
     def _apply_outcome(self, candidate: MarkerCandidate, outcome: ReaderOutcome, length: int) -> None:
         if isinstance(outcome, ReasoningStart):
-            if self._section is not None:
-                self._leave_section()
+            self._leave_section()
             self._enter_section(outcome.section)
         elif isinstance(outcome, Framing):
             if self._section is not None:
                 self._resume_answer()
             self._interrupt_text()
-            self._add_framing(outcome.literals)
+            self._anywhere = self._anywhere.with_framing(outcome.literals)
+            self._stops = self._anywhere.stops
         else:
             self._add_calls(candidate, outcome.calls, length)
             self._state = self._origin
@@ -318,7 +335,7 @@ class TextScanner:
         self._parts.interrupt()
         self._quotes.start_line()
 
-    def _refuse(self, candidate: MarkerCandidate, text: str) -> None:
+    def _refuse(self, candidate: MarkerCandidate, text: str, reason: str) -> None:
         """No reader accepted the text: it is text or reasoning."""
         self._quotes.advance(text, 0, len(text))
         self._quotes.forget_last()
@@ -328,17 +345,10 @@ class TextScanner:
             self._add_text(text)
         else:
             self._parts.add_reasoning(text)
-        is_at_end = self._source.ending is not None and self._at == self._source.end
-        if is_at_end and candidate.reads_calls and self._tools:
-            self._parts.add(UnfinishedPart(candidate.family, len(text)))
-
-    def _add_framing(self, literals: tuple[str, ...]) -> None:
-        """From here on these literals are framing."""
-        new = [literal for literal in literals if literal not in self._anywhere.by_marker]
-        if new:
-            known = [each for candidates in self._anywhere.by_marker.values() for each in candidates]
-            self._anywhere = OpenerTable([*known, *map(_framing_candidate, new)])
-            self._stops = self._anywhere.stops
+        if candidate.reads_calls and self._tools:
+            is_at_end = self._source.ending is not None and self._at == self._source.end
+            reason = reason or (UNFINISHED if is_at_end else MALFORMED)
+            self._parts.add(RefusedPart(candidate.family, len(text), reason))
 
     # Sections of reasoning.
 
@@ -351,6 +361,8 @@ class TextScanner:
         self._state = _ScanState.SECTION_START
 
     def _leave_section(self) -> None:
+        if self._section is None:
+            return
         self._parts.layout = []
         self._section = None
         self._doubtful = []
@@ -374,10 +386,6 @@ class TextScanner:
 
     def _add_text(self, text: str) -> None:
         self._parts.add_text(text, keeps_breaks=self._quotes.is_fenced or not self._anywhere)
-
-
-def _framing_candidate(literal: str) -> MarkerCandidate:
-    return MarkerCandidate(family="", opener=Opener(literal, constant_reader(Framing()), "A"))
 
 
 _HANDLERS: dict[_ScanState, Callable[[TextScanner], bool]] = {

@@ -83,6 +83,8 @@ class HarvestStage:
     """Harvests one reply. `family` names a format, or is `auto`: what is safe to accept from any model.
 
     If more than `limit` characters wait, or any for more than `seconds`, the rest of the reply is text.
+    `folds_case`: a tool's name may differ in case; a later stage corrects it. `is_repeated` tests whether a
+    text stands in the request: then it is not a call.
     """
 
     def __init__(
@@ -95,11 +97,14 @@ class HarvestStage:
         limit: int = LIMIT,
         seconds: float = 0.0,
         clock: Callable[[], float] = lambda: 0.0,
+        folds_case: bool = False,
+        is_repeated: Callable[[str], bool] | None = None,
     ) -> None:
+        self._is_repeated = is_repeated
         self._limit = limit
         self._seconds = seconds
         self._clock = clock
-        self._tools = KnownTools(tools)
+        self._tools = KnownTools(tools, folds_case=folds_case)
         self._plan = build_plan(family, has_tools=bool(self._tools))
         self._family = family
         self._ids = ids
@@ -176,8 +181,9 @@ class HarvestStage:
             return self._write_text(scanned, event.text)
         parts = scanned.scanner.feed(event.text)
         if parts:
+            events = self._write_parts(scanned, parts)
             scanned.waiting = 0
-            return self._write_parts(scanned, parts)
+            return events
         scanned.waiting_since = scanned.waiting_since if scanned.waiting else self._clock()
         scanned.waiting += len(event.text)
         return self._release(scanned, TOO_MUCH) if scanned.waiting > self._limit else []
@@ -197,7 +203,8 @@ class HarvestStage:
         if not isinstance(block, Reasoning):
             events += self._end_closed_blocks(TextEnding.FOLLOWED)
         if isinstance(block, Text) and not self._is_over:
-            scanned = _ScannedBlock(event.index, block, TextScanner(self._plan, self._tools, self._place))
+            scanner = TextScanner(self._plan, self._tools, self._place, self._is_repeated)
+            scanned = _ScannedBlock(event.index, block, scanner)
             self._scanned[event.index] = scanned
             return [*events, *self._write_parts(scanned, scanned.scanner.feed(block.text))]
         if isinstance(block, Reasoning):
@@ -277,13 +284,10 @@ class HarvestStage:
             elif isinstance(part, CallPart):
                 events += self._write_call(scanned, part)
             else:
+                detail = (part.family,)
                 self._report(
                     Intervention(
-                        kind="harvest",
-                        detail=(part.family,),
-                        before=part.length,
-                        ok=False,
-                        reason="unfinished",
+                        kind="harvest", detail=detail, before=part.length, ok=False, reason=part.reason
                     )
                 )
         return events
@@ -338,6 +342,7 @@ class HarvestStage:
                 detail=(part.family,),
                 before=part.length,
                 after=len(call.arguments),
+                held=self._clock() - scanned.waiting_since if scanned.waiting else 0.0,
             )
         )
         opened = ToolCall(id=self._make_id(call), name=call.name)

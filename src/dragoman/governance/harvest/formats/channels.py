@@ -68,9 +68,10 @@ def _harmony_opener(marker: str, place: MarkerPlace = MarkerPlace.ANYWHERE) -> O
             channel = _CHANNEL_IN_HEADER.search(header)
             return _BY_CHANNEL.get(channel[1]) if channel else None
         name = recipient[1].removeprefix(_FUNCTIONS)
-        if name == recipient[1] or name not in context.tools:
+        tool = context.find(name, cursor)
+        if name == recipient[1] or tool is None:
             return None
-        call = yield from _read_harmony_call(cursor, context.tools[name])
+        call = yield from _read_harmony_call(cursor, tool)
         return None if call is None else FoundCalls((call,))
 
     return Opener(marker, read, "A", place, frames=place is MarkerPlace.ANYWHERE)
@@ -120,7 +121,7 @@ def _read_attributes(cursor: TextCursor) -> Step[dict[str, str] | None]:
 
 def _read_kimi_call(cursor: TextCursor, context: ReaderContext) -> Step[TextCall | None]:
     attributes = yield from _read_attributes(cursor)
-    tool = context.tools.get(attributes.get("tool", "")) if attributes else None
+    tool = context.find(attributes.get("tool", ""), cursor) if attributes else None
     members: dict[str, str] = {}
     while tool is not None:
         yield from cursor.skip_blanks()

@@ -24,6 +24,7 @@ from dragoman.governance.harvest.json_text import (
     read_name,
     read_raw_value,
 )
+from dragoman.governance.tool_names import DeclaredTool
 from dragoman.schema import properties_of
 
 JsonShape = Literal["object", "list", "lines"]
@@ -121,7 +122,7 @@ def _read_list(
 
 def _read_call(cursor: TextCursor, context: ReaderContext, body: JsonBody) -> Step[TextCall | None]:
     """One call. Reading stops as soon as its name is known and not declared."""
-    name = arguments = None
+    tool = arguments = None
     bounds = JsonBounds(body.closers, body.barred)
     if not (yield from cursor.take("{")):
         return None
@@ -130,9 +131,10 @@ def _read_call(cursor: TextCursor, context: ReaderContext, body: JsonBody) -> St
         if key is None:
             return None
         yield from cursor.skip_blanks()
-        if name is None and (body.keyed or key in body.names):
+        if tool is None and (body.keyed or key in body.names):
             name = key if body.keyed else (yield from read_name(cursor, context.longest))
-            if name is None or name not in context.tools:
+            tool = context.find(name, cursor) if name else None
+            if tool is None:
                 return None
             if not body.keyed:
                 continue
@@ -143,7 +145,7 @@ def _read_call(cursor: TextCursor, context: ReaderContext, body: JsonBody) -> St
             return None
         if arguments is None and (body.keyed or key in body.arguments):
             arguments = raw
-    return None if name is None else _build_call(name, arguments, context)
+    return None if tool is None else _build_call(tool, arguments, strict=context.strict)
 
 
 def _take_object_end(cursor: TextCursor, context: ReaderContext, body: JsonBody) -> Step[bool]:
@@ -158,14 +160,14 @@ def _take_object_end(cursor: TextCursor, context: ReaderContext, body: JsonBody)
     return not context.strict and bool((yield from cursor.peek_literal(*body.closers)))
 
 
-def _build_call(name: str, raw: str | None, context: ReaderContext) -> TextCall | None:
+def _build_call(tool: DeclaredTool, raw: str | None, *, strict: bool) -> TextCall | None:
     if raw is None:
         # A call without arguments is complete only for a tool that declares none.
-        return None if properties_of(context.tools[name].schema) else TextCall(name=name, arguments="{}")
+        return None if properties_of(tool.schema) else TextCall(name=tool.name, arguments="{}")
     arguments = normalize_arguments(raw)
-    if context.strict and not is_object(arguments):
+    if strict and not is_object(arguments):
         return None
-    return TextCall(name=name, arguments=arguments)
+    return TextCall(name=tool.name, arguments=arguments)
 
 
 #: Also the fallback of models whose own format is another one inside the same tag.

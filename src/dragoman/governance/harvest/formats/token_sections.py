@@ -215,7 +215,7 @@ def _read_kimi(cursor: TextCursor, context: ReaderContext) -> Step[TextCall | No
     if stop == _KIMI_CALL:
         cursor.step_back(stop)
     header = header.strip()
-    name = _find_kimi_name(header, context) if stop == _KIMI_ARGUMENTS else None
+    name = _find_kimi_name(header, cursor, context) if stop == _KIMI_ARGUMENTS else None
     if name is None:
         return None
     yield from cursor.skip_blanks()
@@ -226,14 +226,14 @@ def _read_kimi(cursor: TextCursor, context: ReaderContext) -> Step[TextCall | No
     return TextCall(name=name, arguments=normalize_arguments(raw), header=header if ":" in header else "")
 
 
-def _find_kimi_name(header: str, context: ReaderContext) -> str | None:
+def _find_kimi_name(header: str, cursor: TextCursor, context: ReaderContext) -> str | None:
     """The tool of a header. A header of a number alone names a tool only if a single one is declared."""
     found = _KIMI_HEADER.fullmatch(header)
     if found is None:
         return None
     if found["lone"]:
         return next(iter(context.tools)) if len(context.tools) == 1 else None
-    return found["name"] if found["name"] in context.tools else None
+    return found["name"] if context.find(found["name"], cursor) else None
 
 
 # Step-3.

@@ -1,20 +1,70 @@
-"""Text next to structured calls of the same reply: a call that the server made is not harvested as well.
+"""Text that repeats something is not a call: the request, or a call that the server itself made.
+
+A model may repeat a file or a web page that contains a textual call. Harvesting it would run what a stranger
+wrote, so text that stands in the request's user messages or tool results is never harvested.
 
 Some servers read the calls out of a text and leave the text as it was. In a whole reply calls are harvested
 only if the server made none. In a stream the text comes first and counts; a later call of the server that
 equals a harvested one is dropped.
 """
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
 from dragoman.governance.call_queue import CallQueueStage, HeldCall
 from dragoman.governance.harvest.stage import HarvestStage
 from dragoman.governance.interventions import Intervention, Report
-from dragoman.hub.content import ToolCall
+from dragoman.hub.content import HostedResult, Media, Opaque, Text, ToolCall, ToolResult
 from dragoman.hub.events import BlockOpened, ReplyEvent, ReplyFailed, ReplyFinished
+from dragoman.hub.request import Request
 from dragoman.wire.partial_json import parse_object
+
+#: What differs between a text and the same text in another place: white space and the escapes of JSON
+#: strings.
+_INSIGNIFICANT = re.compile(r"\\[nrt]|[\s\\]+")
+#: What tools and mails put before each line: a line number, or the mark of a quotation or a diff.
+_LINE_PREFIX = re.compile(r"(?m)^[ \t]*(?:\d+[ \t]*[\u2192|:\t]|[>+|-])")
+#: Ids that dragoman itself makes: the call may have been harvested, or come from a server without ids.
+_OWN_ID = re.compile(r"call_[0-9a-f]{24}")
+
+
+class RequestText:
+    """What a reply may repeat of its request."""
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._texts: tuple[str, ...] | None = None
+
+    @property
+    def has_server_calls(self) -> bool:
+        """Whether the last assistant turn has calls that the server itself made: it parses its model's text.
+
+        Kimi's own ids, which have a colon, prove nothing: harvest keeps them.
+        """
+        turns = [turn for turn in self._request.turns if turn.role == "assistant"]
+        calls = [block for block in turns[-1].blocks if isinstance(block, ToolCall)] if turns else []
+        return any(not _OWN_ID.fullmatch(call.id) and ":" not in call.id for call in calls)
+
+    def contains(self, text: str) -> bool:
+        """Whether a user message or a tool result contains this text, but for white space and escapes."""
+        if self._texts is None:
+            texts = [text for turn in self._request.turns for text in _iter_texts(turn.role, turn.blocks)]
+            unprefixed = [_LINE_PREFIX.sub("", text) for text in texts]
+            self._texts = tuple(_INSIGNIFICANT.sub("", text) for text in (*texts, *unprefixed))
+        needle = _INSIGNIFICANT.sub("", text)
+        return any(needle in known for known in self._texts)
+
+
+def _iter_texts(role: str, blocks: Iterable[object]) -> Iterator[str]:
+    """The texts of a turn that the model did not write."""
+    for block in blocks:
+        if isinstance(block, ToolResult):
+            yield from _iter_texts("tool", block.content)
+        is_read = isinstance(block, HostedResult) or role in ("user", "tool")
+        if isinstance(block, HostedResult | Text | Media | Opaque) and is_read:
+            yield block.text
 
 
 class WholeHarvestStage:
