@@ -26,8 +26,7 @@ _STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 def governance_keys() -> dict[str, ConfigKey]:
     """The keys of a governance table, which are the fields of `Governance`."""
     keys = {
-        name: ConfigKey(Kind(key.expected, key.accepts, key.choices()), key.about)
-        for name, key in KEYS.items()
+        name: ConfigKey(Kind(key.expected, key.accepts, key.choices), key.about) for name, key in KEYS.items()
     }
     return {**keys, "guard": ConfigKey(_RULES, "Which calls may pass: tables, or the names of ready sets.")}
 

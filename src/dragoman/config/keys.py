@@ -25,13 +25,30 @@ TOML_TYPES: dict[type, str] = {
 LARGEST_NUMBER = 1e9
 
 
-class Kind(NamedTuple):
-    """A kind of value: its description in messages and docs, and its test."""
+class Kind:
+    """A kind of value: its description in messages and docs, and its test.
 
-    expected: str
-    accepts: Callable[[object], bool]
-    #: All accepted strings, if there is a fixed list.
-    choices: tuple[str, ...] = ()
+    `list_choices` gives all accepted strings, if they can be listed. It is called at each use, because some
+    names are registered: a description that is empty is the list.
+    """
+
+    def __init__(
+        self,
+        expected: str,
+        accepts: Callable[[object], bool],
+        list_choices: Callable[[], tuple[str, ...]] = tuple,
+    ) -> None:
+        self._expected = expected
+        self.accepts = accepts
+        self._list_choices = list_choices
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        return self._list_choices()
+
+    @property
+    def expected(self) -> str:
+        return self._expected or quote_choices(self.choices)
 
 
 class ConfigKey(NamedTuple):
@@ -101,14 +118,19 @@ def number(low: float) -> Kind:
 
 
 def one_of(*choices: str) -> Kind:
-    return Kind(quote_choices(choices), lambda value: value in choices, choices)
+    return one_name_of(lambda: choices)
+
+
+def one_name_of(list_names: Callable[[], tuple[str, ...]]) -> Kind:
+    """One of the names that are registered at the time of use."""
+    return Kind("", lambda value: value in list_names(), list_names)
 
 
 def several_of(*choices: str) -> Kind:
     return Kind(
         f"a list of some of {quote_choices(choices, ' and ')}",
         lambda value: isinstance(value, list) and all(item in choices for item in value),
-        choices,
+        lambda: choices,
     )
 
 

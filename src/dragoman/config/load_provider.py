@@ -10,7 +10,6 @@ from dragoman.config.document import TomlTable
 from dragoman.config.governance import read_model_governance, read_provider_governance
 from dragoman.config.keys import quote_choices, read_keys
 from dragoman.config.model import (
-    DIALECTS,
     LOCAL_PROGRAMS,
     FactsByModel,
     LocalProgram,
@@ -18,6 +17,7 @@ from dragoman.config.model import (
     Secret,
     SessionSettings,
     Timeouts,
+    list_dialects,
 )
 from dragoman.config.model_facts import build_layers, read_models
 from dragoman.config.secrets import Environment, read_preset_secret, read_secret, read_secrets
@@ -42,7 +42,7 @@ def read_provider(name: str, table: TomlTable, environment: Environment, learned
     if not dialect:
         raise table.error(
             "expected `dialect` or `preset`",
-            hint=suggest_spelling(name, load_presets()) or f"dialects: {quote_choices(DIALECTS)}",
+            hint=suggest_spelling(name, load_presets()) or f"dialects: {quote_choices(list_dialects())}",
         )
     program = LOCAL_PROGRAMS.get(dialect)
     plain = {

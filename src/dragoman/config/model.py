@@ -22,10 +22,10 @@ from dragoman.config.keys import (
     TEXTS,
     ConfigKey,
     integer,
-    one_of,
+    one_name_of,
     read_keys,
 )
-from dragoman.dialects.registry import DIALECTS as API_DIALECTS
+from dragoman.dialects.registry import DIALECTS
 from dragoman.governance.settings import Governance
 from dragoman.providers.facts import Doc, Facts
 from dragoman.providers.profile import Profile
@@ -51,8 +51,12 @@ LOCAL_PROGRAMS = {
         "anthropic", preset="claude-code", takes_address=True, has_sessions=True, retries=0
     ),
 }
-#: What `dialect` of a provider may be.
-DIALECTS = (*API_DIALECTS, *LOCAL_PROGRAMS)
+
+
+def list_dialects() -> tuple[str, ...]:
+    """What `dialect` of a provider may be: an API of the dialect registry, or a local program."""
+    return (*DIALECTS, *LOCAL_PROGRAMS)
+
 
 #: The name of the source for facts in the configuration file.
 CONFIG_SOURCE = "config"
@@ -201,7 +205,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     preset: Annotated[
         str, Doc("A known provider that gives the default dialect, address, key and facts.")
     ] = ""
-    dialect: Annotated[str, one_of(*DIALECTS), Doc("The API of the provider, or a local program.")]
+    dialect: Annotated[str, one_name_of(list_dialects), Doc("The API of the provider, or a local program.")]
     base_url: Annotated[str, Doc("The API's address, with or without the version segment.")] = ""
     keys: Annotated[
         tuple[Secret, ...],

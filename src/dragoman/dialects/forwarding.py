@@ -12,6 +12,7 @@ import msgspec
 
 from dragoman.dialects.base import Audience
 from dragoman.hub.events import ReplyFailed, ReplyStarted
+from dragoman.hub.seal import PREFIX
 from dragoman.wire.sse import Frame, Frames, SseReader, write_frame
 
 if TYPE_CHECKING:
@@ -179,7 +180,7 @@ class Forwarding:
     #: Every event repeats the model's name, and that member's name can occur nowhere else in it.
     repeats_model = False
     #: How an envelope with foreign seals begins. A history that contains one cannot be forwarded.
-    envelope_mark = b""
+    envelope_mark = PREFIX.encode()
 
     def peek(self, body: bytes) -> RequestPeek | None:
         """The model and `stream` of a request; None if the dialect's reader must judge the body."""

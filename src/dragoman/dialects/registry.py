@@ -1,4 +1,7 @@
-"""All dialects by name."""
+"""All dialects by name. A new dialect is a folder beside this file, and a line in `DIALECTS`.
+
+Other packages call `dialect_named` for one dialect and iterate over `DIALECTS` for all of them.
+"""
 
 from dragoman.dialects.anthropic import DIALECT as ANTHROPIC
 from dragoman.dialects.base import Dialect
@@ -16,6 +19,7 @@ DEFAULT_DIALECT = OPENAI_CHAT.name
 
 
 def dialect_named(name: str) -> Dialect:
+    """The dialect of this name; `ConfigError` if there is none."""
     try:
         return DIALECTS[name]
     except KeyError:

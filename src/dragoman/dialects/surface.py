@@ -3,7 +3,7 @@
 `Surface` has the defaults; each dialect's `surface.py` has a subclass with what its API does differently.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from dragoman.dialects.base import Json
@@ -48,16 +48,20 @@ class Surface:
     endpoints: tuple[EndpointPattern, ...] = ()
     #: Request headers that only clients of this dialect send.
     client_headers: tuple[str, ...] = ()
+    #: Request headers in which clients send their key, besides `authorization`.
+    key_headers: tuple[str, ...] = ()
     #: The response header with the request's id.
     request_id_header = "x-request-id"
     #: Bytes that keep a stream's connection alive; empty if clients of the API accept nothing but data.
     ping = b": keep-alive\n\n"
     rate_limits: RateLimitFormat | None = None
-    #: The version segment of an upstream's address, and the path of a turn below it.
+    #: The version segment of an upstream's address (empty: none), and the path of a turn below it.
     version = "v1"
     turn_path = ""
     #: Client headers that an upstream of this dialect receives.
     forwarded_headers: tuple[str, ...] = ()
+    #: Values of forwarded headers that an upstream needs also if the client sends none.
+    default_headers: Mapping[str, str] = {}
     #: Bytes of an upstream's stream per output token, with all framing: the high end of what vendors send.
     stream_bytes_per_token = 4
     #: `gen_ai.provider.name` and `gen_ai.operation.name` of OpenTelemetry's conventions.
@@ -69,6 +73,10 @@ class Surface:
     def is_error_path(self, path: str) -> bool:
         """Whether an error for this unknown path is written in this dialect."""
         return path.startswith(self.error_prefixes) if self.error_prefixes else False
+
+    def wants_json_array(self, query: str) -> bool:
+        """Whether the client of a `stream` endpoint expects one JSON array instead of server-sent events."""
+        return False
 
     def must_abort_failed_stream(self, agent: str) -> bool:
         """Whether a failed stream must break off because the client ignores an error in it."""

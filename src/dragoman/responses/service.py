@@ -6,6 +6,7 @@ import msgspec
 
 from dragoman.accounts.keys import Caller
 from dragoman.dialects.base import Json
+from dragoman.dialects.registry import dialect_named
 from dragoman.exchange.client import Client
 from dragoman.exchange.gateway import Gateway
 from dragoman.hub.errors import ClientProtocolError, DragomanError, RequestTooLarge
@@ -65,7 +66,8 @@ class ResponsesService:
             targets = choose(config, model).targets
         except DragomanError:
             return False
-        return any(config.providers[each.provider].wire_dialect != "openai_responses" for each in targets)
+        dialects = (dialect_named(config.providers[each.provider].wire_dialect) for each in targets)
+        return not all(dialect.keeps_state for dialect in dialects)
 
     def build_client(self, turn: Turn, client: Client, store: StoreResponse | None = None) -> Client:
         """The client through which the response is stored on its way."""

@@ -6,7 +6,6 @@ stream costs more than translating it.
 
 import asyncio
 from collections.abc import Callable
-from urllib.parse import parse_qs
 from uuid import uuid4
 
 import msgspec
@@ -30,7 +29,7 @@ from dragoman.server.client import AsgiClient, Scope, Send
 from dragoman.server.counting import count_answer
 from dragoman.server.guard import check_key, check_origin
 from dragoman.server.models import build_models_body, find_client_dialect
-from dragoman.server.paths import Endpoint, find_endpoint, find_error_dialect
+from dragoman.server.paths import Endpoint, find_endpoint, find_error_dialect, list_turn_paths
 from dragoman.server.reload import Reloads
 from dragoman.telemetry.log import log_exchange, log_refusal
 from dragoman.telemetry.metrics import Metrics
@@ -221,7 +220,7 @@ class App:
     def read_client_request(self, arrival: Arrival, endpoint: Endpoint) -> ClientRequest:
         """What the request says beside its body."""
         is_stream = endpoint.name == "stream"
-        if is_stream and parse_qs(arrival.query).get("alt", [""])[0] != "sse":
+        if is_stream and dialect_named(endpoint.dialect).surface.wants_json_array(arrival.query):
             arrival.client.transport = JsonArrayTransport()
         return ClientRequest(
             dialect=endpoint.dialect,
@@ -292,10 +291,7 @@ def _methods(endpoint: Endpoint) -> tuple[str, ...]:
 def _endpoint_of(arrival: Arrival) -> Endpoint:
     endpoint = arrival.endpoint
     if endpoint is None:
-        message = (
-            "no such endpoint; there are /v1/messages, /v1/chat/completions, /v1/responses, "
-            "/v1beta/models/MODEL:generateContent and /v1/models"
-        )
+        message = f"no such endpoint; there are {', '.join(list_turn_paths())} and /v1/models"
         raise _failed("not_found", 404, message, code="unknown_endpoint")
     if arrival.wants_websocket and endpoint.name == "turn":
         # Codex asks for a WebSocket first; this status alone sends it to plain HTTP at once.

@@ -10,6 +10,7 @@ from dragoman.accounts.errors import InvalidKey
 from dragoman.accounts.key_cache import ClientKeyCache
 from dragoman.accounts.keys import ANONYMOUS, Caller, hash_key
 from dragoman.config.model import ServerSettings
+from dragoman.dialects.registry import DIALECTS
 from dragoman.hub.errors import ConfigError, DragomanError
 
 #: A host as it stands in `Host` and, behind the scheme, in `Origin`: a name or address, perhaps a port.
@@ -100,7 +101,8 @@ def _shown(headers: Mapping[str, str], query: str) -> Iterator[str]:
     """Every key that a client shows; some show two, one of them left over from another server."""
     bearer = bearer_of(headers)
     in_query = parse_qs(query).get("key", [""])[0]
-    for key in (headers.get("x-api-key", ""), headers.get("x-goog-api-key", ""), bearer, in_query):
+    names = (name for dialect in DIALECTS.values() for name in dialect.surface.key_headers)
+    for key in (*(headers.get(name, "") for name in names), bearer, in_query):
         if key.strip():
             yield key.strip()
 

@@ -56,3 +56,12 @@ def find_error_dialect(path: str) -> str:
     """The dialect of the error for a path that is no endpoint."""
     names = (name for name, dialect in DIALECTS.items() if dialect.surface.is_error_path(path))
     return next(names, DEFAULT_DIALECT)
+
+
+def list_turn_paths() -> list[str]:
+    """The path of a turn in each dialect, for messages. An upstream's path is the same as ours."""
+    surfaces = [dialect.surface for dialect in DIALECTS.values()]
+    return [
+        "/".join(("", *filter(None, (each.version, each.build_upstream_path("MODEL", stream=False).path))))
+        for each in surfaces
+    ]

@@ -1,7 +1,6 @@
 """Rules for forwarding a stream of the Messages API."""
 
 from dragoman.dialects.forwarding import Forwarding
-from dragoman.hub.seal import PREFIX
 
 
 class AnthropicForwarding(Forwarding):
@@ -9,7 +8,6 @@ class AnthropicForwarding(Forwarding):
     closing_event = b'event: message_stop\ndata: {"type":"message_stop"}\n\n'
     reply_path = "message"
     reply_mark = b'"message_start"'
-    envelope_mark = PREFIX.encode()
 
     def is_delta_run(self, events: bytes) -> bool:
         deltas = events.count(b"event: content_block_delta\ndata: ")

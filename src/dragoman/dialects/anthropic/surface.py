@@ -1,7 +1,7 @@
 """The HTTP surface of the Messages API."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from dragoman.dialects.base import Json
 from dragoman.dialects.rate_limits import RateLimitFormat
@@ -15,10 +15,12 @@ class AnthropicSurface(Surface):
         EndpointPattern(rf"{V1}/messages/count_tokens", "count"),
     )
     client_headers = ("anthropic-version",)
+    key_headers = ("x-api-key",)
     error_prefixes = ("/v1/messages",)
     request_id_header = "request-id"
     turn_path = "messages"
     forwarded_headers = ("anthropic-beta", "anthropic-version", "x-claude-code-session-id")
+    default_headers: Mapping[str, str] = {"anthropic-version": "2023-06-01"}
     stream_bytes_per_token = 30
     telemetry_provider = "anthropic"
     ping = b'event: ping\ndata: {"type":"ping"}\n\n'

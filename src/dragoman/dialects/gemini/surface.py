@@ -1,7 +1,7 @@
 """The HTTP surface of the Gemini API, with the paths of Vertex AI."""
 
 from collections.abc import Sequence
-from urllib.parse import quote
+from urllib.parse import parse_qs, quote
 
 from dragoman.dialects.base import Json
 from dragoman.dialects.surface import READ, EndpointPattern, Surface, UpstreamPath
@@ -24,6 +24,7 @@ class GeminiSurface(Surface):
         EndpointPattern(rf"{_VERSION}/models/(?P<model>.+)", "model", READ),
     )
     client_headers = ("x-goog-api-client", "x-goog-api-key")
+    key_headers = ("x-goog-api-key",)
     error_prefixes = ("/v1beta", "/v1alpha")
     ping = b""
     version = "v1beta"
@@ -33,6 +34,9 @@ class GeminiSurface(Surface):
 
     def is_error_path(self, path: str) -> bool:
         return super().is_error_path(path) or ":" in path.rpartition("/")[2]
+
+    def wants_json_array(self, query: str) -> bool:
+        return parse_qs(query).get("alt", [""])[0] != "sse"
 
     def must_abort_failed_stream(self, agent: str) -> bool:
         return _READS_STREAM_ERRORS not in agent

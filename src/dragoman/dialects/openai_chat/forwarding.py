@@ -7,7 +7,6 @@ budgets need the usage always, so the gateway asks for it and removes that chunk
 import msgspec
 
 from dragoman.dialects.forwarding import Forwarding, RequestPeek, peek_members, replace_members
-from dragoman.hub.seal import PREFIX
 from dragoman.wire.sse import SseReader, write_frame
 
 _read_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
@@ -26,7 +25,6 @@ class ChatForwarding(Forwarding):
     closing_event = b"data: [DONE]\n\n"
     # Deltas hold strings only, and quotes inside them are escaped.
     repeats_model = True
-    envelope_mark = PREFIX.encode()
 
     def peek(self, body: bytes) -> RequestPeek | None:
         found = peek_members(body)

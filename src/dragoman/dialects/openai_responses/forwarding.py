@@ -7,7 +7,6 @@ import msgspec
 
 from dragoman.dialects.forwarding import ForwardedEnding, Forwarding, is_failed_response, read_payloads
 from dragoman.hub.events import ReplyFailed, ReplyStarted
-from dragoman.hub.seal import PREFIX
 from dragoman.wire.sse import Frame, Frames
 
 if TYPE_CHECKING:
@@ -67,7 +66,6 @@ class ResponsesEnding(ForwardedEnding):
 class ResponsesForwarding(Forwarding):
     reply_path = "response"
     reply_mark = b'"response"'
-    envelope_mark = PREFIX.encode()
 
     def is_delta_run(self, events: bytes) -> bool:
         deltas = events.count(b".delta\ndata: ")

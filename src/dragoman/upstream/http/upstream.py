@@ -99,12 +99,13 @@ class HttpUpstream:
         if self._proxy is not None and not self._origin.is_secure:
             target = f"http://{self._origin.authority}{target}"
         lines = [f"POST {target} HTTP/1.1\r\n".encode("latin-1"), fixed]
-        for name in dialect_named(provider.wire_dialect).surface.forwarded_headers:
+        surface = dialect_named(provider.wire_dialect).surface
+        for name in surface.forwarded_headers:
             value = request.headers.get(name)
-            if value is not None and name not in configured and _HEADER_VALUE.fullmatch(value):
+            if value is None or not _HEADER_VALUE.fullmatch(value):
+                value = surface.default_headers.get(name)
+            if value is not None and name not in configured:
                 lines.append(f"{name}: {value}\r\n".encode("latin-1"))
-            elif name == "anthropic-version" and name not in configured:
-                lines.append(b"anthropic-version: 2023-06-01\r\n")
         lines.append(b"content-length: %d\r\n\r\n" % len(request.body))
         return b"".join(lines)
 
@@ -176,7 +177,8 @@ def build_target(provider: Provider, request: UpstreamRequest) -> str:
     base = urlsplit(provider.base_url)
     root = base.path.rstrip("/")
     surface = dialect_named(provider.wire_dialect).surface
-    root = root if _VERSION_END.search(root) else f"{root}/{surface.version}"
+    if surface.version and not _VERSION_END.search(root):
+        root = f"{root}/{surface.version}"
     path, query = surface.build_upstream_path(request.model, stream=request.stream, endpoint=request.endpoint)
     query = "&".join(part for part in (base.query, query) if part)
     return f"{root}/{path}?{query}" if query else f"{root}/{path}"
