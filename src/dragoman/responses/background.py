@@ -10,7 +10,7 @@ from contextlib import suppress
 import msgspec
 
 from dragoman.accounts.keys import check_model
-from dragoman.dialects.openai_responses.response_object import begun
+from dragoman.dialects.openai_responses.response_object import build_started_response
 from dragoman.exchange.client import Client
 from dragoman.exchange.exchange import CLOSING, Exchange
 from dragoman.exchange.gateway import Gateway
@@ -74,7 +74,9 @@ class Background:
         check_model(turn.caller, model)
         choose(self._gateway.config, model)
         created = int(self._gateway.clock())
-        response = turn.facts.apply(members_of(encode(begun(body, turn.facts.id, created, "queued"))))
+        response = turn.facts.apply(
+            members_of(encode(build_started_response(body, turn.facts.id, created, "queued")))
+        )
         run = BackgroundRun(turn, response)
         if not await self._responses.store.put(self._row(run)):
             raise DragomanError("the response cannot be stored, so it cannot run in the background")

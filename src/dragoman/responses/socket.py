@@ -14,7 +14,7 @@ import msgspec
 from dragoman.accounts.keys import Caller
 from dragoman.dialects.base import Json
 from dragoman.dialects.openai_responses.errors import error_status, write_error
-from dragoman.dialects.openai_responses.response_object import begun
+from dragoman.dialects.openai_responses.response_object import build_started_response
 from dragoman.exchange.client import DirectConnection
 from dragoman.exchange.exchange import CLOSING, Exchange
 from dragoman.exchange.gateway import Gateway
@@ -231,7 +231,7 @@ class SocketSession:
         """The client says early what it will build on; nobody has to be asked for that."""
         body = read_checked_body(turn)
         created = int(self._gateway.clock())
-        response = begun(body, turn.facts.id, created, "in_progress")
+        response = build_started_response(body, turn.facts.id, created, "in_progress")
         told = turn.facts.apply(members_of(encode(response)))
         await client.send_message(_event("response.created", told, 0))
         last = {**told, "status": msgspec.Raw(b'"completed"'), "completed_at": msgspec.Raw(encode(created))}

@@ -1,4 +1,14 @@
-"""The OpenAI Responses API, and the servers and clients that speak it."""
+"""The Responses API, as OpenAI, Codex and compatible servers use it.
+
+Requests: `request_reader` and `request_writer` translate the body, with `items` and `item_writer` for input
+items, `calls` for calls of the client's tools and their outputs, `hosted` for items of the tools that OpenAI
+runs, `parts` for content, `reasoning` for thoughts and seals, `tools`, `choice` and `search`. Replies:
+`stream_reader` reads events, with `item_table` and `stream_items` for the items under way. `stream_writer`
+writes events, with `item_emitters` for items and `response_object` for the response. `reply` turns whole
+replies into streams and back, `reasons` translates statuses and usage, `citations` annotations. `errors`
+writes errors, `check` checks streams, `vocabulary` holds what all of them use. State: one `ItemReader` or
+`ItemWriter` per request, one stream reader or writer per reply.
+"""
 
 from collections.abc import Iterable, Mapping
 
@@ -20,8 +30,8 @@ from dragoman.providers.profile import Target
 from dragoman.wire.sse import Frame, Frames
 
 
-class OpenAIResponses:
-    """See `Dialect` for what each part does."""
+class OpenAIResponsesDialect:
+    """See `dragoman.dialects.base.Dialect`."""
 
     name = NAME
     object_arguments = False
@@ -68,4 +78,4 @@ class OpenAIResponses:
         return check.check_stream(stream)
 
 
-DIALECT: Dialect = OpenAIResponses()
+DIALECT: Dialect = OpenAIResponsesDialect()

@@ -1,36 +1,36 @@
-"""Calls that the client runs, and their outputs, as items of this dialect; both ways.
+"""Reads and writes the items of calls that the client runs, and of their outputs.
 
-In the hub a call's arguments are JSON text. Items that keep them as an object give that object's text.
+In the hub the arguments of a call are JSON text. If an item holds an object, the hub gets the text of the
+object.
 """
 
 import msgspec
 
-from dragoman.dialects.openai_responses.parts import read_content, spell_part
-from dragoman.dialects.openai_responses.taking import said
-from dragoman.dialects.openai_responses.tools import required_tools, spell_tools
-from dragoman.dialects.openai_responses.vocabulary import CALL_OF_KIND, CallItem
+from dragoman.dialects.openai_responses.parts import read_content, write_part
+from dragoman.dialects.openai_responses.tools import read_required_tools, write_tools
+from dragoman.dialects.openai_responses.vocabulary import CALL_OF_KIND, CallItem, take_text
 from dragoman.hub.content import AnyBlock, Extras, Text, ToolCall, ToolDeclarations, ToolResult
 from dragoman.hub.loss import Losses
 from dragoman.wire.fields import Fields, encode
 from dragoman.wire.partial_json import parse_object
 
-#: An item without `call_id` is known by its own id.
+#: The form of an item without `call_id`, which is identified by its own id.
 BY_ID = "id"
 STRING = "string"
 
-#: Among a result's extras, a note to our own writer: the output that the readable text was made from.
+#: A note in the extras of a result for our own writer: the original output of the readable text.
 OUTPUT = "@output"
 
 
-def arguments_text(value: object) -> str:
-    """The arguments as the hub keeps them."""
+def read_arguments(value: object) -> str:
+    """The arguments in the hub's form."""
     if isinstance(value, str):
         return value
     return "" if value is None else encode(value).decode()
 
 
-def arguments_value(text: str, call: CallItem, *, own: bool) -> object:
-    """The arguments as the item wants them. What is no object is shown, not guessed at."""
+def write_arguments(text: str, call: CallItem, *, own: bool) -> object:
+    """The arguments in the item's form. Text that is no object becomes the field `text` of an object."""
     if call.text:
         return text
     value: object = None
@@ -46,8 +46,8 @@ def arguments_value(text: str, call: CallItem, *, own: bool) -> object:
     return {**call.defaults, **(value or {})}
 
 
-def _call_id(fields: Fields) -> tuple[str, str]:
-    """The id that a call and its output share, and the form it came in."""
+def _read_call_id(fields: Fields) -> tuple[str, str]:
+    """The id that a call and its output share, and the form of the item."""
     call_id = fields.maybe_text("call_id")
     if call_id is not None:
         return call_id, ""
@@ -56,39 +56,39 @@ def _call_id(fields: Fields) -> tuple[str, str]:
 
 
 def read_call(fields: Fields, call: CallItem) -> ToolCall:
-    call_id, form = _call_id(fields)
+    call_id, form = _read_call_id(fields)
     if call.text:
         arguments = fields.text(call.field)
     else:
         value = fields.raw(call.field) if fields.has(call.field) else fields.object(call.field)
-        arguments = arguments_text(value)
+        arguments = read_arguments(value)
         form = f"{form} {STRING}".strip() if isinstance(value, str) else form
-    _drop_usual(fields, call)
+    _drop_defaults(fields, call)
     return ToolCall(
         id=call_id,
         name=call.name or fields.text("name"),
         arguments=arguments,
         kind=call.kind,
-        namespace=said(fields, "namespace"),
+        namespace=take_text(fields, "namespace"),
         form=form,
         at=fields.path,
         extras=fields.rest(),
     )
 
 
-def _drop_usual(fields: Fields, call: CallItem) -> None:
-    """What every item of this kind says needs no keeping."""
+def _drop_defaults(fields: Fields, call: CallItem) -> None:
+    """Remove the fields that every item of this kind has."""
     rest = fields.rest()
     for name, value in call.extras.items():
         if name in rest and rest[name] == value:
             del rest[name]
 
 
-def spell_call(block: ToolCall, losses: Losses, *, own: bool) -> Extras:
+def write_call(block: ToolCall, losses: Losses, *, own: bool) -> Extras:
     call = CALL_OF_KIND[block.kind]
     forms = block.form.split() if own else []
-    text = block.arguments if own or call.kind != "function" else _object_text(block, losses)
-    value = text if STRING in forms else arguments_value(text, call, own=own)
+    text = block.arguments if own or call.kind != "function" else _write_object(block, losses)
+    value = text if STRING in forms else write_arguments(text, call, own=own)
     item: Extras = {"type": call.item, BY_ID if BY_ID in forms else "call_id": block.id, call.field: value}
     if not call.name:
         item["name"] = block.name
@@ -101,8 +101,8 @@ def spell_call(block: ToolCall, losses: Losses, *, own: bool) -> Extras:
     return {**item, **call.extras}
 
 
-def _object_text(block: ToolCall, losses: Losses) -> str:
-    """The arguments as one JSON object, which is what upstreams insist on; no arguments at all is no JSON."""
+def _write_object(block: ToolCall, losses: Losses) -> str:
+    """The arguments as the text of one JSON object, which upstreams require; no arguments become `{}`."""
     if parse_object(block.arguments) is not None:
         return block.arguments.strip() or "{}"
     losses.add(block.at, "arguments that are no JSON object were wrapped as text")
@@ -110,14 +110,14 @@ def _object_text(block: ToolCall, losses: Losses) -> str:
 
 
 def read_output(fields: Fields, call: CallItem) -> ToolResult:
-    call_id, form = _call_id(fields)
+    call_id, form = _read_call_id(fields)
     content: tuple[AnyBlock, ...]
     is_error = False
     if call.kind == "tool_search":
         at = fields.at("tools")
-        content = (ToolDeclarations(tools=required_tools(fields), at=at),)
+        content = (ToolDeclarations(tools=read_required_tools(fields), at=at),)
     elif call.kind == "shell":
-        content = _shell_output(fields)
+        content = _read_shell_output(fields)
     elif call.kind == "apply_patch":
         output = fields.maybe_text("output")
         content = () if output is None else (Text(text=output, at=fields.at("output")),)
@@ -125,7 +125,7 @@ def read_output(fields: Fields, call: CallItem) -> ToolResult:
     else:
         content, spelling = read_content(fields, "output", "tool")
         form = f"{form} {spelling}".strip()
-    _drop_usual(fields, call)
+    _drop_defaults(fields, call)
     return ToolResult(
         call_id=call_id,
         content=content,
@@ -137,8 +137,8 @@ def read_output(fields: Fields, call: CallItem) -> ToolResult:
     )
 
 
-def _shell_output(fields: Fields) -> tuple[AnyBlock, ...]:
-    """What the commands printed, readable; the structure stays with the extras."""
+def _read_shell_output(fields: Fields) -> tuple[AnyBlock, ...]:
+    """The output of the commands as readable text. The extras keep the structure."""
     output = fields.maybe_list("output") or []
     fields.rest()[OUTPUT] = output
     lines: list[str] = []
@@ -154,14 +154,14 @@ def _shell_output(fields: Fields) -> tuple[AnyBlock, ...]:
     return (Text(text="\n".join(lines), at=fields.at("output")),)
 
 
-def spell_output(block: ToolResult, losses: Losses, *, own: bool) -> Extras:
+def write_output(block: ToolResult, losses: Losses, *, own: bool) -> Extras:
     call = CALL_OF_KIND[block.kind]
     forms = block.form.split() if own else []
     item: Extras = {"type": call.output, BY_ID if BY_ID in forms else "call_id": block.call_id}
     if call.kind == "tool_search":
         declared = [inner for inner in block.content if isinstance(inner, ToolDeclarations)]
         tools = tuple(tool for inner in declared for tool in inner.tools)
-        item["tools"] = spell_tools(tools, losses, own=own)
+        item["tools"] = write_tools(tools, losses, own=own)
         item |= call.extras
         return {**item, **block.extras} if own else {**item, "status": "completed"}
     if own and OUTPUT in block.extras:
@@ -169,23 +169,23 @@ def spell_output(block: ToolResult, losses: Losses, *, own: bool) -> Extras:
         return {**item, "output": block.extras[OUTPUT], **rest}
     if call.kind == "shell":
         outcome = {"type": "exit", "exit_code": int(block.is_error)}
-        item["output"] = [{"stdout": _joined(block.content), "stderr": "", "outcome": outcome}]
+        item["output"] = [{"stdout": _join_texts(block.content), "stderr": "", "outcome": outcome}]
     elif call.kind == "apply_patch":
         item["status"] = "failed" if block.is_error else "completed"
         if block.content:
-            item["output"] = _joined(block.content)
+            item["output"] = _join_texts(block.content)
     else:
-        item["output"] = _spelled_output(block, losses, own=own, as_string=STRING in forms)
+        item["output"] = _write_content(block, losses, own=own, as_string=STRING in forms)
     return {**item, **block.extras} if own else item
 
 
-def _joined(content: tuple[AnyBlock, ...]) -> str:
+def _join_texts(content: tuple[AnyBlock, ...]) -> str:
     return "\n".join(block.text for block in content if isinstance(block, Text))
 
 
-def _spelled_output(block: ToolResult, losses: Losses, *, own: bool, as_string: bool) -> object:
+def _write_content(block: ToolResult, losses: Losses, *, own: bool, as_string: bool) -> object:
     is_text = all(isinstance(inner, Text) for inner in block.content)
     if (as_string or not own) and is_text:
-        return _joined(block.content)
-    parts = (spell_part(inner, "tool", losses, own=own) for inner in block.content)
+        return _join_texts(block.content)
+    parts = (write_part(inner, "tool", losses, own=own) for inner in block.content)
     return [part for part in parts if part is not None]

@@ -1,29 +1,28 @@
-"""Which tools the model may or must call: `tool_choice`, both ways."""
+"""Reads and writes `tool_choice`."""
 
 from collections.abc import Sequence
 from typing import Literal
 
-from dragoman.dialects.openai_responses.taking import said
-from dragoman.dialects.openai_responses.tools import HOSTED_OF_FAMILY, kind_of_tool
-from dragoman.dialects.openai_responses.vocabulary import CALL_OF_KIND
+from dragoman.dialects.openai_responses.tools import HOSTED_OF_FAMILY, find_tool_kind
+from dragoman.dialects.openai_responses.vocabulary import CALL_OF_KIND, take_text
 from dragoman.hub.content import Extras, Tool
 from dragoman.hub.request import ToolChoice
 from dragoman.wire.fields import Fields
 
-WORDS: tuple[Literal["auto", "none", "required"], ...] = ("auto", "none", "required")
+MODES: tuple[Literal["auto", "none", "required"], ...] = ("auto", "none", "required")
 NAMED_TYPES = ("function", "custom")
 
 
 def read_choice(fields: Fields) -> ToolChoice | None:
-    """Words, one tool by name, one hosted tool by type, or a list of allowed tools."""
+    """Read a mode, one tool by name, one hosted tool by type, or a list of allowed tools."""
     value = fields.rest().get("tool_choice")
     if value is None:
         return None
     if isinstance(value, str):
         fields.raw("tool_choice")
-        for word in WORDS:
-            if value == word:
-                return ToolChoice(mode=word)
+        for mode in MODES:
+            if value == mode:
+                return ToolChoice(mode=mode)
         raise fields.error("expected auto, none, required or an object", "tool_choice")
     choice = fields.object("tool_choice")
     choice_type = choice.text("type")
@@ -34,7 +33,7 @@ def read_choice(fields: Fields) -> ToolChoice | None:
         mode="named",
         kind=choice_type,
         name=choice_type if name is None else name,
-        namespace=said(choice, "namespace"),
+        namespace=take_text(choice, "namespace"),
         form="" if name is None else "name",
         extras=choice.rest(),
     )
@@ -58,37 +57,37 @@ def _read_allowed(choice: Fields) -> ToolChoice:
     )
 
 
-def spell_choice(choice: ToolChoice, tools: Sequence[Tool], *, own: bool) -> object:
+def write_choice(choice: ToolChoice, tools: Sequence[Tool], *, own: bool) -> object:
     if choice.mode == "allowed":
-        return _spell_allowed(choice, tools, own=own)
+        return _write_allowed(choice, tools, own=own)
     if choice.mode != "named":
         return choice.mode
     if own:
-        spelled: Extras = {"type": choice.kind}
+        written: Extras = {"type": choice.kind}
         if choice.form == "name" or choice.kind in NAMED_TYPES:
-            spelled["name"] = choice.name
+            written["name"] = choice.name
         if choice.namespace:
-            spelled["namespace"] = choice.namespace
-        return {**spelled, **choice.extras}
-    return _spell_tool(choice.name, tools)
+            written["namespace"] = choice.namespace
+        return {**written, **choice.extras}
+    return _write_tool(choice.name, tools)
 
 
-def _spell_tool(name: str, tools: Sequence[Tool]) -> Extras:
+def _write_tool(name: str, tools: Sequence[Tool]) -> Extras:
     tool = next((tool for tool in tools if tool.name == name), None)
     if tool is not None and tool.kind == "hosted":
         hosted = HOSTED_OF_FAMILY.get(tool.family)
         return {"type": hosted["type"] if hosted else tool.name}
-    kind = kind_of_tool(name, tools)
-    spelled: Extras = {"type": kind}
+    kind = find_tool_kind(name, tools)
+    written: Extras = {"type": kind}
     if not CALL_OF_KIND[kind].name:
-        spelled["name"] = name
+        written["name"] = name
     if tool is not None and tool.namespace:
-        spelled["namespace"] = tool.namespace
-    return spelled
+        written["namespace"] = tool.namespace
+    return written
 
 
-def _spell_allowed(choice: ToolChoice, tools: Sequence[Tool], *, own: bool) -> Extras:
+def _write_allowed(choice: ToolChoice, tools: Sequence[Tool], *, own: bool) -> Extras:
     mode = {"type": "allowed_tools", "mode": choice.allowed_mode}
     if own and "tools" in choice.extras:
         return {**mode, **choice.extras}
-    return {**mode, "tools": [_spell_tool(name, tools) for name in choice.allowed]}
+    return {**mode, "tools": [_write_tool(name, tools) for name in choice.allowed]}

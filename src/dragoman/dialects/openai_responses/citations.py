@@ -1,19 +1,19 @@
-"""Where texts came from: annotations of this dialect and the hub's citations."""
+"""Reads and writes citations as annotations of a text."""
 
 from dragoman.hub.content import Citation, Extras
 
-#: The annotation that every client knows, and the only one that others' citations can become.
+#: The annotation that every client knows. Citations of other dialects are written with this type.
 URL_CITATION = "url_citation"
 
 
-def _offset(value: object) -> int:
+def _read_offset(value: object) -> int:
     return value if type(value) is int and value >= 0 else -1
 
 
 def read_citation(annotation: Extras) -> Citation:
-    """An annotation of any type; takes it apart. Members of a wrong type stay with the extras."""
+    """Read an annotation of any type. Fields of another type than expected stay in the extras."""
     url, title = annotation.get("url"), annotation.get("title")
-    start, end = _offset(annotation.get("start_index")), _offset(annotation.get("end_index"))
+    start, end = _read_offset(annotation.get("start_index")), _read_offset(annotation.get("end_index"))
     taken = {
         "url": isinstance(url, str) and url,
         "title": isinstance(title, str) and title,
@@ -29,8 +29,8 @@ def read_citation(annotation: Extras) -> Citation:
     )
 
 
-def spell_citation(citation: Citation, length: int, *, own: bool) -> Extras | None:
-    """An annotation of a text that is this long so far; None for a source that has no address."""
+def write_citation(citation: Citation, length: int, *, own: bool) -> Extras | None:
+    """Write an annotation of a text with `length` characters so far; None if the source has no address."""
     if own:
         annotation: Extras = {**citation.extras}
         if citation.url:
@@ -44,7 +44,7 @@ def spell_citation(citation: Citation, length: int, *, own: bool) -> Extras | No
         return annotation
     if not citation.url:
         return None
-    # Who gives no offsets (Anthropic) means the whole of the text block.
+    # Anthropic gives no offsets: its citations belong to the whole text block.
     return {
         "type": URL_CITATION,
         "start_index": max(citation.start, 0),

@@ -1,7 +1,7 @@
-"""Items of tools that the vendor ran, and items that only this dialect knows, as hub blocks.
+"""Reads and writes items of the tools that OpenAI runs, and items that only this dialect knows.
 
-A hosted item becomes one or two blocks that others can read. The first keeps the whole item, from which
-this dialect writes it again; the second (`form` is `FOLLOWS`) is then already said.
+A hosted item becomes one or two blocks that other dialects can use. The first keeps the whole item, from
+which this dialect writes it again. The second has the form `FOLLOWS` and is not written.
 """
 
 from collections.abc import Callable
@@ -13,12 +13,12 @@ from dragoman.hub.request import EFFORTS
 from dragoman.wire.fields import encode
 
 FOLLOWS = "follows"
-#: A note to our own writer, which other dialects pass over: the whole item.
+#: A note in the extras for our own writer: the whole item.
 ITEM = "@item"
 #: The item by which a client changes its settings within a conversation.
 UPDATE = "configuration_update"
 
-#: The family of each hosted item. MCP's own items are told apart by their fields.
+#: The family of each hosted item.
 FAMILIES = {
     "web_search_call": "web_search",
     "file_search_call": "file_search",
@@ -27,7 +27,7 @@ FAMILIES = {
     "mcp_call": "mcp",
 }
 
-#: Members that an item of a type always has, with what to say if it has not.
+#: Fields that an item of a type must have, with the value to write if one is missing.
 NEEDED: dict[str, Extras] = {
     "web_search_call": {"action": {"type": "search", "query": ""}},
     "tool_search_call": {"execution": "server", "arguments": {}},
@@ -43,7 +43,7 @@ PREFIXES = {
     "compaction": "cmp_",
 }
 
-#: The events between `added` and `done`, by item type; the last word depends on how it went.
+#: The events between `added` and `done`, by type of item; the last one depends on the status.
 STEPS: dict[str, tuple[str, ...]] = {
     "web_search_call": ("in_progress", "searching", "completed"),
     "file_search_call": ("in_progress", "searching", "completed"),
@@ -59,18 +59,18 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _listed(value: object) -> list[Extras]:
+def _read_objects(value: object) -> list[Extras]:
     return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
 
 
 def _is_effort_alone(item: Extras) -> bool:
-    """An update of the effort and of nothing else: the request's own effort is the latest one."""
+    """Whether an item only changes the effort. Then the effort of the request already has that value."""
     rest = {name: value for name, value in item.items() if name not in ("type", "id")}
     return item.get("type") == UPDATE and any(rest == {"reasoning": {"effort": known}} for known in EFFORTS)
 
 
 def read_hosted(item: Extras, at: str = "") -> list[ReplyBlock]:
-    """The blocks of an item that is neither a message, nor thought, nor the client's to run."""
+    """Read an item that is no message, no reasoning and no call for the client."""
     item_type = _text(item.get("type"))
     reader = READERS.get(item_type)
     if reader is None:
@@ -92,8 +92,8 @@ def read_hosted(item: Extras, at: str = "") -> list[ReplyBlock]:
     return blocks
 
 
-def spell_hosted(block: AnyBlock) -> Extras | None:
-    """The item that the block was read from; None if it was not read from an item, or is already said."""
+def write_hosted(block: AnyBlock) -> Extras | None:
+    """The item that a block was read from; None if it was not read from an item."""
     if isinstance(block, Opaque):
         return dict(block.value) if block.form != "part" and block.kind else None
     item = block.extras.get(ITEM)
@@ -102,8 +102,8 @@ def spell_hosted(block: AnyBlock) -> Extras | None:
     return {**item, "result": block.data} if isinstance(block, Media) else dict(item)
 
 
-def sound(item: Extras) -> Extras:
-    """A finished item with the members that readers take for granted, whatever its maker sent."""
+def complete_item(item: Extras) -> Extras:
+    """A finished item with all the fields that clients require."""
     needed = NEEDED.get(_text(item.get("type")), {})
     wrong = {name: value for name, value in needed.items() if type(item.get(name)) is not type(value)}
     if needed and item.get("status") not in ("completed", "incomplete", "failed"):
@@ -111,8 +111,8 @@ def sound(item: Extras) -> Extras:
     return {**item, **wrong} if wrong else item
 
 
-def web_search_action(arguments: str) -> Extras:
-    """What another vendor's search did, in this dialect's words."""
+def write_search_action(arguments: str) -> Extras:
+    """The `action` of another vendor's search."""
     try:
         value = msgspec.json.decode(arguments or "{}")
     except (ValueError, RecursionError):
@@ -124,53 +124,57 @@ def web_search_action(arguments: str) -> Extras:
     return {"type": "search", "query": query, "queries": [query] if query else []}
 
 
-#: The arguments as JSON text, the result as readable text, and whether it is an error.
+#: The content of a hosted item: arguments as JSON text, result as readable text, whether it is an error.
 Hosted = tuple[str, str, bool]
 
 
-def _web_search(item: Extras) -> Hosted:
+def _read_web_search(item: Extras) -> Hosted:
     action = item.get("action")
     fields: Extras = action if isinstance(action, dict) else {}
-    pages = [_text(source.get("url")) for source in _listed(fields.get("sources"))]
-    asked = {name: value for name, value in fields.items() if name != "sources"}
-    return encode(asked).decode(), "\n".join(filter(None, pages)), item.get("status") == "failed"
+    pages = [_text(source.get("url")) for source in _read_objects(fields.get("sources"))]
+    arguments = {name: value for name, value in fields.items() if name != "sources"}
+    return encode(arguments).decode(), "\n".join(filter(None, pages)), item.get("status") == "failed"
 
 
-def _file_search(item: Extras) -> Hosted:
+def _read_file_search(item: Extras) -> Hosted:
     found = [
         "\n".join(filter(None, (_text(result.get("filename")), _text(result.get("text")))))
-        for result in _listed(item.get("results"))
+        for result in _read_objects(item.get("results"))
     ]
     arguments = encode({"queries": item.get("queries")}).decode()
     return arguments, "\n\n".join(filter(None, found)), item.get("status") == "failed"
 
 
-def _code(item: Extras) -> Hosted:
+def _read_code(item: Extras) -> Hosted:
     outputs = [
-        _text(output.get("logs")) or _text(output.get("url")) for output in _listed(item.get("outputs"))
+        _text(output.get("logs")) or _text(output.get("url")) for output in _read_objects(item.get("outputs"))
     ]
     arguments = encode({"code": item.get("code")}).decode()
     return arguments, "\n".join(filter(None, outputs)), item.get("status") == "failed"
 
 
-def _image(item: Extras) -> Hosted:
+def _read_image(item: Extras) -> Hosted:
     arguments = encode({"prompt": item.get("revised_prompt")}).decode()
     return arguments, _text(item.get("result")), item.get("status") == "failed"
 
 
-def _mcp(item: Extras) -> Hosted:
+def _read_mcp(item: Extras) -> Hosted:
     error = item.get("error")
     if isinstance(error, dict):
         error = error.get("message")
-    asked = {"server": item.get("server_label"), "name": item.get("name"), "arguments": item.get("arguments")}
+    arguments = {
+        "server": item.get("server_label"),
+        "name": item.get("name"),
+        "arguments": item.get("arguments"),
+    }
     failed = bool(error) or item.get("status") == "failed"
-    return encode(asked).decode(), _text(item.get("output")) or _text(error), failed
+    return encode(arguments).decode(), _text(item.get("output")) or _text(error), failed
 
 
 READERS: dict[str, Callable[[Extras], Hosted]] = {
-    "web_search_call": _web_search,
-    "file_search_call": _file_search,
-    "code_interpreter_call": _code,
-    "image_generation_call": _image,
-    "mcp_call": _mcp,
+    "web_search_call": _read_web_search,
+    "file_search_call": _read_file_search,
+    "code_interpreter_call": _read_code,
+    "image_generation_call": _read_image,
+    "mcp_call": _read_mcp,
 }

@@ -1,6 +1,6 @@
-"""Input items as turns of the hub: one turn for each item, in their order.
+"""Reads input items as turns, one turn for each item.
 
-What an item says beyond the hub's words stays in the extras of its block, or of its turn for a message.
+The unknown fields of an item stay in the extras of its block, or of its turn for a message.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,7 +11,7 @@ from dragoman.dialects.openai_responses.calls import read_call, read_output
 from dragoman.dialects.openai_responses.hosted import read_hosted
 from dragoman.dialects.openai_responses.parts import read_content
 from dragoman.dialects.openai_responses.reasoning import read_reasoning
-from dragoman.dialects.openai_responses.tools import required_tools
+from dragoman.dialects.openai_responses.tools import read_required_tools
 from dragoman.dialects.openai_responses.vocabulary import CALL_OF_ITEM, CALL_OF_OUTPUT, is_for_client
 from dragoman.hub.content import AnyBlock, Text, ToolCall, ToolDeclarations
 from dragoman.hub.loss import Losses
@@ -26,13 +26,13 @@ ROLES: dict[str, Role] = {
     "developer": "developer",
 }
 
-#: Forms of a message: content as a text, and an item that leaves out its type.
+#: Forms of a message: the content is a text; the item has no type.
 STRING = "string"
 UNTYPED = "untyped"
-#: The form of an item of tools that does not say whose it is.
+#: The form of an item of tools without a role.
 NO_ROLE = "no-role"
 
-#: Who said the items that have no role: the model, unless they are instructions or answers to it.
+#: The role of items that have none: the model's, unless they are instructions or results.
 ROLE_OF_ITEM: dict[str, Role] = {
     "configuration_update": "developer",
     "compaction_trigger": "user",
@@ -44,12 +44,12 @@ ROLE_OF_ITEM: dict[str, Role] = {
 
 
 class ItemReader:
-    """Reads items one by one; `turns()` also puts seals where they belong."""
+    """Reads the items of one request: `read` for each item in order, then `finish` once."""
 
     def __init__(self, losses: Losses) -> None:
         self._losses = losses
         self._turns: list[Turn] = []
-        #: Seals of calls and texts, and how many turns there were when they came.
+        #: Seals of calls and texts, each with the number of turns before it.
         self._carried: list[tuple[int, SealedItem]] = []
 
     def read(self, fields: Fields) -> None:
@@ -58,10 +58,11 @@ class ItemReader:
             item_type = "message"
         if not isinstance(item_type, str):
             fields.text("type")
-        reader = READERS.get(str(item_type), ItemReader._other)
+        reader = READERS.get(str(item_type), ItemReader._read_other)
         reader(self, fields, str(item_type))
 
-    def turns(self) -> tuple[Turn, ...]:
+    def finish(self) -> tuple[Turn, ...]:
+        """All turns, with the seals added to their calls and texts."""
         places = {
             block.id: (number, position)
             for number, turn in enumerate(self._turns)
@@ -69,13 +70,13 @@ class ItemReader:
             if isinstance(block, ToolCall)
         }
         for number, carried in self._carried:
-            place = places.get(carried.call_id) if carried.kind == "call" else self._last_text(number)
+            place = places.get(carried.call_id) if carried.kind == "call" else self._find_last_text(number)
             if place is not None:
-                self._seal(place, carried)
+                self._add_seal(place, carried)
         return tuple(self._turns)
 
-    def _last_text(self, before: int) -> tuple[int, int] | None:
-        """The model's last text before this turn."""
+    def _find_last_text(self, before: int) -> tuple[int, int] | None:
+        """The position of the model's last text before this turn."""
         for number in range(before - 1, -1, -1):
             turn = self._turns[number]
             if turn.role != "assistant":
@@ -85,7 +86,7 @@ class ItemReader:
                     return number, position
         return None
 
-    def _seal(self, place: tuple[int, int], carried: SealedItem) -> None:
+    def _add_seal(self, place: tuple[int, int], carried: SealedItem) -> None:
         number, position = place
         turn = self._turns[number]
         block = turn.blocks[position]
@@ -97,7 +98,7 @@ class ItemReader:
     def _add(self, role: Role, blocks: Sequence[AnyBlock], at: str) -> None:
         self._turns.append(Turn(role=role, blocks=tuple(blocks), at=at))
 
-    def _message(self, fields: Fields, item_type: str) -> None:
+    def _read_message(self, fields: Fields, item_type: str) -> None:
         forms = [] if fields.maybe_text("type") else [UNTYPED]
         role = ROLES.get(fields.text("role"))
         if role is None:
@@ -109,23 +110,23 @@ class ItemReader:
             Turn(role=role, blocks=blocks, at=fields.path, form=" ".join(forms), extras=fields.rest())
         )
 
-    def _call(self, fields: Fields, item_type: str) -> None:
+    def _read_call(self, fields: Fields, item_type: str) -> None:
         if not is_for_client(item_type, fields.rest()):
-            self._other(fields, item_type)
+            self._read_other(fields, item_type)
             return
         fields.raw("type")
         at = fields.path
         self._add("assistant", [read_call(fields, CALL_OF_ITEM[item_type])], at)
 
-    def _output(self, fields: Fields, item_type: str) -> None:
+    def _read_output(self, fields: Fields, item_type: str) -> None:
         if not is_for_client(item_type, fields.rest()):
-            self._other(fields, item_type)
+            self._read_other(fields, item_type)
             return
         fields.raw("type")
         at = fields.path
         self._add("tool", [read_output(fields, CALL_OF_OUTPUT[item_type])], at)
 
-    def _reasoning(self, fields: Fields, item_type: str) -> None:
+    def _read_reasoning(self, fields: Fields, item_type: str) -> None:
         fields.raw("type")
         at = fields.path
         thoughts, carried = read_reasoning(fields, self._losses)
@@ -133,24 +134,24 @@ class ItemReader:
         if thoughts:
             self._add("assistant", thoughts, at)
 
-    def _additional_tools(self, fields: Fields, item_type: str) -> None:
+    def _read_additional_tools(self, fields: Fields, item_type: str) -> None:
         fields.raw("type")
         form = "" if fields.has("role") else NO_ROLE
         if fields.rest().get("role") == "developer":
             fields.raw("role")
         at = fields.path
-        tools = required_tools(fields)
+        tools = read_required_tools(fields)
         self._add("developer", [ToolDeclarations(tools=tools, form=form, at=at, extras=fields.rest())], at)
 
-    def _other(self, fields: Fields, item_type: str) -> None:
+    def _read_other(self, fields: Fields, item_type: str) -> None:
         at = fields.path
         self._add(ROLE_OF_ITEM.get(item_type, "assistant"), read_hosted(fields.rest(), at), at)
 
 
 READERS: dict[str, Callable[[ItemReader, Fields, str], None]] = {
-    "message": ItemReader._message,
-    "reasoning": ItemReader._reasoning,
-    "additional_tools": ItemReader._additional_tools,
-    **dict.fromkeys(CALL_OF_ITEM, ItemReader._call),
-    **dict.fromkeys(CALL_OF_OUTPUT, ItemReader._output),
+    "message": ItemReader._read_message,
+    "reasoning": ItemReader._read_reasoning,
+    "additional_tools": ItemReader._read_additional_tools,
+    **dict.fromkeys(CALL_OF_ITEM, ItemReader._read_call),
+    **dict.fromkeys(CALL_OF_OUTPUT, ItemReader._read_output),
 }

@@ -1,13 +1,13 @@
-"""Content parts: text, refusals, images, files and recordings, from this dialect's spelling and into it.
+"""Reads and writes content parts: text, refusals, images, files and audio.
 
-A part's type is kept as the block's `form` only where it is not the usual one for the role.
+The `form` of a block keeps the type of its part only if it is not the usual one for the role.
 """
 
 import re
 from collections.abc import Callable
 
-from dragoman.dialects.openai_responses.citations import read_citation, spell_citation
-from dragoman.dialects.openai_responses.taking import said
+from dragoman.dialects.openai_responses.citations import read_citation, write_citation
+from dragoman.dialects.openai_responses.vocabulary import take_text
 from dragoman.hub.content import AnyBlock, CacheMark, Extras, Media, MediaKind, Opaque, Refusal, Text
 from dragoman.hub.loss import Losses
 from dragoman.wire.fields import Fields
@@ -16,12 +16,12 @@ DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,", re.ASCII)
 
 USUAL_TEXT = {"assistant": "output_text"}
 
-#: Where OpenAI wants a name for a file that has none.
+#: The name of a file without one, because OpenAI requires a name.
 FILE_NAMES = {"application/pdf": "document.pdf", "text/plain": "document.txt"}
 
 
 def read_content(fields: Fields, name: str, role: str) -> tuple[tuple[AnyBlock, ...], str]:
-    """The blocks of a content that is a text or a list of parts, and the form it came in."""
+    """The blocks of a content, which is a text or a list of parts, and its form."""
     value = fields.raw(name)
     if isinstance(value, str):
         return (Text(text=value, at=fields.at(name)),), "string"
@@ -42,7 +42,7 @@ def read_part(fields: Fields, role: str) -> AnyBlock:
     return Opaque(kind=part_type, value=value, text=text if isinstance(text, str) else "", form="part", at=at)
 
 
-def _cache(fields: Fields) -> CacheMark | None:
+def _read_cache(fields: Fields) -> CacheMark | None:
     mark = fields.maybe_object("prompt_cache_breakpoint")
     return None if mark is None else CacheMark(extras=mark.rest())
 
@@ -56,7 +56,7 @@ def _read_text(fields: Fields, part_type: str, role: str) -> Text:
     return Text(
         text=text,
         citations=tuple(read_citation(annotation.rest()) for annotation in annotations or ()),
-        cache=_cache(fields),
+        cache=_read_cache(fields),
         form="" if part_type == USUAL_TEXT.get(role, "input_text") else part_type,
         at=fields.path,
         extras=extras,
@@ -72,11 +72,11 @@ def _read_image(fields: Fields, part_type: str, role: str) -> Media:
 
 
 def _read_file(fields: Fields, part_type: str, role: str) -> Media:
-    return _read_media(fields, "document", "file_data", "file_url", title=said(fields, "filename"))
+    return _read_media(fields, "document", "file_data", "file_url", title=take_text(fields, "filename"))
 
 
 def _read_media(fields: Fields, kind: MediaKind, data_field: str, url_field: str, title: str = "") -> Media:
-    """Media by value, address or id: the first that is there; the others stay with the extras."""
+    """Read media from data, URL or file id: the first that is present. The others stay in the extras."""
     data, url, file_id, media_type = "", "", "", ""
     inline = fields.maybe_text(data_field)
     found = DATA_URL.match(inline) if inline else None
@@ -99,8 +99,8 @@ def _read_media(fields: Fields, kind: MediaKind, data_field: str, url_field: str
         url=url,
         file_id=file_id,
         title=title,
-        detail=said(fields, "detail"),
-        cache=_cache(fields),
+        detail=take_text(fields, "detail"),
+        cache=_read_cache(fields),
         at=fields.path,
         extras=fields.rest(),
     )
@@ -131,19 +131,19 @@ READERS: dict[str, Callable[[Fields, str, str], AnyBlock]] = {
 }
 
 
-def spell_part(block: AnyBlock, role: str, losses: Losses, *, own: bool) -> Extras | None:
-    """A block as a content part; None, and a loss, for what cannot be one."""
+def write_part(block: AnyBlock, role: str, losses: Losses, *, own: bool) -> Extras | None:
+    """Write a block as a content part; None, with a loss, if there is no such part."""
     part: Extras | None = None
     match block:
         case Text():
-            part = _spell_text(block, role, own=own)
+            part = _write_text(block, role, own=own)
         case Refusal():
             if role == "assistant":
                 part = {"type": "refusal", "refusal": block.text}
             else:
                 part = {"type": "input_text", "text": block.text}
         case Media():
-            part = _spell_media(block, own=own)
+            part = _write_media(block, own=own)
         case Opaque() if own and block.form == "part":
             return dict(block.value)
     if part is None:
@@ -152,55 +152,55 @@ def spell_part(block: AnyBlock, role: str, losses: Losses, *, own: bool) -> Extr
     if own:
         if block.cache is not None:
             part["prompt_cache_breakpoint"] = dict(block.cache.extras)
-        part = _merged(part, block.extras)
+        part = _merge_extras(part, block.extras)
     return part
 
 
-def _merged(part: Extras, extras: Extras) -> Extras:
+def _merge_extras(part: Extras, extras: Extras) -> Extras:
     for name, value in extras.items():
         known = part.get(name)
         part[name] = {**value, **known} if isinstance(known, dict) and isinstance(value, dict) else value
     return part
 
 
-def _spell_text(block: Text, role: str, *, own: bool) -> Extras:
+def _write_text(block: Text, role: str, *, own: bool) -> Extras:
     part: Extras = {
         "type": (own and block.form) or USUAL_TEXT.get(role, "input_text"),
         "text": block.text,
     }
     if own and block.citations:
         part["annotations"] = [
-            spell_citation(citation, len(block.text), own=True) for citation in block.citations
+            write_citation(citation, len(block.text), own=True) for citation in block.citations
         ]
     return part
 
 
-def _spell_media(block: Media, *, own: bool) -> Extras | None:
+def _write_media(block: Media, *, own: bool) -> Extras | None:
     if block.text:
         return {"type": "input_text", "text": f"{block.title}\n{block.text}" if block.title else block.text}
     match block.kind:
         case "image":
-            return _spell_image(block)
+            return _write_image(block)
         case "document":
-            return _spell_file(block, own=own)
+            return _write_file(block, own=own)
         case "audio" if block.data:
             audio_format = block.media_type.removeprefix("audio/")
             return {"type": "input_audio", "input_audio": {"data": block.data, "format": audio_format}}
     return None
 
 
-def _spell_image(block: Media) -> Extras:
+def _write_image(block: Media) -> Extras:
     part: Extras = {"type": "input_image"}
     if block.file_id:
         part["file_id"] = block.file_id
     else:
-        part["image_url"] = block.url or _data_url(block, "image/png")
+        part["image_url"] = block.url or _build_data_url(block, "image/png")
     if block.detail:
         part["detail"] = block.detail
     return part
 
 
-def _spell_file(block: Media, *, own: bool) -> Extras:
+def _write_file(block: Media, *, own: bool) -> Extras:
     part: Extras = {"type": "input_file"}
     if block.title:
         part["filename"] = block.title
@@ -209,7 +209,7 @@ def _spell_file(block: Media, *, own: bool) -> Extras:
     elif block.url:
         part["file_url"] = block.url
     else:
-        part["file_data"] = _data_url(block) if block.media_type else block.data
+        part["file_data"] = _build_data_url(block) if block.media_type else block.data
         if block.media_type and not own:
             part.setdefault("filename", FILE_NAMES.get(block.media_type, "document"))
     if block.detail:
@@ -217,5 +217,5 @@ def _spell_file(block: Media, *, own: bool) -> Extras:
     return part
 
 
-def _data_url(block: Media, default: str = "") -> str:
+def _build_data_url(block: Media, default: str = "") -> str:
     return f"data:{block.media_type or default};base64,{block.data}"

@@ -1,7 +1,8 @@
-"""Reasoning items and the seals in them, both ways.
+"""Reads and writes reasoning items and their seals.
 
-A reasoning item holds summaries of thought, or thought itself, and perhaps the whole of it encrypted. The
-encrypted field is what clients of this dialect echo, so seals of other vendors travel in it, wrapped.
+A reasoning item holds summaries of a thought, or the thought itself, and possibly the whole thought
+encrypted. Clients send the encrypted field back, so it also holds the seals of other vendors, in an
+envelope.
 """
 
 from collections.abc import Sequence
@@ -20,17 +21,17 @@ from dragoman.hub.seal import (
 )
 from dragoman.wire.fields import Fields
 
-#: The form of an item that leaves out even an empty summary.
+#: The form of an item without `summary`, not even an empty one.
 NO_SUMMARY = "no-summary"
 
-#: The form of another vendor's thought that came back without a seal.
+#: The form of another vendor's thought that the client sent back without a seal.
 UNSEALED = "unsealed"
 
 PART_TYPE = {"summary": "summary_text", "content": "reasoning_text"}
 
 
-def texts_of(value: object, part_type: str) -> tuple[str, ...]:
-    """The texts of a list of parts; whatever is no text part is passed over."""
+def read_texts(value: object, part_type: str) -> tuple[str, ...]:
+    """The texts of a list of parts; other parts are ignored."""
     if not isinstance(value, list):
         return ()
     return tuple(
@@ -40,20 +41,21 @@ def texts_of(value: object, part_type: str) -> tuple[str, ...]:
     )
 
 
-def spell_texts(texts: Sequence[str], part_type: str) -> list[Extras]:
+def write_texts(texts: Sequence[str], part_type: str) -> list[Extras]:
     return [{"type": part_type, "text": text} for text in texts]
 
 
-def settle_parts(item: Extras) -> tuple[tuple[str, ...], bool]:
-    """The item's parts, and whether they are thought itself. What the parts do not say stays in the item.
+def take_parts(item: Extras) -> tuple[tuple[str, ...], bool]:
+    """Take the parts out of an item. Returns them, and whether they are the thought itself.
 
-    A summary is what clients show, so it comes first; thought beside it is for this dialect alone.
+    Clients show the summary, so it is preferred. A thought beside a summary stays in the item, for this
+    dialect.
     """
     for field, raw in (("summary", False), ("content", True)):
         part_type = PART_TYPE[field]
-        texts = texts_of(item.get(field), part_type)
+        texts = read_texts(item.get(field), part_type)
         if texts:
-            if item[field] == spell_texts(texts, part_type):
+            if item[field] == write_texts(texts, part_type):
                 del item[field]
             return texts, raw
     if item.get("summary") == []:
@@ -62,7 +64,7 @@ def settle_parts(item: Extras) -> tuple[tuple[str, ...], bool]:
 
 
 def read_reasoning(fields: Fields, losses: Losses) -> tuple[list[Reasoning], list[SealedItem]]:
-    """The thought of an input item, and the seals it carries for things that stand elsewhere."""
+    """The thoughts of an input item, and the seals of other blocks in its envelope."""
     at = fields.path
     value = fields.maybe_text("encrypted_content")
     extras = fields.rest()
@@ -71,7 +73,7 @@ def read_reasoning(fields: Fields, losses: Losses) -> tuple[list[Reasoning], lis
         listed = fields.maybe_list(field)
         if listed is not None:
             extras[field] = listed
-    parts, raw = settle_parts(extras)
+    parts, raw = take_parts(extras)
     if value is None or not is_envelope(value):
         seal = None if value is None else Seal(NAME, "", value)
         redacted = seal is not None and not parts
@@ -93,10 +95,11 @@ def read_reasoning(fields: Fields, losses: Losses) -> tuple[list[Reasoning], lis
     return thoughts, [item for item in carried if item.kind != "reasoning"]
 
 
-def encrypted_content(seal: Seal | None, parts: Sequence[str], *, redacted: bool) -> str:
-    """What goes into the field that clients echo: our own seals bare, those of others wrapped.
+def write_encrypted_content(seal: Seal | None, parts: Sequence[str], *, redacted: bool) -> str:
+    """The encrypted field: a seal of this dialect as it is, a seal of another vendor in an envelope.
 
-    Thought that nobody sealed gets an empty envelope: without one it would come back looking like OpenAI's.
+    A thought without a seal gets an empty envelope. Without it, the thought would come back as if it were
+    OpenAI's.
     """
     if seal is None:
         return write_envelope([])
@@ -106,22 +109,22 @@ def encrypted_content(seal: Seal | None, parts: Sequence[str], *, redacted: bool
 
 
 def is_carrier(block: Reasoning) -> bool:
-    """Whether a block only brings the seal of another: of a call, or of the text before it."""
+    """Whether a block only carries the seal of another block: of a call, or of the text before it."""
     return block.form == TEXT_CARRIER or block.form.startswith(CALL_CARRIER)
 
 
-def carried_by(carrier: Reasoning, seal: Seal) -> SealedItem:
+def build_carried_seal(carrier: Reasoning, seal: Seal) -> SealedItem:
     if carrier.form == TEXT_CARRIER:
         return SealedItem(kind="text", seal=seal)
     return SealedItem(kind="call", seal=seal, call_id=carrier.form.removeprefix(CALL_CARRIER))
 
 
-def spell_reasoning(block: Reasoning, *, own: bool) -> Extras:
-    """A reasoning item without id, status and seal."""
+def write_reasoning(block: Reasoning, *, own: bool) -> Extras:
+    """Write a reasoning item without id, status and seal."""
     field = "content" if own and block.raw else "summary"
     item: Extras = {"type": "reasoning"}
     if not own or block.form != NO_SUMMARY:
         item["summary"] = []
     if block.parts:
-        item[field] = spell_texts(block.parts, PART_TYPE[field])
+        item[field] = write_texts(block.parts, PART_TYPE[field])
     return item

@@ -1,11 +1,11 @@
-"""Why replies end, and what they cost, as tables between this dialect and the hub."""
+"""Translates the end of a reply and its token usage."""
 
 from dragoman.dialects.openai_responses.vocabulary import NAME
 from dragoman.hub.content import Extras
 from dragoman.hub.events import StopCause
 from dragoman.hub.usage import Usage
 
-#: `incomplete_details.reason` of a response that stopped short.
+#: The causes of `incomplete_details.reason`.
 CAUSE_OF_REASON: dict[str, StopCause] = {
     "max_output_tokens": "length",
     "content_filter": "content_filter",
@@ -13,7 +13,7 @@ CAUSE_OF_REASON: dict[str, StopCause] = {
     "steered": "other",
 }
 
-#: Causes for which a response is incomplete; for all others it is completed.
+#: The causes that make a response incomplete; with all others it is completed.
 REASON_OF_CAUSE: dict[StopCause, str] = {
     "length": "max_output_tokens",
     "context_window": "max_output_tokens",
@@ -29,8 +29,8 @@ TERMINAL_STATUS: dict[str, str] = {
 }
 
 
-def reason_of(cause: StopCause, raw_cause: str, *, refused: bool) -> str:
-    """Why the response is incomplete; empty when it is complete. `raw_cause`: this dialect's own word."""
+def choose_reason(cause: StopCause, raw_cause: str, *, refused: bool) -> str:
+    """The reason of an incomplete response, or empty. `raw_cause`: this dialect's own reason."""
     if CAUSE_OF_REASON.get(raw_cause) == cause:
         return raw_cause
     if cause == "refusal" and not refused:
@@ -47,7 +47,7 @@ def _details(value: object) -> Extras:
 
 
 def read_usage(value: object) -> Usage | None:
-    """The counts of a response; None when it tells none. Fields of a wrong type are as good as absent."""
+    """The counts of a response; None if it has none. Fields of a wrong type count as absent."""
     if not isinstance(value, dict):
         return None
     rest: Extras = dict(value)
@@ -78,7 +78,7 @@ def read_usage(value: object) -> Usage | None:
 
 
 def write_usage(usage: Usage | None, upstream: str) -> Extras | None:
-    """The usage object, details and all; None when the upstream told nothing."""
+    """Write the usage object with its details; None if the upstream reported no usage."""
     if usage is None:
         return None
     rest: Extras = dict(usage.extras) if upstream == NAME else {}

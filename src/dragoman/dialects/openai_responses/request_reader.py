@@ -1,7 +1,7 @@
-"""A client's request body as a hub request. Takes the body apart; what nobody knows stays in the extras.
+"""Reads a client's body into a request. Unknown fields stay in the extras.
 
-A field that says nothing (null, an empty list) stays in the extras too, under its own name, so that this
-dialect writes it again as it came.
+A field without content (null, an empty list) stays in the extras too, so that this dialect can write it
+again.
 """
 
 from typing import Literal, cast
@@ -12,23 +12,23 @@ from dragoman.dialects.base import Json
 from dragoman.dialects.openai_responses.choice import read_choice
 from dragoman.dialects.openai_responses.hosted import UPDATE
 from dragoman.dialects.openai_responses.items import ItemReader
-from dragoman.dialects.openai_responses.taking import said, set_flag
 from dragoman.dialects.openai_responses.tools import read_tools
-from dragoman.dialects.openai_responses.vocabulary import LOGPROBS, NAME
+from dragoman.dialects.openai_responses.vocabulary import LOGPROBS, NAME, take_flag, take_text
 from dragoman.hub.content import Extras, Opaque, Text
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import EFFORTS, Effort, OutputFormat, ReasoningSettings, Request, Turn
 from dragoman.wire.fields import Fields
 
-#: Forms of a request: an input that is a text, and no `reasoning` although the input asks for some.
+#: Forms of a request: the input is a text; the body has no `reasoning`, but an item of the input sets it.
 STRING_INPUT = "string"
 NO_INPUT = "no-input"
 REASONING_FROM_INPUT = "reasoning-from-input"
 
-#: The form of the turn that was `instructions`.
+#: The form of the turn from `instructions`.
 TOP = "top"
 
-#: Among a wish's extras: the effort that the body asked for, before an item of the input changed it.
+#: A note in the extras of the reasoning settings: the effort of the body, before an item of the input
+#: changed it.
 FIRST_EFFORT = "@effort"
 
 PATHS = {
@@ -47,21 +47,21 @@ FORMATS: tuple[Literal["text", "json_object", "json_schema"], ...] = ("text", "j
 def read_request(body: Json, losses: Losses, *, model: str = "", stream: bool = False) -> Request:
     fields = Fields(body)
     turns, forms = _read_turns(fields, losses)
-    wish = _read_reasoning(fields)
-    updated = _updated_reasoning(wish, turns)
-    if wish is None and updated is not None:
+    reasoning_settings = _read_reasoning(fields)
+    updated = _update_reasoning(reasoning_settings, turns)
+    if reasoning_settings is None and updated is not None:
         forms.append(REASONING_FROM_INPUT)
     output, verbosity = _read_text(fields)
     include = _read_include(fields)
     user, user_field = _read_user(fields)
     return Request(
         dialect=NAME,
-        model=said(fields, "model") or model,
+        model=take_text(fields, "model") or model,
         turns=turns,
         tools=read_tools(fields, "tools"),
         tool_choice=read_choice(fields),
         parallel_calls=fields.maybe_flag("parallel_tool_calls"),
-        stream=set_flag(fields, "stream") or stream,
+        stream=take_flag(fields, "stream") or stream,
         max_tokens=fields.maybe_integer("max_output_tokens"),
         temperature=fields.maybe_number("temperature"),
         top_p=fields.maybe_number("top_p"),
@@ -72,13 +72,13 @@ def read_request(body: Json, losses: Losses, *, model: str = "", stream: bool = 
         reasoning=updated,
         output=output,
         verbosity=verbosity,
-        service_tier=said(fields, "service_tier"),
-        cache_key=said(fields, "prompt_cache_key"),
+        service_tier=take_text(fields, "service_tier"),
+        cache_key=take_text(fields, "prompt_cache_key"),
         user=user,
         metadata=_read_metadata(fields),
         include=include,
         store=fields.maybe_flag("store"),
-        previous_response_id=said(fields, "previous_response_id"),
+        previous_response_id=take_text(fields, "previous_response_id"),
         paths={**PATHS, "user": user_field},
         form=" ".join(forms),
         extras=fields.rest(),
@@ -87,7 +87,7 @@ def read_request(body: Json, losses: Losses, *, model: str = "", stream: bool = 
 
 def _read_turns(fields: Fields, losses: Losses) -> tuple[tuple[Turn, ...], list[str]]:
     top: list[Turn] = []
-    instructions = said(fields, "instructions")
+    instructions = take_text(fields, "instructions")
     if instructions:
         text = Text(text=instructions, at="instructions")
         top.append(Turn(role="system", blocks=(text,), at="instructions", form=TOP))
@@ -103,7 +103,7 @@ def _read_turns(fields: Fields, losses: Losses) -> tuple[tuple[Turn, ...], list[
     reader = ItemReader(losses)
     for item in fields.objects("input"):
         reader.read(item)
-    return (*top, *reader.turns()), []
+    return (*top, *reader.finish()), []
 
 
 def _read_include(fields: Fields) -> tuple[str, ...]:
@@ -117,11 +117,11 @@ def _read_include(fields: Fields) -> tuple[str, ...]:
 
 
 def _read_user(fields: Fields) -> tuple[str, str]:
-    """The end user's id and the field that it stood in; of two, the newer field counts."""
-    identifier = said(fields, "safety_identifier")
+    """The id of the end user and its field; if both fields are present, the newer one counts."""
+    identifier = take_text(fields, "safety_identifier")
     if identifier:
         return identifier, "safety_identifier"
-    user = said(fields, "user")
+    user = take_text(fields, "user")
     return user, "user" if user else "safety_identifier"
 
 
@@ -134,15 +134,15 @@ def _read_reasoning(fields: Fields) -> ReasoningSettings | None:
     reasoning = fields.maybe_object("reasoning")
     if reasoning is None:
         return None
-    effort = _effort(reasoning)
-    style = said(reasoning, "summary")
+    effort = _read_effort(reasoning)
+    style = take_text(reasoning, "summary")
     return ReasoningSettings(
         effort=effort, show=True if style else None, style=style, extras=reasoning.rest()
     )
 
 
-def _effort(reasoning: Fields) -> Effort | None:
-    """An effort that the hub knows; one that it does not know is left for who does."""
+def _read_effort(reasoning: Fields) -> Effort | None:
+    """Read the effort. An unknown effort stays in the extras."""
     effort = reasoning.maybe_text("effort")
     if effort is not None and effort not in EFFORTS:
         reasoning.rest()["effort"] = effort
@@ -150,32 +150,38 @@ def _effort(reasoning: Fields) -> Effort | None:
     return effort
 
 
-def _updated_reasoning(wish: ReasoningSettings | None, turns: tuple[Turn, ...]) -> ReasoningSettings | None:
-    """The effort that holds now: an item in the conversation may have changed it.
+def _update_reasoning(
+    reasoning_settings: ReasoningSettings | None, turns: tuple[Turn, ...]
+) -> ReasoningSettings | None:
+    """The settings with the current effort, which an item in the conversation may have changed.
 
-    The first one is kept with the extras, for this dialect.
+    The extras keep the effort of the body, for this dialect.
     """
     effort: Effort | None = None
     for turn in turns:
         for block in turn.blocks:
             if isinstance(block, Opaque) and block.kind == UPDATE:
                 reasoning = block.value.get("reasoning")
-                asked = reasoning.get("effort") if isinstance(reasoning, dict) else None
-                effort = cast("Effort", asked) if asked in EFFORTS else effort
+                new_effort = reasoning.get("effort") if isinstance(reasoning, dict) else None
+                effort = cast("Effort", new_effort) if new_effort in EFFORTS else effort
     if effort is None:
-        return wish
-    if wish is None:
+        return reasoning_settings
+    if reasoning_settings is None:
         return ReasoningSettings(effort=effort)
-    return msgspec.structs.replace(wish, effort=effort, extras={**wish.extras, FIRST_EFFORT: wish.effort})
+    return msgspec.structs.replace(
+        reasoning_settings,
+        effort=effort,
+        extras={**reasoning_settings.extras, FIRST_EFFORT: reasoning_settings.effort},
+    )
 
 
 def _read_text(fields: Fields) -> tuple[OutputFormat | None, str]:
-    """`text` holds two wishes; what else it holds stays in the extras, even if that is nothing."""
+    """Read the format and the verbosity of `text`. Its rest stays in the extras, also if it is empty."""
     text = fields.maybe_object("text")
     if text is None:
         return None, ""
     output = _read_format(text)
-    verbosity = said(text, "verbosity")
+    verbosity = take_text(text, "verbosity")
     if text.rest() or (output is None and not verbosity):
         fields.rest()["text"] = text.rest()
     return output, verbosity
@@ -192,8 +198,8 @@ def _read_format(text: Fields) -> OutputFormat | None:
             return OutputFormat(
                 kind=known,
                 schema=None if schema is None else schema.rest(),
-                name=said(layout, "name"),
-                description=said(layout, "description"),
+                name=take_text(layout, "name"),
+                description=take_text(layout, "description"),
                 strict=layout.maybe_flag("strict"),
                 extras=layout.rest(),
             )

@@ -1,9 +1,9 @@
-"""A hub request as a body of this dialect: the client's own words again, or the plainest for another's."""
+"""Writes a request as a body. A request of this dialect is written as it was received."""
 
 from collections.abc import Sequence
 
 from dragoman.dialects.base import Json
-from dragoman.dialects.openai_responses.choice import spell_choice
+from dragoman.dialects.openai_responses.choice import write_choice
 from dragoman.dialects.openai_responses.item_writer import ItemWriter
 from dragoman.dialects.openai_responses.request_reader import (
     FIRST_EFFORT,
@@ -12,7 +12,7 @@ from dragoman.dialects.openai_responses.request_reader import (
     STRING_INPUT,
     TOP,
 )
-from dragoman.dialects.openai_responses.tools import spell_tools
+from dragoman.dialects.openai_responses.tools import write_tools
 from dragoman.dialects.openai_responses.vocabulary import ENCRYPTED_REASONING, LOGPROBS, NAME
 from dragoman.hub.content import Extras, Text
 from dragoman.hub.ids import digest
@@ -20,13 +20,13 @@ from dragoman.hub.loss import Losses
 from dragoman.hub.request import OutputFormat, ReasoningSettings, Request, Turn
 from dragoman.providers.profile import Target
 
-#: OpenAI refuses smaller caps.
+#: OpenAI rejects smaller limits.
 MIN_OUTPUT_TOKENS = 16
 
-#: OpenAI refuses longer keys and user ids.
+#: OpenAI rejects longer keys and user ids.
 KEY_LIMIT = 64
 
-#: Settings with the same name here as in the hub, written when they are set at all.
+#: Settings with the same name in the hub, written if they are set.
 NUMBERS_AND_MAPS = (
     "temperature",
     "top_p",
@@ -34,12 +34,12 @@ NUMBERS_AND_MAPS = (
     "metadata",
     "store",
 )
-#: Those that Open Responses has and OpenAI refuses.
+#: Settings that Open Responses has and OpenAI rejects.
 OPEN_RESPONSES = ("presence_penalty", "frequency_penalty")
-#: Settings that say nothing when they are empty or false.
+#: Settings that are written only if they are not empty or false.
 TEXTS_AND_FLAGS = ("stream", "service_tier", "previous_response_id")
 
-#: What this dialect has no word for. Stop texts are not among them: the gateway cuts the reply itself.
+#: Settings that this API does not have. Stop sequences are not among them: the gateway cuts the reply itself.
 UNSPEAKABLE = ("top_k", "seed", "logit_bias", "presence_penalty", "frequency_penalty")
 
 
@@ -49,21 +49,21 @@ def write_request(request: Request, target: Target, losses: Losses) -> Json:
     body: Json = {}
     if request.model or target.model:
         body["model"] = target.model or request.model
-    top, turns = _instructions(turns, own=own)
+    top, turns = _split_instructions(turns, own=own)
     if top:
         body["instructions"] = top
     _write_input(body, request, turns, target, losses, own=own)
     _write_tools(body, request, losses, own=own)
     _write_settings(body, request, own=own)
-    _write_wishes(body, request, own=own)
+    _write_output_settings(body, request, own=own)
     if own:
         return {**request.extras, **body}
     _write_state(body, request)
-    _tell_losses(request, losses)
+    _record_losses(request, losses)
     return body
 
 
-def _instructions(turns: tuple[Turn, ...], *, own: bool) -> tuple[str, tuple[Turn, ...]]:
+def _split_instructions(turns: tuple[Turn, ...], *, own: bool) -> tuple[str, tuple[Turn, ...]]:
     """The text of the leading system turns, and the turns after them."""
     texts: list[str] = []
     for number, turn in enumerate(turns):
@@ -89,19 +89,19 @@ def _write_input(
     for turn in turns:
         writer.write(turn)
     if not writer.items and "instructions" in body and not own:
-        # An empty input is refused, so a conversation that is all instructions says them as input.
+        # The API rejects an empty input, so a conversation of only instructions is written as input.
         writer.items.append({"type": "message", "role": "developer", "content": body.pop("instructions")})
     body["input"] = writer.items
 
 
 def _write_tools(body: Json, request: Request, losses: Losses, *, own: bool) -> None:
-    tools = spell_tools(request.tools, losses, own=own)
+    tools = write_tools(request.tools, losses, own=own)
     if tools:
         body["tools"] = tools
-    # Alone, OpenAI refuses them.
+    # OpenAI rejects these fields without tools.
     if tools or own:
         if request.tool_choice is not None:
-            body["tool_choice"] = spell_choice(request.tool_choice, request.tools, own=own)
+            body["tool_choice"] = write_choice(request.tool_choice, request.tools, own=own)
         if request.parallel_calls is not None:
             body["parallel_tool_calls"] = request.parallel_calls
 
@@ -118,22 +118,22 @@ def _write_settings(body: Json, request: Request, *, own: bool) -> None:
     if request.max_tokens is not None:
         body["max_output_tokens"] = request.max_tokens if own else max(MIN_OUTPUT_TOKENS, request.max_tokens)
     if request.cache_key:
-        body["prompt_cache_key"] = request.cache_key if own else _short(request.cache_key)
+        body["prompt_cache_key"] = request.cache_key if own else _shorten(request.cache_key)
     if request.user and own:
         body[request.path_of("user")] = request.user
     elif request.user:
-        body["safety_identifier"] = _short(request.user)
+        body["safety_identifier"] = _shorten(request.user)
     if request.include:
         body["include"] = list(request.include)
 
 
-def _short(key: str) -> str:
+def _shorten(key: str) -> str:
     return key if len(key) <= KEY_LIMIT else digest(key, length=32)
 
 
-def _write_wishes(body: Json, request: Request, *, own: bool) -> None:
+def _write_output_settings(body: Json, request: Request, *, own: bool) -> None:
     if request.reasoning is not None and not (own and REASONING_FROM_INPUT in request.form.split()):
-        reasoning = _spell_reasoning(request.reasoning, own=own)
+        reasoning = _write_reasoning(request.reasoning, own=own)
         if reasoning or own:
             body["reasoning"] = reasoning
     text: Extras = {}
@@ -141,57 +141,60 @@ def _write_wishes(body: Json, request: Request, *, own: bool) -> None:
     if own and isinstance(kept, dict):
         text.update(kept)
     if request.output is not None:
-        text["format"] = _spell_format(request.output, own=own)
+        text["format"] = _write_format(request.output, own=own)
     if request.verbosity:
         text["verbosity"] = request.verbosity
     if text:
         body["text"] = text
 
 
-def _spell_reasoning(wish: ReasoningSettings, *, own: bool) -> Extras:
-    spelled: Extras = {}
-    effort = wish.extras.get(FIRST_EFFORT, wish.effort) if own else wish.effort
-    if effort is None and wish.mode == "off" and not own:
+def _write_reasoning(reasoning: ReasoningSettings, *, own: bool) -> Extras:
+    written: Extras = {}
+    effort = reasoning.extras.get(FIRST_EFFORT, reasoning.effort) if own else reasoning.effort
+    if effort is None and reasoning.mode == "off" and not own:
         effort = "none"
     if effort is not None:
-        spelled["effort"] = effort
+        written["effort"] = effort
     if own:
-        if wish.style:
-            spelled["summary"] = wish.style
-        return {**spelled, **{name: value for name, value in wish.extras.items() if name != FIRST_EFFORT}}
-    if wish.show and effort != "none":
-        spelled["summary"] = "auto"
-    return spelled
+        if reasoning.style:
+            written["summary"] = reasoning.style
+        return {
+            **written,
+            **{name: value for name, value in reasoning.extras.items() if name != FIRST_EFFORT},
+        }
+    if reasoning.show and effort != "none":
+        written["summary"] = "auto"
+    return written
 
 
-def _spell_format(output: OutputFormat, *, own: bool) -> Extras:
-    spelled: Extras = {"type": output.kind}
+def _write_format(output: OutputFormat, *, own: bool) -> Extras:
+    written: Extras = {"type": output.kind}
     if output.kind == "json_schema" and not own:
-        spelled |= {"name": output.name or "answer", "schema": output.schema or {}}
-        # Left out, it would mean true for some servers and false for others.
-        spelled["strict"] = bool(output.strict)
+        written |= {"name": output.name or "answer", "schema": output.schema or {}}
+        # Its default is true for some servers and false for others.
+        written["strict"] = bool(output.strict)
         if output.description:
-            spelled["description"] = output.description
-        return spelled
+            written["description"] = output.description
+        return written
     if own:
         if output.name:
-            spelled["name"] = output.name
+            written["name"] = output.name
         if output.schema is not None:
-            spelled["schema"] = output.schema
+            written["schema"] = output.schema
         if output.description:
-            spelled["description"] = output.description
+            written["description"] = output.description
         if output.strict is not None:
-            spelled["strict"] = output.strict
-        spelled |= output.extras
-    return spelled
+            written["strict"] = output.strict
+        written |= output.extras
+    return written
 
 
 def _write_state(body: Json, request: Request) -> None:
-    """Another dialect's client keeps its history itself, sealed thought included."""
+    """Ask for no stored response, and for sealed thoughts: a client of another dialect keeps its history."""
     body.setdefault("store", False)
     include = list(request.include)
-    wish = request.reasoning
-    thinks = wish is not None and wish.mode != "off" and wish.effort != "none"
+    reasoning = request.reasoning
+    thinks = reasoning is not None and reasoning.mode != "off" and reasoning.effort != "none"
     if thinks and ENCRYPTED_REASONING not in include:
         include.append(ENCRYPTED_REASONING)
     if request.logprobs and LOGPROBS not in include:
@@ -200,7 +203,7 @@ def _write_state(body: Json, request: Request) -> None:
         body["include"] = include
 
 
-def _tell_losses(request: Request, losses: Losses) -> None:
+def _record_losses(request: Request, losses: Losses) -> None:
     for name in UNSPEAKABLE:
         if getattr(request, name) is not None:
             losses.add(request.path_of(name), "OpenAI Responses has no such setting")

@@ -1,7 +1,7 @@
-"""The response object that lifecycle events and whole replies carry: the client's own request, echoed.
+"""Builds the response object of lifecycle events and whole replies, which repeats the client's request.
 
-Strict readers want every field, so what the client did not say is told by its default. The echo is written
-once and reused, because three events of each stream carry it and it can be as large as the request.
+Strict clients require every field, so a field that the request does not set gets its default. The fields of
+the request are encoded once and reused, because three events of each stream hold them and they can be large.
 """
 
 import msgspec
@@ -14,7 +14,7 @@ from dragoman.hub.events import ReplyStarted
 from dragoman.hub.ids import IdSource
 from dragoman.wire.fields import encode
 
-#: What the API assumes when a request does not say.
+#: The defaults of the API.
 DEFAULTS: Extras = {
     "background": False,
     "frequency_penalty": 0.0,
@@ -35,7 +35,7 @@ DEFAULTS: Extras = {
     "top_p": 1.0,
     "truncation": "disabled",
 }
-#: What a value may be where the default does not show it. An upstream's word is taken only if it fits.
+#: The types of fields whose default does not show them. A value of the upstream is used only if it fits.
 TYPES: dict[str, tuple[type, ...]] = {
     "instructions": (str, list),
     "max_output_tokens": (int,),
@@ -51,10 +51,10 @@ TYPES: dict[str, tuple[type, ...]] = {
 #: Fields that may be null.
 NULLABLE = frozenset(name for name, default in DEFAULTS.items() if default is None) | {"reasoning"}
 
-#: Echoed only if the client said them.
+#: Fields that are repeated only if the client sent them.
 OPTIONAL = ("conversation", "prompt", "prompt_cache_options", "prompt_cache_retention", "user")
 
-#: Members that the stream decides.
+#: Fields that the stream decides.
 LIVE = frozenset(
     {
         "id",
@@ -71,35 +71,35 @@ LIVE = frozenset(
 )
 
 
-def _echoed_tool(tool: object) -> object:
-    """A declared tool with the keys that readers of responses expect."""
+def _complete_tool(tool: object) -> object:
+    """A declared tool with the fields that clients expect in a response."""
     if not isinstance(tool, dict):
         return tool
     if tool.get("type") == "function":
         return {"description": None, "parameters": None, "strict": None, **tool}
     members = tool.get("tools")
     if tool.get("type") == "namespace" and isinstance(members, list):
-        return {**tool, "tools": [_echoed_tool(member) for member in members]}
+        return {**tool, "tools": [_complete_tool(member) for member in members]}
     return tool
 
 
-def echo(body: Json) -> Extras:
-    """What a response says about the request that it answers."""
+def repeat_request(body: Json) -> Extras:
+    """The fields of a response that repeat its request."""
     fields: Extras = {}
     for name, default in DEFAULTS.items():
         value = body.get(name)
         fields[name] = default if value is None else value
     fields |= {name: body[name] for name in OPTIONAL if body.get(name) is not None}
     tools, text, reasoning = body.get("tools"), body.get("text"), body.get("reasoning")
-    fields["tools"] = [_echoed_tool(tool) for tool in tools] if isinstance(tools, list) else []
+    fields["tools"] = [_complete_tool(tool) for tool in tools] if isinstance(tools, list) else []
     fields["text"] = {"format": {"type": "text"}, **(text if isinstance(text, dict) else {})}
-    asked = reasoning if isinstance(reasoning, dict) else {}
-    fields["reasoning"] = {"effort": None, "summary": None, **asked}
+    settings = reasoning if isinstance(reasoning, dict) else {}
+    fields["reasoning"] = {"effort": None, "summary": None, **settings}
     return fields
 
 
-def begun(body: Json, response_id: str, created: int, status: str) -> Extras:
-    """The response to a request that nobody has answered yet."""
+def build_started_response(body: Json, response_id: str, created: int, status: str) -> Extras:
+    """The response to a request before any output."""
     return {
         "id": response_id,
         "object": "response",
@@ -111,16 +111,16 @@ def begun(body: Json, response_id: str, created: int, status: str) -> Extras:
         "incomplete_details": None,
         "usage": None,
         "output": [],
-        **echo(body),
+        **repeat_request(body),
     }
 
 
-def _time(value: object) -> object:
+def _read_time(value: object) -> object:
     return value if type(value) in (int, float) else None
 
 
-def fits(name: str, value: object) -> bool:
-    """Whether a value is what readers expect of this field; of fields that nobody knows, any is."""
+def is_valid_field(name: str, value: object) -> bool:
+    """Whether clients accept this value of a field. Any value of an unknown field is valid."""
     if name not in DEFAULTS and name not in TYPES:
         return True
     if value is None:
@@ -130,7 +130,7 @@ def fits(name: str, value: object) -> bool:
 
 
 class ResponseObject:
-    """Renders the response of one stream at each point of its life."""
+    """Writes the response of one stream at each lifecycle event."""
 
     def __init__(self, audience: Audience, started: ReplyStarted, ids: IdSource) -> None:
         self._own = audience.upstream == NAME
@@ -144,9 +144,9 @@ class ResponseObject:
             "created_at": created,
             "model": audience.model or started.model,
         }
-        self._echo = echo(audience.body)
+        self._echo = repeat_request(audience.body)
         if self._own:
-            self._echo |= self._own_words(started.extras)
+            self._echo |= self._select_own_fields(started.extras)
         members = {name: msgspec.Raw(value) for name, value in audience.reply_members.items()}
         self._head |= {name: members.pop(name) for name in tuple(members) if name in LIVE}
         self._decided: Extras = dict(members)
@@ -163,31 +163,33 @@ class ResponseObject:
         reason: str = "",
         extras: Extras | None = None,
     ) -> bytes:
-        """The object as JSON. `extras`: what this very dialect said at the end."""
+        """The response as JSON. `extras`: the fields of an upstream of this dialect at the end."""
         late = extras if extras and self._own else {}
         completed_at = self._head["created_at"] if status == "completed" and not self._own else None
         live: Extras = {
             **self._head,
             "status": status,
-            "completed_at": _time(late.get("completed_at", completed_at)),
+            "completed_at": _read_time(late.get("completed_at", completed_at)),
             "error": error,
-            "incomplete_details": self._details(reason, late),
+            "incomplete_details": self._build_details(reason, late),
             "usage": usage,
         }
         written = self._written
         if late:
             written = encode(
-                {**self._echo, **self._own_words(late), **self._decided}, blame=UpstreamProtocolError
+                {**self._echo, **self._select_own_fields(late), **self._decided}, blame=UpstreamProtocolError
             )
         return b'%b,"output":%b,%b' % (encode(live, blame=UpstreamProtocolError)[:-1], output, written[1:])
 
     @staticmethod
-    def _own_words(extras: Extras) -> Extras:
-        return {name: value for name, value in extras.items() if name not in LIVE and fits(name, value)}
+    def _select_own_fields(extras: Extras) -> Extras:
+        return {
+            name: value for name, value in extras.items() if name not in LIVE and is_valid_field(name, value)
+        }
 
     @staticmethod
-    def _details(reason: str, late: Extras) -> Extras | None:
+    def _build_details(reason: str, late: Extras) -> Extras | None:
         if not reason:
             return None
-        told = late.get("incomplete_details")
-        return {**(told if isinstance(told, dict) else {}), "reason": reason}
+        details = late.get("incomplete_details")
+        return {**(details if isinstance(details, dict) else {}), "reason": reason}

@@ -1,4 +1,4 @@
-"""What a web search is told to keep to, both ways."""
+"""Reads and writes the options of web search."""
 
 from dragoman.dialects.search_options import LOCATION, NOTE, spell_location, take_domains, take_location
 from dragoman.hub.content import Extras, SearchOptions, Tool
@@ -17,7 +17,7 @@ PATHS = {
 
 
 def read_search(rest: Extras) -> SearchOptions | None:
-    """Takes the options out of a declaration; what has another shape than ours stays in it."""
+    """Take the options out of a declaration. Options of another form stay in it."""
     filters = rest.get(FILTERS)
     domains = take_domains(filters, DOMAINS) if isinstance(filters, dict) else ()
     if domains and not filters:
@@ -37,20 +37,20 @@ def read_search(rest: Extras) -> SearchOptions | None:
     return None if options == SearchOptions(paths=PATHS) else options
 
 
-def spell_search(tool: Tool, *, own: bool) -> Extras:
+def write_search(tool: Tool, *, own: bool) -> Extras:
     options = tool.search
     if options is None:
         return {}
-    spelled: Extras = {}
+    written: Extras = {}
     if options.allowed_domains:
         others = tool.extras.get(FILTERS) if own else None
         kept: Extras = others if isinstance(others, dict) else {}
-        spelled[FILTERS] = {DOMAINS: list(options.allowed_domains), **kept}
+        written[FILTERS] = {DOMAINS: list(options.allowed_domains), **kept}
     if options.location is not None:
         noted = tool.extras.get(NOTE + LOCATION) if own else None
-        spelled[LOCATION] = noted or spell_location(options.location)
+        written[LOCATION] = noted or spell_location(options.location)
     if options.context_size:
-        spelled[CONTEXT_SIZE] = options.context_size
+        written[CONTEXT_SIZE] = options.context_size
     if options.live is not None:
-        spelled[LIVE] = options.live
-    return spelled
+        written[LIVE] = options.live
+    return written

@@ -1,6 +1,6 @@
-"""Reads this dialect's event stream into hub events, whatever order or half of it an upstream sends.
+"""Reads the event stream of a reply, also if an upstream sends events in another order or only some of them.
 
-Only a terminal event ends a reply well. What it holds beyond the events before it is told then.
+Only a terminal event completes a reply. Content that only the terminal event has is reported then.
 """
 
 from collections.abc import Callable
@@ -10,26 +10,26 @@ from dragoman.dialects.errors import read_failure
 from dragoman.dialects.frames import FrameReader
 from dragoman.dialects.openai_responses.item_table import ItemTable
 from dragoman.dialects.openai_responses.reasons import CAUSE_OF_REASON, TERMINAL_STATUS, read_usage
-from dragoman.dialects.openai_responses.stream_items import CallStreamItem, Scene, index_in, text_in
+from dragoman.dialects.openai_responses.stream_items import CallStreamItem, ReplyContext, index_in, text_in
 from dragoman.dialects.openai_responses.vocabulary import DONE
 from dragoman.hub.errors import DragomanError, Failure
 from dragoman.hub.events import ReplyEvent, ReplyFinished, ReplyStarted, StopCause
 from dragoman.wire.sse import Frame
 
-#: What a response says that the hub has its own words for; at the start also what is not yet true.
+#: Fields of a response that the hub knows; at the start also those without a final value.
 HUB_FIELDS = frozenset({"id", "model", "created_at", "object", "output", "status", "usage", "error"})
 LATE_FIELDS = HUB_FIELDS | {"incomplete_details", "completed_at", "service_tier"}
 
-#: Stands for an item that no event can name.
+#: The key of an item that no event can name.
 NOBODY = object()
 
 
 class ResponsesStreamReader(FrameReader):
     def __init__(self, source: Source) -> None:
         super().__init__(source)
-        self._scene = Scene(self.builder, source)
-        self._items = ItemTable(self._scene)
-        # The block that the last delta went to: nearly every next one goes there, too.
+        self._context = ReplyContext(self.builder, source)
+        self._items = ItemTable(self._context)
+        # The block of the last delta, to which nearly every next delta belongs too.
         self._hot_id: object = NOBODY
         self._hot_part: object = NOBODY
         self._hot_block = -1
@@ -63,7 +63,7 @@ class ResponsesStreamReader(FrameReader):
         return self.builder.take()
 
     def _end(self) -> None:
-        """Only a terminal event ends a reply; without one it was cut off."""
+        """Nothing to do: without a terminal event the reply is truncated."""
 
     # Lifecycle
 
@@ -71,12 +71,12 @@ class ResponsesStreamReader(FrameReader):
         response = payload.get("response")
         if self.builder.is_started or not isinstance(response, dict):
             return
-        self._scene.model = text_in(response, "model")
+        self._context.model = text_in(response, "model")
         created = response.get("created_at")
         self.builder.start(
             ReplyStarted(
                 id=text_in(response, "id"),
-                model=self._scene.model,
+                model=self._context.model,
                 created=int(created) if isinstance(created, int | float) and abs(created) < 2**53 else 0,
                 extras={name: value for name, value in response.items() if name not in LATE_FIELDS},
             )
@@ -94,7 +94,7 @@ class ResponsesStreamReader(FrameReader):
             self._fail(response, cancelled=status == "cancelled")
             return
         if status not in ("completed", "incomplete"):
-            # A response that is still queued or in progress: more must come, or it was cut off.
+            # The response is still queued or in progress: more events must follow.
             return
         self._take_output(response.get("output"))
         usage = read_usage(response.get("usage"))
@@ -107,7 +107,7 @@ class ResponsesStreamReader(FrameReader):
     def _cause(self, response: Json, status: str) -> tuple[StopCause, str]:
         if status == "completed":
             has_calls = any(isinstance(item, CallStreamItem) for item in self._items.all)
-            return ("refusal" if self._scene.refused and not has_calls else "end"), status
+            return ("refusal" if self._context.refused and not has_calls else "end"), status
         details = response.get("incomplete_details")
         reason = text_in(details, "reason") if isinstance(details, dict) else ""
         return CAUSE_OF_REASON.get(reason, "other"), reason or status
@@ -137,21 +137,21 @@ class ResponsesStreamReader(FrameReader):
     def _added(self, payload: Json) -> None:
         item = payload.get("item")
         if isinstance(item, dict):
-            found = self._items.announced(item, payload.get("output_index"))
+            found = self._items.find_added(item, payload.get("output_index"))
             if not found.added:
                 found.adopt(item)
 
     def _done(self, payload: Json) -> None:
         item = payload.get("item")
         if isinstance(item, dict):
-            self._items.finished(item, payload.get("output_index"), open_only=True).finish(item)
+            self._items.find_done(item, payload.get("output_index"), open_only=True).finish(item)
 
     def _take_output(self, output: object) -> None:
-        """What only the terminal event told; then whatever was announced and never finished."""
+        """Read the items of the terminal event, then finish the items that were added and never done."""
         if isinstance(output, list):
             for index, item in enumerate(output):
                 if isinstance(item, dict):
-                    self._items.finished(item, index, open_only=False).finish(item)
+                    self._items.find_done(item, index, open_only=False).finish(item)
         for left in self._items.all:
             left.finish({})
 
@@ -164,7 +164,7 @@ class ResponsesStreamReader(FrameReader):
         self.source.losses.add("delta", "a delta that is no text was skipped")
         return None
 
-    def _heat(self, payload: Json, part: str, block: int) -> None:
+    def _remember_block(self, payload: Json, part: str, block: int) -> None:
         item_id = payload.get("item_id")
         if isinstance(item_id, str) and item_id:
             self._hot_id, self._hot_part, self._hot_block = item_id, payload.get(part, NOBODY), block
@@ -181,8 +181,8 @@ class ResponsesStreamReader(FrameReader):
         text = self._delta(payload)
         if text is not None:
             index = index_in(payload, "content_index")
-            self._heat(
-                payload, "content_index", self._items.message(payload).append(index, text, "output_text")
+            self._remember_block(
+                payload, "content_index", self._items.find_message(payload).append(index, text, "output_text")
             )
 
     def _arguments_delta(self, payload: Json) -> None:
@@ -198,55 +198,55 @@ class ResponsesStreamReader(FrameReader):
             return
         text = self._delta(payload)
         if text:
-            block = self._items.call(payload, item_type).append(text)
+            block = self._items.find_call(payload, item_type).append(text)
             if block >= 0:
-                self._heat(payload, "", block)
+                self._remember_block(payload, "", block)
 
     def _refusal_delta(self, payload: Json) -> None:
         text = self._delta(payload)
         if text is not None:
-            self._items.message(payload).append(index_in(payload, "content_index"), text, "refusal")
+            self._items.find_message(payload).append(index_in(payload, "content_index"), text, "refusal")
 
     def _summary_delta(self, payload: Json) -> None:
         text = self._delta(payload)
         if text is not None:
-            self._items.reasoning(payload).append("summary", index_in(payload, "summary_index"), text)
+            self._items.find_reasoning(payload).append("summary", index_in(payload, "summary_index"), text)
 
     def _thought_delta(self, payload: Json) -> None:
         text = self._delta(payload)
         if text is not None:
-            self._items.reasoning(payload).append("content", index_in(payload, "content_index"), text)
+            self._items.find_reasoning(payload).append("content", index_in(payload, "content_index"), text)
 
     def _text_done(self, payload: Json) -> None:
         index = index_in(payload, "content_index")
-        self._items.message(payload).complete(index, text_in(payload, "text"), "output_text")
+        self._items.find_message(payload).complete(index, text_in(payload, "text"), "output_text")
 
     def _refusal_done(self, payload: Json) -> None:
         index = index_in(payload, "content_index")
-        self._items.message(payload).complete(index, text_in(payload, "refusal"), "refusal")
+        self._items.find_message(payload).complete(index, text_in(payload, "refusal"), "refusal")
 
     def _arguments_done(self, payload: Json) -> None:
-        self._items.call(payload, "function_call").complete(text_in(payload, "arguments"))
+        self._items.find_call(payload, "function_call").complete(text_in(payload, "arguments"))
 
     def _input_done(self, payload: Json) -> None:
-        self._items.call(payload, "custom_tool_call").complete(text_in(payload, "input"))
+        self._items.find_call(payload, "custom_tool_call").complete(text_in(payload, "input"))
 
     def _summary_done(self, payload: Json) -> None:
         index = index_in(payload, "summary_index")
-        self._items.reasoning(payload).complete("summary", index, text_in(payload, "text"))
+        self._items.find_reasoning(payload).complete("summary", index, text_in(payload, "text"))
 
     def _thought_done(self, payload: Json) -> None:
         index = index_in(payload, "content_index")
-        self._items.reasoning(payload).complete("content", index, text_in(payload, "text"))
+        self._items.find_reasoning(payload).complete("content", index, text_in(payload, "text"))
 
     def _part_added(self, payload: Json) -> None:
         part = payload.get("part")
         if not isinstance(part, dict):
             return
         if part.get("type") == "reasoning_text":
-            self._items.reasoning(payload).begin("content")
+            self._items.find_reasoning(payload).begin("content")
         elif part.get("type") in ("output_text", "refusal"):
-            self._items.message(payload).begin(index_in(payload, "content_index"), part)
+            self._items.find_message(payload).begin(index_in(payload, "content_index"), part)
 
     def _part_done(self, payload: Json) -> None:
         part = payload.get("part")
@@ -254,12 +254,12 @@ class ResponsesStreamReader(FrameReader):
             return
         index = index_in(payload, "content_index")
         if part.get("type") == "reasoning_text":
-            self._items.reasoning(payload).complete("content", index, text_in(part, "text"))
+            self._items.find_reasoning(payload).complete("content", index, text_in(part, "text"))
         else:
-            self._items.message(payload).complete_part(index, part)
+            self._items.find_message(payload).complete_part(index, part)
 
     def _summary_part(self, payload: Json) -> None:
-        item = self._items.reasoning(payload)
+        item = self._items.find_reasoning(payload)
         item.begin("summary")
         part = payload.get("part")
         if isinstance(part, dict) and text_in(part, "text"):
@@ -268,7 +268,7 @@ class ResponsesStreamReader(FrameReader):
     def _annotation(self, payload: Json) -> None:
         annotation = payload.get("annotation")
         if isinstance(annotation, dict):
-            self._items.message(payload).cite(index_in(payload, "content_index"), annotation)
+            self._items.find_message(payload).cite(index_in(payload, "content_index"), annotation)
 
 
 HANDLERS: dict[str, Callable[[ResponsesStreamReader, Json], None]] = {
@@ -300,7 +300,7 @@ HANDLERS: dict[str, Callable[[ResponsesStreamReader, Json], None]] = {
     "error": ResponsesStreamReader._error,
 }
 
-#: Events that only show progress: the finished item says all that they say.
+#: Events that only report progress: the finished item has all their content.
 QUIET = (
     "response.web_search_call.",
     "response.file_search_call.",

@@ -1,8 +1,8 @@
-"""Writes hub events as this dialect's event stream.
+"""Writes hub events as the event stream of the Responses API.
 
-The events come one block at a time. A block becomes one item; only this dialect's own messages have
-several parts, and such an item stays open until its last part is told. An item made from another dialect's
-block stays open until something follows it: if that is an end for want of room, the item was cut short.
+Blocks arrive one at a time. A block becomes one item; only messages of this dialect have several parts, and
+such an item stays open until its last part. The item of another dialect's block stays open until the next
+event: if the reply then ends because of a limit, the item is incomplete.
 """
 
 from copy import copy
@@ -15,22 +15,22 @@ from dragoman.dialects.openai_responses.hosted import (
     ITEM,
     PREFIXES,
     STEPS,
-    sound,
-    spell_hosted,
-    web_search_action,
+    complete_item,
+    write_hosted,
+    write_search_action,
 )
-from dragoman.dialects.openai_responses.ladders import (
+from dragoman.dialects.openai_responses.item_emitters import (
     COMPLETED,
     INCOMPLETE,
-    CallLadder,
-    GrowingLadder,
-    Ladder,
-    MessageLadder,
-    ReasoningLadder,
-    WholeLadder,
+    CallEmitter,
+    EventNumbering,
+    GrowingItemEmitter,
+    MessageEmitter,
+    ReasoningEmitter,
+    WholeItemEmitter,
 )
-from dragoman.dialects.openai_responses.reasoning import carried_by, is_carrier
-from dragoman.dialects.openai_responses.reasons import reason_of, write_usage
+from dragoman.dialects.openai_responses.reasoning import build_carried_seal, is_carrier
+from dragoman.dialects.openai_responses.reasons import choose_reason, write_usage
 from dragoman.dialects.openai_responses.response_object import ResponseObject
 from dragoman.dialects.openai_responses.vocabulary import CALL_OF_KIND, DONE, ENCRYPTED_REASONING, NAME
 from dragoman.hub.content import (
@@ -66,7 +66,7 @@ from dragoman.hub.usage import Usage
 from dragoman.wire.fields import encode
 from dragoman.wire.sse import Frame, Frames, join_frames
 
-#: Blocks that only their own dialect can show.
+#: Blocks that only their own dialect can write.
 UNSHOWN: dict[type, str] = {
     HostedCall: "what another vendor's own tool was asked",
     HostedResult: "what another vendor's own tool gave back",
@@ -81,17 +81,17 @@ class ResponsesStreamWriter:
         self._own = audience.upstream == NAME
         request = audience.request
         self._with_seals = self._own or request is None or ENCRYPTED_REASONING in request.include
-        self._ladder = Ladder()
+        self._events = EventNumbering()
         self._response: ResponseObject | None = None
         self._output: list[bytes] = []
-        # A count of our own: a reader that shares the audience's ids takes some whenever bytes arrive.
+        # A copy, because a reader that shares these ids takes some whenever bytes arrive.
         self._ids = copy(audience.ids)
         self._item_ids: set[str] = set()
         self._call_ids: set[str] = set()
         self._block: AnyBlock | None = None
-        self._item: GrowingLadder | None = None
-        #: The last item, while it may get another part or turn out to be cut short.
-        self._held: GrowingLadder | None = None
+        self._item: GrowingItemEmitter | None = None
+        #: The last item, while it may get another part or become incomplete.
+        self._held: GrowingItemEmitter | None = None
         self._carried: list[SealedItem] = []
         self._usage: Usage | None = None
         self._refused = False
@@ -99,45 +99,47 @@ class ResponsesStreamWriter:
     def write(self, event: ReplyEvent) -> Frames:
         match event:
             case TextDelta() | ArgumentsDelta():
-                return self._item.text(event.text) if self._item is not None and event.text else ()
+                return self._item.write_text(event.text) if self._item is not None and event.text else ()
             case ReasoningDelta():
-                return self._thought(event)
+                return self._on_reasoning(event)
             case BlockOpened():
-                return self._opened(event.block)
+                return self._on_open(event.block)
             case BlockClosed():
-                return self._closed(event)
+                return self._on_close(event)
             case SealAttached():
-                self._sealed(event.seal)
+                self._on_seal(event.seal)
             case CitationAdded():
-                return self._cited(event.citation)
+                return self._on_citation(event.citation)
             case UsageReported():
                 self._usage = self._usage.merge(event.usage) if self._usage else event.usage
             case ReplyStarted():
-                return self._started(event)
+                return self._on_start(event)
             case ReplyFinished():
-                return self._finished(event)
+                return self._on_finish(event)
             case ReplyFailed():
-                return self._failed(event)
+                return self._on_failure(event)
             case _:
                 assert_never(event)
         return ()
 
     # Lifecycle
 
-    def _started(self, event: ReplyStarted) -> Frames:
+    def _on_start(self, event: ReplyStarted) -> Frames:
         response = self._response = ResponseObject(self._audience, event, self._ids)
-        begun = response.render("in_progress")
-        return self._lifecycle("response.created", begun) + self._lifecycle("response.in_progress", begun)
+        response_json = response.render("in_progress")
+        return self._write_lifecycle("response.created", response_json) + self._write_lifecycle(
+            "response.in_progress", response_json
+        )
 
-    def _lifecycle(self, kind: str, response: bytes) -> Frames:
-        return self._ladder.frame(kind, b'"response":%b}' % response)
+    def _write_lifecycle(self, kind: str, response: bytes) -> Frames:
+        return self._events.build_frame(kind, b'"response":%b}' % response)
 
-    def _finished(self, event: ReplyFinished) -> Frames:
+    def _on_finish(self, event: ReplyFinished) -> Frames:
         response = self._response or ResponseObject(self._audience, ReplyStarted(), self._ids)
         raw_cause = event.raw_cause if self._own else ""
-        said = () if self._own or self._refused else self._explain(event)
-        reason = reason_of(event.cause, raw_cause, refused=self._refused)
-        said += self._let_go(cut=bool(reason) and not self._own)
+        frames = () if self._own or self._refused else self._write_explanation(event)
+        reason = choose_reason(event.cause, raw_cause, refused=self._refused)
+        frames += self._close_held(cut=bool(reason) and not self._own)
         status = "incomplete" if reason else COMPLETED
         ended = response.render(
             status,
@@ -146,38 +148,37 @@ class ResponsesStreamWriter:
             reason=reason,
             extras=event.extras,
         )
-        return said + self._lifecycle(f"response.{status}", ended) + (Frame("", DONE),)
+        return frames + self._write_lifecycle(f"response.{status}", ended) + (Frame("", DONE),)
 
-    def _failed(self, event: ReplyFailed) -> Frames:
+    def _on_failure(self, event: ReplyFailed) -> Frames:
         code, message = write_stream_error(event.failure, event.ending, own=self._own)
-        said: Frames = ()
+        frames: Frames = ()
         error: Extras = {"code": code, "message": message, "param": event.failure.param or None}
         response = self._response
         if response is None:
-            # Nothing was promised yet: the error is all there is to say, so it also comes as clients
-            # get it with an HTTP status.
+            # The response has not started, so the event also holds the error body of an HTTP error.
             response = ResponseObject(self._audience, ReplyStarted(), self._ids)
-            said = self._lifecycle("response.created", response.render("in_progress"))
+            frames = self._write_lifecycle("response.created", response.render("in_progress"))
             error |= write_error(event.failure)
         if not self._own:
-            said += self._let_go()
+            frames += self._close_held()
         output = list(self._output)
         item = self._item or self._held
         unfinished = item.snapshot() if item else None
         if unfinished is not None:
             output.append(encode(unfinished, blame=UpstreamProtocolError))
-        said += self._ladder.event("error", error)
+        frames += self._events.build_event("error", error)
         ended = response.render(
             "failed",
             output=b"[%b]" % b",".join(output),
             usage=write_usage(self._usage, self._audience.upstream),
             error={"code": code, "message": message},
         )
-        return said + self._lifecycle("response.failed", ended) + (Frame("", DONE),)
+        return frames + self._write_lifecycle("response.failed", ended) + (Frame("", DONE),)
 
     # Blocks
 
-    def _opened(self, block: AnyBlock) -> Frames:
+    def _on_open(self, block: AnyBlock) -> Frames:
         self._block = block
         if isinstance(block, Text | Refusal) or (
             isinstance(block, Opaque) and block.form == "part" and self._own
@@ -185,17 +186,17 @@ class ResponsesStreamWriter:
             return self._open_message(block)
         if isinstance(block, Reasoning) and is_carrier(block):
             return self._open_carrier(block)
-        said = self._let_go()
+        frames = self._close_held()
         match block:
             case Reasoning():
-                return said + self._open_reasoning(block)
+                return frames + self._open_reasoning(block)
             case ToolCall():
-                return said + self._open_call(block)
+                return frames + self._open_call(block)
             case _:
-                return said + self._whole(block)
+                return frames + self._write_whole(block)
 
-    def _id(self, prefix: str, extras: Extras) -> str:
-        """An id that no other item of this stream has; this dialect's own ids are kept."""
+    def _make_id(self, prefix: str, extras: Extras) -> str:
+        """A unique id for an item of this stream; ids of this dialect are kept."""
         wanted = extras.get("id")
         item_id = wanted if isinstance(wanted, str) else ""
         if prefix:
@@ -212,54 +213,56 @@ class ResponsesStreamWriter:
         head = self._extras(block).get(ITEM)
         extras: Extras = head if isinstance(head, dict) else {}
         held = self._held
-        said: Frames = ()
-        if self._own and isinstance(held, MessageLadder) and held.extras.get("id") == extras.get("id"):
+        frames: Frames = ()
+        if self._own and isinstance(held, MessageEmitter) and held.extras.get("id") == extras.get("id"):
             message = held
         else:
-            said = self._let_go()
-            message = MessageLadder(self._ladder, len(self._output), self._id("msg_", extras), extras)
-            said += message.open()
+            frames = self._close_held()
+            message = MessageEmitter(self._events, len(self._output), self._make_id("msg_", extras), extras)
+            frames += message.open()
         self._held, self._item = None, message
         if isinstance(block, Opaque):
-            return said + message.whole_part(dict(block.value))
+            return frames + message.write_part(dict(block.value))
         self._refused |= isinstance(block, Refusal)
-        said += message.open_part("refusal" if isinstance(block, Refusal) else "output_text")
-        return said + (message.text(block.text) if block.text else ())
+        frames += message.open_part("refusal" if isinstance(block, Refusal) else "output_text")
+        return frames + (message.write_text(block.text) if block.text else ())
 
     def _open_carrier(self, block: Reasoning) -> Frames:
         self._item = None
         if block.seal is not None:
-            self._carry(carried_by(block, block.seal))
+            self._keep_seal(build_carried_seal(block, block.seal))
         return ()
 
     def _open_reasoning(self, block: Reasoning) -> Frames:
         extras = self._extras(block)
         raw = self._own and block.raw
-        thought = ReasoningLadder(self._ladder, len(self._output), self._id("rs_", extras), extras, raw=raw)
+        thought = ReasoningEmitter(
+            self._events, len(self._output), self._make_id("rs_", extras), extras, raw=raw
+        )
         self._item = thought
         thought.seal, thought.redacted, thought.is_foreign = block.seal, block.redacted, not self._own
         thought.with_seal = self._with_seals
-        said = [thought.open()]
-        said += [thought.thought(number, text) for number, text in enumerate(block.parts) if text]
-        return join_frames(said)
+        frames = [thought.open()]
+        frames += [thought.write_thought(number, text) for number, text in enumerate(block.parts) if text]
+        return join_frames(frames)
 
     def _open_call(self, block: ToolCall) -> Frames:
         call = CALL_OF_KIND[block.kind]
         extras = self._extras(block)
-        item = CallLadder(self._ladder, len(self._output), self._id(call.prefix, extras), extras, call)
+        item = CallEmitter(self._events, len(self._output), self._make_id(call.prefix, extras), extras, call)
         item.is_foreign = not self._own
-        item.named = {"call_id": self._call_id(block.id)}
+        item.named = {"call_id": self._make_call_id(block.id)}
         if not call.name:
             item.named["name"] = block.name
         if block.namespace:
             item.named["namespace"] = block.namespace
         self._item = item
         if block.seal is not None:
-            self._carry(SealedItem(kind="call", seal=block.seal, call_id=str(item.named["call_id"])))
-        return item.open() + (item.text(block.arguments) if block.arguments else ())
+            self._keep_seal(SealedItem(kind="call", seal=block.seal, call_id=str(item.named["call_id"])))
+        return item.open() + (item.write_text(block.arguments) if block.arguments else ())
 
-    def _call_id(self, call_id: str) -> str:
-        """Unique in this reply: clients match results, and whole items, by it."""
+    def _make_call_id(self, call_id: str) -> str:
+        """A unique `call_id` in this reply, because clients match results and items by it."""
         wanted = call_id or self._ids.make("call_")
         number = 2
         while wanted in self._call_ids:
@@ -268,124 +271,129 @@ class ResponsesStreamWriter:
         self._call_ids.add(wanted)
         return wanted
 
-    def _whole(self, block: AnyBlock) -> Frames:
-        """Blocks that come complete: this dialect's own items again; of others', web searches."""
+    def _write_whole(self, block: AnyBlock) -> Frames:
+        """Write a complete block: an item of this dialect, or a web search of another."""
         self._item = None
-        item = spell_hosted(block) if self._own else None
+        item = write_hosted(block) if self._own else None
         if item is None and isinstance(block, HostedCall) and block.tool == "web_search":
             item_id = self._ids.adopt("ws_", block.id)
-            action = web_search_action(block.arguments)
+            action = write_search_action(block.arguments)
             item = {"id": item_id, "type": "web_search_call", "status": COMPLETED, "action": action}
         if item is None:
             if not (self._own and isinstance(block, HostedResult) and block.form == FOLLOWS):
                 self._audience.losses.add(block.at, f"OpenAI Responses cannot show {UNSHOWN[type(block)]}")
             return ()
-        item = sound(item)
+        item = complete_item(item)
         kind = str(item.get("type"))
-        item_id = self._id(PREFIXES.get(kind, ""), item)
-        whole = WholeLadder(self._ladder, len(self._output), item_id, {})
+        item_id = self._make_id(PREFIXES.get(kind, ""), item)
+        whole = WholeItemEmitter(self._events, len(self._output), item_id, {})
         steps = STEPS.get(kind, ())
         if item.get("status") == "failed":
             steps = (*steps[:-1], "failed") if kind.startswith("mcp_") else steps[:-1]
-        said = whole.climb(item, steps)
+        frames = whole.emit(item, steps)
         self._output.append(whole.final)
-        return said
+        return frames
 
     # Deltas
 
-    def _thought(self, event: ReasoningDelta) -> Frames:
+    def _on_reasoning(self, event: ReasoningDelta) -> Frames:
         item = self._item
-        return item.thought(event.part, event.text) if isinstance(item, ReasoningLadder) else ()
+        return item.write_thought(event.part, event.text) if isinstance(item, ReasoningEmitter) else ()
 
-    def _sealed(self, seal: Seal) -> None:
+    def _on_seal(self, seal: Seal) -> None:
         item = self._item
-        if isinstance(item, ReasoningLadder):
+        if isinstance(item, ReasoningEmitter):
             item.seal = seal
-        elif isinstance(item, CallLadder):
-            self._carry(SealedItem(kind="call", seal=seal, call_id=str(item.named["call_id"])))
+        elif isinstance(item, CallEmitter):
+            self._keep_seal(SealedItem(kind="call", seal=seal, call_id=str(item.named["call_id"])))
         elif isinstance(self._block, Reasoning):
-            self._carry(carried_by(self._block, seal))
+            self._keep_seal(build_carried_seal(self._block, seal))
         else:
-            self._carry(SealedItem(kind="text", seal=seal))
+            self._keep_seal(SealedItem(kind="text", seal=seal))
 
-    def _carry(self, carried: SealedItem) -> None:
+    def _keep_seal(self, carried: SealedItem) -> None:
         if self._with_seals:
             self._carried.append(carried)
 
-    def _cited(self, citation: Citation) -> Frames:
+    def _on_citation(self, citation: Citation) -> Frames:
         item = self._item
-        said = item.cite(citation, own=self._own) if isinstance(item, MessageLadder) else ()
-        if said is None:
+        frames = item.cite(citation, own=self._own) if isinstance(item, MessageEmitter) else ()
+        if frames is None:
             self._audience.losses.add("", "OpenAI Responses cannot cite a source that has no address")
             return ()
-        return said
+        return frames
 
-    def _closed(self, event: BlockClosed) -> Frames:
+    def _on_close(self, event: BlockClosed) -> Frames:
         item, block = self._item, self._block
         self._item = self._block = None
         if item is None or block is None:
-            return () if self._held is not None else self._deliver()
+            return () if self._held is not None else self._write_seals()
         extras: Extras = event.extras if self._own else {}
-        if isinstance(item, MessageLadder):
+        if isinstance(item, MessageEmitter):
             return self._close_message(item, block, extras)
-        if isinstance(item, CallLadder) and not self._own:
+        if isinstance(item, CallEmitter) and not self._own:
             self._held = item
             return ()
-        return self._end(item, extras or settled(item))
+        return self._end(item, extras or find_start_fields(item))
 
-    def _close_message(self, item: MessageLadder, block: AnyBlock, extras: Extras) -> Frames:
+    def _close_message(self, item: MessageEmitter, block: AnyBlock, extras: Extras) -> Frames:
         rest = dict(extras)
         last = rest.pop(ITEM, None)
-        said = () if isinstance(block, Opaque) else item.close_part(rest)
+        frames = () if isinstance(block, Opaque) else item.close_part(rest)
         if not self._own or (ITEM in block.extras and last is None):
             self._held = item
-            return said
-        return said + self._end(item, last if isinstance(last, dict) else settled(item))
+            return frames
+        return frames + self._end(item, last if isinstance(last, dict) else find_start_fields(item))
 
-    def _end(self, item: GrowingLadder, extras: Extras) -> Frames:
-        said = item.close(extras)
+    def _end(self, item: GrowingItemEmitter, extras: Extras) -> Frames:
+        frames = item.close(extras)
         self._output.append(item.final)
-        return said + self._deliver()
+        return frames + self._write_seals()
 
-    def _let_go(self, *, cut: bool = False) -> Frames:
-        """Nothing more comes for the held item. `cut`: nor did all that should have come."""
+    def _close_held(self, *, cut: bool = False) -> Frames:
+        """Close the held item. `cut`: the reply ended because of a limit, so the item is incomplete."""
         held, self._held = self._held, None
         if held is None:
             return ()
-        if not cut or (isinstance(held, CallLadder) and self._carried):
-            return self._end(held, settled(held))
+        if not cut or (isinstance(held, CallEmitter) and self._carried):
+            return self._end(held, find_start_fields(held))
         if self._carried:
-            # An item that was cut short is the last one, so nothing can follow it.
+            # An incomplete item is the last one, so no item with its seal can follow.
             self._carried = []
             self._audience.losses.add("", "the seal of a text that was cut short")
-        return self._end(held, {**settled(held), "status": INCOMPLETE})
+        return self._end(held, {**find_start_fields(held), "status": INCOMPLETE})
 
-    def _explain(self, event: ReplyFinished) -> Frames:
-        """The reason for a refusal, in the place that this dialect has for it."""
+    def _write_explanation(self, event: ReplyFinished) -> Frames:
+        """Write the explanation of a refusal as a refusal part."""
         if event.cause != "refusal" or not event.explanation:
             return ()
         self._refused = True
         message = self._held
-        said: Frames = ()
-        if not isinstance(message, MessageLadder):
-            said = self._let_go()
-            message = MessageLadder(self._ladder, len(self._output), self._id("msg_", {}), {})
-            said += message.open()
+        frames: Frames = ()
+        if not isinstance(message, MessageEmitter):
+            frames = self._close_held()
+            message = MessageEmitter(self._events, len(self._output), self._make_id("msg_", {}), {})
+            frames += message.open()
         self._held = message
-        return said + message.open_part("refusal") + message.text(event.explanation) + message.close_part({})
+        return (
+            frames
+            + message.open_part("refusal")
+            + message.write_text(event.explanation)
+            + message.close_part({})
+        )
 
-    def _deliver(self) -> Frames:
-        """Seals that stood on a call or a text follow it, in the only field that clients echo."""
+    def _write_seals(self) -> Frames:
+        """Write the seals of a call or text as a reasoning item after it, which clients send back."""
         if not self._carried:
             return ()
         envelope = write_envelope(self._carried)
         self._carried = []
-        carrier = ReasoningLadder(self._ladder, len(self._output), self._id("rs_", {}), {}, raw=False)
-        said = carrier.carry(envelope)
+        carrier = ReasoningEmitter(self._events, len(self._output), self._make_id("rs_", {}), {}, raw=False)
+        frames = carrier.write_envelope_item(envelope)
         self._output.append(carrier.final)
-        return said
+        return frames
 
 
-def settled(item: GrowingLadder) -> Extras:
-    """What was said of an item at its beginning and still holds at its end."""
+def find_start_fields(item: GrowingItemEmitter) -> Extras:
+    """The fields of an added item that stay valid at its end."""
     return {name: value for name, value in item.extras.items() if name != "status"}

@@ -1,16 +1,15 @@
-"""Tool declarations and tool choices, both ways.
+"""Reads and writes tool declarations.
 
-A namespace becomes one tool per member. The first member of each remembers (under `NAMESPACE` in its
-extras) what the namespace said of itself, so that the same list can be written again.
+A namespace becomes one tool per member. The first member keeps the fields of the namespace (under
+`NAMESPACE` in its extras), so that the same list can be written again.
 """
 
 from collections.abc import Callable, Iterable
 
 import msgspec
 
-from dragoman.dialects.openai_responses.search import read_search, spell_search
-from dragoman.dialects.openai_responses.taking import set_flag
-from dragoman.dialects.openai_responses.vocabulary import CALL_OF_KIND
+from dragoman.dialects.openai_responses.search import read_search, write_search
+from dragoman.dialects.openai_responses.vocabulary import CALL_OF_KIND, take_flag
 from dragoman.dialects.search_options import LOCATION, NOTE
 from dragoman.hub.content import Extras, Tool, ToolGrammar, ToolKind
 from dragoman.hub.loss import Losses
@@ -33,7 +32,7 @@ FAMILY_OF_TYPE: dict[str, str] = {
     "mcp": "mcp",
 }
 
-#: Hosted tools that need nothing but their name, for clients of other dialects.
+#: Hosted tools that need no options, for clients of other dialects.
 HOSTED_OF_FAMILY: dict[str, Extras] = {
     "web_search": {"type": "web_search"},
     "code_execution": {"type": "code_interpreter", "container": {"type": "auto"}},
@@ -44,7 +43,7 @@ EMPTY_SCHEMA: Extras = {"type": "object", "properties": {}}
 
 
 def read_tools(fields: Fields, name: str) -> tuple[Tool, ...]:
-    """The tools of a list. An empty list, or none, is left where it is."""
+    """Read a list of tools. An empty or missing list stays in the extras."""
     entries = fields.maybe_objects(name)
     if entries is None:
         return ()
@@ -53,8 +52,8 @@ def read_tools(fields: Fields, name: str) -> tuple[Tool, ...]:
     return tuple(tool for entry in entries for tool in _read_entry(entry))
 
 
-def required_tools(fields: Fields) -> tuple[Tool, ...]:
-    """The tools of an item that is there to declare some."""
+def read_required_tools(fields: Fields) -> tuple[Tool, ...]:
+    """Read the tools of an item that must have some."""
     if not fields.has("tools"):
         raise fields.error("expected an array, got nothing", "tools")
     return read_tools(fields, "tools")
@@ -71,7 +70,7 @@ def _read_entry(fields: Fields) -> list[Tool]:
     members = fields.objects("tools")
     about = {"name": name, **fields.rest()}
     if not members:
-        # Nothing to call, but the list must come out as it went in.
+        # There is nothing to call, but the same list must be written again.
         return [Tool(name=name, kind="hosted", family="namespace", form="namespace", at=at, extras=about)]
     tools = [_read_tool(member, member.text("type")) for member in members]
     tools = [msgspec.structs.replace(tool, namespace=name) for tool in tools]
@@ -83,7 +82,7 @@ def _read_tool(fields: Fields, tool_type: str) -> Tool:
     reader = READERS.get(tool_type)
     if reader is not None:
         return reader(fields)
-    # Whatever it is, the vendor runs it; clients declare what they run themselves in ways known above.
+    # OpenAI runs all tools of other types; the types above are those that the client runs.
     family = FAMILY_OF_TYPE.get(tool_type, tool_type)
     return Tool(
         name=tool_type,
@@ -96,7 +95,7 @@ def _read_tool(fields: Fields, tool_type: str) -> Tool:
     )
 
 
-def _schema(fields: Fields) -> Extras | None:
+def _read_schema(fields: Fields) -> Extras | None:
     parameters = fields.maybe_object("parameters")
     return None if parameters is None else parameters.rest()
 
@@ -105,9 +104,9 @@ def _read_function(fields: Fields) -> Tool:
     return Tool(
         name=fields.text("name"),
         description=fields.maybe_text("description"),
-        schema=_schema(fields),
+        schema=_read_schema(fields),
         strict=fields.maybe_flag("strict"),
-        deferred=set_flag(fields, "defer_loading"),
+        deferred=take_flag(fields, "defer_loading"),
         at=fields.path,
         extras=fields.rest(),
     )
@@ -130,7 +129,7 @@ def _read_custom(fields: Fields) -> Tool:
         kind="custom",
         description=fields.maybe_text("description"),
         grammar=grammar,
-        deferred=set_flag(fields, "defer_loading"),
+        deferred=take_flag(fields, "defer_loading"),
         form=form,
         at=fields.path,
         extras=fields.rest(),
@@ -147,7 +146,7 @@ def _read_tool_search(fields: Fields) -> Tool:
         kind=kind,
         family="tool_search",
         description=fields.maybe_text("description"),
-        schema=_schema(fields),
+        schema=_read_schema(fields),
         form="tool_search",
         at=fields.path,
         extras=fields.rest(),
@@ -155,7 +154,7 @@ def _read_tool_search(fields: Fields) -> Tool:
 
 
 def _read_shell(fields: Fields) -> Tool:
-    """Run by the client, unless a container of the vendor's is named."""
+    """Read a shell. The client runs it unless it names a container of OpenAI."""
     environment = fields.rest().get("environment")
     where = environment.get("type") if isinstance(environment, dict) else "local"
     kind: ToolKind = "shell" if where == "local" else "hosted"
@@ -180,66 +179,68 @@ READERS: dict[str, Callable[[Fields], Tool]] = {
 }
 
 
-def spell_tools(tools: Iterable[Tool], losses: Losses, *, own: bool) -> list[Extras]:
-    """The list of declarations, tools of one namespace gathered as they were declared."""
+def write_tools(tools: Iterable[Tool], losses: Losses, *, own: bool) -> list[Extras]:
+    """Write the list of declarations, with the tools of one namespace together."""
     entries: list[Extras] = []
     members: list[Extras] = []
     namespace = ""
     for tool in tools:
-        spelled = _spell_tool(tool, losses, own=own)
-        if spelled is None:
+        written = _write_tool(tool, losses, own=own)
+        if written is None:
             continue
         if not tool.namespace:
-            entries.append(spelled)
+            entries.append(written)
         elif tool.namespace == namespace and not (own and NAMESPACE in tool.extras):
-            members.append(spelled)
+            members.append(written)
         else:
-            members = [spelled]
-            entries.append(_spell_namespace(tool, members, own=own))
+            members = [written]
+            entries.append(_write_namespace(tool, members, own=own))
         namespace = tool.namespace
     return entries
 
 
-def _spell_namespace(first: Tool, members: list[Extras], *, own: bool) -> Extras:
+def _write_namespace(first: Tool, members: list[Extras], *, own: bool) -> Extras:
     about = first.extras.get(NAMESPACE) if own else None
-    said: Extras = about if isinstance(about, dict) else {"name": first.namespace, "description": ""}
-    return {"type": "namespace", **said, "name": first.namespace, "tools": members}
+    namespace_json: Extras = (
+        about if isinstance(about, dict) else {"name": first.namespace, "description": ""}
+    )
+    return {"type": "namespace", **namespace_json, "name": first.namespace, "tools": members}
 
 
-def _spell_tool(tool: Tool, losses: Losses, *, own: bool) -> Extras | None:
+def _write_tool(tool: Tool, losses: Losses, *, own: bool) -> Extras | None:
     entry: Extras | None
     match tool.kind:
         case "function":
-            entry = _spell_function(tool, own=own)
+            entry = _write_function(tool, own=own)
         case "custom":
-            entry = _spell_custom(tool, own=own)
+            entry = _write_custom(tool, own=own)
         case "tool_search" | "local_shell" | "shell" | "apply_patch":
-            entry = _spell_client_tool(tool, own=own)
+            entry = _write_client_tool(tool, own=own)
         case _:
-            entry = _spell_hosted(tool, own=own)
+            entry = _write_hosted(tool, own=own)
     if entry is None:
         losses.add(tool.at, f"OpenAI Responses has no {tool.family or tool.kind} tool")
         return None
     if own:
         entry |= {name: value for name, value in tool.extras.items() if name not in NOTES}
-    return entry | spell_search(tool, own=own)
+    return entry | write_search(tool, own=own)
 
 
-def _spell_function(tool: Tool, *, own: bool) -> Extras:
+def _write_function(tool: Tool, *, own: bool) -> Extras:
     entry: Extras = {"type": "function", "name": tool.name}
     if tool.description is not None:
         entry["description"] = tool.description
     if tool.schema is not None or not own:
         entry["parameters"] = EMPTY_SCHEMA if tool.schema is None else tool.schema
     if tool.strict is not None or not own:
-        # Left out, it would mean true.
+        # Its default is true.
         entry["strict"] = bool(tool.strict)
     if tool.deferred:
         entry["defer_loading"] = True
     return entry
 
 
-def _spell_custom(tool: Tool, *, own: bool) -> Extras:
+def _write_custom(tool: Tool, *, own: bool) -> Extras:
     entry: Extras = {"type": "custom", "name": tool.name}
     if tool.description is not None:
         entry["description"] = tool.description
@@ -257,7 +258,7 @@ def _spell_custom(tool: Tool, *, own: bool) -> Extras:
     return entry
 
 
-def _spell_client_tool(tool: Tool, *, own: bool) -> Extras:
+def _write_client_tool(tool: Tool, *, own: bool) -> Extras:
     entry: Extras = {"type": tool.kind}
     if tool.kind == "tool_search":
         entry["execution"] = "client"
@@ -268,7 +269,7 @@ def _spell_client_tool(tool: Tool, *, own: bool) -> Extras:
     return entry
 
 
-def _spell_hosted(tool: Tool, *, own: bool) -> Extras | None:
+def _write_hosted(tool: Tool, *, own: bool) -> Extras | None:
     if not own:
         known = HOSTED_OF_FAMILY.get(tool.family)
         return None if known is None else dict(known)
@@ -282,8 +283,8 @@ def _spell_hosted(tool: Tool, *, own: bool) -> Extras | None:
     return entry
 
 
-def kind_of_tool(name: str, tools: Iterable[Tool]) -> str:
-    """How a named tool is spelled in a choice."""
+def find_tool_kind(name: str, tools: Iterable[Tool]) -> str:
+    """The type of a named tool in a choice."""
     found = next((tool for tool in tools if tool.name == name), None)
     if found is None or found.kind not in CALL_OF_KIND:
         return "function"

@@ -1,27 +1,28 @@
-"""Words of this dialect that its modules share: its name, its items, and the calls that a client runs."""
+"""Constants and small readers that the modules of this dialect share."""
 
 from typing import Final
 
 import msgspec
 
 from dragoman.hub.content import CallKind, Extras
+from dragoman.wire.fields import Fields
 
 NAME: Final = "openai_responses"
 
-#: The closing word. OpenAI leaves it out; Open Responses demands it; every client bears it.
+#: The last frame of a stream. OpenAI omits it, Open Responses requires it, every client accepts it.
 DONE = b"[DONE]"
 
-#: What a client must ask for to get sealed thought back.
+#: The value of `include` with which a client gets sealed thoughts.
 ENCRYPTED_REASONING = "reasoning.encrypted_content"
 LOGPROBS = "message.output_text.logprobs"
 
 
 class CallItem(msgspec.Struct, frozen=True, kw_only=True):
-    """How one kind of client-run call is spelled: its items, and where its arguments stand.
+    """The items of one kind of call that the client runs, and the field of its arguments.
 
-    `name` is what the hub calls the tool when the item does not name it. `text`: the arguments are a
-    text in the item, not an object. `defaults` are members that clients expect in such an object, and
-    `extras` those that every item of the kind has.
+    `name` is the tool's name in the hub if the item has none. `text`: the arguments are a text in the item,
+    not an object. `defaults` are fields that clients expect in such an object, `extras` are fields of every
+    such item.
     """
 
     kind: CallKind
@@ -95,10 +96,26 @@ CALL_OF_OUTPUT: dict[str, CallItem] = {call.output: call for call in CALL_ITEMS}
 
 
 def is_for_client(item_type: str, item: Extras) -> bool:
-    """Whether a call or its output is the client's: the vendor has a tool search and shells of its own."""
+    """Whether the client runs a call or sent its output: OpenAI also runs a tool search and shells."""
     if item_type in ("tool_search_call", "tool_search_output"):
         return item.get("execution") == "client"
     environment = item.get("environment")
     if item_type == "shell_call" and isinstance(environment, dict):
         return environment.get("type") == "local"
     return True
+
+
+def take_text(fields: Fields, name: str) -> str:
+    """Take a text that is not empty; an empty one stays in the extras."""
+    text = fields.maybe_text(name)
+    if text == "":
+        fields.rest()[name] = ""
+    return text or ""
+
+
+def take_flag(fields: Fields, name: str) -> bool:
+    """Take a flag that is true; a flag that is false stays in the extras."""
+    flag = fields.maybe_flag(name)
+    if flag is False:
+        fields.rest()[name] = False
+    return bool(flag)
