@@ -174,11 +174,13 @@ def work(
     return Work(outcome, trail.read_text("utf-8").split() if trail.exists() else [], words)
 
 
+@pytest.mark.parametrize("kind", ["slips", "wrappers"])
 @pytest.mark.parametrize("agent", AGENTS, ids=lambda agent: agent.name)
 def test_with_governance_the_agent_finishes_a_job_of_every_slip_and_wrapper(
-    stage: Stage, model: BadModel, agent: Client, tmp_path: Path
+    stage: Stage, model: BadModel, agent: Client, kind: str, tmp_path: Path
 ) -> None:
-    slips = [*SLIPS.values(), dies, *(FAMILIES[family] for family in PLAIN)]
+    """In jobs of their own: a server that makes calls itself is not harvested under `auto`."""
+    slips = [*SLIPS.values(), dies] if kind == "slips" else [FAMILIES[family] for family in PLAIN]
     done = work(stage, model, agent, slips, tmp_path / "home", harvest="auto")
     assert done.trail == done.wanted
     assert done.is_done, done.outcome.output[-2000:]

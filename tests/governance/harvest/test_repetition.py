@@ -107,7 +107,9 @@ def test_a_server_that_makes_calls_itself_is_not_harvested_under_auto(call_id: s
 
 
 @pytest.mark.rule("G3")
-@pytest.mark.parametrize("call_id", [IdSource("").make("call_"), "functions.Bash:0"])
+@pytest.mark.parametrize(
+    "call_id", [IdSource("").make("call_"), "functions.Bash:0", "dgi_ZnVuY3Rpb25zLkJhc2g6MA"]
+)
 def test_calls_that_may_have_been_harvested_do_not_end_the_harvest(call_id: str) -> None:
     assert not RequestText(request(turn("assistant", call(call_id)))).has_server_calls
 

@@ -26,8 +26,8 @@ from dragoman.wire.partial_json import parse_object
 _INSIGNIFICANT = re.compile(r"\\[nrt]|[\s\\]+")
 #: What tools and mails put before each line: a line number, or the mark of a quotation or a diff.
 _LINE_PREFIX = re.compile(r"(?m)^[ \t]*(?:\d+[ \t]*[\u2192|:\t]|[>+|-])")
-#: Ids that dragoman itself makes: the call may have been harvested, or come from a server without ids.
-_OWN_ID = re.compile(r"call_[0-9a-f]{24}")
+#: Ids of calls that may have been harvested: ids that dragoman makes or encodes, and Kimi's with their colon.
+_UNPROVEN_ID = re.compile(r"call_[0-9a-f]{24}|dgi[0-9]*_.*|.*:.*")
 
 
 class RequestText:
@@ -39,13 +39,10 @@ class RequestText:
 
     @property
     def has_server_calls(self) -> bool:
-        """Whether the last assistant turn has calls that the server itself made: it parses its model's text.
-
-        Kimi's own ids, which have a colon, prove nothing: harvest keeps them.
-        """
+        """Whether the last assistant turn has calls that the server itself made: it parses its model's text."""
         turns = [turn for turn in self._request.turns if turn.role == "assistant"]
         calls = [block for block in turns[-1].blocks if isinstance(block, ToolCall)] if turns else []
-        return any(not _OWN_ID.fullmatch(call.id) and ":" not in call.id for call in calls)
+        return not all(_UNPROVEN_ID.fullmatch(call.id) for call in calls)
 
     def contains(self, text: str) -> bool:
         """Whether a user message or a tool result contains this text, but for white space and escapes."""
