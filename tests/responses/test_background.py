@@ -17,11 +17,10 @@ from dragoman.dialects.registry import dialect_named
 from dragoman.exchange.gateway import Gateway
 from dragoman.hub.errors import DragomanError
 from dragoman.pipeline.plan import ClientRequest
-from dragoman.responses.background import DEAD_AFTER, MOST_AT_ONCE, MOST_WAITING, Background
-from dragoman.responses.run import BackgroundRun
+from dragoman.responses.background import DEAD_AFTER, MAX_RUNNING, MAX_WAITING, BackgroundRun, BackgroundRuns
+from dragoman.responses.response import StoredResponse
 from dragoman.responses.service import ResponsesService
-from dragoman.responses.stored import Stored
-from dragoman.responses.turn import Turn
+from dragoman.responses.turn import ResponseTurn
 from dragoman.server.app import App
 from dragoman.storage.database import Database
 from tests.exchange.speech import CHAT_STREAM, chat_text
@@ -181,22 +180,22 @@ async def test_what_waits_when_the_gateway_closes_is_told_as_failed() -> None:
         assert run.over.is_set()
 
 
-async def hello(responses: ResponsesService) -> Turn:
+async def hello(responses: ResponsesService) -> ResponseTurn:
     client = ClientRequest(dialect="openai_responses")
     turn = await responses.build_turn(client, msgspec.json.encode(HELLO), ANONYMOUS)
-    assert isinstance(turn, Turn)
+    assert isinstance(turn, ResponseTurn)
     return turn
 
 
 @asynccontextmanager
-async def waiting() -> AsyncIterator[tuple[Background, BackgroundRun]]:
+async def waiting() -> AsyncIterator[tuple[BackgroundRuns, BackgroundRun]]:
     """A response that has no place to run in yet."""
     async with running(config_for()) as gateway:
         app = gateway.app
-        background = Background(app.gateway, app.responses, app.carry, at_once=0)
+        background = BackgroundRuns(app.gateway, app.responses, app.carry, max_running=0)
         turn = await hello(app.responses)
         assert turn is not None
-        yield background, await background.begin(turn)
+        yield background, await background.start(turn)
 
 
 @looped
@@ -268,19 +267,19 @@ async def test_a_run_whose_process_died_is_told_as_failed(tmp_path: Path) -> Non
     config = config_for()
     now = 1_800_000_000.0
     first = App(Gateway(config, database=Database(tmp_path / "state.db"), clock=lambda: now))
-    stuck = Background(first.gateway, first.responses, first.carry, at_once=0)
+    stuck = BackgroundRuns(first.gateway, first.responses, first.carry, max_running=0)
     turn = await hello(first.responses)
     assert turn is not None
-    await stuck.begin(turn)
+    await stuck.start(turn)
     first.gateway.database.close()
 
     second = App(Gateway(config, database=Database(tmp_path / "state.db"), clock=lambda: now))
     soon = await second.background.get(turn.facts.id, "")
-    assert isinstance(soon, Stored)
+    assert isinstance(soon, StoredResponse)
     assert soon.status == "queued"
     now += DEAD_AFTER
     late = await second.background.get(turn.facts.id, "")
-    assert isinstance(late, Stored)
+    assert isinstance(late, StoredResponse)
     assert late.status == "failed"
     client = RememberingClient()
     await second.background.follow(late, 5, client, 1.0, {})
@@ -295,7 +294,7 @@ async def test_a_response_whose_process_was_killed_has_failed_at_once() -> None:
     await killed.wait()
     async with running(config_for()) as gateway:
         background = gateway.app.background
-        row = Stored(
+        row = StoredResponse(
             id="resp_left",
             created=gateway.app.gateway.clock(),
             seen=gateway.app.gateway.clock(),
@@ -306,7 +305,7 @@ async def test_a_response_whose_process_was_killed_has_failed_at_once() -> None:
         )
         await gateway.app.responses.store.put(row)
         found = await background.get("resp_left", "")
-        assert isinstance(found, Stored)
+        assert isinstance(found, StoredResponse)
         assert found.status == "failed"
 
 
@@ -341,14 +340,14 @@ async def test_many_at_once_all_end() -> None:
 async def test_beyond_so_many_that_wait_the_next_is_told_to_come_back() -> None:
     async with running(config_for()) as gateway:
         app = gateway.app
-        background = Background(app.gateway, app.responses, app.carry, at_once=0)
+        background = BackgroundRuns(app.gateway, app.responses, app.carry, max_running=0)
 
         async def one() -> BackgroundRun:
             turn = await hello(app.responses)
             assert turn is not None
-            return await background.begin(turn)
+            return await background.start(turn)
 
-        await asyncio.gather(*(one() for _ in range(MOST_AT_ONCE + MOST_WAITING)))
+        await asyncio.gather(*(one() for _ in range(MAX_RUNNING + MAX_WAITING)))
         with pytest.raises(DragomanError) as refused:
             await one()
         assert (refused.value.status, refused.value.retry_after) == (429, 10.0)

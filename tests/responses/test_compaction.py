@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from dragoman.dialects.registry import dialect_named
-from dragoman.responses.compaction import INTRODUCTION, WISH, unwrapped, wrapped
+from dragoman.responses.compaction import INTRODUCTION, SUMMARY_PROMPT, pack_summary, unpack_summary
 from tests.exchange.speech import CHAT_STREAM, CHAT_WHOLE
 from tests.responses.looped import looped
 from tests.responses.test_http import Json, error, events
@@ -40,18 +40,18 @@ def only_item(response: object) -> Json:
 
 @pytest.mark.parametrize("summary", ["", "plain", "ünïcödé \U0001f36c", "long " * 10_000])
 def test_a_summary_comes_out_as_it_went_in(summary: str) -> None:
-    assert unwrapped(wrapped(summary)) == summary
+    assert unpack_summary(pack_summary(summary)) == summary
 
 
 @pytest.mark.parametrize(
-    "value", ["", "dgmc1.", "dgmc1.!!!", "dgmc1.AAAA", "dgm1.x", wrapped("whole")[:-4], "dgmc1.é"]
+    "value", ["", "dgmc1.", "dgmc1.!!!", "dgmc1.AAAA", "dgm1.x", pack_summary("whole")[:-4], "dgmc1.é"]
 )
 def test_what_is_no_whole_summary_is_none(value: str) -> None:
-    assert unwrapped(value) is None
+    assert unpack_summary(value) is None
 
 
 def test_a_bomb_is_no_summary() -> None:
-    assert unwrapped(wrapped("x" * (9 * 1024 * 1024))) is None
+    assert unpack_summary(pack_summary("x" * (9 * 1024 * 1024))) is None
 
 
 @pytest.mark.rule("H64")
@@ -60,10 +60,10 @@ async def test_a_trigger_is_answered_with_one_item_that_holds_the_models_summary
     async with ByteServer([reply(CHAT_WHOLE)]) as upstream, running(config_for(upstream.url)) as gateway:
         response = (await gateway.ask("POST", "/v1/responses", ASKED)).json()
         item = only_item(response)
-        assert (item["type"], unwrapped(str(item["encrypted_content"]))) == ("compaction", "good day")
+        assert (item["type"], unpack_summary(str(item["encrypted_content"]))) == ("compaction", "good day")
         assert response["status"] == "completed"
         heard = msgspec.json.decode(upstream.heard[0].body)
-        assert [message["content"] for message in heard["messages"]] == ["first", WISH]
+        assert [message["content"] for message in heard["messages"]] == ["first", SUMMARY_PROMPT]
         assert heard["tool_choice"] == "none"
         assert heard["tools"][0]["function"]["name"] == "ls"
         assert "response_format" not in heard
@@ -158,7 +158,7 @@ async def test_the_endpoint_gives_what_the_user_said_and_the_summary() -> None:
             [{"type": "input_text", "text": "first"}],
             [{"type": "input_text", "text": "third"}],
         ]
-        assert unwrapped(output[2]["encrypted_content"]) == "good day"
+        assert unpack_summary(output[2]["encrypted_content"]) == "good day"
         assert isinstance(got["usage"], dict)
         assert (await gateway.ask("GET", f"/v1/responses/{got['id']}")).status == 404
 

@@ -1,4 +1,4 @@
-"""Stored responses over HTTP: kept, continued, listed, deleted, whichever dialect the upstream speaks."""
+"""Stored responses over HTTP: stored, continued, listed and deleted, with upstreams of every dialect."""
 
 import msgspec
 import pytest

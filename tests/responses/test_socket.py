@@ -12,7 +12,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from dragoman.accounts.keys import ANONYMOUS, Caller
 from dragoman.config.model import Secret, ServerSettings
 from dragoman.pipeline.plan import ClientRequest
-from dragoman.responses.socket import SocketSession
+from dragoman.responses.websocket import SocketSession
 from dragoman.server.sockets import MOST_OPEN
 from tests.exchange.speech import CHAT_STREAM, CHAT_WHOLE
 from tests.responses.looped import looped

@@ -9,9 +9,8 @@ import pytest
 
 from dragoman.config.model import ResponsesSettings
 from dragoman.hub.errors import DragomanError, RequestTooLarge
-from dragoman.responses.rows import Totals
-from dragoman.responses.store import DAY, ResponseStore
-from dragoman.responses.stored import Stored
+from dragoman.responses.response import StoredResponse
+from dragoman.responses.store import DAY, ResponseStore, StoreTotals
 from dragoman.storage.database import Database
 from tests.responses.looped import looped
 
@@ -33,7 +32,7 @@ class Shelf:
         text = name + "." * (kilobytes * 1024)
         output = [{"type": "message", "id": f"msg_{name}", "role": "assistant", "content": text}]
         return await self.store.put(
-            Stored(
+            StoredResponse(
                 id=name,
                 owner=owner,
                 previous=previous,
@@ -54,7 +53,7 @@ class Shelf:
 
     async def said(self, name: str, owner: str = "") -> list[str]:
         """What was asked in the conversation up to a response."""
-        _, turns = await self.store.turns(name, owner, PLENTY)
+        _, turns = await self.store.load_turns(name, owner, PLENTY)
         return [msgspec.json.decode(turn.input)[0]["content"] for turn in turns]
 
 
@@ -87,7 +86,7 @@ async def test_of_too_many_the_oldest_give_way() -> None:
     for name in "abcde":
         await shelf.put(name)
     assert [name for name in "abcde" if await shelf.has(name)] == ["c", "d", "e"]
-    assert (await shelf.store.totals()).responses == 3
+    assert (await shelf.store.count_totals()).responses == 3
 
 
 @looped
@@ -96,7 +95,7 @@ async def test_of_too_many_bytes_the_oldest_give_way() -> None:
     for name in "abcde":
         await shelf.put(name, kilobytes=300)
     assert [name for name in "abcde" if await shelf.has(name)] == ["c", "d", "e"]
-    assert (await shelf.store.totals()).size <= 1024 * 1024
+    assert (await shelf.store.count_totals()).size <= 1024 * 1024
 
 
 @looped
@@ -129,7 +128,7 @@ async def test_what_is_too_old_is_not_found_and_soon_not_there() -> None:
     shelf.now += 2 * DAY + 1
     assert not await shelf.has("old")
     await shelf.put("new")
-    assert (await shelf.store.totals()).responses == 1
+    assert (await shelf.store.count_totals()).responses == 1
 
 
 @looped
@@ -140,7 +139,7 @@ async def test_narrower_bounds_hold_with_the_next_write() -> None:
     shelf.bounds = msgspec.structs.replace(shelf.bounds, max_count=10)
     for number in range(300):
         await shelf.put(f"s{number}")
-    assert (await shelf.store.totals()).responses <= 10
+    assert (await shelf.store.count_totals()).responses <= 10
 
 
 @looped
@@ -173,7 +172,7 @@ async def test_with_the_last_response_its_whole_conversation_goes() -> None:
     await shelf.put("two", "one")
     await shelf.store.delete("one", "")
     await shelf.store.delete("two", "")
-    assert await shelf.store.totals() == Totals(0, 0)
+    assert await shelf.store.count_totals() == StoreTotals(0, 0)
 
 
 @looped
@@ -192,23 +191,23 @@ async def test_each_owner_sees_only_its_own() -> None:
     assert not await shelf.has("mine", "you")
     assert not await shelf.has("mine")
     assert not await shelf.put("stolen", "mine", owner="you")
-    assert await shelf.store.items(["msg_mine"], "you") == [None]
+    assert await shelf.store.load_items(["msg_mine"], "you") == [None]
     with pytest.raises(DragomanError):
         await shelf.store.delete("mine", "you")
     with pytest.raises(DragomanError):
-        await shelf.store.turns("mine", "you", PLENTY)
+        await shelf.store.load_turns("mine", "you", PLENTY)
 
 
 @looped
 async def test_items_are_found_by_their_ids_until_their_response_goes() -> None:
     shelf = Shelf()
     await shelf.put("one")
-    found, missing = await shelf.store.items(["msg_one", "msg_none"], "")
+    found, missing = await shelf.store.load_items(["msg_one", "msg_none"], "")
     assert found is not None
     assert msgspec.json.decode(found)["content"] == "one"
     assert missing is None
     await shelf.store.delete("one", "")
-    assert await shelf.store.items(["msg_one"], "") == [None]
+    assert await shelf.store.load_items(["msg_one"], "") == [None]
 
 
 @looped
@@ -217,7 +216,7 @@ async def test_a_conversation_longer_than_a_request_may_be_is_refused() -> None:
     await shelf.put("one", kilobytes=10)
     await shelf.put("two", "one", kilobytes=10)
     with pytest.raises(RequestTooLarge):
-        await shelf.store.turns("two", "", 15_000)
+        await shelf.store.load_turns("two", "", 15_000)
 
 
 @looped
@@ -225,7 +224,7 @@ async def test_many_writers_at_once_lose_nothing() -> None:
     shelf = Shelf()
     await shelf.put("root")
     await asyncio.gather(*(shelf.put(f"r{number}", "root") for number in range(100)))
-    assert (await shelf.store.totals()).responses == 101
+    assert (await shelf.store.count_totals()).responses == 101
     assert all([await shelf.has(f"r{number}") for number in range(100)])
 
 
@@ -234,7 +233,7 @@ async def test_the_same_id_is_kept_once_with_its_last_words() -> None:
     shelf = Shelf()
     await shelf.put("one")
     await shelf.put("one")
-    assert (await shelf.store.totals()).responses == 1
+    assert (await shelf.store.count_totals()).responses == 1
 
 
 @looped

@@ -5,9 +5,8 @@ import pytest
 
 from dragoman.exchange.client import DirectConnection
 from dragoman.responses.compaction import CompactionCollector
-from dragoman.responses.facts import ResponseCollector, ResponseFacts
-from dragoman.responses.stored import Members
-from dragoman.responses.storing import StoringClient
+from dragoman.responses.response import Members, ResponseFacts
+from dragoman.responses.storing import ResponseCollector, StoringClient
 from dragoman.wire.sse import Frame, Output, RawEvents, encode_sse
 from tests.exchange.twin import RememberingClient
 from tests.responses.looped import looped

@@ -1,4 +1,36 @@
-"""The state behind the Responses API: what is kept, continued, run in the background, and said over sockets.
+"""The state of the Responses API: stored, continued and background responses, WebSockets, compaction.
 
-Upstreams never see any of it: whatever they speak, they get the whole conversation and answer one turn.
+Upstreams see nothing of it, whichever dialect they use. They get the whole conversation and answer one turn.
+The gateway decides a response's id, `store`, `previous_response_id` and `background` before the request
+leaves. The reply's writer is given these facts, so nothing is replaced afterwards.
+
+Call order
+----------
+1. `ResponsesService.build_turn` decodes the body into members, once. A request that uses no state becomes a
+   plain `RequestPlan`. Any other becomes a `ResponseTurn`: its plan contains the whole conversation, and its
+   `ResponseFacts` are in the plan's `ClientRequest`.
+2. `ResponsesService.build_client` wraps the client in a `StoringClient`. An `Exchange` runs with the plan and
+   this client.
+3. The `ResponseCollector` takes the finished response from the frames. The client stores it, and then sends
+   the last event. So a client that has the end of a response can always retrieve it.
+
+A background turn goes to `BackgroundRuns.start` instead, and its exchange sends to a `RunClient`. A
+`SocketSession` does the same steps for each message of a WebSocket.
+
+State
+-----
+- `ResponseStore` owns the rows in the database. Only the storage thread uses its counters.
+- `BackgroundRuns` owns the runs of this process. The store knows them too, in case the process dies.
+- `SocketSession` owns the `ConversationMemory` of one connection.
+- Turns, facts, members and stored responses are values. A turn belongs to one request.
+
+Modules
+-------
+- `response`: members, facts and stored responses as values, and the errors about them.
+- `turn`: the state fields of a request, and the turn that is built from it.
+- `storing`: the collector and the client that stores.
+- `store`: the database table and its limits.
+- `background`: runs without a client. `websocket`: requests over one connection.
+- `compaction`: summaries in place of conversations. `input_items`: the list of a response's input.
+- `service`: `ResponsesService`, which the server uses.
 """

@@ -1,6 +1,9 @@
-"""Responses that are made in the background: queued, polled, followed, cancelled.
+"""Background responses: queued, polled, followed, cancelled.
 
-They run in this process and nowhere else. One whose process has died is told as failed to whoever asks next.
+A run belongs to the process that started it. If that process has died, the run has failed; the next request
+for it finds that out and stores it.
+
+Events are numbered from 0 without gaps, so that a client can ask for those after the last one it has.
 """
 
 import asyncio
@@ -11,77 +14,191 @@ import msgspec
 
 from dragoman.accounts.keys import check_model
 from dragoman.dialects.openai_responses.response_object import build_started_response
-from dragoman.exchange.client import Client
+from dragoman.exchange.client import Client, DirectConnection
 from dragoman.exchange.exchange import CLOSING, Exchange
 from dragoman.exchange.gateway import Gateway
 from dragoman.hub.errors import ClientProtocolError, DragomanError, Failure
-from dragoman.pipeline.transports import SSE_HEADERS
-from dragoman.responses.run import CANCELLED, BackgroundRun, RunClient
+from dragoman.pipeline.transports import SSE, SSE_HEADERS
+from dragoman.responses.response import (
+    UNFINISHED,
+    Members,
+    StoredResponse,
+    build_not_found,
+    encode_json,
+    read_members,
+    read_text,
+)
 from dragoman.responses.service import ResponsesService, build_collector
-from dragoman.responses.stored import OPEN, Members, Stored, members_of, not_found
-from dragoman.responses.storing import build_stored
-from dragoman.responses.turn import Turn, read_checked_body
+from dragoman.responses.storing import TERMINAL_EVENTS, ResponseCollector
+from dragoman.responses.turn import ResponseTurn
 from dragoman.routing.choose import choose
 from dragoman.storage.processes import build_process_name, is_process_gone
 from dragoman.wire.fields import encode
-from dragoman.wire.sse import Frame, SseReader, encode_sse
+from dragoman.wire.sse import Frame, Output, RawEvents, encode_sse
 
-MOST_AT_ONCE = 32
-MOST_WAITING = 256
-#: Seconds between two signs of life of a process, and those after which it is taken for dead.
-SIGN_EVERY = 10.0
+MAX_RUNNING = 32
+MAX_WAITING = 256
+#: Bytes that are kept of one reply; a longer one is ended.
+MAX_BYTES = 64 * 1024 * 1024
+#: Seconds between two signs of life of a process, and those after which it counts as dead.
+SIGN_INTERVAL = 10.0
 DEAD_AFTER = 45.0
 
 KEEP_ALIVE = b": keep-alive\n\n"
 DONE = Frame("", b"[DONE]")
+#: Events about the beginning: a run writes its own.
+_START_EVENTS = frozenset({"response.created", "response.queued", "response.in_progress"})
 
+TOO_LONG = Failure(kind="server", status=502, message=f"the reply is longer than {MAX_BYTES} bytes")
+CANCELLED = Failure(kind="cancelled", status=499, message="the response was cancelled", code="cancelled")
 FULL = Failure(
     kind="rate_limit",
     status=429,
-    message="too many responses wait in the background; try again later",
+    message="too many background responses are waiting; try again later",
     retry_after=10.0,
 )
-DIED = "the gateway ended while it made this response; ask again"
+PROCESS_DIED = "the gateway ended while it made this response; send the request again"
+NO_ENDING = "the reply ended without a last event"
 
 
-class Background:
-    """`carry` runs an exchange to its end."""
+class BackgroundRun:
+    """One run. `response` is what a client gets that asks now; `events` are all events so far."""
+
+    def __init__(self, turn: ResponseTurn, response: Members) -> None:
+        self.turn = turn
+        self.response = response
+        self.events: list[Frame] = []
+        self.size = 0
+        self.exchange: Exchange | None = None
+        self.is_cancelled = False
+        self.is_over = False
+        #: Set, and replaced by another, at every new event.
+        self.changed = asyncio.Event()
+        self.over = asyncio.Event()
+
+    @property
+    def id(self) -> str:
+        return self.turn.facts.id
+
+    def encode_response(self) -> bytes:
+        return encode_json(self.response)
+
+    def build_event(self, name: str, fields: Mapping[str, object]) -> Frame:
+        """The next event. It is not added yet."""
+        return Frame(name, encode_json({"type": name, **fields, "sequence_number": len(self.events)}))
+
+    def add_event(self, event: Frame) -> None:
+        self.events.append(event)
+        self.size += len(event.data)
+        changed, self.changed = self.changed, asyncio.Event()
+        changed.set()
+
+    def set_status(self, status: str, *events: str) -> None:
+        """Change the status and add the events that report it."""
+        self.response = {**self.response, "status": msgspec.Raw(encode_json(status))}
+        for name in events:
+            self.add_event(self.build_event(name, {"response": self.response}))
+
+    def build_failed(self, code: str, message: str) -> Members:
+        """The response of a run that ends without a response of its upstream."""
+        return {**self.response, **_build_failed_members(code, message)}
+
+
+FinishRun = Callable[[BackgroundRun, Members], Awaitable[None]]
+
+
+class RunClient:
+    """The client of a background exchange. `finish` stores the response before its end becomes visible."""
+
+    transport = SSE
+
+    def __init__(self, run: BackgroundRun, collector: ResponseCollector, finish: FinishRun) -> None:
+        self._run = run
+        self._collector = collector
+        self._finish = finish
+        self.direct: DirectConnection | None = None
+
+    async def start(self, status: int, headers: Mapping[str, str]) -> None:
+        """A run has no head."""
+
+    async def send(self, output: Output) -> None:
+        run = self._run
+        for frame in output:
+            for processed in self._collector.process(frame):
+                await self._add(processed)
+        if run.size > MAX_BYTES and run.exchange is not None:
+            run.exchange.stop(TOO_LONG)
+
+    async def end(self, output: Output = ()) -> None:
+        await self.send(output)
+
+    async def ping(self, data: bytes) -> None:
+        """A run needs no pings."""
+
+    async def respond(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
+        """A run is always streamed, so a whole response is an error."""
+        if not self._run.is_over:
+            error = msgspec.json.decode(body)["error"]
+            code = error.get("code") or error.get("type") or "server_error"
+            await self._finish(self._run, self._run.build_failed(code, error["message"]))
+
+    def abort(self, *, at_once: bool = False) -> None:
+        """There is no connection."""
+
+    async def _add(self, frame: Frame) -> None:
+        run = self._run
+        if frame.data[:1] != b"{" or run.is_over:
+            return
+        try:
+            payload = read_members(frame.data)
+            # Servers that leave out `event:` have the name in the payload's `type`.
+            name = frame.event or read_text(payload["type"])
+        except (ValueError, KeyError, RecursionError):
+            return
+        if name in TERMINAL_EVENTS and self._collector.response is not None:
+            await self._finish(run, self._collector.response)
+        elif name not in _START_EVENTS:
+            run.add_event(run.build_event(name, payload))
+
+
+class BackgroundRuns:
+    """All background runs of this process. `run_exchange` runs an exchange to its end."""
 
     def __init__(
         self,
         gateway: Gateway,
         responses: ResponsesService,
-        carry: Callable[[Exchange], Awaitable[None]],
+        run_exchange: Callable[[Exchange], Awaitable[None]],
         *,
-        at_once: int = MOST_AT_ONCE,
+        max_running: int = MAX_RUNNING,
     ) -> None:
         self._gateway = gateway
         self._responses = responses
-        self._carry = carry
+        self._run_exchange = run_exchange
         self._runner = build_process_name()
-        self._slots = asyncio.Semaphore(at_once)
+        self._slots = asyncio.Semaphore(max_running)
         self._runs: dict[str, BackgroundRun] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._signs: asyncio.Task[None] | None = None
 
-    async def begin(self, turn: Turn) -> BackgroundRun:
-        """Queue it. It is known to the store before its client hears of it."""
-        if len(self._runs) >= MOST_AT_ONCE + MOST_WAITING:
+    async def start(self, turn: ResponseTurn) -> BackgroundRun:
+        """Store the response as queued, and queue its run."""
+        if len(self._runs) >= MAX_RUNNING + MAX_WAITING:
             raise DragomanError(FULL.message, failure=FULL)
-        body = read_checked_body(turn)
-        # A model that nobody serves is told at once, and one that is not for the key.
-        model = str(body.get("model") or "")
+        settings = turn.check()
+        # A model that has no route, or that the key may not use, is refused now.
+        model = str(settings.get("model") or "")
         check_model(turn.caller, model)
         choose(self._gateway.config, model)
         created = int(self._gateway.clock())
         response = turn.facts.apply(
-            members_of(encode(build_started_response(body, turn.facts.id, created, "queued")))
+            read_members(encode(build_started_response(settings, turn.facts.id, created, "queued")))
         )
         run = BackgroundRun(turn, response)
-        if not await self._responses.store.put(self._row(run)):
+        if not await self._responses.store.put(self._build_row(run)):
             raise DragomanError("the response cannot be stored, so it cannot run in the background")
         run.set_status("queued", "response.created", "response.queued")
-        self._runs[turn.facts.id] = run
+        self._runs[run.id] = run
         task = asyncio.get_running_loop().create_task(self._make(run), name="dragoman-background")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -89,30 +206,24 @@ class Background:
             self._signs = asyncio.get_running_loop().create_task(self._give_signs())
         return run
 
-    async def get(self, response_id: str, owner: str) -> BackgroundRun | Stored:
+    async def get(self, response_id: str, owner: str) -> BackgroundRun | StoredResponse:
+        """The run of a response, or the stored response if no run of this process makes it."""
         run = self._runs.get(response_id)
         if run is not None:
             if run.turn.owner != owner:
-                raise not_found()
+                raise build_not_found()
             return run
         found = await self._responses.store.get(response_id, owner)
-        if found.status not in OPEN or self._is_made_elsewhere(found):
+        if found.status not in UNFINISHED or self._is_made_elsewhere(found):
             return found
-        return await self._buried(found)
-
-    def _is_made_elsewhere(self, found: Stored) -> bool:
-        """Whether another process may still be making it."""
-        if found.runner == self._runner or is_process_gone(found.runner):
-            return False
-        return self._gateway.clock() - found.seen < DEAD_AFTER
+        return await self._store_as_failed(found)
 
     async def cancel(self, response_id: str, owner: str) -> bytes:
-        """The response as it stands after it was cancelled, or had ended before."""
+        """Cancel a run, unless it has ended. Returns the response object."""
         found = await self.get(response_id, owner)
         if isinstance(found, BackgroundRun):
             await self._cancel(found)
-            return found.encode_response()
-        if not is_background(found):
+        elif not found.is_background:
             raise ClientProtocolError("only a response that runs in the background can be cancelled")
         return found.encode_response()
 
@@ -124,16 +235,16 @@ class Background:
 
     async def follow(
         self,
-        found: BackgroundRun | Stored,
+        found: BackgroundRun | StoredResponse,
         after: int,
         client: Client,
         ping: float,
         headers: Mapping[str, str],
     ) -> None:
-        """Tell every event after that number: those that were, then those to come."""
+        """Send every event whose number is greater than `after`, until the last event of the response."""
         await client.start(200, {**headers, **SSE_HEADERS})
-        if isinstance(found, Stored):
-            return await client.end([*_repeat_events(found, after), DONE])
+        if isinstance(found, StoredResponse):
+            return await client.end(_repeat_events(found, after))
         place = after + 1
         while True:
             changed = found.changed
@@ -150,10 +261,16 @@ class Background:
                     await client.ping(KEEP_ALIVE)
 
     async def close(self) -> None:
-        """Nothing new begins: what waits is told so."""
+        """End the runs that are waiting, as failed. Those that have build_started_response are ended by their exchanges."""
         for run in tuple(self._runs.values()):
             if run.exchange is None and not run.is_over:
                 await self._finish(run, run.build_failed("server_error", CLOSING.message))
+
+    def _is_made_elsewhere(self, found: StoredResponse) -> bool:
+        """Whether another process may still make the response."""
+        if found.runner == self._runner or is_process_gone(found.runner):
+            return False
+        return self._gateway.clock() - found.seen < DEAD_AFTER
 
     async def _cancel(self, run: BackgroundRun) -> None:
         if not run.is_over:
@@ -172,59 +289,59 @@ class Background:
                 client = RunClient(run, build_collector(run.turn), self._finish)
                 run.exchange = exchange = Exchange(self._gateway, run.turn.plan, client, run.turn.caller)
                 run.set_status("in_progress", "response.in_progress")
-                await self._carry(exchange)
+                await self._run_exchange(exchange)
         finally:
-            await self._finish(run, run.build_failed("server_error", "the reply ended without a last word"))
-            self._runs.pop(run.turn.facts.id, None)
+            await self._finish(run, run.build_failed("server_error", NO_ENDING))
+            self._runs.pop(run.id, None)
 
     async def _finish(self, run: BackgroundRun, response: Members) -> None:
-        """Keep the response, then let it be known."""
+        """Store the response, then make its end visible. Only the first call has an effect."""
         if run.is_over:
             return
         run.is_over = True
         run.exchange = None
-        kind = f"response.{msgspec.json.decode(response['status'])}"
-        last = run.build_event(kind, {"response": response})
-        if run.is_cancelled and kind == "response.failed":
+        name = f"response.{read_text(response['status'])}"
+        last = run.build_event(name, {"response": response})
+        if run.is_cancelled and name == "response.failed":
             response = {**response, "status": msgspec.Raw(b'"cancelled"'), "error": msgspec.Raw(b"null")}
-        await self._responses.keep(run.turn, response, events=encode_sse([*run.events, last]))
+        await self._responses.store_response(run.turn, response, events=encode_sse([*run.events, last]))
         run.response = response
         run.add_event(last)
         run.over.set()
 
-    def _row(self, run: BackgroundRun) -> Stored:
-        row = build_stored(run.turn, run.response, self._gateway.clock())
-        return msgspec.structs.replace(row, runner=self._runner, seen=self._gateway.clock())
+    def _build_row(self, run: BackgroundRun) -> StoredResponse:
+        now = self._gateway.clock()
+        return msgspec.structs.replace(
+            run.turn.build_stored(run.response, now), runner=self._runner, seen=now
+        )
 
-    async def _buried(self, found: Stored) -> Stored:
-        error = encode({"code": "server_error", "message": DIED})
-        body = {
-            **members_of(found.body),
-            "status": msgspec.Raw(b'"failed"'),
-            "error": msgspec.Raw(error),
-        }
-        failed = msgspec.structs.replace(found, status="failed", body=msgspec.json.encode(body), runner="")
+    async def _store_as_failed(self, found: StoredResponse) -> StoredResponse:
+        """The response of a run whose process has died."""
+        body = {**read_members(found.body), **_build_failed_members("server_error", PROCESS_DIED)}
+        failed = msgspec.structs.replace(found, status="failed", body=encode_json(body), runner="")
         await self._responses.store.put(failed)
         return failed
 
     async def _give_signs(self) -> None:
         while self._runs:
-            await asyncio.sleep(SIGN_EVERY)
-            # A store that does not work says so itself.
+            await asyncio.sleep(SIGN_INTERVAL)
+            # The store has logged the error.
             with suppress(DragomanError):
-                await self._responses.store.touch(self._runner)
+                await self._responses.store.record_sign_of_life(self._runner)
         self._signs = None
 
 
-def is_background(found: Stored) -> bool:
-    return bytes(members_of(found.body).get("background", b"")) == b"true"
+def _build_failed_members(code: str, message: str) -> Members:
+    error = {"code": code, "message": message}
+    return {"status": msgspec.Raw(b'"failed"'), "error": msgspec.Raw(encode_json(error))}
 
 
-def _repeat_events(found: Stored, after: int) -> list[Frame]:
-    """The events of a response that has ended; of one whose events are lost, the last one."""
-    frames = SseReader().feed(found.events)
-    if frames:
-        return frames[after + 1 :]
-    kind = "response.failed" if found.status == "cancelled" else f"response.{found.status}"
-    event = {"type": kind, "response": msgspec.Raw(found.encode_response()), "sequence_number": after + 1}
-    return [Frame(kind, msgspec.json.encode(event))]
+def _repeat_events(found: StoredResponse, after: int) -> Output:
+    """The events of a response that has ended; only the last one if the others are not stored."""
+    if found.events:
+        # A blank line ends each event, and the gateway wrote no other blank lines.
+        rest = found.events.split(b"\n\n", after + 1)[after + 1 :]
+        return RawEvents(rest[0] if rest else b"", (DONE,))
+    name = "response.failed" if found.status == "cancelled" else f"response.{found.status}"
+    event = {"type": name, "response": msgspec.Raw(found.encode_response()), "sequence_number": after + 1}
+    return Frame(name, encode_json(event)), DONE

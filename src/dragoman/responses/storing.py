@@ -1,6 +1,10 @@
-"""`StoringClient`: stores a response before its last event leaves the gateway."""
+"""`StoringClient`: stores a response before its last event leaves the gateway.
 
-from collections.abc import Awaitable, Mapping
+`ResponseCollector` takes the response from the frames of the reply. It never parses a stream that the gateway
+wrote: it sees frames, and of forwarded events only those that can matter.
+"""
+
+from collections.abc import Awaitable, Iterable, Mapping
 from typing import Protocol
 
 import msgspec
@@ -9,15 +13,77 @@ from dragoman.dialects.openai_responses.errors import error_status, write_error
 from dragoman.exchange.client import Client, DirectConnection
 from dragoman.hub.errors import DragomanError
 from dragoman.pipeline.transports import Transport
-from dragoman.responses.facts import ITEM_DONE, TERMINAL_EVENTS, ResponseCollector, replace_response
-from dragoman.responses.stored import Members, Stored, members_of
-from dragoman.responses.turn import Turn, encode_items
+from dragoman.responses.response import (
+    Members,
+    ResponseFacts,
+    complete_response,
+    encode_json,
+    read_members,
+    replace_response,
+)
 from dragoman.wire.sse import Frame, Output, RawEvents
 
-_read_text = msgspec.json.Decoder(str).decode
+#: The events that end a stream.
+TERMINAL_EVENTS = frozenset({"response.completed", "response.incomplete", "response.failed"})
+ITEM_DONE = "response.output_item.done"
+#: Bytes of finished items that are kept; they are needed only if the last event leaves them out.
+MAX_ITEMS = 16 * 1024 * 1024
 
-#: Bytes of forwarded events that must be looked at: finished items, and the last event.
+#: Bytes of forwarded events that must be read: finished items, and the last event.
 _MARKS = (ITEM_DONE.encode(), *(event.encode() for event in TERMINAL_EVENTS))
+
+
+class ResponseCollector:
+    """Takes the finished response from the frames of one stream. `response` is set by the last event."""
+
+    #: Whether other events than the last one change.
+    changes_stream = False
+
+    def __init__(self, facts: ResponseFacts) -> None:
+        self.facts = facts
+        self.response: Members | None = None
+        self._items: list[msgspec.Raw] = []
+        self._size = 0
+
+    def process(self, frame: Frame) -> Iterable[Frame]:
+        """One frame in, the frames for the client out. Only the last event can change."""
+        if frame.event == ITEM_DONE:
+            self._keep_item(frame)
+        elif frame.event in TERMINAL_EVENTS:
+            return (self._finish(frame),)
+        return (frame,)
+
+    def process_whole(self, response: Members) -> Members:
+        """A response that is not streamed."""
+        return complete_response(response)
+
+    def _keep_item(self, frame: Frame) -> None:
+        if self._size > MAX_ITEMS:
+            return
+        try:
+            item = bytes(read_members(frame.data)["item"])
+        except (ValueError, KeyError, RecursionError):
+            return
+        self._size += len(item)
+        self._items.append(msgspec.Raw(item))
+
+    def _finish(self, frame: Frame) -> Frame:
+        try:
+            payload = read_members(frame.data)
+            response = read_members(payload["response"])
+        except (ValueError, KeyError, RecursionError):
+            return frame
+        self.response = completed = self._complete(response)
+        if completed == response:
+            return frame
+        payload["response"] = msgspec.Raw(encode_json(completed))
+        return Frame(frame.event, encode_json(payload))
+
+    def _complete(self, response: Members) -> Members:
+        """Some servers send the items only while they stream, and leave them out of the last event."""
+        if self._items and bytes(response.get("output", b"")) in (b"", b"[]", b"null"):
+            response = {**response, "output": msgspec.Raw(encode_json(self._items))}
+        return complete_response(response)
 
 
 class StoreResponse(Protocol):
@@ -38,18 +104,12 @@ class CollectingConnection:
         return self._direct.write(self._process(output))
 
 
-class StoringClient:
-    """Passes everything on to the client; stores the response when its last event comes."""
+class WrappedClient:
+    """Passes everything on to another client. Subclasses change a part."""
 
-    def __init__(self, client: Client, collector: ResponseCollector, store: StoreResponse) -> None:
+    def __init__(self, client: Client) -> None:
         self._client = client
-        self._collector = collector
-        self._store = store
-        self._is_stored = False
-        direct = client.direct
         self.direct: DirectConnection | None = None
-        if direct is not None and not collector.changes_stream:
-            self.direct = CollectingConnection(direct, self)
 
     @property
     def transport(self) -> Transport:
@@ -57,6 +117,33 @@ class StoringClient:
 
     def start(self, status: int, headers: Mapping[str, str]) -> Awaitable[None]:
         return self._client.start(status, headers)
+
+    def send(self, output: Output) -> Awaitable[None]:
+        return self._client.send(output)
+
+    def end(self, output: Output = ()) -> Awaitable[None]:
+        return self._client.end(output)
+
+    def ping(self, data: bytes) -> Awaitable[None]:
+        return self._client.ping(data)
+
+    def respond(self, status: int, headers: Mapping[str, str], body: bytes) -> Awaitable[None]:
+        return self._client.respond(status, headers, body)
+
+    def abort(self, *, at_once: bool = False) -> None:
+        self._client.abort(at_once=at_once)
+
+
+class StoringClient(WrappedClient):
+    """Stores the response when its last event comes, before the client gets the event."""
+
+    def __init__(self, client: Client, collector: ResponseCollector, store: StoreResponse) -> None:
+        super().__init__(client)
+        self._collector = collector
+        self._store = store
+        self._is_stored = False
+        if client.direct is not None and not collector.changes_stream:
+            self.direct = CollectingConnection(client.direct, self)
 
     async def send(self, output: Output) -> None:
         output = await self._process_and_store(output)
@@ -66,20 +153,14 @@ class StoringClient:
     async def end(self, output: Output = ()) -> None:
         await self._client.end(await self._process_and_store(output))
 
-    def ping(self, data: bytes) -> Awaitable[None]:
-        return self._client.ping(data)
-
     async def respond(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
         if status == 200:
             try:
                 body = await self._store_whole(body)
             except DragomanError as error:
-                status, body = error_status(error.failure), msgspec.json.encode(write_error(error.failure))
+                status, body = error_status(error.failure), encode_json(write_error(error.failure))
             headers = {**headers, "content-length": str(len(body))}
         await self._client.respond(status, headers, body)
-
-    def abort(self, *, at_once: bool = False) -> None:
-        self._client.abort(at_once=at_once)
 
     def process(self, output: Output) -> Output:
         """Collect from the output. Forwarded events that do not matter stay unparsed."""
@@ -103,10 +184,10 @@ class StoringClient:
 
     async def _store_whole(self, body: bytes) -> bytes:
         collector = self._collector
-        response = collector.process_whole(members_of(body))
+        response = collector.process_whole(read_members(body))
         if not await self._store(response) and collector.facts.store:
             response = msgspec.structs.replace(collector.facts, store=False).apply(response)
-        return msgspec.json.encode(response)
+        return encode_json(response)
 
 
 def _matters(output: Output) -> bool:
@@ -115,18 +196,3 @@ def _matters(output: Output) -> bool:
 
 def _replace_last(frame: Frame, response: Members) -> Frame:
     return replace_response(frame, response) if frame.event in TERMINAL_EVENTS else frame
-
-
-def build_stored(turn: Turn, response: Members, created: float) -> Stored:
-    """The row of a finished response."""
-    body = {name: value for name, value in response.items() if name != "output"}
-    return Stored(
-        id=turn.facts.id,
-        owner=turn.owner,
-        previous=turn.parent,
-        created=created,
-        status=_read_text(response.get("status", b'"completed"')),
-        input=encode_items(turn.input),
-        output=bytes(response.get("output", b"[]")),
-        body=msgspec.json.encode(body),
-    )

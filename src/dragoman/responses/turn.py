@@ -1,36 +1,49 @@
-"""Makes one turn out of a request that leans on what is kept: the whole conversation, for any upstream.
+"""Builds one turn: a request with everything that it refers to, so that any upstream can answer it.
 
-What the client said about state ends here: no upstream is asked to store, to continue or to run anything in
-the background, because whatever it stored could not be found again at another one.
+No upstream sees the fields about state. It is not asked to store, to continue or to run anything in the
+background, because its ids mean nothing to another upstream.
+
+A body is decoded once, into members that stay JSON. The few fields that concern state are decoded from them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from uuid import uuid4
 
 import msgspec
 
 from dragoman.accounts.keys import Caller
-from dragoman.dialects.base import Json
 from dragoman.hub.errors import ClientProtocolError, DragomanError
-from dragoman.hub.loss import Losses
-from dragoman.pipeline.bodies import read_object
 from dragoman.pipeline.plan import ClientRequest, RequestPlan
-from dragoman.responses.compaction import asked_for, gone_on, head_of, is_trigger, told_again
-from dragoman.responses.facts import ResponseFacts
+from dragoman.responses.compaction import (
+    add_summary_prompt,
+    expand_summaries,
+    extend_conversation,
+    is_trigger,
+    read_head,
+)
+from dragoman.responses.response import (
+    CONTINUABLE,
+    Members,
+    ResponseFacts,
+    StoredResponse,
+    build_previous_not_found,
+    build_too_long,
+    encode_json,
+    read_items,
+    read_members,
+    read_text,
+)
 from dragoman.responses.store import ResponseStore
-from dragoman.responses.stored import CONTINUABLE, Members, items_of, members_of, previous_not_found, too_long
 
 ENCRYPTED_REASONING = "reasoning.encrypted_content"
-#: Marks of requests that need a turn of ours though they neither store nor continue.
+#: Bytes of requests that need a turn although they neither store nor continue anything.
 _MARKS = (b'"item_reference"', b'"compaction')
 
-#: How every item begins.
-OBJECT = ord("{")
-
-_encode = msgspec.json.encode
+_OBJECT_START = ord("{")
 
 
-class Wish(msgspec.Struct, frozen=True):
-    """What a request says about state. Anything of the wrong type is refused when it is used."""
+class StateRequest(msgspec.Struct, frozen=True):
+    """The fields of a request that concern state. A value of the wrong type is refused when it is used."""
 
     store: object = None
     previous_response_id: object = None
@@ -41,137 +54,182 @@ class Wish(msgspec.Struct, frozen=True):
     include: object = None
     model: object = None
 
+    def needs_turn(self, body: bytes) -> bool:
+        """Whether the request refers to stored responses, or is to be stored."""
+        if self.conversation is not None:
+            # The vendor keeps conversations, and only the vendor can continue them.
+            return False
+        is_plain = self.store is False and self.previous_response_id is None and not self.background
+        return not is_plain or any(mark in body for mark in _MARKS)
 
-class Turn(msgspec.Struct, frozen=True, kw_only=True):
-    """A request made whole. `input`: what is new in it, as far as the store is concerned."""
+    def apply_to(self, client: ClientRequest) -> ClientRequest:
+        """The client's request with its model and `stream`, so that the plan need not search the body."""
+        if not isinstance(self.model, str) or not isinstance(self.stream, bool | None):
+            return client
+        return msgspec.structs.replace(client, model=self.model, stream=self.stream is True, is_peeked=True)
+
+
+def read_state(members: Members) -> StateRequest:
+    """The state fields of a request. Raises `ClientProtocolError` if one of them is not valid JSON."""
+    names = StateRequest.__struct_fields__
+    try:
+        return StateRequest(**{name: msgspec.json.decode(members[name]) for name in names if name in members})
+    except (ValueError, RecursionError):
+        raise ClientProtocolError("expected a JSON object as the request body") from None
+
+
+def read_request_members(body: bytes) -> Members:
+    try:
+        return read_members(body)
+    except (ValueError, RecursionError):
+        raise ClientProtocolError("expected a JSON object as the request body") from None
+
+
+class ConversationMemory(msgspec.Struct, frozen=True):
+    """What one WebSocket connection keeps in memory: its last response and the whole conversation."""
+
+    id: str = ""
+    items: Sequence[msgspec.Raw] = ()
+
+
+NO_MEMORY = ConversationMemory()
+
+
+class ResponseTurn(msgspec.Struct, frozen=True, kw_only=True):
+    """A request whose reply becomes a response of the gateway."""
 
     plan: RequestPlan
     caller: Caller
     facts: ResponseFacts
     #: The stored response that it continues.
     parent: str
+    #: The items that are stored with the response.
     input: list[msgspec.Raw]
-    #: Everything that was said up to here, `input` included.
+    #: All items up to the reply, `input` included.
     conversation: list[msgspec.Raw]
     stream: bool = False
-    #: The reply is to be a summary of the conversation.
-    compacts: bool = False
+    #: The reply is a summary of the conversation.
+    is_summary: bool = False
 
     @property
     def owner(self) -> str:
         return self.caller.owner
 
+    def check(self) -> dict[str, object]:
+        """Raise what is wrong with the request. Returns its members without the input, for a response object.
 
-class Local(msgspec.Struct):
-    """What one connection remembers without storing it: the last response and all that led to it."""
+        The plan keeps the request that it reads here, so the exchange does not read it again.
+        """
+        _ = self.plan.request
+        members = read_members(self.plan.body)
+        return {name: msgspec.json.decode(value) for name, value in members.items() if name != "input"}
 
-    id: str = ""
-    items: list[msgspec.Raw] = []
-
-
-_wish = msgspec.json.Decoder(Wish).decode
-_string = msgspec.json.Decoder(str).decode
-
-
-def wish_of(body: bytes) -> Wish | None:
-    """What a request says about state; None if it cannot be read at all."""
-    try:
-        return _wish(body)
-    except (ValueError, RecursionError):
-        return None
-
-
-def leans(wish: Wish, body: bytes) -> bool:
-    """Whether the request needs what is kept here, or wants to be kept."""
-    if wish.conversation is not None:
-        # That is kept by the vendor, and only the vendor can go on with it.
-        return False
-    plain = wish.store is False and wish.previous_response_id is None and not wish.background
-    return not plain or any(mark in body for mark in _MARKS)
+    def build_stored(self, response: Members, created: float) -> StoredResponse:
+        """The row of the finished response."""
+        body = {name: value for name, value in response.items() if name != "output"}
+        return StoredResponse(
+            id=self.facts.id,
+            owner=self.owner,
+            previous=self.parent,
+            created=created,
+            status=read_text(response.get("status", b'"completed"')),
+            input=encode_json(self.input),
+            output=bytes(response.get("output", b"[]")),
+            body=encode_json(body),
+        )
 
 
-class TurnMaker:
-    """`summarises` says whether a summary is the gateway's to ask for, by the model that is to write it."""
+class TurnBuilder:
+    """Builds turns with one configuration. `limit` is the largest conversation in bytes.
+
+    `must_summarize` gets a model's name. It says whether the gateway must ask this model for a summary.
+    """
 
     def __init__(
         self,
         store: ResponseStore,
         clock: Callable[[], float],
         *,
-        keeps: bool,
+        is_storing: bool,
         limit: int,
-        summarises: Callable[[str], bool],
+        must_summarize: Callable[[str], bool],
     ) -> None:
         self._store = store
         self._clock = clock
-        self._keeps = keeps
+        self._is_storing = is_storing
         self._limit = limit
-        self._summarises = summarises
+        self._must_summarize = must_summarize
 
-    async def make(
+    async def build(
         self,
         client: ClientRequest,
-        body: bytes,
+        members: Members,
+        state: StateRequest,
         caller: Caller,
-        wish: Wish,
-        response_id: str,
-        local: Local,
         *,
-        compacts: bool = False,
-    ) -> Turn:
-        owner = caller.owner
-        members = _members(body)
-        del body
-        previous = _text(wish.previous_response_id, "previous_response_id")
-        background = _flag(wish.background, "background", default=False)
-        store = _flag(wish.store, "store", default=True)
-        if background and not (store and self._keeps):
+        memory: ConversationMemory = NO_MEMORY,
+        is_summary: bool = False,
+    ) -> ResponseTurn:
+        """The turn of a request. Changes `members` into those of the request to the upstream."""
+        previous = _read_id(state.previous_response_id, "previous_response_id")
+        is_background = _read_flag(state.background, "background", default=False)
+        is_stored = _read_flag(state.store, "store", default=True)
+        if is_background and not (is_stored and self._is_storing):
             raise ClientProtocolError("a response that runs in the background must be stored", path="store")
-        own = _input(members)
-        new = await self._resolved(own, owner)
+        own = _read_input(members)
+        new = await self._resolve_references(own, caller.owner)
         parent, before = "", list[msgspec.Raw]()
-        if previous and previous == local.id:
-            before = local.items
+        if previous and previous == memory.id:
+            before = list(memory.items)
         elif previous:
-            parent, before = previous, await self._before(previous, owner)
+            parent, before = previous, await self._load_conversation(previous, caller.owner)
         conversation = [*before, *new]
         if before and sum(map(len, conversation)) > self._limit:
-            raise too_long(self._limit)
-        compacts = compacts or self._is_to_summarise(new, wish)
-        if compacts:
-            _settle_summary(members)
-        seen = told_again(conversation)
-        if previous or compacts or any(one is not other for one, other in zip(seen, own, strict=True)):
-            members["input"] = msgspec.Raw(_encode(asked_for(seen) if compacts else seen))
-        _settle(members, wish, background=background)
+            raise build_too_long(self._limit)
+        is_summary = is_summary or self._is_summary_request(new, state)
+        if is_summary:
+            _prepare_summary(members)
+        sent = expand_summaries(conversation)
+        if previous or is_summary or any(one is not other for one, other in zip(sent, own, strict=True)):
+            members["input"] = msgspec.Raw(encode_json(add_summary_prompt(sent) if is_summary else sent))
+        _remove_state(members, state, is_background=is_background)
         facts = ResponseFacts(
-            id=response_id, previous=previous, store=store and self._keeps, background=background
+            id=f"resp_{uuid4().hex}",
+            previous=previous,
+            store=is_stored and self._is_storing,
+            background=is_background,
         )
+        is_stream = _read_flag(state.stream, "stream", default=False)
+        # A background run is streamed, whatever its client gets.
+        asked = msgspec.structs.replace(state, stream=is_stream or is_background)
         client = msgspec.structs.replace(
-            client, is_assembled=bool(previous), with_seals=True, reply_members=facts.encode_members()
+            asked.apply_to(client),
+            is_assembled=bool(previous),
+            with_seals=True,
+            reply_members=facts.encode_members(),
         )
-        return Turn(
-            plan=RequestPlan(client, _encode(members), created=int(self._clock())),
+        return ResponseTurn(
+            plan=RequestPlan(client, encode_json(members), created=int(self._clock())),
             caller=caller,
             facts=facts,
             parent=parent,
-            input=new if parent else [*before, *new],
+            input=new if parent else conversation,
             conversation=conversation,
-            stream=_flag(wish.stream, "stream", default=False),
-            compacts=compacts,
+            stream=is_stream,
+            is_summary=is_summary,
         )
 
-    def _is_to_summarise(self, new: Sequence[msgspec.Raw], wish: Wish) -> bool:
+    def _is_summary_request(self, new: Sequence[msgspec.Raw], state: StateRequest) -> bool:
         has_trigger = bool(new) and is_trigger(new[-1])
-        return has_trigger and isinstance(wish.model, str) and self._summarises(wish.model)
+        return has_trigger and isinstance(state.model, str) and self._must_summarize(state.model)
 
-    async def _before(self, previous: str, owner: str) -> list[msgspec.Raw]:
-        """Input and output of every turn before this one, in order."""
+    async def _load_conversation(self, previous: str, owner: str) -> list[msgspec.Raw]:
+        """Input and output of all turns up to the previous response, in order."""
         try:
-            status, turns = await self._store.turns(previous, owner, self._limit)
+            status, turns = await self._store.load_turns(previous, owner, self._limit)
         except DragomanError as error:
             if error.status == 404:
-                raise previous_not_found() from None
+                raise build_previous_not_found() from None
             raise
         if status not in CONTINUABLE:
             raise ClientProtocolError(
@@ -181,74 +239,66 @@ class TurnMaker:
             )
         items: list[msgspec.Raw] = []
         for turn in turns:
-            items = gone_on([*items, *items_of(turn.input)], items_of(turn.output))
+            items = extend_conversation([*items, *read_items(turn.input)], read_items(turn.output))
         return items
 
-    async def _resolved(self, items: list[msgspec.Raw], owner: str) -> list[msgspec.Raw]:
-        """The items, references replaced by what they refer to. What is unknown is left to upstreams."""
+    async def _resolve_references(self, items: list[msgspec.Raw], owner: str) -> list[msgspec.Raw]:
+        """The items, with stored items in place of references to them. Unknown references stay."""
         heads = {
-            place: head_of(item) for place, item in enumerate(items) if b'"item_reference"' in bytes(item)
+            place: read_head(item) for place, item in enumerate(items) if b'"item_reference"' in bytes(item)
         }
-        names = {
+        ids = {
             place: head.id
             for place, head in heads.items()
             if head.type == "item_reference" and isinstance(head.id, str)
         }
-        if not names:
+        if not ids:
             return items
-        found = await self._store.items(list(names.values()), owner)
-        known = {place: item for place, item in zip(names, found, strict=True) if item is not None}
+        found = await self._store.load_items(list(ids.values()), owner)
+        known = {place: item for place, item in zip(ids, found, strict=True) if item is not None}
         return [known.get(place, item) for place, item in enumerate(items)]
 
 
-def _members(body: bytes) -> Members:
-    try:
-        return members_of(body)
-    except (ValueError, RecursionError):
-        raise ClientProtocolError("expected a JSON object as the request body") from None
-
-
-def _input(members: Mapping[str, msgspec.Raw]) -> list[msgspec.Raw]:
+def _read_input(members: Mapping[str, msgspec.Raw]) -> list[msgspec.Raw]:
     """The request's own items."""
-    given = bytes(members.get("input", b"null"))
-    if given[:1] == b'"':
-        return [msgspec.Raw(_encode({"type": "message", "role": "user", "content": _string(given)}))]
-    if given[:1] == b"[":
-        items = items_of(given)
+    value = bytes(members.get("input", b"null"))
+    if value[:1] == b'"':
+        return [msgspec.Raw(encode_json({"type": "message", "role": "user", "content": read_text(value)}))]
+    if value[:1] == b"[":
+        items = read_items(value)
         for place, item in enumerate(items):
-            if memoryview(item)[0] != OBJECT:
+            if memoryview(item)[0] != _OBJECT_START:
                 raise ClientProtocolError("expected an object", path=f"input[{place}]")
         return items
-    if given == b"null":
+    if value == b"null":
         return []
     raise ClientProtocolError("expected a string or an array", path="input")
 
 
-def _settle_summary(members: Members) -> None:
-    """A summary is plain text, and calls nothing; the tools stay, so that caches still know the prompt."""
+def _prepare_summary(members: Members) -> None:
+    """A summary is plain text and calls no tools. The tools stay, so that the prompt cache still matches."""
     members.pop("text", None)
     if "tools" in members:
         members["tool_choice"] = msgspec.Raw(b'"none"')
 
 
-def _settle(members: Members, wish: Wish, *, background: bool) -> None:
-    """Leave nothing about state for an upstream to act on."""
+def _remove_state(members: Members, state: StateRequest, *, is_background: bool) -> None:
+    """Remove the fields about state, and request sealed reasoning, which the upstream does not store."""
     members["store"] = msgspec.Raw(b"false")
     members.pop("previous_response_id", None)
     members.pop("background", None)
-    if wish.stream is False:
+    if state.stream is False:
         members.pop("stream", None)
-    if background:
+    if is_background:
         members["stream"] = msgspec.Raw(b"true")
-    reasoning = wish.reasoning
-    thinks = isinstance(reasoning, dict) and reasoning.get("effort") != "none"
-    include = wish.include if isinstance(wish.include, list) else []
-    if thinks and ENCRYPTED_REASONING not in include:
-        # What an upstream does not store has to come back to it in full.
-        members["include"] = msgspec.Raw(_encode([*include, ENCRYPTED_REASONING]))
+    reasoning = state.reasoning
+    has_reasoning = isinstance(reasoning, dict) and reasoning.get("effort") != "none"
+    include = state.include if isinstance(state.include, list) else []
+    if has_reasoning and ENCRYPTED_REASONING not in include:
+        members["include"] = msgspec.Raw(encode_json([*include, ENCRYPTED_REASONING]))
 
 
-def _text(value: object, name: str) -> str:
+def _read_id(value: object, name: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str) or not value:
@@ -256,20 +306,9 @@ def _text(value: object, name: str) -> str:
     return value
 
 
-def _flag(value: object, name: str, *, default: bool) -> bool:
+def _read_flag(value: object, name: str, *, default: bool) -> bool:
     if value is None:
         return default
     if not isinstance(value, bool):
         raise ClientProtocolError("expected a boolean", path=name)
     return value
-
-
-def encode_items(items: Sequence[msgspec.Raw]) -> bytes:
-    return _encode(items)
-
-
-def read_checked_body(turn: Turn) -> Json:
-    """The body of a request that is sent later or never. Raises what is wrong with it."""
-    body = turn.plan.body
-    turn.plan.dialect.read_request(read_object(body), Losses())
-    return read_object(body)

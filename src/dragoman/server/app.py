@@ -20,9 +20,9 @@ from dragoman.exchange.gateway import Gateway
 from dragoman.hub.errors import DragomanError, Failure, FailureKind, RequestTooLarge
 from dragoman.pipeline.plan import ClientRequest, RequestPlan
 from dragoman.pipeline.transports import JsonArrayTransport
-from dragoman.responses.background import Background
+from dragoman.responses.background import BackgroundRuns
 from dragoman.responses.service import ResponsesService
-from dragoman.responses.socket import SocketSession
+from dragoman.responses.websocket import SocketSession
 from dragoman.server import admin, metrics, sockets, stateful
 from dragoman.server.body import ClientGone, Receive, decompressed, receive_body
 from dragoman.server.client import AsgiClient, Scope, Send
@@ -96,7 +96,7 @@ class App:
         self.responses = ResponsesService(gateway)
         self.open: set[Exchange] = set()
         self.sockets: set[SocketSession] = set()
-        self.background = Background(gateway, self.responses, self.carry)
+        self.background = BackgroundRuns(gateway, self.responses, self.carry)
         self._idle = asyncio.Event()
         self._idle.set()
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dragoman.exchange.exchange import CLOSING
 from dragoman.hub.errors import DragomanError, Failure
 from dragoman.pipeline.plan import ClientRequest
-from dragoman.responses.socket import SocketSession
+from dragoman.responses.websocket import SocketSession
 from dragoman.server.body import Receive
 from dragoman.server.client import Send
 from dragoman.telemetry.log import log_socket
@@ -84,4 +84,4 @@ async def serve(app: "App", arrival: "Arrival", send: Send) -> None:
         await session.run()
     finally:
         app.sockets.discard(session)
-        log_socket(opened.agent, session.responses, asyncio.get_running_loop().time() - began)
+        log_socket(opened.agent, session.requests, asyncio.get_running_loop().time() - began)

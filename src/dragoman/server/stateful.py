@@ -8,12 +8,11 @@ import msgspec
 
 from dragoman.accounts.keys import Caller
 from dragoman.hub.errors import ClientProtocolError
-from dragoman.responses.background import is_background
+from dragoman.responses.background import BackgroundRun
 from dragoman.responses.compaction import CompactClient
-from dragoman.responses.listing import page_of
-from dragoman.responses.run import BackgroundRun
-from dragoman.responses.stored import Stored
-from dragoman.responses.turn import Turn
+from dragoman.responses.input_items import read_page
+from dragoman.responses.response import StoredResponse
+from dragoman.responses.turn import ResponseTurn
 from dragoman.server.counting import count_answer
 from dragoman.server.paths import Endpoint
 
@@ -32,20 +31,20 @@ async def run(app: "App", arrival: "Arrival", endpoint: Endpoint, caller: Caller
         compacting = CompactClient(arrival.client, turn.conversation)
         return await app.exchange(turn.plan, arrival, app.responses.build_client(turn, compacting), caller)
     built = await app.responses.build_turn(client, await app.receive_body(arrival), caller)
-    plan = built.plan if isinstance(built, Turn) else built
+    plan = built.plan if isinstance(built, ResponseTurn) else built
     if endpoint.name == "count":
         count = count_answer(app.gateway.config, endpoint, plan.body)
         return await arrival.client.json(200, count, arrival.identity)
-    if not isinstance(built, Turn):
+    if not isinstance(built, ResponseTurn):
         return await app.exchange(plan, arrival, arrival.client, caller)
     if built.facts.background:
         return await _begin(app, arrival, built)
     await app.exchange(plan, arrival, app.responses.build_client(built, arrival.client), caller)
 
 
-async def _begin(app: "App", arrival: "Arrival", turn: Turn) -> None:
+async def _begin(app: "App", arrival: "Arrival", turn: ResponseTurn) -> None:
     """Start it; its client may listen, or ask again later."""
-    begun = await app.background.begin(turn)
+    begun = await app.background.start(turn)
     if turn.stream:
         return await _follow(app, arrival, begun, -1)
     await arrival.client.json(200, msgspec.Raw(begun.encode_response()), arrival.identity)
@@ -56,8 +55,8 @@ async def answer(app: "App", arrival: "Arrival", endpoint: Endpoint, caller: Cal
     response_id, owner = endpoint.id, caller.owner
     body: object
     if endpoint.name == "input_items":
-        page = page_of(parse_qs(arrival.query))
-        body = await app.responses.input_items(response_id, owner, page)
+        page = read_page(parse_qs(arrival.query))
+        body = await app.responses.list_input_items(response_id, owner, page)
     elif endpoint.name == "cancel":
         body = msgspec.Raw(await app.background.cancel(response_id, owner))
     elif arrival.method == "DELETE":
@@ -78,9 +77,9 @@ def _after(number: str) -> int:
     return int(number)
 
 
-async def _follow(app: "App", arrival: "Arrival", found: BackgroundRun | Stored, after: int) -> None:
+async def _follow(app: "App", arrival: "Arrival", found: BackgroundRun | StoredResponse, after: int) -> None:
     """Tell the events of a response until its end, or until nobody listens; it goes on either way."""
-    if isinstance(found, Stored) and not is_background(found):
+    if isinstance(found, StoredResponse) and not found.is_background:
         raise ClientProtocolError(
             "only a response that was made in the background can be streamed again",
             path="stream",
