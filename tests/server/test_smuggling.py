@@ -1,11 +1,15 @@
 """One message is one message: whatever leaves open where a request ends is refused, and the line closed."""
 
 import asyncio
+from contextlib import suppress
 
 import pytest
 
+from dragoman.config.model import Secret, ServerSettings
+from dragoman.server.connection import MAX_HEAD
 from tests.fuzz.answers import Answers, tell
 from tests.server.running import config_for, running
+from tests.upstream.byte_server import run
 
 BODY = b'{"model":"m","input":"hello"}'
 #: What an attacker hopes to have taken for a request of the next client.
@@ -24,6 +28,12 @@ AMBIGUOUS = {
     "a length beyond all numbers": (b"content-length: 99999999999999999999999", BODY),
     "chunks twice": (b"transfer-encoding: chunked, chunked", CHUNKED_BODY),
     "chunks that are not last": (b"transfer-encoding: chunked, gzip", CHUNKED_BODY),
+    "chunks of compressed data": (b"transfer-encoding: gzip, chunked", CHUNKED_BODY),
+    "chunks of compressed data, in two lines": (
+        b"transfer-encoding: gzip\r\ntransfer-encoding: chunked",
+        CHUNKED_BODY,
+    ),
+    "chunks of plain data": (b"transfer-encoding: identity, chunked", CHUNKED_BODY),
     "a space before the colon": (b"content-length : 29", BODY),
     "a folded header": (b"content-length:\r\n 29", BODY),
     "a lone line feed": (b"x: y\ncontent-length: 29", BODY),
@@ -43,6 +53,7 @@ def told(head: bytes, body: bytes) -> Answers:
     return asyncio.run(ask())
 
 
+@pytest.mark.rule("S13")
 @pytest.mark.parametrize("name", AMBIGUOUS)
 def test_a_request_whose_end_is_ambiguous_is_refused_and_nothing_behind_it_is_read(name: str) -> None:
     answers = told(*AMBIGUOUS[name])
@@ -52,3 +63,74 @@ def test_a_request_whose_end_is_ambiguous_is_refused_and_nothing_behind_it_is_re
 def test_what_follows_a_request_that_is_plainly_one_is_a_request_of_its_own() -> None:
     answers = told(b"content-length: 29", BODY)
     assert answers.statuses == [200, 200]
+
+
+#: A body in chunks whose last one waits for trailers.
+UNENDED = b"%x\r\n%b\r\n0\r\n" % (len(BODY), BODY)
+CHUNKED_HEAD = b"POST /v1/responses HTTP/1.1\r\nhost: 127.0.0.1\r\ntransfer-encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.rule("S1")
+@pytest.mark.parametrize("trailers", [b"x: " + b"y" * 8187 + b"\r\n", b"x" * 8192], ids=["lines", "one line"])
+def test_trailers_that_never_end_are_refused(trailers: bytes) -> None:
+    async def scenario() -> None:
+        async with running(config_for()) as gateway, gateway.connected() as client:
+            client.writer.write(CHUNKED_HEAD + UNENDED)
+            answer = asyncio.ensure_future(client.head())
+            for _ in range(100 * MAX_HEAD // len(trailers)):
+                if answer.done():
+                    break
+                client.writer.write(trailers)
+                with suppress(ConnectionError):
+                    await client.writer.drain()
+                await asyncio.sleep(0)
+            status, headers = await answer
+            assert (status, headers["connection"]) == (431, "close")
+
+    run(scenario)
+
+
+@pytest.mark.rule("S1")
+def test_a_body_of_many_small_chunks_is_not_taken_for_trailers() -> None:
+    async def scenario() -> None:
+        async with running(config_for()) as gateway, gateway.connected() as client:
+            client.writer.write(CHUNKED_HEAD)
+            for _ in range(40):
+                client.writer.write(b"1\r\n \r\n" * (MAX_HEAD // 40))
+                await client.writer.drain()
+            client.writer.write(UNENDED + b"x: y\r\n\r\n")
+            assert (await client.head())[0] == 200
+
+    run(scenario)
+
+
+@pytest.mark.rule("S8")
+@pytest.mark.parametrize(
+    ("trailer", "status"),
+    [
+        (b"x-api-key: right", 401),
+        (b"authorization: Bearer right", 401),
+        (b"authorization: Bearer wrong\r\nhost: evil.example", 401),
+    ],
+)
+def test_a_trailer_shows_no_key(trailer: bytes, status: int) -> None:
+    async def scenario() -> None:
+        server = ServerSettings(port=0, keys=(Secret("right"),))
+        async with running(config_for(server=server)) as gateway, gateway.connected() as client:
+            client.writer.write(CHUNKED_HEAD + UNENDED + trailer + b"\r\n\r\n")
+            assert (await client.head())[0] == status
+
+    run(scenario)
+
+
+@pytest.mark.rule("S8")
+@pytest.mark.parametrize(
+    "trailer", [b"content-encoding: gzip", b"host: evil.example", b"origin: https://evil.example"]
+)
+def test_a_trailer_changes_nothing(trailer: bytes) -> None:
+    async def scenario() -> None:
+        async with running(config_for()) as gateway, gateway.connected() as client:
+            client.writer.write(CHUNKED_HEAD + UNENDED + trailer + b"\r\n\r\n")
+            assert (await client.got()).status == 200
+
+    run(scenario)

@@ -45,7 +45,9 @@ class Connection(HttpToolsProtocol):
         #: A request has begun and is not yet whole; its head is not yet whole.
         self._is_arriving = False
         self._is_in_head = False
-        self._head_size = 0
+        #: Bytes since the request or the last piece of its body began: a head, chunk sizes or trailers.
+        self._overhead = 0
+        self._piece_size = 0
         #: The request that is being answered. `cycle` is the one that came last, which may have to wait.
         self._answered: RequestResponseCycle | None = None
         self._waiting: asyncio.TimerHandle | None = self._wait(HEAD_PATIENCE)
@@ -60,24 +62,39 @@ class Connection(HttpToolsProtocol):
             answered.message_event.set()
 
     def data_received(self, data: bytes) -> None:
+        self._piece_size = len(data)
+        self._overhead += len(data)
         super().data_received(data)
         if not self._is_arriving:
             return
-        if self._is_in_head:
-            self._head_size += len(data)
-            if self._head_size > MAX_HEAD:
-                self._refuse(_TOO_LARGE)
-                return
+        if self._overhead > MAX_HEAD:
+            # The parser keeps a header line until it ends, also a line of trailers.
+            self._refuse(_TOO_LARGE)
+            return
         if self._waiting is None:
             self._waiting = self._wait(HEAD_PATIENCE if self._is_in_head else BODY_PATIENCE)
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._is_arriving = self._is_in_head = True
-        self._head_size = 0
+        self._overhead = self._piece_size
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Ignore trailers: a header that counts stands in the head, where it is checked."""
+        if self._is_in_head:
+            super().on_header(name, value)
+
+    def on_body(self, body: bytes) -> None:
+        self._overhead = 0
+        super().on_body(body)
 
     def on_headers_complete(self) -> None:
         self._is_in_head = False
+        self._overhead = 0
+        for name, value in self.headers:
+            if name == b"transfer-encoding" and value.strip().lower() != b"chunked":
+                # The parser reads `gzip, chunked` as chunked and keeps the gzip. uvicorn answers 400.
+                raise ValueError("unsupported transfer-encoding")
         self._stop_waiting()
         self.scope["extensions"] = {EXTENSION: {"connection": self}}
         super().on_headers_complete()
