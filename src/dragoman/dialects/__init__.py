@@ -1,1 +1,15 @@
-"""The APIs' languages. Each folder speaks one, in the same files; none knows another."""
+"""The APIs that clients and upstreams use, one package each. No dialect imports another.
+
+- `base`: `Dialect`, the interface, and the values that readers and writers receive.
+- `registry`: all dialects by name. A new dialect is one package and one line here.
+- `frames`: `FrameReader`, the base class of stream readers.
+- `surface`: paths, headers, pings and model lists; how an upstream of the dialect is called.
+- `forwarding`: how a stream passes from an upstream to a client of the same dialect without being rewritten.
+- `rate_limits`: rate-limit headers and their translation.
+- `errors`: reads the errors of upstreams, by tables of each dialect. `openai_errors`: what both OpenAI APIs share.
+- `checker`: the toolkit of the stream checkers. `search_options`: options of hosted web search.
+
+A dialect package has the modules `request_reader`, `request_writer`, `stream_reader`, `stream_writer`, `reply`,
+`errors`, `check`, `surface`, `forwarding`, `counting`, and modules for parts of its API (tools, reasoning,
+media, …). Its `__init__` describes them and defines `DIALECT`.
+"""

@@ -1,9 +1,9 @@
-"""What a dialect must offer: the same few functions and two small machines, for every API.
+"""`Dialect`: the interface of one API, and the values that its readers and writers receive.
 
-Requests go `read_request` → hub → `write_request`. Replies go `stream_reader` → hub events →
-`stream_writer`; a whole reply takes the same way, by `explode` (one body into the frames of the stream
-that would have said the same) and `collect` (the frames of a stream into the body a client would have
-accumulated), so that streamed and whole replies are equal by construction.
+Requests take the path `read_request` → hub `Request` → `write_request`. Replies take the path
+`stream_reader` → hub events → `stream_writer`. A whole reply takes the same path: `explode` turns a body
+into the frames of a stream with the same content, and `collect` turns frames into the body that a client
+would accumulate. So streamed and whole replies are equal by construction.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -27,12 +27,12 @@ Json = dict[str, object]
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
-    """What a stream reader knows of the upstream it listens to."""
+    """What a stream reader knows of the upstream whose reply it reads."""
 
-    #: Whose seals these are.
+    #: The issuer of the seals in the reply.
     issuer: str
     model: str = ""
-    #: For calls that come without an id.
+    #: Ids for calls that have none.
     ids: IdSource = msgspec.field(default_factory=IdSource)
     losses: Losses = msgspec.field(default_factory=Losses)
     #: The request that the upstream is answering, as the client sent it, if known.
@@ -40,20 +40,20 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Audience(msgspec.Struct, frozen=True, kw_only=True):
-    """What a stream writer knows of the client it speaks to."""
+    """What a stream writer knows of the client that it writes for."""
 
-    #: The dialect the events came from: only its own extras and forms may be written again.
+    #: The dialect of the upstream: extras are written only if it is the writer's own.
     upstream: str = ""
-    #: The client's own request, if known: it decides what the client asked to see.
+    #: The client's request, if known: it decides which parts of the reply the client receives.
     request: Request | None = None
     #: The client's request body, for dialects that echo it.
     body: Json = {}
-    #: The name the client asked for; replies carry it instead of the upstream's.
+    #: The model's name in the client's request; it replaces the upstream's in the reply.
     model: str = ""
     ids: IdSource = msgspec.field(default_factory=IdSource)
-    #: Seconds since the epoch, for dialects that tell the time; 0: the upstream's, if it told.
+    #: The reply's time in seconds since the epoch; 0: that of the upstream, if it has one.
     created: int = 0
-    #: A guess at the prompt's tokens, for dialects that must say a number before the upstream does.
+    #: An estimate of the prompt's tokens, for dialects that report them first.
     input_estimate: int = 0
     losses: Losses = msgspec.field(default_factory=Losses)
     #: Members of the reply's object that the gateway decides, as JSON (Responses: id, store, …).
@@ -61,7 +61,7 @@ class Audience(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StreamReader(Protocol):
-    """Bytes of a reply in, events out. Grammatical whatever comes; raises nothing but the error tree."""
+    """Bytes of a reply in, events out. The events keep to the grammar for any input; nothing is raised."""
 
     def feed(self, data: bytes) -> list[ReplyEvent]: ...
 
@@ -70,7 +70,7 @@ class StreamReader(Protocol):
         ...
 
     def close(self) -> list[ReplyEvent]:
-        """The upstream is done: whatever was open ends now, truthfully. Idempotent."""
+        """The upstream sends nothing more: finish or truncate the reply. May be called again."""
         ...
 
 
@@ -102,7 +102,7 @@ class CountFormat(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Dialect(Protocol):
-    """One API's language. Implementations are modules' worth of functions behind one object."""
+    """One API. Each dialect package has one instance, `DIALECT`."""
 
     name: str
     #: Tool arguments are JSON objects, not texts.

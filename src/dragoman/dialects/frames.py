@@ -1,8 +1,8 @@
-"""The part of reading a stream that all dialects share: framing, decoding, and ends that tell the truth.
+"""`FrameReader`: the part of a stream reader that all dialects share.
 
-A dialect's reader says what a payload means (`_read`) and whether the upstream had finished its
-sentence (`_end`). Whatever breaks on the way becomes a failed ending, never an exception: the bytes
-already sent to the client cannot be recalled, so the ending must say what happened.
+It cuts bytes into frames, decodes their JSON and passes each payload to the dialect's `_read`. An error on
+the way becomes a failed ending, never an exception: content may already be at the client, so the ending
+must report what happened.
 """
 
 from abc import ABC, abstractmethod
@@ -26,27 +26,27 @@ TOO_DEEP = Failure(kind="server", status=502, message="the upstream's reply is n
 
 
 class FrameReader(ABC):
-    """Feeds each JSON payload of a stream to `_read`; `_end` speaks the last word when the bytes end."""
+    """Base class of stream readers. Subclasses implement `_read`, `_read_whole` and `_end`."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
         self.builder = ReplyBuilder()
-        self._sse = self._framing()
+        self._sse = self._build_frame_reader()
 
-    def _framing(self) -> SseReader:
+    def _build_frame_reader(self) -> SseReader:
         return SseReader()
 
     def feed(self, data: bytes) -> list[ReplyEvent]:
-        return self._events(data, self._sse.feed)
+        return self._read_events(data, self._sse.feed)
 
     def feed_frames(self, frames: Iterable[Frame]) -> list[ReplyEvent]:
-        return self._events(frames, iter)
+        return self._read_events(frames, iter)
 
-    def _events(self, data: Fed, frames_of: Callable[[Fed], Iterable[Frame]]) -> list[ReplyEvent]:
+    def _read_events(self, data: Fed, read_frames: Callable[[Fed], Iterable[Frame]]) -> list[ReplyEvent]:
         if self.builder.is_ended:
             return []
         try:
-            self._frames(frames_of(data))
+            self._read_frames(read_frames(data))
         except DragomanError as error:
             self.builder.fail(error.failure)
         except RecursionError:
@@ -57,29 +57,29 @@ class FrameReader(ABC):
         if self.builder.is_ended:
             return []
         try:
-            self._last_words()
+            self._read_rest()
         except DragomanError as error:
             self.builder.fail(error.failure)
         except RecursionError:
             self.builder.fail(TOO_DEEP)
-        # Says nothing if the reply has ended by now.
+        # This has no effect if the reply has its ending.
         self.builder.truncate()
         return self.builder.take()
 
-    def _last_words(self) -> None:
-        self._frames(self._sse.close())
+    def _read_rest(self) -> None:
+        self._read_frames(self._sse.close())
         if not self._sse.saw_event and self._sse.stray:
             self._read_stray(self._sse.stray)
         self._end()
 
-    def _frames(self, frames: Iterable[Frame]) -> None:
+    def _read_frames(self, frames: Iterable[Frame]) -> None:
         for frame in frames:
-            self._frame(frame)
+            self._read_frame(frame)
             if self.builder.is_ended:
-                # What an upstream says after its last word is nobody's.
+                # Nothing may follow the ending.
                 return
 
-    def _frame(self, frame: Frame) -> None:
+    def _read_frame(self, frame: Frame) -> None:
         try:
             payload = _decode(frame.data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -91,11 +91,11 @@ class FrameReader(ABC):
             self.source.losses.add("", "a stream payload that is no JSON object was skipped")
 
     def _read_text(self, frame: Frame) -> None:
-        """A payload that is not JSON. Dialects with a closing word such as `[DONE]` look for it here."""
+        """Read a payload that is not JSON, such as the closing `[DONE]` of some dialects."""
         self.source.losses.add("", "a stream payload that is not JSON was skipped")
 
     def _read_stray(self, stray: bytes) -> None:
-        """The upstream sent no event stream at all: perhaps a whole reply, perhaps an error page."""
+        """Read a body that is no event stream: a whole reply, or an error page."""
         try:
             body = decode(stray)
         except DragomanError:
@@ -112,12 +112,12 @@ class FrameReader(ABC):
 
     @abstractmethod
     def _read(self, payload: Json, event: str) -> None:
-        """One payload of the stream, with the name of its event."""
+        """Read one payload of the stream. `event` is the event's name."""
 
     @abstractmethod
     def _read_whole(self, body: Json) -> None:
-        """A whole body came where a stream was asked for."""
+        """Read a whole reply that came instead of a stream."""
 
     @abstractmethod
     def _end(self) -> None:
-        """The bytes ended: finish if the upstream had said all, otherwise leave the reply to be cut off."""
+        """The bytes have ended: finish the reply if it is complete. Otherwise it is truncated."""

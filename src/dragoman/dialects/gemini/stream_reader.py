@@ -49,7 +49,7 @@ class GeminiStreamReader(FrameReader):
         self._cited_text = CitedText(keep=False)
         self._extras: Extras = {}
 
-    def _framing(self) -> SseReader:
+    def _build_frame_reader(self) -> SseReader:
         return ChunkReader()
 
     def _read_whole(self, body: Json) -> None:

@@ -111,7 +111,7 @@ class ChatStreamReader(FrameReader):
     def _read_whole(self, body: Json) -> None:
         self._is_whole = True
         for frame in explode(body):
-            self._frame(frame)
+            self._read_frame(frame)
 
     def _end(self) -> None:
         if self._reason:
