@@ -1,0 +1,45 @@
+"""Writes a hub request as a body of `POST /toy/chat`. What the API cannot hold is a loss."""
+
+from collections.abc import Iterator
+
+from dragoman.dialects.base import Json
+from dragoman.hub.content import Refusal, Text, Tool, ToolCall, ToolResult
+from dragoman.hub.loss import Losses
+from dragoman.hub.request import Request, Turn
+from dragoman.providers.profile import Target
+from tests.toy_dialect.request_reader import ROLES
+
+NAMES = {role: name for name, role in ROLES.items()} | {"developer": "system"}
+
+
+def write_request(request: Request, target: Target, losses: Losses) -> Json:
+    extras = request.extras if request.dialect == "toy" else {}
+    body: Json = {"model": target.model or request.model, **extras}
+    body["lines"] = [line for turn in request.turns for line in _write_turn(turn, losses)]
+    if request.tools:
+        body["tools"] = [_write_tool(tool) for tool in request.tools]
+    if request.stream:
+        body["stream"] = True
+    if request.max_tokens is not None:
+        body["limit"] = request.max_tokens
+    return body
+
+
+def _write_turn(turn: Turn, losses: Losses) -> Iterator[Json]:
+    for block in turn.blocks:
+        match block:
+            case Text() | Refusal():
+                yield {"by": NAMES[turn.role], "text": block.text}
+            case ToolCall():
+                call = {"id": block.id, "tool": block.name, "input": block.arguments}
+                yield {"by": "model", "call": call}
+            case ToolResult():
+                texts = [each.text for each in block.content if isinstance(each, Text)]
+                yield {"by": "tool", "of": block.call_id, "text": "\n".join(texts)}
+            case _:
+                losses.add(block.at, f"the toy API has no {type(block).__name__.lower()}")
+
+
+def _write_tool(tool: Tool) -> Json:
+    written: Json = {"tool": tool.name, "schema": tool.schema or {"type": "object"}}
+    return written if tool.description is None else {**written, "about": tool.description}
