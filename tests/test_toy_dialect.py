@@ -320,6 +320,17 @@ def test_clients_of_every_api_get_replies_of_a_toy_server(client: str, streams: 
     run(scenario)
 
 
+def test_a_toy_server_that_ignores_the_wish_for_a_stream_gives_one_all_the_same() -> None:
+    async def scenario() -> None:
+        path, body = TURNS["anthropic"][True]
+        async with ByteServer([reply(TOY_WHOLE, "200 OK", "content-type: application/json")]) as upstream:
+            got = await ask(config_for(upstream.url, "toy"), body, path)
+        assert got.headers["content-type"].startswith("text/event-stream")
+        check_looking(read_reply("anthropic", got))
+
+    run(scenario)
+
+
 @pytest.mark.parametrize("client", list(TURNS))
 def test_clients_of_every_api_get_the_errors_of_a_toy_server(client: str) -> None:
     async def scenario() -> None:

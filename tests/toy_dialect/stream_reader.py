@@ -48,7 +48,7 @@ class ToyStreamReader(FrameReader):
                 self.builder.report_usage(Usage(input=count, output=written))
 
     def _read_whole(self, body: Json) -> None:
-        self._frames(explode(body))
+        self._read_frames(explode(body))
 
     def _end(self) -> None:
         """A stream without `end` or `failed` was cut off, which the caller reports."""
