@@ -81,9 +81,10 @@ def test_every_field_has_a_key_and_every_key_a_field() -> None:
         ({"guard": [{"verdict": "deny", "operators": ["?"]}]}, "routes.a.guard[0].operators: unknown oper"),
         (
             {"guard": [{"verdict": "deny", "pattern": "a", "command": ["b"]}]},
-            "routes.a.guard[0]: expected one of pattern, command, operators, got several",
+            "routes.a.guard[0]: expected one of pattern, command, operators, only, got several",
         ),
         ({"guard": [{"verdict": "deny", "fold": True}]}, "routes.a.guard[0]: only the verdict rewrite"),
+        ({"guard": [{"verdict": "deny", "only": ["ls"]}]}, "routes.a.guard[0]: `only` needs `paths`"),
         ({"guard": [{"verdict": "rewrite"}]}, "routes.a.guard[0]: the verdict rewrite needs either"),
         ({"guard": [{"verdict": "deny"}] * 501}, "routes.a.guard: expected at most 500 rules, got 501"),
     ],

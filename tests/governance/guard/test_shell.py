@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.governance.guard.shell import UNCLOSED, read_script
+from dragoman.governance.guard.commands import read_script
+from dragoman.governance.guard.shell import UNCLOSED
 from dragoman.governance.guard.shell_fold import fold_command
 
 

@@ -272,3 +272,102 @@ def test_free_text_is_rewritten_as_a_whole() -> None:
 )
 def test_large_arguments_take_no_long(text: str) -> None:
     judged(["secrets", "shell_writes", "git_destructive", "shell_fold"], f'{{"command":{text}}}')
+
+
+@pytest.mark.rule("G12")
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo 'git reset --hard' | sh",
+        "printf 'git clean -fd' | bash -s",
+        "bash <<EOF\ngit reset --hard\nEOF",
+        "sh -s <<< 'git reset --hard'",
+        "find . -name x -exec git reset --hard ';'",
+        "g=git; $g reset --hard",
+        "c='git reset --hard'; $c",
+        "G=git R=reset; ${G} ${R} --hard",
+        "python3 -c \"import os; os.system('git reset --hard')\"",
+        "python -c \"import subprocess as s; s.run(['git', 'reset', '--hard'])\"",
+        "perl -e 'system(\"git reset --hard\")'",
+        "flock /tmp/l git reset --hard",
+        "git update-ref -d refs/heads/main",
+        "rm -rf .git",
+        "rm -rf ./.git/objects",
+    ],
+)
+def test_destructive_git_is_found_behind_other_programs(command: str) -> None:
+    assert kind_of(["git_destructive"], {"command": command}) == "deny"
+
+
+@pytest.mark.rule("G12")
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cp a b",
+        "mv a b",
+        "git apply x.patch",
+        "curl -o x https://e.invalid",
+        "gawk -i inplace 1 x",
+        "rsync a b",
+    ],
+)
+def test_writes_by_other_programs_are_found(command: str) -> None:
+    assert kind_of(["shell_writes"], {"command": command}) == "deny"
+
+
+ONLY: dict[str, object] = {
+    "name": "read-only",
+    "tools": ["shell"],
+    "paths": ["command"],
+    "only": ["ls", "cat", "git status|diff|log"],
+    "verdict": "deny",
+}
+
+
+@pytest.mark.rule("G12")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"command": "ls -la src"},
+        {"command": "git status --porcelain && git diff | cat"},
+        {"command": "git log 2>/dev/null"},
+        {"command": "cat 'a $b'"},
+        {"command": ["git", "status"]},
+        {"command": ["bash", "-lc", "ls; git diff"]},
+    ],
+)
+def test_an_allow_list_lets_its_commands_pass(arguments: dict[str, object]) -> None:
+    assert kind_of([ONLY], arguments) == ""
+
+
+@pytest.mark.rule("G12")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"command": "rm -rf build"},
+        {"command": "ls; rm x"},
+        {"command": "ls $(rm x)"},
+        {"command": "ls `rm x`"},
+        {"command": "ls $X"},
+        {"command": 'cat "${X}"'},
+        {"command": "ls > x"},
+        {"command": "cat <<E\nx\nE"},
+        {"command": "git -c core.pager=evil log"},
+        {"command": "git push"},
+        {"command": "PAGER=evil git log"},
+        {"command": "/opt/bin/ls"},
+        {"command": "sudo ls"},
+        {"command": "find . -exec ls ';'"},
+        {"command": "ls() { rm x; }; ls"},
+        {"command": "cat 'x"},
+        {"command": "python -c 'print(1)'"},
+        {"command": "bash script.sh"},
+        {"command": "bash -c 'rm x'"},
+        {"command": ["bash", "-lc", "ls; rm x"]},
+        {"command": ""},
+        {"command": 5},
+        {"cmd": "ls"},
+    ],
+)
+def test_an_allow_list_denies_everything_else(arguments: dict[str, object]) -> None:
+    assert kind_of([ONLY], arguments) == "deny"

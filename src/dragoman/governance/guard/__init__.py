@@ -8,6 +8,7 @@ Modules:
 - `verdicts`: applies the rules of one route to one whole call and returns a `Verdict`.
 - `patterns`: regular expressions and globs of rules, on RE2.
 - `shell`: splits shell text into its commands and operators, without running anything.
+- `commands`: adds the commands that those commands run in turn.
 - `shell_fold`: the rewrite that hands an argument list to `bash -lc`.
 - `stage`: `GuardStage` holds each guarded call until it is whole, then sends, rewrites or removes it.
 - `retry`: `DenialRetry` sends the denials to the model and joins its next reply to the first one.

@@ -1,7 +1,8 @@
 """Guard rules as values, read from configuration tables or from the ready sets in `rule_sets/*.toml`.
 
 A rule covers some tools, checks some of their arguments, and has at most one condition: a pattern, a shell
-command or shell operators. A rule without a condition matches every call of its tools.
+command, shell operators, or `only` for everything outside a list of commands. A rule without a condition
+matches every call of its tools.
 """
 
 import tomllib
@@ -13,14 +14,14 @@ from typing import Literal
 import msgspec
 
 from dragoman.governance.guard.patterns import Pattern, PatternError
-from dragoman.governance.guard.shell import OPERATORS, UNCLOSED
+from dragoman.governance.guard.shell import SIGNS
 from dragoman.hub.errors import ConfigError, suggest_spelling
 from dragoman.wire.fields import json_type
 
 VerdictKind = Literal["allow", "deny", "ask", "rewrite"]
 VERDICTS: tuple[VerdictKind, ...] = ("allow", "deny", "ask", "rewrite")
 #: The conditions; a rule has at most one.
-CONDITIONS = ("pattern", "command", "operators")
+CONDITIONS = ("pattern", "command", "operators", "only")
 MAX_RULES = 500
 
 
@@ -29,6 +30,7 @@ class GuardRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     `paths`: member names joined by dots, `*` for any member; empty means every text.
     `command`: a program and words that follow it in this order, each with `*` and alternatives by `|`.
+    `only`: the commands that may run; the rule matches every other one.
     `replacement`: the new text, with `{value}` for the old one. `fold`: pass the command to `bash -lc`.
     """
 
@@ -39,6 +41,7 @@ class GuardRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     pattern: str = ""
     command: tuple[str, ...] = ()
     operators: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
     reason: str = ""
     replacement: str | None = None
     fold: bool = False
@@ -133,14 +136,16 @@ def _check_rule(rule: GuardRule, path: str) -> None:
     if sum(bool(getattr(rule, condition)) for condition in CONDITIONS) > 1:
         raise ConfigError(f"expected one of {', '.join(CONDITIONS)}, got several", path=path)
     for word in rule.operators:
-        if word not in OPERATORS and word != UNCLOSED:
-            hint = _suggest(word, sorted({*OPERATORS, UNCLOSED}))
+        if word not in SIGNS:
+            hint = _suggest(word, sorted(SIGNS))
             raise ConfigError(f"unknown operator {word!r}", path=f"{path}.operators", hint=hint)
     if rule.pattern:
         try:
             Pattern(rule.pattern)
         except PatternError as error:
             raise ConfigError(f"not a supported pattern: {error}", path=f"{path}.pattern") from None
+    if rule.only and (not rule.paths or rule.verdict not in ("deny", "ask")):
+        raise ConfigError("`only` needs `paths`, and the verdict deny or ask", path=path)
     if rule.verdict != "rewrite" and (rule.fold or rule.replacement is not None):
         raise ConfigError("only the verdict rewrite has a `replacement` or a `fold`", path=path)
     if rule.verdict == "rewrite" and rule.fold == (rule.replacement is not None):

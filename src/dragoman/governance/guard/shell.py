@@ -1,11 +1,11 @@
-"""Splits shell text into simple commands, their redirections, and the operators between them.
+"""Reads shell text: its simple commands, their redirections, and the operators between them.
 
-One pass, no execution, no expansion. Quoted operators are words. Commands inside `$( )`, backticks and
-`bash -c` are commands of their own. In doubt the result is the one that more rules match.
+One pass, no execution. Quoted operators are words. Commands inside `$( )` and backticks are commands of their
+own. In doubt the result is the one that more rules match. `commands` adds what these commands run in turn.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 #: Without `<(` and `>(`, which begin commands of their own.
@@ -13,41 +13,18 @@ REDIRECTIONS = frozenset({"<<<", "<<-", "<<", "<>", "<&", "<", ">&", ">>", ">|",
 OPERATORS = REDIRECTIONS | {"&&", "||", ";;", ";", "|&", "|", "&", "\n", "(", ")"}
 #: Reported like an operator: a quote or bracket is never closed.
 UNCLOSED = "unclosed"
+#: Reported like an operator: a variable or a substitution, so that the words are not known.
+EXPANSION = "expansion"
+SIGNS = OPERATORS | {UNCLOSED, EXPANSION}
 
-SHELLS = frozenset({"bash", "sh", "zsh", "dash", "ksh", "ash"})
-#: Programs that run the program named behind them.
-_RUNNERS = frozenset(
-    {
-        "sudo",
-        "doas",
-        "env",
-        "command",
-        "exec",
-        "builtin",
-        "nohup",
-        "time",
-        "nice",
-        "timeout",
-        "xargs",
-        "stdbuf",
-    }
-)
-_KEYWORDS = frozenset({"if", "then", "elif", "else", "while", "until", "do", "for", "!", "{", "function"})
 _HARMLESS_TARGETS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "-"})
 
 _OPERATOR = re.compile("|".join(re.escape(each) for each in sorted(OPERATORS, key=len, reverse=True)))
 _PLAIN = re.compile(r"[^\s'\"\\$`#;&|()<>]++")
 _IN_QUOTES = re.compile(r'[^"\\$`]++')
-_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 _ANSI_TEXT = re.compile(r"(?:[^'\\]|\\.)*+", re.DOTALL)
 
 MAX_NESTING = 50
-#: Levels of shells inside shells that are read.
-MAX_SHELLS = 5
-#: Characters of inner scripts that are read, beyond four times the whole text.
-MIN_ROOM = 10_000
-#: Words of `sudo` and the like that can be the program.
-MAX_RUNNER_WORDS = 20
 
 
 class Redirect(NamedTuple):
@@ -67,8 +44,11 @@ class Command(NamedTuple):
 
 
 class Script(NamedTuple):
+    """`documents`: the texts of here-documents."""
+
     commands: tuple[Command, ...]
     operators: frozenset[str] = frozenset()
+    documents: tuple[str, ...] = ()
 
     def has_operator(self, wanted: Sequence[str]) -> bool:
         """Whether one of these operators occurs; redirections that only discard do not count."""
@@ -102,7 +82,7 @@ class _ShellFrame:
         self.word.append(text)
 
 
-class _ShellReader:
+class ShellReader:
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
@@ -111,6 +91,7 @@ class _ShellReader:
         self._operators: set[str] = set()
         #: Here-documents that begin at the next line: their end lines, and whether leading tabs are removed.
         self._documents: list[tuple[str, bool]] = []
+        self._texts: list[str] = []
 
     def read(self) -> Script:
         while self._at < len(self._text):
@@ -123,7 +104,7 @@ class _ShellReader:
             self._operators.add(UNCLOSED)
         for frame in reversed(self._frames):
             self._end_command(frame)
-        return Script(tuple(self._commands), frozenset(self._operators))
+        return Script(tuple(self._commands), frozenset(self._operators), tuple(self._texts))
 
     def _read_bare(self, frame: _ShellFrame) -> None:
         text, at = self._text, self._at
@@ -184,9 +165,12 @@ class _ShellReader:
             self._at += 2
             self._substitute(frame, ")")
         elif following == "'" and not frame.in_quotes:
+            self._operators.add(EXPANSION)
             self._at += 1
             self._read_single_quoted(frame, _ANSI_TEXT)
         else:
+            if following.isalnum() or following in tuple("_{@*#?!$-"):
+                self._operators.add(EXPANSION)
             frame.add("$")
             self._at += 1
 
@@ -230,6 +214,7 @@ class _ShellReader:
 
     def _substitute(self, frame: _ShellFrame, closer: str) -> None:
         """Read inner commands; their output is an unknown part of the current word."""
+        self._operators.add(EXPANSION)
         frame.add("")
         self._push(closer)
 
@@ -266,6 +251,7 @@ class _ShellReader:
 
     def _skip_documents(self) -> None:
         for ending, indented in self._documents:
+            start = self._at
             while self._at < len(self._text):
                 end = self._text.find("\n", self._at)
                 line = self._text[self._at : end if end >= 0 else len(self._text)]
@@ -273,58 +259,8 @@ class _ShellReader:
                 self._at += 1
                 if (line.lstrip("\t") if indented else line) == ending:
                     break
+            self._texts.append(self._text[start : self._at])
         self._documents = []
 
     def _skip_to(self, position: int) -> None:
         self._at = position if position >= 0 else len(self._text)
-
-
-def read_script(command: str | Sequence[str]) -> Script:
-    """The commands of a shell text or an argument list, with those of the shells that they start."""
-    is_text = isinstance(command, str)
-    script = _ShellReader(command).read() if isinstance(command, str) else Script((Command(tuple(command)),))
-    commands, operators = list(script.commands), set(script.operators)
-    level = script.commands
-    room = MIN_ROOM + 4 * (len(command) if is_text else sum(map(len, command)))
-    for _ in range(MAX_SHELLS):
-        texts = [text for each in level for text in _find_scripts(each)]
-        room -= sum(map(len, texts))
-        if room < 0:
-            operators.add(UNCLOSED)
-            break
-        inner = [_ShellReader(text).read() for text in texts]
-        level = tuple(command for script in inner for command in script.commands)
-        commands += level
-        operators.update(*(script.operators for script in inner))
-    return Script(tuple(commands), frozenset(operators))
-
-
-def _find_scripts(command: Command) -> Iterator[str]:
-    """The texts that this command passes to a shell."""
-    for program, rest in find_programs(command.words):
-        if program == "eval":
-            yield " ".join(rest)
-        if program not in SHELLS:
-            continue
-        for position, word in enumerate(rest[:-1]):
-            if word.startswith("-") and not word.startswith("--") and "c" in word:
-                yield rest[position + 1]
-                break
-
-
-def find_programs(words: Sequence[str]) -> Iterator[tuple[str, Sequence[str]]]:
-    """The program of a command, with its words; after `sudo` and the like every word that can be one."""
-    start = 0
-    while start < len(words) and (words[start] in _KEYWORDS or _ASSIGNMENT.match(words[start])):
-        start += 1
-    if start == len(words):
-        return
-    program = _strip_folder(words[start])
-    yield program, words[start + 1 :]
-    if program in _RUNNERS:
-        for position in range(start + 1, min(len(words), start + MAX_RUNNER_WORDS)):
-            yield _strip_folder(words[position]), words[position + 1 :]
-
-
-def _strip_folder(word: str) -> str:
-    return word.rpartition("/")[2]

@@ -8,7 +8,8 @@ import re
 import shlex
 from collections.abc import Sequence
 
-from dragoman.governance.guard.shell import OPERATORS, SHELLS
+from dragoman.governance.guard.commands import SHELLS
+from dragoman.governance.guard.shell import OPERATORS
 
 #: Operators that count as words of their own. Brackets can be arguments of `find` or `test`.
 _FOLDING = (OPERATORS | {"2>", "2>>", "2>&1", "1>&2", ">&2"}) - {"(", ")", "\n"}

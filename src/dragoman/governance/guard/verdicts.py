@@ -9,15 +9,24 @@ from functools import lru_cache
 
 import msgspec
 
+from dragoman.governance.guard.commands import SHELLS, find_programs, read_script
 from dragoman.governance.guard.patterns import Glob, Pattern
 from dragoman.governance.guard.rules import GuardRule, VerdictKind
-from dragoman.governance.guard.shell import Script, find_programs, read_script
+from dragoman.governance.guard.shell import (
+    EXPANSION,
+    REDIRECTIONS,
+    UNCLOSED,
+    Command,
+    Script,
+)
 from dragoman.governance.guard.shell_fold import fold_command
 from dragoman.hub.content import ToolCall
 from dragoman.hub.errors import DragomanError
 from dragoman.wire.fields import encode
 from dragoman.wire.partial_json import parse_object
 
+#: Signs that a script does more than its words show: for `only`.
+_HIDING = (UNCLOSED, EXPANSION, *sorted(REDIRECTIONS))
 #: The member that holds the text of a free-text call while the rules apply.
 _WHOLE = ""
 
@@ -98,13 +107,14 @@ class _CompiledRule:
         self._tools = [Glob(name) for name in rule.tools]
         self._paths = [path.split(".") for path in rule.paths]
         self._pattern = Pattern(rule.pattern) if rule.pattern else None
-        self._command = [[Glob(each) for each in word.split("|")] for word in rule.command]
+        self._command = _compile_words(rule.command)
+        self._only = [_compile_words(command.split()) for command in rule.only]
 
     @property
     def is_unconditional(self) -> bool:
         """Whether the rule matches every call of its tools."""
         rule = self.rule
-        return not (rule.paths or rule.pattern or rule.command or rule.operators)
+        return not (rule.paths or rule.pattern or rule.command or rule.operators or rule.only)
 
     def covers(self, tool: str) -> bool:
         return any(glob.matches(tool) for glob in self._tools)
@@ -122,6 +132,9 @@ class _CompiledRule:
         rule = self.rule
         if self._pattern is not None:
             return any(self._pattern.is_in(text) for text in _find_texts(value))
+        if rule.only:
+            script = scripts.read(value)
+            return script is None or not self._permits(script)
         if rule.command or rule.operators:
             script = scripts.read(value)
             return script is not None and self._matches_script(script)
@@ -134,6 +147,15 @@ class _CompiledRule:
             self._matches_command(program, words)
             for command in script.commands
             for program, words in find_programs(command.words)
+        )
+
+    def _permits(self, script: Script) -> bool:
+        """Whether a script runs nothing but the commands of `only`, and its text shows all that it runs."""
+        if script.has_operator(_HIDING) or not script.commands:
+            return False
+        return all(
+            any(_begins_with(command, wanted) for wanted in self._only) or _is_shell(command)
+            for command in script.commands
         )
 
     def _matches_command(self, program: str, words: Sequence[str]) -> bool:
@@ -155,6 +177,24 @@ class _CompiledRule:
             return False
         slot.replace(new)
         return True
+
+
+def _compile_words(words: Sequence[str]) -> list[list[Glob]]:
+    return [[Glob(each) for each in word.split("|")] for word in words]
+
+
+def _begins_with(command: Command, wanted: Sequence[Sequence[Glob]]) -> bool:
+    """Whether a command begins with these words, the program by its plain name."""
+    pairs = zip(command.words, wanted, strict=False)
+    return len(command.words) >= len(wanted) and all(
+        any(glob.matches(word) for glob in globs) for word, globs in pairs
+    )
+
+
+def _is_shell(command: Command) -> bool:
+    """Whether a command is a shell whose text is part of the script."""
+    words = command.words
+    return len(words) == 3 and words[0] in SHELLS and words[1] in ("-c", "-lc")
 
 
 @lru_cache(maxsize=1024)
@@ -211,7 +251,11 @@ class _GuardedCall:
     def matches(self, rule: _CompiledRule) -> bool:
         if rule.is_unconditional:
             return True
-        return any(rule.matches(slot.value, self._scripts) for slot in self._find_slots(rule))
+        slots = list(self._find_slots(rule))
+        # An allow-list denies a call whose command it cannot find.
+        return (not slots and bool(rule.rule.only)) or any(
+            rule.matches(slot.value, self._scripts) for slot in slots
+        )
 
     def rewrite(self, rule: _CompiledRule) -> bool:
         """Whether the rule changed anything."""
