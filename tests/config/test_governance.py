@@ -33,15 +33,10 @@ def refusal(text: str) -> tuple[str, str]:
     return caught.value.message, caught.value.hint
 
 
-@pytest.mark.rule("R79", "C16")
-def test_nothing_is_asked_where_nobody_asks() -> None:
-    assert asked_of(loaded(LOCAL + ROUTE)).is_off
-
-
 def test_a_route_asks_for_its_own_models_only() -> None:
-    config = loaded(LOCAL + ROUTE + '[routes.governance]\ntools = "hold"\n')
-    assert asked_of(config) == Governance(tools="hold")
-    assert asked_of(config, "local/qwen").is_off
+    config = loaded(LOCAL + ROUTE + "[routes.governance]\nrename = true\n")
+    assert asked_of(config) == Governance(tools="hold", rename=True)
+    assert asked_of(config, "local/qwen") == Governance(tools="hold")
 
 
 @pytest.mark.rule("C16")
@@ -77,12 +72,33 @@ def test_local_servers_are_mended_and_harvested_by_default(name: str) -> None:
     assert asked_of(config, f"{name}/any") == expected
 
 
-@pytest.mark.rule("C16")
+#: Presets whose server runs the models of other vendors.
+HOSTS = ("openrouter", "groq")
+
+
+@pytest.mark.rule("C16", "G13")
 @pytest.mark.parametrize("name", sorted(set(load_presets()) - set(SERVERS)))
-def test_everybody_elses_replies_stay_as_they_are(name: str) -> None:
+def test_replies_of_a_vendors_own_api_stay_as_they_are(name: str) -> None:
     preset = load_presets()[name]
     config = loaded(f"[providers.{name}]\n", **({preset.key: "k"} if preset.key else {}))
-    assert asked_of(config, f"{name}/any").is_off
+    expected = Governance(tools="hold") if name in HOSTS else Governance()
+    assert asked_of(config, f"{name}/any") == expected
+
+
+@pytest.mark.rule("G13")
+@pytest.mark.parametrize(
+    ("address", "is_held"),
+    [
+        ("http://127.0.0.1:8000/v1", True),
+        ("https://models.example.com/v1", True),
+        ("https://notopenai.com/v1", True),
+        ("https://api.openai.com/v1", False),
+        ("https://mine.openai.azure.com/openai/v1", False),
+    ],
+)
+def test_calls_of_a_server_that_is_no_vendors_are_held_and_repaired(address: str, is_held: bool) -> None:
+    text = f'[providers.mine]\ndialect = "openai_chat"\nbase_url = "{address}"\n'
+    assert asked_of(loaded(text), "mine/any") == (Governance(tools="hold") if is_held else Governance())
 
 
 @pytest.mark.parametrize("name", list(load_presets()))

@@ -61,14 +61,20 @@ def begun(index: int) -> ArgumentsDelta:
 
 @pytest.mark.rule("R80", "R83", "C16")
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize(
-    "text", ['{"a":1}', '{ "a" : 1.10, "b":"\\u00e9" }\n', "{}", "", "  ", '{"a":[1,2]}']
-)
+@pytest.mark.parametrize("text", ['{"a":1}', '{ "a" : 1.10, "b":"\\u00e9" }\n', "{}", "", '{"a":[1,2]}'])
 def test_what_is_json_goes_out_to_the_byte(mode: str, text: str) -> None:
     told = Told()
     assert arguments_after(gate(told, mode=mode), text) == text
     assert arguments_after(gate(told, mode=mode), *text) == text
     assert set(told.kinds) <= {"hold"}
+
+
+@pytest.mark.rule("G10")
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("tool", ["any", "shell"])
+def test_arguments_of_white_space_alone_are_none(mode: str, tool: str) -> None:
+    for pieces in (["  "], [" ", "\n"]):
+        assert arguments_after(gate(mode=mode), *pieces, tool=tool) == ""
 
 
 @pytest.mark.rule("R80", "C16", "H12")

@@ -146,3 +146,20 @@ def test_shell_rules_leave_claude_codes_own_shell_alone_unless_told_otherwise() 
     table = {"use": "shell_writes", "tools": ["Bash"], "paths": ["command"], "verdict": "ask"}
     for rule in read_governance({"guard": [table]}).guard:
         assert (rule.tools, rule.paths, rule.verdict) == (("Bash",), ("command",), "ask")
+
+
+@pytest.mark.rule("G13")
+@pytest.mark.parametrize(
+    ("values", "has_tools", "is_idle"),
+    [
+        ({}, True, True),
+        ({"tools": "hold"}, True, False),
+        ({"tools": "hold", "guard": ["secrets"], "rename": True, "choice": "required"}, False, True),
+        ({"harvest": "auto"}, False, False),
+        ({"contract": True}, False, False),
+    ],
+)
+def test_without_tools_only_a_harvest_has_anything_to_do(
+    values: dict[str, object], has_tools: bool, is_idle: bool
+) -> None:
+    assert read_governance(values).is_idle(has_tools=has_tools) is is_idle

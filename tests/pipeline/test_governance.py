@@ -77,6 +77,26 @@ def test_a_whole_reply_can_be_governed(client: str) -> None:
     assert b"rEAD" not in msgspec.json.encode(translated.body)
 
 
+@pytest.mark.rule("G7")
+@pytest.mark.parametrize("mode", ["hold", "auto"])
+def test_a_whole_reply_is_governed_as_a_whole(mode: str) -> None:
+    """Arguments that fail in a stream are repaired; text next to a structured call is not harvested."""
+    call = {"id": "1", "type": "function", "function": {"name": "Read", "arguments": '{"path": "a"b""}'}}
+    text = '<tool_call>\n{"name": "Read", "arguments": {"path": "a"}}\n</tool_call>'
+    message = {"role": "assistant", "content": text, "tool_calls": [call]}
+    body = {"choices": [{"index": 0, "finish_reason": "tool_calls", "message": message}]}
+    translated = translate_reply(
+        msgspec.json.encode(body),
+        source="openai_chat",
+        target="openai_chat",
+        request=asking("openai_chat", tools=["Read"]),
+        governance=Governance(tools=mode, harvest="auto"),  # type: ignore[arg-type]  # both are modes
+    ).body
+    answer = msgspec.json.decode(msgspec.json.encode(translated))["choices"][0]["message"]
+    assert [each["function"]["arguments"] for each in answer["tool_calls"]] == ['{"path": "a\\"b\\""}']
+    assert answer["content"] == text
+
+
 @pytest.mark.rule("R17")
 def test_a_request_is_changed_only_where_governance_says_so() -> None:
     request = asking("anthropic", tools=["Read"])

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -19,6 +20,24 @@ _RULES = Kind(
     "a list of rules",
     lambda value: isinstance(value, list) and all(isinstance(rule, str | dict) for rule in value),
 )
+#: Domains where a vendor, or a cloud that serves for it, runs the vendor's own models.
+VENDOR_DOMAINS = (
+    "openai.com",
+    "anthropic.com",
+    "googleapis.com",
+    "azure.com",
+    "amazonaws.com",
+    "deepseek.com",
+    "mistral.ai",
+    "moonshot.ai",
+    "moonshot.cn",
+    "bigmodel.cn",
+    "z.ai",
+    "aliyuncs.com",
+    "x.ai",
+)
+#: The default for all other servers. Complete arguments stay byte for byte; only the pieces are joined.
+_OTHER_SERVERS: dict[str, object] = {"tools": "hold"}
 _STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 
 
@@ -32,11 +51,21 @@ def governance_keys() -> dict[str, ConfigKey]:
 
 
 def read_provider_governance(
-    provider: "TomlTable", preset: Mapping[str, object], environment: Mapping[str, str]
+    provider: "TomlTable", preset: Mapping[str, object], base_url: str, environment: Mapping[str, str]
 ) -> Governance:
-    """The governance of a provider: its own table, on top of the environment, on top of its preset."""
-    usual = apply_switches(read_governance(preset), environment)
+    """The governance of a provider: its own table, on top of the environment, on top of the default.
+
+    The default is the preset's. Without one it depends on the address: nothing for a vendor's own API and for
+    local programs, which have no address; calls are held and repaired for any other server.
+    """
+    default = preset if preset or not base_url or _is_vendor(base_url) else _OTHER_SERVERS
+    usual = apply_switches(read_governance(default), environment)
     return msgspec.structs.replace(usual, **read_governance_changes(provider))
+
+
+def _is_vendor(base_url: str) -> bool:
+    host = urlsplit(base_url).hostname or ""
+    return any(f".{host}".endswith(f".{domain}") for domain in VENDOR_DOMAINS)
 
 
 def read_model_governance(provider: "TomlTable") -> dict[str, dict[str, object]]:

@@ -57,7 +57,9 @@ def read_provider(name: str, table: TomlTable, environment: Environment, learned
     }
     return msgspec.structs.replace(
         msgspec.convert(plain, Provider),
-        governance=read_provider_governance(table, preset.governance, environment.variables),
+        governance=read_provider_governance(
+            table, preset.governance, "" if program else str(plain["base_url"]), environment.variables
+        ),
         model_governance=read_model_governance(table),
         keys=_read_keys(table, preset, environment),
         headers=_read_headers(table, environment),

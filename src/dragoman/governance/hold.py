@@ -180,7 +180,9 @@ class HoldStage:
         self._remove(event.index)
         if arguments.is_held:
             self._report_call("hold", call, len(arguments.raw))
-        return [*_write_delta(event.index, arguments.rest), event]
+        # Arguments of white space alone are no JSON for Chat and Responses clients.
+        rest = "" if arguments.is_empty else arguments.rest
+        return [*_write_delta(event.index, rest), event]
 
     def _is_whole(self, call: _OpenCall) -> bool:
         """Empty arguments are complete if the tool has no properties; otherwise they may be cut off."""
@@ -228,8 +230,8 @@ class HoldStage:
         raw, sent = call.arguments.raw, call.arguments.sent
         if call.arguments.is_empty:
             if call.arguments.is_held:
-                self._report_call("hold", call, len(raw))
-            return raw
+                self._report_call("hold", call, 0)
+            return ""
         result = self._repair(raw, self._schemas.get(call.tool), truncated=False)
         rest: str | None = None
         if result.ok and result.text.startswith(raw[:sent]):

@@ -71,6 +71,10 @@ class Governance(msgspec.Struct, frozen=True, kw_only=True):
             and not (self.rename or self.dedupe or self.validate)
         )
 
+    def is_idle(self, *, has_tools: bool) -> bool:
+        """Whether a request and its reply pass unchanged: without tools only a harvest has anything to do."""
+        return self.is_off or (not has_tools and self.family == OFF)
+
 
 class SettingKey(NamedTuple):
     """One key of a governance table: the values that it accepts, in words and as a test, and its meaning."""
@@ -100,16 +104,16 @@ KEYS: dict[str, SettingKey] = {
         "live",
         "hold",
         "auto",
-        about="How calls go out: `live` in pieces; `hold` whole and mended; `auto` live until they deviate.",
+        about="How calls are sent: `live`: in pieces; `hold`: whole, repaired; `auto`: live until they deviate.",
     ),
-    "repair": SettingKey(*_FLAG, "Arguments that are not JSON are mended, where they are held."),
+    "repair": SettingKey(*_FLAG, "Repair arguments that are not JSON, if calls are held."),
     "on_unrepairable": _one_of(
         "diagnose",
         "error",
         "raw",
-        about="Arguments beyond repair: shown in an object, or the reply fails, or they go out as they came.",
+        about="Arguments beyond repair: show them in an object, fail the reply, or send them as they are.",
     ),
-    "raw_key": SettingKey(*_TEXT, "The member that shows arguments beyond repair."),
+    "raw_key": SettingKey(*_TEXT, "The member that shows arguments which cannot be repaired."),
     "harvest": SettingKey(
         '"off", "auto", "model" or the name of a family',
         lambda value: isinstance(value, str) and (value in (OFF, AUTO, OF_MODEL) or value in families()),
@@ -120,36 +124,32 @@ KEYS: dict[str, SettingKey] = {
         "",
         "auto",
         "required",
-        about="What to say about calling tools where the client left it open.",
+        about="The tool choice if the client made none.",
     ),
     "exit": SettingKey(
-        *_FLAG, 'With `choice = "required"`: a further tool through which the model just answers.'
+        *_FLAG, 'With `choice = "required"`: add a tool through which the model gives a plain answer.'
     ),
-    "contract": SettingKey(*_FLAG, "Tools are described in words, for models that know no function calling."),
+    "contract": SettingKey(*_FLAG, "Describe the tools as text, for models without function calling."),
     "on_denied": _one_of(
         "model",
         "client",
-        about="Who is told of a denied call: the client as text, or the model, which gets another turn.",
+        about="Who gets the denial of a call: the client as text, or the model, which answers again.",
     ),
-    "rename": SettingKey(
-        *_FLAG, "A call whose name differs from a tool's in nothing but case gets that name."
-    ),
-    "dedupe": SettingKey(*_FLAG, "A call that says the same as the one before it is left out."),
-    "validate": SettingKey(
-        *_FLAG, "Arguments are checked against the tool's schema, and the outcome is recorded."
-    ),
+    "rename": SettingKey(*_FLAG, "A call whose name differs from a tool's only in case gets that name."),
+    "dedupe": SettingKey(*_FLAG, "Remove a call that repeats the one before it."),
+    "validate": SettingKey(*_FLAG, "Check arguments against the tool's schema and record the result."),
     "hold_bytes": SettingKey(
         "an integer from 1024 on",
         lambda value: type(value) is int and value >= 1024,
-        "How much of a reply may be held back at a time.",
+        "How many bytes of a reply may be held at a time.",
     ),
     "hold_seconds": SettingKey(
         "a number from 0 on",
         lambda value: isinstance(value, int | float) and type(value) is not bool and 0 <= value <= 1e9,
-        "How long a call may be held back; 0: as long as it takes.",
+        "How long a call may be held, in seconds; 0: without a limit.",
     ),
     "snapshots": SettingKey(
-        *_FLAG, "Replies that were changed are kept in files, before and after, redacted."
+        *_FLAG, "Keep replies that were changed in files, before and after, without secrets."
     ),
 }
 

@@ -82,7 +82,8 @@ class StreamTranslator:
 
     `source` is the upstream's dialect, `target` the client's. `request` is the client's original body: from
     it come the names, ids and kinds that the client knows. `profile` and `governance` must be those of the
-    request's translation. `created` is the time for dialects whose replies contain one.
+    request's translation. `created` is the time for dialects whose replies contain one. `streams` is false
+    for a whole reply, as `translate_reply` feeds it: governance then holds calls at no cost.
     """
 
     def __init__(
@@ -96,6 +97,7 @@ class StreamTranslator:
         created: int = 0,
         model: str = "",
         governance: Governance | None = None,
+        streams: bool = True,
     ) -> None:
         data = b"" if request is None else encode_body(request)
         body = read_object(data) if data else {}
@@ -118,7 +120,7 @@ class StreamTranslator:
                 losses=self._losses,
                 report=self._interventions.append,
                 timer=None,
-                streams=True,
+                streams=streams,
                 can_retry=False,
             )
         self._reply = build_translated_reply(
@@ -201,6 +203,7 @@ def translate_reply(
         created=created,
         model=model,
         governance=governance,
+        streams=False,
     )
     if translator.is_forwarded:
         return Translation(read_object(body))

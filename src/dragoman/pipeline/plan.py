@@ -148,7 +148,7 @@ class RequestPlan:
         """
         is_same_dialect = provider.wire_dialect == self.client.dialect
         can_forward = is_same_dialect and not self.client.is_assembled and not self._has_envelope()
-        if not governance.is_off:
+        if not governance.is_idle(has_tools=b'"tools"' in self.body):
             return self._govern(
                 provider, model, governance, report, timer, strict=strict, can_forward=can_forward
             )
