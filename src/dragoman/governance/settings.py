@@ -104,7 +104,7 @@ KEYS: dict[str, SettingKey] = {
         "live",
         "hold",
         "auto",
-        about="How calls are sent: `live`: in pieces; `hold`: whole, repaired; `auto`: live until they deviate.",
+        about="How calls are sent: `live` in pieces; `hold` whole, repaired; `auto` live until they deviate.",
     ),
     "repair": SettingKey(*_FLAG, "Repair arguments that are not JSON, if calls are held."),
     "on_unrepairable": _one_of(
