@@ -12,7 +12,8 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from dragoman.accounts.keys import ANONYMOUS, Caller
 from dragoman.config.model import Secret, ServerSettings
 from dragoman.pipeline.plan import ClientRequest
-from dragoman.responses.websocket import SocketSession
+from dragoman.responses.websocket import MAX_WAITING, SocketSession
+from dragoman.server.connection import SocketConnection
 from dragoman.server.sockets import MOST_OPEN
 from tests.exchange.speech import CHAT_STREAM, CHAT_WHOLE
 from tests.responses.looped import looped
@@ -322,6 +323,68 @@ async def test_a_client_that_leaves_ends_the_upstreams_answer() -> None:
                 pass
         await asyncio.wait_for(upstream.hung_up.wait(), 5)
         await eventually(lambda: not gateway.app.sockets)
+
+
+@pytest.mark.rule("S2")
+@pytest.mark.parametrize("waiting", [1, MAX_WAITING, MAX_WAITING + 1, 40])
+@looped
+async def test_a_client_that_leaves_with_messages_waiting_frees_its_place(waiting: int) -> None:
+    never = asyncio.Event()
+    async with ByteServer([Pause(never)]) as upstream, running(config_for(upstream.url)) as gateway:
+        async with opened(gateway) as socket:
+            await socket.send(msgspec.json.encode(HELLO).decode())
+            await eventually(lambda: len(upstream.heard) == 1)
+            for _ in range(waiting):
+                await socket.send(msgspec.json.encode(HELLO).decode())
+            socket.transport.abort()
+        await asyncio.wait_for(upstream.hung_up.wait(), 5)
+        await eventually(lambda: not gateway.app.sockets)
+        assert len(upstream.heard) == 1
+
+
+@pytest.mark.rule("S2")
+@looped
+async def test_a_client_that_sends_too_many_messages_ahead_is_refused() -> None:
+    never = asyncio.Event()
+    async with ByteServer([Pause(never)]) as upstream, running(config_for(upstream.url)) as gateway:
+        async with opened(gateway) as socket:
+            await socket.send(msgspec.json.encode(HELLO).decode())
+            await eventually(lambda: len(upstream.heard) == 1)
+            for _ in range(MAX_WAITING + 1):
+                await socket.send(msgspec.json.encode(HELLO).decode())
+            assert error_of((await heard(socket))[-1])["code"] == "too_many_messages"
+            with pytest.raises(ConnectionClosed):
+                await socket.recv()
+        await eventually(lambda: not gateway.app.sockets)
+
+
+@pytest.mark.rule("S2")
+@looped
+async def test_messages_that_may_wait_are_answered_in_turn() -> None:
+    async with running(config_for()) as gateway, opened(gateway) as socket:
+        for _ in range(MAX_WAITING):
+            await socket.send(msgspec.json.encode(HELLO).decode())
+        for _ in range(MAX_WAITING):
+            assert (await heard(socket))[-1]["type"] == "response.completed"
+
+
+@pytest.mark.rule("S5")
+@looped
+async def test_pings_of_a_client_that_does_not_read_are_not_answered() -> None:
+    async with running(config_for()) as gateway, opened(gateway) as socket:
+        assert (await said(socket))["status"] == "completed"
+        (connection,) = gateway.connections
+        assert isinstance(connection, SocketConnection)
+        # What the transport does when its buffer is full.
+        connection.pause_writing()
+        pongs = [await socket.ping() for _ in range(100)]
+        await socket.send(msgspec.json.encode(HELLO).decode())
+        (session,) = gateway.app.sockets
+        await eventually(lambda: session.requests == 2)
+        connection.resume_writing()
+        assert (await heard(socket))[-1]["type"] == "response.completed"
+        assert not any(pong.done() for pong in pongs)
+        await (await socket.ping())
 
 
 @looped

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -46,6 +47,11 @@ class Running:
         """What a signal does, the first and the second time."""
         self._server.force_exit = self._server.should_exit
         self._server.should_exit = True
+
+    @property
+    def connections(self) -> set[Any]:
+        """The protocol objects of the connections that are open."""
+        return self._server.server_state.connections
 
     @property
     def is_stopping(self) -> bool:

@@ -2,6 +2,7 @@
 
 import asyncio
 import gzip
+import threading
 import zlib
 from collections.abc import Callable, MutableMapping
 from typing import Any
@@ -12,7 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.hub.errors import ClientProtocolError, RequestTooLarge
+from dragoman.server import app as app_module
+from dragoman.server.app import INFLATED_BESIDE
 from dragoman.server.body import ClientGone, decompressed, receive_body
+from tests.server.running import config_for, running
+from tests.upstream.byte_server import run
 
 MESSAGES: list[dict[str, Any]] = [
     {"type": "http.request", "body": b"one ", "more_body": True},
@@ -76,6 +81,36 @@ def test_deflate_without_its_frame_is_understood() -> None:
 def test_several_encodings_are_undone_in_reverse() -> None:
     twice = COMPRESSORS["zstd"](gzip.compress(b"text"))
     assert decompressed(twice, " GZIP , identity, zstd ", limit=1000) == b"text"
+
+
+@pytest.mark.rule("S3")
+def test_a_body_in_too_many_layers_is_refused_before_any_is_undone() -> None:
+    with pytest.raises(ClientProtocolError, match="more than 3 content-encodings") as caught:
+        decompressed(b"not even gzip", ", ".join(["gzip"] * 4), limit=1000)
+    assert caught.value.status == 400
+
+
+@pytest.mark.rule("S3")
+@pytest.mark.parametrize(("size", "is_beside"), [(1000, False), (INFLATED_BESIDE + 1, True)])
+def test_what_comes_out_decides_whether_the_loop_waits(
+    size: int, is_beside: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results: list[tuple[int, bool]] = []
+
+    def recorded(body: bytes, encoding: str, limit: int) -> bytes:
+        inflated = decompressed(body, encoding, limit)
+        results.append((len(inflated), threading.current_thread() is not threading.main_thread()))
+        return inflated
+
+    async def scenario() -> None:
+        async with running(config_for()) as gateway:
+            body = gzip.compress(b"{" + b" " * (size - 2) + b"}")
+            got = await gateway.ask("POST", "/v1/messages", body, {"content-encoding": "gzip"})
+            assert got.status in (400, 404)
+
+    monkeypatch.setattr(app_module, "decompressed", recorded)
+    run(scenario)
+    assert results == [(size, is_beside)]
 
 
 @pytest.mark.rule("H82")

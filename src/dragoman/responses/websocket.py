@@ -6,6 +6,7 @@ the new items.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from typing import Protocol
 from uuid import uuid4
 
@@ -33,6 +34,8 @@ MAX_WAITING = 8
 #: Seconds without a request, and seconds in all, after which a connection is closed.
 IDLE_SECONDS = 1800.0
 LIFETIME_SECONDS = 3600.0
+#: Seconds for the last messages to a client that does not read.
+CLOSE_SECONDS = 5.0
 #: Headers of an error that a client acts on.
 ERROR_HEADERS = ("retry-after", "retry-after-ms", "x-should-retry", "x-request-id")
 #: Members of a message that are no part of the request, or that do not apply over a WebSocket.
@@ -43,6 +46,13 @@ LIMIT_REACHED = Failure(
     status=400,
     message="the connection has reached its time limit; open a new one and continue there",
     code="websocket_connection_limit_reached",
+)
+
+TOO_MANY_MESSAGES = Failure(
+    kind="invalid_request",
+    status=400,
+    message=f"more than {MAX_WAITING} messages wait on this connection; wait for a response before the next request",
+    code="too_many_messages",
 )
 
 
@@ -134,9 +144,10 @@ class SocketSession:
         #: The number of requests so far.
         self.requests = 0
         self._memory = NO_MEMORY
-        self._messages: asyncio.Queue[bytes | None] = asyncio.Queue(MAX_WAITING)
+        self._messages: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._exchange: Exchange | None = None
         self._is_gone = False
+        self._is_flooded = False
 
     async def run(self) -> None:
         """Answer requests until the client leaves, is silent for `idle` seconds, or `lifetime` is over."""
@@ -153,7 +164,14 @@ class SocketSession:
         finally:
             receiving.cancel()
         if not self._is_gone:
-            await self._socket.close()
+            await self._close()
+
+    async def _close(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_SECONDS):
+                if self._is_flooded:
+                    await SocketClient(self._socket).refuse(TOO_MANY_MESSAGES)
+                await self._socket.close()
 
     async def _wait_for_message(self) -> bytes | None:
         try:
@@ -163,13 +181,21 @@ class SocketSession:
             return None
 
     async def _receive(self) -> None:
-        """Queue messages. A client that leaves ends the exchange that runs for it."""
+        """Queue messages. A client that leaves or sends too many ends the exchange that runs for it.
+
+        It never waits for room in the queue: a server that does not read does not notice that a client leaves.
+        """
         while (message := await self._socket.receive()) is not None:
-            await self._messages.put(message)
-        self._is_gone = True
+            if self._messages.qsize() >= MAX_WAITING:
+                self._is_flooded = True
+                break
+            self._messages.put_nowait(message)
+        self._is_gone = not self._is_flooded
         if self._exchange is not None:
             self._exchange.abandon()
-        await self._messages.put(None)
+        while not self._messages.empty():
+            self._messages.get_nowait()
+        self._messages.put_nowait(None)
 
     async def _handle(self, message: bytes) -> bool:
         """Answer one message. False if the connection cannot be used any more."""
@@ -180,7 +206,7 @@ class SocketSession:
             await self._respond(members, client)
         except DragomanError as error:
             await client.refuse(error.failure)
-        return not (client.is_broken or self._is_gone)
+        return not (client.is_broken or self._is_gone or self._is_flooded)
 
     def _read_message(self, message: bytes) -> Members:
         """The members of a `response.create` message."""
@@ -218,7 +244,7 @@ class SocketSession:
             self._gateway, turn.plan, self._responses.build_client(turn, client, store), turn.caller
         )
         self._exchange = exchange
-        if not self._is_gone:
+        if not (self._is_gone or self._is_flooded):
             await self._run_exchange(exchange)
         self._exchange = None
 

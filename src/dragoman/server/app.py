@@ -6,6 +6,7 @@ stream costs more than translating it.
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from uuid import uuid4
 
 import msgspec
@@ -239,9 +240,10 @@ class App:
         encoding = arrival.headers.get("content-encoding", "")
         if not encoding:
             return body
-        if len(body) > INFLATED_BESIDE:
-            return await asyncio.to_thread(decompressed, body, encoding, limit)
-        return decompressed(body, encoding, limit)
+        if len(body) <= INFLATED_BESIDE:
+            with suppress(RequestTooLarge):
+                return decompressed(body, encoding, min(INFLATED_BESIDE, limit))
+        return await asyncio.to_thread(decompressed, body, encoding, limit)
 
     async def exchange(self, plan: RequestPlan, arrival: Arrival, client: Client, caller: Caller) -> None:
         """Run an exchange. A client that closes the connection ends it, and with it the upstream's reply."""

@@ -8,6 +8,9 @@ import zstandard
 
 from dragoman.hub.errors import ClientProtocolError, RequestTooLarge
 
+#: Encodings of one body. Clients use one; every further one multiplies the work that a few bytes cause.
+MAX_ENCODINGS = 3
+
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
 
@@ -33,7 +36,10 @@ async def receive_body(receive: Receive, limit: int) -> bytes:
 
 def decompressed(body: bytes, encoding: str, limit: int) -> bytes:
     """The body without its content-encoding; a bomb stops at the limit."""
-    for name in reversed([part.strip().lower() for part in encoding.split(",") if part.strip()]):
+    names = [part.strip().lower() for part in encoding.split(",") if part.strip()]
+    if len(names) > MAX_ENCODINGS:
+        raise ClientProtocolError(f"more than {MAX_ENCODINGS} content-encodings")
+    for name in reversed(names):
         if name == "identity":
             continue
         try:

@@ -21,6 +21,8 @@ MAX_HEAD = 64 * 1024
 #: Seconds for the head of a request, and for the whole of it.
 HEAD_PATIENCE = 30.0
 BODY_PATIENCE = 300.0
+#: Seconds for what is still to be sent when a WebSocket closes.
+CLOSE_PATIENCE = 15.0
 
 #: What the WebSocket library takes of a head, with room to spare.
 HANDSHAKE = frozenset({b"host", b"sec-websocket-key", b"sec-websocket-version"})
@@ -178,3 +180,22 @@ class SocketConnection(WebSocketsSansIOProtocol):
     def send_receive_event_to_app(self) -> None:
         self.curr_msg_data_type = "bytes"
         super().send_receive_event_to_app()
+
+    def handle_ping(self) -> None:
+        """Answer pings; drop the answers while the client does not read, because its pings may never end."""
+        if self.writable.is_set():
+            super().handle_ping()
+        else:
+            self.conn.data_to_send()
+
+    def keepalive_timeout(self) -> None:
+        super().keepalive_timeout()
+        self._abort_later()
+
+    def on_task_complete(self, task: asyncio.Task[None]) -> None:
+        super().on_task_complete(task)
+        self._abort_later()
+
+    def _abort_later(self) -> None:
+        """A closing transport waits until all is sent, which never happens if the client does not read."""
+        self.loop.call_later(CLOSE_PATIENCE, self.transport.abort)
