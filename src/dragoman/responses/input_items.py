@@ -6,7 +6,7 @@ import msgspec
 
 from dragoman.dialects.base import Json
 from dragoman.dialects.openai_responses.hosted import PREFIXES
-from dragoman.dialects.openai_responses.vocabulary import CALL_OF_ITEM
+from dragoman.dialects.openai_responses.names import CALL_OF_ITEM
 from dragoman.hub.errors import ClientProtocolError
 from dragoman.hub.ids import digest
 from dragoman.responses.response import StoredTurn

@@ -1,13 +1,35 @@
 """The Responses API, as OpenAI, Codex and compatible servers use it.
 
-Requests: `request_reader` and `request_writer` translate the body, with `items` and `item_writer` for input
-items, `calls` for calls of the client's tools and their outputs, `hosted` for items of the tools that OpenAI
-runs, `parts` for content, `reasoning` for thoughts and seals, `tools`, `choice` and `search`. Replies:
-`stream_reader` reads events, with `item_table` and `stream_items` for the items under way. `stream_writer`
-writes events, with `item_emitters` for items and `response_object` for the response. `reply` turns whole
-replies into streams and back, `reasons` translates statuses and usage, `citations` annotations. `errors`
-writes errors, `check` checks streams, `vocabulary` holds what all of them use. State: one `ItemReader` or
-`ItemWriter` per request, one stream reader or writer per reply.
+A request is an array of items (`input`): messages, reasoning, calls and their outputs. A reply is an array of
+items too (`output`), inside a response object that repeats the request.
+
+Requests:
+- `request_reader`, `request_writer`: the body.
+- `content_reader`, `content_writer`: the items of `input`, their content parts, calls and outputs.
+- `generation`: the settings `reasoning` and `text`.
+- `tools`: tool declarations and `tool_choice`.
+- `media`, `citations`, `reasoning`, `hosted`: images and files, annotations, reasoning items with their
+  seals, items of the tools that OpenAI runs.
+
+Replies:
+- `stream_reader`, `stream_items`: events of an upstream, and the items that are not finished yet.
+- `stream_writer`, `stream_blocks`: events for a client, and the frames of each kind of item.
+- `response_object`: the response object that lifecycle events hold.
+- `reply`: whole replies into streams and back.
+- `stop_reasons`: statuses, reasons and usage.
+
+`errors` writes errors, `check` checks streams, `surface`, `forwarding` and `counting` hold the facts of the
+HTTP API, `names` the names and small functions that all of them use.
+
+State: one `InputReader` or `InputWriter` per request, one `ResponsesStreamReader` or `ResponsesStreamWriter`
+per reply. Everything else is functions and tables.
+
+The writer emits events in this order, with consecutive sequence numbers:
+1. `response.created`, `response.in_progress`;
+2. for each item, one after another: `response.output_item.added`, the events of its content (a part is added,
+   grows by deltas and is done), `response.output_item.done`;
+3. `response.completed` or `response.incomplete`; after a failure `error` and `response.failed`;
+4. `[DONE]`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,10 +40,10 @@ from dragoman.dialects.forwarding import Forwarding
 from dragoman.dialects.openai_responses import check, errors, reply, request_reader, request_writer
 from dragoman.dialects.openai_responses.counting import COUNTING
 from dragoman.dialects.openai_responses.forwarding import FORWARDING
+from dragoman.dialects.openai_responses.names import NAME
 from dragoman.dialects.openai_responses.stream_reader import ResponsesStreamReader
 from dragoman.dialects.openai_responses.stream_writer import ResponsesStreamWriter
 from dragoman.dialects.openai_responses.surface import SURFACE
-from dragoman.dialects.openai_responses.vocabulary import NAME
 from dragoman.dialects.surface import Surface
 from dragoman.hub.errors import Failure
 from dragoman.hub.loss import Losses

@@ -1,50 +1,55 @@
-"""Reads and writes citations as annotations of a text."""
+"""Reads and writes the annotations of a text as citations."""
 
+from dragoman.dialects.openai_responses.names import get_text
 from dragoman.hub.content import Citation, Extras
 
-#: The annotation that every client knows. Citations of other dialects are written with this type.
+#: The annotation that every client knows. Citations of other dialects become this one.
 URL_CITATION = "url_citation"
 
 
-def _read_offset(value: object) -> int:
-    return value if type(value) is int and value >= 0 else -1
+def _take_text(values: Extras, name: str) -> str:
+    text = get_text(values, name)
+    if text:
+        del values[name]
+    return text
+
+
+def _take_offset(values: Extras, name: str) -> int:
+    value = values.get(name)
+    if type(value) is not int or value < 0:
+        return -1
+    del values[name]
+    return value
 
 
 def read_citation(annotation: Extras) -> Citation:
-    """Read an annotation of any type. Fields of another type than expected stay in the extras."""
-    url, title = annotation.get("url"), annotation.get("title")
-    start, end = _read_offset(annotation.get("start_index")), _read_offset(annotation.get("end_index"))
-    taken = {
-        "url": isinstance(url, str) and url,
-        "title": isinstance(title, str) and title,
-        "start_index": start >= 0,
-        "end_index": end >= 0,
-    }
+    """Read an annotation of any type. Members of a wrong type stay in the extras."""
+    rest = dict(annotation)
     return Citation(
-        url=url if isinstance(url, str) else "",
-        title=title if isinstance(title, str) else "",
-        start=start,
-        end=end,
-        extras={name: value for name, value in annotation.items() if not taken.get(name)},
+        url=_take_text(rest, "url"),
+        title=_take_text(rest, "title"),
+        start=_take_offset(rest, "start_index"),
+        end=_take_offset(rest, "end_index"),
+        extras=rest,
     )
 
 
 def write_citation(citation: Citation, length: int, *, own: bool) -> Extras | None:
-    """Write an annotation of a text with `length` characters so far; None if the source has no address."""
+    """Write an annotation; None if it is from another dialect and has no address.
+
+    `length` is the length of the text so far.
+    """
     if own:
-        annotation: Extras = {**citation.extras}
-        if citation.url:
-            annotation["url"] = citation.url
-        if citation.title:
-            annotation["title"] = citation.title
-        if citation.start >= 0:
-            annotation["start_index"] = citation.start
-        if citation.end >= 0:
-            annotation["end_index"] = citation.end
-        return annotation
+        texts = {"url": citation.url, "title": citation.title}
+        offsets = {"start_index": citation.start, "end_index": citation.end}
+        return {
+            **citation.extras,
+            **{name: text for name, text in texts.items() if text},
+            **{name: offset for name, offset in offsets.items() if offset >= 0},
+        }
     if not citation.url:
         return None
-    # Anthropic gives no offsets: its citations belong to the whole text block.
+    # Anthropic gives no offsets: its citations belong to the whole text of the block.
     return {
         "type": URL_CITATION,
         "start_index": max(citation.start, 0),

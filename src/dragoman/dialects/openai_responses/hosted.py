@@ -1,19 +1,39 @@
-"""Reads and writes items of the tools that OpenAI runs, and items that only this dialect knows.
+"""Reads and writes items of tools that the vendor runs, and items that only this dialect knows.
 
-A hosted item becomes one or two blocks that other dialects can use. The first keeps the whole item, from
-which this dialect writes it again. The second has the form `FOLLOWS` and is not written.
+A hosted item becomes one or two blocks that other dialects can read. The first block keeps the whole item,
+and this dialect writes it from there. The second one (`form` is `FOLLOWS`) has nothing more to write.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
-from dragoman.hub.content import AnyBlock, Extras, HostedCall, HostedResult, Media, Opaque, ReplyBlock
+from dragoman.dialects.openai_responses.names import (
+    COMPLETED,
+    FAILED,
+    INCOMPLETE,
+    get_object,
+    get_objects,
+    get_text,
+    omit,
+)
+from dragoman.dialects.search_options import LOCATION, NOTE, spell_location, take_domains, take_location
+from dragoman.hub.content import (
+    AnyBlock,
+    Extras,
+    HostedCall,
+    HostedResult,
+    Media,
+    Opaque,
+    ReplyBlock,
+    SearchOptions,
+    Tool,
+)
 from dragoman.hub.request import EFFORTS
 from dragoman.wire.fields import encode
 
 FOLLOWS = "follows"
-#: A note in the extras for our own writer: the whole item.
+#: A note for our own writer, which other dialects ignore: the whole item.
 ITEM = "@item"
 #: The item by which a client changes its settings within a conversation.
 UPDATE = "configuration_update"
@@ -27,12 +47,13 @@ FAMILIES = {
     "mcp_call": "mcp",
 }
 
-#: Fields that an item of a type must have, with the value to write if one is missing.
-NEEDED: dict[str, Extras] = {
+#: Members that clients require in a finished item of a type, with their defaults.
+REQUIRED_MEMBERS: dict[str, Extras] = {
     "web_search_call": {"action": {"type": "search", "query": ""}},
     "tool_search_call": {"execution": "server", "arguments": {}},
 }
 
+#: How the ids of hosted items begin.
 PREFIXES = {
     "web_search_call": "ws_",
     "file_search_call": "fs_",
@@ -43,7 +64,7 @@ PREFIXES = {
     "compaction": "cmp_",
 }
 
-#: The events between `added` and `done`, by type of item; the last one depends on the status.
+#: The events between `added` and `done`, by item type. A failed item has another last event.
 STEPS: dict[str, tuple[str, ...]] = {
     "web_search_call": ("in_progress", "searching", "completed"),
     "file_search_call": ("in_progress", "searching", "completed"),
@@ -54,46 +75,48 @@ STEPS: dict[str, tuple[str, ...]] = {
     "compaction": ("compacting",),
 }
 
+#: Members of a declared web search, and the same as paths of `SearchOptions`.
+_FILTERS = "filters"
+_DOMAINS = "allowed_domains"
+_CONTEXT_SIZE = "search_context_size"
+_LIVE = "external_web_access"
+_SEARCH_PATHS = {
+    "allowed_domains": f"{_FILTERS}.{_DOMAINS}",
+    "location": LOCATION,
+    "context_size": _CONTEXT_SIZE,
+    "live": _LIVE,
+}
 
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
 
-
-def _read_objects(value: object) -> list[Extras]:
-    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
-
-
-def _is_effort_alone(item: Extras) -> bool:
-    """Whether an item only changes the effort. Then the effort of the request already has that value."""
-    rest = {name: value for name, value in item.items() if name not in ("type", "id")}
+def _is_effort_update(item: Extras) -> bool:
+    """Whether an item changes only the effort: the request's own effort is then the latest one."""
+    rest = omit(item, ("type", "id"))
     return item.get("type") == UPDATE and any(rest == {"reasoning": {"effort": known}} for known in EFFORTS)
 
 
 def read_hosted(item: Extras, at: str = "") -> list[ReplyBlock]:
-    """Read an item that is no message, no reasoning and no call for the client."""
-    item_type = _text(item.get("type"))
-    reader = READERS.get(item_type)
+    """The blocks of an item that is no message, no reasoning and no call for the client."""
+    item_type = get_text(item, "type")
+    reader = _READERS.get(item_type)
     if reader is None:
-        return [Opaque(kind=item_type, value=item, is_covered=_is_effort_alone(item), at=at)]
+        return [Opaque(kind=item_type, value=item, is_covered=_is_effort_update(item), at=at)]
     arguments, result, is_error = reader(item)
-    item_id = _text(item.get("id"))
     if item_type == "image_generation_call" and result:
-        media_type = "image/" + (_text(item.get("output_format")) or "png")
-        rest = {name: value for name, value in item.items() if name != "result"}
-        return [Media(kind="image", media_type=media_type, data=result, at=at, extras={ITEM: rest})]
-    family = FAMILIES[item_type]
-    blocks: list[ReplyBlock] = [
-        HostedCall(id=item_id, tool=family, arguments=arguments, at=at, extras={ITEM: item})
+        media_type = "image/" + (get_text(item, "output_format") or "png")
+        extras: Extras = {ITEM: omit(item, ("result",))}
+        return [Media(kind="image", media_type=media_type, data=result, at=at, extras=extras)]
+    family, item_id = FAMILIES[item_type], get_text(item, "id")
+    call = HostedCall(id=item_id, tool=family, arguments=arguments, at=at, extras={ITEM: item})
+    if not (result or is_error):
+        return [call]
+    return [
+        call,
+        HostedResult(call_id=item_id, tool=family, text=result, is_error=is_error, form=FOLLOWS, at=at),
     ]
-    if result or is_error:
-        blocks.append(
-            HostedResult(call_id=item_id, tool=family, text=result, is_error=is_error, form=FOLLOWS, at=at)
-        )
-    return blocks
 
 
 def write_hosted(block: AnyBlock) -> Extras | None:
-    """The item that a block was read from; None if it was not read from an item."""
+    """The item that a block was read from; None if there is none, or another block writes it."""
     if isinstance(block, Opaque):
         return dict(block.value) if block.form != "part" and block.kind else None
     item = block.extras.get(ITEM)
@@ -102,79 +125,115 @@ def write_hosted(block: AnyBlock) -> Extras | None:
     return {**item, "result": block.data} if isinstance(block, Media) else dict(item)
 
 
-def complete_item(item: Extras) -> Extras:
-    """A finished item with all the fields that clients require."""
-    needed = NEEDED.get(_text(item.get("type")), {})
-    wrong = {name: value for name, value in needed.items() if type(item.get(name)) is not type(value)}
-    if needed and item.get("status") not in ("completed", "incomplete", "failed"):
-        wrong["status"] = "completed"
-    return {**item, **wrong} if wrong else item
+def add_required(item: Extras) -> Extras:
+    """A finished item with the members that clients require, whatever the upstream sent."""
+    required = REQUIRED_MEMBERS.get(get_text(item, "type"), {})
+    added = {name: value for name, value in required.items() if type(item.get(name)) is not type(value)}
+    if required and item.get("status") not in (COMPLETED, INCOMPLETE, FAILED):
+        added["status"] = COMPLETED
+    return {**item, **added}
 
 
-def write_search_action(arguments: str) -> Extras:
-    """The `action` of another vendor's search."""
+def build_search_action(arguments: str) -> Extras:
+    """The `action` of a web search that another vendor made."""
     try:
         value = msgspec.json.decode(arguments or "{}")
     except (ValueError, RecursionError):
         value = {}
     fields: Extras = value if isinstance(value, dict) else {}
-    query, url = _text(fields.get("query")), _text(fields.get("url"))
+    query, url = get_text(fields, "query"), get_text(fields, "url")
     if url and not query:
         return {"type": "open_page", "url": url}
     return {"type": "search", "query": query, "queries": [query] if query else []}
 
 
-#: The content of a hosted item: arguments as JSON text, result as readable text, whether it is an error.
-Hosted = tuple[str, str, bool]
+#: The arguments as JSON text, the result as readable text, and whether it is an error.
+_HostedContent = tuple[str, str, bool]
 
 
-def _read_web_search(item: Extras) -> Hosted:
-    action = item.get("action")
-    fields: Extras = action if isinstance(action, dict) else {}
-    pages = [_text(source.get("url")) for source in _read_objects(fields.get("sources"))]
-    arguments = {name: value for name, value in fields.items() if name != "sources"}
-    return encode(arguments).decode(), "\n".join(filter(None, pages)), item.get("status") == "failed"
+def _build_content(
+    item: Extras, arguments: Extras, results: Iterable[str], gap: str = "\n"
+) -> _HostedContent:
+    return encode(arguments).decode(), gap.join(filter(None, results)), item.get("status") == FAILED
 
 
-def _read_file_search(item: Extras) -> Hosted:
-    found = [
-        "\n".join(filter(None, (_text(result.get("filename")), _text(result.get("text")))))
-        for result in _read_objects(item.get("results"))
-    ]
-    arguments = encode({"queries": item.get("queries")}).decode()
-    return arguments, "\n\n".join(filter(None, found)), item.get("status") == "failed"
+def _read_web_search(item: Extras) -> _HostedContent:
+    action = get_object(item, "action")
+    pages = (get_text(source, "url") for source in get_objects(action, "sources"))
+    return _build_content(item, omit(action, ("sources",)), pages)
 
 
-def _read_code(item: Extras) -> Hosted:
-    outputs = [
-        _text(output.get("logs")) or _text(output.get("url")) for output in _read_objects(item.get("outputs"))
-    ]
-    arguments = encode({"code": item.get("code")}).decode()
-    return arguments, "\n".join(filter(None, outputs)), item.get("status") == "failed"
+def _read_file_search(item: Extras) -> _HostedContent:
+    found = (
+        "\n".join(filter(None, (get_text(result, "filename"), get_text(result, "text"))))
+        for result in get_objects(item, "results")
+    )
+    return _build_content(item, {"queries": item.get("queries")}, found, "\n\n")
 
 
-def _read_image(item: Extras) -> Hosted:
-    arguments = encode({"prompt": item.get("revised_prompt")}).decode()
-    return arguments, _text(item.get("result")), item.get("status") == "failed"
+def _read_code(item: Extras) -> _HostedContent:
+    outputs = (get_text(output, "logs") or get_text(output, "url") for output in get_objects(item, "outputs"))
+    return _build_content(item, {"code": item.get("code")}, outputs)
 
 
-def _read_mcp(item: Extras) -> Hosted:
+def _read_image(item: Extras) -> _HostedContent:
+    return _build_content(item, {"prompt": item.get("revised_prompt")}, (get_text(item, "result"),))
+
+
+def _read_mcp(item: Extras) -> _HostedContent:
     error = item.get("error")
     if isinstance(error, dict):
         error = error.get("message")
-    arguments = {
-        "server": item.get("server_label"),
-        "name": item.get("name"),
-        "arguments": item.get("arguments"),
-    }
-    failed = bool(error) or item.get("status") == "failed"
-    return encode(arguments).decode(), _text(item.get("output")) or _text(error), failed
+    members = {"server": "server_label", "name": "name", "arguments": "arguments"}
+    arguments: Extras = {name: item.get(member) for name, member in members.items()}
+    result = get_text(item, "output") or (error if isinstance(error, str) else "")
+    written, text, failed = _build_content(item, arguments, (result,))
+    return written, text, failed or bool(error)
 
 
-READERS: dict[str, Callable[[Extras], Hosted]] = {
+_READERS: dict[str, Callable[[Extras], _HostedContent]] = {
     "web_search_call": _read_web_search,
     "file_search_call": _read_file_search,
     "code_interpreter_call": _read_code,
     "image_generation_call": _read_image,
     "mcp_call": _read_mcp,
 }
+
+
+def read_search(rest: Extras) -> SearchOptions | None:
+    """Take the options out of a declared web search; a value of another type stays in it."""
+    filters = rest.get(_FILTERS)
+    domains = take_domains(filters, _DOMAINS) if isinstance(filters, dict) else ()
+    if domains and not filters:
+        del rest[_FILTERS]
+    size, live = get_text(rest, _CONTEXT_SIZE), rest.get(_LIVE)
+    if size:
+        del rest[_CONTEXT_SIZE]
+    if isinstance(live, bool):
+        del rest[_LIVE]
+    options = SearchOptions(
+        allowed_domains=domains,
+        location=take_location(rest),
+        context_size=size,
+        live=live if isinstance(live, bool) else None,
+        paths=_SEARCH_PATHS,
+    )
+    return None if options == SearchOptions(paths=_SEARCH_PATHS) else options
+
+
+def write_search(tool: Tool, *, own: bool) -> Extras:
+    """The members of a declared web search that hold its options."""
+    options = tool.search
+    if options is None:
+        return {}
+    extras = tool.extras if own else {}
+    written: Extras = {}
+    if options.allowed_domains:
+        written[_FILTERS] = {_DOMAINS: list(options.allowed_domains), **get_object(extras, _FILTERS)}
+    if options.location is not None:
+        written[LOCATION] = extras.get(NOTE + LOCATION) or spell_location(options.location)
+    if options.context_size:
+        written[_CONTEXT_SIZE] = options.context_size
+    if options.live is not None:
+        written[_LIVE] = options.live
+    return written

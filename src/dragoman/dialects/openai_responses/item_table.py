@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from dragoman.dialects.base import Json
+from dragoman.dialects.openai_responses.names import CALL_OF_ITEM
 from dragoman.dialects.openai_responses.stream_items import (
     CallStreamItem,
     MessageItem,
@@ -18,7 +19,6 @@ from dragoman.dialects.openai_responses.stream_items import (
     find_kind,
     text_in,
 )
-from dragoman.dialects.openai_responses.vocabulary import CALL_OF_ITEM
 from dragoman.hub.builder import ReplyBuilder
 from dragoman.hub.errors import UpstreamProtocolError
 

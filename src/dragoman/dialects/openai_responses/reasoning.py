@@ -1,13 +1,12 @@
-"""Reads and writes reasoning items and their seals.
+"""Reads and writes reasoning items and the seals in them.
 
-A reasoning item holds summaries of a thought, or the thought itself, and possibly the whole thought
-encrypted. Clients send the encrypted field back, so it also holds the seals of other vendors, in an
-envelope.
+A reasoning item holds summaries of the reasoning or the reasoning itself, and optionally all of it encrypted.
+Clients send `encrypted_content` back, so this field also carries the seals of other vendors, in an envelope.
 """
 
 from collections.abc import Sequence
 
-from dragoman.dialects.openai_responses.vocabulary import NAME
+from dragoman.dialects.openai_responses.names import NAME
 from dragoman.hub.content import Extras, Reasoning
 from dragoman.hub.loss import Losses
 from dragoman.hub.seal import (
@@ -21,17 +20,18 @@ from dragoman.hub.seal import (
 )
 from dragoman.wire.fields import Fields
 
-#: The form of an item without `summary`, not even an empty one.
+#: The form of an item without the member `summary`.
 NO_SUMMARY = "no-summary"
 
-#: The form of another vendor's thought that the client sent back without a seal.
+#: The form of reasoning from another vendor that a client sent back without its seal.
 UNSEALED = "unsealed"
 
+#: The type of the parts in each member that holds text.
 PART_TYPE = {"summary": "summary_text", "content": "reasoning_text"}
 
 
 def read_texts(value: object, part_type: str) -> tuple[str, ...]:
-    """The texts of a list of parts; other parts are ignored."""
+    """The texts of the parts of this type in an array."""
     if not isinstance(value, list):
         return ()
     return tuple(
@@ -46,33 +46,31 @@ def write_texts(texts: Sequence[str], part_type: str) -> list[Extras]:
 
 
 def take_parts(item: Extras) -> tuple[tuple[str, ...], bool]:
-    """Take the parts out of an item. Returns them, and whether they are the thought itself.
+    """Take the item's texts, and whether they are the reasoning itself. All other members stay in the item.
 
-    Clients show the summary, so it is preferred. A thought beside a summary stays in the item, for this
-    dialect.
+    Clients show the summary, so it is preferred. Reasoning beside it is for this dialect alone.
     """
-    for field, raw in (("summary", False), ("content", True)):
-        part_type = PART_TYPE[field]
+    for field, part_type in PART_TYPE.items():
         texts = read_texts(item.get(field), part_type)
         if texts:
             if item[field] == write_texts(texts, part_type):
                 del item[field]
-            return texts, raw
+            return texts, field == "content"
     if item.get("summary") == []:
         del item["summary"]
     return (), False
 
 
 def read_reasoning(fields: Fields, losses: Losses) -> tuple[list[Reasoning], list[SealedItem]]:
-    """The thoughts of an input item, and the seals of other blocks in its envelope."""
+    """The reasoning of an input item, and the seals in it that belong to calls and texts."""
     at = fields.path
     value = fields.maybe_text("encrypted_content")
     extras = fields.rest()
     form = "" if fields.has("summary") else NO_SUMMARY
     for field in PART_TYPE:
-        listed = fields.maybe_list(field)
-        if listed is not None:
-            extras[field] = listed
+        parts_list = fields.maybe_list(field)
+        if parts_list is not None:
+            extras[field] = parts_list
     parts, raw = take_parts(extras)
     if value is None or not is_envelope(value):
         seal = None if value is None else Seal(NAME, "", value)
@@ -83,23 +81,22 @@ def read_reasoning(fields: Fields, losses: Losses) -> tuple[list[Reasoning], lis
     if carried is None:
         losses.add(f"{at}.encrypted_content", "the envelope is damaged, so that its seal cannot be returned")
         carried = ()
-    thoughts = [
+    blocks = [
         Reasoning(
             parts=item.parts or parts, seal=item.seal, redacted=item.redacted, raw=raw, at=at, extras=extras
         )
         for item in carried
         if item.kind == "reasoning"
     ]
-    if not thoughts and parts:
-        thoughts = [Reasoning(parts=parts, raw=raw, form=UNSEALED, at=at, extras=extras)]
-    return thoughts, [item for item in carried if item.kind != "reasoning"]
+    if not blocks and parts:
+        blocks = [Reasoning(parts=parts, raw=raw, form=UNSEALED, at=at, extras=extras)]
+    return blocks, [item for item in carried if item.kind != "reasoning"]
 
 
-def write_encrypted_content(seal: Seal | None, parts: Sequence[str], *, redacted: bool) -> str:
-    """The encrypted field: a seal of this dialect as it is, a seal of another vendor in an envelope.
+def write_encrypted(seal: Seal | None, parts: Sequence[str], *, redacted: bool) -> str:
+    """The value of `encrypted_content`: OpenAI's own seal as it is, a seal of another vendor in an envelope.
 
-    A thought without a seal gets an empty envelope. Without it, the thought would come back as if it were
-    OpenAI's.
+    Reasoning without a seal gets an empty envelope. Without one, a client would return it as OpenAI's own.
     """
     if seal is None:
         return write_envelope([])
@@ -109,18 +106,19 @@ def write_encrypted_content(seal: Seal | None, parts: Sequence[str], *, redacted
 
 
 def is_carrier(block: Reasoning) -> bool:
-    """Whether a block only carries the seal of another block: of a call, or of the text before it."""
+    """Whether a block only carries the seal of another one: of a call, or of the text before it."""
     return block.form == TEXT_CARRIER or block.form.startswith(CALL_CARRIER)
 
 
-def build_carried_seal(carrier: Reasoning, seal: Seal) -> SealedItem:
+def build_sealed_item(carrier: Reasoning, seal: Seal) -> SealedItem:
+    """The entry of an envelope for the seal that a block carries."""
     if carrier.form == TEXT_CARRIER:
         return SealedItem(kind="text", seal=seal)
     return SealedItem(kind="call", seal=seal, call_id=carrier.form.removeprefix(CALL_CARRIER))
 
 
 def write_reasoning(block: Reasoning, *, own: bool) -> Extras:
-    """Write a reasoning item without id, status and seal."""
+    """A reasoning item without id, status and seal."""
     field = "content" if own and block.raw else "summary"
     item: Extras = {"type": "reasoning"}
     if not own or block.form != NO_SUMMARY:

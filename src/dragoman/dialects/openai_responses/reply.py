@@ -7,11 +7,11 @@ import msgspec
 from dragoman.dialects.base import Audience, Json, Source
 from dragoman.dialects.errors import read_failure
 from dragoman.dialects.openai_responses.errors import write_error
-from dragoman.dialects.openai_responses.item_emitters import EventNumbering
-from dragoman.dialects.openai_responses.reasons import TERMINAL_STATUS
+from dragoman.dialects.openai_responses.names import NAME
+from dragoman.dialects.openai_responses.stop_reasons import TERMINAL_STATUS
+from dragoman.dialects.openai_responses.stream_blocks import EventNumbering
 from dragoman.dialects.openai_responses.stream_reader import ResponsesStreamReader
 from dragoman.dialects.openai_responses.stream_writer import ResponsesStreamWriter
-from dragoman.dialects.openai_responses.vocabulary import NAME
 from dragoman.hub.builder import TRUNCATED_MESSAGE
 from dragoman.hub.errors import Failure
 from dragoman.wire.sse import Frame, Frames, join_frames

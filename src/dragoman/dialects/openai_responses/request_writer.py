@@ -1,65 +1,61 @@
-"""Writes a request as a body. A request of this dialect is written as it was received."""
+"""Writes a request body for an upstream.
+
+A request that came in this dialect is written as it was received. Any other one is written in the form that
+most upstreams accept.
+"""
 
 from collections.abc import Sequence
 
 from dragoman.dialects.base import Json
-from dragoman.dialects.openai_responses.choice import write_choice
-from dragoman.dialects.openai_responses.item_writer import ItemWriter
-from dragoman.dialects.openai_responses.request_reader import (
-    FIRST_EFFORT,
-    NO_INPUT,
-    REASONING_FROM_INPUT,
-    STRING_INPUT,
-    TOP,
+from dragoman.dialects.openai_responses.content_writer import InputWriter
+from dragoman.dialects.openai_responses.generation import write_generation
+from dragoman.dialects.openai_responses.names import (
+    ENCRYPTED_REASONING,
+    LOGPROBS,
+    NAME,
+    STRING,
 )
-from dragoman.dialects.openai_responses.tools import write_tools
-from dragoman.dialects.openai_responses.vocabulary import ENCRYPTED_REASONING, LOGPROBS, NAME
-from dragoman.hub.content import Extras, Text
+from dragoman.dialects.openai_responses.request_reader import NO_INPUT, TOP
+from dragoman.dialects.openai_responses.tools import write_choice, write_tools
+from dragoman.hub.content import Text
 from dragoman.hub.ids import digest
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import OutputFormat, ReasoningSettings, Request, Turn
+from dragoman.hub.request import Request, Turn
 from dragoman.providers.profile import Target
 
-#: OpenAI rejects smaller limits.
+#: OpenAI refuses smaller limits.
 MIN_OUTPUT_TOKENS = 16
 
-#: OpenAI rejects longer keys and user ids.
+#: OpenAI refuses longer cache keys and user ids.
 KEY_LIMIT = 64
 
-#: Settings with the same name in the hub, written if they are set.
-NUMBERS_AND_MAPS = (
-    "temperature",
-    "top_p",
-    "top_logprobs",
-    "metadata",
-    "store",
-)
-#: Settings that Open Responses has and OpenAI rejects.
+#: Settings with the same name here as in the hub, written if they are set.
+NUMBERS_AND_MAPS = ("temperature", "top_p", "top_logprobs", "metadata", "store")
+#: Those that Open Responses has and OpenAI refuses.
 OPEN_RESPONSES = ("presence_penalty", "frequency_penalty")
-#: Settings that are written only if they are not empty or false.
+#: Settings that have no meaning if they are empty or false.
 TEXTS_AND_FLAGS = ("stream", "service_tier", "previous_response_id")
 
-#: Settings that this API does not have. Stop sequences are not among them: the gateway cuts the reply itself.
-UNSPEAKABLE = ("top_k", "seed", "logit_bias", "presence_penalty", "frequency_penalty")
+#: Settings that this API does not have. Stop texts are not among them: the gateway cuts the reply itself.
+UNSUPPORTED = ("top_k", "seed", "logit_bias", *OPEN_RESPONSES)
 
 
 def write_request(request: Request, target: Target, losses: Losses) -> Json:
     own = request.dialect == NAME
-    turns = request.turns
     body: Json = {}
     if request.model or target.model:
         body["model"] = target.model or request.model
-    top, turns = _split_instructions(turns, own=own)
-    if top:
-        body["instructions"] = top
+    instructions, turns = _split_instructions(request.turns, own=own)
+    if instructions:
+        body["instructions"] = instructions
     _write_input(body, request, turns, target, losses, own=own)
     _write_tools(body, request, losses, own=own)
     _write_settings(body, request, own=own)
-    _write_output_settings(body, request, own=own)
+    write_generation(body, request, own=own)
     if own:
         return {**request.extras, **body}
     _write_state(body, request)
-    _record_losses(request, losses)
+    _report_losses(request, losses)
     return body
 
 
@@ -67,8 +63,8 @@ def _split_instructions(turns: tuple[Turn, ...], *, own: bool) -> tuple[str, tup
     """The text of the leading system turns, and the turns after them."""
     texts: list[str] = []
     for number, turn in enumerate(turns):
-        leads = turn.form == TOP if own else turn.role in ("system", "developer")
-        if not leads or not all(isinstance(block, Text) for block in turn.blocks):
+        is_leading = turn.form == TOP if own else turn.role in ("system", "developer")
+        if not is_leading or not all(isinstance(block, Text) for block in turn.blocks):
             return "\n".join(texts), turns[number:]
         texts += [block.text for block in turn.blocks if isinstance(block, Text) and block.text]
     return "\n".join(texts), ()
@@ -80,16 +76,16 @@ def _write_input(
     forms = request.form.split() if own else []
     if NO_INPUT in forms and not turns:
         return
-    if STRING_INPUT in forms and len(turns) == 1 and len(turns[0].blocks) == 1:
+    if STRING in forms and len(turns) == 1 and len(turns[0].blocks) == 1:
         block = turns[0].blocks[0]
         if isinstance(block, Text):
             body["input"] = block.text
             return
-    writer = ItemWriter(target, losses, own=own)
+    writer = InputWriter(target, losses, own=own)
     for turn in turns:
         writer.write(turn)
     if not writer.items and "instructions" in body and not own:
-        # The API rejects an empty input, so a conversation of only instructions is written as input.
+        # OpenAI refuses an empty input, so instructions without a conversation become the input.
         writer.items.append({"type": "message", "role": "developer", "content": body.pop("instructions")})
     body["input"] = writer.items
 
@@ -98,7 +94,7 @@ def _write_tools(body: Json, request: Request, losses: Losses, *, own: bool) -> 
     tools = write_tools(request.tools, losses, own=own)
     if tools:
         body["tools"] = tools
-    # OpenAI rejects these fields without tools.
+    # OpenAI refuses these settings without tools.
     if tools or own:
         if request.tool_choice is not None:
             body["tool_choice"] = write_choice(request.tool_choice, request.tools, own=own)
@@ -131,71 +127,13 @@ def _shorten(key: str) -> str:
     return key if len(key) <= KEY_LIMIT else digest(key, length=32)
 
 
-def _write_output_settings(body: Json, request: Request, *, own: bool) -> None:
-    if request.reasoning is not None and not (own and REASONING_FROM_INPUT in request.form.split()):
-        reasoning = _write_reasoning(request.reasoning, own=own)
-        if reasoning or own:
-            body["reasoning"] = reasoning
-    text: Extras = {}
-    kept = request.extras.get("text")
-    if own and isinstance(kept, dict):
-        text.update(kept)
-    if request.output is not None:
-        text["format"] = _write_format(request.output, own=own)
-    if request.verbosity:
-        text["verbosity"] = request.verbosity
-    if text:
-        body["text"] = text
-
-
-def _write_reasoning(reasoning: ReasoningSettings, *, own: bool) -> Extras:
-    written: Extras = {}
-    effort = reasoning.extras.get(FIRST_EFFORT, reasoning.effort) if own else reasoning.effort
-    if effort is None and reasoning.mode == "off" and not own:
-        effort = "none"
-    if effort is not None:
-        written["effort"] = effort
-    if own:
-        if reasoning.style:
-            written["summary"] = reasoning.style
-        return {
-            **written,
-            **{name: value for name, value in reasoning.extras.items() if name != FIRST_EFFORT},
-        }
-    if reasoning.show and effort != "none":
-        written["summary"] = "auto"
-    return written
-
-
-def _write_format(output: OutputFormat, *, own: bool) -> Extras:
-    written: Extras = {"type": output.kind}
-    if output.kind == "json_schema" and not own:
-        written |= {"name": output.name or "answer", "schema": output.schema or {}}
-        # Its default is true for some servers and false for others.
-        written["strict"] = bool(output.strict)
-        if output.description:
-            written["description"] = output.description
-        return written
-    if own:
-        if output.name:
-            written["name"] = output.name
-        if output.schema is not None:
-            written["schema"] = output.schema
-        if output.description:
-            written["description"] = output.description
-        if output.strict is not None:
-            written["strict"] = output.strict
-        written |= output.extras
-    return written
-
-
 def _write_state(body: Json, request: Request) -> None:
-    """Ask for no stored response, and for sealed thoughts: a client of another dialect keeps its history."""
+    """A client of another dialect keeps its history itself, so it needs the encrypted reasoning."""
     body.setdefault("store", False)
     include = list(request.include)
-    reasoning = request.reasoning
-    thinks = reasoning is not None and reasoning.mode != "off" and reasoning.effort != "none"
-    if thinks and ENCRYPTED_REASONING not in include:
+    settings = request.reasoning
+    has_reasoning = settings is not None and settings.mode != "off" and settings.effort != "none"
+    if has_reasoning and ENCRYPTED_REASONING not in include:
         include.append(ENCRYPTED_REASONING)
     if request.logprobs and LOGPROBS not in include:
         include.append(LOGPROBS)
@@ -203,8 +141,8 @@ def _write_state(body: Json, request: Request) -> None:
         body["include"] = include
 
 
-def _record_losses(request: Request, losses: Losses) -> None:
-    for name in UNSPEAKABLE:
+def _report_losses(request: Request, losses: Losses) -> None:
+    for name in UNSUPPORTED:
         if getattr(request, name) is not None:
             losses.add(request.path_of(name), "OpenAI Responses has no such setting")
     if request.candidates is not None and request.candidates > 1:

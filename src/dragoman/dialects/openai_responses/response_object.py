@@ -7,7 +7,7 @@ the request are encoded once and reused, because three events of each stream hol
 import msgspec
 
 from dragoman.dialects.base import Audience, Json
-from dragoman.dialects.openai_responses.vocabulary import NAME
+from dragoman.dialects.openai_responses.names import NAME
 from dragoman.hub.content import Extras
 from dragoman.hub.errors import UpstreamProtocolError
 from dragoman.hub.events import ReplyStarted

@@ -10,11 +10,10 @@ from typing import ClassVar
 import msgspec
 
 from dragoman.dialects.base import Json, Source
-from dragoman.dialects.openai_responses.calls import read_arguments
 from dragoman.dialects.openai_responses.citations import read_citation
 from dragoman.dialects.openai_responses.hosted import ITEM, read_hosted
+from dragoman.dialects.openai_responses.names import CALL_OF_ITEM, CallFormat, is_for_client, read_arguments
 from dragoman.dialects.openai_responses.reasoning import PART_TYPE, read_texts, take_parts
-from dragoman.dialects.openai_responses.vocabulary import CALL_OF_ITEM, CallItem, is_for_client
 from dragoman.hub.builder import ReplyBuilder
 from dragoman.hub.content import Extras, Opaque, Reasoning, Refusal, ReplyBlock, Text, ToolCall
 from dragoman.hub.errors import UpstreamProtocolError
@@ -215,7 +214,7 @@ class CallStreamItem(StreamItem):
 
     kind = "call"
 
-    def __init__(self, context: ReplyContext, call: CallItem) -> None:
+    def __init__(self, context: ReplyContext, call: CallFormat) -> None:
         super().__init__(context)
         self._call = call
         self._block = -1
@@ -225,7 +224,7 @@ class CallStreamItem(StreamItem):
 
     def adopt(self, item: Json) -> None:
         super().adopt(item)
-        if self._call.text:
+        if self._call.is_text:
             self._open(item)
 
     def append(self, text: str) -> int:

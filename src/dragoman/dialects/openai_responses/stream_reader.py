@@ -9,9 +9,9 @@ from dragoman.dialects.base import Json, Source
 from dragoman.dialects.errors import read_failure
 from dragoman.dialects.frames import FrameReader
 from dragoman.dialects.openai_responses.item_table import ItemTable
-from dragoman.dialects.openai_responses.reasons import CAUSE_OF_REASON, TERMINAL_STATUS, read_usage
+from dragoman.dialects.openai_responses.names import DONE
+from dragoman.dialects.openai_responses.stop_reasons import CAUSE_OF_REASON, TERMINAL_STATUS, read_usage
 from dragoman.dialects.openai_responses.stream_items import CallStreamItem, ReplyContext, index_in, text_in
-from dragoman.dialects.openai_responses.vocabulary import DONE
 from dragoman.hub.errors import DragomanError, Failure
 from dragoman.hub.events import ReplyEvent, ReplyFinished, ReplyStarted, StopCause
 from dragoman.wire.sse import Frame

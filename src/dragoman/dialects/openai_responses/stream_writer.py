@@ -15,11 +15,15 @@ from dragoman.dialects.openai_responses.hosted import (
     ITEM,
     PREFIXES,
     STEPS,
-    complete_item,
+    add_required,
+    build_search_action,
     write_hosted,
-    write_search_action,
 )
-from dragoman.dialects.openai_responses.item_emitters import (
+from dragoman.dialects.openai_responses.names import CALL_OF_KIND, DONE, ENCRYPTED_REASONING, NAME
+from dragoman.dialects.openai_responses.reasoning import build_sealed_item, is_carrier
+from dragoman.dialects.openai_responses.response_object import ResponseObject
+from dragoman.dialects.openai_responses.stop_reasons import choose_reason, write_usage
+from dragoman.dialects.openai_responses.stream_blocks import (
     COMPLETED,
     INCOMPLETE,
     CallEmitter,
@@ -29,10 +33,6 @@ from dragoman.dialects.openai_responses.item_emitters import (
     ReasoningEmitter,
     WholeItemEmitter,
 )
-from dragoman.dialects.openai_responses.reasoning import build_carried_seal, is_carrier
-from dragoman.dialects.openai_responses.reasons import choose_reason, write_usage
-from dragoman.dialects.openai_responses.response_object import ResponseObject
-from dragoman.dialects.openai_responses.vocabulary import CALL_OF_KIND, DONE, ENCRYPTED_REASONING, NAME
 from dragoman.hub.content import (
     AnyBlock,
     Citation,
@@ -138,13 +138,13 @@ class ResponsesStreamWriter:
         response = self._response or ResponseObject(self._audience, ReplyStarted(), self._ids)
         raw_cause = event.raw_cause if self._own else ""
         frames = () if self._own or self._refused else self._write_explanation(event)
-        reason = choose_reason(event.cause, raw_cause, refused=self._refused)
+        reason = choose_reason(event.cause, raw_cause, has_refusal=self._refused)
         frames += self._close_held(cut=bool(reason) and not self._own)
         status = "incomplete" if reason else COMPLETED
         ended = response.render(
             status,
             output=b"[%b]" % b",".join(self._output),
-            usage=write_usage(self._usage, self._audience.upstream),
+            usage=write_usage(self._usage, own=self._own),
             reason=reason,
             extras=event.extras,
         )
@@ -171,7 +171,7 @@ class ResponsesStreamWriter:
         ended = response.render(
             "failed",
             output=b"[%b]" % b",".join(output),
-            usage=write_usage(self._usage, self._audience.upstream),
+            usage=write_usage(self._usage, own=self._own),
             error={"code": code, "message": message},
         )
         return frames + self._write_lifecycle("response.failed", ended) + (Frame("", DONE),)
@@ -230,7 +230,7 @@ class ResponsesStreamWriter:
     def _open_carrier(self, block: Reasoning) -> Frames:
         self._item = None
         if block.seal is not None:
-            self._keep_seal(build_carried_seal(block, block.seal))
+            self._keep_seal(build_sealed_item(block, block.seal))
         return ()
 
     def _open_reasoning(self, block: Reasoning) -> Frames:
@@ -277,13 +277,13 @@ class ResponsesStreamWriter:
         item = write_hosted(block) if self._own else None
         if item is None and isinstance(block, HostedCall) and block.tool == "web_search":
             item_id = self._ids.adopt("ws_", block.id)
-            action = write_search_action(block.arguments)
+            action = build_search_action(block.arguments)
             item = {"id": item_id, "type": "web_search_call", "status": COMPLETED, "action": action}
         if item is None:
             if not (self._own and isinstance(block, HostedResult) and block.form == FOLLOWS):
                 self._audience.losses.add(block.at, f"OpenAI Responses cannot show {UNSHOWN[type(block)]}")
             return ()
-        item = complete_item(item)
+        item = add_required(item)
         kind = str(item.get("type"))
         item_id = self._make_id(PREFIXES.get(kind, ""), item)
         whole = WholeItemEmitter(self._events, len(self._output), item_id, {})
@@ -307,7 +307,7 @@ class ResponsesStreamWriter:
         elif isinstance(item, CallEmitter):
             self._keep_seal(SealedItem(kind="call", seal=seal, call_id=str(item.named["call_id"])))
         elif isinstance(self._block, Reasoning):
-            self._keep_seal(build_carried_seal(self._block, seal))
+            self._keep_seal(build_sealed_item(self._block, seal))
         else:
             self._keep_seal(SealedItem(kind="text", seal=seal))
 

@@ -1,23 +1,26 @@
-"""Reads and writes tool declarations.
+"""Reads and writes tool declarations and `tool_choice`.
 
-A namespace becomes one tool per member. The first member keeps the fields of the namespace (under
-`NAMESPACE` in its extras), so that the same list can be written again.
+A namespace becomes one tool per member. The first member keeps (under `NAMESPACE` in its extras) the other
+members of the namespace's own object, so that the same list can be written again.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal, assert_never
 
 import msgspec
 
-from dragoman.dialects.openai_responses.search import read_search, write_search
-from dragoman.dialects.openai_responses.vocabulary import CALL_OF_KIND, take_flag
+from dragoman.dialects.openai_responses.hosted import read_search, write_search
+from dragoman.dialects.openai_responses.names import CALL_OF_KIND, get_object, omit, take_flag, take_text
 from dragoman.dialects.search_options import LOCATION, NOTE
 from dragoman.hub.content import Extras, Tool, ToolGrammar, ToolKind
 from dragoman.hub.loss import Losses
+from dragoman.hub.request import ToolChoice
 from dragoman.wire.fields import Fields
 
 NAMESPACE = NOTE + "namespace"
-NOTES = frozenset({NAMESPACE, NOTE + LOCATION})
+_NOTES = frozenset({NAMESPACE, NOTE + LOCATION})
 
+#: The family of each type of hosted tool that has another name in other dialects or versions.
 FAMILY_OF_TYPE: dict[str, str] = {
     "web_search": "web_search",
     "web_search_2025_08_26": "web_search",
@@ -32,7 +35,7 @@ FAMILY_OF_TYPE: dict[str, str] = {
     "mcp": "mcp",
 }
 
-#: Hosted tools that need no options, for clients of other dialects.
+#: Hosted tools that need no settings, so that clients of other dialects can use them.
 HOSTED_OF_FAMILY: dict[str, Extras] = {
     "web_search": {"type": "web_search"},
     "code_execution": {"type": "code_interpreter", "container": {"type": "auto"}},
@@ -41,9 +44,20 @@ HOSTED_OF_FAMILY: dict[str, Extras] = {
 
 EMPTY_SCHEMA: Extras = {"type": "object", "properties": {}}
 
+_MODES: dict[str, Literal["auto", "none", "required"]] = {
+    "auto": "auto",
+    "none": "none",
+    "required": "required",
+}
+#: Types of a choice that must name the tool.
+_NAMED_TYPES = ("function", "custom")
+
+
+# Reading declarations
+
 
 def read_tools(fields: Fields, name: str) -> tuple[Tool, ...]:
-    """Read a list of tools. An empty or missing list stays in the extras."""
+    """Take the tools of an array. An empty array stays in the object."""
     entries = fields.maybe_objects(name)
     if entries is None:
         return ()
@@ -52,8 +66,8 @@ def read_tools(fields: Fields, name: str) -> tuple[Tool, ...]:
     return tuple(tool for entry in entries for tool in _read_entry(entry))
 
 
-def read_required_tools(fields: Fields) -> tuple[Tool, ...]:
-    """Read the tools of an item that must have some."""
+def require_tools(fields: Fields) -> tuple[Tool, ...]:
+    """Take the tools of an item that must have the member `tools`."""
     if not fields.has("tools"):
         raise fields.error("expected an array, got nothing", "tools")
     return read_tools(fields, "tools")
@@ -66,11 +80,11 @@ def _read_entry(fields: Fields) -> list[Tool]:
     name = fields.text("name")
     if not name:
         raise fields.error("expected a name", "name")
-    at = fields.path
     members = fields.objects("tools")
     about = {"name": name, **fields.rest()}
     if not members:
-        # There is nothing to call, but the same list must be written again.
+        # There is nothing to call, but the list must be written as it was received.
+        at = fields.path
         return [Tool(name=name, kind="hosted", family="namespace", form="namespace", at=at, extras=about)]
     tools = [_read_tool(member, member.text("type")) for member in members]
     tools = [msgspec.structs.replace(tool, namespace=name) for tool in tools]
@@ -79,10 +93,10 @@ def _read_entry(fields: Fields) -> list[Tool]:
 
 
 def _read_tool(fields: Fields, tool_type: str) -> Tool:
-    reader = READERS.get(tool_type)
+    reader = _READERS.get(tool_type)
     if reader is not None:
         return reader(fields)
-    # OpenAI runs all tools of other types; the types above are those that the client runs.
+    # The vendor runs every tool of another type.
     family = FAMILY_OF_TYPE.get(tool_type, tool_type)
     return Tool(
         name=tool_type,
@@ -154,7 +168,7 @@ def _read_tool_search(fields: Fields) -> Tool:
 
 
 def _read_shell(fields: Fields) -> Tool:
-    """Read a shell. The client runs it unless it names a container of OpenAI."""
+    """The client runs the shell, unless the declaration names a container of the vendor."""
     environment = fields.rest().get("environment")
     where = environment.get("type") if isinstance(environment, dict) else "local"
     kind: ToolKind = "shell" if where == "local" else "hosted"
@@ -169,7 +183,7 @@ def _read_apply_patch(fields: Fields) -> Tool:
     return Tool(name="apply_patch", kind="apply_patch", at=fields.path, extras=fields.rest())
 
 
-READERS: dict[str, Callable[[Fields], Tool]] = {
+_READERS: dict[str, Callable[[Fields], Tool]] = {
     "function": _read_function,
     "custom": _read_custom,
     "tool_search": _read_tool_search,
@@ -179,8 +193,11 @@ READERS: dict[str, Callable[[Fields], Tool]] = {
 }
 
 
+# Writing declarations
+
+
 def write_tools(tools: Iterable[Tool], losses: Losses, *, own: bool) -> list[Extras]:
-    """Write the list of declarations, with the tools of one namespace together."""
+    """The array of declarations. Neighbours of the same namespace become one entry."""
     entries: list[Extras] = []
     members: list[Extras] = []
     namespace = ""
@@ -200,11 +217,9 @@ def write_tools(tools: Iterable[Tool], losses: Losses, *, own: bool) -> list[Ext
 
 
 def _write_namespace(first: Tool, members: list[Extras], *, own: bool) -> Extras:
-    about = first.extras.get(NAMESPACE) if own else None
-    namespace_json: Extras = (
-        about if isinstance(about, dict) else {"name": first.namespace, "description": ""}
-    )
-    return {"type": "namespace", **namespace_json, "name": first.namespace, "tools": members}
+    about = get_object(first.extras, NAMESPACE) if own else {}
+    about = about or {"name": first.namespace, "description": ""}
+    return {"type": "namespace", **about, "name": first.namespace, "tools": members}
 
 
 def _write_tool(tool: Tool, losses: Losses, *, own: bool) -> Extras | None:
@@ -214,26 +229,34 @@ def _write_tool(tool: Tool, losses: Losses, *, own: bool) -> Extras | None:
             entry = _write_function(tool, own=own)
         case "custom":
             entry = _write_custom(tool, own=own)
-        case "tool_search" | "local_shell" | "shell" | "apply_patch":
-            entry = _write_client_tool(tool, own=own)
-        case _:
+        case "tool_search":
+            entry = {"type": tool.kind, "execution": "client", **_write_details(tool)}
+        case "local_shell" | "shell" | "apply_patch":
+            entry = {"type": tool.kind}
+        case "typed" | "hosted":
             entry = _write_hosted(tool, own=own)
+        case _:
+            assert_never(tool.kind)
     if entry is None:
         losses.add(tool.at, f"OpenAI Responses has no {tool.family or tool.kind} tool")
         return None
     if own:
-        entry |= {name: value for name, value in tool.extras.items() if name not in NOTES}
+        entry |= omit(tool.extras, _NOTES)
     return entry | write_search(tool, own=own)
 
 
+def _write_details(tool: Tool) -> Extras:
+    """The description and the schema, as far as the tool has them."""
+    members: Extras = {"description": tool.description, "parameters": tool.schema}
+    return {name: value for name, value in members.items() if value is not None}
+
+
 def _write_function(tool: Tool, *, own: bool) -> Extras:
-    entry: Extras = {"type": "function", "name": tool.name}
-    if tool.description is not None:
-        entry["description"] = tool.description
-    if tool.schema is not None or not own:
-        entry["parameters"] = EMPTY_SCHEMA if tool.schema is None else tool.schema
+    entry: Extras = {"type": "function", "name": tool.name, **_write_details(tool)}
+    if not own:
+        entry.setdefault("parameters", EMPTY_SCHEMA)
     if tool.strict is not None or not own:
-        # Its default is true.
+        # OpenAI's default is true.
         entry["strict"] = bool(tool.strict)
     if tool.deferred:
         entry["defer_loading"] = True
@@ -258,17 +281,6 @@ def _write_custom(tool: Tool, *, own: bool) -> Extras:
     return entry
 
 
-def _write_client_tool(tool: Tool, *, own: bool) -> Extras:
-    entry: Extras = {"type": tool.kind}
-    if tool.kind == "tool_search":
-        entry["execution"] = "client"
-        if tool.description is not None:
-            entry["description"] = tool.description
-        if tool.schema is not None:
-            entry["parameters"] = tool.schema
-    return entry
-
-
 def _write_hosted(tool: Tool, *, own: bool) -> Extras | None:
     if not own:
         known = HOSTED_OF_FAMILY.get(tool.family)
@@ -276,16 +288,82 @@ def _write_hosted(tool: Tool, *, own: bool) -> Extras | None:
     entry: Extras = {"type": tool.form or tool.name}
     if tool.form == "namespace":
         entry["tools"] = []
-    if tool.description is not None:
-        entry["description"] = tool.description
-    if tool.schema is not None:
-        entry["parameters"] = tool.schema
-    return entry
+    return entry | _write_details(tool)
 
 
-def find_tool_kind(name: str, tools: Iterable[Tool]) -> str:
-    """The type of a named tool in a choice."""
-    found = next((tool for tool in tools if tool.name == name), None)
-    if found is None or found.kind not in CALL_OF_KIND:
-        return "function"
-    return found.kind
+# The choice
+
+
+def read_choice(fields: Fields) -> ToolChoice | None:
+    """Take `tool_choice`: a mode, a tool by name, a hosted tool by type, or an array of allowed tools."""
+    value = fields.rest().get("tool_choice")
+    if value is None:
+        return None
+    if isinstance(value, str):
+        if value not in _MODES:
+            raise fields.error("expected auto, none, required or an object", "tool_choice")
+        fields.raw("tool_choice")
+        return ToolChoice(mode=_MODES[value])
+    choice = fields.object("tool_choice")
+    choice_type = choice.text("type")
+    if choice_type == "allowed_tools":
+        return _read_allowed(choice)
+    name = choice.text("name") if choice_type in _NAMED_TYPES else choice.maybe_text("name")
+    return ToolChoice(
+        mode="named",
+        kind=choice_type,
+        name=choice_type if name is None else name,
+        namespace=take_text(choice, "namespace"),
+        form="" if name is None else "name",
+        extras=choice.rest(),
+    )
+
+
+def _read_allowed(choice: Fields) -> ToolChoice:
+    is_required = choice.maybe_text("mode") == "required"
+    entries = choice.items("tools")
+    tools = [choice.child(entry, "tools", index).rest() for index, entry in enumerate(entries)]
+    names = [tool.get("name", tool.get("type")) for tool in tools]
+    return ToolChoice(
+        mode="allowed",
+        allowed=tuple(name for name in names if isinstance(name, str)),
+        allowed_mode="required" if is_required else "auto",
+        extras={"tools": entries, **choice.rest()},
+    )
+
+
+def write_choice(choice: ToolChoice, tools: Sequence[Tool], *, own: bool) -> object:
+    if choice.mode == "allowed":
+        return _write_allowed(choice, tools, own=own)
+    if choice.mode != "named":
+        return choice.mode
+    if not own:
+        return _write_named(choice.name, tools)
+    written: Extras = {"type": choice.kind}
+    if choice.form == "name" or choice.kind in _NAMED_TYPES:
+        written["name"] = choice.name
+    if choice.namespace:
+        written["namespace"] = choice.namespace
+    return {**written, **choice.extras}
+
+
+def _write_named(name: str, tools: Sequence[Tool]) -> Extras:
+    tool = next((tool for tool in tools if tool.name == name), None)
+    if tool is None:
+        return {"type": "function", "name": name}
+    if tool.kind == "hosted":
+        return {"type": HOSTED_OF_FAMILY.get(tool.family, {}).get("type", tool.name)}
+    call = CALL_OF_KIND.get(tool.kind, CALL_OF_KIND["function"])
+    written: Extras = {"type": call.kind}
+    if not call.name:
+        written["name"] = name
+    if tool.namespace:
+        written["namespace"] = tool.namespace
+    return written
+
+
+def _write_allowed(choice: ToolChoice, tools: Sequence[Tool], *, own: bool) -> Extras:
+    written: Extras = {"type": "allowed_tools", "mode": choice.allowed_mode}
+    if own and "tools" in choice.extras:
+        return {**written, **choice.extras}
+    return {**written, "tools": [_write_named(name, tools) for name in choice.allowed]}

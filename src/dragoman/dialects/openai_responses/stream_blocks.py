@@ -11,15 +11,14 @@ from typing import Final
 
 import msgspec
 
-from dragoman.dialects.openai_responses.calls import write_arguments
 from dragoman.dialects.openai_responses.citations import write_citation
+from dragoman.dialects.openai_responses.names import CallFormat, build_arguments
 from dragoman.dialects.openai_responses.reasoning import (
     PART_TYPE,
     read_texts,
-    write_encrypted_content,
+    write_encrypted,
     write_texts,
 )
-from dragoman.dialects.openai_responses.vocabulary import CallItem
 from dragoman.hub.content import Citation, Extras
 from dragoman.hub.errors import UpstreamProtocolError
 from dragoman.hub.seal import Seal
@@ -282,7 +281,7 @@ class ReasoningEmitter(GrowingItemEmitter):
         frames += self._write_other_form("content" if self._field == "summary" else "summary", rest)
         item = self._build_item(rest)
         if self.with_seal and (self.seal is not None or self.is_foreign):
-            item["encrypted_content"] = write_encrypted_content(self.seal, parts, redacted=self.redacted)
+            item["encrypted_content"] = write_encrypted(self.seal, parts, redacted=self.redacted)
         return frames + self._build_done(item)
 
     def _write_other_form(self, field: str, extras: Extras) -> Frames:
@@ -308,7 +307,7 @@ class CallEmitter(GrowingItemEmitter):
     """A call for the client. Arguments that are an object in the item are written whole at the end."""
 
     def __init__(
-        self, events: EventNumbering, index: int, item_id: str, extras: Extras, call: CallItem
+        self, events: EventNumbering, index: int, item_id: str, extras: Extras, call: CallFormat
     ) -> None:
         super().__init__(events, index, item_id, extras)
         self._call = call
@@ -317,11 +316,11 @@ class CallEmitter(GrowingItemEmitter):
 
     def _build_item(self, status: str, extras: Extras, arguments: object) -> Extras:
         shape: Extras = {"id": self.id, "type": self._call.item, "status": status}
-        shape |= {**extras, **self._call.extras}
+        shape |= {**extras, **self._call.constants}
         return {**shape, **self.named, self._call.field: arguments, "id": self.id}
 
     def open(self) -> Frames:
-        if not self._call.text:
+        if not self._call.is_text:
             return ()
         self._start_text(f"response.{self._event_name()}.delta", {})
         return self._build_added({**self._build_item(IN_PROGRESS, self.extras, ""), "status": IN_PROGRESS})
@@ -330,7 +329,7 @@ class CallEmitter(GrowingItemEmitter):
         return f"{self._call.item}_{self._call.field}"
 
     def write_text(self, text: str) -> Frames:
-        if self._call.text:
+        if self._call.is_text:
             return super().write_text(text)
         self._text.write(text)
         return ()
@@ -342,11 +341,11 @@ class CallEmitter(GrowingItemEmitter):
             # Empty arguments are not JSON, and client libraries fail on them.
             frames = self.write_text("{}")
         text = self._text.getvalue()
-        value = write_arguments(text, self._call, own=not self.is_foreign)
-        if not self._call.text and not isinstance(value, dict):
-            value = write_arguments(text, self._call, own=False)
+        value = build_arguments(text, self._call, own=not self.is_foreign)
+        if not self._call.is_text and not isinstance(value, dict):
+            value = build_arguments(text, self._call, own=False)
         item = self._build_item(COMPLETED, drop_invalid_fields(extras), value)
-        if not self._call.text:
+        if not self._call.is_text:
             return self._build_added({**item, "status": IN_PROGRESS}) + self._build_done(item)
         if status != INCOMPLETE:
             fields = {**self._build_place(), self._call.field: text}
@@ -354,7 +353,7 @@ class CallEmitter(GrowingItemEmitter):
         return frames + self._build_done(item)
 
     def snapshot(self) -> Extras | None:
-        if not self._call.text:
+        if not self._call.is_text:
             return None
         return {**self._build_item(INCOMPLETE, self.extras, self._text.getvalue()), "status": INCOMPLETE}
 

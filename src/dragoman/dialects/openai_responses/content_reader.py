@@ -1,0 +1,304 @@
+"""Reads the items of `input`: one turn of the hub for each item, in their order.
+
+Members that the hub does not know stay in the extras of the block, or of the turn for a message. The type of
+a content part is kept as the block's `form` only if it is not the usual one for the role.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import assert_never
+
+import msgspec
+
+from dragoman.dialects.openai_responses.citations import read_citation
+from dragoman.dialects.openai_responses.hosted import read_hosted
+from dragoman.dialects.openai_responses.media import read_audio, read_cache, read_file, read_image
+from dragoman.dialects.openai_responses.names import (
+    CALL_OF_ITEM,
+    CALL_OF_OUTPUT,
+    FAILED,
+    STRING,
+    CallFormat,
+    get_object,
+    get_text,
+    is_for_client,
+    read_arguments,
+    take_text,
+)
+from dragoman.dialects.openai_responses.reasoning import read_reasoning
+from dragoman.dialects.openai_responses.tools import require_tools
+from dragoman.hub.content import (
+    AnyBlock,
+    Extras,
+    Opaque,
+    Refusal,
+    Text,
+    ToolCall,
+    ToolDeclarations,
+    ToolResult,
+)
+from dragoman.hub.loss import Losses
+from dragoman.hub.request import Role, Turn
+from dragoman.hub.seal import SealedItem
+from dragoman.wire.fields import Fields
+
+#: The type of a text part in a turn of this role; `input_text` in any other.
+USUAL_TEXT = {"assistant": "output_text"}
+
+#: The form of a call, or of its output, that has no `call_id`: its own id is used.
+BY_ID = "id"
+#: The form of a message without a type.
+UNTYPED = "untyped"
+#: The form of additional tools without a role.
+NO_ROLE = "no-role"
+
+#: Among the extras of a shell's output, a note for our own writer: the output as the client sent it.
+OUTPUT = "@output"
+
+ROLES: dict[str, Role] = {
+    "user": "user",
+    "assistant": "assistant",
+    "system": "system",
+    "developer": "developer",
+}
+
+#: The role of items that have none and are not from the model.
+ROLE_OF_ITEM: dict[str, Role] = {
+    "configuration_update": "developer",
+    "compaction_trigger": "user",
+    "item_reference": "user",
+    "computer_call_output": "tool",
+    "mcp_approval_response": "tool",
+    "tool_search_output": "tool",
+}
+
+
+class InputReader:
+    """Reads items one by one. `turns()` puts the seals of calls and texts on them, and returns the turns."""
+
+    def __init__(self, losses: Losses) -> None:
+        self._losses = losses
+        self._turns: list[Turn] = []
+        #: Seals of calls and texts, and the number of turns before each.
+        self._carried: list[tuple[int, SealedItem]] = []
+
+    def read(self, fields: Fields) -> None:
+        item_type = fields.rest().get("type")
+        if item_type is None and fields.has("role"):
+            item_type = "message"
+        if not isinstance(item_type, str):
+            # Raises the error about it.
+            item_type = fields.text("type")
+        reader = _ITEM_READERS.get(item_type)
+        if reader is not None and is_for_client(item_type, fields.rest()):
+            reader(self, fields, item_type)
+        else:
+            blocks = read_hosted(fields.rest(), fields.path)
+            self._add(ROLE_OF_ITEM.get(item_type, "assistant"), blocks, fields.path)
+
+    def turns(self) -> tuple[Turn, ...]:
+        positions = {
+            block.id: (number, position)
+            for number, turn in enumerate(self._turns)
+            for position, block in enumerate(turn.blocks)
+            if isinstance(block, ToolCall)
+        }
+        for number, carried in self._carried:
+            found = positions.get(carried.call_id) if carried.kind == "call" else self._find_text(number)
+            if found is not None:
+                self._seal(*found, carried)
+        return tuple(self._turns)
+
+    def _find_text(self, before: int) -> tuple[int, int] | None:
+        """The position of the model's last text before this turn."""
+        for number in range(before - 1, -1, -1):
+            turn = self._turns[number]
+            if turn.role != "assistant":
+                return None
+            for position in range(len(turn.blocks) - 1, -1, -1):
+                if isinstance(turn.blocks[position], Text):
+                    return number, position
+        return None
+
+    def _seal(self, number: int, position: int, carried: SealedItem) -> None:
+        turn = self._turns[number]
+        block = turn.blocks[position]
+        if isinstance(block, ToolCall | Text):
+            blocks = list(turn.blocks)
+            blocks[position] = msgspec.structs.replace(block, seal=carried.seal)
+            self._turns[number] = msgspec.structs.replace(turn, blocks=tuple(blocks))
+
+    def _add(self, role: Role, blocks: Sequence[AnyBlock], at: str) -> None:
+        self._turns.append(Turn(role=role, blocks=tuple(blocks), at=at))
+
+    def _read_message(self, fields: Fields, item_type: str) -> None:
+        forms = [] if fields.maybe_text("type") else [UNTYPED]
+        role = ROLES.get(fields.text("role"))
+        if role is None:
+            raise fields.error("expected user, assistant, system or developer", "role")
+        blocks, content_forms = _read_content(fields, "content", role)
+        form = " ".join(forms + content_forms)
+        self._turns.append(Turn(role=role, blocks=blocks, at=fields.path, form=form, extras=fields.rest()))
+
+    def _read_call(self, fields: Fields, item_type: str) -> None:
+        fields.raw("type")
+        self._add("assistant", [_read_call(fields, CALL_OF_ITEM[item_type])], fields.path)
+
+    def _read_output(self, fields: Fields, item_type: str) -> None:
+        fields.raw("type")
+        self._add("tool", [_read_output(fields, CALL_OF_OUTPUT[item_type])], fields.path)
+
+    def _read_reasoning(self, fields: Fields, item_type: str) -> None:
+        fields.raw("type")
+        blocks, carried = read_reasoning(fields, self._losses)
+        self._carried += [(len(self._turns), item) for item in carried]
+        if blocks:
+            self._add("assistant", blocks, fields.path)
+
+    def _read_additional_tools(self, fields: Fields, item_type: str) -> None:
+        fields.raw("type")
+        form = "" if fields.has("role") else NO_ROLE
+        if fields.rest().get("role") == "developer":
+            fields.raw("role")
+        tools, at = require_tools(fields), fields.path
+        self._add("developer", [ToolDeclarations(tools=tools, form=form, at=at, extras=fields.rest())], at)
+
+
+_ITEM_READERS: dict[str, Callable[[InputReader, Fields, str], None]] = {
+    "message": InputReader._read_message,
+    "reasoning": InputReader._read_reasoning,
+    "additional_tools": InputReader._read_additional_tools,
+    **dict.fromkeys(CALL_OF_ITEM, InputReader._read_call),
+    **dict.fromkeys(CALL_OF_OUTPUT, InputReader._read_output),
+}
+
+
+def _read_content(fields: Fields, name: str, role: str) -> tuple[tuple[AnyBlock, ...], list[str]]:
+    """The blocks of a content that is a text or an array of parts, and the forms to record."""
+    value = fields.raw(name)
+    if isinstance(value, str):
+        return (Text(text=value, at=fields.at(name)),), [STRING]
+    if not isinstance(value, list):
+        raise fields.error("expected a string or an array", name)
+    return tuple(_read_part(fields.child(part, name, index), role) for index, part in enumerate(value)), []
+
+
+def _read_part(fields: Fields, role: str) -> AnyBlock:
+    part_type = fields.text("type")
+    match part_type:
+        case "input_text" | "output_text" | "text":
+            return _read_text(fields, "" if part_type == USUAL_TEXT.get(role, "input_text") else part_type)
+        case "refusal":
+            return Refusal(text=fields.text("refusal"), at=fields.path, extras=fields.rest())
+        case "input_image":
+            return read_image(fields)
+        case "input_file":
+            return read_file(fields)
+        case "input_audio":
+            return read_audio(fields)
+        case _:
+            value = {"type": part_type, **fields.rest()}
+            return Opaque(
+                kind=part_type, value=value, text=get_text(value, "text"), form="part", at=fields.path
+            )
+
+
+def _read_text(fields: Fields, form: str) -> Text:
+    text = fields.text("text")
+    annotations = fields.maybe_objects("annotations")
+    if annotations == []:
+        fields.rest()["annotations"] = []
+    return Text(
+        text=text,
+        citations=tuple(read_citation(annotation.rest()) for annotation in annotations or ()),
+        cache=read_cache(fields),
+        form=form,
+        at=fields.path,
+        extras=fields.rest(),
+    )
+
+
+def _read_call_id(fields: Fields) -> tuple[str, list[str]]:
+    """The id that a call and its output share, and the forms to record."""
+    call_id = fields.maybe_text("call_id")
+    if call_id is not None:
+        return call_id, []
+    item_id = fields.maybe_text("id")
+    return (fields.text("call_id"), []) if item_id is None else (item_id, [BY_ID])
+
+
+def _read_call(fields: Fields, call: CallFormat) -> ToolCall:
+    call_id, forms = _read_call_id(fields)
+    if call.is_text:
+        arguments = fields.text(call.field)
+    else:
+        value = fields.raw(call.field) if fields.has(call.field) else fields.object(call.field)
+        arguments = read_arguments(value)
+        if isinstance(value, str):
+            forms.append(STRING)
+    _drop_constants(fields, call)
+    return ToolCall(
+        id=call_id,
+        name=call.name or fields.text("name"),
+        arguments=arguments,
+        kind=call.kind,
+        namespace=take_text(fields, "namespace"),
+        form=" ".join(forms),
+        at=fields.path,
+        extras=fields.rest(),
+    )
+
+
+def _drop_constants(fields: Fields, call: CallFormat) -> None:
+    """Drop the members that every item of the kind has."""
+    rest = fields.rest()
+    for name, value in call.constants.items():
+        if name in rest and rest[name] == value:
+            del rest[name]
+
+
+def _read_output(fields: Fields, call: CallFormat) -> ToolResult:
+    call_id, forms = _read_call_id(fields)
+    content: tuple[AnyBlock, ...]
+    is_error = False
+    match call.kind:
+        case "tool_search":
+            content = (ToolDeclarations(tools=require_tools(fields), at=fields.at("tools")),)
+        case "shell":
+            content = (Text(text=_read_shell_output(fields), at=fields.at("output")),)
+        case "apply_patch":
+            output = fields.maybe_text("output")
+            content = () if output is None else (Text(text=output, at=fields.at("output")),)
+            is_error = fields.rest().get("status") == FAILED
+        case "function" | "custom" | "local_shell":
+            content, content_forms = _read_content(fields, "output", "tool")
+            forms += content_forms
+        case _:
+            assert_never(call.kind)
+    _drop_constants(fields, call)
+    return ToolResult(
+        call_id=call_id,
+        content=content,
+        is_error=is_error,
+        kind=call.kind,
+        form=" ".join(forms),
+        at=fields.path,
+        extras=fields.rest(),
+    )
+
+
+def _read_shell_output(fields: Fields) -> str:
+    """The output of the commands as readable text; the output itself stays in the extras."""
+    output = fields.maybe_list("output") or []
+    fields.rest()[OUTPUT] = output
+    lines: list[str] = []
+    for entry in output:
+        if not isinstance(entry, dict):
+            continue
+        values: Extras = entry
+        lines += [text for name in ("stdout", "stderr") if (text := get_text(values, name))]
+        outcome = get_object(values, "outcome")
+        if "exit_code" in outcome:
+            lines.append(f"[exit code {outcome['exit_code']}]")
+        elif isinstance(values.get("outcome"), dict):
+            lines.append(f"[{outcome.get('type')}]")
+    return "\n".join(lines)

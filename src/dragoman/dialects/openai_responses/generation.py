@@ -1,0 +1,138 @@
+"""Reads and writes the settings `reasoning` and `text`.
+
+An item of the input can change the effort. The settings then hold the changed effort, and the extras hold the
+effort of the body, for this dialect.
+"""
+
+from typing import Literal
+
+import msgspec
+
+from dragoman.dialects.base import Json
+from dragoman.dialects.openai_responses.hosted import UPDATE
+from dragoman.dialects.openai_responses.names import get_object, omit, take_text
+from dragoman.hub.content import Extras, Opaque
+from dragoman.hub.request import EFFORTS, Effort, OutputFormat, ReasoningSettings, Request, Turn
+from dragoman.wire.fields import Fields
+
+#: The form of a request without `reasoning` although an item of the input sets the effort.
+REASONING_FROM_INPUT = "reasoning-from-input"
+
+#: Among the extras of the reasoning settings: the effort of the body.
+_FIRST_EFFORT = "@effort"
+
+_FORMATS: dict[str, Literal["text", "json_object", "json_schema"]] = {
+    "text": "text",
+    "json_object": "json_object",
+    "json_schema": "json_schema",
+}
+
+
+def read_reasoning_settings(fields: Fields) -> ReasoningSettings | None:
+    reasoning = fields.maybe_object("reasoning")
+    if reasoning is None:
+        return None
+    effort = reasoning.maybe_text("effort")
+    if effort is not None and effort not in EFFORTS:
+        # The hub does not know it; a target of this dialect may.
+        reasoning.rest()["effort"] = effort
+        effort = None
+    style = take_text(reasoning, "summary")
+    show = True if style else None
+    return ReasoningSettings(effort=effort, show=show, style=style, extras=reasoning.rest())
+
+
+def apply_updates(settings: ReasoningSettings | None, turns: tuple[Turn, ...]) -> ReasoningSettings | None:
+    """The settings, with the effort that items of the conversation changed."""
+    effort: Effort | None = None
+    for turn in turns:
+        for block in turn.blocks:
+            if isinstance(block, Opaque) and block.kind == UPDATE:
+                updated = get_object(block.value, "reasoning").get("effort")
+                effort = updated if updated in EFFORTS else effort
+    if effort is None:
+        return settings
+    if settings is None:
+        return ReasoningSettings(effort=effort)
+    extras = {**settings.extras, _FIRST_EFFORT: settings.effort}
+    return msgspec.structs.replace(settings, effort=effort, extras=extras)
+
+
+def read_text_settings(fields: Fields) -> tuple[OutputFormat | None, str]:
+    """The output format and the verbosity. An object `text` with neither stays in the extras."""
+    text = fields.maybe_object("text")
+    if text is None:
+        return None, ""
+    output = _read_format(text)
+    verbosity = take_text(text, "verbosity")
+    if text.rest() or (output is None and not verbosity):
+        fields.rest()["text"] = text.rest()
+    return output, verbosity
+
+
+def _read_format(text: Fields) -> OutputFormat | None:
+    layout = text.maybe_object("format")
+    if layout is None:
+        return None
+    kind = _FORMATS.get(layout.text("type"))
+    if kind is None:
+        raise layout.error("expected text, json_object or json_schema", "type")
+    schema = layout.maybe_object("schema")
+    return OutputFormat(
+        kind=kind,
+        schema=None if schema is None else schema.rest(),
+        name=take_text(layout, "name"),
+        description=take_text(layout, "description"),
+        strict=layout.maybe_flag("strict"),
+        extras=layout.rest(),
+    )
+
+
+def write_generation(body: Json, request: Request, *, own: bool) -> None:
+    """Write `reasoning` and `text`."""
+    if request.reasoning is not None and not (own and REASONING_FROM_INPUT in request.form.split()):
+        reasoning = _write_reasoning(request.reasoning, own=own)
+        if reasoning or own:
+            body["reasoning"] = reasoning
+    text = dict(get_object(request.extras, "text")) if own else {}
+    if request.output is not None:
+        text["format"] = _write_format(request.output, own=own)
+    if request.verbosity:
+        text["verbosity"] = request.verbosity
+    if text:
+        body["text"] = text
+
+
+def _write_reasoning(settings: ReasoningSettings, *, own: bool) -> Extras:
+    effort = settings.extras.get(_FIRST_EFFORT, settings.effort) if own else settings.effort
+    if effort is None and settings.mode == "off" and not own:
+        effort = "none"
+    written: Extras = {} if effort is None else {"effort": effort}
+    if own:
+        if settings.style:
+            written["summary"] = settings.style
+        return written | omit(settings.extras, (_FIRST_EFFORT,))
+    if settings.show and effort != "none":
+        written["summary"] = "auto"
+    return written
+
+
+def _write_format(output: OutputFormat, *, own: bool) -> Extras:
+    written: Extras = {"type": output.kind}
+    if own:
+        if output.name:
+            written["name"] = output.name
+        if output.schema is not None:
+            written["schema"] = output.schema
+        if output.description:
+            written["description"] = output.description
+        if output.strict is not None:
+            written["strict"] = output.strict
+        return written | output.extras
+    if output.kind == "json_schema":
+        written |= {"name": output.name or "answer", "schema": output.schema or {}}
+        # The default is true for some servers and false for others.
+        written["strict"] = bool(output.strict)
+        if output.description:
+            written["description"] = output.description
+    return written
