@@ -26,7 +26,7 @@ class Exactly(msgspec.Struct, frozen=True):
 TypeName: TypeAlias = Literal["text", "name", "flag", "count", "number", "list", "object", "any"]
 _TYPES = {"text": (str,), "flag": (bool,), "number": (int, float), "list": (list,), "object": (dict,)}
 #: What a field may hold: a type, one value, one of some texts, a text that matches a pattern, an object with
-#: fields of its own; or whatever one of several rules allows (None: null).
+#: fields of its own; or a value that one of several rules allows (None: null).
 FieldRule: TypeAlias = (
     "TypeName | Exactly | frozenset[str] | re.Pattern[str] | FieldRules | tuple[FieldRule | None, ...]"
 )
@@ -138,7 +138,7 @@ class StreamChecker:
         return is_legal
 
     def require_objects(self, value: object, path: str) -> list[Json]:
-        """The objects of a list; whatever is no object is reported."""
+        """The objects of a list. A list with other items is reported."""
         items = value if isinstance(value, list) else [None]
         self.require(all(isinstance(item, dict) for item in items), f"{path} is not a list of objects")
         return [item for item in items if isinstance(item, dict)]

@@ -38,8 +38,8 @@ _CERTAIN_CODES: dict[FailureKind, str] = {
     "timeout": "timeout timeout_error request_timeout deadline_exceeded vector_store_timeout",
     "cancelled": "cancelled",
 }
-#: Codes and types that servers use for many errors: an HTTP status says more. Groq, for example, answers
-#: 413 with `rate_limit_exceeded` to a request that no waiting makes acceptable.
+#: Codes and types that servers use for many errors: the HTTP status is more precise. Groq, for example,
+#: answers 413 with `rate_limit_exceeded` to a request that no waiting makes acceptable.
 _VAGUE_CODES: dict[FailureKind, str] = {
     "invalid_request": "invalid_request_error invalid_request badrequesterror invalid_argument",
     "rate_limit": "rate_limit_exceeded rate_limit_error ratelimiterror too_many_requests slow_down tokens"

@@ -34,7 +34,7 @@ OTHER_TYPES: dict[FailureKind, frozenset[str]] = {
     "overloaded": frozenset({"service_unavailable_error"}),
 }
 
-#: OpenAI has one status for these kinds, whatever the upstream's status is.
+#: Kinds that always have this HTTP status.
 _FIXED_STATUS: dict[FailureKind, int] = {
     "billing": 429,
     "quota": 429,

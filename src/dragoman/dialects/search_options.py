@@ -1,12 +1,12 @@
-"""Options of hosted web tools that several dialects spell alike, taken from and put back into JSON objects.
+"""Reads and writes the options of web search that several dialects write in the same way.
 
-Taking is tolerant: what is not of the expected shape stays where it is.
+The `take_` functions are tolerant: a value of another form than expected stays in the object.
 """
 
 from dragoman.dialects.base import Json
 from dragoman.hub.content import Location
 
-#: Names that begin so are notes of a reader to its own writer.
+#: Extras whose name starts with this are notes of a reader for its own writer.
 NOTE = "@"
 
 LOCATION = "user_location"
@@ -14,7 +14,7 @@ PLACES = ("city", "region", "country", "timezone")
 
 
 def take_domains(values: Json, name: str) -> tuple[str, ...]:
-    """A list of names of sites; an empty one stays."""
+    """Take a list of site names; an empty list stays."""
     domains = values.get(name)
     if not isinstance(domains, list) or not domains:
         return ()
@@ -26,23 +26,23 @@ def take_domains(values: Json, name: str) -> tuple[str, ...]:
 
 
 def take_location(values: Json) -> Location | None:
-    """The user's location. One that was spelled in another way than ours is noted as it came."""
-    told = values.get(LOCATION)
-    if not isinstance(told, dict) or told.get("type") != "approximate":
+    """Take the user's location. If its form differs from ours, a note in the extras keeps the original."""
+    value = values.get(LOCATION)
+    if not isinstance(value, dict) or value.get("type") != "approximate":
         return None
     known: dict[str, str] = {}
-    for name, value in told.items():
-        if name in PLACES and isinstance(value, str):
-            known[name] = value
-        elif name != "type" and value is not None:
+    for name, place in value.items():
+        if name in PLACES and isinstance(place, str):
+            known[name] = place
+        elif name != "type" and place is not None:
             return None
     del values[LOCATION]
     location = Location(**known)
-    if spell_location(location) != told:
-        values[NOTE + LOCATION] = told
+    if write_location(location) != value:
+        values[NOTE + LOCATION] = value
     return location
 
 
-def spell_location(location: Location) -> Json:
+def write_location(location: Location) -> Json:
     places = {name: value for name in PLACES if (value := getattr(location, name))}
     return {"type": "approximate", **places}

@@ -28,7 +28,7 @@ _TYPES: dict[FailureKind, str] = {
     "cancelled": "overloaded_error",
 }
 
-#: Kinds that have one HTTP status, whatever the upstream's status is.
+#: Kinds that always have this HTTP status.
 _FIXED_STATUS: dict[FailureKind, int] = {"overloaded": 529, "context_overflow": 400}
 
 _NATIVE_OVERFLOW = re.compile(

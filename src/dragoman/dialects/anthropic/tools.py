@@ -9,7 +9,7 @@ import re
 from dragoman.dialects.anthropic.hosted import find_family
 from dragoman.dialects.anthropic.spelling import NOTE, add_common, read_cache
 from dragoman.dialects.base import Json
-from dragoman.dialects.search_options import LOCATION, spell_location, take_domains, take_location
+from dragoman.dialects.search_options import LOCATION, take_domains, take_location, write_location
 from dragoman.hub.content import SearchOptions, Tool
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, ToolChoice
@@ -95,7 +95,7 @@ def _write_search(tool: Tool, losses: Losses, *, own: bool) -> Json:
         losses.add(f"{tool.at}.{path}", "Anthropic either allows domains or blocks them")
     if options.location is not None:
         noted = tool.extras.get(NOTE + LOCATION) if own else None
-        written[LOCATION] = noted or spell_location(options.location)
+        written[LOCATION] = noted or write_location(options.location)
     return written
 
 
@@ -176,7 +176,7 @@ def _read_parallel(choice_fields: Fields) -> bool | None:
 
 
 def write_choice(request: Request, losses: Losses, *, own: bool) -> Json | None:
-    """The `tool_choice`, which also says whether the model may make parallel calls."""
+    """The `tool_choice`, which also allows or forbids parallel calls."""
     choice, parallel = request.tool_choice, request.parallel_calls
     if not own and not request.tools:
         return None

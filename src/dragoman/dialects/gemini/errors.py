@@ -99,7 +99,7 @@ def _write_details(failure: Failure) -> Iterator[Json]:
         violation = {"field": failure.param, "description": failure.message}
         yield {"@type": _TYPE_URL + "BadRequest", "fieldViolations": [violation]}
     if failure.kind in ("quota", "billing"):
-        # A quota per day is the only way to tell a Gemini client that waiting does not help.
+        # A Gemini client gives up only at a quota per day; it waits and retries at any other.
         yield {"@type": _TYPE_URL + "QuotaFailure", "violations": [{"quotaId": "UpstreamQuotaPerDay"}]}
     if failure.retry_after is not None:
         # Protobuf writes a duration as `12s` or `1.5s`.

@@ -60,11 +60,11 @@ class PartialArguments:
             return False
         for name in ("stringValue", "numberValue", "boolValue"):
             if item.get(name) is not None:
-                return self._put(steps, item[name])
+                return self._store(steps, item[name])
         # An item that will continue and has no value is an empty text; any other is null.
-        return self._put(steps, None if "nullValue" in item or not item.get("willContinue") else "")
+        return self._store(steps, None if "nullValue" in item or not item.get("willContinue") else "")
 
-    def _put(self, steps: list[str | int], value: object) -> bool:
+    def _store(self, steps: list[str | int], value: object) -> bool:
         place: object = self._root
         for step, following in pairwise(steps):
             inner = _get(place, step)

@@ -17,7 +17,7 @@ from dragoman.dialects.openai_responses.names import (
     get_text,
     omit,
 )
-from dragoman.dialects.search_options import LOCATION, NOTE, spell_location, take_domains, take_location
+from dragoman.dialects.search_options import LOCATION, NOTE, write_location, take_domains, take_location
 from dragoman.hub.content import (
     AnyBlock,
     Extras,
@@ -231,7 +231,7 @@ def write_search(tool: Tool, *, own: bool) -> Extras:
     if options.allowed_domains:
         written[_FILTERS] = {_DOMAINS: list(options.allowed_domains), **get_object(extras, _FILTERS)}
     if options.location is not None:
-        written[LOCATION] = extras.get(NOTE + LOCATION) or spell_location(options.location)
+        written[LOCATION] = extras.get(NOTE + LOCATION) or write_location(options.location)
     if options.context_size:
         written[_CONTEXT_SIZE] = options.context_size
     if options.live is not None:

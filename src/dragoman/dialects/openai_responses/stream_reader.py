@@ -134,7 +134,7 @@ class ResponsesStreamReader(FrameReader):
 
     # Items
 
-    def _added(self, payload: Json) -> None:
+    def _add_item(self, payload: Json) -> None:
         item = payload.get("item")
         if isinstance(item, dict):
             found = self._items.find_added(item, payload.get("output_index"))
@@ -282,7 +282,7 @@ HANDLERS: dict[str, Callable[[ResponsesStreamReader, Json], None]] = {
     "response.created": ResponsesStreamReader._start,
     "response.queued": ResponsesStreamReader._start,
     "response.in_progress": ResponsesStreamReader._start,
-    "response.output_item.added": ResponsesStreamReader._added,
+    "response.output_item.added": ResponsesStreamReader._add_item,
     "response.output_item.done": ResponsesStreamReader._done,
     "response.content_part.added": ResponsesStreamReader._part_added,
     "response.content_part.done": ResponsesStreamReader._part_done,
