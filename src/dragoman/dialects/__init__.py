@@ -6,10 +6,11 @@
 - `surface`: paths, headers, pings and model lists; how an upstream of the dialect is called.
 - `forwarding`: how a stream passes from an upstream to a client of the same dialect without being rewritten.
 - `rate_limits`: rate-limit headers and their translation.
-- `errors`: reads the errors of upstreams, by tables of each dialect. `openai_errors`: what both OpenAI APIs share.
+- `errors`: reads the errors of upstreams, by tables of each dialect.
+- `openai_errors`: tables that both OpenAI APIs share.
 - `checker`: the toolkit of the stream checkers. `search_options`: options of hosted web search.
 
-A dialect package has the modules `request_reader`, `request_writer`, `stream_reader`, `stream_writer`, `reply`,
-`errors`, `check`, `surface`, `forwarding`, `counting`, and modules for parts of its API (tools, reasoning,
-media, …). Its `__init__` describes them and defines `DIALECT`.
+A dialect package has the modules `request_reader`, `request_writer`, `stream_reader`, `stream_writer`,
+`reply`, `errors`, `check`, `surface`, `forwarding`, `counting`, and modules for parts of its API (tools,
+reasoning, media, …). Its `__init__` describes them and defines `DIALECT`.
 """

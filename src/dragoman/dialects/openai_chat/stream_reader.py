@@ -56,10 +56,10 @@ class ChatStreamReader(FrameReader):
         self._later_chunk: Json = {}
         self._rest = ChoiceAccumulator(UpstreamProtocolError)
 
-    def _frame(self, frame: Frame) -> None:
+    def _read_frame(self, frame: Frame) -> None:
         if frame.event or not self._template.take(frame.data):
             self._data = frame.data
-            super()._frame(frame)
+            super()._read_frame(frame)
 
     def _read(self, payload: Json, event: str) -> None:
         # Chunks after the end are not part of the reply.
