@@ -261,7 +261,7 @@ class BackgroundRuns:
                     await client.ping(KEEP_ALIVE)
 
     async def close(self) -> None:
-        """End the runs that are waiting, as failed. Those that have build_started_response are ended by their exchanges."""
+        """End the runs that are waiting, as failed. Runs that have begun are ended by their exchanges."""
         for run in tuple(self._runs.values()):
             if run.exchange is None and not run.is_over:
                 await self._finish(run, run.build_failed("server_error", CLOSING.message))
