@@ -377,7 +377,7 @@ async def test_pings_of_a_client_that_does_not_read_are_not_answered() -> None:
         assert isinstance(connection, SocketConnection)
         # What the transport does when its buffer is full.
         connection.pause_writing()
-        pongs = [await socket.ping() for _ in range(100)]
+        pongs = [asyncio.ensure_future(await socket.ping()) for _ in range(100)]
         await socket.send(msgspec.json.encode(HELLO).decode())
         (session,) = gateway.app.sockets
         await eventually(lambda: session.requests == 2)

@@ -230,6 +230,22 @@ def test_whoever_is_left_is_told_also_when_the_gateway_is_stopped_twice() -> Non
     run(scenario)
 
 
+@pytest.mark.rule("S6")
+@pytest.mark.parametrize("path", ["/v1/messages", "/v1/chat/completions"])
+@pytest.mark.parametrize("status", [600, 999])
+def test_a_status_that_http_does_not_have_is_told_as_a_failure(path: str, status: int) -> None:
+    async def scenario() -> None:
+        async with (
+            ByteServer([reply(b"{}", f"{status} Odd")]) as upstream,
+            running(config_for(upstream.url)) as gateway,
+        ):
+            got = await gateway.ask("POST", path, QUESTION)
+            assert got.status == 502
+            assert f"status {status}".encode() in got.body
+
+    run(scenario)
+
+
 def test_a_head_that_is_too_large_is_refused() -> None:
     async def scenario() -> None:
         async with running(config_for()) as gateway, gateway.connected() as client:

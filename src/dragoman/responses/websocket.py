@@ -51,7 +51,7 @@ LIMIT_REACHED = Failure(
 TOO_MANY_MESSAGES = Failure(
     kind="invalid_request",
     status=400,
-    message=f"more than {MAX_WAITING} messages wait on this connection; wait for a response before the next request",
+    message=f"more than {MAX_WAITING} messages wait on this connection; send fewer requests ahead",
     code="too_many_messages",
 )
 
@@ -183,7 +183,7 @@ class SocketSession:
     async def _receive(self) -> None:
         """Queue messages. A client that leaves or sends too many ends the exchange that runs for it.
 
-        It never waits for room in the queue: a server that does not read does not notice that a client leaves.
+        It never waits for room in the queue: while nothing is read, a client can leave unnoticed.
         """
         while (message := await self._socket.receive()) is not None:
             if self._messages.qsize() >= MAX_WAITING:

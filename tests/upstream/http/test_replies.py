@@ -330,3 +330,27 @@ def test_what_cannot_be_inflated_is_a_failure(encoding: str, body: bytes) -> Non
             assert "provider up" in await failure_of(answer.pieces())
 
     run(scenario)
+
+
+@pytest.mark.rule("S7")
+def test_what_follows_the_end_of_compressed_data_is_not_read() -> None:
+    async def scenario() -> None:
+        head = Bytes(b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\n\r\n" + gzip.compress(b"hello") + b"junk")
+        async with ByteServer([head, *[Bytes(b"x" * 65536)] * 16, Pause(asyncio.Event())]) as server:
+            answer = await upstream_of(server).send(CALL)
+            assert await body_of(answer) == b"hello"
+            await eventually(server.hung_up.is_set)
+
+    run(scenario)
+
+
+@pytest.mark.rule("S6")
+@pytest.mark.parametrize("status", [600, 777, 999])
+def test_a_status_that_http_does_not_have_is_a_failure(status: int) -> None:
+    async def scenario() -> None:
+        async with ByteServer([reply(b"{}", f"{status} Odd")]) as server:
+            with pytest.raises(UpstreamFailed, match=f"status {status}") as caught:
+                await upstream_of(server).send(CALL)
+            assert caught.value.failure.http_status == 502
+
+    run(scenario)

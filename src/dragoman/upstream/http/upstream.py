@@ -24,6 +24,7 @@ _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[\t -~\x80-\xff]*")
 #: zlib's window size and frame, by content encoding.
 _WINDOWS = {"gzip": 31, "x-gzip": 31, "deflate": 47}
+MAX_STATUS = 599
 #: Bytes that one step of decompression may produce.
 MAX_INFLATED = 1024 * 1024
 
@@ -49,6 +50,10 @@ class HttpUpstream:
                 reply = await self._send(head, request.body)
         except TimeoutError:
             raise self._failure("timeout", f"gave no answer within {limit:g} s") from None
+        if reply.status > MAX_STATUS:
+            # The parser accepts any three digits, but no client can be sent such a status.
+            reply.close()
+            raise self._failure("server", f"answered with status {reply.status}, which HTTP does not have")
         encoding = reply.headers.get("content-encoding", "identity")
         return reply if encoding == "identity" else DecompressedReply(reply, encoding, self._broken)
 
@@ -157,6 +162,10 @@ class DecompressedReply:
             raise self._build_failure("answered in an encoding that was not asked for")
         inflater = zlib.decompressobj(self._window)
         async for piece in self._reply:
+            if inflater.eof:
+                # zlib would keep everything that follows the end of its data.
+                self._reply.close()
+                return
             while piece:
                 try:
                     inflated = inflater.decompress(piece, MAX_INFLATED)
