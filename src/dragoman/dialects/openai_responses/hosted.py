@@ -17,7 +17,7 @@ from dragoman.dialects.openai_responses.names import (
     get_text,
     omit,
 )
-from dragoman.dialects.search_options import LOCATION, NOTE, write_location, take_domains, take_location
+from dragoman.dialects.search_options import LOCATION, NOTE, take_domains, take_location, write_location
 from dragoman.hub.content import (
     AnyBlock,
     Extras,
