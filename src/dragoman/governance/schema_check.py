@@ -77,7 +77,7 @@ _OLD_DRAFTS = ("http://json-schema.org/draft-04/", "http://json-schema.org/draft
 Schema = dict[str, object]
 
 
-class Violation(msgspec.Struct, frozen=True):
+class SchemaViolation(msgspec.Struct, frozen=True):
     """`path` such as `edits[0].text`, empty for the whole value; `problem` without values."""
 
     path: str
@@ -90,7 +90,7 @@ class Violation(msgspec.Struct, frozen=True):
 class SchemaCheck(msgspec.Struct, frozen=True):
     """The first violations; `is_complete` is false if the check skipped something."""
 
-    violations: tuple[Violation, ...] = ()
+    violations: tuple[SchemaViolation, ...] = ()
     is_complete: bool = True
 
 
@@ -110,7 +110,7 @@ def check_schema(value: object, schema: object) -> SchemaCheck:
         validator, subschemas = _build_validator(encode(schema), depth)
         if validator is None or values * subschemas > MAX_STEPS:
             return _UNCHECKED
-        violations: list[Violation] = []
+        violations: list[SchemaViolation] = []
         for error in validator.iter_errors(value):
             if isinstance(error.kind, ValidationErrorKind.BacktrackLimitExceeded):
                 return SchemaCheck(tuple(violations), is_complete=False)
@@ -217,7 +217,7 @@ def _copy_types(schema: Schema, copy: Schema) -> None:
         copy["enum"] = [*choices, None]
 
 
-def _describe(error: ValidationError) -> Iterator[Violation]:
+def _describe(error: ValidationError) -> Iterator[SchemaViolation]:
     """The violations of one error of the library, without its message."""
     path = ""
     for step in error.instance_path:
@@ -225,28 +225,30 @@ def _describe(error: ValidationError) -> Iterator[Violation]:
     kind, keyword = error.kind, error.kind.name
     match kind:
         case ValidationErrorKind.Required(property=name):
-            yield Violation(_join(path, name), "expected, but missing")
+            yield SchemaViolation(_join(path, name), "expected, but missing")
         case ValidationErrorKind.AdditionalProperties(unexpected=names):
             for name in names:
-                yield Violation(_join(path, name), "no such member")
+                yield SchemaViolation(_join(path, name), "no such member")
         case ValidationErrorKind.Type(types=types):
             wanted = " or ".join(TYPES[name] for name in TYPES if name in types)
-            yield Violation(path, f"expected {wanted}, got {json_type(error.instance)}")
+            yield SchemaViolation(path, f"expected {wanted}, got {json_type(error.instance)}")
         case ValidationErrorKind.Enum(options=options):
-            yield Violation(path, f"expected one of {len(options)} values, got another {_name_type(error)}")
+            yield SchemaViolation(
+                path, f"expected one of {len(options)} values, got another {_name_type(error)}"
+            )
         case ValidationErrorKind.Constant():
-            yield Violation(path, f"expected one certain value, got another {_name_type(error)}")
+            yield SchemaViolation(path, f"expected one certain value, got another {_name_type(error)}")
         case ValidationErrorKind.AnyOf(context=forms) | ValidationErrorKind.OneOfNotValid(context=forms):
             got = json_type(error.instance)
-            yield Violation(path, f"expected one of {len(forms)} forms, got {got} of none")
+            yield SchemaViolation(path, f"expected one of {len(forms)} forms, got {got} of none")
         case ValidationErrorKind.OneOfMultipleValid(context=forms):
             fitting = sum(not errors for errors in forms)
-            yield Violation(path, f"expected exactly one of {len(forms)} forms, fits {fitting}")
+            yield SchemaViolation(path, f"expected exactly one of {len(forms)} forms, fits {fitting}")
         case _ if keyword in _LIMITS:
             limit = kind.as_dict().get("limit")
-            yield Violation(path, f"expected {_LIMITS[keyword].format(limit)}")
+            yield SchemaViolation(path, f"expected {_LIMITS[keyword].format(limit)}")
         case _:
-            yield Violation(path, _PROBLEMS.get(keyword, f"does not fit `{keyword}`"))
+            yield SchemaViolation(path, _PROBLEMS.get(keyword, f"does not fit `{keyword}`"))
 
 
 def _name_type(error: ValidationError) -> str:

@@ -1,0 +1,154 @@
+"""The rules of the code's structure that no linter knows: what may name a dialect, and what a name means.
+
+Every exception stands in a table with its reason. An exception that nothing needs any more fails too.
+"""
+
+import ast
+import tomllib
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from dragoman.dialects.registry import DIALECTS
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE = ROOT / "src" / "dragoman"
+TOY = ROOT / "tests" / "toy_dialect"
+
+#: The packages that hold what is known about each API.
+KNOWING_PACKAGES = ("dialects/", "config/", "providers/")
+
+#: Files outside these packages that contain the name of a dialect.
+MAY_NAME_A_DIALECT = {
+    "cli/agents.py": "the agent Gemini CLI has the name of a dialect",
+    "doctor/replies.py": "the doctor is a client, and its requests have one dialect",
+    "importing/vendors.py": "translates the vendor names of other gateways' configurations",
+    "telemetry/spans.py": "names of presets, which OpenTelemetry's conventions rename",
+    "tokens/families.py": "a family of tokenizers has the name of a dialect",
+}
+#: Files outside `dialects` that import a module of one dialect.
+MAY_IMPORT_A_DIALECT = {
+    "responses/": "the state of the Responses API, which no other API has",
+}
+#: Files outside `wire` and `dialects` that parse server-sent events.
+MAY_PARSE_EVENTS = {
+    "pipeline/forwarded.py": "the last event of an upstream that left out its blank line",
+}
+
+
+@cache
+def trees() -> Mapping[str, ast.Module]:
+    """The syntax tree of every source file, by its path below the package."""
+    return {
+        path.relative_to(SOURCE).as_posix(): ast.parse(path.read_text("utf-8"))
+        for path in sorted(SOURCE.rglob("*.py"))
+    }
+
+
+def names_in(node: ast.AST) -> list[str]:
+    """The names of dialects that stand in a piece of code as strings."""
+    values = [each.value for each in ast.walk(node) if isinstance(each, ast.Constant)]
+    return [value for value in values if isinstance(value, str) and value in DIALECTS]
+
+
+def compares_names(tree: ast.AST) -> bool:
+    tests = (ast.Compare, ast.MatchValue)
+    return any(names_in(node) for node in ast.walk(tree) if isinstance(node, tests))
+
+
+def imports_a_dialect(tree: ast.AST) -> bool:
+    modules = [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    modules += [name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names]
+    folders = tuple(f"dragoman.dialects.{name}" for name in DIALECTS)
+    return any(module.startswith(folders) for module in modules)
+
+
+def parses_events(tree: ast.AST) -> bool:
+    calls = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
+    return any(isinstance(called, ast.Name) and called.id == "SseReader" for called in calls)
+
+
+def outside(*packages: str) -> Iterator[tuple[str, ast.Module]]:
+    return ((path, tree) for path, tree in trees().items() if not path.startswith(packages))
+
+
+def classes_by_name() -> dict[str, list[str]]:
+    found = defaultdict(list)
+    for path, tree in trees().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                found[node.name].append(path)
+    return found
+
+
+def test_a_class_name_has_one_meaning() -> None:
+    found = classes_by_name()
+    assert len(found) > 100
+    assert {name: paths for name, paths in found.items() if len(paths) > 1} == {}
+
+
+def test_only_what_holds_facts_about_apis_compares_with_the_name_of_a_dialect() -> None:
+    assert [path for path, tree in outside(*KNOWING_PACKAGES) if compares_names(tree)] == []
+
+
+@pytest.mark.parametrize(
+    ("breaks", "packages", "exceptions"),
+    [
+        (names_in, KNOWING_PACKAGES, MAY_NAME_A_DIALECT),
+        (imports_a_dialect, ("dialects/",), MAY_IMPORT_A_DIALECT),
+        (parses_events, ("wire/", "dialects/"), MAY_PARSE_EVENTS),
+    ],
+    ids=["names", "imports", "events"],
+)
+def test_the_exceptions_are_the_listed_ones(
+    breaks: Callable[[ast.AST], object], packages: tuple[str, ...], exceptions: Mapping[str, str]
+) -> None:
+    found = [path for path, tree in outside(*packages) if breaks(tree)]
+    assert [path for path in found if not path.startswith(tuple(exceptions))] == []
+    unused = [path for path in exceptions if not any(each.startswith(path) for each in found)]
+    assert unused == []
+
+
+@pytest.mark.parametrize(
+    ("code", "breaks"),
+    [
+        ('if provider.dialect == "gemini": pass', compares_names),
+        ('if name in ("anthropic", "other"): pass', compares_names),
+        ('match name:\n    case "openai_chat": pass', compares_names),
+        ('TABLE = {"openai_responses": 1}', names_in),
+        ("from dragoman.dialects.gemini import path", imports_a_dialect),
+        ("import dragoman.dialects.anthropic.check", imports_a_dialect),
+        ("frames = SseReader().feed(events)", parses_events),
+    ],
+)
+def test_the_checks_find_what_they_forbid(code: str, breaks: Callable[[ast.AST], object]) -> None:
+    assert breaks(ast.parse(code))
+
+
+def test_other_code_passes_the_checks() -> None:
+    allowed = 'from dragoman.dialects.registry import DIALECTS\nif kind == "embedded": read(SseReader)'
+    tree = ast.parse(allowed)
+    assert not any(breaks(tree) for breaks in (compares_names, names_in, imports_a_dialect, parses_events))
+
+
+def test_every_dialect_folder_is_registered_under_its_name() -> None:
+    folders = {path.parent.name for path in (SOURCE / "dialects").glob("*/__init__.py")}
+    assert folders == set(DIALECTS)
+
+
+def test_every_dialect_has_the_files_that_a_dialect_needs() -> None:
+    needed = {path.name for path in TOY.glob("*.py")}
+    assert len(needed) == 11
+    folders = {name: SOURCE / "dialects" / name for name in DIALECTS}
+    present = {name: {path.name for path in folder.glob("*.py")} for name, folder in folders.items()}
+    assert [name for name in DIALECTS if not needed <= present[name]] == []
+
+
+def test_every_dialect_stands_in_the_contract_that_keeps_them_apart() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    contracts = {each["id"]: each for each in project["tool"]["importlinter"]["contracts"]}
+    (layer,) = contracts["dialects"]["layers"]
+    assert {part.strip(" ()\n").rpartition(".")[2] for part in layer.split("|")} == set(DIALECTS)
