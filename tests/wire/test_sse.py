@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dragoman.hub.errors import UpstreamProtocolError
-from dragoman.wire.sse import STRAY_LIMIT, Frame, SseReader, write_frame
+from dragoman.wire.sse import STRAY_LIMIT, Frame, RawEvents, SseReader, encode_sse, join_output, write_frame
 from tests.wire.cuts import CUTS, cut, singly
 
 
@@ -253,3 +253,31 @@ def test_a_payload_of_several_lines_is_written_as_one() -> None:
 )
 def test_what_is_written_reads_the_same(event: str, data: bytes) -> None:
     assert read([write_frame(data, event)]) == [(event, data)]
+
+
+FRAMES = st.lists(
+    st.builds(
+        Frame,
+        st.sampled_from(["", "message_start", "response.output_text.delta"]),
+        st.binary(max_size=20) | st.sampled_from([b"{}", b'{"a":\n1}', b"{\r\n}"]),
+    ),
+    max_size=6,
+)
+
+
+@given(frames=FRAMES)
+def test_frames_are_encoded_together_as_they_are_one_by_one(frames: list[Frame]) -> None:
+    one_by_one = b"".join(write_frame(frame.data, frame.event) for frame in frames)
+    assert encode_sse(frames) == encode_sse(tuple(frames)) == one_by_one
+
+
+@given(frames=FRAMES, cut=st.integers(0, 6))
+def test_forwarded_events_stay_as_they_are_and_give_their_frames(frames: list[Frame], cut: int) -> None:
+    data = b": comment\r\n\r\ndata:{}\n\n"
+    output = RawEvents(data, tuple(frames[:cut]))
+    assert encode_sse(output) == data + encode_sse(frames[:cut])
+    assert list(output) == [Frame("", b"{}"), *frames[:cut]]
+    joined = join_output([RawEvents(data), RawEvents(data)])
+    assert encode_sse(joined) == data * 2
+    mixed = join_output([RawEvents(data), frames])
+    assert list(mixed) == [Frame("", b"{}"), *frames]
