@@ -101,6 +101,15 @@ def test_calls_of_a_server_that_is_no_vendors_are_held_and_repaired(address: str
     assert asked_of(loaded(text), "mine/any") == (Governance(tools="hold") if is_held else Governance())
 
 
+@pytest.mark.rule("G12")
+def test_a_family_that_does_not_exist_is_refused_with_a_hint() -> None:
+    model = LOCAL + '[providers.local.models."qwen"]\ncall_family = "hermess"\n'
+    assert refusal(model)[1] == 'did you mean "hermes"?'
+    message, hint = refusal(LOCAL + '[providers.local.governance]\nharvest = "xyz"\n')
+    assert 'or the name of a family, got "xyz"' in message
+    assert hint.startswith("families: ")
+
+
 @pytest.mark.parametrize("name", list(load_presets()))
 def test_what_presets_ask_for_can_be_asked_for(name: str) -> None:
     read_governance(load_presets()[name].governance)

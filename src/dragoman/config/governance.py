@@ -1,7 +1,7 @@
 """Reads the governance tables of the configuration file. Errors name the line of the wrong value."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cache
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -10,8 +10,9 @@ import msgspec
 
 from dragoman.config.keys import ConfigKey, Kind
 from dragoman.governance.guard.rules import read_rules
+from dragoman.governance.harvest import families
 from dragoman.governance.settings import KEYS, Governance, apply_switches, read_governance
-from dragoman.hub.errors import ConfigError
+from dragoman.hub.errors import ConfigError, suggest_spelling
 
 if TYPE_CHECKING:
     from dragoman.config.document import TomlTable
@@ -70,11 +71,20 @@ def _is_vendor(base_url: str) -> bool:
 
 def read_model_governance(provider: "TomlTable") -> dict[str, dict[str, object]]:
     """The changes that a provider's tables make for some models, by model name or pattern."""
+    tables = dict(provider.table("models").named_tables())
+    for table in (provider, *tables.values()):
+        _check_family(table, "call_family", "the name of a family", families())
     return {
-        name: read_governance_changes(table)
-        for name, table in provider.table("models").named_tables()
-        if "governance" in table.values
+        name: read_governance_changes(table) for name, table in tables.items() if "governance" in table.values
     }
+
+
+def _check_family(table: "TomlTable", key: str, expected: str, known: Collection[str]) -> None:
+    """Refuse an unknown name, with all families as a hint: nothing would be harvested under it."""
+    value = table.values.get(key)
+    if isinstance(value, str) and value not in known:
+        hint = suggest_spelling(value, known) or f"families: {', '.join(families())}"
+        raise table.error(f'expected {expected}, got "{value}"', key, hint=hint)
 
 
 def read_governance_changes(owner: "TomlTable") -> dict[str, object]:
@@ -82,6 +92,7 @@ def read_governance_changes(owner: "TomlTable") -> dict[str, object]:
     place = owner.table("governance")
     if not place.values:
         return {}
+    _check_family(place, "harvest", KEYS["harvest"].expected, KEYS["harvest"].choices())
     place.check(governance_keys())
     changes = dict(place.values)
     if "guard" in changes:

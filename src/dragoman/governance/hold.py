@@ -58,7 +58,7 @@ class RepairFunction(Protocol):
     ) -> RepairResult: ...
 
 
-class _OpenCall:
+class _UnsentCall:
     """A call whose end has not been sent. `closed` is its last event, once that has arrived."""
 
     __slots__ = ("arguments", "closed", "has_begun", "since", "size", "tool")
@@ -93,7 +93,7 @@ class HoldStage:
         self._repair = repair_arguments
         self._report = report
         self._clock = clock or _no_clock
-        self._calls: dict[int, _OpenCall] = {}
+        self._calls: dict[int, _UnsentCall] = {}
         #: Bytes of all open calls. Sent ones count too: a repair needs the whole text.
         self._size = 0
         self._has_failed = False
@@ -130,7 +130,7 @@ class HoldStage:
         block = event.block
         if type(block) is not ToolCall or block.kind == "custom":
             return [event]
-        self._calls[event.index] = _OpenCall(block.name, self._arguments_class(), self._clock())
+        self._calls[event.index] = _UnsentCall(block.name, self._arguments_class(), self._clock())
         if not block.arguments:
             return [event]
         opened = BlockOpened(event.index, replace(block, arguments=""))
@@ -157,11 +157,11 @@ class HoldStage:
         call.has_begun = True
         return [ArgumentsDelta(index, ready)]
 
-    def _is_late(self, call: _OpenCall) -> bool:
+    def _is_late(self, call: _UnsentCall) -> bool:
         limit = self._governance.hold_seconds
         return limit > 0 and call.arguments.is_held and self._clock() - call.since > limit
 
-    def _stop_holding(self, index: int, call: _OpenCall, ready: str) -> list[ReplyEvent]:
+    def _stop_holding(self, index: int, call: _UnsentCall, ready: str) -> list[ReplyEvent]:
         """Send what is held. From here on the call's pieces pass as they arrive."""
         reason = TOO_MUCH if self._size > self._limit else TOO_LONG
         self._remove(index)
@@ -184,7 +184,7 @@ class HoldStage:
         rest = "" if arguments.is_empty else arguments.rest
         return [*_write_delta(event.index, rest), event]
 
-    def _is_whole(self, call: _OpenCall) -> bool:
+    def _is_whole(self, call: _UnsentCall) -> bool:
         """Empty arguments are complete if the tool has no properties; otherwise they may be cut off."""
         return not call.arguments.is_empty or not properties_of(self._schemas.get(call.tool))
 
@@ -214,7 +214,7 @@ class HoldStage:
             event = replace(event, cause="length", raw_cause="")
         return [*out, event]
 
-    def _finish_cut_call(self, call: _OpenCall) -> str:
+    def _finish_cut_call(self, call: _UnsentCall) -> str:
         """The rest of a call that may be cut off: complete only if its schema proves it, else not JSON."""
         raw = call.arguments.raw
         result = self._repair(raw, self._schemas.get(call.tool), truncated=True)
@@ -225,7 +225,7 @@ class HoldStage:
         self._report_call("unrepairable", call, len(raw), ok=False, reason=TRUNCATED)
         return call.arguments.rest if raw.strip() else UNFINISHED
 
-    def _repair_call(self, call: _OpenCall) -> str | None:
+    def _repair_call(self, call: _UnsentCall) -> str | None:
         """The rest of a call that the model finished; None: the reply must fail."""
         raw, sent = call.arguments.raw, call.arguments.sent
         if call.arguments.is_empty:
@@ -247,7 +247,7 @@ class HoldStage:
         self._report_call("unrepairable", call, after, ok=False, reason=result.reason or "parse_failed")
         return rest
 
-    def _show_raw(self, call: _OpenCall, raw: str) -> str | None:
+    def _show_raw(self, call: _UnsentCall, raw: str) -> str | None:
         """The rest of a call beyond repair, as `on_unrepairable` asks; None: the reply must fail."""
         if self._governance.on_unrepairable == "raw":
             return call.arguments.rest
@@ -258,7 +258,7 @@ class HoldStage:
             return None
         return encode({self._find_raw_key(call): raw.encode("utf-8", "replace").decode()}).decode()
 
-    def _find_raw_key(self, call: _OpenCall) -> str:
+    def _find_raw_key(self, call: _UnsentCall) -> str:
         """A member that the tool does not declare, so that it is not taken for an argument."""
         properties = properties_of(self._schemas.get(call.tool))
         key = self._governance.raw_key
@@ -272,7 +272,7 @@ class HoldStage:
             if call.arguments.is_held and call.arguments.rest:
                 self._report_call("hold", call, call.arguments.sent, ok=False, reason=REPLY_FAILED)
 
-    def _remove(self, index: int) -> _OpenCall:
+    def _remove(self, index: int) -> _UnsentCall:
         call = self._calls.pop(index)
         self._size -= call.size
         return call
@@ -280,7 +280,7 @@ class HoldStage:
     def _report_call(
         self,
         kind: InterventionKind,
-        call: _OpenCall,
+        call: _UnsentCall,
         after: int,
         *,
         detail: tuple[str, ...] = (),
