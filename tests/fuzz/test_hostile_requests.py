@@ -177,7 +177,7 @@ def test_no_malformed_request_gets_a_fault_a_hang_or_leaves_anything(number: int
                     faults.extend(await faults_of(f"request {number} {case}", gateway))
 
             await asyncio.gather(*(one(case) for case in range(CASES // ROUNDS)))
-            await eventually(lambda: not gateway.app.open)
+            await eventually(lambda: not gateway.app.exchanges)
             # It still serves, and nobody is left waiting.
             got = await gateway.ask("POST", "/v1/responses", {"model": "m", "input": "hello"})
             assert got.status == 200

@@ -240,7 +240,7 @@ def test_no_malformed_reply_makes_a_fault_a_hang_or_an_illegal_stream(number: in
                     faults.extend(await faults_of(f"u{number}-{case}", gateway))
 
             await asyncio.gather(*(one(case) for case in range(CASES // ROUNDS)))
-            await eventually(lambda: not gateway.app.open)
+            await eventually(lambda: not gateway.app.exchanges)
             await eventually(lambda: upstream.open == 0)
 
     with traces() as found:

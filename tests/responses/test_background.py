@@ -192,8 +192,8 @@ async def waiting() -> AsyncIterator[tuple[BackgroundRuns, BackgroundRun]]:
     """A response that has no place to run in yet."""
     async with running(config_for()) as gateway:
         app = gateway.app
-        background = BackgroundRuns(app.gateway, app.responses, app.carry, max_running=0)
-        turn = await hello(app.responses)
+        background = BackgroundRuns(app.gateway, app.responses.service, app.exchanges.run, max_running=0)
+        turn = await hello(app.responses.service)
         assert turn is not None
         yield background, await background.start(turn)
 
@@ -267,22 +267,22 @@ async def test_a_run_whose_process_died_is_told_as_failed(tmp_path: Path) -> Non
     config = config_for()
     now = 1_800_000_000.0
     first = App(Gateway(config, database=Database(tmp_path / "state.db"), clock=lambda: now))
-    stuck = BackgroundRuns(first.gateway, first.responses, first.carry, max_running=0)
-    turn = await hello(first.responses)
+    stuck = BackgroundRuns(first.gateway, first.responses.service, first.exchanges.run, max_running=0)
+    turn = await hello(first.responses.service)
     assert turn is not None
     await stuck.start(turn)
     first.gateway.database.close()
 
     second = App(Gateway(config, database=Database(tmp_path / "state.db"), clock=lambda: now))
-    soon = await second.background.get(turn.facts.id, "")
+    soon = await second.responses.runs.get(turn.facts.id, "")
     assert isinstance(soon, StoredResponse)
     assert soon.status == "queued"
     now += DEAD_AFTER
-    late = await second.background.get(turn.facts.id, "")
+    late = await second.responses.runs.get(turn.facts.id, "")
     assert isinstance(late, StoredResponse)
     assert late.status == "failed"
     client = RememberingClient()
-    await second.background.follow(late, 5, client, 1.0, {})
+    await second.responses.runs.follow(late, 5, client, 1.0, {})
     assert [event["type"] for event in events(Got(200, {}, client.body))] == ["response.failed"]
     second.gateway.database.close()
 
@@ -293,7 +293,7 @@ async def test_a_response_whose_process_was_killed_has_failed_at_once() -> None:
     killed = await asyncio.create_subprocess_exec(sys.executable, "-c", "")
     await killed.wait()
     async with running(config_for()) as gateway:
-        background = gateway.app.background
+        background = gateway.app.responses.runs
         row = StoredResponse(
             id="resp_left",
             created=gateway.app.gateway.clock(),
@@ -303,7 +303,7 @@ async def test_a_response_whose_process_was_killed_has_failed_at_once() -> None:
             input=b"[]",
             body=b'{"id":"resp_left","status":"in_progress","background":true}',
         )
-        await gateway.app.responses.store.put(row)
+        await gateway.app.responses.service.store.put(row)
         found = await background.get("resp_left", "")
         assert isinstance(found, StoredResponse)
         assert found.status == "failed"
@@ -314,7 +314,7 @@ async def test_nobody_hears_of_an_end_that_is_not_yet_kept() -> None:
     until, held = asyncio.Event(), threading.Event()
     async with ByteServer(slowly(until)) as upstream, running(config_for(upstream.url)) as gateway:
         begun = await begin(gateway)
-        run = await gateway.app.background.get(str(begun["id"]), "")
+        run = await gateway.app.responses.runs.get(str(begun["id"]), "")
         assert isinstance(run, BackgroundRun)
         holding = asyncio.create_task(gateway.app.gateway.database.run(lambda _: held.wait(5)))
         until.set()
@@ -340,10 +340,10 @@ async def test_many_at_once_all_end() -> None:
 async def test_beyond_so_many_that_wait_the_next_is_told_to_come_back() -> None:
     async with running(config_for()) as gateway:
         app = gateway.app
-        background = BackgroundRuns(app.gateway, app.responses, app.carry, max_running=0)
+        background = BackgroundRuns(app.gateway, app.responses.service, app.exchanges.run, max_running=0)
 
         async def one() -> BackgroundRun:
-            turn = await hello(app.responses)
+            turn = await hello(app.responses.service)
             assert turn is not None
             return await background.start(turn)
 

@@ -14,7 +14,7 @@ from dragoman.config.model import Secret, ServerSettings
 from dragoman.pipeline.plan import ClientRequest
 from dragoman.responses.websocket import MAX_WAITING, SocketSession
 from dragoman.server.connection import SocketConnection
-from dragoman.server.sockets import MOST_OPEN
+from dragoman.server.responses_api import MAX_SOCKETS
 from tests.exchange.speech import CHAT_STREAM, CHAT_WHOLE
 from tests.responses.looped import looped
 from tests.server.running import Running, config_for, running
@@ -302,7 +302,7 @@ async def test_a_head_that_the_socket_would_not_take_is_sent_to_http() -> None:
 @looped
 async def test_a_gateway_that_closes_opens_no_socket_and_answers_none() -> None:
     async with running(config_for()) as gateway, opened(gateway) as socket:
-        gateway.app.is_closing = True
+        gateway.app.exchanges.is_closing = True
         error = await said(socket)
         assert error["status"] == 503
         with pytest.raises(InvalidStatus) as refused:
@@ -322,7 +322,7 @@ async def test_a_client_that_leaves_ends_the_upstreams_answer() -> None:
             while b"good" not in msgspec.json.encode(msgspec.json.decode(await socket.recv())):
                 pass
         await asyncio.wait_for(upstream.hung_up.wait(), 5)
-        await eventually(lambda: not gateway.app.sockets)
+        await eventually(lambda: not gateway.app.responses.sessions)
 
 
 @pytest.mark.rule("S2")
@@ -338,7 +338,7 @@ async def test_a_client_that_leaves_with_messages_waiting_frees_its_place(waitin
                 await socket.send(msgspec.json.encode(HELLO).decode())
             socket.transport.abort()
         await asyncio.wait_for(upstream.hung_up.wait(), 5)
-        await eventually(lambda: not gateway.app.sockets)
+        await eventually(lambda: not gateway.app.responses.sessions)
         assert len(upstream.heard) == 1
 
 
@@ -355,7 +355,7 @@ async def test_a_client_that_sends_too_many_messages_ahead_is_refused() -> None:
             assert error_of((await heard(socket))[-1])["code"] == "too_many_messages"
             with pytest.raises(ConnectionClosed):
                 await socket.recv()
-        await eventually(lambda: not gateway.app.sockets)
+        await eventually(lambda: not gateway.app.responses.sessions)
 
 
 @pytest.mark.rule("S2")
@@ -379,7 +379,7 @@ async def test_pings_of_a_client_that_does_not_read_are_not_answered() -> None:
         connection.pause_writing()
         pongs = [asyncio.ensure_future(await socket.ping()) for _ in range(100)]
         await socket.send(msgspec.json.encode(HELLO).decode())
-        (session,) = gateway.app.sockets
+        (session,) = gateway.app.responses.sessions
         await eventually(lambda: session.requests == 2)
         connection.resume_writing()
         assert (await heard(socket))[-1]["type"] == "response.completed"
@@ -439,11 +439,11 @@ async def test_a_silent_or_old_connection_is_closed(idle: float, lifetime: float
         socket = ListedSocket(*([msgspec.json.encode(HELLO)] if code else []))
         session = SocketSession(
             app.gateway,
-            app.responses,
+            app.responses.service,
             socket,
             ClientRequest(dialect="openai_responses"),
             anyone,
-            app.carry,
+            app.exchanges.run,
             lambda: False,
             idle=idle,
             lifetime=lifetime,
@@ -465,7 +465,7 @@ async def test_a_conversation_longer_than_a_body_may_be_is_refused() -> None:
 @looped
 async def test_beyond_so_many_sockets_codex_is_sent_to_http() -> None:
     async with running(config_for()) as gateway, AsyncExitStack() as stack:
-        for _ in range(MOST_OPEN):
+        for _ in range(MAX_SOCKETS):
             await stack.enter_async_context(opened(gateway))
         with pytest.raises(InvalidStatus) as refused:
             async with opened(gateway):

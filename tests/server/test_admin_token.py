@@ -7,21 +7,21 @@ from pathlib import Path
 import pytest
 
 from dragoman.hub.errors import ConfigError
-from dragoman.server.admin_token import FILE_NAME, VARIABLE, found_token, made_token
+from dragoman.server.admin_token import FILE_NAME, VARIABLE, find_or_create_token, find_token
 
 
 def test_the_first_start_makes_a_token_that_the_next_start_finds(tmp_path: Path) -> None:
     folder = tmp_path / "state" / "dragoman"
-    assert found_token(folder, {}) is None
-    made = made_token(folder, {})
+    assert find_token(folder, {}) is None
+    made = find_or_create_token(folder, {})
     assert len(made.reveal()) >= 32
-    assert made_token(folder, {}) == made == found_token(folder, {})
+    assert find_or_create_token(folder, {}) == made == find_token(folder, {})
     assert [path.name for path in folder.iterdir()] == [FILE_NAME]
 
 
 def test_nobody_else_can_read_the_token(tmp_path: Path) -> None:
     folder = tmp_path / "state"
-    token = made_token(folder, {})
+    token = find_or_create_token(folder, {})
     assert stat.S_IMODE((folder / FILE_NAME).stat().st_mode) == 0o600
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert token.reveal() not in repr(token)
@@ -29,30 +29,32 @@ def test_nobody_else_can_read_the_token(tmp_path: Path) -> None:
 
 def test_gateways_that_start_together_agree_on_one_token(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
-        tokens = list(pool.map(lambda number: made_token(tmp_path / str(number % 4), {}), range(32)))
+        tokens = list(
+            pool.map(lambda number: find_or_create_token(tmp_path / str(number % 4), {}), range(32))
+        )
     assert len(set(tokens)) == 4
 
 
 def test_a_token_from_the_environment_goes_before_the_file(tmp_path: Path) -> None:
-    made_token(tmp_path, {})
+    find_or_create_token(tmp_path, {})
     given = "a-token-from-the-environment"
-    assert made_token(tmp_path, {VARIABLE: f"{given}\n"}).reveal() == given
+    assert find_or_create_token(tmp_path, {VARIABLE: f"{given}\n"}).reveal() == given
 
 
 @pytest.mark.parametrize("given", ["short", "with blanks in between it", "umlauts-äöü-äöü-äöü-äöü"])
 def test_a_token_that_is_easy_to_guess_or_cannot_be_sent_is_refused(tmp_path: Path, given: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        found_token(tmp_path, {VARIABLE: given})
+        find_token(tmp_path, {VARIABLE: given})
     assert given not in caught.value.message
     assert VARIABLE in caught.value.message
     (tmp_path / FILE_NAME).write_text(given, "utf-8")
     with pytest.raises(ConfigError) as caught:
-        made_token(tmp_path, {})
+        find_or_create_token(tmp_path, {})
     assert given not in caught.value.message
 
 
 def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", "ascii")
     with pytest.raises(ConfigError) as caught:
-        made_token(tmp_path / "file" / "below", {})
+        find_or_create_token(tmp_path / "file" / "below", {})
     assert VARIABLE in caught.value.hint or "cannot read" in caught.value.message

@@ -172,7 +172,7 @@ def test_draining_lets_open_streams_finish_and_sends_newcomers_away() -> None:
             await client.send("POST", "/v1/messages", QUESTION)
             await client.head()
             gateway.stop()
-            await eventually(lambda: gateway.app.is_closing)
+            await eventually(lambda: gateway.app.exchanges.is_closing)
             refused = await gateway.ask("POST", "/v1/messages", QUESTION)
             assert refused.status == 529
             assert refused.headers["retry-after"] == "1"
@@ -218,7 +218,7 @@ def test_whoever_is_left_is_told_also_when_the_gateway_is_stopped_twice() -> Non
             await client.send("POST", "/v1/messages", QUESTION)
             await client.head()
             gateway.stop()
-            await eventually(lambda: gateway.app.is_closing)
+            await eventually(lambda: gateway.app.exchanges.is_closing)
             gateway.stop()
             body = b""
             while piece := await client.chunk():
@@ -260,7 +260,7 @@ def test_a_head_that_is_too_large_is_refused() -> None:
 
 
 def test_a_head_that_never_ends_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection_module, "HEAD_PATIENCE", 0.01)
+    monkeypatch.setattr(connection_module, "HEAD_TIMEOUT", 0.01)
 
     async def scenario() -> None:
         async with running(config_for()) as gateway:
@@ -274,7 +274,7 @@ def test_a_head_that_never_ends_is_not_waited_for(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_body_that_never_ends_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection_module, "BODY_PATIENCE", 0.01)
+    monkeypatch.setattr(connection_module, "BODY_TIMEOUT", 0.01)
 
     async def scenario() -> None:
         async with running(config_for()) as gateway, gateway.connected() as client:
@@ -287,8 +287,8 @@ def test_a_body_that_never_ends_is_not_waited_for(monkeypatch: pytest.MonkeyPatc
 def test_a_connection_that_is_kept_open_is_not_taken_for_a_slow_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(connection_module, "HEAD_PATIENCE", 0.01)
-    monkeypatch.setattr(connection_module, "BODY_PATIENCE", 0.01)
+    monkeypatch.setattr(connection_module, "HEAD_TIMEOUT", 0.01)
+    monkeypatch.setattr(connection_module, "BODY_TIMEOUT", 0.01)
 
     async def scenario() -> None:
         async with running(config_for()) as gateway, gateway.connected() as client:

@@ -13,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.hub.errors import ClientProtocolError, RequestTooLarge
-from dragoman.server import app as app_module
-from dragoman.server.app import INFLATED_BESIDE
-from dragoman.server.body import ClientGone, decompressed, receive_body
+from dragoman.server import request as request_module
+from dragoman.server.request import MAX_INLINE, ClientDisconnected, decompress_body, receive_body
 from tests.server.running import config_for, running
 from tests.upstream.byte_server import run
 
@@ -63,42 +62,42 @@ def test_a_body_beyond_the_limit_is_refused() -> None:
 
 
 def test_a_client_that_hangs_up_is_gone() -> None:
-    with pytest.raises(ClientGone):
+    with pytest.raises(ClientDisconnected):
         received([MESSAGES[0], {"type": "http.disconnect"}])
 
 
 @pytest.mark.rule("H82")
 @given(data=st.binary(max_size=2000), name=st.sampled_from(list(COMPRESSORS)))
 def test_whatever_a_client_compressed_comes_out_again(data: bytes, name: str) -> None:
-    assert decompressed(COMPRESSORS[name](data), name, limit=2000) == data
+    assert decompress_body(COMPRESSORS[name](data), name, limit=2000) == data
 
 
 @pytest.mark.rule("H82")
 def test_deflate_without_its_frame_is_understood() -> None:
-    assert decompressed(raw_deflate(b"text"), "deflate", limit=10) == b"text"
+    assert decompress_body(raw_deflate(b"text"), "deflate", limit=10) == b"text"
 
 
 def test_several_encodings_are_undone_in_reverse() -> None:
     twice = COMPRESSORS["zstd"](gzip.compress(b"text"))
-    assert decompressed(twice, " GZIP , identity, zstd ", limit=1000) == b"text"
+    assert decompress_body(twice, " GZIP , identity, zstd ", limit=1000) == b"text"
 
 
 @pytest.mark.rule("S3")
 def test_a_body_in_too_many_layers_is_refused_before_any_is_undone() -> None:
     with pytest.raises(ClientProtocolError, match="more than 3 content-encodings") as caught:
-        decompressed(b"not even gzip", ", ".join(["gzip"] * 4), limit=1000)
+        decompress_body(b"not even gzip", ", ".join(["gzip"] * 4), limit=1000)
     assert caught.value.status == 400
 
 
 @pytest.mark.rule("S3")
-@pytest.mark.parametrize(("size", "is_beside"), [(1000, False), (INFLATED_BESIDE + 1, True)])
+@pytest.mark.parametrize(("size", "is_beside"), [(1000, False), (MAX_INLINE + 1, True)])
 def test_what_comes_out_decides_whether_the_loop_waits(
     size: int, is_beside: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     results: list[tuple[int, bool]] = []
 
     def recorded(body: bytes, encoding: str, limit: int) -> bytes:
-        inflated = decompressed(body, encoding, limit)
+        inflated = decompress_body(body, encoding, limit)
         results.append((len(inflated), threading.current_thread() is not threading.main_thread()))
         return inflated
 
@@ -108,7 +107,7 @@ def test_what_comes_out_decides_whether_the_loop_waits(
             got = await gateway.ask("POST", "/v1/messages", body, {"content-encoding": "gzip"})
             assert got.status in (400, 404)
 
-    monkeypatch.setattr(app_module, "decompressed", recorded)
+    monkeypatch.setattr(request_module, "decompress_body", recorded)
     run(scenario)
     assert results == [(size, is_beside)]
 
@@ -118,26 +117,26 @@ def test_what_comes_out_decides_whether_the_loop_waits(
 def test_a_bomb_stops_at_the_limit(name: str) -> None:
     bomb = COMPRESSORS[name](b"\0" * 10_000_000)
     with pytest.raises(RequestTooLarge) as caught:
-        decompressed(bomb, name, limit=1000)
+        decompress_body(bomb, name, limit=1000)
     assert caught.value.status == 413
 
 
 @pytest.mark.parametrize("name", list(COMPRESSORS))
 def test_data_of_exactly_the_limit_is_taken(name: str) -> None:
-    assert len(decompressed(COMPRESSORS[name](b"\0" * 1000), name, limit=1000)) == 1000
+    assert len(decompress_body(COMPRESSORS[name](b"\0" * 1000), name, limit=1000)) == 1000
 
 
 @pytest.mark.parametrize("name", list(COMPRESSORS))
 def test_data_that_was_cut_short_is_refused(name: str) -> None:
     with pytest.raises(ClientProtocolError, match=f"not valid {name} data"):
-        decompressed(COMPRESSORS[name](bytes(range(256)))[:-9], name, limit=1000)
+        decompress_body(COMPRESSORS[name](bytes(range(256)))[:-9], name, limit=1000)
 
 
 @pytest.mark.parametrize("name", list(COMPRESSORS))
 @given(data=st.binary(max_size=200))
 def test_any_bytes_are_data_or_refused(name: str, data: bytes) -> None:
     try:
-        assert len(decompressed(data, name, limit=1000)) <= 1000
+        assert len(decompress_body(data, name, limit=1000)) <= 1000
     except ClientProtocolError as error:
         message = error.message
         assert name in message or "exceeds" in message
@@ -145,6 +144,6 @@ def test_any_bytes_are_data_or_refused(name: str, data: bytes) -> None:
 
 def test_an_encoding_that_nobody_knows_is_told_with_the_known_ones() -> None:
     with pytest.raises(ClientProtocolError, match="unsupported content-encoding") as caught:
-        decompressed(b"", "br", limit=10)
+        decompress_body(b"", "br", limit=10)
     assert "gzip" in caught.value.hint
     assert caught.value.status == 400

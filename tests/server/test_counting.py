@@ -5,7 +5,7 @@ import pytest
 
 from dragoman.config.load import load
 from dragoman.routing.choose import ModelNotFound
-from dragoman.server.counting import count_answer
+from dragoman.server.models import build_count_body
 from dragoman.server.paths import find_endpoint
 
 CONFIG = load(
@@ -34,7 +34,7 @@ def counted(model: str, path: str = "/v1/messages/count_tokens", **body: object)
     endpoint = find_endpoint(path)
     assert endpoint is not None
     said = body or {"model": model, "messages": [{"role": "user", "content": TEXT}]}
-    answer = count_answer(CONFIG, endpoint, msgspec.json.encode(said))
+    answer = build_count_body(CONFIG, endpoint, msgspec.json.encode(said))
     tokens = answer.get("input_tokens", answer.get("totalTokens"))
     assert isinstance(tokens, int)
     return tokens

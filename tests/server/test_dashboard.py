@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from dragoman.config.model import Config
-from dragoman.server.metrics import LOOKS
+from dragoman.server.metrics import LIVE_METRICS
 from dragoman.telemetry.metrics import Metrics
 
 FILE = Path(__file__).resolve().parents[2] / "deploy" / "grafana" / "dragoman.json"
@@ -20,7 +20,7 @@ KNOWN = {
     info.name: info
     for info in (
         *(each.info for each in Metrics(Config).instruments),
-        *(look.info for look in LOOKS),
+        *(look.info for look in LIVE_METRICS),
     )
 }
 SERIES = {

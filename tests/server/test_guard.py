@@ -8,7 +8,7 @@ from dragoman.accounts.errors import InvalidKey
 from dragoman.config.model import Secret, ServerSettings
 from dragoman.hub.errors import ConfigError
 from dragoman.server.guard import (
-    NotOurHost,
+    AccessRefused,
     check_exposure,
     check_key,
     check_origin,
@@ -48,19 +48,19 @@ def test_loopback_is_served_under_all_its_names(host: str) -> None:
     ],
 )
 def test_a_name_that_a_page_made_up_is_refused(host: str) -> None:
-    with pytest.raises(NotOurHost) as caught:
+    with pytest.raises(AccessRefused) as caught:
         check_origin({"host": host}, LOCAL)
     assert (caught.value.status, caught.value.hint) == (403, "add it to server.hosts")
 
 
 def test_a_request_without_a_host_is_refused() -> None:
-    with pytest.raises(NotOurHost):
+    with pytest.raises(AccessRefused):
         check_origin({}, LOCAL)
 
 
 @pytest.mark.parametrize("origin", ["https://evil.example", "null", "", "ftp://x", "http://user@localhost"])
 def test_a_page_of_another_origin_is_refused_even_under_our_name(origin: str) -> None:
-    with pytest.raises(NotOurHost, match="origin"):
+    with pytest.raises(AccessRefused, match="origin"):
         check_origin({"host": "localhost", "origin": origin}, LOCAL)
 
 
@@ -78,12 +78,12 @@ def test_names_of_the_configuration_are_served() -> None:
 
 def test_a_public_gateway_with_keys_takes_every_name_until_names_are_given() -> None:
     check_origin({"host": "anything.example"}, PUBLIC)
-    with pytest.raises(NotOurHost):
+    with pytest.raises(AccessRefused):
         check_origin({"host": "anything.example"}, NAMED)
 
 
 def test_a_public_gateway_still_refuses_pages_of_other_origins() -> None:
-    with pytest.raises(NotOurHost):
+    with pytest.raises(AccessRefused):
         check_origin({"host": "anything.example", "origin": "https://evil.example"}, PUBLIC)
 
 
@@ -149,7 +149,7 @@ def test_only_the_very_key_opens(key: str) -> None:
 def test_any_host_is_judged(host: str) -> None:
     try:
         check_origin({"host": host, "origin": f"http://{host}"}, LOCAL)
-    except NotOurHost:
+    except AccessRefused:
         return
     assert (
         is_loopback(host.lower().strip("[]").rpartition(":")[0] or host.lower())

@@ -17,8 +17,8 @@ from dragoman.exchange.gateway import Gateway
 from dragoman.governance.interventions import Intervention
 from dragoman.hub.errors import ConfigError
 from dragoman.server.app import App
-from dragoman.server.metrics import LOOKS, page
-from dragoman.server.status import status
+from dragoman.server.metrics import LIVE_METRICS, write_metrics
+from dragoman.server.status import build_status
 from dragoman.storage.database import Database
 from dragoman.telemetry.instruments import MetricInfo
 from dragoman.telemetry.metrics import Metrics
@@ -36,7 +36,7 @@ BUSY = reply(b'{"error": {"message": "busy"}}', "503 Service Unavailable")
 
 def everything() -> list[MetricInfo]:
     counted = [instrument.info for instrument in Metrics(Config).instruments]
-    return [*counted, *(look.info for look in LOOKS)]
+    return [*counted, *(look.info for look in LIVE_METRICS)]
 
 
 NAMES = [info.name for info in everything()]
@@ -158,13 +158,13 @@ async def call_tools(gateway: Running) -> None:
 
 
 async def reload(gateway: Running) -> None:
-    await gateway.app.reloads.now("a test")
+    await gateway.app.reloader.reload("a test")
 
 
 async def reload_badly(gateway: Running) -> None:
-    gateway.app.reloads._read = unreadable
+    gateway.app.reloader._read = unreadable
     with suppress(ConfigError):
-        await gateway.app.reloads.now("a test")
+        await gateway.app.reloader.reload("a test")
 
 
 def priced(config: Config) -> Config:
@@ -269,9 +269,9 @@ def test_sessions_are_counted_by_state_and_by_what_happened_to_them() -> None:
         config = Config(providers={"claude": Provider(name="claude", dialect="embedded")})
         app = App(Gateway(config, upstreams={"claude": keeper}))
         assert app.gateway.snapshot.handles["claude"].upstream is keeper
-        before = Scrape(await page(app))
+        before = Scrape(await write_metrics(app.state))
         keeper.counts = {"live": 3, "parked": 2, "spawned": 7, "evicted": 1}
-        after = Scrape(await page(app))
+        after = Scrape(await write_metrics(app.state))
         for seen, numbers in ((before, [0, 0, 0, 0]), (after, [3, 2, 7, 1])):
             assert [
                 seen.value("dragoman_sessions", provider="claude", state="live"),
@@ -289,23 +289,23 @@ def test_keys_near_their_limits_are_told(tmp_path: Path) -> None:
         database = Database(tmp_path / "state.db")
         gateway = Gateway(Config(), database=database, clock=lambda: 1_800_000_000.0)
         app = App(gateway)
-        assert "used_ratio{" not in await page(app)
+        assert "used_ratio{" not in await write_metrics(app.state)
         assert not (tmp_path / "state.db").exists()
         limits = Limits(tokens_per_day=100, cost_per_month=1000)
         made, _ = await database.run(
             lambda db: client_keys.create_key(db, "ci", gateway.clock(), limits=limits)
         )
         await gateway.accounts.keys.refresh()
-        assert (await status(app))["keys"] == []
+        assert (await build_status(app.state))["keys"] == []
         amount = Amount(tokens=95, cost=1)
         await database.run(lambda db: charge(db, made.caller.id, amount, gateway.clock()))
-        seen = Scrape(await page(app))
+        seen = Scrape(await write_metrics(app.state))
         assert seen.value("dragoman_key_limit_used_ratio", key="ci", of="tokens", period="day") == 0.95
         assert len(seen.of("dragoman_key_limit_used_ratio")) == 1
         near = {"key": "ci", "of": "tokens", "period": "day", "limit": 100, "used": 95, "share": 0.95}
-        assert (await status(app))["keys"] == [near]
+        assert (await build_status(app.state))["keys"] == [near]
         await database.run(lambda db: client_keys.revoke_key(db, "ci", gateway.clock()))
-        assert (await status(app))["keys"] == []
+        assert (await build_status(app.state))["keys"] == []
         await gateway.close()
 
     run(scenario)
@@ -321,7 +321,7 @@ def test_the_process_tells_about_itself() -> None:
                 assert sum(range(3_000_000)) > 0
                 after = await scrape(gateway)
             assert after.value("dragoman_info", version=__version__) == 1
-            assert after.value("process_start_time_seconds") == gateway.app.started_at
+            assert after.value("process_start_time_seconds") == gateway.app.state.started_at
             assert after.value("process_cpu_seconds_total") > before.value("process_cpu_seconds_total") > 0
             assert after.value("process_open_fds") > before.value("process_open_fds") > 0
             assert after.value("process_resident_memory_bytes") > 1_000_000

@@ -15,7 +15,7 @@ from dragoman.config.load import load_file
 from dragoman.config.model import Config, Secret, ServerSettings
 from dragoman.config.model_facts import learned_path
 from dragoman.hub.errors import ConfigError
-from dragoman.server.reload import WATCHED_EVERY
+from dragoman.server.reload import WATCH_INTERVAL
 from dragoman.telemetry.log import LOGGER, LogFormatter
 from tests.exchange.speech import CHAT_STREAM, CHAT_WHOLE
 from tests.server.running import OPERATOR, Connected, Running, config_for, running
@@ -258,7 +258,7 @@ def test_a_gateway_that_strangers_can_reach_cannot_lose_its_keys() -> None:
             exposed = msgspec.structs.replace(server, host="192.0.2.1")
             gateway.app.gateway.reload(msgspec.structs.replace(config, server=exposed))
             with pytest.raises(ConfigError, match="there is no client key"):
-                await gateway.app.reloads.now("a test")
+                await gateway.app.reloader.reload("a test")
             assert gateway.app.gateway.config.server.keys
 
     run(scenario)
@@ -267,7 +267,7 @@ def test_a_gateway_that_strangers_can_reach_cannot_lose_its_keys() -> None:
 def test_a_reload_by_hand_is_not_done_again_because_the_file_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dragoman.server.reload.WATCHED_EVERY", WATCHED_EVERY / 10)
+    monkeypatch.setattr("dragoman.server.reload.WATCH_INTERVAL", WATCH_INTERVAL / 10)
 
     async def scenario() -> None:
         async with ByteServer([WHOLE]) as upstream:
@@ -275,7 +275,7 @@ def test_a_reload_by_hand_is_not_done_again_because_the_file_changed(
             read, calls = counting(file.read)
             async with running(file.read(), read) as gateway:
                 file.write(toml(upstream.url, retries=3))
-                await gateway.app.reloads.now("a test")
+                await gateway.app.reloader.reload("a test")
                 file.write(toml(upstream.url, retries=4))
                 await eventually(lambda: gateway.app.gateway.config.providers["up"].retries == 4)
                 assert len(calls) == 2
@@ -286,7 +286,7 @@ def test_a_reload_by_hand_is_not_done_again_because_the_file_changed(
 def test_a_gateway_without_a_file_takes_one_over_when_told_and_watches_it_then(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dragoman.server.reload.WATCHED_EVERY", WATCHED_EVERY / 10)
+    monkeypatch.setattr("dragoman.server.reload.WATCH_INTERVAL", WATCH_INTERVAL / 10)
 
     async def scenario() -> None:
         async with ByteServer([WHOLE]) as upstream:
@@ -305,14 +305,14 @@ def test_a_gateway_without_a_file_takes_one_over_when_told_and_watches_it_then(
 def test_facts_that_were_learned_are_taken_over_as_well(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dragoman.server.reload.WATCHED_EVERY", WATCHED_EVERY / 10)
+    monkeypatch.setattr("dragoman.server.reload.WATCH_INTERVAL", WATCH_INTERVAL / 10)
 
     async def scenario() -> None:
         file = File(tmp_path, toml("http://127.0.0.1:9"))
         async with running(file.read(), file.read) as gateway:
             text = '[providers.up.models."m"]\nmax_output_tokens = 77\n'
             learned_path(str(file.path)).write_text(text, "utf-8")
-            await eventually(lambda: gateway.app.reloads.count == 1)
+            await eventually(lambda: gateway.app.reloader.count == 1)
             assert gateway.app.gateway.config.providers["up"].build_profile("m").facts.max_output_tokens == 77
 
     run(scenario)
@@ -330,26 +330,26 @@ def counting(read: Callable[[], Config]) -> tuple[Callable[[], Config], list[str
 
 @pytest.mark.parametrize("how", ["in place", "renamed into place"])
 def test_a_change_of_the_file_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
-    monkeypatch.setattr("dragoman.server.reload.WATCHED_EVERY", WATCHED_EVERY / 10)
+    monkeypatch.setattr("dragoman.server.reload.WATCH_INTERVAL", WATCH_INTERVAL / 10)
 
     async def scenario() -> None:
         async with ByteServer([WHOLE]) as upstream:
             file = File(tmp_path, toml(upstream.url))
             read, calls = counting(file.read)
             async with running(file.read(), read) as gateway:
-                reloads = gateway.app.reloads
+                reloader = gateway.app.reloader
                 text = toml(upstream.url, retries=3)
                 if how == "in place":
                     file.path.write_text(text, "utf-8")
                 else:
                     file.write(text)
-                await eventually(lambda: reloads.count == 1)
+                await eventually(lambda: reloader.count == 1)
                 assert gateway.app.gateway.config.providers["up"].retries == 3
                 file.write("broken")
-                await eventually(lambda: reloads.refused == 1)
+                await eventually(lambda: reloader.refused == 1)
                 file.path.unlink()
                 file.write(toml(upstream.url))
-                await eventually(lambda: reloads.count == 2)
+                await eventually(lambda: reloader.count == 2)
                 assert len(calls) == 3
 
     run(scenario)
@@ -363,10 +363,10 @@ def test_a_signal_reloads(tmp_path: Path) -> None:
             async with running(file.read(), file.read) as gateway:
                 file.write(toml(upstream.url, retries=5))
                 os.kill(os.getpid(), signal.SIGHUP)
-                await eventually(lambda: gateway.app.reloads.count == 1)
+                await eventually(lambda: gateway.app.reloader.count == 1)
                 file.write("broken")
                 os.kill(os.getpid(), signal.SIGHUP)
-                await eventually(lambda: gateway.app.reloads.refused == 1)
+                await eventually(lambda: gateway.app.reloader.refused == 1)
                 assert gateway.app.gateway.config.providers["up"].retries == 5
 
     run(scenario)

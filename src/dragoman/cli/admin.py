@@ -16,7 +16,7 @@ from dragoman.cli.process import read_notice
 from dragoman.config.find import find_config, find_config_path, find_state_folder
 from dragoman.config.model import Config, Secret
 from dragoman.hub.errors import ConfigError, DragomanError
-from dragoman.server.admin_token import FILE_NAME, VARIABLE, found_token
+from dragoman.server.admin_token import FILE_NAME, VARIABLE, find_token
 
 #: Seconds.
 TIMEOUT = 10.0
@@ -108,7 +108,7 @@ class AdminClient:
 
 
 def _read_token(folder: Path) -> Secret:
-    token = found_token(folder, os.environ)
+    token = find_token(folder, os.environ)
     if token is None:
         raise ConfigError(
             f"there is no admin token in {folder / FILE_NAME}: no gateway has run here yet",

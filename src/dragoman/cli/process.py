@@ -23,7 +23,7 @@ from dragoman.cli.connection import build_url
 from dragoman.config.find import find_config, find_state_folder, identify_config
 from dragoman.config.model import Config, Secret
 from dragoman.hub.errors import ConfigError, DragomanError
-from dragoman.server.admin_token import made_token
+from dragoman.server.admin_token import find_or_create_token
 from dragoman.server.run import bind, serve
 from dragoman.storage.database import FILE_NAME, Database
 
@@ -116,7 +116,7 @@ def run_gateway(config: Config, listener: socket.socket, read: Callable[[], Conf
 def _open_token(folder: Path) -> Secret | None:
     """The admin token. Without a writable state folder the gateway runs without an admin API."""
     try:
-        return made_token(folder, os.environ)
+        return find_or_create_token(folder, os.environ)
     except ConfigError as error:
         click.echo(f"warning: the admin API is off: {error.message}", err=True)
         if error.hint:

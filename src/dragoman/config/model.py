@@ -40,12 +40,14 @@ class LocalProgram(NamedTuple):
     preset: str = ""
     takes_address: bool = False
     has_sessions: bool = False
+    #: It answers in place of any model: tokens are counted as those of the model that the client names.
+    is_stand_in: bool = False
     #: The default of `retries`.
     retries: int = 2
 
 
 LOCAL_PROGRAMS = {
-    "embedded": LocalProgram("openai_chat"),
+    "embedded": LocalProgram("openai_chat", is_stand_in=True),
     # Claude Code retries by itself, and its upstream replaces a broken session.
     "claude_code": LocalProgram(
         "anthropic", preset="claude-code", takes_address=True, has_sessions=True, retries=0
@@ -253,6 +255,12 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
         """The API of the requests to the provider, also if it is a local program."""
         program = LOCAL_PROGRAMS.get(self.dialect)
         return program.wire_dialect if program else self.dialect
+
+    @property
+    def is_stand_in(self) -> bool:
+        """Whether it answers in place of any model, as the embedded model does."""
+        program = LOCAL_PROGRAMS.get(self.dialect)
+        return program is not None and program.is_stand_in
 
     def list_sources(self, model: str) -> Iterator[tuple[str, dict[str, object]]]:
         """The facts about a model by source, in ascending precedence."""

@@ -1,96 +1,77 @@
-"""The admin API: what an operator may see and do, as one table of endpoints.
+"""The admin API: a table of endpoints for the operator.
 
-Every endpoint needs the admin token. A new one is a new row in `ENDPOINTS`, and a line in docs/operating.md.
+Every endpoint needs the admin token. A new one is a new row in `ENDPOINTS` and a line in docs/operating.md.
 """
 
-import hmac
 import re
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Mapping
+from typing import NamedTuple
 from urllib.parse import parse_qsl
 
 import msgspec
 
 from dragoman.accounts.errors import InvalidKey
-from dragoman.accounts.keys import hash_key
+from dragoman.config.model import Secret
 from dragoman.hub.errors import ConfigError, DragomanError, Failure
-from dragoman.server.admin_sessions import end_session, list_sessions, show_session
-from dragoman.server.body import receive_body
-from dragoman.server.guard import NotOurHost, bearer_of, is_loopback
-from dragoman.server.status import status
-from dragoman.server.visit import Row, Visit
-
-if TYPE_CHECKING:
-    from dragoman.server.app import App, Arrival
+from dragoman.server.guard import AccessRefused, has_bearer, is_loopback
+from dragoman.server.request import HttpRequest, receive_body
+from dragoman.server.state import ServerState
+from dragoman.server.status import build_status
 
 PREFIX = "/admin"
-#: Bytes; what an operator has to say is short.
+#: Bytes. Requests of an operator are short.
 MAX_BODY = 64 * 1024
 
 
-async def _index(visit: Visit) -> object:
-    return {"endpoints": [{"method": row.method, "path": row.path, "about": row.about} for row in ENDPOINTS]}
+class AdminRequest(NamedTuple):
+    """One request with the admin token."""
+
+    state: ServerState
+    #: The parts of the path that `{…}` in the endpoint's path stands for.
+    path_values: Mapping[str, str]
+    query: Mapping[str, str]
+    body: bytes
 
 
-async def _status(visit: Visit) -> object:
-    return await status(visit.app)
+class AdminEndpoint(NamedTuple):
+    """An endpoint. Its handler returns the value that is sent as JSON, or raises a `DragomanError`."""
+
+    method: str
+    #: A part `{name}` stands for any one part of a path.
+    path: str
+    handle: Callable[[AdminRequest], Awaitable[object]]
+    about: str
 
 
-async def _reload(visit: Visit) -> object:
-    try:
-        return await visit.app.reloads.now("the admin API")
-    except ConfigError as error:
-        # The file is wrong, not the gateway.
-        failure = msgspec.structs.replace(error.failure, kind="invalid_request", status=400)
-        raise DragomanError(error.message, failure=failure) from None
+async def handle_admin(request: HttpRequest, state: ServerState, token: Secret | None) -> None:
+    """Check the token, find the endpoint and respond. Without a `token` the admin API is off."""
+    check_operator(request, state.gateway.config.server.admin, token)
+    endpoint, values = _find_endpoint(request.method, request.path)
+    body = await receive_body(request.receive, MAX_BODY)
+    admin_request = AdminRequest(state, values, dict(parse_qsl(request.query)), body)
+    response = await endpoint.handle(admin_request)
+    await request.client.respond_json(200, response, {"cache-control": "no-store"})
 
 
-ENDPOINTS: tuple[Row, ...] = (
-    Row("GET", PREFIX, _index, "This list."),
-    Row("GET", f"{PREFIX}/status", _status, "What the gateway is doing."),
-    Row("POST", f"{PREFIX}/reload", _reload, "Read the configuration again."),
-    Row(
-        "GET", f"{PREFIX}/sessions", list_sessions, "The sessions of Claude Code, and what became of others."
-    ),
-    Row("GET", f"{PREFIX}/sessions/{{session}}", show_session, "One session: tools, calls, decisions."),
-    Row("DELETE", f"{PREFIX}/sessions/{{session}}", end_session, "End a session and its process."),
-)
-
-
-async def answer(app: "App", arrival: "Arrival") -> None:
-    """Find the endpoint of an admin path, if whoever calls may know of it, and answer."""
-    check_operator(app, arrival)
-    row, named = _found(arrival.method, arrival.path)
-    body = await receive_body(arrival.receive, MAX_BODY)
-    visit = Visit(app, named, dict(parse_qsl(arrival.query)), body)
-    await arrival.client.json(200, await row.handle(visit), {"cache-control": "no-store"})
-
-
-def check_operator(app: "App", arrival: "Arrival") -> None:
-    """The admin token, in a header; from this machine, unless the configuration lets others in."""
-    wanted = app.gateway.config.server.admin
-    if wanted == "off" or app.admin_token is None:
-        raise NotOurHost("the admin API is off", hint="see server.admin and server.state")
-    if wanted == "local" and not is_loopback(arrival.peer):
-        raise NotOurHost("the admin API is for callers on this machine", hint='server.admin = "remote"')
-    if not shows(arrival.headers, app.admin_token.reveal()):
+def check_operator(request: HttpRequest, allowed: str, token: Secret | None) -> None:
+    """Raise unless the request has the admin token and comes from an address that `server.admin` allows."""
+    if allowed == "off" or token is None:
+        raise AccessRefused("the admin API is off", hint="see server.admin and server.state")
+    if allowed == "local" and not is_loopback(request.peer):
+        raise AccessRefused("the admin API is for callers on this machine", hint='server.admin = "remote"')
+    if not has_bearer(request.headers, token.reveal()):
         raise InvalidKey("this needs the admin token", hint="send it as a bearer token")
 
 
-def shows(headers: Mapping[str, str], secret: str) -> bool:
-    """Whether the bearer token is the secret; the time it takes tells nothing."""
-    return hmac.compare_digest(hash_key(bearer_of(headers)), hash_key(secret))
-
-
-def _found(method: str, path: str) -> tuple[Row, Mapping[str, str]]:
+def _find_endpoint(method: str, path: str) -> tuple[AdminEndpoint, Mapping[str, str]]:
     path = path.rstrip("/")
     methods = []
-    for row in ENDPOINTS:
-        found = _pattern(row.path).fullmatch(path)
-        if found and row.method == method:
-            return row, found.groupdict()
+    for endpoint in ENDPOINTS:
+        found = _build_pattern(endpoint.path).fullmatch(path)
+        if found and endpoint.method == method:
+            return endpoint, found.groupdict()
         if found:
-            methods.append(row.method)
+            methods.append(endpoint.method)
     if methods:
         message = f"this endpoint takes {', '.join(methods)}"
         raise DragomanError(message, failure=Failure(kind="invalid_request", status=405, message=message))
@@ -100,5 +81,65 @@ def _found(method: str, path: str) -> tuple[Row, Mapping[str, str]]:
     )
 
 
-def _pattern(path: str) -> re.Pattern[str]:
+def _build_pattern(path: str) -> re.Pattern[str]:
     return re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", path))
+
+
+async def _list_endpoints(request: AdminRequest) -> object:
+    return {"endpoints": [{"method": row.method, "path": row.path, "about": row.about} for row in ENDPOINTS]}
+
+
+async def _get_status(request: AdminRequest) -> object:
+    return await build_status(request.state)
+
+
+async def _reload(request: AdminRequest) -> object:
+    try:
+        return await request.state.reloader.reload("the admin API")
+    except ConfigError as error:
+        # The file is wrong, not the gateway.
+        failure = msgspec.structs.replace(error.failure, kind="invalid_request", status=400)
+        raise DragomanError(error.message, failure=failure) from None
+
+
+async def _list_sessions(request: AdminRequest) -> object:
+    found = dict(request.state.list_session_upstreams())
+    return {
+        "sessions": [session for upstream in found.values() for session in upstream.list_sessions()],
+        "counts": {name: upstream.count_sessions() for name, upstream in found.items()},
+    }
+
+
+async def _get_session(request: AdminRequest) -> object:
+    for _, upstream in request.state.list_session_upstreams():
+        details = upstream.describe_session(request.path_values["session"])
+        if details is not None:
+            return details
+    raise _build_session_not_found()
+
+
+async def _end_session(request: AdminRequest) -> object:
+    session = request.path_values["session"]
+    if any(upstream.end_session(session) for _, upstream in request.state.list_session_upstreams()):
+        return {"ended": session}
+    raise _build_session_not_found()
+
+
+def _build_session_not_found() -> DragomanError:
+    message = "there is no such session; GET /admin/sessions lists them"
+    failure = Failure(kind="not_found", status=404, message=message, code="session_not_found")
+    return DragomanError(message, failure=failure)
+
+
+ENDPOINTS: tuple[AdminEndpoint, ...] = (
+    AdminEndpoint("GET", PREFIX, _list_endpoints, "This list."),
+    AdminEndpoint("GET", f"{PREFIX}/status", _get_status, "What the gateway is doing."),
+    AdminEndpoint("POST", f"{PREFIX}/reload", _reload, "Read the configuration again."),
+    AdminEndpoint(
+        "GET", f"{PREFIX}/sessions", _list_sessions, "The sessions of Claude Code, and counts of ended ones."
+    ),
+    AdminEndpoint(
+        "GET", f"{PREFIX}/sessions/{{session}}", _get_session, "One session: tools, calls, decisions."
+    ),
+    AdminEndpoint("DELETE", f"{PREFIX}/sessions/{{session}}", _end_session, "End a session and its process."),
+)

@@ -1,9 +1,9 @@
-"""The way back to the client, over ASGI."""
+"""`AsgiClient`: sends responses over ASGI, or directly to our own server's connection."""
 
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, Protocol
 
-from dragoman.dialects.registry import dialect_named
+from dragoman.dialects.base import Dialect
 from dragoman.exchange.client import DirectConnection
 from dragoman.exchange.sender import advise_retry
 from dragoman.hub.errors import Failure
@@ -14,18 +14,18 @@ from dragoman.wire.sse import Output
 Scope = MutableMapping[str, Any]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
-#: Under this name our own server offers its connection, beside what ASGI has.
+#: The ASGI extension in which our own server offers its connection.
 EXTENSION = "dragoman"
 
 
 class ServerConnection(Protocol):
-    """What our own server's connection can do beyond ASGI."""
+    """The methods of our own server's connection that ASGI lacks."""
 
     def write(self, data: bytes) -> bool: ...
 
     def drained(self) -> Awaitable[None]: ...
 
-    def break_off(self, *, at_once: bool) -> None: ...
+    def abort_connection(self, *, at_once: bool) -> None: ...
 
 
 class AsgiDirectConnection:
@@ -50,7 +50,7 @@ class AsgiClient:
         extensions = scope.get("extensions") or {}
         self._connection: ServerConnection | None = extensions.get(EXTENSION, {}).get("connection")
         self.transport = transport
-        self.ended = False
+        self.is_ended = False
 
     @property
     def direct(self) -> DirectConnection | None:
@@ -64,36 +64,35 @@ class AsgiClient:
         return self._send_bytes(self.transport.encode(output))
 
     def end(self, output: Output = ()) -> Awaitable[None]:
-        return self._end_with(self.transport.encode_end(output))
+        return self._end_bytes(self.transport.encode_end(output))
 
     def ping(self, data: bytes) -> Awaitable[None]:
         return self._send_bytes(data)
 
     async def respond(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
         await self.start(status, headers)
-        await self._end_with(body)
+        await self._end_bytes(body)
 
     def abort(self, *, at_once: bool = False) -> None:
-        self.ended = True
+        self.is_ended = True
         if self._connection is not None:
-            self._connection.break_off(at_once=at_once)
+            self._connection.abort_connection(at_once=at_once)
 
     def _send_bytes(self, data: bytes) -> Awaitable[None]:
         return self._send({"type": "http.response.body", "body": data, "more_body": True})
 
-    def _end_with(self, data: bytes) -> Awaitable[None]:
-        self.ended = True
+    def _end_bytes(self, data: bytes) -> Awaitable[None]:
+        self.is_ended = True
         return self._send({"type": "http.response.body", "body": data, "more_body": False})
 
-    async def json(self, status: int, body: object, headers: Mapping[str, str] | None = None) -> None:
+    async def respond_json(self, status: int, body: object, headers: Mapping[str, str] | None = None) -> None:
         data = encode(body)
         kind = {"content-type": "application/json", "content-length": str(len(data))}
         await self.respond(status, {**(headers or {}), **kind}, data)
 
-    async def failure(self, dialect: str, failure: Failure, headers: Mapping[str, str]) -> int:
-        """An error before any exchange began, in the dialect of the path; gives its status."""
-        speaker = dialect_named(dialect)
-        failure, advice = advise_retry(failure, speaker)
-        status = speaker.error_status(failure)
-        await self.json(status, speaker.write_error(failure), {**advice, **headers})
+    async def refuse(self, dialect: Dialect, failure: Failure, headers: Mapping[str, str]) -> int:
+        """Send an error for a request that becomes no exchange. Returns its HTTP status."""
+        failure, advice = advise_retry(failure, dialect)
+        status = dialect.error_status(failure)
+        await self.respond_json(status, dialect.write_error(failure), {**advice, **headers})
         return status

@@ -1,14 +1,16 @@
-"""The models that clients can ask for, in the form that each client expects."""
+"""Answers about models: the list, one model, and the number of tokens that a request has for its model."""
 
 from collections.abc import Mapping
 
 from dragoman.accounts.keys import ANONYMOUS, Caller, check_model, may_use_model
 from dragoman.config.model import Config
 from dragoman.dialects.base import Json
-from dragoman.dialects.registry import DEFAULT_DIALECT, DIALECTS, dialect_named
+from dragoman.dialects.registry import dialect_named
 from dragoman.providers.profile import Profile
 from dragoman.routing.choose import choose, list_model_names
-from dragoman.server.paths import Endpoint
+from dragoman.server.paths import Endpoint, find_client_dialect
+from dragoman.tokens.families import find_family
+from dragoman.tokens.request import estimate_tokens, read_count_request
 
 
 def build_models_body(
@@ -25,13 +27,19 @@ def build_models_body(
     )
 
 
-def find_client_dialect(endpoint: Endpoint, headers: Mapping[str, str]) -> str:
-    """The client's dialect. Several APIs list their models under one path, so the headers decide there."""
-    if endpoint.name in ("models", "model") and endpoint.dialect == DEFAULT_DIALECT:
-        for name, dialect in DIALECTS.items():
-            if any(header in headers for header in dialect.surface.client_headers):
-                return name
-    return endpoint.dialect
+def build_count_body(config: Config, endpoint: Endpoint, body: bytes) -> Json:
+    """The number of input tokens of a request, by the tokens of the model that would answer it.
+
+    Raises `ModelNotFound` if no route serves the model.
+    """
+    request = read_count_request(endpoint.dialect, body, endpoint.model)
+    family = find_family(request.model, endpoint.dialect)
+    if request.model:
+        target = choose(config, request.model).targets[0]
+        provider = config.providers[target.provider]
+        if not provider.is_stand_in:
+            family = find_family(target.model, provider.wire_dialect)
+    return dialect_named(endpoint.dialect).counting.write_answer(estimate_tokens(request, family))
 
 
 def _find_profile(config: Config, name: str) -> Profile:

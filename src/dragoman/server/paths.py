@@ -1,6 +1,7 @@
-"""Which path is which endpoint. The dialects' surfaces have the paths of their APIs; this adds our own."""
+"""The endpoints of the gateway by path: those of the dialects' surfaces, and its own."""
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -9,11 +10,13 @@ from dragoman.dialects.surface import READ
 
 
 class Endpoint(NamedTuple):
+    """An endpoint, with the model and the id that its path names. The server has a handler for each name."""
+
     name: str
     dialect: str
     methods: tuple[str, ...]
     model: str = ""
-    #: Of a stored response.
+    #: The id of a stored response.
     id: str = ""
 
 
@@ -56,6 +59,15 @@ def find_error_dialect(path: str) -> str:
     """The dialect of the error for a path that is no endpoint."""
     names = (name for name, dialect in DIALECTS.items() if dialect.surface.is_error_path(path))
     return next(names, DEFAULT_DIALECT)
+
+
+def find_client_dialect(endpoint: Endpoint, headers: Mapping[str, str]) -> str:
+    """The client's dialect. Several APIs list their models under one path, so the headers decide there."""
+    if endpoint.name in _SHARED and endpoint.dialect == DEFAULT_DIALECT:
+        for name, dialect in DIALECTS.items():
+            if any(header in headers for header in dialect.surface.client_headers):
+                return name
+    return endpoint.dialect
 
 
 def list_turn_paths() -> list[str]:

@@ -1,4 +1,4 @@
-"""Starts the application under uvicorn, on the address that the configuration names."""
+"""Runs the application under uvicorn, on the address in the configuration."""
 
 import asyncio
 import gc
@@ -15,7 +15,7 @@ from dragoman.config.find import find_state_folder
 from dragoman.config.model import Config, Secret
 from dragoman.exchange.gateway import Gateway
 from dragoman.hub.errors import ConfigError
-from dragoman.server.app import MEGABYTE, App
+from dragoman.server.app import App
 from dragoman.server.connection import Connection, SocketConnection
 from dragoman.server.guard import check_exposure
 from dragoman.storage.database import Database
@@ -24,20 +24,20 @@ from dragoman.telemetry.spans import build_tracer
 from dragoman.upstream.claude_code.folders import remove_leftovers
 
 BACKLOG = 4096
-#: Seconds between two requests of one client.
+#: Seconds that an idle connection stays open.
 KEEP_ALIVE = 75
-#: Seconds for what is left after draining: answers that are written but not yet sent.
-LAST_WORDS = 2
+#: Seconds after draining for responses that are written but not yet sent.
+FLUSH_SECONDS = 2
 
-MOST_OPEN_FILES = 65_536
+MAX_OPEN_FILES = 65_536
 
-#: Requests are large trees that live for a moment. Looking for cycles among them as often as Python does
-#: by default costs a tenth of the time; what does form cycles is found soon enough.
+#: Requests are large trees that live for a short time. With Python's default thresholds the search for cycles
+#: among them costs a tenth of the time. Real cycles are rare and are found soon enough.
 GC_THRESHOLDS = (20_000, 20, 50)
 
 
 def bind(config: Config, *, has_stored_keys: bool = False) -> socket.socket:
-    """The listening socket; bound before anything else, so that a taken port is told at once."""
+    """The listening socket. It is bound first, so that an error about the port comes at once."""
     check_exposure(config.server, has_stored_keys=has_stored_keys)
     host, port = config.server.host, config.server.port
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -45,7 +45,7 @@ def bind(config: Config, *, has_stored_keys: bool = False) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
-        # From here on early callers wait in the backlog instead of being refused.
+        # From here on early clients wait in the backlog instead of being refused.
         listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
@@ -57,7 +57,7 @@ def bind(config: Config, *, has_stored_keys: bool = False) -> socket.socket:
 
 
 class Server(uvicorn.Server):
-    """uvicorn that goes on listening while it drains, so that newcomers are told to come back."""
+    """uvicorn that still listens while it drains, so that new requests get a 503 with `retry-after`."""
 
     def __init__(self, app: App, at_end: Callable[[], None] = lambda: None) -> None:
         self._app = app
@@ -71,40 +71,40 @@ class Server(uvicorn.Server):
                 access_log=False,
                 server_header=False,
                 ws=SocketConnection,
-                ws_max_size=app.gateway.config.server.max_body_mb * MEGABYTE,
-                # On loopback, compressing costs more than it saves.
+                ws_max_size=app.responses.service.limit,
+                # On loopback, compression costs more than it saves.
                 ws_per_message_deflate=False,
                 lifespan="on",
                 proxy_headers=False,
                 backlog=BACKLOG,
                 timeout_keep_alive=KEEP_ALIVE,
-                timeout_graceful_shutdown=LAST_WORDS,
+                timeout_graceful_shutdown=FLUSH_SECONDS,
             )
         )
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        # Not every system has the signal, and only the main thread may listen to it.
+        # Not every system has the signal, and only the main thread may handle it.
         with suppress(AttributeError, NotImplementedError, RuntimeError, ValueError):
-            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._hung_up)
+            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._handle_hangup)
 
-    def _hung_up(self) -> None:
-        """The signal to reload is also what a closing terminal sends to those who run in it."""
+    def _handle_hangup(self) -> None:
+        """Reload. But a closing terminal sends the same signal to its programs: then stop."""
         if self._in_terminal and not _has_terminal():
             self.should_exit = True
         else:
-            self._app.reloads.soon("SIGHUP")
+            self._app.reloader.reload_soon("SIGHUP")
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         limit = self._app.gateway.config.server.drain
-        if self._app.open and limit > 0:
-            log_closing(len(self._app.open), limit)
+        if len(self._app.exchanges) and limit > 0:
+            log_closing(len(self._app.exchanges), limit)
         draining = asyncio.ensure_future(self._app.drain(limit))
         while not draining.done() and not self.force_exit:
             await asyncio.wait((draining,), timeout=0.1)
         draining.cancel()
         if self.force_exit:
-            # Asked twice: nobody is waited for, but whoever is left is told, and the rest ends in order.
+            # The second signal: wait for no exchange, but send the open ones an error and close everything.
             self.force_exit = False
             await self._app.drain(0)
         await super().shutdown(sockets)
@@ -113,7 +113,7 @@ class Server(uvicorn.Server):
 
 
 def _has_terminal() -> bool:
-    """Whether a terminal is at standard input, and still there."""
+    """Whether standard input is a terminal that is still open."""
     try:
         return (
             sys.stdin is not None and os.isatty(sys.stdin.fileno()) and os.tcgetpgrp(sys.stdin.fileno()) > 0
@@ -123,12 +123,12 @@ def _has_terminal() -> bool:
 
 
 def raise_open_files() -> None:
-    """Every stream takes two sockets, and the usual limit is made for programs that have a few."""
+    """Raise the limit of open files: each stream takes two sockets, and the usual limit is low."""
     with suppress(ImportError, OSError, ValueError):
         import resource
 
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        wanted = MOST_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_OPEN_FILES)
+        wanted = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_OPEN_FILES)
         if soft < wanted:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
@@ -142,15 +142,14 @@ def serve(
     admin_token: Secret | None,
     at_end: Callable[[], None],
 ) -> None:
-    """Serve until told to stop; open streams get the configured time to finish.
+    """Serve until a signal comes; open streams get the configured time to finish.
 
-    `read` gives the configuration anew when it has to be reloaded. `at_end` is called at the very end, also
-    when a signal ends the process.
+    `read` reads the configuration for a reload. `at_end` is called last, also when a signal ends the process.
     """
     set_up_logging(config.server.log)
     raise_open_files()
     if hasattr(signal, "SIGHUP") and not _has_terminal():
-        # A wish to reload may come before the loop listens to it; what there is to read was just read.
+        # A signal to reload may come before the loop handles it; the configuration has just been read.
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
     remove_leftovers(find_state_folder(config, os.environ))
     gateway = Gateway(config, database=database)
@@ -161,6 +160,6 @@ def serve(
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
-    # uvicorn raises the signal again that stopped it; stopping is what was asked for.
+    # uvicorn raises the signal again that stopped it; the stop was requested.
     with suppress(KeyboardInterrupt):
         server.run(sockets=[listener])

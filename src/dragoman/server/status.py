@@ -1,65 +1,62 @@
-"""What the gateway is doing, for `dragoman status`: a table of sections, looked up when somebody asks."""
+"""The status of the gateway, for `dragoman status`: a table of sections, each built on request."""
 
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from typing import TYPE_CHECKING
 
 from dragoman import __version__
 from dragoman.config.model import Config, TargetName
 from dragoman.exchange.exchange import Exchange
-from dragoman.server.admin_sessions import keepers
+from dragoman.server.state import ServerState
 from dragoman.telemetry.instruments import Labels
 from dragoman.telemetry.log import make_printable
 from dragoman.telemetry.metrics import OK
 
-if TYPE_CHECKING:
-    from dragoman.server.app import App
-
-#: How many open exchanges are shown one by one, the oldest first.
-SHOWN = 100
+#: Open exchanges that are listed, the oldest first.
+MAX_LISTED = 100
 
 NO_TRAFFIC: dict[str, float] = {"tries": 0, "failed": 0, "first_token": 0.0}
 
 
-async def status(app: "App") -> dict[str, object]:
-    return {name: await section(app) for name, section in SECTIONS.items()}
+async def build_status(state: ServerState) -> dict[str, object]:
+    """All sections by name."""
+    return {name: await build(state) for name, build in SECTIONS.items()}
 
 
-async def _gateway(app: "App") -> object:
-    now = app.gateway.clock()
+async def _build_gateway(state: ServerState) -> object:
+    now = state.gateway.clock()
     return {
         "version": __version__,
         "process": os.getpid(),
-        "state": "closing" if app.is_closing else "serving",
-        "started_at": app.started_at,
-        "uptime": round(now - app.started_at, 1),
+        "state": "closing" if state.exchanges.is_closing else "serving",
+        "started_at": state.started_at,
+        "uptime": round(now - state.started_at, 1),
     }
 
 
-async def _config(app: "App") -> object:
-    reloads = app.reloads
+async def _build_config(state: ServerState) -> object:
+    reloader = state.reloader
     return {
-        "path": app.gateway.config.path,
-        "loaded_at": reloads.loaded_at,
-        "reloads": reloads.count,
-        "refused": reloads.refused,
-        "error": reloads.error,
-        "failed_at": reloads.failed_at,
-        "needs_restart": list(reloads.waiting),
+        "path": state.gateway.config.path,
+        "loaded_at": reloader.loaded_at,
+        "reloads": reloader.count,
+        "refused": reloader.refused,
+        "error": reloader.error,
+        "failed_at": reloader.failed_at,
+        "needs_restart": list(reloader.needs_restart),
     }
 
 
-async def _exchanges(app: "App") -> object:
-    exchanges = sorted(app.open, key=lambda exchange: exchange.started)
+async def _build_exchanges(state: ServerState) -> object:
+    exchanges = sorted(state.exchanges, key=lambda exchange: exchange.started)
     return {
         "open": len(exchanges),
         "streams": sum(exchange.record.stream for exchange in exchanges),
-        "oldest": [_open(exchange) for exchange in exchanges[:SHOWN]],
+        "oldest": [_describe_exchange(exchange) for exchange in exchanges[:MAX_LISTED]],
     }
 
 
-def _open(exchange: Exchange) -> Mapping[str, object]:
+def _describe_exchange(exchange: Exchange) -> Mapping[str, object]:
     record = exchange.record
     return {
         "request": record.request_id,
@@ -74,12 +71,12 @@ def _open(exchange: Exchange) -> Mapping[str, object]:
     }
 
 
-async def _targets(app: "App") -> object:
-    """Every target that the configuration names, and others that clients have named and that cool down."""
-    config, now = app.gateway.config, asyncio.get_running_loop().time()
-    traffic = _traffic(app)
+async def _build_targets(state: ServerState) -> object:
+    """The targets in the configuration, and others that clients have named and that cool down."""
+    config, now = state.gateway.config, asyncio.get_running_loop().time()
+    traffic = _count_traffic(state)
     cooling: dict[TargetName, list[dict[str, object]]] = {}
-    for (target, key), cooldown in app.gateway.health.list_cooldowns(now).items():
+    for (target, key), cooldown in state.gateway.health.list_cooldowns(now).items():
         cooling.setdefault(target, []).append(
             {
                 "key": key + 1,
@@ -88,21 +85,21 @@ async def _targets(app: "App") -> object:
                 "seconds": round(cooldown.until - now, 1),
             }
         )
-    named = set(_named_targets(config))
-    names = dict.fromkeys([*_named_targets(config), *cooling])
+    named = set(_list_targets(config))
+    names = dict.fromkeys([*_list_targets(config), *cooling])
     return [
         {
-            **_target(config, name, cooling.get(name, [])),
-            # What clients made up is counted together, as `*`.
-            **(traffic.get(app.metrics.find_labels(name), NO_TRAFFIC) if name in named else NO_TRAFFIC),
+            **_describe_target(config, name, cooling.get(name, [])),
+            # Models that only clients name are counted together, as `*`.
+            **(traffic.get(state.metrics.find_labels(name), NO_TRAFFIC) if name in named else NO_TRAFFIC),
         }
         for name in names
     ]
 
 
-def _traffic(app: "App") -> dict[Labels, dict[str, float]]:
-    """How targets have done since the gateway began, by provider and model, whoever helped out in the end."""
-    metrics = app.metrics
+def _count_traffic(state: ServerState) -> dict[Labels, dict[str, float]]:
+    """Calls and failures since the gateway started, by provider and model."""
+    metrics = state.metrics
     found: dict[Labels, dict[str, float]] = {}
     for (provider, model, outcome), count in metrics.attempts.sums.items():
         place = (provider, model)
@@ -113,7 +110,7 @@ def _traffic(app: "App") -> dict[Labels, dict[str, float]]:
     return found
 
 
-def _named_targets(config: Config) -> Iterator[TargetName]:
+def _list_targets(config: Config) -> Iterator[TargetName]:
     for route in config.routes:
         yield from route.targets
     yield from config.default
@@ -122,7 +119,9 @@ def _named_targets(config: Config) -> Iterator[TargetName]:
             yield TargetName(provider.name, "*")
 
 
-def _target(config: Config, target: TargetName, cooldowns: list[dict[str, object]]) -> dict[str, object]:
+def _describe_target(
+    config: Config, target: TargetName, cooldowns: list[dict[str, object]]
+) -> dict[str, object]:
     provider = config.providers.get(target.provider)
     keys = len(provider.keys) if provider else 0
     cooled = len(cooldowns)
@@ -135,15 +134,15 @@ def _target(config: Config, target: TargetName, cooldowns: list[dict[str, object
     }
 
 
-async def _tools(app: "App") -> object:
+async def _build_tools(state: ServerState) -> object:
     """What governance did to the tool calls of each target since the gateway started."""
     return [
         {"target": make_printable(target), "counts": counts}
-        for target, counts in app.gateway.intervention_counts.snapshot().items()
+        for target, counts in state.gateway.intervention_counts.snapshot().items()
     ]
 
 
-async def _keys(app: "App") -> object:
+async def _build_keys(state: ServerState) -> object:
     return [
         {
             "key": name,
@@ -153,21 +152,21 @@ async def _keys(app: "App") -> object:
             "used": use.used,
             "share": round(use.share, 3),
         }
-        for name, use in await app.gateway.accounts.find_nearly_used_limits()
+        for name, use in await state.gateway.accounts.find_nearly_used_limits()
     ]
 
 
-async def _sessions(app: "App") -> object:
-    return {name: keeper.count_sessions() for name, keeper in keepers(app)}
+async def _build_sessions(state: ServerState) -> object:
+    return {name: upstream.count_sessions() for name, upstream in state.list_session_upstreams()}
 
 
-#: A section of the status, and who tells it.
-SECTIONS: dict[str, Callable[["App"], Awaitable[object]]] = {
-    "gateway": _gateway,
-    "config": _config,
-    "exchanges": _exchanges,
-    "targets": _targets,
-    "keys": _keys,
-    "tools": _tools,
-    "sessions": _sessions,
+#: The sections, and the functions that build them.
+SECTIONS: dict[str, Callable[[ServerState], Awaitable[object]]] = {
+    "gateway": _build_gateway,
+    "config": _build_config,
+    "exchanges": _build_exchanges,
+    "targets": _build_targets,
+    "keys": _build_keys,
+    "tools": _build_tools,
+    "sessions": _build_sessions,
 }
