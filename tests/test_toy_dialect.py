@@ -10,11 +10,15 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
+from dragoman import StreamTranslator, translate_error, translate_reply, translate_request
 from dragoman.config.load import load
 from dragoman.config.model import Config, Route, Secret, ServerSettings, TargetName
 from dragoman.dialects.base import Json, Source
 from dragoman.dialects.registry import DIALECTS, dialect_named
+from dragoman.doctor.examine import examine
+from dragoman.doctor.probes import PROBES
 from dragoman.exchange import watchdog
+from dragoman.governance.settings import read_governance
 from dragoman.hub.content import Text, ToolCall
 from dragoman.hub.errors import ConfigError
 from dragoman.hub.events import ReplyFailed
@@ -474,5 +478,54 @@ def test_other_clients_see_the_rate_limits_of_a_toy_server() -> None:
         async with ByteServer([reply(TOY_WHOLE, "200 OK", "x-toy-remaining-requests: 5")]) as upstream:
             got = await ask(config_for(upstream.url, "toy"), body, path)
         assert got.headers["anthropic-ratelimit-requests-remaining"] == "5"
+
+    run(scenario)
+
+
+# 5. Everything else that handles requests and replies
+
+
+def test_the_library_translates_from_and_to_the_toy_api() -> None:
+    request = translate_request(HELLO, source="toy", target="anthropic")
+    assert isinstance(request.body["messages"], list)
+    back = translate_request(request.body, source="anthropic", target="toy")
+    assert back.body["lines"] == HELLO["lines"]
+    answer = translate_reply(TOY_WHOLE, source="toy", target="openai_chat")
+    again = translate_reply(answer.body, source="openai_chat", target="toy").body
+    assert (again["parts"], again["end"]) == (msgspec.json.decode(TOY_WHOLE)["parts"], "calls")
+    translator = StreamTranslator(source="toy", target="gemini")
+    stream = b"".join((*(translator.feed(event) for event in TOY_EVENTS), translator.close()))
+    assert dialect_named("gemini").check_stream(stream) == []
+    status, _, body = translate_error(429, {}, b'{"error": "slow"}', source="gemini", target="toy")
+    assert (status, body) == (429, {"failed": {"kind": "rate_limit", "message": "slow"}})
+
+
+@pytest.mark.parametrize("client", ["toy", "anthropic"])
+def test_the_replies_of_a_toy_server_are_governed(client: str) -> None:
+    async def scenario() -> None:
+        text = '<tool_call>{"name": "ls", "arguments": {"path": "src"}}</tool_call>'
+        end = data({"end": "done", "usage": {"in": 12, "out": 3}})
+        path, body = TURNS[client][True] if client in TURNS else ("/toy/chat", {**HELLO, "stream": True})
+        async with ByteServer(stream_of(TOY_EVENTS[0], data({"text": text}), end)) as upstream:
+            config = config_for(upstream.url, "toy")
+            governance = read_governance({"harvest": "auto"})
+            provider = msgspec.structs.replace(config.providers["up"], governance=governance)
+            got = await ask(msgspec.structs.replace(config, providers={"up": provider}), body, path)
+        (call,) = read_reply(client, got).blocks
+        assert isinstance(call, ToolCall)
+        assert msgspec.json.decode(call.arguments) == {"path": "src"}
+
+    run(scenario)
+
+
+def test_the_doctor_examines_a_model_of_a_toy_server() -> None:
+    async def scenario() -> None:
+        answer = [reply(TOY_WHOLE, "200 OK", "content-type: application/json")]
+        async with ByteServer(answer) as upstream:
+            config = config_for(upstream.url, "toy")
+            found = await examine(config, TargetName("up", "real"), probes=PROBES[:2])
+        assert upstream.heard[0].line == "POST /toy/chat HTTP/1.1"
+        states = {finding.name: finding.state for finding in found.findings}
+        assert states == {"answers": "works", "streaming": "helped"}
 
     run(scenario)

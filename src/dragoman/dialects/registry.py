@@ -25,3 +25,8 @@ def dialect_named(name: str) -> Dialect:
     except KeyError:
         known = ", ".join(DIALECTS)
         raise ConfigError(f"unknown dialect {name!r}", hint=f"known dialects: {known}") from None
+
+
+def list_key_headers() -> tuple[str, ...]:
+    """The request headers in which clients of any dialect send their key, besides `authorization`."""
+    return tuple(name for dialect in DIALECTS.values() for name in dialect.surface.key_headers)

@@ -10,7 +10,7 @@ from dragoman.accounts.errors import InvalidKey
 from dragoman.accounts.key_cache import ClientKeyCache
 from dragoman.accounts.keys import ANONYMOUS, Caller, hash_key
 from dragoman.config.model import ServerSettings
-from dragoman.dialects.registry import DIALECTS
+from dragoman.dialects.registry import list_key_headers
 from dragoman.hub.errors import ConfigError, DragomanError
 
 #: A host in `Host` and, after the scheme, in `Origin`: a name or an address, and perhaps a port.
@@ -108,8 +108,8 @@ def _build_fingerprint(digest: bytes) -> str:
 def _list_keys(headers: Mapping[str, str], query: str) -> Iterator[str]:
     """All keys in the request. Some clients send two, one of them for another server."""
     in_query = parse_qs(query).get("key", [""])[0]
-    names = (name for dialect in DIALECTS.values() for name in dialect.surface.key_headers)
-    for key in (*(headers.get(name, "") for name in names), _read_bearer(headers), in_query):
+    in_headers = [headers.get(name, "") for name in list_key_headers()]
+    for key in (*in_headers, _read_bearer(headers), in_query):
         if key.strip():
             yield key.strip()
 

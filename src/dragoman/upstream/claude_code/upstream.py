@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from dragoman.config.model import Provider
+from dragoman.dialects.registry import list_key_headers
 from dragoman.hub.ids import digest
 from dragoman.upstream.claude_code.conversation import outline, read_conversation
 from dragoman.upstream.claude_code.errors import (
@@ -30,8 +31,6 @@ Json = dict[str, Any]
 
 #: Characters. Claude Code shortens a longer result for its model, but not in a transcript.
 MAX_LIVE_RESULT = 400_000
-#: Headers that identify a client if the gateway asks for no key.
-_CREDENTIALS = ("authorization", "x-api-key", "x-goog-api-key")
 
 
 class SessionRequest:
@@ -214,7 +213,9 @@ def _identify_owner(request: UpstreamRequest) -> str:
     """Identify the caller, so that callers cannot reach each other's sessions."""
     if request.caller:
         return digest("caller", request.caller)
-    return digest("shown", *(request.headers.get(name, "") for name in _CREDENTIALS))
+    # The gateway asks for no key, but a client may send one all the same.
+    names = ("authorization", *list_key_headers())
+    return digest("shown", *(request.headers.get(name, "") for name in names))
 
 
 def _repeat_calls(asked: SessionRequest, session: str) -> UpstreamReply:
