@@ -22,7 +22,7 @@ def explode(body: Json) -> Frames:
     if not isinstance(body.get("output"), list) and not isinstance(body.get("status"), str):
         error = body.get("error") or "the upstream answered with something that is not a response"
         fields = error if isinstance(error, dict) else {"message": error}
-        return EventNumbering().build_event("error", {"error": fields})
+        return EventNumbering().write("error", {"error": fields})
     # The reader reads the body like a terminal event, and the writer writes all its events.
     reader = ResponsesStreamReader(Source(issuer=NAME))
     writer = ResponsesStreamWriter(Audience(upstream=NAME))

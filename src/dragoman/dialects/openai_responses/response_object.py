@@ -4,6 +4,8 @@ Strict clients require every field, so a field that the request does not set get
 the request are encoded once and reused, because three events of each stream hold them and they can be large.
 """
 
+from collections.abc import Sequence
+
 import msgspec
 
 from dragoman.dialects.base import Audience, Json
@@ -157,7 +159,7 @@ class ResponseObject:
         self,
         status: str,
         *,
-        output: bytes = b"[]",
+        output: Sequence[bytes] = (),
         usage: Extras | None = None,
         error: Extras | None = None,
         reason: str = "",
@@ -179,7 +181,8 @@ class ResponseObject:
             written = encode(
                 {**self._echo, **self._select_own_fields(late), **self._decided}, blame=UpstreamProtocolError
             )
-        return b'%b,"output":%b,%b' % (encode(live, blame=UpstreamProtocolError)[:-1], output, written[1:])
+        head, items = encode(live, blame=UpstreamProtocolError)[:-1], b",".join(output)
+        return b'%b,"output":[%b],%b' % (head, items, written[1:])
 
     @staticmethod
     def _select_own_fields(extras: Extras) -> Extras:

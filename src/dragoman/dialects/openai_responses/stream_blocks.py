@@ -1,303 +1,307 @@
 """Writes the events of output items, one class for each kind of item.
 
-An item is added, grows by deltas, and is written whole when it is done. Its id and its position never
-change. Clients act on completed items, so an item that is cut short is written as incomplete, or never as
-done.
+An item is added, grows by deltas, and is written whole when it is done. Its id and its index never change.
+Clients act on completed items, so an item that is cut short is written as incomplete, or never as done.
+Deltas are byte templates, because nearly the whole stream consists of them.
 """
 
 from abc import ABC, abstractmethod
 from io import StringIO
-from typing import Final
+from typing import NamedTuple
 
 import msgspec
 
 from dragoman.dialects.openai_responses.citations import write_citation
-from dragoman.dialects.openai_responses.names import CallFormat, build_arguments
-from dragoman.dialects.openai_responses.reasoning import (
-    PART_TYPE,
-    read_texts,
-    write_encrypted,
-    write_texts,
+from dragoman.dialects.openai_responses.hosted import STEPS
+from dragoman.dialects.openai_responses.names import (
+    COMPLETED,
+    FAILED,
+    IN_PROGRESS,
+    INCOMPLETE,
+    CallFormat,
+    build_arguments,
+    omit,
 )
-from dragoman.hub.content import Citation, Extras
+from dragoman.dialects.openai_responses.reasoning import PART_TYPE, read_texts, write_encrypted, write_texts
+from dragoman.hub.content import Citation, Extras, Reasoning, ToolCall
 from dragoman.hub.errors import UpstreamProtocolError
-from dragoman.hub.seal import Seal
 from dragoman.wire.fields import encode
 from dragoman.wire.sse import Frame, Frames, join_frames
 
 _encode_text = msgspec.json.Encoder().encode
 
-IN_PROGRESS: Final = "in_progress"
-INCOMPLETE: Final = "incomplete"
-COMPLETED: Final = "completed"
+#: The statuses that an upstream may give to a finished item; any other becomes `completed`.
+_FINAL_STATUSES = (COMPLETED, INCOMPLETE, FAILED)
+#: Members whose type clients rely on.
+_MEMBER_TYPES: dict[str, type] = {"role": str, "logprobs": list}
 
 
 class EventNumbering:
     """Builds the frames of one stream, with consecutive sequence numbers."""
 
     def __init__(self) -> None:
-        self.sequence = 0
+        self.next = 0
 
-    def build_event(self, kind: str, fields: Extras) -> Frames:
-        return self.build_frame(kind, encode(fields, blame=UpstreamProtocolError)[1:])
+    def write(self, kind: str, members: Extras) -> Frames:
+        return self.write_encoded(kind, encode(members, blame=UpstreamProtocolError)[1:])
 
-    def build_frame(self, kind: str, members: bytes) -> Frames:
-        """The frame of an event whose fields, after the opening brace, are already encoded."""
-        name = kind.encode()
-        number = self.sequence
-        self.sequence = number + 1
-        return (Frame(kind, b'{"type":"%b","sequence_number":%d,%b' % (name, number, members)),)
-
-
-#: The statuses that an upstream may give to a finished item; any other becomes `completed`.
-ENDS = (COMPLETED, INCOMPLETE, "failed")
-#: Fields whose type clients rely on.
-MEMBER_TYPES: dict[str, type] = {"role": str, "logprobs": list}
+    def write_encoded(self, kind: str, members: bytes) -> Frames:
+        """The frame of an event whose members, after the opening brace, are already encoded."""
+        number = self.next
+        self.next = number + 1
+        return (Frame(kind, b'{"type":"%b","sequence_number":%d,%b' % (kind.encode(), number, members)),)
 
 
-def drop_invalid_fields(extras: Extras) -> Extras:
-    """The fields of an item from an upstream of this dialect, without values that clients reject."""
-    kept: Extras = {}
-    for name, value in extras.items():
-        expected = MEMBER_TYPES.get(name)
-        if name == "status":
-            if value in ENDS:
-                kept[name] = value
-        elif expected is None or isinstance(value, expected):
-            kept[name] = value
-    return kept
+class ItemStart(NamedTuple):
+    """What every item begins with. `extras`: its members, if the upstream is of this dialect."""
+
+    events: EventNumbering
+    output_index: int
+    id: str
+    extras: Extras
+
+
+def _is_valid(name: str, value: object) -> bool:
+    if name == "status":
+        return value in _FINAL_STATUSES
+    return isinstance(value, _MEMBER_TYPES.get(name, object))
+
+
+def _drop_invalid(members: Extras) -> Extras:
+    """Members from an upstream of this dialect, without values that clients reject."""
+    return {name: value for name, value in members.items() if _is_valid(name, value)}
 
 
 class ItemEmitter:
-    """What all items share. `extras` are the item's fields when it was added, from this dialect."""
+    """What all items share."""
 
-    def __init__(self, events: EventNumbering, index: int, item_id: str, extras: Extras) -> None:
-        self.events = events
-        self.index = index
-        self.id = item_id
-        self.extras = drop_invalid_fields(extras)
+    def __init__(self, start: ItemStart) -> None:
+        self._events, self._index, self._id, extras = start
+        self.extras = _drop_invalid(extras)
         #: The finished item, encoded.
         self.final = b""
         self._text = StringIO()
-        self._length = 0
-        self._kind = ""
-        self._head = b""
-        self._middle = b""
-        self._tail = b""
+        self._delta_kind = ""
+        self._head = self._middle = self._tail = b""
 
     def write_text(self, text: str) -> Frames:
         """The frame of a delta, from the template of `_start_text`."""
         self._text.write(text)
-        self._length += len(text)
-        events = self.events
-        number = events.sequence
-        events.sequence = number + 1
+        events = self._events
+        number = events.next
+        events.next = number + 1
         data = b"%b%d%b%b%b" % (self._head, number, self._middle, _encode_text(text), self._tail)
-        return (Frame(self._kind, data),)
+        return (Frame(self._delta_kind, data),)
 
-    def _start_text(self, kind: str, extra: Extras, tail: bytes = b"}") -> None:
-        name = kind.encode()
+    def _start_text(self, name: str, position: Extras, tail: bytes = b"}") -> None:
+        kind = f"response.{name}.delta"
         self._text = StringIO()
-        self._length = 0
-        self._kind = kind
-        self._head = b'{"type":"%b","sequence_number":' % name
-        self._middle = b',%b,"delta":' % encode({**self._build_place(), **extra})[1:-1]
+        self._delta_kind = kind
+        self._head = b'{"type":"%b","sequence_number":' % kind.encode()
+        self._middle = b',%b,"delta":' % encode(self._locate(position))[1:-1]
         self._tail = tail
 
-    def _build_place(self) -> Extras:
-        return {"item_id": self.id, "output_index": self.index}
+    def _locate(self, members: Extras) -> Extras:
+        return {"item_id": self._id, "output_index": self._index, **members}
 
-    @property
-    def is_empty(self) -> bool:
-        return not self._length
+    def _write_event(self, name: str, members: Extras) -> Frames:
+        """An event about this item."""
+        return self._events.write(f"response.{name}", self._locate(members))
 
-    def _build_added(self, item: Extras) -> Frames:
-        return self.events.build_event(
-            "response.output_item.added", {"output_index": self.index, "item": item}
-        )
+    def _write_added(self, item: Extras) -> Frames:
+        return self._events.write("response.output_item.added", {"output_index": self._index, "item": item})
 
-    def _build_done(self, item: Extras) -> Frames:
+    def _write_done(self, item: Extras) -> Frames:
         self.final = encode(item, blame=UpstreamProtocolError)
-        members = b'"output_index":%d,"item":%b}' % (self.index, self.final)
-        return self.events.build_frame("response.output_item.done", members)
+        members = b'"output_index":%d,"item":%b}' % (self._index, self.final)
+        return self._events.write_encoded("response.output_item.done", members)
 
 
 class GrowingItemEmitter(ItemEmitter, ABC):
-    """An item that arrives in pieces."""
+    """An item that arrives in pieces. `open` comes first, `close` last."""
+
+    @abstractmethod
+    def open(self) -> Frames: ...
 
     @abstractmethod
     def snapshot(self) -> Extras | None:
-        """The item so far; None if it was never added."""
+        """The item so far, as an incomplete one; None if it was never added."""
 
     @abstractmethod
     def close(self, extras: Extras) -> Frames:
-        """The remaining events. `extras`: fields of the item at its end, such as its status."""
+        """The remaining events. `extras`: members of the item at its end, such as its status."""
+
+    def close_unchanged(self, *, is_cut: bool = False) -> Frames:
+        """Close the item with the members that it began with. `is_cut`: as an incomplete one."""
+        members = omit(self.extras, ("status",))
+        return self.close({**members, "status": INCOMPLETE} if is_cut else members)
 
 
 class MessageEmitter(GrowingItemEmitter):
     """A message: parts one after another, each a text or a refusal."""
 
-    def __init__(self, events: EventNumbering, index: int, item_id: str, extras: Extras) -> None:
-        super().__init__(events, index, item_id, extras)
+    def __init__(self, start: ItemStart) -> None:
+        super().__init__(start)
         self._content: list[Extras] = []
-        self._annotations: list[Extras | None] = []
+        self._annotations: list[Extras] = []
+        #: `output_text` or `refusal` while a part is open.
         self._part_type = ""
 
-    def _build_item(self, status: str, extras: Extras, content: list[Extras]) -> Extras:
-        shape: Extras = {"type": "message", "status": status, "role": "assistant"}
-        return {"id": self.id, **shape, **extras, "content": content}
+    def _build_item(self, extras: Extras, content: list[Extras]) -> Extras:
+        item: Extras = {"id": "", "type": "message", "status": COMPLETED, "role": "assistant", **extras}
+        return {**item, "id": self._id, "content": content}
 
     def open(self) -> Frames:
-        item = self._build_item(IN_PROGRESS, self.extras, [])
-        return self._build_added({**item, "id": self.id, "status": IN_PROGRESS})
+        return self._write_added(self._build_item({**self.extras, "status": IN_PROGRESS}, []))
+
+    def _find_position(self) -> Extras:
+        return {"content_index": len(self._content)}
 
     def open_part(self, part_type: str) -> Frames:
         self._part_type = part_type
         self._annotations = []
-        place: Extras = {"content_index": len(self._content)}
-        if part_type == "refusal":
-            self._start_text("response.refusal.delta", place)
-        else:
-            self._start_text("response.output_text.delta", place, b',"logprobs":[]}')
-        return self.events.build_event(
-            "response.content_part.added", {**self._build_place(), **place, "part": self._build_part({})}
-        )
+        position = self._find_position()
+        self._start_text(part_type, position, b"}" if part_type == "refusal" else b',"logprobs":[]}')
+        return self._write_event("content_part.added", {**position, "part": self._build_part({})})
 
     def write_part(self, part: Extras) -> Frames:
         """The events of a part that only this dialect knows."""
-        place = {**self._build_place(), "content_index": len(self._content)}
+        members = {**self._find_position(), "part": part}
         self._content.append(part)
-        return self.events.build_event(
-            "response.content_part.added", {**place, "part": part}
-        ) + self.events.build_event("response.content_part.done", {**place, "part": part})
+        return self._write_event("content_part.added", members) + self._write_event(
+            "content_part.done", members
+        )
 
     def cite(self, citation: Citation, *, own: bool) -> Frames | None:
         """The event of a citation; None if this dialect cannot express it."""
-        annotation = write_citation(citation, self._length, own=own)
+        annotation = write_citation(citation, self._text.tell(), own=own)
         if annotation is None:
             return None
+        position = {**self._find_position(), "annotation_index": len(self._annotations)}
         self._annotations.append(annotation)
-        place: Extras = {**self._build_place(), "content_index": len(self._content)}
-        place["annotation_index"] = len(self._annotations) - 1
-        return self.events.build_event(
-            "response.output_text.annotation.added", {**place, "annotation": annotation}
-        )
+        return self._write_event("output_text.annotation.added", {**position, "annotation": annotation})
 
     def _build_part(self, extras: Extras) -> Extras:
+        text = self._text.getvalue()
         if self._part_type == "refusal":
-            return {"type": "refusal", "refusal": self._text.getvalue(), **extras}
-        shape: Extras = {"type": "output_text", "annotations": self._annotations, "logprobs": []}
-        return {**shape, "text": self._text.getvalue(), **extras}
+            return {"type": "refusal", "refusal": text, **extras}
+        part: Extras = {"type": "output_text", "annotations": self._annotations, "logprobs": []}
+        return {**part, "text": text, **extras}
 
     def close_part(self, extras: Extras) -> Frames:
-        part = self._build_part(drop_invalid_fields(extras))
-        place: Extras = {**self._build_place(), "content_index": len(self._content)}
+        part_type = self._part_type
+        part, position = self._build_part(_drop_invalid(extras)), self._find_position()
         self._content.append(part)
         self._part_type = ""
-        if part["type"] == "refusal":
-            frames = self.events.build_event("response.refusal.done", {**place, "refusal": part["refusal"]})
-        else:
-            frames = self.events.build_event(
-                "response.output_text.done", {**place, "text": part["text"], "logprobs": part["logprobs"]}
-            )
-        return frames + self.events.build_event("response.content_part.done", {**place, "part": part})
+        names = ("refusal",) if part_type == "refusal" else ("text", "logprobs")
+        values = {name: part[name] for name in names}
+        return self._write_event(f"{part_type}.done", {**position, **values}) + self._write_event(
+            "content_part.done", {**position, "part": part}
+        )
 
     def close(self, extras: Extras) -> Frames:
-        return self._build_done(
-            {**self._build_item(COMPLETED, drop_invalid_fields(extras), self._content), "id": self.id}
-        )
+        return self._write_done(self._build_item(_drop_invalid(extras), self._content))
 
     def snapshot(self) -> Extras:
         content = [*self._content, self._build_part({})] if self._part_type else self._content
-        return {**self._build_item(INCOMPLETE, self.extras, content), "id": self.id, "status": INCOMPLETE}
+        return self._build_item({**self.extras, "status": INCOMPLETE}, content)
 
 
-#: The names of parts and events, for summaries and for thoughts themselves.
-PART_INDEX = {"summary": "summary_index", "content": "content_index"}
-PART_EVENT = {"summary": "reasoning_summary_part", "content": "content_part"}
-TEXT_EVENT = {"summary": "reasoning_summary_text", "content": "reasoning_text"}
+class _ReasoningEvents(NamedTuple):
+    """The names of events and indexes for one form of reasoning."""
+
+    part: str
+    text: str
+    position: str
+
+
+_REASONING_EVENTS = {
+    "summary": _ReasoningEvents("reasoning_summary_part", "reasoning_summary_text", "summary_index"),
+    "content": _ReasoningEvents("content_part", "reasoning_text", "content_index"),
+}
 
 
 class ReasoningEmitter(GrowingItemEmitter):
-    """A thought in parts: summaries, or the thought itself if it comes from this dialect."""
+    """Reasoning in parts: summaries, or the reasoning itself if it comes from this dialect."""
 
-    def __init__(
-        self, events: EventNumbering, index: int, item_id: str, extras: Extras, *, raw: bool
-    ) -> None:
-        super().__init__(events, index, item_id, extras)
-        self._field = "content" if raw else "summary"
+    def __init__(self, start: ItemStart, block: Reasoning, *, own: bool, with_seal: bool) -> None:
+        super().__init__(start)
+        self._field = "content" if own and block.raw else "summary"
         self._texts: dict[str, list[str]] = {"summary": [], "content": []}
+        #: The number of the open part in the hub's block; -1 if none is open.
         self._part = -1
-        self.redacted = False
-        self.is_foreign = False
-        self.with_seal = True
-        self.seal: Seal | None = None
+        self._own = own
+        self._with_seal = with_seal
+        self._redacted = block.redacted
+        self.seal = block.seal
 
     def _build_item(self, extras: Extras, *, unfinished: str = "") -> Extras:
-        item: Extras = {"id": self.id, "type": "reasoning", **extras, "summary": []}
-        for field, texts in self._texts.items():
-            more = [unfinished] if unfinished and field == self._field else []
-            if texts or more or (field == self._field == "content"):
-                item[field] = write_texts([*texts, *more], PART_TYPE[field])
-        return {**item, "id": self.id}
+        item: Extras = {"id": "", "type": "reasoning", **extras, "summary": []}
+        item["id"] = self._id
+        for field, finished in self._texts.items():
+            is_current = field == self._field
+            texts = [*finished, unfinished] if unfinished and is_current else finished
+            if texts or (is_current and field == "content"):
+                item[field] = write_texts(texts, PART_TYPE[field])
+        return item
 
     def open(self) -> Frames:
-        return self._build_added(self._build_item(self.extras))
+        return self._write_added(self._build_item(self.extras))
 
-    def write_thought(self, part: int, text: str) -> Frames:
+    def write_part_text(self, part: int, text: str) -> Frames:
         if part == self._part:
             return self.write_text(text)
-        return self.close_part() + self._open_part(part) + self.write_text(text)
+        return self._close_part() + self._open_part(part) + self.write_text(text)
 
-    def _build_index(self) -> Extras:
-        return {PART_INDEX[self._field]: len(self._texts[self._field])}
+    def _build_part_event(self, text: str) -> Extras:
+        part = {"type": PART_TYPE[self._field], "text": text}
+        return {**self._find_position(), "part": part}
+
+    def _find_position(self) -> Extras:
+        return {_REASONING_EVENTS[self._field].position: len(self._texts[self._field])}
 
     def _open_part(self, part: int) -> Frames:
         self._part = part
-        self._start_text(f"response.{TEXT_EVENT[self._field]}.delta", self._build_index())
-        part_json = {"type": PART_TYPE[self._field], "text": ""}
-        kind = f"response.{PART_EVENT[self._field]}.added"
-        return self.events.build_event(
-            kind, {**self._build_place(), **self._build_index(), "part": part_json}
-        )
+        events = _REASONING_EVENTS[self._field]
+        self._start_text(events.text, self._find_position())
+        return self._write_event(f"{events.part}.added", self._build_part_event(""))
 
-    def close_part(self) -> Frames:
+    def _close_part(self) -> Frames:
         if self._part < 0:
             return ()
         self._part = -1
-        text = self._text.getvalue()
-        place = {**self._build_place(), **self._build_index()}
+        text, events = self._text.getvalue(), _REASONING_EVENTS[self._field]
+        frames = self._write_event(f"{events.text}.done", {**self._find_position(), "text": text})
+        frames += self._write_event(f"{events.part}.done", self._build_part_event(text))
         self._texts[self._field].append(text)
-        frames = self.events.build_event(f"response.{TEXT_EVENT[self._field]}.done", {**place, "text": text})
-        part = {"type": PART_TYPE[self._field], "text": text}
-        return frames + self.events.build_event(
-            f"response.{PART_EVENT[self._field]}.done", {**place, "part": part}
-        )
-
-    def close(self, extras: Extras) -> Frames:
-        frames = self.close_part()
-        parts = self._texts[self._field]
-        rest = drop_invalid_fields(extras)
-        frames += self._write_other_form("content" if self._field == "summary" else "summary", rest)
-        item = self._build_item(rest)
-        if self.with_seal and (self.seal is not None or self.is_foreign):
-            item["encrypted_content"] = write_encrypted(self.seal, parts, redacted=self.redacted)
-        return frames + self._build_done(item)
-
-    def _write_other_form(self, field: str, extras: Extras) -> Frames:
-        """The events of the other form of the thought, which was held back until the end."""
-        texts = read_texts(extras.get(field), PART_TYPE[field])
-        if extras.get(field) is not None:
-            del extras[field]
-        own_field, self._field = self._field, field
-        frames = join_frames(self.write_thought(number, text) for number, text in enumerate(texts) if text)
-        frames += self.close_part()
-        self._field = own_field
         return frames
 
-    def write_envelope_item(self, encrypted: str) -> Frames:
+    def close(self, extras: Extras) -> Frames:
+        frames = self._close_part()
+        members = _drop_invalid(extras)
+        frames += self._write_other_form(members)
+        item = self._build_item(members)
+        if self._with_seal and (self.seal is not None or not self._own):
+            parts = self._texts[self._field]
+            item["encrypted_content"] = write_encrypted(self.seal, parts, redacted=self._redacted)
+        return frames + self._write_done(item)
+
+    def _write_other_form(self, members: Extras) -> Frames:
+        """The events of the other form of the reasoning, which the reader kept in the extras."""
+        field = self._field
+        other = "content" if field == "summary" else "summary"
+        texts = read_texts(members.get(other), PART_TYPE[other])
+        if members.get(other) is not None:
+            del members[other]
+        self._field = other
+        frames = join_frames(self.write_part_text(number, text) for number, text in enumerate(texts) if text)
+        frames += self._close_part()
+        self._field = field
+        return frames
+
+    def emit_envelope(self, envelope: str) -> Frames:
         """The events of an item that holds only an envelope."""
-        return self.open() + self._build_done({**self._build_item({}), "encrypted_content": encrypted})
+        return self.open() + self._write_done({**self._build_item({}), "encrypted_content": envelope})
 
     def snapshot(self) -> Extras:
         return self._build_item(self.extras, unfinished=self._text.getvalue() if self._part >= 0 else "")
@@ -307,25 +311,30 @@ class CallEmitter(GrowingItemEmitter):
     """A call for the client. Arguments that are an object in the item are written whole at the end."""
 
     def __init__(
-        self, events: EventNumbering, index: int, item_id: str, extras: Extras, call: CallFormat
+        self, start: ItemStart, block: ToolCall, call: CallFormat, call_id: str, *, own: bool
     ) -> None:
-        super().__init__(events, index, item_id, extras)
+        super().__init__(start)
         self._call = call
-        self.is_foreign = False
-        self.named: Extras = {}
+        self._own = own
+        self.call_id = call_id
+        self._named: Extras = {"call_id": call_id}
+        if not call.name:
+            self._named["name"] = block.name
+        if block.namespace:
+            self._named["namespace"] = block.namespace
 
-    def _build_item(self, status: str, extras: Extras, arguments: object) -> Extras:
-        shape: Extras = {"id": self.id, "type": self._call.item, "status": status}
-        shape |= {**extras, **self._call.constants}
-        return {**shape, **self.named, self._call.field: arguments, "id": self.id}
+    def _build_item(self, extras: Extras, arguments: object) -> Extras:
+        item: Extras = {"id": "", "type": self._call.item, "status": COMPLETED, **extras}
+        item |= {**self._call.constants, **self._named, self._call.field: arguments}
+        return {**item, "id": self._id}
 
     def open(self) -> Frames:
         if not self._call.is_text:
             return ()
-        self._start_text(f"response.{self._event_name()}.delta", {})
-        return self._build_added({**self._build_item(IN_PROGRESS, self.extras, ""), "status": IN_PROGRESS})
+        self._start_text(self._find_event_name(), {})
+        return self._write_added(self._build_item({**self.extras, "status": IN_PROGRESS}, ""))
 
-    def _event_name(self) -> str:
+    def _find_event_name(self) -> str:
         return f"{self._call.item}_{self._call.field}"
 
     def write_text(self, text: str) -> Frames:
@@ -335,36 +344,39 @@ class CallEmitter(GrowingItemEmitter):
         return ()
 
     def close(self, extras: Extras) -> Frames:
-        status = drop_invalid_fields(extras).get("status", COMPLETED)
+        members = _drop_invalid(extras)
+        status = members.get("status", COMPLETED)
         frames: Frames = ()
-        if self.is_foreign and self.is_empty and self._call.kind == "function" and status == COMPLETED:
+        if not self._own and self._call.kind == "function" and status == COMPLETED and not self._text.tell():
             # Empty arguments are not JSON, and client libraries fail on them.
             frames = self.write_text("{}")
         text = self._text.getvalue()
-        value = build_arguments(text, self._call, own=not self.is_foreign)
-        if not self._call.is_text and not isinstance(value, dict):
-            value = build_arguments(text, self._call, own=False)
-        item = self._build_item(COMPLETED, drop_invalid_fields(extras), value)
+        arguments = build_arguments(text, self._call, own=self._own)
+        if not self._call.is_text and not isinstance(arguments, dict):
+            arguments = build_arguments(text, self._call, own=False)
+        item = self._build_item(members, arguments)
         if not self._call.is_text:
-            return self._build_added({**item, "status": IN_PROGRESS}) + self._build_done(item)
+            return self._write_added({**item, "status": IN_PROGRESS}) + self._write_done(item)
         if status != INCOMPLETE:
-            fields = {**self._build_place(), self._call.field: text}
-            frames += self.events.build_event(f"response.{self._event_name()}.done", fields)
-        return frames + self._build_done(item)
+            frames += self._write_event(f"{self._find_event_name()}.done", {self._call.field: text})
+        return frames + self._write_done(item)
 
     def snapshot(self) -> Extras | None:
         if not self._call.is_text:
             return None
-        return {**self._build_item(INCOMPLETE, self.extras, self._text.getvalue()), "status": INCOMPLETE}
+        return self._build_item({**self.extras, "status": INCOMPLETE}, self._text.getvalue())
 
 
-class WholeItemEmitter(ItemEmitter):
-    """An item that OpenAI made by itself: added, its steps, done."""
+class HostedItemEmitter(ItemEmitter):
+    """A whole item of a tool that the vendor ran: added, its steps, done."""
 
-    def emit(self, item: Extras, steps: tuple[str, ...]) -> Frames:
-        item = {**item, "id": self.id}
+    def emit(self, item: Extras) -> Frames:
+        kind = str(item.get("type"))
+        steps = STEPS.get(kind, ())
+        if item.get("status") == FAILED:
+            steps = (*steps[:-1], FAILED) if kind.startswith("mcp_") else steps[:-1]
+        item = {**item, "id": self._id}
         added = {**item, "status": IN_PROGRESS} if "status" in item else item
-        frames = [self._build_added(added)]
-        kind = item.get("type")
-        frames += [self.events.build_event(f"response.{kind}.{step}", self._build_place()) for step in steps]
-        return join_frames(frames) + self._build_done(item)
+        frames = self._write_added(added)
+        frames += join_frames(self._write_event(f"{kind}.{step}", {}) for step in steps)
+        return frames + self._write_done(item)

@@ -1,8 +1,8 @@
-"""Writes hub events as the event stream of the Responses API.
+"""Writes a reply as events of the Responses API.
 
-Blocks arrive one at a time. A block becomes one item; only messages of this dialect have several parts, and
-such an item stays open until its last part. The item of another dialect's block stays open until the next
-event: if the reply then ends because of a limit, the item is incomplete.
+The hub's events come one block at a time. A block becomes one item. Only messages of this dialect have several
+parts; such an item stays open until its last part. An item from another dialect's block stays open until
+something follows it: if the reply then ends at a limit, the item is incomplete.
 """
 
 from copy import copy
@@ -14,27 +14,35 @@ from dragoman.dialects.openai_responses.hosted import (
     FOLLOWS,
     ITEM,
     PREFIXES,
-    STEPS,
     add_required,
     build_search_action,
     write_hosted,
 )
-from dragoman.dialects.openai_responses.names import CALL_OF_KIND, DONE, ENCRYPTED_REASONING, NAME
+from dragoman.dialects.openai_responses.names import (
+    CALL_OF_KIND,
+    COMPLETED,
+    DONE,
+    ENCRYPTED_REASONING,
+    FAILED,
+    IN_PROGRESS,
+    INCOMPLETE,
+    NAME,
+    get_object,
+    get_text,
+)
 from dragoman.dialects.openai_responses.reasoning import build_sealed_item, is_carrier
 from dragoman.dialects.openai_responses.response_object import ResponseObject
 from dragoman.dialects.openai_responses.stop_reasons import choose_reason, write_usage
 from dragoman.dialects.openai_responses.stream_blocks import (
-    COMPLETED,
-    INCOMPLETE,
     CallEmitter,
     EventNumbering,
     GrowingItemEmitter,
+    HostedItemEmitter,
+    ItemStart,
     MessageEmitter,
     ReasoningEmitter,
-    WholeItemEmitter,
 )
 from dragoman.hub.content import (
-    AnyBlock,
     Citation,
     Extras,
     HostedCall,
@@ -43,6 +51,7 @@ from dragoman.hub.content import (
     Opaque,
     Reasoning,
     Refusal,
+    ReplyBlock,
     Text,
     ToolCall,
 )
@@ -66,7 +75,7 @@ from dragoman.hub.usage import Usage
 from dragoman.wire.fields import encode
 from dragoman.wire.sse import Frame, Frames, join_frames
 
-#: Blocks that only their own dialect can write.
+#: Blocks that only a client of their own dialect can get.
 UNSHOWN: dict[type, str] = {
     HostedCall: "what another vendor's own tool was asked",
     HostedResult: "what another vendor's own tool gave back",
@@ -76,6 +85,8 @@ UNSHOWN: dict[type, str] = {
 
 
 class ResponsesStreamWriter:
+    """Owns the output items of one reply, the ids that it gave, and the seals that it has not written yet."""
+
     def __init__(self, audience: Audience) -> None:
         self._audience = audience
         self._own = audience.upstream == NAME
@@ -83,83 +94,88 @@ class ResponsesStreamWriter:
         self._with_seals = self._own or request is None or ENCRYPTED_REASONING in request.include
         self._events = EventNumbering()
         self._response: ResponseObject | None = None
+        #: The finished items, encoded.
         self._output: list[bytes] = []
         # A copy, because a reader that shares these ids takes some whenever bytes arrive.
         self._ids = copy(audience.ids)
         self._item_ids: set[str] = set()
         self._call_ids: set[str] = set()
-        self._block: AnyBlock | None = None
+        #: The open block, and the item that its deltas go to.
+        self._block: ReplyBlock | None = None
         self._item: GrowingItemEmitter | None = None
         #: The last item, while it may get another part or become incomplete.
         self._held: GrowingItemEmitter | None = None
         self._carried: list[SealedItem] = []
         self._usage: Usage | None = None
-        self._refused = False
+        self._has_refusal = False
 
     def write(self, event: ReplyEvent) -> Frames:
         match event:
             case TextDelta() | ArgumentsDelta():
                 return self._item.write_text(event.text) if self._item is not None and event.text else ()
             case ReasoningDelta():
-                return self._on_reasoning(event)
+                item = self._item
+                return (
+                    item.write_part_text(event.part, event.text) if isinstance(item, ReasoningEmitter) else ()
+                )
             case BlockOpened():
-                return self._on_open(event.block)
+                return self._open(event.block)
             case BlockClosed():
-                return self._on_close(event)
+                return self._close(event)
             case SealAttached():
-                self._on_seal(event.seal)
+                self._seal(event.seal)
             case CitationAdded():
-                return self._on_citation(event.citation)
+                return self._cite(event.citation)
             case UsageReported():
                 self._usage = self._usage.merge(event.usage) if self._usage else event.usage
             case ReplyStarted():
-                return self._on_start(event)
+                return self._start(event)
             case ReplyFinished():
-                return self._on_finish(event)
+                return self._finish(event)
             case ReplyFailed():
-                return self._on_failure(event)
+                return self._fail(event)
             case _:
                 assert_never(event)
         return ()
 
     # Lifecycle
 
-    def _on_start(self, event: ReplyStarted) -> Frames:
-        response = self._response = ResponseObject(self._audience, event, self._ids)
-        response_json = response.render("in_progress")
-        return self._write_lifecycle("response.created", response_json) + self._write_lifecycle(
-            "response.in_progress", response_json
-        )
+    def _start(self, event: ReplyStarted) -> Frames:
+        response = self._build_response(event)
+        self._response = response
+        written = response.render(IN_PROGRESS)
+        return self._write_lifecycle("created", written) + self._write_lifecycle(IN_PROGRESS, written)
 
-    def _write_lifecycle(self, kind: str, response: bytes) -> Frames:
-        return self._events.build_frame(kind, b'"response":%b}' % response)
+    def _build_response(self, event: ReplyStarted) -> ResponseObject:
+        return ResponseObject(self._audience, event, self._ids)
 
-    def _on_finish(self, event: ReplyFinished) -> Frames:
-        response = self._response or ResponseObject(self._audience, ReplyStarted(), self._ids)
+    def _write_lifecycle(self, name: str, response: bytes) -> Frames:
+        return self._events.write_encoded(f"response.{name}", b'"response":%b}' % response)
+
+    def _finish(self, event: ReplyFinished) -> Frames:
+        response = self._response or self._build_response(ReplyStarted())
+        frames = () if self._own or self._has_refusal else self._write_explanation(event)
         raw_cause = event.raw_cause if self._own else ""
-        frames = () if self._own or self._refused else self._write_explanation(event)
-        reason = choose_reason(event.cause, raw_cause, has_refusal=self._refused)
-        frames += self._close_held(cut=bool(reason) and not self._own)
-        status = "incomplete" if reason else COMPLETED
-        ended = response.render(
-            status,
-            output=b"[%b]" % b",".join(self._output),
-            usage=write_usage(self._usage, own=self._own),
-            reason=reason,
-            extras=event.extras,
+        reason = choose_reason(event.cause, raw_cause, has_refusal=self._has_refusal)
+        frames += self._close_held(is_cut=bool(reason) and not self._own)
+        status = INCOMPLETE if reason else COMPLETED
+        usage = write_usage(self._usage, own=self._own)
+        written = response.render(
+            status, output=self._output, usage=usage, reason=reason, extras=event.extras
         )
-        return frames + self._write_lifecycle(f"response.{status}", ended) + (Frame("", DONE),)
+        return frames + self._write_lifecycle(status, written) + (Frame("", DONE),)
 
-    def _on_failure(self, event: ReplyFailed) -> Frames:
+    def _fail(self, event: ReplyFailed) -> Frames:
         code, message = write_stream_error(event.failure, event.ending, own=self._own)
+        error: Extras = {"code": code, "message": message}
+        event_members: Extras = {**error, "param": event.failure.param or None}
         frames: Frames = ()
-        error: Extras = {"code": code, "message": message, "param": event.failure.param or None}
         response = self._response
         if response is None:
-            # The response has not started, so the event also holds the error body of an HTTP error.
-            response = ResponseObject(self._audience, ReplyStarted(), self._ids)
-            frames = self._write_lifecycle("response.created", response.render("in_progress"))
-            error |= write_error(event.failure)
+            # The response has not started, so the event also holds the body of an HTTP error.
+            response = self._build_response(ReplyStarted())
+            frames = self._write_lifecycle("created", response.render(IN_PROGRESS))
+            event_members |= write_error(event.failure)
         if not self._own:
             frames += self._close_held()
         output = list(self._output)
@@ -167,102 +183,90 @@ class ResponsesStreamWriter:
         unfinished = item.snapshot() if item else None
         if unfinished is not None:
             output.append(encode(unfinished, blame=UpstreamProtocolError))
-        frames += self._events.build_event("error", error)
-        ended = response.render(
-            "failed",
-            output=b"[%b]" % b",".join(output),
-            usage=write_usage(self._usage, own=self._own),
-            error={"code": code, "message": message},
-        )
-        return frames + self._write_lifecycle("response.failed", ended) + (Frame("", DONE),)
+        frames += self._events.write("error", event_members)
+        usage = write_usage(self._usage, own=self._own)
+        written = response.render(FAILED, output=output, usage=usage, error=error)
+        return frames + self._write_lifecycle(FAILED, written) + (Frame("", DONE),)
 
-    # Blocks
+    # Opening
 
-    def _on_open(self, block: AnyBlock) -> Frames:
+    def _open(self, block: ReplyBlock) -> Frames:
         self._block = block
-        if isinstance(block, Text | Refusal) or (
-            isinstance(block, Opaque) and block.form == "part" and self._own
-        ):
-            return self._open_message(block)
-        if isinstance(block, Reasoning) and is_carrier(block):
-            return self._open_carrier(block)
-        frames = self._close_held()
         match block:
+            case Text() | Refusal():
+                return self._open_message(block)
             case Reasoning():
-                return frames + self._open_reasoning(block)
+                return self._open_reasoning(block)
             case ToolCall():
-                return frames + self._open_call(block)
+                return self._open_call(block)
+            case HostedCall() | HostedResult() | Media() | Opaque():
+                if self._own and isinstance(block, Opaque) and block.form == "part":
+                    return self._open_message(block)
+                return self._close_held() + self._write_hosted(block)
             case _:
-                return frames + self._write_whole(block)
+                assert_never(block)
 
-    def _make_id(self, prefix: str, extras: Extras) -> str:
-        """A unique id for an item of this stream; ids of this dialect are kept."""
-        wanted = extras.get("id")
-        item_id = wanted if isinstance(wanted, str) else ""
+    def _start_item(self, prefix: str, extras: Extras) -> ItemStart:
+        """The start of the next item. Its id is unique in the stream; ids of this dialect are kept."""
+        item_id = get_text(extras, "id")
         if prefix:
             item_id = self._ids.adopt(prefix, item_id)
         if not item_id or item_id in self._item_ids:
             item_id = self._ids.make(prefix or "item_")
         self._item_ids.add(item_id)
-        return item_id
+        return ItemStart(self._events, len(self._output), item_id, extras)
 
-    def _extras(self, block: AnyBlock) -> Extras:
+    def _find_extras(self, block: ReplyBlock) -> Extras:
         return block.extras if self._own else {}
 
     def _open_message(self, block: Text | Refusal | Opaque) -> Frames:
-        head = self._extras(block).get(ITEM)
-        extras: Extras = head if isinstance(head, dict) else {}
-        held = self._held
-        frames: Frames = ()
-        if self._own and isinstance(held, MessageEmitter) and held.extras.get("id") == extras.get("id"):
-            message = held
-        else:
-            frames = self._close_held()
-            message = MessageEmitter(self._events, len(self._output), self._make_id("msg_", extras), extras)
-            frames += message.open()
-        self._held, self._item = None, message
+        extras = get_object(self._find_extras(block), ITEM)
+        is_same = self._held is not None and self._held.extras.get("id") == extras.get("id")
+        message, frames = self._take_message(extras, is_same=self._own and is_same)
+        self._item = message
         if isinstance(block, Opaque):
             return frames + message.write_part(dict(block.value))
-        self._refused |= isinstance(block, Refusal)
-        frames += message.open_part("refusal" if isinstance(block, Refusal) else "output_text")
+        is_refusal = isinstance(block, Refusal)
+        self._has_refusal |= is_refusal
+        frames += message.open_part("refusal" if is_refusal else "output_text")
         return frames + (message.write_text(block.text) if block.text else ())
 
-    def _open_carrier(self, block: Reasoning) -> Frames:
-        self._item = None
-        if block.seal is not None:
-            self._keep_seal(build_sealed_item(block, block.seal))
-        return ()
+    def _take_message(self, extras: Extras, *, is_same: bool) -> tuple[MessageEmitter, Frames]:
+        """The message for the next part, and the frames before the part. `is_same`: the held message."""
+        held = self._held
+        if is_same and isinstance(held, MessageEmitter):
+            self._held = None
+            return held, ()
+        frames = self._close_held()
+        message = MessageEmitter(self._start_item("msg_", extras))
+        return message, frames + message.open()
 
     def _open_reasoning(self, block: Reasoning) -> Frames:
-        extras = self._extras(block)
-        raw = self._own and block.raw
-        thought = ReasoningEmitter(
-            self._events, len(self._output), self._make_id("rs_", extras), extras, raw=raw
-        )
-        self._item = thought
-        thought.seal, thought.redacted, thought.is_foreign = block.seal, block.redacted, not self._own
-        thought.with_seal = self._with_seals
-        frames = [thought.open()]
-        frames += [thought.write_thought(number, text) for number, text in enumerate(block.parts) if text]
+        if is_carrier(block):
+            self._item = None
+            if block.seal is not None:
+                self._carry(build_sealed_item(block, block.seal))
+            return ()
+        frames = [self._close_held()]
+        start = self._start_item("rs_", self._find_extras(block))
+        item = ReasoningEmitter(start, block, own=self._own, with_seal=self._with_seals)
+        self._item = item
+        frames.append(item.open())
+        frames += [item.write_part_text(number, text) for number, text in enumerate(block.parts) if text]
         return join_frames(frames)
 
     def _open_call(self, block: ToolCall) -> Frames:
+        frames = self._close_held()
         call = CALL_OF_KIND[block.kind]
-        extras = self._extras(block)
-        item = CallEmitter(self._events, len(self._output), self._make_id(call.prefix, extras), extras, call)
-        item.is_foreign = not self._own
-        item.named = {"call_id": self._make_call_id(block.id)}
-        if not call.name:
-            item.named["name"] = block.name
-        if block.namespace:
-            item.named["namespace"] = block.namespace
+        start = self._start_item(call.prefix, self._find_extras(block))
+        item = CallEmitter(start, block, call, self._make_call_id(block.id), own=self._own)
         self._item = item
         if block.seal is not None:
-            self._keep_seal(SealedItem(kind="call", seal=block.seal, call_id=str(item.named["call_id"])))
-        return item.open() + (item.write_text(block.arguments) if block.arguments else ())
+            self._carry(SealedItem(kind="call", seal=block.seal, call_id=item.call_id))
+        return frames + item.open() + (item.write_text(block.arguments) if block.arguments else ())
 
     def _make_call_id(self, call_id: str) -> str:
-        """A unique `call_id` in this reply, because clients match results and items by it."""
+        """A `call_id` that is unique in this reply, because clients match results and items by it."""
         wanted = call_id or self._ids.make("call_")
         number = 2
         while wanted in self._call_ids:
@@ -271,51 +275,43 @@ class ResponsesStreamWriter:
         self._call_ids.add(wanted)
         return wanted
 
-    def _write_whole(self, block: AnyBlock) -> Frames:
+    def _write_hosted(self, block: HostedCall | HostedResult | Media | Opaque) -> Frames:
         """Write a complete block: an item of this dialect, or a web search of another."""
         self._item = None
         item = write_hosted(block) if self._own else None
         if item is None and isinstance(block, HostedCall) and block.tool == "web_search":
-            item_id = self._ids.adopt("ws_", block.id)
             action = build_search_action(block.arguments)
+            item_id = self._ids.adopt("ws_", block.id)
             item = {"id": item_id, "type": "web_search_call", "status": COMPLETED, "action": action}
         if item is None:
             if not (self._own and isinstance(block, HostedResult) and block.form == FOLLOWS):
                 self._audience.losses.add(block.at, f"OpenAI Responses cannot show {UNSHOWN[type(block)]}")
             return ()
         item = add_required(item)
-        kind = str(item.get("type"))
-        item_id = self._make_id(PREFIXES.get(kind, ""), item)
-        whole = WholeItemEmitter(self._events, len(self._output), item_id, {})
-        steps = STEPS.get(kind, ())
-        if item.get("status") == "failed":
-            steps = (*steps[:-1], "failed") if kind.startswith("mcp_") else steps[:-1]
-        frames = whole.emit(item, steps)
-        self._output.append(whole.final)
+        emitter = HostedItemEmitter(self._start_item(PREFIXES.get(get_text(item, "type"), ""), item))
+        frames = emitter.emit(item)
+        self._output.append(emitter.final)
         return frames
 
-    # Deltas
+    # Growing
 
-    def _on_reasoning(self, event: ReasoningDelta) -> Frames:
-        item = self._item
-        return item.write_thought(event.part, event.text) if isinstance(item, ReasoningEmitter) else ()
-
-    def _on_seal(self, seal: Seal) -> None:
+    def _seal(self, seal: Seal) -> None:
         item = self._item
         if isinstance(item, ReasoningEmitter):
             item.seal = seal
         elif isinstance(item, CallEmitter):
-            self._keep_seal(SealedItem(kind="call", seal=seal, call_id=str(item.named["call_id"])))
+            self._carry(SealedItem(kind="call", seal=seal, call_id=item.call_id))
         elif isinstance(self._block, Reasoning):
-            self._keep_seal(build_sealed_item(self._block, seal))
+            self._carry(build_sealed_item(self._block, seal))
         else:
-            self._keep_seal(SealedItem(kind="text", seal=seal))
+            self._carry(SealedItem(kind="text", seal=seal))
 
-    def _keep_seal(self, carried: SealedItem) -> None:
+    def _carry(self, sealed: SealedItem) -> None:
+        """Keep a seal until the item that it belongs to is written."""
         if self._with_seals:
-            self._carried.append(carried)
+            self._carried.append(sealed)
 
-    def _on_citation(self, citation: Citation) -> Frames:
+    def _cite(self, citation: Citation) -> Frames:
         item = self._item
         frames = item.cite(citation, own=self._own) if isinstance(item, MessageEmitter) else ()
         if frames is None:
@@ -323,64 +319,56 @@ class ResponsesStreamWriter:
             return ()
         return frames
 
-    def _on_close(self, event: BlockClosed) -> Frames:
+    # Closing
+
+    def _close(self, event: BlockClosed) -> Frames:
         item, block = self._item, self._block
         self._item = self._block = None
         if item is None or block is None:
             return () if self._held is not None else self._write_seals()
-        extras: Extras = event.extras if self._own else {}
+        extras = dict(event.extras) if self._own else {}
         if isinstance(item, MessageEmitter):
-            return self._close_message(item, block, extras)
+            last = extras.pop(ITEM, None)
+            frames = () if isinstance(block, Opaque) else item.close_part(extras)
+            if not self._own or (ITEM in block.extras and last is None):
+                self._held = item
+                return frames
+            return frames + self._end(
+                item, item.close(last) if isinstance(last, dict) else item.close_unchanged()
+            )
         if isinstance(item, CallEmitter) and not self._own:
             self._held = item
             return ()
-        return self._end(item, extras or find_start_fields(item))
+        return self._end(item, item.close(extras) if extras else item.close_unchanged())
 
-    def _close_message(self, item: MessageEmitter, block: AnyBlock, extras: Extras) -> Frames:
-        rest = dict(extras)
-        last = rest.pop(ITEM, None)
-        frames = () if isinstance(block, Opaque) else item.close_part(rest)
-        if not self._own or (ITEM in block.extras and last is None):
-            self._held = item
-            return frames
-        return frames + self._end(item, last if isinstance(last, dict) else find_start_fields(item))
-
-    def _end(self, item: GrowingItemEmitter, extras: Extras) -> Frames:
-        frames = item.close(extras)
+    def _end(self, item: GrowingItemEmitter, frames: Frames) -> Frames:
+        """Record a closed item and write the seals that follow it."""
         self._output.append(item.final)
         return frames + self._write_seals()
 
-    def _close_held(self, *, cut: bool = False) -> Frames:
-        """Close the held item. `cut`: the reply ended because of a limit, so the item is incomplete."""
+    def _close_held(self, *, is_cut: bool = False) -> Frames:
+        """Close the held item. `is_cut`: the reply ended at a limit, so the item is incomplete."""
         held, self._held = self._held, None
         if held is None:
             return ()
-        if not cut or (isinstance(held, CallEmitter) and self._carried):
-            return self._end(held, find_start_fields(held))
-        if self._carried:
-            # An incomplete item is the last one, so no item with its seal can follow.
-            self._carried = []
-            self._audience.losses.add("", "the seal of a text that was cut short")
-        return self._end(held, {**find_start_fields(held), "status": INCOMPLETE})
+        if self._carried and is_cut:
+            if isinstance(held, CallEmitter):
+                # The seal must follow the call, and only a complete item can be followed by another.
+                is_cut = False
+            else:
+                self._carried = []
+                self._audience.losses.add("", "the seal of a text that was cut short")
+        return self._end(held, held.close_unchanged(is_cut=is_cut))
 
     def _write_explanation(self, event: ReplyFinished) -> Frames:
         """Write the explanation of a refusal as a refusal part."""
         if event.cause != "refusal" or not event.explanation:
             return ()
-        self._refused = True
-        message = self._held
-        frames: Frames = ()
-        if not isinstance(message, MessageEmitter):
-            frames = self._close_held()
-            message = MessageEmitter(self._events, len(self._output), self._make_id("msg_", {}), {})
-            frames += message.open()
+        self._has_refusal = True
+        message, frames = self._take_message({}, is_same=True)
         self._held = message
-        return (
-            frames
-            + message.open_part("refusal")
-            + message.write_text(event.explanation)
-            + message.close_part({})
-        )
+        frames += message.open_part("refusal") + message.write_text(event.explanation)
+        return frames + message.close_part({})
 
     def _write_seals(self) -> Frames:
         """Write the seals of a call or text as a reasoning item after it, which clients send back."""
@@ -388,12 +376,8 @@ class ResponsesStreamWriter:
             return ()
         envelope = write_envelope(self._carried)
         self._carried = []
-        carrier = ReasoningEmitter(self._events, len(self._output), self._make_id("rs_", {}), {}, raw=False)
-        frames = carrier.write_envelope_item(envelope)
+        start = self._start_item("rs_", {})
+        carrier = ReasoningEmitter(start, Reasoning(), own=self._own, with_seal=True)
+        frames = carrier.emit_envelope(envelope)
         self._output.append(carrier.final)
         return frames
-
-
-def find_start_fields(item: GrowingItemEmitter) -> Extras:
-    """The fields of an added item that stay valid at its end."""
-    return {name: value for name, value in item.extras.items() if name != "status"}
