@@ -142,7 +142,7 @@ class ResponseTurn(msgspec.Struct, frozen=True, kw_only=True):
 class TurnBuilder:
     """Builds turns with one configuration. `limit` is the largest conversation in bytes.
 
-    `must_summarize` gets a model's name. It says whether the gateway must ask this model for a summary.
+    `must_summarize` gets a model's name and returns whether the gateway must ask this model for a summary.
     """
 
     def __init__(

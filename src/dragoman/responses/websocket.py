@@ -73,7 +73,7 @@ class SocketClient:
 
     def __init__(self, socket: Socket, stream_id: str = "") -> None:
         self._socket = socket
-        # A client that runs several conversations over one connection tells their events apart by this.
+        # A client that runs several conversations over one connection finds the events of each by this.
         self._suffix = b',"stream_id":%b}' % encode(stream_id) if stream_id else b""
         self.is_broken = False
         self.direct: DirectConnection | None = None

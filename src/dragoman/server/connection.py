@@ -171,7 +171,7 @@ class Connection(HttpToolsProtocol):
         super().handle_websocket_upgrade()
 
     def _unsupported_upgrade_warning(self) -> None:
-        """The response's status tells agents that there is no WebSocket. A warning is not needed."""
+        """Agents learn from the response's status that there is no WebSocket. A warning is not needed."""
 
 
 class SocketConnection(WebSocketsSansIOProtocol):
