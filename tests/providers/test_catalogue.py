@@ -73,6 +73,9 @@ def test_an_unknown_target_has_no_prices() -> None:
     ("model", "family"),
     [
         ("qwen3-coder:30b", "qwen3_coder"),
+        ("qwen2.5-coder:7b", "bare_json"),
+        ("qwen3.5:35b", "qwen35"),
+        ("zai-org/GLM-4.7", "glm_thinking"),
         ("Qwen/Qwen3-Coder-480B-A35B-Instruct", "qwen3_coder"),
         ("qwen2.5:7b", "hermes"),
         ("Qwen/Qwen3-30B-A3B-Thinking-2507", "qwen3_thinking"),

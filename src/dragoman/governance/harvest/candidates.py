@@ -173,7 +173,7 @@ def _call_candidates(known: FamilyFormat, *, has_tools: bool, auto: bool) -> lis
             strict=opener.safety == "C" or (auto and opener.safety == "B"),
         )
         for opener in known.openers
-        if (not auto or (opener.auto and opener.safety != "C")) and (has_tools or opener.frames)
+        if (not auto or opener.auto) and (has_tools or opener.frames)
     ]
 
 

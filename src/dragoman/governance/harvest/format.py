@@ -148,6 +148,11 @@ def constant_reader(outcome: ReaderOutcome) -> FormatReader:
     return read
 
 
+def framing_openers(*tokens: str) -> tuple[Opener, ...]:
+    """Openers of tokens that only frame a message of a named family: they are removed from its text."""
+    return tuple(Opener(token, constant_reader(Framing()), "A", auto=False, frames=True) for token in tokens)
+
+
 THINK = ReasoningTags("<think>", "</think>")
 THINK_IN_PROMPT = ReasoningTags("<think>", "</think>", in_prompt=True)
 

@@ -39,7 +39,7 @@ class RequestText:
 
     @property
     def has_server_calls(self) -> bool:
-        """Whether the last assistant turn has calls that the server itself read from its model's text."""
+        """Whether the last assistant turn has calls of the server itself: it parses its model's calls."""
         turns = [turn for turn in self._request.turns if turn.role == "assistant"]
         calls = [block for block in turns[-1].blocks if isinstance(block, ToolCall)] if turns else []
         return not all(_UNPROVEN_ID.fullmatch(call.id) for call in calls)

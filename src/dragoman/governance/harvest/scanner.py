@@ -345,7 +345,8 @@ class TextScanner:
             self._add_text(text)
         else:
             self._parts.add_reasoning(text)
-        if candidate.reads_calls and self._tools:
+        # JSON and code begin like calls without a marker: only a reader's own reason is worth a report.
+        if candidate.reads_calls and self._tools and (reason or candidate.opener.safety != "C"):
             is_at_end = self._source.ending is not None and self._at == self._source.end
             reason = reason or (UNFINISHED if is_at_end else MALFORMED)
             self._parts.add(RefusedPart(candidate.family, len(text), reason))

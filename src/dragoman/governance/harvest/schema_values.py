@@ -9,7 +9,9 @@ from collections.abc import Callable, Collection
 
 from dragoman.governance.harvest.json_text import is_json, write_string
 from dragoman.governance.harvest.python_literals import convert_literal
+from dragoman.governance.repair.schema import TYPE_NAMES
 from dragoman.schema import properties_of, required_of, resolve, types_of
+from dragoman.wire.partial_json import parse_object
 
 _INTEGER = re.compile(r"[+]?(-?(?:0|[1-9]\d*))")
 _NUMBER = re.compile(r"[+]?(-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?)")
@@ -23,6 +25,21 @@ def is_complete(members: Collection[str], schema: object) -> bool:
     No members at all are complete only for a tool that declares none.
     """
     return all(name in members for name in required_of(schema)) and bool(members or not properties_of(schema))
+
+
+def fits_schema(arguments: str, schema: object) -> bool:
+    """Whether the arguments have every required member, no undeclared one, and no wrong type."""
+    values = parse_object(arguments)
+    known = resolve(schema, schema)
+    declared = properties_of(known)
+    if values is None or not set(required_of(known)) <= set(values) <= set(declared):
+        return False
+    return all(_has_type(value, types_of(declared[name], schema)) for name, value in values.items())
+
+
+def _has_type(value: object, types: tuple[str, ...]) -> bool:
+    name = TYPE_NAMES[type(value)]
+    return not types or name in types or (name == "integer" and "number" in types)
 
 
 def find_member_schema(schema: object, key: str) -> object:

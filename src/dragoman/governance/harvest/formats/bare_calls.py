@@ -1,8 +1,10 @@
-"""Calls as JSON without a marker: Llama 3 and xLAM.
+"""Calls as JSON without a marker: Qwen2.5 Coder, Llama 3, xLAM.
 
 Without a marker the whole visible answer must be calls, because JSON that a user asked for looks exactly
-alike.
+alike. Where the family is unknown the arguments must also fit the tool's schema.
 """
+
+import re
 
 from dragoman.governance.harvest.cursor import Step, TextCall, TextCursor, TextEnding
 from dragoman.governance.harvest.format import (
@@ -14,12 +16,20 @@ from dragoman.governance.harvest.format import (
     ReaderContext,
     Reading,
 )
-from dragoman.governance.harvest.formats.json_in_tags import JsonBody, json_reader, read_json_calls
+from dragoman.governance.harvest.formats.json_in_tags import (
+    READ_HERMES,
+    JsonBody,
+    json_reader,
+    read_json_calls,
+)
+from dragoman.governance.harvest.schema_values import fits_schema
 
 _OBJECT = JsonBody("object")
 _LIST = JsonBody("list")
 _LLAMA_ENDS = ("<|eom_id|>", "<|eot_id|>")
+_QWEN_ENDS = ("<|im_end|>", "<|endoftext|>")
 _FENCE = "```"
+_LANGUAGE = re.compile(r"[a-z_]+")
 
 
 def is_end_of_reply(cursor: TextCursor, *tokens: str) -> Step[bool]:
@@ -62,6 +72,31 @@ def _read_bare_list(cursor: TextCursor, context: ReaderContext) -> Reading:
     return FoundCalls(calls) if calls and (yield from is_end_of_reply(cursor)) else None
 
 
+def _read_fitting_objects(cursor: TextCursor, context: ReaderContext) -> Step[tuple[TextCall, ...]]:
+    """Objects, one after the other, whose arguments fit the schemas of their tools; empty if they are not."""
+    calls: tuple[TextCall, ...] = ()
+    while not calls or (yield from cursor.peek()) == "{":
+        found = yield from read_json_calls(cursor, context, _OBJECT)
+        tool = context.find(found[0].name, cursor) if found else None
+        if not found or tool is None or not fits_schema(found[0].arguments, tool.schema):
+            return ()
+        calls += found
+        yield from cursor.skip_blanks()
+    return calls
+
+
+def _read_bare_objects(cursor: TextCursor, context: ReaderContext) -> Reading:
+    calls = yield from _read_fitting_objects(cursor, context)
+    return FoundCalls(calls) if calls and (yield from is_end_of_reply(cursor, *_QWEN_ENDS)) else None
+
+
+def _read_fenced_objects(cursor: TextCursor, context: ReaderContext) -> Reading:
+    yield from cursor.take_matching(_LANGUAGE, 16)
+    calls = yield from _read_fitting_objects(cursor, context)
+    is_closed = bool(calls) and (yield from cursor.take(_FENCE))
+    return FoundCalls(calls) if is_closed and (yield from is_end_of_reply(cursor, *_QWEN_ENDS)) else None
+
+
 def _read_fenced_list(cursor: TextCursor, context: ReaderContext) -> Reading:
     """xLAM's own format puts its list into a fence."""
     yield from cursor.take("json")
@@ -75,19 +110,28 @@ def _read_fenced_list(cursor: TextCursor, context: ReaderContext) -> Reading:
 
 FORMATS = (
     FamilyFormat(
+        "bare_json",
+        "Qwen2.5 Coder, and others that write only the JSON",
+        (
+            Opener("<tool_call>", READ_HERMES, "B"),
+            Opener("{", _read_bare_objects, "C", MarkerPlace.OPENING, inside=0),
+            Opener(_FENCE, _read_fenced_objects, "C", MarkerPlace.OPENING),
+        ),
+    ),
+    FamilyFormat(
         "llama3",
         "Llama 3.1 to 3.3",
         (
             Opener("<|python_tag|>", _read_llama3, "A"),
-            Opener("{", _read_bare_llama3, "C", MarkerPlace.OPENING, inside=0),
+            Opener("{", _read_bare_llama3, "C", MarkerPlace.OPENING, inside=0, auto=False),
         ),
     ),
     FamilyFormat(
         "xlam",
         "xLAM",
         (
-            Opener("[", _read_bare_list, "C", MarkerPlace.OPENING, inside=0),
-            Opener(_FENCE, _read_fenced_list, "C", MarkerPlace.OPENING),
+            Opener("[", _read_bare_list, "C", MarkerPlace.OPENING, inside=0, auto=False),
+            Opener(_FENCE, _read_fenced_list, "C", MarkerPlace.OPENING, auto=False),
             Opener("[TOOL_CALLS]", json_reader(_LIST), "A", auto=False),
             Opener(
                 "<tool_call>",

@@ -17,7 +17,7 @@ from dragoman.governance.harvest.format import (
     ReasoningSection,
     ReasoningStart,
     ReasoningTags,
-    constant_reader,
+    framing_openers,
 )
 from dragoman.governance.harvest.formats.token_sections import section_opener
 from dragoman.governance.harvest.json_text import (
@@ -105,7 +105,12 @@ _ARGUMENT_END = "<|close|>argument<|sep|>"
 _OBJECT = "<|open|>json "
 _OBJECT_END = "<|close|>json<|sep|>"
 #: Tokens that frame the whole message.
-_KIMI_ENDS = ("<|close|>message<|sep|>", "<|end_of_msg|>")
+_KIMI_FRAMES = (
+    "<|open|>message<|sep|>",
+    "<|close|>message<|sep|>",
+    "<|end_of_msg|>",
+    "<|close|>response<|sep|>",
+)
 _ATTRIBUTE = re.compile(r'([\w-]+)="([^"]*)"')
 _KIMI_HEADER_LIMIT = 1024
 
@@ -172,7 +177,7 @@ _KIMI_K3 = FamilyFormat(
     "Kimi K3",
     (
         section_opener(_TOOLS, _CALL, _read_kimi_call, _TOOLS_END),
-        *(Opener(end, constant_reader(Framing()), "A", auto=False, frames=True) for end in _KIMI_ENDS),
+        *framing_openers(*_KIMI_FRAMES),
     ),
     (_KIMI_THINK,),
 )
@@ -185,6 +190,7 @@ FORMATS = (
             _harmony_opener(_START),
             _harmony_opener(_CHANNEL),
             _harmony_opener("to=" + _FUNCTIONS, MarkerPlace.FIRST),
+            *framing_openers(*_ENDS, "<|constrain|>"),
         ),
     ),
     _KIMI_K3,

@@ -3,6 +3,7 @@
 from typing import Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from dragoman.governance.harvest.cursor import Step, TextCall, TextCursor
 from dragoman.governance.harvest.format import (
@@ -15,6 +16,7 @@ from dragoman.governance.harvest.format import (
     ReaderContext,
     Reading,
     ReasoningTags,
+    framing_openers,
 )
 from dragoman.governance.harvest.json_text import (
     JsonBounds,
@@ -207,6 +209,18 @@ def _family(
     return FamilyFormat(name, models, (Opener(marker, json_reader(body), safety),), reasoning)
 
 
+_COMMAND_BODY = JsonBody("list", ("<|END_ACTION|>",), ("<|START_ACTION|>",), names=("tool_name", "name"))
+_COMMAND = FamilyFormat(
+    "command",
+    "Command A, Command R7B",
+    (
+        Opener("<|START_ACTION|>", json_reader(_COMMAND_BODY), "A"),
+        *framing_openers(
+            "<|START_RESPONSE|>", "<|END_RESPONSE|>", "<|END_OF_TURN_TOKEN|>", "<|CHATBOT_TOKEN|>"
+        ),
+    ),
+    (_COMMAND_THINK,),
+)
 _LIST_IN_TOOL_CALLS = _tool_calls_opener("list")
 
 FORMATS = (
@@ -261,13 +275,11 @@ FORMATS = (
         JsonBody("list", ("<|tools_suffix|>",), ("<|tools_prefix|>",), keyed=True),
         safety="A",
     ),
-    _family(
-        "command",
-        "Command A, Command R7B",
-        "<|START_ACTION|>",
-        JsonBody("list", ("<|END_ACTION|>",), ("<|START_ACTION|>",), names=("tool_name", "name")),
-        _COMMAND_THINK,
-        safety="A",
+    _COMMAND,
+    _COMMAND.variant(
+        "command_thinking",
+        "Command A, where the prompt opens the reasoning",
+        replace(_COMMAND_THINK, in_prompt=True),
     ),
     # GigaChat 3 writes a turn named `function call`; 3.1 has a token for it.
     FamilyFormat(
@@ -286,6 +298,10 @@ FORMATS = (
     FamilyFormat(
         "phi4_mini",
         "Phi-4-mini",
-        (Opener("functools[", json_reader(JsonBody("list")), "B", inside=len("functools"), auto=False),),
+        (
+            Opener("functools[", json_reader(JsonBody("list")), "B", inside=len("functools"), auto=False),
+            Opener("<|tool_call|>", json_reader(JsonBody("list", ("<|/tool_call|>",), optional=True)), "A"),
+            *framing_openers("<|/tool_call|>"),
+        ),
     ),
 )

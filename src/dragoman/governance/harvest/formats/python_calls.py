@@ -153,7 +153,7 @@ FORMATS = (
         "Llama 4, Llama 3.2",
         (
             Opener("<|python_start|>", _read_llama4, "A"),
-            Opener("[", _read_bare_llama4, "C", MarkerPlace.OPENING, inside=0),
+            Opener("[", _read_bare_llama4, "C", MarkerPlace.OPENING, inside=0, auto=False),
         ),
     ),
     FamilyFormat(

@@ -50,8 +50,8 @@ class ParameterSyntax(msgspec.Struct, frozen=True):
     """How a family writes one parameter: `opens` key `named` value `closes`.
 
     `named` maps what may end the key to where the value's type comes from; `begins` follows it, behind
-    blanks. `trims_lines`: one line break on either side of the value is layout. `may_omit_close`: the next
-    parameter ends a value without a closing tag. `allows_cdata`: the value may stand in a CDATA section.
+    blanks. `trims_lines`: one line break on either side of the value is layout. `allows_cdata`: the value may
+    stand in a CDATA section.
     """
 
     opens: str
@@ -59,7 +59,6 @@ class ParameterSyntax(msgspec.Struct, frozen=True):
     closes: str
     begins: str = ""
     trims_lines: bool = False
-    may_omit_close: bool = False
     allows_cdata: bool = False
 
 
@@ -147,7 +146,7 @@ def read_parameters(
             yield from cursor.skip_blanks()
             if not (yield from cursor.take(syntax.begins)):
                 return None
-        value = yield from _read_value(cursor, context, syntax, tool, closer)
+        value = yield from _read_value(cursor, context, syntax, closer, _list_other_keys(tool, members, key))
         if value is None:
             return None
         text, is_open = value
@@ -155,19 +154,23 @@ def read_parameters(
 
 
 def _read_value(
-    cursor: TextCursor, context: ReaderContext, syntax: ParameterSyntax, tool: DeclaredTool, closer: str
+    cursor: TextCursor, context: ReaderContext, syntax: ParameterSyntax, closer: str, other_keys: list[str]
 ) -> Step[tuple[str, bool] | None]:
-    """A raw value, and whether the next parameter has already begun; None if the value has no end."""
+    """A raw value, and whether the next parameter has already begun; None if the value has no end.
+
+    Models forget closing tags. The opening tag of another parameter that the tool declares and that was not
+    yet given ends the value too. Other keys are data that looks alike.
+    """
     parts: list[str] = []
-    may_omit_close = syntax.may_omit_close and not context.strict
-    stops = (syntax.closes, syntax.opens) if may_omit_close else (syntax.closes,)
+    next_parameters = [key + named for key in other_keys for named in syntax.named]
     while True:
-        text, stop = yield from cursor.take_until(*stops)
+        text, stop = yield from cursor.take_until(syntax.closes, syntax.opens)
         parts.append(text)
         if not stop:
             return None
         if stop == syntax.opens:
-            if (yield from _is_next_parameter(cursor, syntax, tool)):
+            is_data = syntax.allows_cdata and _is_cdata_open(parts)
+            if not is_data and (yield from cursor.peek_literal(*next_parameters)):
                 return "".join(parts), True
             parts.append(stop)
             continue
@@ -188,10 +191,8 @@ def _is_cdata_open(parts: list[str]) -> bool:
     return parts[0].lstrip().startswith("<![CDATA[") and not parts[-1].rstrip().endswith("]]>")
 
 
-def _is_next_parameter(cursor: TextCursor, syntax: ParameterSyntax, tool: DeclaredTool) -> Step[bool]:
-    """Whether a declared parameter begins here. Another key is data that looks alike."""
-    options = [key + named for key in properties_of(tool.schema) for named in syntax.named]
-    return bool((yield from cursor.peek_literal(*options)))
+def _list_other_keys(tool: DeclaredTool, members: dict[str, str], key: str) -> list[str]:
+    return [other for other in properties_of(tool.schema) if other != key and other not in members]
 
 
 def _strip_layout(text: str, syntax: ParameterSyntax) -> str:
@@ -211,20 +212,29 @@ def _convert_value(text: str, kind: ValueKind, key: str, tool: DeclaredTool) -> 
     return convert_text(text, find_member_schema(tool.schema, key), tool.schema)
 
 
-def _read_functionary(cursor: TextCursor, context: ReaderContext) -> Reading:
-    """The name in the tag and all parameters in it as one JSON object."""
-    tool = yield from read_tool_name(cursor, context, ">")
-    if tool is None:
-        return None
-    yield from cursor.skip_blanks()
-    if (yield from cursor.peek()) != "{":
-        return None
-    raw = yield from read_raw_value(cursor, JsonBounds(("</function>",), ("<function=",)))
-    if raw is None or (context.strict and not is_object(raw)):
-        return None
-    yield from cursor.skip_blanks()
-    is_closed = yield from cursor.take_closer("</function>", strict=context.strict)
-    return FoundCalls((TextCall(name=tool.name, arguments=normalize_arguments(raw)),)) if is_closed else None
+def _named_tag_opener(opens: str, closes: str) -> Opener:
+    """An opener of a call with the name in the tag and all parameters in it as one JSON object.
+
+    `closes` may contain the name as `{}`.
+    """
+
+    def read(cursor: TextCursor, context: ReaderContext) -> Reading:
+        tool = yield from read_tool_name(cursor, context, ">")
+        if tool is None:
+            return None
+        yield from cursor.skip_blanks()
+        if (yield from cursor.peek()) != "{":
+            return None
+        closer = closes.format(tool.name)
+        raw = yield from read_raw_value(cursor, JsonBounds((closer,), (opens,)))
+        if raw is None or (context.strict and not is_object(raw)):
+            return None
+        yield from cursor.skip_blanks()
+        is_closed = yield from cursor.take_closer(closer, strict=context.strict)
+        call = TextCall(name=tool.name, arguments=normalize_arguments(raw))
+        return FoundCalls((call,)) if is_closed else None
+
+    return Opener(opens, read, "B")
 
 
 def _key_value_tags(suffix: str = "") -> ParameterSyntax:
@@ -286,7 +296,7 @@ _QWEN = CallSyntax(
     "<function=",
     ">",
     "</function>",
-    ParameterSyntax("<parameter=", {">": "schema"}, "</parameter>", trims_lines=True, may_omit_close=True),
+    ParameterSyntax("<parameter=", {">": "schema"}, "</parameter>", trims_lines=True),
 )
 _INVOKE = CallSyntax(
     '<invoke name="',
@@ -320,8 +330,21 @@ def _family(
     return FamilyFormat(name, models, (opener, *others), reasoning)
 
 
+_GLM = _family(
+    "glm",
+    "GLM-4.5 to 4.7, Ling 3, Poolside",
+    # GLM 4.6 and later put the tag right behind the text.
+    Opener("<tool_call>", _read_glm, "B", inline=True),
+    Opener("<tool_call>", READ_HERMES, "B"),
+    reasoning=(THINK,),
+)
+_MINICPM5 = _family(
+    "minicpm5", "MiniCPM 5", Opener(_MINICPM.opens, unwrapped_reader(_MINICPM), "B"), reasoning=(THINK,)
+)
+
 FORMATS = (
     _QWEN3_CODER,
+    _QWEN3_CODER.variant("qwen35", "Qwen3.5", THINK_IN_PROMPT),
     _QWEN3_CODER.variant("nemotron3", "Nemotron 3", THINK_IN_PROMPT),
     _QWEN3_CODER.variant("step35", "Step-3.5", THINK_IN_PROMPT),
     _family(
@@ -330,13 +353,9 @@ FORMATS = (
         Opener("<seed:tool_call>", wrapped_reader(_QWEN, "</seed:tool_call>"), "A"),
         reasoning=(_SEED_THINK,),
     ),
-    _family(
-        "glm",
-        "GLM-4.5 to 4.7, Ling 3, Poolside",
-        # GLM 4.6 and later put the tag right behind the text.
-        Opener("<tool_call>", _read_glm, "B", inline=True),
-        Opener("<tool_call>", READ_HERMES, "B"),
-        reasoning=(THINK,),
+    _GLM,
+    _GLM.variant(
+        "glm_thinking", "GLM 4.7 and Poolside, where the prompt opens the reasoning", THINK_IN_PROMPT
     ),
     _family("hunyuan_v3", "Hunyuan V3", Opener("<tool_calls", _read_hunyuan, "B"), reasoning=(THINK,)),
     _family(
@@ -350,15 +369,20 @@ FORMATS = (
         "dots",
         Opener("<dots_function_call>", wrapped_reader(_INVOKE, "</dots_function_call>"), "B"),
     ),
+    _MINICPM5,
+    _MINICPM5.variant(
+        "minicpm5_thinking", "MiniCPM 5, where the prompt opens the reasoning", THINK_IN_PROMPT
+    ),
+    _family("tool_tag", "models that write `<tool:name>`", _named_tag_opener("<tool:", "</tool:{}>")),
     _family(
-        "minicpm5",
-        "MiniCPM 5",
-        Opener(_MINICPM.opens, unwrapped_reader(_MINICPM), "B"),
-        reasoning=(THINK,),
+        "claude",
+        "Claude, and models that imitate it",
+        Opener("<function_calls>", wrapped_reader(_INVOKE, "</function_calls>"), "B"),
+        Opener(_INVOKE.opens, unwrapped_reader(_INVOKE, "</function_calls>"), "B", auto=False),
     ),
     _family(
         "functionary",
         "Functionary 3.1, Llama 3.1 with custom calls",
-        Opener("<function=", _read_functionary, "B"),
+        _named_tag_opener("<function=", "</function>"),
     ),
 )

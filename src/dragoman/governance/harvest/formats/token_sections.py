@@ -194,6 +194,7 @@ def _dsml_opener(outer: str) -> Opener:
     return section_opener(f"<{_DSML}{outer}>", _DSML_CALL, _read_dsml, f"</{_DSML}{outer}>")
 
 
+_V4 = FamilyFormat("deepseek_v4", "DeepSeek V4", (_dsml_opener("tool_calls"),), (THINK,))
 _V32 = FamilyFormat("deepseek_v32", "DeepSeek V3.2", (_dsml_opener("function_calls"),), (THINK,))
 
 # Kimi K2. Each call begins with the model's own id, whose number counts over the whole conversation. The
@@ -267,7 +268,8 @@ FORMATS = (
     _V31.variant("deepseek_v31_thinking", "DeepSeek V3.1 thinking", THINK_IN_PROMPT),
     _V32,
     _V32.variant("deepseek_v32_thinking", "DeepSeek V3.2 thinking", THINK_IN_PROMPT),
-    FamilyFormat("deepseek_v4", "DeepSeek V4", (_dsml_opener("tool_calls"),), (THINK,)),
+    _V4,
+    _V4.variant("deepseek_v4_thinking", "DeepSeek V4 thinking", THINK_IN_PROMPT),
     FamilyFormat(
         "kimi_k2",
         "Kimi K2 and K2.5",
