@@ -1,34 +1,32 @@
-"""Reads output items while they stream, one class for each kind of item.
+"""Reads output items while they stream, one class for each kind of item, and finds the item of an event.
 
 A text may arrive in deltas, in a `done` event, or only with the finished item. Each item uses the first of
 these, and adds what is missing when it is done. Nothing is reported twice.
 """
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from typing import TypeVar
 
 import msgspec
 
 from dragoman.dialects.base import Json, Source
 from dragoman.dialects.openai_responses.citations import read_citation
 from dragoman.dialects.openai_responses.hosted import ITEM, read_hosted
-from dragoman.dialects.openai_responses.names import CALL_OF_ITEM, CallFormat, is_for_client, read_arguments
+from dragoman.dialects.openai_responses.names import (
+    CALL_OF_ITEM,
+    get_text,
+    is_for_client,
+    omit,
+    read_arguments,
+)
 from dragoman.dialects.openai_responses.reasoning import PART_TYPE, read_texts, take_parts
 from dragoman.hub.builder import ReplyBuilder
 from dragoman.hub.content import Extras, Opaque, Reasoning, Refusal, ReplyBlock, Text, ToolCall
 from dragoman.hub.errors import UpstreamProtocolError
 from dragoman.hub.seal import Seal
 
-
-def text_in(value: Json, name: str) -> str:
-    """The text of a field; empty for any other value."""
-    text = value.get(name)
-    return text if isinstance(text, str) else ""
-
-
-def index_in(value: Json, name: str) -> int:
-    index = value.get(name)
-    return index if type(index) is int and index >= 0 else 0
+#: Types of a content part that is a text; some servers omit the type.
+_TEXT_TYPES = ("output_text", "text", "")
 
 
 class ReplyContext(msgspec.Struct):
@@ -37,38 +35,39 @@ class ReplyContext(msgspec.Struct):
     builder: ReplyBuilder
     source: Source
     model: str = ""
-    #: The number of held characters of calls without a name.
+    #: The number of characters of calls that have no name yet.
     held: int = 0
-    refused: bool = False
+    has_refusal: bool = False
 
     def hold(self, text: str) -> None:
+        """Count a text that the builder does not count yet."""
         self.held += len(text)
         if self.held > ReplyBuilder.MAX_CHARACTERS:
             raise UpstreamProtocolError(f"more than {ReplyBuilder.MAX_CHARACTERS} characters in one reply")
 
 
 class StreamItem(ABC):
-    """What all items have in common."""
+    """What all items have in common. `start` comes at most once, `finish` at the end of the item or reply."""
 
-    kind: ClassVar[str] = ""
-
-    def __init__(self, context: ReplyContext) -> None:
+    def __init__(self, context: ReplyContext, item_type: str) -> None:
         self.context = context
+        self.builder = context.builder
+        #: The item of its `added` event.
         self.added: Json = {}
         self.is_done = False
 
-    def adopt(self, item: Json) -> None:
-        """Keep the item of its `added` event."""
+    def start(self, item: Json) -> None:
+        """Read the item of its `added` event."""
         self.added = item
 
     def finish(self, item: Json) -> None:
-        """Finish the item. `item` is the finished item; empty if the reply ended without it."""
+        """Read the finished item; empty if the reply ended without it."""
         if not self.is_done:
             self.is_done = True
-            # The item stays as it was added, without its status `in_progress`.
-            known = {name: value for name, value in self.added.items() if name != "status"}
+            # Without a finished item, the added one counts, but not its status `in_progress`.
+            finished = item or omit(self.added, ("status",))
             self.added = self.added or item
-            self._finish(item or known)
+            self._finish(finished)
 
     @abstractmethod
     def _finish(self, item: Json) -> None:
@@ -78,184 +77,166 @@ class StreamItem(ABC):
 class MessageItem(StreamItem):
     """A message: each content part is a block, open until the next part or until the item is done."""
 
-    kind = "message"
-
-    def __init__(self, context: ReplyContext) -> None:
-        super().__init__(context)
+    def __init__(self, context: ReplyContext, item_type: str) -> None:
+        super().__init__(context, item_type)
         self._blocks: dict[int, int] = {}
-        self._complete_parts: set[int] = set()
-        self._cited: dict[int, int] = {}
-        self._ends: dict[int, Extras] = {}
+        #: Parts that have their text, and the number of citations of each part.
+        self._has_text: set[int] = set()
+        self._citations: dict[int, int] = {}
+        #: Members of finished parts that the hub does not know.
+        self._rest: dict[int, Extras] = {}
         self._last = -1
 
-    def begin(self, index: int, part: Json) -> int:
+    def open_part(self, index: int, part: Json) -> int:
         """The block of this part, opened by its first event."""
         block = self._blocks.get(index)
         if block is not None:
             return block
         self._close_last({})
-        head = {name: value for name, value in self.added.items() if name not in ("type", "content")}
+        head = omit(self.added, ("type", "content"))
         extras: Extras = {ITEM: head} if head else {}
         opened: ReplyBlock = Text(text="", extras=extras)
-        part_type = text_in(part, "type")
+        part_type = get_text(part, "type")
         if part_type == "refusal":
-            self.context.refused = True
+            self.context.has_refusal = True
             opened = Refusal(text="", extras=extras)
-        elif part_type not in ("output_text", "text", ""):
+        elif part_type not in _TEXT_TYPES:
             opened = Opaque(kind=part_type, value=part, form="part", extras=extras)
-        block = self.context.builder.open(opened)
-        self._blocks[index] = block
+        self._blocks[index] = block = self.builder.open(opened)
         self._last = index
         return block
 
     def append(self, index: int, text: str, part_type: str) -> int:
-        block = self.begin(index, {"type": part_type})
-        self._complete_parts.add(index)
-        self.context.builder.append(block, text)
+        """Add a delta. Returns the part's block."""
+        block = self.open_part(index, {"type": part_type})
+        self._has_text.add(index)
+        self.builder.append(block, text)
         return block
 
     def cite(self, index: int, annotation: Json) -> None:
-        block = self.begin(index, {})
-        self._cited[index] = self._cited.get(index, 0) + 1
-        self.context.builder.cite(block, read_citation(annotation))
+        block = self.open_part(index, {})
+        self._citations[index] = self._citations.get(index, 0) + 1
+        self.builder.cite(block, read_citation(annotation))
 
     def complete(self, index: int, text: str, part_type: str) -> None:
         """Read the whole text of a part, which is new only if there was no delta."""
-        if index not in self._complete_parts:
+        if index not in self._has_text:
             self.append(index, text, part_type)
 
     def complete_part(self, index: int, part: Json) -> None:
-        part_type = text_in(part, "type")
-        if part_type not in ("output_text", "text", "refusal", ""):
-            if index not in self._blocks:
-                self.begin(index, part)
+        self.open_part(index, part)
+        part_type = get_text(part, "type")
+        if part_type != "refusal" and part_type not in _TEXT_TYPES:
             return
-        self.begin(index, part)
-        self.complete(index, text_in(part, "refusal" if part_type == "refusal" else "text"), part_type)
+        self.complete(index, get_text(part, "refusal" if part_type == "refusal" else "text"), part_type)
         annotations = part.get("annotations")
         if isinstance(annotations, list):
-            for annotation in annotations[self._cited.get(index, 0) :]:
+            for annotation in annotations[self._citations.get(index, 0) :]:
                 if isinstance(annotation, dict):
                     self.cite(index, annotation)
-        known = ("type", "text", "refusal", "annotations")
-        self._ends[index] = {name: value for name, value in part.items() if name not in known}
+        self._rest[index] = omit(part, ("type", "text", "refusal", "annotations"))
 
     def _close_last(self, extras: Extras) -> None:
         if self._last >= 0:
-            self.context.builder.close(self._blocks[self._last], {**self._ends.get(self._last, {}), **extras})
+            self.builder.close(self._blocks[self._last], {**self._rest.get(self._last, {}), **extras})
             self._last = -1
 
     def _finish(self, item: Json) -> None:
         content = item.get("content")
-        if isinstance(content, list):
-            for index, part in enumerate(content):
-                if isinstance(part, dict):
-                    self.complete_part(index, part)
-        rest = {name: value for name, value in item.items() if name not in ("type", "content")}
+        for index, part in enumerate(content if isinstance(content, list) else ()):
+            if isinstance(part, dict):
+                self.complete_part(index, part)
+        rest = omit(item, ("type", "content"))
         self._close_last({ITEM: rest} if rest else {})
 
 
 class ReasoningItem(StreamItem):
-    """A thought: the first of summary and content becomes the block; the other stays in the extras."""
+    """Reasoning: the first of summary and content becomes the block; the other stays in the extras."""
 
-    kind = "reasoning"
-
-    def __init__(self, context: ReplyContext) -> None:
-        super().__init__(context)
+    def __init__(self, context: ReplyContext, item_type: str) -> None:
+        super().__init__(context, item_type)
         self._block = -1
         self._field = ""
-        self._complete_parts: set[int] = set()
+        self._has_text: set[int] = set()
 
-    def begin(self, field: str, *, redacted: bool = False) -> int:
+    def open(self, field: str, *, redacted: bool = False) -> None:
         if self._block < 0:
             self._field = field
-            known = ("type", "summary", "content", "encrypted_content")
-            head = {name: value for name, value in self.added.items() if name not in known}
-            block = Reasoning(raw=field == "content", redacted=redacted, extras=head)
-            self._block = self.context.builder.open(block)
-        return self._block
+            extras = omit(self.added, ("type", "summary", "content", "encrypted_content"))
+            block = Reasoning(raw=field == "content", redacted=redacted, extras=extras)
+            self._block = self.builder.open(block)
 
-    def append(self, field: str, index: int, text: str) -> int:
-        block = self.begin(field)
-        if self._field != field:
-            return -1
-        self._complete_parts.add(index)
-        self.context.builder.append(block, text, index)
-        return block
+    def append(self, field: str, index: int, text: str) -> None:
+        self.open(field)
+        if self._field == field:
+            self._has_text.add(index)
+            self.builder.append(self._block, text, index)
 
     def complete(self, field: str, index: int, text: str) -> None:
-        if index not in self._complete_parts:
+        """Read the whole text of a part, which is new only if there was no delta."""
+        if index not in self._has_text:
             self.append(field, index, text)
 
     def _finish(self, item: Json) -> None:
-        seal = text_in(item, "encrypted_content")
-        rest = {name: value for name, value in item.items() if name != "type"}
-        if seal:
-            del rest["encrypted_content"]
+        seal = get_text(item, "encrypted_content")
+        rest = omit(item, ("type", "encrypted_content") if seal else ("type",))
         if self._block < 0:
             parts, raw = take_parts(rest)
-            self.begin("content" if raw else "summary", redacted=bool(seal) and not parts)
-            for index, text in enumerate(parts):
-                self.append(self._field, index, text)
+            self.open("content" if raw else "summary", redacted=bool(seal) and not parts)
         else:
-            for index, text in enumerate(read_texts(rest.get(self._field), PART_TYPE[self._field])):
-                self.complete(self._field, index, text)
-            rest.pop(self._field, None)
+            parts = read_texts(rest.pop(self._field, None), PART_TYPE[self._field])
+        for index, text in enumerate(parts):
+            self.complete(self._field, index, text)
         if seal:
             source = self.context.source
-            self.context.builder.seal(
-                self._block, Seal(source.issuer, source.model or self.context.model, seal)
-            )
-        self.context.builder.close(self._block, rest)
+            self.builder.seal(self._block, Seal(source.issuer, source.model or self.context.model, seal))
+        self.builder.close(self._block, rest)
 
 
-class CallStreamItem(StreamItem):
+class CallItem(StreamItem):
     """A call for the client. It opens when its name is known; earlier arguments wait."""
 
-    kind = "call"
-
-    def __init__(self, context: ReplyContext, call: CallFormat) -> None:
-        super().__init__(context)
-        self._call = call
+    def __init__(self, context: ReplyContext, item_type: str) -> None:
+        super().__init__(context, item_type)
+        self._call = CALL_OF_ITEM[item_type]
         self._block = -1
-        self._complete_parts = False
+        self._has_text = False
         self._pieces: list[str] = []
-        self._whole = ""
+        #: The arguments of the `done` event.
+        self._arguments = ""
 
-    def adopt(self, item: Json) -> None:
-        super().adopt(item)
+    def start(self, item: Json) -> None:
+        super().start(item)
         if self._call.is_text:
             self._open(item)
 
     def append(self, text: str) -> int:
-        if text:
-            self._complete_parts = True
+        """Add a delta. Returns the call's block; -1 if it is not open yet."""
+        self._has_text = self._has_text or bool(text)
         if self._block < 0:
             self.context.hold(text)
             self._pieces.append(text)
         else:
-            self.context.builder.append(self._block, text)
+            self.builder.append(self._block, text)
         return self._block
 
-    def complete(self, text: str) -> None:
-        self._whole = text
+    def complete(self, arguments: str) -> None:
+        self._arguments = arguments
 
     def _open(self, item: Json) -> None:
-        name = self._call.name or text_in(item, "name")
+        name = self._call.name or get_text(item, "name")
         if self._block >= 0 or not name:
             return
-        call_id = text_in(item, "call_id") or self.context.source.ids.make("call_")
-        known = ("type", "call_id", "name", "namespace", self._call.field)
         block = ToolCall(
-            id=call_id,
+            id=get_text(item, "call_id") or self.context.source.ids.make("call_"),
             name=name,
             kind=self._call.kind,
-            namespace=text_in(item, "namespace"),
-            extras={name: value for name, value in item.items() if name not in known},
+            namespace=get_text(item, "namespace"),
+            extras=omit(item, ("type", "call_id", "name", "namespace", self._call.field)),
         )
-        self._block = self.context.builder.open(block)
+        self._block = self.builder.open(block)
         for piece in self._pieces:
-            self.context.builder.append(self._block, piece)
+            self.builder.append(self._block, piece)
         self._pieces.clear()
 
     def _finish(self, item: Json) -> None:
@@ -263,46 +244,131 @@ class CallStreamItem(StreamItem):
         if self._block < 0:
             self.context.source.losses.add("", "a tool call without a name was skipped")
             return
-        if not self._complete_parts:
-            field = self._call.field
-            whole = read_arguments(item.get(field)) or self._whole or read_arguments(self.added.get(field))
-            self.context.builder.append(self._block, whole)
-        known = ["type", "name", self._call.field]
+        field = self._call.field
+        if not self._has_text:
+            arguments = read_arguments(item.get(field)) or self._arguments
+            self.builder.append(self._block, arguments or read_arguments(self.added.get(field)))
+        known = ["type", "name", field]
         # Ids may change in the stream; the client knows the first one.
-        known += [key for key in ("call_id", "namespace") if isinstance(item.get(key), str)]
-        rest = {name: value for name, value in item.items() if name not in known}
-        self.context.builder.close(self._block, rest)
+        known += [name for name in ("call_id", "namespace") if isinstance(item.get(name), str)]
+        self.builder.close(self._block, omit(item, known))
 
 
-class WholeItem(StreamItem):
-    """An item of OpenAI's own tools, reported when it is done."""
-
-    kind = "whole"
+class HostedItem(StreamItem):
+    """An item of a tool that the vendor runs, or of an unknown type: reported when it is done."""
 
     def _finish(self, item: Json) -> None:
-        if find_kind(item) != self.kind:
+        if _find_class(item) is not HostedItem:
             # The finished item has another type than the added one.
-            build_item(item, self.context).finish(item)
+            _build_item(item, self.context).finish(item)
             return
         for block in read_hosted(item):
-            self.context.builder.add_block(block)
+            self.builder.add_block(block)
 
 
-def find_kind(item: Json) -> str:
-    """The kind of stream item for an item, by its type."""
-    item_type = text_in(item, "type")
-    if item_type in ("message", "reasoning"):
-        return item_type
-    return "call" if item_type in CALL_OF_ITEM and is_for_client(item_type, item) else "whole"
+_ITEM_CLASSES: dict[str, type[StreamItem]] = {"message": MessageItem, "reasoning": ReasoningItem}
 
 
-def build_item(item: Json, context: ReplyContext) -> StreamItem:
-    match find_kind(item):
-        case "message":
-            return MessageItem(context)
-        case "reasoning":
-            return ReasoningItem(context)
-        case "call":
-            return CallStreamItem(context, CALL_OF_ITEM[text_in(item, "type")])
-        case _:
-            return WholeItem(context)
+def _find_class(item: Json) -> type[StreamItem]:
+    item_type = get_text(item, "type")
+    if item_type in CALL_OF_ITEM and is_for_client(item_type, item):
+        return CallItem
+    return _ITEM_CLASSES.get(item_type, HostedItem)
+
+
+def _build_item(item: Json, context: ReplyContext) -> StreamItem:
+    return _find_class(item)(context, get_text(item, "type"))
+
+
+_Item = TypeVar("_Item", bound=StreamItem)
+
+
+class ItemTable:
+    """The items of one reply, in the order of their first event.
+
+    Every event names its item by id and by index. Either may be missing, wrong or changed, so the search uses
+    the id, the `call_id` and the index, in this order.
+    """
+
+    def __init__(self, context: ReplyContext) -> None:
+        self._context = context
+        self.all: list[StreamItem] = []
+        self._by_id: dict[str, StreamItem] = {}
+        self._by_call: dict[str, StreamItem] = {}
+        self._by_index: dict[int, StreamItem] = {}
+
+    def find_added(self, item: Json, index: object) -> StreamItem:
+        """The item of an `added` event. Its deltas may have come earlier, with only its index."""
+        found = self._by_id.get(get_text(item, "id"))
+        if found is None:
+            earlier = self._find_at(index, item)
+            if earlier is not None and not earlier.added and not earlier.is_done:
+                found = earlier
+        return self._register(found, item, index)
+
+    def find_done(self, item: Json, index: object, *, is_terminal: bool) -> StreamItem:
+        """The item of a `done` event, new if it was never added.
+
+        `is_terminal`: the item is from the terminal event, so it may be done already. Otherwise an item at
+        the same index that is done is another one.
+        """
+        found = self._by_id.get(get_text(item, "id")) or self._by_call.get(get_text(item, "call_id"))
+        if found is None:
+            found = self._find_at(index, item)
+            if found is not None and found.is_done and not is_terminal:
+                found = None
+        return self._register(found, item, index)
+
+    def find_message(self, payload: Json) -> MessageItem:
+        return self._find_or_add(payload, MessageItem, "message")
+
+    def find_reasoning(self, payload: Json) -> ReasoningItem:
+        return self._find_or_add(payload, ReasoningItem, "reasoning")
+
+    def find_call(self, payload: Json, item_type: str) -> CallItem:
+        return self._find_or_add(payload, CallItem, item_type)
+
+    def _find_or_add(self, payload: Json, kind: type[_Item], item_type: str) -> _Item:
+        """The item of an event with `item_id` and `output_index`, new if it is unknown."""
+        item_id, index = get_text(payload, "item_id"), payload.get("output_index")
+        found = self._by_id.get(item_id) if item_id else None
+        if found is None and type(index) is int:
+            found = self._by_index.get(index)
+            if found is not None and found.is_done and item_id:
+                found = None
+        elif found is None and not item_id and self.all:
+            found = self.all[-1]
+        if isinstance(found, kind):
+            if item_id:
+                self._by_id.setdefault(item_id, found)
+            return found
+        created = kind(self._context, item_type)
+        self._add(created)
+        if item_id:
+            self._by_id[item_id] = created
+        if type(index) is int:
+            self._by_index.setdefault(index, created)
+        return created
+
+    def _find_at(self, index: object, item: Json) -> StreamItem | None:
+        """The item at this index, if it is of the same kind."""
+        found = self._by_index.get(index) if type(index) is int else None
+        return found if type(found) is _find_class(item) else None
+
+    def _add(self, item: StreamItem) -> StreamItem:
+        if len(self.all) >= ReplyBuilder.MAX_BLOCKS:
+            raise UpstreamProtocolError(f"more than {ReplyBuilder.MAX_BLOCKS} items in one reply")
+        self.all.append(item)
+        return item
+
+    def _register(self, found: StreamItem | None, item: Json, index: object) -> StreamItem:
+        """Add an item that was not found, and make it known by the ids and the index of this event."""
+        found = found or self._add(_build_item(item, self._context))
+        item_id, call_id = get_text(item, "id"), get_text(item, "call_id")
+        if item_id:
+            self._by_id[item_id] = found
+        if call_id:
+            self._by_call[call_id] = found
+        if type(index) is int:
+            self._by_index[index] = found
+        return found

@@ -1,8 +1,8 @@
 """Writes a reply as events of the Responses API.
 
-The hub's events come one block at a time. A block becomes one item. Only messages of this dialect have several
-parts; such an item stays open until its last part. An item from another dialect's block stays open until
-something follows it: if the reply then ends at a limit, the item is incomplete.
+The hub's events come one block at a time, and a block becomes one item. Only messages of this dialect have
+several parts; such an item stays open until its last part. An item from another dialect's block stays open
+until something follows it: if the reply then ends at a limit, the item is incomplete.
 """
 
 from copy import copy
