@@ -1,4 +1,4 @@
-"""Lets a test be a coroutine."""
+"""A decorator that runs a coroutine as a test."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial, wraps

@@ -1,4 +1,4 @@
-"""Responses in the background: queued, polled, followed, cancelled, and what becomes of them in the end."""
+"""Background responses: queued, polled, followed, cancelled, ended."""
 
 import asyncio
 import socket
@@ -128,7 +128,7 @@ async def test_its_stream_is_legal_and_can_be_taken_up_anywhere_while_it_runs_an
 
 
 @looped
-async def test_it_goes_on_when_its_listener_leaves() -> None:
+async def test_a_run_continues_when_its_client_leaves() -> None:
     gate = asyncio.Event()
     async with ByteServer(slowly(gate)) as upstream, running(config_for(upstream.url)) as gateway:
         async with gateway.connected() as client:
@@ -147,7 +147,7 @@ async def test_it_goes_on_when_its_listener_leaves() -> None:
 
 @pytest.mark.rule("R126")
 @looped
-async def test_cancelling_ends_the_upstream_too_and_is_told_to_listeners() -> None:
+async def test_a_cancellation_ends_the_upstreams_reply_and_the_streams_of_clients() -> None:
     async with ByteServer(slowly(asyncio.Event())) as upstream, running(config_for(upstream.url)) as gateway:
         begun = await begin(gateway)
         listening = asyncio.ensure_future(followed(gateway, begun))
@@ -164,7 +164,7 @@ async def test_cancelling_ends_the_upstream_too_and_is_told_to_listeners() -> No
 
 
 @looped
-async def test_what_waits_for_a_place_can_be_cancelled() -> None:
+async def test_a_waiting_run_can_be_cancelled() -> None:
     async with waiting() as (background, run):
         told = msgspec.json.decode(await background.cancel(run.turn.facts.id, ""))
         assert told["status"] == "cancelled"
@@ -173,7 +173,7 @@ async def test_what_waits_for_a_place_can_be_cancelled() -> None:
 
 
 @looped
-async def test_what_waits_when_the_gateway_closes_is_told_as_failed() -> None:
+async def test_a_waiting_run_fails_when_the_gateway_closes() -> None:
     async with waiting() as (background, run):
         await background.close()
         assert msgspec.json.decode(run.encode_response())["status"] == "failed"
@@ -255,7 +255,7 @@ async def test_a_deleted_response_is_not_made_any_further() -> None:
 
 
 @looped
-async def test_a_drained_gateway_has_told_the_end_of_every_run() -> None:
+async def test_every_run_has_ended_when_the_gateway_is_drained() -> None:
     async with ByteServer(slowly(asyncio.Event())) as upstream, running(config_for(upstream.url)) as gateway:
         begun = await begin(gateway)
         await gateway.app.drain(0)
@@ -263,7 +263,7 @@ async def test_a_drained_gateway_has_told_the_end_of_every_run() -> None:
 
 
 @looped
-async def test_a_run_whose_process_died_is_told_as_failed(tmp_path: Path) -> None:
+async def test_a_run_whose_process_died_has_failed(tmp_path: Path) -> None:
     config = config_for()
     now = 1_800_000_000.0
     first = App(Gateway(config, database=Database(tmp_path / "state.db"), clock=lambda: now))
@@ -310,7 +310,7 @@ async def test_a_response_whose_process_was_killed_has_failed_at_once() -> None:
 
 
 @looped
-async def test_nobody_hears_of_an_end_that_is_not_yet_kept() -> None:
+async def test_the_end_of_a_run_is_not_visible_before_it_is_stored() -> None:
     until, held = asyncio.Event(), threading.Event()
     async with ByteServer(slowly(until)) as upstream, running(config_for(upstream.url)) as gateway:
         begun = await begin(gateway)
@@ -337,7 +337,7 @@ async def test_many_at_once_all_end() -> None:
 
 
 @looped
-async def test_beyond_so_many_that_wait_the_next_is_told_to_come_back() -> None:
+async def test_a_run_beyond_the_limit_is_refused_with_a_time_to_retry() -> None:
     async with running(config_for()) as gateway:
         app = gateway.app
         background = BackgroundRuns(app.gateway, app.responses.service, app.exchanges.run, max_running=0)

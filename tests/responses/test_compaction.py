@@ -1,4 +1,4 @@
-"""Conversations made short: asked for by a trigger or an endpoint, wrapped, and told again to any model."""
+"""Compaction: by a trigger or by the endpoint, and the summary as text for any model."""
 
 import msgspec
 import pytest
@@ -70,7 +70,7 @@ async def test_a_trigger_is_answered_with_one_item_that_holds_the_models_summary
 
 
 @looped
-async def test_the_stream_of_a_summary_is_legal_and_says_nothing_else() -> None:
+async def test_the_stream_of_a_summary_is_valid_and_contains_nothing_else() -> None:
     answer = [stream_head(), *map(chunk, CHAT_STREAM), LAST_CHUNK]
     async with ByteServer(answer) as upstream, running(config_for(upstream.url)) as gateway:
         got = await gateway.ask("POST", "/v1/responses", {**ASKED, "stream": True})
@@ -87,7 +87,7 @@ async def test_the_stream_of_a_summary_is_legal_and_says_nothing_else() -> None:
 
 
 @looped
-async def test_a_summary_is_told_to_the_next_model_in_words() -> None:
+async def test_a_summary_goes_to_the_next_model_as_text() -> None:
     async with ByteServer([reply(CHAT_WHOLE)]) as upstream, running(config_for(upstream.url)) as gateway:
         item = only_item((await gateway.ask("POST", "/v1/responses", ASKED)).json())
         body = {"model": "any", "input": [item, {"role": "user", "content": "next"}], "store": False}
@@ -142,7 +142,7 @@ async def test_an_upstreams_refusal_to_summarise_is_passed_on() -> None:
 
 @pytest.mark.rule("H64")
 @looped
-async def test_the_endpoint_gives_what_the_user_said_and_the_summary() -> None:
+async def test_the_endpoint_returns_the_users_messages_and_the_summary() -> None:
     items = [
         {"role": "user", "content": "first"},
         {"role": "assistant", "content": "second"},

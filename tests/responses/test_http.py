@@ -33,7 +33,7 @@ def error(got: Got) -> Json:
 
 @pytest.mark.rule("H62")
 @looped
-async def test_a_response_is_kept_unless_the_client_says_otherwise() -> None:
+async def test_a_response_is_stored_unless_store_is_false() -> None:
     async with running(config_for()) as gateway:
         kept = await create(gateway)
         unkept = await create(gateway, store=False)
@@ -49,7 +49,7 @@ async def test_a_response_is_kept_unless_the_client_says_otherwise() -> None:
 
 
 @looped
-async def test_a_streamed_response_is_kept_as_its_last_event_told_it() -> None:
+async def test_a_streamed_response_is_stored_as_in_its_last_event() -> None:
     async with running(config_for()) as gateway:
         told = events(await gateway.ask("POST", "/v1/responses", {**HELLO, "stream": True}))
         responses = [event["response"] for event in told if "response" in event]
@@ -210,7 +210,7 @@ async def test_a_reference_stands_for_the_item_it_names() -> None:
 
 
 @looped
-async def test_a_reply_that_cannot_be_kept_is_given_and_says_so() -> None:
+async def test_a_reply_that_cannot_be_stored_is_sent_with_store_false() -> None:
     async with running(config_for()) as gateway:
         await create(gateway)
         database = gateway.app.gateway.database

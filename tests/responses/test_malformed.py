@@ -1,4 +1,4 @@
-"""Whatever a request says about state, it is answered, and never with an error of the gateway's own."""
+"""Wrong values of the state fields never cause an internal error."""
 
 import msgspec
 from hypothesis import given, settings

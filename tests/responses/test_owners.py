@@ -1,4 +1,4 @@
-"""What one key's client has stored, no other key's client can see, continue, follow, cancel or delete."""
+"""A response that is stored with one key cannot be used with another key."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -64,7 +64,7 @@ async def test_a_key_that_takes_anothers_place_in_the_configuration_does_not_get
 
 
 @looped
-async def test_nobody_continues_anothers_conversation() -> None:
+async def test_a_key_cannot_continue_the_conversation_of_another_key() -> None:
     async with guarded() as gateway:
         name = await stored(gateway)
         body = {**HELLO, "previous_response_id": name}

@@ -1,4 +1,4 @@
-"""The Responses API over real WebSockets: who may open one, what it remembers, and what it refuses."""
+"""The Responses API over real WebSockets: its checks, its memory and its errors."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -44,7 +44,7 @@ async def opened(
         yield socket
 
 
-async def heard(socket: ClientConnection) -> list[Json]:
+async def receive_events(socket: ClientConnection) -> list[Json]:
     """Every event up to the last one of a response."""
     events: list[Json] = []
     while True:
@@ -56,13 +56,13 @@ async def heard(socket: ClientConnection) -> list[Json]:
             return events
 
 
-async def said(socket: ClientConnection, **fields: object) -> Json:
+async def ask(socket: ClientConnection, **fields: object) -> Json:
     """Ask, and give the response of the last event, or the error."""
     await socket.send(msgspec.json.encode({**HELLO, **fields}).decode())
-    last = (await heard(socket))[-1]
-    told = last.get("response", last)
-    assert isinstance(told, dict)
-    return told
+    last = (await receive_events(socket))[-1]
+    answer = last.get("response", last)
+    assert isinstance(answer, dict)
+    return answer
 
 
 def text_of(response: Json) -> str:
@@ -82,7 +82,7 @@ def error_of(event: Json) -> Json:
 async def test_events_come_as_texts_in_their_order() -> None:
     async with running(config_for()) as gateway, opened(gateway) as socket:
         await socket.send(msgspec.json.encode(HELLO).decode())
-        events = await heard(socket)
+        events = await receive_events(socket)
         assert [events[0]["type"], events[-1]["type"]] == ["response.created", "response.completed"]
         assert [event["sequence_number"] for event in events] == list(range(len(events)))
         last = events[-1]["response"]
@@ -92,66 +92,66 @@ async def test_events_come_as_texts_in_their_order() -> None:
 
 @pytest.mark.rule("H62", "H81")
 @looped
-async def test_a_connection_remembers_what_is_not_stored() -> None:
+async def test_a_connection_keeps_its_last_response_in_memory() -> None:
     async with ByteServer(STREAM) as upstream, running(config_for(upstream.url)) as gateway:
         async with opened(gateway) as socket:
-            first = await said(socket, input="one")
-            second = await said(socket, input="two", previous_response_id=first["id"])
-            await said(socket, input="three", previous_response_id=second["id"])
+            first = await ask(socket, input="one")
+            second = await ask(socket, input="two", previous_response_id=first["id"])
+            await ask(socket, input="three", previous_response_id=second["id"])
             messages = msgspec.json.decode(upstream.heard[-1].body)["messages"]
             assert [each["content"] for each in messages] == ["one", "good day", "two", "good day", "three"]
             got = await gateway.ask("GET", f"/v1/responses/{second['id']}")
             assert got.status == 404
         async with opened(gateway) as another:
-            error = await said(another, previous_response_id=second["id"])
+            error = await ask(another, previous_response_id=second["id"])
             assert error_of(error)["code"] == "previous_response_not_found"
 
 
 @looped
 async def test_only_the_last_response_is_remembered_but_every_stored_one_is_found() -> None:
     async with running(config_for()) as gateway, opened(gateway) as socket:
-        stored = await said(socket, store=True)
-        unstored = await said(socket, previous_response_id=stored["id"])
-        await said(socket)
-        assert error_of(await said(socket, previous_response_id=unstored["id"]))["code"] == (
+        stored = await ask(socket, store=True)
+        unstored = await ask(socket, previous_response_id=stored["id"])
+        await ask(socket)
+        assert error_of(await ask(socket, previous_response_id=unstored["id"]))["code"] == (
             "previous_response_not_found"
         )
-        again = await said(socket, previous_response_id=stored["id"], store=True)
+        again = await ask(socket, previous_response_id=stored["id"], store=True)
         listed = (await gateway.ask("GET", f"/v1/responses/{again['id']}/input_items")).json()["data"]
         assert isinstance(listed, list)
         assert len(listed) == 3
 
 
 @looped
-async def test_a_warm_up_asks_nobody_and_is_gone_on_with() -> None:
+async def test_a_warm_up_calls_no_upstream_and_can_be_continued() -> None:
     async with (
         ByteServer(STREAM) as upstream,
         running(config_for(upstream.url)) as gateway,
         opened(gateway) as socket,
     ):
         developer = [{"role": "developer", "content": "be brief"}]
-        warm = await said(socket, input=developer, generate=False)
+        warm = await ask(socket, input=developer, generate=False)
         assert (warm["status"], warm["output"]) == ("completed", [])
         assert upstream.heard == []
-        await said(socket, input="go", previous_response_id=warm["id"])
+        await ask(socket, input="go", previous_response_id=warm["id"])
         messages = msgspec.json.decode(upstream.heard[-1].body)["messages"]
         assert [each["content"] for each in messages] == ["be brief", "go"]
 
 
 @looped
-async def test_what_fails_cannot_be_gone_on_with() -> None:
+async def test_a_failed_turn_cannot_be_continued() -> None:
     refusal = [reply(b'{"error": {"message": "no"}}', "400 Bad Request")]
     async with (
         ByteServer(STREAM, refusal, STREAM) as upstream,
         running(config_for(upstream.url)) as gateway,
         opened(gateway) as socket,
     ):
-        first = await said(socket)
-        error = await said(socket, previous_response_id=first["id"])
+        first = await ask(socket)
+        error = await ask(socket, previous_response_id=first["id"])
         assert (error["type"], error["status"]) == ("error", 400)
-        error = await said(socket, previous_response_id=first["id"])
+        error = await ask(socket, previous_response_id=first["id"])
         assert error_of(error)["code"] == "previous_response_not_found"
-        assert (await said(socket))["status"] == "completed"
+        assert (await ask(socket))["status"] == "completed"
 
 
 @looped
@@ -162,7 +162,7 @@ async def test_an_error_brings_the_headers_that_clients_act_on() -> None:
         running(config_for(upstream.url)) as gateway,
         opened(gateway) as socket,
     ):
-        error = await said(socket)
+        error = await ask(socket)
         assert error["status"] == 429
         headers = error["headers"]
         assert isinstance(headers, dict)
@@ -170,12 +170,12 @@ async def test_an_error_brings_the_headers_that_clients_act_on() -> None:
 
 
 @looped
-async def test_several_conversations_over_one_connection_are_told_apart() -> None:
+async def test_events_contain_the_stream_id_of_their_request() -> None:
     async with running(config_for()) as gateway, opened(gateway) as socket:
         for name in ("left", "right"):
             await socket.send(msgspec.json.encode({**HELLO, "stream_id": name}).decode())
         for name in ("left", "right"):
-            assert {event["stream_id"] for event in await heard(socket)} == {name}
+            assert {event["stream_id"] for event in await receive_events(socket)} == {name}
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ async def test_a_message_that_cannot_be_read_is_refused_and_the_next_one_answere
         event = msgspec.json.decode(await socket.recv())
         assert (event["type"], event["status"]) == ("error", 400)
         assert event["error"]["param"] == param
-        assert (await said(socket))["status"] == "completed"
+        assert (await ask(socket))["status"] == "completed"
 
 
 @looped
@@ -215,22 +215,22 @@ async def test_a_message_larger_than_a_body_may_be_ends_the_connection() -> None
     server = ServerSettings(port=0, max_body_mb=1)
     async with running(config_for(server=server)) as gateway, opened(gateway) as socket:
         with pytest.raises(ConnectionClosed) as closed:
-            await said(socket, input="x" * (1024 * 1024 + 1))
+            await ask(socket, input="x" * (1024 * 1024 + 1))
         assert closed.value.rcvd is not None
         assert closed.value.rcvd.code == 1009
 
 
 @looped
-async def test_a_text_that_is_none_is_refused_like_any_other_message() -> None:
+async def test_a_message_that_is_not_utf8_is_refused() -> None:
     async with running(config_for()) as gateway, opened(gateway) as socket:
         await socket.send(b"\xff\xfe{", text=True)
         assert msgspec.json.decode(await socket.recv())["status"] == 400
-        assert (await said(socket))["status"] == "completed"
+        assert (await ask(socket))["status"] == "completed"
 
 
 @pytest.mark.parametrize("frame", [b"\xff\xff\xff\xff", b"\x83\x80\x00\x00\x00\x00", b"\x81\x05hello"])
 @looped
-async def test_a_frame_that_is_none_ends_the_connection_and_nothing_else(frame: bytes) -> None:
+async def test_an_invalid_frame_ends_only_its_connection(frame: bytes) -> None:
     async with running(config_for()) as gateway:
         async with gateway.connected() as client:
             upgrade = {
@@ -245,7 +245,7 @@ async def test_a_frame_that_is_none_ends_the_connection_and_nothing_else(frame: 
             closing = await client.reader.read()
             assert closing[:1] == b"\x88"
         async with opened(gateway) as socket:
-            assert (await said(socket))["status"] == "completed"
+            assert (await ask(socket))["status"] == "completed"
 
 
 @pytest.mark.rule("H81")
@@ -259,7 +259,7 @@ async def test_a_frame_that_is_none_ends_the_connection_and_nothing_else(frame: 
     ],
 )
 @looped
-async def test_whoever_may_not_call_may_not_open_a_socket(headers: dict[str, str], status: int) -> None:
+async def test_a_websocket_passes_the_same_checks_as_a_request(headers: dict[str, str], status: int) -> None:
     server = ServerSettings(port=0, keys=(Secret("right"),))
     async with running(config_for(server=server)) as gateway:
         async with gateway.connected() as client:
@@ -274,7 +274,7 @@ async def test_whoever_may_not_call_may_not_open_a_socket(headers: dict[str, str
             assert got.status == status
             assert isinstance(got.json()["error"], dict)
         async with opened(gateway, authorization="Bearer right") as socket:
-            assert (await said(socket))["status"] == "completed"
+            assert (await ask(socket))["status"] == "completed"
 
 
 @pytest.mark.parametrize(
@@ -282,7 +282,7 @@ async def test_whoever_may_not_call_may_not_open_a_socket(headers: dict[str, str
     [("/v1/messages", 426), ("/v1/models", 200), ("/nowhere", 404), ("/v1/responses/x", 404)],
 )
 @looped
-async def test_other_paths_are_no_sockets(path: str, status: int) -> None:
+async def test_other_paths_open_no_websocket(path: str, status: int) -> None:
     async with running(config_for()) as gateway:
         with pytest.raises(InvalidStatus) as refused:
             async with opened(gateway, path):
@@ -291,7 +291,7 @@ async def test_other_paths_are_no_sockets(path: str, status: int) -> None:
 
 
 @looped
-async def test_a_head_that_the_socket_would_not_take_is_sent_to_http() -> None:
+async def test_a_head_too_long_for_a_websocket_is_refused_with_426() -> None:
     async with running(config_for()) as gateway:
         with pytest.raises(InvalidStatus) as refused:
             async with opened(gateway, x_long="x" * 9000):
@@ -303,7 +303,7 @@ async def test_a_head_that_the_socket_would_not_take_is_sent_to_http() -> None:
 async def test_a_gateway_that_closes_opens_no_socket_and_answers_none() -> None:
     async with running(config_for()) as gateway, opened(gateway) as socket:
         gateway.app.exchanges.is_closing = True
-        error = await said(socket)
+        error = await ask(socket)
         assert error["status"] == 503
         with pytest.raises(InvalidStatus) as refused:
             async with opened(gateway):
@@ -352,7 +352,7 @@ async def test_a_client_that_sends_too_many_messages_ahead_is_refused() -> None:
             await eventually(lambda: len(upstream.heard) == 1)
             for _ in range(MAX_WAITING + 1):
                 await socket.send(msgspec.json.encode(HELLO).decode())
-            assert error_of((await heard(socket))[-1])["code"] == "too_many_messages"
+            assert error_of((await receive_events(socket))[-1])["code"] == "too_many_messages"
             with pytest.raises(ConnectionClosed):
                 await socket.recv()
         await eventually(lambda: not gateway.app.responses.sessions)
@@ -365,14 +365,14 @@ async def test_messages_that_may_wait_are_answered_in_turn() -> None:
         for _ in range(MAX_WAITING):
             await socket.send(msgspec.json.encode(HELLO).decode())
         for _ in range(MAX_WAITING):
-            assert (await heard(socket))[-1]["type"] == "response.completed"
+            assert (await receive_events(socket))[-1]["type"] == "response.completed"
 
 
 @pytest.mark.rule("S5")
 @looped
 async def test_pings_of_a_client_that_does_not_read_are_not_answered() -> None:
     async with running(config_for()) as gateway, opened(gateway) as socket:
-        assert (await said(socket))["status"] == "completed"
+        assert (await ask(socket))["status"] == "completed"
         (connection,) = gateway.connections
         assert isinstance(connection, SocketConnection)
         # What the transport does when its buffer is full.
@@ -382,7 +382,7 @@ async def test_pings_of_a_client_that_does_not_read_are_not_answered() -> None:
         (session,) = gateway.app.responses.sessions
         await eventually(lambda: session.requests == 2)
         connection.resume_writing()
-        assert (await heard(socket))[-1]["type"] == "response.completed"
+        assert (await receive_events(socket))[-1]["type"] == "response.completed"
         assert not any(pong.done() for pong in pongs)
         await (await socket.ping())
 
@@ -400,7 +400,7 @@ async def test_a_draining_gateway_ends_the_reply_truthfully() -> None:
         while "delta" not in msgspec.json.decode(await socket.recv()):
             pass
         await gateway.app.drain(0)
-        assert (await heard(socket))[-1]["type"] == "response.failed"
+        assert (await receive_events(socket))[-1]["type"] == "response.failed"
 
 
 async def anyone() -> Caller:
@@ -408,7 +408,7 @@ async def anyone() -> Caller:
 
 
 class ListedSocket:
-    """Says what it is given, then nothing; `is_open` until somebody closes it."""
+    """Receives the given messages, then waits; `is_open` until it is closed."""
 
     def __init__(self, *messages: bytes) -> None:
         self._messages = list(messages)
@@ -457,13 +457,13 @@ async def test_a_silent_or_old_connection_is_closed(idle: float, lifetime: float
 async def test_a_conversation_longer_than_a_body_may_be_is_refused() -> None:
     server = ServerSettings(port=0, max_body_mb=1)
     async with running(config_for(server=server)) as gateway, opened(gateway) as socket:
-        first = await said(socket, input=[{"role": "user", "content": "x" * 700_000}], generate=False)
-        error = await said(socket, input="y" * 400_000, previous_response_id=first["id"])
+        first = await ask(socket, input=[{"role": "user", "content": "x" * 700_000}], generate=False)
+        error = await ask(socket, input="y" * 400_000, previous_response_id=first["id"])
         assert error["status"] == 413
 
 
 @looped
-async def test_beyond_so_many_sockets_codex_is_sent_to_http() -> None:
+async def test_a_websocket_beyond_the_limit_is_refused_with_426() -> None:
     async with running(config_for()) as gateway, AsyncExitStack() as stack:
         for _ in range(MAX_SOCKETS):
             await stack.enter_async_context(opened(gateway))
@@ -474,28 +474,28 @@ async def test_beyond_so_many_sockets_codex_is_sent_to_http() -> None:
 
 
 @looped
-async def test_a_key_that_is_revoked_is_worth_nothing_over_an_open_connection() -> None:
+async def test_a_revoked_key_is_refused_over_an_open_connection() -> None:
     server = ServerSettings(port=0, keys=(Secret("right"),))
     async with (
         running(config_for(server=server)) as running_gateway,
         opened(running_gateway, authorization="Bearer right") as socket,
     ):
-        assert (await said(socket))["status"] == "completed"
+        assert (await ask(socket))["status"] == "completed"
         gateway = running_gateway.app.gateway
         revoked = msgspec.structs.replace(server, keys=(Secret("another"),))
         gateway.reload(msgspec.structs.replace(gateway.config, server=revoked))
-        assert (await said(socket))["status"] == 401
+        assert (await ask(socket))["status"] == 401
 
 
 @looped
-async def test_each_connection_waits_its_turn_and_all_are_answered() -> None:
+async def test_many_connections_are_all_answered() -> None:
     async with ByteServer([reply(CHAT_WHOLE)]) as upstream, running(config_for()) as gateway:
         assert upstream.heard == []
 
         async def one(number: int) -> str:
             async with opened(gateway) as socket:
                 for turn in range(3):
-                    response = await said(socket, input=f"say {number}-{turn}")
+                    response = await ask(socket, input=f"say {number}-{turn}")
                 return text_of(response)
 
         answers = await asyncio.gather(*(one(number) for number in range(20)))

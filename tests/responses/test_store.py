@@ -1,4 +1,4 @@
-"""What is kept stays within its bounds, with its owner, and with whoever continues it."""
+"""The response store: its limits, its owners, and conversations that continue."""
 
 import asyncio
 import sqlite3
@@ -51,7 +51,7 @@ class Shelf:
             return error.status != 404
         return True
 
-    async def said(self, name: str, owner: str = "") -> list[str]:
+    async def list_inputs(self, name: str, owner: str = "") -> list[str]:
         """What was asked in the conversation up to a response."""
         _, turns = await self.store.load_turns(name, owner, PLENTY)
         return [msgspec.json.decode(turn.input)[0]["content"] for turn in turns]
@@ -76,8 +76,8 @@ async def test_a_conversation_is_every_turn_in_order() -> None:
     await shelf.put("two", "one")
     await shelf.put("three", "two")
     await shelf.put("other", "one")
-    assert await shelf.said("three") == ["ask one", "ask two", "ask three"]
-    assert await shelf.said("other") == ["ask one", "ask other"]
+    assert await shelf.list_inputs("three") == ["ask one", "ask two", "ask three"]
+    assert await shelf.list_inputs("other") == ["ask one", "ask other"]
 
 
 @looped
@@ -117,7 +117,7 @@ async def test_a_conversation_larger_than_all_room_ends_without_taking_others_wi
     ]
     assert kept == [True, True, True, False]
     assert await shelf.has("yours", owner="you")
-    assert await shelf.said("c") == ["ask a", "ask b", "ask c"]
+    assert await shelf.list_inputs("c") == ["ask a", "ask b", "ask c"]
     assert not await shelf.has("d")
 
 
@@ -150,7 +150,7 @@ async def test_a_conversation_outlives_its_first_responses() -> None:
         await shelf.put(name, last)
         last = name
     assert [name for name in "abcde" if await shelf.has(name)] == ["d", "e"]
-    assert await shelf.said("e") == [f"ask {name}" for name in "abcde"]
+    assert await shelf.list_inputs("e") == [f"ask {name}" for name in "abcde"]
 
 
 @looped
@@ -160,7 +160,7 @@ async def test_a_deleted_response_is_gone_for_everybody_but_those_that_continue_
     await shelf.put("two", "one")
     await shelf.store.delete("one", "")
     assert not await shelf.has("one")
-    assert await shelf.said("two") == ["ask one", "ask two"]
+    assert await shelf.list_inputs("two") == ["ask one", "ask two"]
     with pytest.raises(DragomanError):
         await shelf.store.delete("one", "")
 
@@ -229,7 +229,7 @@ async def test_many_writers_at_once_lose_nothing() -> None:
 
 
 @looped
-async def test_the_same_id_is_kept_once_with_its_last_words() -> None:
+async def test_an_id_is_stored_once_with_its_last_values() -> None:
     shelf = Shelf()
     await shelf.put("one")
     await shelf.put("one")
@@ -243,7 +243,7 @@ async def test_what_was_kept_is_there_after_a_restart(tmp_path: Path) -> None:
     await first.put("two", "one")
     first.database.close()
     second = Shelf(Database(tmp_path / "state.db"))
-    assert await second.said("two") == ["ask one", "ask two"]
+    assert await second.list_inputs("two") == ["ask one", "ask two"]
     second.database.close()
 
 

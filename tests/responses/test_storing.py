@@ -1,4 +1,4 @@
-"""Between the exchange and the client: a response is stored before its last event leaves."""
+"""The storing client: a response is stored before its last event leaves."""
 
 import msgspec
 import pytest
@@ -141,7 +141,9 @@ async def test_a_last_event_without_required_members_gets_them() -> None:
 
 @pytest.mark.parametrize("collector", [ResponseCollector, CompactionCollector])
 @looped
-async def test_a_response_that_could_not_be_stored_says_so(collector: type[ResponseCollector]) -> None:
+async def test_a_response_that_could_not_be_stored_has_store_false(
+    collector: type[ResponseCollector],
+) -> None:
     inner = RememberingClient()
     client = StoringClient(inner, collector(FACTS), Storage(inner, stores=False))
     await client.start(200, STREAM)

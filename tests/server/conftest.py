@@ -1,4 +1,4 @@
-"""What the tests of the server share."""
+"""Fixtures of the server's tests."""
 
 import logging
 from collections.abc import Iterator

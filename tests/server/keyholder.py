@@ -1,4 +1,4 @@
-"""The owner's side of client keys: changes the state file behind the gateway's back, as the commands do."""
+"""Changes client keys in the state file while a gateway runs, as the commands do."""
 
 import sqlite3
 import time

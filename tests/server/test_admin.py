@@ -1,4 +1,4 @@
-"""The admin API: who gets in, and what they are told."""
+"""The admin API: its checks and its responses."""
 
 import asyncio
 from pathlib import Path
@@ -38,7 +38,7 @@ async def status(gateway: Running) -> dict[str, Any]:
         {"authorization": "Bearer client-key"},
     ],
 )
-def test_nobody_gets_in_without_the_admin_token(path: str, headers: dict[str, str]) -> None:
+def test_every_admin_endpoint_needs_the_admin_token(path: str, headers: dict[str, str]) -> None:
     async def scenario() -> None:
         config = config_for(server=ServerSettings(port=0, keys=(Secret("client-key"),)))
         async with running(config) as gateway:
@@ -139,7 +139,7 @@ def test_every_section_of_the_status_is_documented() -> None:
     assert [name for name in SECTIONS if name not in rows] == []
 
 
-def test_unknown_endpoints_and_methods_are_told() -> None:
+def test_unknown_endpoints_and_methods_are_refused() -> None:
     async def scenario() -> None:
         async with running(config_for()) as gateway:
             for method, path, expected in (
@@ -154,7 +154,7 @@ def test_unknown_endpoints_and_methods_are_told() -> None:
     run(scenario)
 
 
-def test_a_reload_that_has_nothing_to_read_says_so() -> None:
+def test_a_reload_without_a_configuration_to_read_is_refused() -> None:
     async def scenario() -> None:
         async with running(config_for()) as gateway:
             got = await gateway.ask("POST", "/admin/reload", headers=OPERATOR)
@@ -209,7 +209,7 @@ def test_the_status_shows_open_streams_one_by_one() -> None:
     run(scenario)
 
 
-def test_the_status_says_which_target_cools_down_and_why() -> None:
+def test_the_status_shows_which_target_cools_down_and_why() -> None:
     async def scenario() -> None:
         busy = reply(b'{"error": {"message": "busy"}}', "503 Service Unavailable")
         async with ByteServer([busy]) as upstream, running(config_for(upstream.url)) as gateway:
@@ -224,7 +224,7 @@ def test_the_status_says_which_target_cools_down_and_why() -> None:
     run(scenario)
 
 
-def test_the_status_tells_what_targets_have_done() -> None:
+def test_the_status_counts_calls_and_failures_of_targets() -> None:
     async def scenario() -> None:
         whole = reply(CHAT_WHOLE, "200 OK", "content-type: application/json")
         missing = reply(b'{"error": {"message": "no"}}', "404 Not Found")
@@ -238,7 +238,7 @@ def test_the_status_tells_what_targets_have_done() -> None:
     run(scenario)
 
 
-def test_the_status_tells_who_it_is_about() -> None:
+def test_the_status_identifies_the_gateway() -> None:
     async def scenario() -> None:
         async with running(config_for()) as gateway:
             about = await status(gateway)

@@ -1,4 +1,4 @@
-"""The admin token: made once, kept private, and hard to guess."""
+"""The admin token: created once, private, and hard to guess."""
 
 import stat
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +19,7 @@ def test_the_first_start_makes_a_token_that_the_next_start_finds(tmp_path: Path)
     assert [path.name for path in folder.iterdir()] == [FILE_NAME]
 
 
-def test_nobody_else_can_read_the_token(tmp_path: Path) -> None:
+def test_only_the_user_can_read_the_token(tmp_path: Path) -> None:
     folder = tmp_path / "state"
     token = find_or_create_token(folder, {})
     assert stat.S_IMODE((folder / FILE_NAME).stat().st_mode) == 0o600

@@ -1,4 +1,4 @@
-"""The gateway over real sockets: what every agent and SDK may send, and what each is answered."""
+"""The gateway over real sockets: requests as agents and SDKs send them, and their responses."""
 
 import asyncio
 import gzip
@@ -134,7 +134,7 @@ def test_a_refusal_names_its_request() -> None:
 
 @pytest.mark.rule("R115")
 @pytest.mark.parametrize(("method", "path"), [("HEAD", "/"), ("HEAD", "/api/hello"), ("GET", "/health")])
-def test_whoever_knocks_is_answered(method: str, path: str) -> None:
+def test_the_health_paths_answer_every_client(method: str, path: str) -> None:
     async def scenario() -> None:
         async with running(
             config_for(server=ServerSettings(port=0, keys=(Secret("client-key"),)))
@@ -195,7 +195,7 @@ def message_of(path: str, got: dict[str, object]) -> object:
         ("OPTIONS", "/v1/messages", 405),
     ],
 )
-def test_unknown_paths_and_methods_are_told_in_the_dialect_of_the_path(
+def test_unknown_paths_and_methods_are_refused_in_the_dialect_of_the_path(
     method: str, path: str, status: int
 ) -> None:
     async def scenario() -> None:

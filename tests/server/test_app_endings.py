@@ -1,4 +1,4 @@
-"""How exchanges end over real sockets: clients that leave or dawdle, upstreams that break, shutdown."""
+"""How exchanges end over real sockets: clients that leave or are slow, upstreams that fail, shutdown."""
 
 import asyncio
 
@@ -62,7 +62,7 @@ def test_a_client_that_leaves_with_another_request_under_way_ends_the_upstreams_
                 client.writer.write(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n")
                 await client.head()
                 assert b"good" in await client.chunk()
-            # A client that sends on is not listened to; that it is gone shows when it is told more.
+            # Data that a client sends later is not read; that it has left shows at the next write.
             words.set()
             await eventually(upstream.hung_up.is_set)
             await eventually(lambda: gateway.app.gateway.watchdogs.open == 0)
@@ -72,7 +72,7 @@ def test_a_client_that_leaves_with_another_request_under_way_ends_the_upstreams_
 
 @pytest.mark.rule("R126")
 @pytest.mark.parametrize("stream", [True, False])
-def test_a_client_that_leaves_before_the_first_word_ends_the_upstreams_work(stream: bool) -> None:
+def test_a_client_that_leaves_before_the_first_content_ends_the_upstreams_work(stream: bool) -> None:
     async def scenario() -> None:
         async with (
             ByteServer([Pause(asyncio.Event())]) as upstream,
@@ -89,7 +89,7 @@ def test_a_client_that_leaves_before_the_first_word_ends_the_upstreams_work(stre
 @pytest.mark.rule("R126")
 def test_a_normal_end_is_not_mistaken_for_a_client_that_left() -> None:
     async def scenario() -> None:
-        # The upstream stays a moment after its last word; the connection is to survive that.
+        # The upstream keeps the connection open after its reply; the connection must survive that.
         go_on = asyncio.Event()
         stream = [stream_head(), *(chunk(piece) for piece in CHAT_STREAM)]
         async with (
@@ -187,7 +187,7 @@ def test_draining_lets_open_streams_finish_and_sends_newcomers_away() -> None:
 
 
 @pytest.mark.rule("R135")
-def test_draining_ends_within_its_limit_and_tells_whoever_is_left() -> None:
+def test_draining_ends_within_its_limit_and_sends_an_error_to_open_streams() -> None:
     async def scenario() -> None:
         async with (
             ByteServer([*BEGINNING, Pause(asyncio.Event())]) as upstream,
@@ -208,7 +208,7 @@ def test_draining_ends_within_its_limit_and_tells_whoever_is_left() -> None:
 
 
 @pytest.mark.rule("R135")
-def test_whoever_is_left_is_told_also_when_the_gateway_is_stopped_twice() -> None:
+def test_open_streams_get_an_error_also_when_the_gateway_is_stopped_twice() -> None:
     async def scenario() -> None:
         async with (
             ByteServer([*BEGINNING, Pause(asyncio.Event())]) as upstream,
@@ -233,7 +233,7 @@ def test_whoever_is_left_is_told_also_when_the_gateway_is_stopped_twice() -> Non
 @pytest.mark.rule("S6")
 @pytest.mark.parametrize("path", ["/v1/messages", "/v1/chat/completions"])
 @pytest.mark.parametrize("status", [600, 999])
-def test_a_status_that_http_does_not_have_is_told_as_a_failure(path: str, status: int) -> None:
+def test_a_status_that_http_does_not_have_becomes_a_failure(path: str, status: int) -> None:
     async def scenario() -> None:
         async with (
             ByteServer([reply(b"{}", f"{status} Odd")]) as upstream,

@@ -142,7 +142,7 @@ def test_any_bytes_are_data_or_refused(name: str, data: bytes) -> None:
         assert name in message or "exceeds" in message
 
 
-def test_an_encoding_that_nobody_knows_is_told_with_the_known_ones() -> None:
+def test_an_unknown_encoding_is_refused_with_a_list_of_the_known_ones() -> None:
     with pytest.raises(ClientProtocolError, match="unsupported content-encoding") as caught:
         decompress_body(b"", "br", limit=10)
     assert "gzip" in caught.value.hint

@@ -28,7 +28,7 @@ from tests.upstream.byte_server import (
 CHAT = "/v1/chat/completions"
 JSON = "content-type: application/json"
 WHOLE = [reply(CHAT_WHOLE, "200 OK", JSON)]
-#: What `WHOLE` and `CHAT_STREAM` say that they used.
+#: The usage in `WHOLE` and `CHAT_STREAM`.
 USED = 15
 
 
@@ -50,7 +50,7 @@ async def ask(gateway: Running, key: str, turn: str = "openai_chat", **more: obj
 
 
 @pytest.mark.parametrize("turn", TURNS)
-def test_too_many_requests_are_told_in_the_clients_dialect(holder: KeyHolder, turn: str) -> None:
+def test_too_many_requests_are_refused_in_the_clients_dialect(holder: KeyHolder, turn: str) -> None:
     key = holder.create(requests_per_minute=2)
 
     async def scenario() -> None:
@@ -267,7 +267,7 @@ def test_a_client_that_leaves_is_charged_and_gives_back_the_rest(holder: KeyHold
 
 
 @pytest.mark.rule("H83")
-def test_a_client_that_leaves_before_the_first_word_is_charged_its_prompt(holder: KeyHolder) -> None:
+def test_a_client_that_leaves_before_the_first_content_is_charged_its_prompt(holder: KeyHolder) -> None:
     key = holder.create(tokens_per_day=1_000_000)
     never = asyncio.Event()
 
@@ -360,7 +360,7 @@ def test_usage_is_counted_by_key_provider_and_model(holder: KeyHolder) -> None:
     run(scenario)
 
 
-def test_whoever_needs_no_key_is_counted_too(holder: KeyHolder) -> None:
+def test_requests_without_a_key_are_counted_too(holder: KeyHolder) -> None:
     async def scenario() -> None:
         async with running(config_for(), state=holder.path) as gateway:
             assert (await gateway.ask("POST", CHAT, HELLO)).status == 200

@@ -1,4 +1,4 @@
-"""A request is counted as the model that would answer it counts."""
+"""Token counts are those of the model that would answer."""
 
 import msgspec
 import pytest
@@ -51,7 +51,7 @@ def test_the_embedded_model_is_counted_as_what_it_stands_in_for() -> None:
 
 
 @pytest.mark.rule("R131")
-def test_a_model_that_nobody_serves_is_not_found() -> None:
+def test_a_model_without_a_route_is_not_found() -> None:
     with pytest.raises(ModelNotFound):
         counted("unknown")
 

@@ -1,4 +1,4 @@
-"""The dashboard that we ship asks for nothing that the gateway does not tell."""
+"""The dashboard uses only metrics that the gateway has."""
 
 import re
 from pathlib import Path

@@ -39,7 +39,7 @@ async def heard_until(connection: Connected, wanted: bytes) -> bytes:
     return heard
 
 
-def test_the_status_tells_which_models_misbehave() -> None:
+def test_the_status_counts_the_repairs_of_each_model() -> None:
     async def scenario() -> None:
         stream = b"".join(spoken("openai_chat", events_of(CALL, cause="tool_calls")))
         body = msgspec.json.encode(collect_sse(dialect_named("openai_chat"), stream))
@@ -59,7 +59,7 @@ def test_the_status_tells_which_models_misbehave() -> None:
 
 
 @pytest.mark.rule("R81", "R82", "C17")
-def test_a_held_call_is_named_then_pinged_then_told_whole() -> None:
+def test_a_held_call_is_named_then_pinged_then_sent_complete() -> None:
     async def scenario() -> None:
         going_on = asyncio.Event()
         pieces = spoken("openai_chat", events_of("Well.", CALL, cause="tool_calls", pieces=4))

@@ -1,4 +1,4 @@
-"""Pages in a browser and strangers without a key are kept out, the user's own clients are not."""
+"""Pages in a browser and clients without a key are refused; the user's own clients are not."""
 
 import pytest
 from hypothesis import given
@@ -95,7 +95,7 @@ def test_only_loopback_can_be_served_without_keys() -> None:
         check_exposure(ServerSettings(host="192.0.2.1"))
 
 
-def test_without_keys_nobody_is_asked_for_one() -> None:
+def test_without_keys_no_request_needs_one() -> None:
     check_key({}, "", LOCAL)
 
 

@@ -1,4 +1,4 @@
-"""Client keys over real sockets: who is let in, for which models, and what each is told."""
+"""Client keys over real sockets: valid and invalid keys, allowed models, and the errors."""
 
 import asyncio
 import time
@@ -49,7 +49,7 @@ def scene(holder: KeyHolder, act: Callable[[Running], Awaitable[None]]) -> None:
     run(scenario)
 
 
-def test_as_long_as_there_is_no_key_nobody_needs_one(holder: KeyHolder) -> None:
+def test_requests_need_no_key_until_one_exists(holder: KeyHolder) -> None:
     async def act(gateway: Running) -> None:
         assert (await gateway.ask("POST", CHAT, HELLO)).status == 200
 
@@ -118,7 +118,7 @@ def test_revoking_the_last_key_opens_no_door_and_deleting_it_does(holder: KeyHol
     scene(holder, act)
 
 
-def test_an_expired_key_says_since_when(holder: KeyHolder) -> None:
+def test_the_error_of_an_expired_key_has_the_date(holder: KeyHolder) -> None:
     key = holder.create(expires=86_400.0)
 
     async def act(gateway: Running) -> None:
@@ -259,7 +259,7 @@ def test_a_gateway_for_strangers_may_rely_on_stored_keys_alone(holder: KeyHolder
     run(scenario)
 
 
-def test_a_state_file_that_cannot_be_read_lets_nobody_in(holder: KeyHolder) -> None:
+def test_a_state_file_that_cannot_be_read_refuses_every_request(holder: KeyHolder) -> None:
     holder.create()
     holder.path.write_bytes(b"no database " * 1000)
 

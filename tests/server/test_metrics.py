@@ -1,4 +1,4 @@
-"""`/metrics` over HTTP: who may read it, what is looked up for it; every metric moves and is explained."""
+"""`/metrics` over HTTP: its checks and live values; every metric changes and is documented."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -143,7 +143,7 @@ async def stay_out(gateway: Running) -> None:
 
 
 async def govern(gateway: Running) -> None:
-    """An exchange under governance, as it is told when it has ended."""
+    """The record of an exchange under governance."""
     record = record_of(ask("anthropic"))
     record.target = TargetName("up", "any")
     record.interventions.reporter(record.target, "openai_chat")(Intervention(kind="repair", held=0.5))
@@ -284,7 +284,7 @@ def test_sessions_are_counted_by_state_and_by_what_happened_to_them() -> None:
     run(scenario)
 
 
-def test_keys_near_their_limits_are_told(tmp_path: Path) -> None:
+def test_keys_near_their_limits_are_reported(tmp_path: Path) -> None:
     async def scenario() -> None:
         database = Database(tmp_path / "state.db")
         gateway = Gateway(Config(), database=database, clock=lambda: 1_800_000_000.0)
@@ -311,7 +311,7 @@ def test_keys_near_their_limits_are_told(tmp_path: Path) -> None:
     run(scenario)
 
 
-def test_the_process_tells_about_itself() -> None:
+def test_the_metrics_describe_the_process() -> None:
     async def scenario() -> None:
         async with running(config_for()) as gateway:
             before = await scrape(gateway)

@@ -1,4 +1,4 @@
-"""One registry, listed in the shape that each client expects."""
+"""The model list, in the form that each client expects."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Reloading: streams go on, what begins anew sees the new configuration, and a bad file changes nothing."""
+"""Reloads: open streams continue, new requests use the new configuration, an invalid file changes nothing."""
 
 import asyncio
 import logging
@@ -196,7 +196,7 @@ def test_a_reload_is_logged_with_what_changed_but_no_value(tmp_path: Path, log: 
     assert "sk-another-key" not in line
 
 
-def test_what_needs_a_new_start_is_told_and_all_else_holds(tmp_path: Path) -> None:
+def test_changes_that_need_a_restart_are_reported_and_all_others_apply(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with ByteServer([WHOLE]) as upstream:
             file = File(tmp_path, toml(upstream.url))
@@ -283,7 +283,7 @@ def test_a_reload_by_hand_is_not_done_again_because_the_file_changed(
     run(scenario)
 
 
-def test_a_gateway_without_a_file_takes_one_over_when_told_and_watches_it_then(
+def test_a_gateway_without_a_file_loads_one_on_request_and_watches_it_then(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dragoman.server.reload.WATCH_INTERVAL", WATCH_INTERVAL / 10)

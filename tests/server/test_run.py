@@ -1,4 +1,4 @@
-"""Where the gateway listens, and where it refuses to."""
+"""The address that the gateway listens on, and the addresses that it refuses."""
 
 import resource
 import socket
@@ -16,12 +16,12 @@ def test_what_others_can_reach_is_not_even_bound_without_a_key() -> None:
         bind(Config(server=ServerSettings(host="192.0.2.1", port=0)))
 
 
-def test_whoever_comes_early_waits_instead_of_being_refused() -> None:
+def test_an_early_client_waits_instead_of_being_refused() -> None:
     with bind(Config(server=ServerSettings(port=0))) as listener:
         socket.create_connection(listener.getsockname(), timeout=5).close()
 
 
-def test_a_port_that_is_taken_is_told_at_once() -> None:
+def test_a_port_in_use_is_reported_at_once() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(ConfigError, match=f"cannot listen on 127.0.0.1:{port}") as caught:

@@ -1,4 +1,4 @@
-"""One message is one message: whatever leaves open where a request ends is refused, and the line closed."""
+"""A request whose end is ambiguous is refused, and its connection is closed."""
 
 import asyncio
 from contextlib import suppress
