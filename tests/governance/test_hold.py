@@ -410,8 +410,8 @@ def test_every_call_of_a_finished_reply_is_json_or_was_cut_off(events: list[Repl
 @pytest.mark.parametrize(
     "text",
     [
-        '{"command": "rm -rf /home/u/"my dir""}',
-        '{"command": "rm -rf /home/u/"} my dir"}',
+        '{"command": "rm -rf /srv/u/"my dir""}',
+        '{"command": "rm -rf /srv/u/"} my dir"}',
         '{"command": "rm", "timeout": 5}{"command": "ls"}',
     ],
 )

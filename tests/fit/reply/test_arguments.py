@@ -120,7 +120,7 @@ def test_from_the_first_deviation_on_everything_is_held_and_shown(text: str) -> 
         '{"command":"rm -r a\n b"}',
         '{"command":"rm -r a\\ b"}',
         '{"a":["x\ty"]}',
-        '{"command": "rm -rf /home/u/"my dir""}',
+        '{"command": "rm -rf /srv/u/"my dir""}',
         '{"a":1,}',
         '{"a":nope}',
         '{"a":120_000}',
@@ -151,7 +151,7 @@ def test_brackets_after_a_whole_object_are_left_out_and_told() -> None:
 
 @pytest.mark.rule("G1")
 @pytest.mark.parametrize(
-    "text", ['{"a":1}{"a":2}', '{"a":1} trailing', '{} {"a":1}', '{"command": "rm -rf /home/u/"} my dir"}']
+    "text", ['{"a":1}{"a":2}', '{"a":1} trailing', '{} {"a":1}', '{"command": "rm -rf /srv/u/"} my dir"}']
 )
 def test_a_reply_fails_if_more_json_follows_the_object_that_went_out(text: str) -> None:
     events = reply_of(call_block(0, ToolCall(id="1", name="a"), *text), cause="tool_calls")

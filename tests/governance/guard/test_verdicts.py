@@ -289,7 +289,7 @@ def test_large_arguments_take_no_long(text: str) -> None:
         "python3 -c \"import os; os.system('git reset --hard')\"",
         "python -c \"import subprocess as s; s.run(['git', 'reset', '--hard'])\"",
         "perl -e 'system(\"git reset --hard\")'",
-        "flock /tmp/l git reset --hard",
+        "flock /run/l git reset --hard",
         "git update-ref -d refs/heads/main",
         "rm -rf .git",
         "rm -rf ./.git/objects",
