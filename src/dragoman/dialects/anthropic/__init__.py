@@ -1,12 +1,24 @@
 """The Messages API of Anthropic, as Claude Code and Anthropic's SDKs use it.
 
-Requests: `request_reader` and `request_writer` translate the body, with `content_reader` and
-`content_writer` for messages, `reasoning` for thinking blocks and their seals, `hosted` for the tools that
-Anthropic runs, `media`, `citations`, `tools` and `controls` (thinking, effort, output format). Replies:
-`stream_reader` and `stream_writer` (with `stream_blocks`) translate streams, `reply` turns whole replies
-into streams and back, `reasons` translates stop reasons and usage. `errors` writes errors, `check` checks
-streams, `spelling` holds the small values that all of them use. State: one `ContentReader` per request, one
-stream reader or writer per reply; everything else is functions.
+Requests:
+- `request_reader`, `request_writer`: the body.
+- `content_reader`, `content_writer`: messages and their blocks.
+- `generation`: thinking, effort and output format.
+- `tools`: tool declarations and `tool_choice`.
+- `media`, `citations`, `reasoning`, `hosted`: images and documents, citations, thinking blocks with their
+  seals, blocks of the tools that Anthropic runs.
+
+Replies:
+- `stream_reader`: events of an upstream.
+- `stream_writer`, `stream_blocks`: events for a client, and the frames of each kind of block.
+- `reply`: whole replies into streams and back.
+- `stop_reasons`: stop reasons and usage.
+
+`errors` writes errors, `check` checks streams, `surface`, `forwarding` and `counting` hold the facts of the
+HTTP API, `names` the names and small functions that all of them use.
+
+State: one `ContentReader` per request, one `AnthropicStreamReader` or `AnthropicStreamWriter` per reply.
+Everything else is functions and tables.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,7 +26,7 @@ from collections.abc import Iterable, Mapping
 from dragoman.dialects.anthropic import check, errors, reply, request_reader, request_writer
 from dragoman.dialects.anthropic.counting import COUNTING
 from dragoman.dialects.anthropic.forwarding import FORWARDING
-from dragoman.dialects.anthropic.spelling import NAME
+from dragoman.dialects.anthropic.names import NAME
 from dragoman.dialects.anthropic.stream_reader import AnthropicStreamReader
 from dragoman.dialects.anthropic.stream_writer import AnthropicStreamWriter
 from dragoman.dialects.anthropic.surface import SURFACE

@@ -4,7 +4,7 @@ A citation belongs to the whole text of its block. Anthropic's offsets point int
 answer, so they stay in the extras.
 """
 
-from dragoman.dialects.anthropic.spelling import take_text
+from dragoman.dialects.anthropic.names import take_text
 from dragoman.dialects.base import Json
 from dragoman.hub.content import Citation
 

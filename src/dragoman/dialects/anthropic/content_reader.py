@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dragoman.dialects.anthropic.citations import read_citation
 from dragoman.dialects.anthropic.hosted import CALLS, is_result, read_call, read_opaque, read_result
 from dragoman.dialects.anthropic.media import KINDS, read_media
+from dragoman.dialects.anthropic.names import build_empty_note, object_of, read_arguments, read_cache
 from dragoman.dialects.anthropic.reasoning import SEAL_FIELDS, SealReader
-from dragoman.dialects.anthropic.spelling import build_empty_note, object_of, read_arguments, read_cache
 from dragoman.dialects.anthropic.tools import read_tool
 from dragoman.hub.content import (
     AnyBlock,

@@ -11,8 +11,8 @@ from dragoman.dialects.anthropic.citations import write_citation
 from dragoman.dialects.anthropic.content_reader import STRING
 from dragoman.dialects.anthropic.hosted import write_call, write_result
 from dragoman.dialects.anthropic.media import write_media
+from dragoman.dialects.anthropic.names import add_common, build_input, restore_empty
 from dragoman.dialects.anthropic.reasoning import write_reasoning
-from dragoman.dialects.anthropic.spelling import add_common, build_input, restore_empty
 from dragoman.dialects.anthropic.tools import write_tool
 from dragoman.dialects.base import Json
 from dragoman.hub.content import (

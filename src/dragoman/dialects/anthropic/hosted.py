@@ -6,7 +6,7 @@ The structure stays in the extras and is written back only to Anthropic. Other t
 import re
 from collections.abc import Callable, Iterator
 
-from dragoman.dialects.anthropic.spelling import (
+from dragoman.dialects.anthropic.names import (
     add_common,
     build_input,
     list_of,

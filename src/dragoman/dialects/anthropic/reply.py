@@ -7,7 +7,7 @@ the counts of `message_start` by those of `message_delta`.
 from collections.abc import Callable, Iterable, Iterator
 
 from dragoman.dialects.anthropic.errors import write_error
-from dragoman.dialects.anthropic.spelling import build_input, list_of, object_of, text_of
+from dragoman.dialects.anthropic.names import build_input, list_of, object_of, text_of
 from dragoman.dialects.base import Json
 from dragoman.hub.builder import TRUNCATED_MESSAGE
 from dragoman.hub.errors import DragomanError, Failure

@@ -5,8 +5,8 @@ with a form that starts with `top`; the form of a `system` message starts with `
 """
 
 from dragoman.dialects.anthropic.content_reader import ContentReader
-from dragoman.dialects.anthropic.controls import read_format, read_reasoning
-from dragoman.dialects.anthropic.spelling import NAME, build_empty_note, read_cache
+from dragoman.dialects.anthropic.generation import read_format, read_reasoning
+from dragoman.dialects.anthropic.names import NAME, build_empty_note, read_cache
 from dragoman.dialects.anthropic.tools import read_choice, read_tool
 from dragoman.dialects.base import Json
 from dragoman.hub.content import Tool

@@ -5,8 +5,8 @@ turn, as the API requires.
 """
 
 from dragoman.dialects.anthropic.content_writer import ContentWriter
-from dragoman.dialects.anthropic.controls import write_controls
-from dragoman.dialects.anthropic.spelling import NAME, object_of, restore_empty, write_cache
+from dragoman.dialects.anthropic.generation import write_generation
+from dragoman.dialects.anthropic.names import NAME, object_of, restore_empty, write_cache
 from dragoman.dialects.anthropic.tools import write_choice, write_tool
 from dragoman.dialects.base import Json
 from dragoman.hub.content import ToolResult
@@ -46,7 +46,7 @@ def write_request(request: Request, target: Target, losses: Losses) -> Json:
     choice = write_choice(request, losses, own=own)
     if choice is not None:
         body["tool_choice"] = choice
-    write_controls(request, losses, body)
+    write_generation(request, losses, body)
     _write_settings(request, body, own=own)
     if own:
         _write_own(request, body)

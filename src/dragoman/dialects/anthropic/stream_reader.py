@@ -8,9 +8,7 @@ from collections.abc import Callable
 
 from dragoman.dialects.anthropic.citations import read_citation
 from dragoman.dialects.anthropic.hosted import CALLS, is_result, read_call, read_opaque, read_result
-from dragoman.dialects.anthropic.reasons import UsageReader, read_cause
-from dragoman.dialects.anthropic.reply import payloads
-from dragoman.dialects.anthropic.spelling import (
+from dragoman.dialects.anthropic.names import (
     build_empty_note,
     list_of,
     object_of,
@@ -18,6 +16,8 @@ from dragoman.dialects.anthropic.spelling import (
     take_text,
     text_of,
 )
+from dragoman.dialects.anthropic.reply import payloads
+from dragoman.dialects.anthropic.stop_reasons import UsageReader, read_cause
 from dragoman.dialects.base import Json, Source
 from dragoman.dialects.errors import read_failure
 from dragoman.dialects.frames import FrameReader

@@ -9,9 +9,9 @@ from typing import Any
 
 from dragoman.dialects.anthropic.errors import write_error
 from dragoman.dialects.anthropic.hosted import write_call, write_result
-from dragoman.dialects.anthropic.reasons import choose_reason, write_usage
+from dragoman.dialects.anthropic.names import NAME, object_of
 from dragoman.dialects.anthropic.reply import block_frames, frame
-from dragoman.dialects.anthropic.spelling import NAME, object_of
+from dragoman.dialects.anthropic.stop_reasons import choose_reason, write_usage
 from dragoman.dialects.anthropic.stream_blocks import (
     CallBlock,
     FreeTextCallBlock,
@@ -22,16 +22,7 @@ from dragoman.dialects.anthropic.stream_blocks import (
     whole_frames,
 )
 from dragoman.dialects.base import Audience, Json
-from dragoman.hub.content import (
-    HostedCall,
-    HostedResult,
-    Media,
-    Opaque,
-    Reasoning,
-    Refusal,
-    Text,
-    ToolCall,
-)
+from dragoman.hub.content import HostedCall, HostedResult, Media, Opaque, Reasoning, Refusal, Text, ToolCall
 from dragoman.hub.events import (
     ArgumentsDelta,
     BlockClosed,
@@ -286,7 +277,6 @@ _OPENERS: dict[type, Callable[[AnthropicStreamWriter, Any], Frames]] = {
     Opaque: AnthropicStreamWriter._open_opaque,
     Media: AnthropicStreamWriter._open_media,
 }
-
 
 _HANDLERS: dict[type, Callable[[AnthropicStreamWriter, Any], Frames]] = {
     TextDelta: AnthropicStreamWriter._grow,

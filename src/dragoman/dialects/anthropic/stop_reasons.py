@@ -3,7 +3,7 @@
 Anthropic counts cached prompt tokens apart from `input_tokens`; the hub's `input` is the whole prompt.
 """
 
-from dragoman.dialects.anthropic.spelling import object_of
+from dragoman.dialects.anthropic.names import object_of
 from dragoman.dialects.base import Json
 from dragoman.hub.events import ReplyFinished, StopCause
 from dragoman.hub.usage import Usage

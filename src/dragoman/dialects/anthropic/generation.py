@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from dragoman.dialects.anthropic.spelling import NAME
+from dragoman.dialects.anthropic.names import NAME
 from dragoman.dialects.base import Json
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Effort, OutputFormat, ReasoningSettings, Request
@@ -70,7 +70,7 @@ def read_format(fields: Fields, output: Fields | None) -> OutputFormat | None:
     return None
 
 
-def write_controls(request: Request, losses: Losses, written: Json) -> None:
+def write_generation(request: Request, losses: Losses, written: Json) -> None:
     """Add `thinking`, `output_config` and `output_format` to the body."""
     own = request.dialect == NAME
     output: Json = {}
