@@ -2,15 +2,15 @@
 
 from typing import TYPE_CHECKING
 
-from dragoman.dialects.forwarding import ForwardedEnding, Forwarding, read_payloads
+from dragoman.dialects.forwarding import ForwardedEnding, Forwarding
 
 if TYPE_CHECKING:
     from dragoman.dialects.base import Dialect
 
 
 class ToyEnding(ForwardedEnding):
-    def has_failure(self, events: bytes) -> bool:
-        return any("failed" in payload for payload in read_payloads(events))
+    def is_failure(self, payload: dict[str, object]) -> bool:
+        return "failed" in payload
 
 
 class ToyForwarding(Forwarding):

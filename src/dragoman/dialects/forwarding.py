@@ -147,7 +147,11 @@ class ForwardedEnding:
 
     def has_failure(self, events: bytes) -> bool:
         """Whether the upstream itself reports in these events that it failed."""
-        return any(map(is_failure, read_payloads(events)))
+        return any(map(self.is_failure, read_payloads(events)))
+
+    def is_failure(self, payload: dict[str, object]) -> bool:
+        """Whether this payload of an event reports a failure."""
+        return bool(payload.get("error")) or payload.get("type") == "error"
 
     def is_complete(self, events: bytes) -> bool:
         """Whether nothing has to follow a failure that these events report."""
@@ -228,15 +232,3 @@ def read_payloads(events: bytes) -> Iterator[dict[str, object]]:
         for each in payload if isinstance(payload, list) else (payload,):
             if isinstance(each, dict):
                 yield each
-
-
-def is_failure(payload: dict[str, object]) -> bool:
-    """Whether an event of any dialect reports a failure."""
-    return bool(payload.get("error")) or payload.get("type") == "error" or is_failed_response(payload)
-
-
-def is_failed_response(payload: dict[str, object]) -> bool:
-    """Whether this is the last event of a failed response (Responses API)."""
-    response = payload.get("response")
-    status = response.get("status") if isinstance(response, dict) else None
-    return status in ("failed", "cancelled") or payload.get("type") == "response.failed"

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from dragoman.dialects.forwarding import ForwardedEnding, Forwarding, is_failed_response, read_payloads
+from dragoman.dialects.forwarding import ForwardedEnding, Forwarding, read_payloads
 from dragoman.hub.events import ReplyFailed, ReplyStarted
 from dragoman.wire.sse import Frame, Frames
 
@@ -34,8 +34,11 @@ class ResponsesEnding(ForwardedEnding):
             self._kept.append(events)
             self._size += len(events)
 
+    def is_failure(self, payload: dict[str, object]) -> bool:
+        return super().is_failure(payload) or _is_failed_response(payload)
+
     def is_complete(self, events: bytes) -> bool:
-        return any(map(is_failed_response, read_payloads(events)))
+        return any(map(_is_failed_response, read_payloads(events)))
 
     def write(
         self, failed: ReplyFailed, started: ReplyStarted | None, last: bytes, *, is_reported: bool = False
@@ -61,6 +64,13 @@ class ResponsesEnding(ForwardedEnding):
         payloads = read_payloads(b"".join(self._kept))
         done = (payload.get("item") for payload in payloads if payload.get("type") == _ITEM_DONE)
         return [item for item in done if isinstance(item, dict)]
+
+
+def _is_failed_response(payload: dict[str, object]) -> bool:
+    """Whether this is the last event of a failed response."""
+    response = payload.get("response")
+    status = response.get("status") if isinstance(response, dict) else None
+    return status in ("failed", "cancelled") or payload.get("type") == "response.failed"
 
 
 class ResponsesForwarding(Forwarding):
