@@ -9,7 +9,7 @@ NOW = 1_800_000_000.0
 
 
 def forward(headers: dict[str, str], source: str, target: str, now: float) -> dict[str, str]:
-    upstream, client = dialect_named(source).surface, dialect_named(target).surface
+    upstream, client = dialect_named(source).http_api, dialect_named(target).http_api
     return forward_rate_limits(headers, upstream.rate_limits, client.rate_limits, now)
 
 

@@ -11,13 +11,13 @@ header, field names, errors, pings and rate-limit headers.
 
 from dragoman.dialects.base import Dialect
 from dragoman.dialects.forwarding import Forwarding
-from dragoman.dialects.surface import Surface
+from dragoman.dialects.http_api import HttpApi
 from tests.toy_dialect import check, errors, reply, request_reader, request_writer
 from tests.toy_dialect.counting import COUNTING
 from tests.toy_dialect.forwarding import FORWARDING
+from tests.toy_dialect.http_api import HTTP_API
 from tests.toy_dialect.stream_reader import ToyStreamReader
 from tests.toy_dialect.stream_writer import ToyStreamWriter
-from tests.toy_dialect.surface import SURFACE
 
 
 class ToyDialect:
@@ -32,7 +32,7 @@ class ToyDialect:
     reports_input_first = False
     writes_input_estimate = False
     forwarding: Forwarding = FORWARDING
-    surface: Surface = SURFACE
+    http_api: HttpApi = HTTP_API
 
     read_request = staticmethod(request_reader.read_request)
     write_request = staticmethod(request_writer.write_request)

@@ -67,7 +67,7 @@ def estimate_usage(outcome: ExchangeOutcome, prompt_tokens: int, stream_dialect:
     if prompt is None or (prompt == 0 and not outcome.is_finished):
         prompt = prompt_tokens
     if output is None or not outcome.is_finished:
-        stream = dialect_named(stream_dialect).surface.stream_bytes_per_token if stream_dialect else 0
+        stream = dialect_named(stream_dialect).http_api.stream_bytes_per_token if stream_dialect else 0
         estimate = outcome.received_bytes // (stream or BYTES_PER_TOKEN)
         output = max(reported.output or 0, min(estimate, MAX_TOKENS))
     prompt += outcome.earlier_input

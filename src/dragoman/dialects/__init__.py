@@ -3,7 +3,7 @@
 - `base`: `Dialect`, the interface, and the values that readers and writers receive.
 - `registry`: all dialects by name. A new dialect is one package and one line here.
 - `frames`: `FrameReader`, the base class of stream readers.
-- `surface`: paths, headers, pings and model lists; how an upstream of the dialect is called.
+- `http_api`: paths, headers, pings and model lists; how an upstream of the dialect is called.
 - `forwarding`: how a stream passes from an upstream to a client of the same dialect without being rewritten.
 - `rate_limits`: rate-limit headers and their translation.
 - `errors`: reads the errors of upstreams, by tables of each dialect.
@@ -11,6 +11,6 @@
 - `checker`: the toolkit of the stream checkers. `search_options`: options of hosted web search.
 
 A dialect package has the modules `request_reader`, `request_writer`, `stream_reader`, `stream_writer`,
-`reply`, `errors`, `check`, `surface`, `forwarding`, `counting`, and modules for parts of its API (tools,
+`reply`, `errors`, `check`, `http_api`, `forwarding`, `counting`, and modules for parts of its API (tools,
 reasoning, media, …). Its `__init__` describes them and defines `DIALECT`.
 """

@@ -21,7 +21,7 @@ from dragoman.wire.sse import Frame, Frames
 
 if TYPE_CHECKING:
     from dragoman.dialects.forwarding import Forwarding
-    from dragoman.dialects.surface import Surface
+    from dragoman.dialects.http_api import HttpApi
 
 Json = dict[str, object]
 
@@ -122,7 +122,7 @@ class Dialect(Protocol):
     #: How a stream is passed on without being rewritten.
     forwarding: "Forwarding"
     #: The API's paths, headers, pings, and model lists.
-    surface: "Surface"
+    http_api: "HttpApi"
 
     def read_request(self, body: Json, losses: Losses, *, model: str = "", stream: bool = False) -> Request:
         """Read a client's body; takes it apart. `model` and `stream`: where the URL says them (Gemini)."""

@@ -29,4 +29,4 @@ def dialect_named(name: str) -> Dialect:
 
 def list_key_headers() -> tuple[str, ...]:
     """The request headers in which clients of any dialect send their key, besides `authorization`."""
-    return tuple(name for dialect in DIALECTS.values() for name in dialect.surface.key_headers)
+    return tuple(name for dialect in DIALECTS.values() for name in dialect.http_api.key_headers)

@@ -48,10 +48,10 @@ class Exchange:
         self._stop_reason: Failure | None = None
         self._is_abandoned = False
         self.record = ExchangeRecord(request.client, caller)
-        surface = request.dialect.surface
+        http_api = request.dialect.http_api
         self._watchdog = Watchdog(
             self._loop.time(),
-            ping_every=self._snapshot.config.server.ping if surface.ping else 0.0,
+            ping_every=self._snapshot.config.server.ping if http_api.ping else 0.0,
             ping=self._ping,
             abandon=self._abandon_client,
         )
@@ -131,7 +131,7 @@ class Exchange:
                 for status in self._usage.rate_limits
                 for part in PARTS
             )
-            formats = self._plan.dialect.surface.rate_limits
+            formats = self._plan.dialect.http_api.rate_limits
             self._sender.key_limits = write_rate_limits(values, formats, self._gateway.clock())
 
     async def _try_targets(self, places: list[tuple[TargetName, int]], choice: RouteChoice) -> None:

@@ -113,7 +113,7 @@ class ExchangeRecord:
 
         `is_waiting`: no target has answered yet, so only what holds for every target is included.
         """
-        headers = {dialect_named(self.dialect).surface.request_id_header: self.request_id}
+        headers = {dialect_named(self.dialect).http_api.request_id_header: self.request_id}
         if is_waiting and self.has_alternatives:
             return headers
         if self.target is not None:

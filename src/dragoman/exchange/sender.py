@@ -54,7 +54,7 @@ class ResponseSender:
         self._record = record
         self._watchdog = watchdog
         # Google's SDKs take a stream that ends well for complete, whatever error it contains.
-        self._aborts_failed = dialect.surface.must_abort_failed_stream(record.agent)
+        self._aborts_failed = dialect.http_api.must_abort_failed_stream(record.agent)
         self._is_ended = False
         #: Rate-limit headers of the upstream, and of the client's own key.
         self.upstream_limits: Mapping[str, str] = {}
@@ -138,7 +138,7 @@ class ResponseSender:
         # The reply may have ended meanwhile; then even its head may be missing.
         if not self._is_ended:
             await self._commit(is_waiting=True)
-            await self._client.ping(self._dialect.surface.ping if self.has_content else WAITING)
+            await self._client.ping(self._dialect.http_api.ping if self.has_content else WAITING)
         self._pinging = None
 
     async def _acquire(self) -> None:

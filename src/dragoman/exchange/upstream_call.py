@@ -129,13 +129,13 @@ class UpstreamCall:
 
     def _note_head(self, reply: UpstreamReply) -> None:
         headers = reply.headers
-        surface = dialect_named(self._provider.wire_dialect).surface
-        names = (surface.request_id_header, *_REQUEST_ID_HEADERS)
+        http_api = dialect_named(self._provider.wire_dialect).http_api
+        names = (http_api.request_id_header, *_REQUEST_ID_HEADERS)
         self._record.upstream_id = next((headers[name] for name in names if name in headers), "")
         if self._provider.keeps_sessions:
             self._record.session = headers.get(SESSION_HEADER, "")
-        target = self._plan.dialect.surface.rate_limits
-        self._sender.upstream_limits = forward_rate_limits(headers, surface.rate_limits, target, self._now)
+        target = self._plan.dialect.http_api.rate_limits
+        self._sender.upstream_limits = forward_rate_limits(headers, http_api.rate_limits, target, self._now)
 
     # Streamed replies
 

@@ -17,13 +17,13 @@ def build_models_body(
     config: Config, endpoint: Endpoint, headers: Mapping[str, str], caller: Caller = ANONYMOUS
 ) -> Json:
     """The model list, or one model. A model that no route serves is a 404 that lists the existing ones."""
-    surface = dialect_named(find_client_dialect(endpoint, headers)).surface
+    http_api = dialect_named(find_client_dialect(endpoint, headers)).http_api
     if endpoint.name == "model":
         check_model(caller, endpoint.model)
-        return surface.describe_model(endpoint.model, _find_profile(config, endpoint.model))
+        return http_api.describe_model(endpoint.model, _find_profile(config, endpoint.model))
     names = [name for name in list_model_names(config) if may_use_model(caller, name)]
-    return surface.list_models(
-        names, [surface.describe_model(name, _find_profile(config, name)) for name in names]
+    return http_api.list_models(
+        names, [http_api.describe_model(name, _find_profile(config, name)) for name in names]
     )
 
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
+from dragoman.dialects.http_api import READ
 from dragoman.dialects.registry import DEFAULT_DIALECT, DIALECTS
-from dragoman.dialects.surface import READ
 
 
 class Endpoint(NamedTuple):
@@ -37,7 +37,7 @@ def _build_table(names: tuple[str, ...]) -> list[tuple[re.Pattern[str], Endpoint
     rows = [
         (re.compile(pattern), Endpoint(endpoint, name, methods))
         for name in names
-        for pattern, endpoint, methods in DIALECTS[name].surface.endpoints
+        for pattern, endpoint, methods in DIALECTS[name].http_api.endpoints
     ]
     rows.sort(key=lambda row: row[1].name in _SHARED)
     own = [(re.compile(pattern), Endpoint(name, DEFAULT_DIALECT, methods)) for pattern, name, methods in _OWN]
@@ -57,7 +57,7 @@ def find_endpoint(path: str) -> Endpoint | None:
 
 def find_error_dialect(path: str) -> str:
     """The dialect of the error for a path that is no endpoint."""
-    names = (name for name, dialect in DIALECTS.items() if dialect.surface.is_error_path(path))
+    names = (name for name, dialect in DIALECTS.items() if dialect.http_api.is_error_path(path))
     return next(names, DEFAULT_DIALECT)
 
 
@@ -65,14 +65,14 @@ def find_client_dialect(endpoint: Endpoint, headers: Mapping[str, str]) -> str:
     """The client's dialect. Several APIs list their models under one path, so the headers decide there."""
     if endpoint.name in _SHARED and endpoint.dialect == DEFAULT_DIALECT:
         for name, dialect in DIALECTS.items():
-            if any(header in headers for header in dialect.surface.client_headers):
+            if any(header in headers for header in dialect.http_api.client_headers):
                 return name
     return endpoint.dialect
 
 
 def list_turn_paths() -> list[str]:
     """The path of a turn in each dialect, for messages. An upstream's path is the same as ours."""
-    surfaces = [dialect.surface for dialect in DIALECTS.values()]
+    surfaces = [dialect.http_api for dialect in DIALECTS.values()]
     return [
         "/".join(("", *filter(None, (each.version, each.build_upstream_path("MODEL", stream=False).path))))
         for each in surfaces

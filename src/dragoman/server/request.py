@@ -52,7 +52,7 @@ class HttpRequest:
     @property
     def id_headers(self) -> dict[str, str]:
         """The response header with the request's id."""
-        return {dialect_named(self.dialect).surface.request_id_header: self.id}
+        return {dialect_named(self.dialect).http_api.request_id_header: self.id}
 
     @property
     def wants_websocket(self) -> bool:
@@ -78,7 +78,7 @@ class HttpRequest:
     def build_client_request(self, endpoint: Endpoint) -> ClientRequest:
         """What the pipeline must know beside the body. Also selects the transport of a stream."""
         is_stream = endpoint.name == "stream"
-        if is_stream and dialect_named(endpoint.dialect).surface.wants_json_array(self.query):
+        if is_stream and dialect_named(endpoint.dialect).http_api.wants_json_array(self.query):
             self.client.transport = JsonArrayTransport()
         return ClientRequest(
             dialect=endpoint.dialect,

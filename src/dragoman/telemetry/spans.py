@@ -64,8 +64,8 @@ UNKNOWN = DialectNames("_OTHER")
 
 def _find_names(provider: Provider) -> DialectNames:
     """The names for one provider: those of its program, or those of its API."""
-    surface = dialect_named(provider.wire_dialect).surface
-    names = DialectNames(surface.telemetry_provider, surface.telemetry_operation)
+    http_api = dialect_named(provider.wire_dialect).http_api
+    names = DialectNames(http_api.telemetry_provider, http_api.telemetry_operation)
     return PROGRAM_NAMES.get(provider.dialect, names)
 
 

@@ -14,7 +14,7 @@ Replies:
 - `reply`: whole replies into streams and back.
 - `stop_reasons`: stop reasons and usage.
 
-`errors` writes errors, `check` checks streams, `surface`, `forwarding` and `counting` hold the facts of the
+`errors` writes errors, `check` checks streams, `http_api`, `forwarding` and `counting` hold the facts of the
 HTTP API, `names` the names and small functions that all of them use.
 
 State: one `ContentReader` per request, one `AnthropicStreamReader` or `AnthropicStreamWriter` per reply.
@@ -26,14 +26,14 @@ from collections.abc import Iterable, Mapping
 from dragoman.dialects.anthropic import check, errors, reply, request_reader, request_writer
 from dragoman.dialects.anthropic.counting import COUNTING
 from dragoman.dialects.anthropic.forwarding import FORWARDING
+from dragoman.dialects.anthropic.http_api import HTTP_API
 from dragoman.dialects.anthropic.names import NAME
 from dragoman.dialects.anthropic.stream_reader import AnthropicStreamReader
 from dragoman.dialects.anthropic.stream_writer import AnthropicStreamWriter
-from dragoman.dialects.anthropic.surface import SURFACE
 from dragoman.dialects.base import Audience, Json, Source, Violation
 from dragoman.dialects.errors import read_error
 from dragoman.dialects.forwarding import Forwarding
-from dragoman.dialects.surface import Surface
+from dragoman.dialects.http_api import HttpApi
 from dragoman.hub.errors import Failure
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
@@ -53,7 +53,7 @@ class AnthropicDialect:
     reports_input_first = True
     writes_input_estimate = True
     forwarding: Forwarding = FORWARDING
-    surface: Surface = SURFACE
+    http_api: HttpApi = HTTP_API
 
     def read_request(
         self, body: Json, losses: Losses, *, model: str = "", stream: bool = False, counting: bool = False

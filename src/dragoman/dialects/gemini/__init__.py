@@ -20,11 +20,11 @@ from dragoman.dialects.forwarding import Forwarding
 from dragoman.dialects.gemini import check, errors, reply, request_reader, request_writer
 from dragoman.dialects.gemini.counting import COUNTING
 from dragoman.dialects.gemini.forwarding import FORWARDING
+from dragoman.dialects.gemini.http_api import HTTP_API
 from dragoman.dialects.gemini.request_writer import path
 from dragoman.dialects.gemini.stream_reader import GeminiStreamReader
 from dragoman.dialects.gemini.stream_writer import GeminiStreamWriter
-from dragoman.dialects.gemini.surface import SURFACE
-from dragoman.dialects.surface import Surface
+from dragoman.dialects.http_api import HttpApi
 from dragoman.hub.errors import Failure
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
@@ -46,7 +46,7 @@ class GeminiDialect:
     reports_input_first = False
     writes_input_estimate = False
     forwarding: Forwarding = FORWARDING
-    surface: Surface = SURFACE
+    http_api: HttpApi = HTTP_API
 
     def read_request(self, body: Json, losses: Losses, *, model: str = "", stream: bool = False) -> Request:
         return request_reader.read_request(body, losses, model=model, stream=stream)

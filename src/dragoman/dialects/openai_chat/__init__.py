@@ -15,14 +15,14 @@ from collections.abc import Iterable, Mapping
 from dragoman.dialects.base import Audience, Json, Source, StreamReader, StreamWriter, Violation
 from dragoman.dialects.errors import read_error
 from dragoman.dialects.forwarding import Forwarding
+from dragoman.dialects.http_api import HttpApi
 from dragoman.dialects.openai_chat import check, errors, reply, request_reader, request_writer
 from dragoman.dialects.openai_chat.counting import COUNTING
 from dragoman.dialects.openai_chat.forwarding import FORWARDING
+from dragoman.dialects.openai_chat.http_api import HTTP_API
 from dragoman.dialects.openai_chat.spelling import NAME
 from dragoman.dialects.openai_chat.stream_reader import ChatStreamReader
 from dragoman.dialects.openai_chat.stream_writer import ChatStreamWriter
-from dragoman.dialects.openai_chat.surface import SURFACE
-from dragoman.dialects.surface import Surface
 from dragoman.hub.errors import Failure
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
@@ -42,7 +42,7 @@ class OpenAIChatDialect:
     reports_input_first = False
     writes_input_estimate = True
     forwarding: Forwarding = FORWARDING
-    surface: Surface = SURFACE
+    http_api: HttpApi = HTTP_API
 
     def read_request(self, body: Json, losses: Losses, *, model: str = "", stream: bool = False) -> Request:
         return request_reader.read_request(body, losses, model=model, stream=stream)

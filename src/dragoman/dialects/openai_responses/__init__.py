@@ -18,7 +18,7 @@ Replies:
 - `reply`: whole replies into streams and back.
 - `stop_reasons`: statuses, reasons and usage.
 
-`errors` writes errors, `check` checks streams, `surface`, `forwarding` and `counting` hold the facts of the
+`errors` writes errors, `check` checks streams, `http_api`, `forwarding` and `counting` hold the facts of the
 HTTP API, `names` the names and small functions that all of them use.
 
 State: one `InputReader` or `InputWriter` per request, one `ResponsesStreamReader` or `ResponsesStreamWriter`
@@ -37,14 +37,14 @@ from collections.abc import Iterable, Mapping
 from dragoman.dialects.base import Audience, Dialect, Json, Source, StreamReader, StreamWriter, Violation
 from dragoman.dialects.errors import read_error
 from dragoman.dialects.forwarding import Forwarding
+from dragoman.dialects.http_api import HttpApi
 from dragoman.dialects.openai_responses import check, errors, reply, request_reader, request_writer
 from dragoman.dialects.openai_responses.counting import COUNTING
 from dragoman.dialects.openai_responses.forwarding import FORWARDING
+from dragoman.dialects.openai_responses.http_api import HTTP_API
 from dragoman.dialects.openai_responses.names import NAME
 from dragoman.dialects.openai_responses.stream_reader import ResponsesStreamReader
 from dragoman.dialects.openai_responses.stream_writer import ResponsesStreamWriter
-from dragoman.dialects.openai_responses.surface import SURFACE
-from dragoman.dialects.surface import Surface
 from dragoman.hub.errors import Failure
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
@@ -64,7 +64,7 @@ class OpenAIResponsesDialect:
     reports_input_first = False
     writes_input_estimate = False
     forwarding: Forwarding = FORWARDING
-    surface: Surface = SURFACE
+    http_api: HttpApi = HTTP_API
 
     def read_request(self, body: Json, losses: Losses, *, model: str = "", stream: bool = False) -> Request:
         return request_reader.read_request(body, losses, model=model, stream=stream)

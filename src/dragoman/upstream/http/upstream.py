@@ -104,11 +104,11 @@ class HttpUpstream:
         if self._proxy is not None and not self._origin.is_secure:
             target = f"http://{self._origin.authority}{target}"
         lines = [f"POST {target} HTTP/1.1\r\n".encode("latin-1"), fixed]
-        surface = dialect_named(provider.wire_dialect).surface
-        for name in surface.forwarded_headers:
+        http_api = dialect_named(provider.wire_dialect).http_api
+        for name in http_api.forwarded_headers:
             value = request.headers.get(name)
             if value is None or not _HEADER_VALUE.fullmatch(value):
-                value = surface.default_headers.get(name)
+                value = http_api.default_headers.get(name)
             if value is not None and name not in configured:
                 lines.append(f"{name}: {value}\r\n".encode("latin-1"))
         lines.append(b"content-length: %d\r\n\r\n" % len(request.body))
@@ -131,7 +131,7 @@ class HttpUpstream:
         if provider.keys:
             key = provider.keys[request.key % len(provider.keys)].reveal().strip()
             if key:
-                headers |= dialect_named(provider.wire_dialect).surface.build_key_header(key)
+                headers |= dialect_named(provider.wire_dialect).http_api.build_key_header(key)
         headers |= {name.lower(): value.reveal() for name, value in provider.headers.items()}
         return _write_headers(headers, provider.name), frozenset(name.lower() for name in provider.headers)
 
@@ -185,10 +185,12 @@ def build_target(provider: Provider, request: UpstreamRequest) -> str:
     """Build path and query of a request. The configured address may or may not end in a version segment."""
     base = urlsplit(provider.base_url)
     root = base.path.rstrip("/")
-    surface = dialect_named(provider.wire_dialect).surface
-    if surface.version and not _VERSION_END.search(root):
-        root = f"{root}/{surface.version}"
-    path, query = surface.build_upstream_path(request.model, stream=request.stream, endpoint=request.endpoint)
+    http_api = dialect_named(provider.wire_dialect).http_api
+    if http_api.version and not _VERSION_END.search(root):
+        root = f"{root}/{http_api.version}"
+    path, query = http_api.build_upstream_path(
+        request.model, stream=request.stream, endpoint=request.endpoint
+    )
     query = "&".join(part for part in (base.query, query) if part)
     return f"{root}/{path}?{query}" if query else f"{root}/{path}"
 

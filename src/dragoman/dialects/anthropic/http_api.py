@@ -1,15 +1,15 @@
-"""The HTTP surface of the Messages API."""
+"""The HTTP side of the Messages API."""
 
 import re
 from collections.abc import Mapping, Sequence
 
 from dragoman.dialects.base import Json
+from dragoman.dialects.http_api import CREATED_TEXT, V1, EndpointPattern, HttpApi
 from dragoman.dialects.rate_limits import RateLimitFormat
-from dragoman.dialects.surface import CREATED_TEXT, V1, EndpointPattern, Surface
 from dragoman.providers.profile import Profile
 
 
-class AnthropicSurface(Surface):
+class AnthropicHttpApi(HttpApi):
     endpoints = (
         EndpointPattern(rf"{V1}/messages", "turn"),
         EndpointPattern(rf"{V1}/messages/count_tokens", "count"),
@@ -44,4 +44,4 @@ class AnthropicSurface(Surface):
         return {"data": entries, "has_more": False, "first_id": first, "last_id": last}
 
 
-SURFACE = AnthropicSurface()
+HTTP_API = AnthropicHttpApi()

@@ -1,12 +1,12 @@
-"""The HTTP surface of the Responses API."""
+"""The HTTP side of the Responses API."""
 
 import re
 
+from dragoman.dialects.http_api import READ, V1, EndpointPattern, HttpApi
 from dragoman.dialects.rate_limits import RateLimitFormat
-from dragoman.dialects.surface import READ, V1, EndpointPattern, Surface
 
 
-class ResponsesSurface(Surface):
+class ResponsesHttpApi(HttpApi):
     endpoints = (
         EndpointPattern(rf"{V1}/responses", "turn", ("POST", "GET")),
         EndpointPattern(rf"{V1}/responses/input_tokens", "count"),
@@ -16,6 +16,7 @@ class ResponsesSurface(Surface):
         EndpointPattern(rf"{V1}/responses/(?P<id>[^/]+)/input_items", "input_items", READ),
     )
     error_prefixes = ("/v1/responses",)
+    ping = b": keep-alive\n\n"
     turn_path = "responses"
     forwarded_headers = ("openai-organization", "openai-project", "openai-beta", "session-id", "thread-id")
     stream_bytes_per_token = 80
@@ -31,4 +32,4 @@ class ResponsesSurface(Surface):
     )
 
 
-SURFACE = ResponsesSurface()
+HTTP_API = ResponsesHttpApi()

@@ -1,17 +1,19 @@
-"""The HTTP surface of the Chat Completions API."""
+"""The HTTP side of the Chat Completions API."""
 
 import re
 
+from dragoman.dialects.http_api import READ, V1, EndpointPattern, HttpApi
 from dragoman.dialects.rate_limits import RateLimitFormat
-from dragoman.dialects.surface import READ, V1, EndpointPattern, Surface
 
 
-class ChatSurface(Surface):
+class ChatHttpApi(HttpApi):
     endpoints = (
         EndpointPattern(rf"{V1}/chat/completions", "turn"),
         EndpointPattern(rf"{V1}/models", "models", READ),
         EndpointPattern(rf"{V1}/models/(?P<model>.+)", "model", READ),
     )
+    # Comments are the only bytes between chunks that all Chat clients ignore.
+    ping = b": keep-alive\n\n"
     turn_path = "chat/completions"
     forwarded_headers = ("openai-organization", "openai-project")
     stream_bytes_per_token = 100
@@ -24,4 +26,4 @@ class ChatSurface(Surface):
     )
 
 
-SURFACE = ChatSurface()
+HTTP_API = ChatHttpApi()

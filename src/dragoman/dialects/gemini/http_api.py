@@ -1,10 +1,10 @@
-"""The HTTP surface of the Gemini API, with the paths of Vertex AI."""
+"""The HTTP side of the Gemini API, with the paths of Vertex AI."""
 
 from collections.abc import Sequence
 from urllib.parse import parse_qs, quote
 
 from dragoman.dialects.base import Json
-from dragoman.dialects.surface import READ, EndpointPattern, Surface, UpstreamPath
+from dragoman.dialects.http_api import READ, EndpointPattern, HttpApi, UpstreamPath
 from dragoman.hub.errors import ClientProtocolError
 from dragoman.providers.profile import Profile
 
@@ -15,7 +15,7 @@ _MODEL = rf"{_VERSION}/(?:models|tunedModels)/(?P<model>.+)"
 _READS_STREAM_ERRORS = "GeminiCLI"
 
 
-class GeminiSurface(Surface):
+class GeminiHttpApi(HttpApi):
     endpoints = (
         EndpointPattern(rf"{_MODEL}:generateContent", "turn"),
         EndpointPattern(rf"{_MODEL}:streamGenerateContent", "stream"),
@@ -75,4 +75,4 @@ def _build_model_path(model: str) -> str:
     return "/".join(quote(segment, safe="@") for segment in segments)
 
 
-SURFACE = GeminiSurface()
+HTTP_API = GeminiHttpApi()

@@ -1,6 +1,6 @@
-"""The HTTP surface of a dialect, on both sides: what clients call, and how an upstream is called.
+"""The HTTP side of a dialect, on both sides: what clients call, and how an upstream is called.
 
-`Surface` has the defaults; each dialect's `surface.py` has a subclass with what its API does differently.
+`HttpApi` has the defaults; each dialect's `http_api.py` has a subclass with what its API does differently.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,7 +42,7 @@ class UpstreamPath(NamedTuple):
     query: str = ""
 
 
-class Surface:
+class HttpApi:
     """What a dialect's HTTP API looks like to clients, and to the gateway as a client of an upstream."""
 
     endpoints: tuple[EndpointPattern, ...] = ()
@@ -52,8 +52,8 @@ class Surface:
     key_headers: tuple[str, ...] = ()
     #: The response header with the request's id.
     request_id_header = "x-request-id"
-    #: Bytes that keep a stream's connection alive; empty if clients of the API accept nothing but data.
-    ping = b": keep-alive\n\n"
+    #: Bytes that keep a stream's connection alive; empty: clients of the API accept nothing but data.
+    ping = b""
     rate_limits: RateLimitFormat | None = None
     #: The version segment of an upstream's address (empty: none), and the path of a turn below it.
     version = "v1"

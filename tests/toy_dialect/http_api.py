@@ -1,15 +1,15 @@
-"""The HTTP surface of the toy API."""
+"""The HTTP side of the toy API."""
 
 import re
 from collections.abc import Sequence
 
 from dragoman.dialects.base import Json
+from dragoman.dialects.http_api import READ, EndpointPattern, HttpApi
 from dragoman.dialects.rate_limits import RateLimitFormat
-from dragoman.dialects.surface import READ, EndpointPattern, Surface
 from dragoman.providers.profile import Profile
 
 
-class ToySurface(Surface):
+class ToyHttpApi(HttpApi):
     endpoints = (
         EndpointPattern("/toy/chat", "turn"),
         EndpointPattern("/toy/count", "count"),
@@ -39,4 +39,4 @@ class ToySurface(Surface):
         return {"models": entries}
 
 
-SURFACE = ToySurface()
+HTTP_API = ToyHttpApi()
