@@ -3,8 +3,9 @@
 import msgspec
 import pytest
 
+from dragoman import StreamTranslator
 from dragoman.dialects.errors import read_error, read_failure
-from dragoman.dialects.registry import DIALECTS
+from dragoman.dialects.registry import DIALECTS, dialect_named
 from dragoman.hub.errors import Failure, FailureKind
 
 GOOGLE = {
@@ -101,3 +102,44 @@ def test_a_message_with_a_lone_surrogate_is_read() -> None:
 def test_a_message_with_many_complaints_is_bounded() -> None:
     body = msgspec.json.encode({"detail": [{"loc": ["a"], "msg": "x" * 400}] * 100})
     assert len(read_error(422, {}, body).message) == 2000
+
+
+@pytest.mark.rule("S11")
+@pytest.mark.parametrize("dialect", sorted(DIALECTS))
+@pytest.mark.parametrize("wait", [1e308, float("inf"), float("nan"), -1e308])
+def test_a_wait_of_any_length_can_be_written(dialect: str, wait: float) -> None:
+    writer = dialect_named(dialect)
+    failure = Failure(kind="rate_limit", message="later", retry_after=wait)
+    assert len(writer.error_headers(failure)["retry-after"]) <= 8
+    written = msgspec.json.encode(writer.write_error(failure))
+    assert b"inf" not in written
+    assert len(written) < 1000
+
+
+#: Frames that no server should send, in the middle of a Chat stream or first in it.
+ODD_FRAMES = [
+    b'{"error":{"message":0}}',
+    b'{"error":{"message":""}}',
+    b'{"error":{"message":null,"code":7}}',
+    b'{"error":[]}',
+    b'{"choices":[]}',
+    b'{"choices":[null]}',
+    b'{"choices":[{}]}',
+    b'{"choices":[{"index":1,"delta":{"content":"x"},"error":{"message":0}}]}',
+    b'{"choices":null}',
+    b"{}",
+    b"[]",
+    b"0",
+]
+BEGINNING = b'data: {"id":"c","choices":[{"index":0,"delta":{"role":"assistant","content":"good"}}]}\n\n'
+
+
+@pytest.mark.rule("S11")
+@pytest.mark.parametrize("client", sorted(DIALECTS))
+@pytest.mark.parametrize("odd", ODD_FRAMES)
+@pytest.mark.parametrize("before", [b"", BEGINNING], ids=["first", "later"])
+def test_an_odd_frame_gives_a_legal_stream(client: str, odd: bytes, before: bytes) -> None:
+    translator = StreamTranslator(source="openai_chat", target=client)
+    stream = translator.feed(before + b"data: " + odd + b"\n\n")
+    stream += translator.feed(b"data: [DONE]\n\n") + translator.close()
+    assert dialect_named(client).check_stream(stream) == []

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from dragoman import Governance, StreamTranslator, translate_reply, translate_request
 from dragoman.dialects.registry import dialect_named
 from dragoman.governance.settings import read_governance
+from dragoman.hub.errors import ConfigError
 from dragoman.hub.events import ReplyEvent
 from dragoman.hub.stage import Sequencer
 from tests.cases.essence import said
@@ -170,3 +171,9 @@ def test_nobody_gets_half_a_command_even_without_governance(client: str, stream:
     told = hear({}, script("openai_chat", events, stream=stream), client=client, stream=stream)
     for _, arguments in told.essence.calls:
         assert not (isinstance(arguments, dict) and arguments.get("path"))
+
+
+@pytest.mark.rule("S11")
+def test_a_family_that_is_unknown_is_an_error_of_the_settings() -> None:
+    with pytest.raises(ConfigError, match="harvest: expected"):
+        Governance(harvest="nonsense")

@@ -180,9 +180,15 @@ def write_retry_headers(failure: Failure, request_id_header: str) -> dict[str, s
     if wait is None and failure.kind == "rate_limit":
         wait = _DEFAULT_WAIT
     if wait is not None:
+        wait = limit_wait(wait)
         headers["retry-after"] = str(max(1, math.ceil(wait)))
         headers["retry-after-ms"] = str(max(1, math.ceil(wait * 1000)))
     return headers
+
+
+def limit_wait(seconds: float) -> float:
+    """The seconds of a wait as a number that can be written: from 0 to the longest wait."""
+    return min(max(0.0, seconds), _LONGEST_WAIT)
 
 
 def _decode(body: bytes | str) -> object:

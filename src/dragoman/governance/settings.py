@@ -50,6 +50,11 @@ class Governance(msgspec.Struct, frozen=True, kw_only=True):
     hold_seconds: float = 0.0
     snapshots: bool = False
 
+    def __post_init__(self) -> None:
+        """Refuse an unknown family, which the library may be given without `read_governance`."""
+        if self.harvest != OFF:
+            _check_value("harvest", self.harvest, "")
+
     @property
     def family(self) -> str:
         """The family to harvest. A contract needs a harvest, because its calls arrive as text."""

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 
 from dragoman.dialects.base import Json
-from dragoman.dialects.errors import KIND_OF_CODE, MESSAGE_LIMIT, write_retry_headers
+from dragoman.dialects.errors import KIND_OF_CODE, MESSAGE_LIMIT, limit_wait, write_retry_headers
 from dragoman.hub.errors import Failure, FailureKind, kind_of_status
 
 _STATUSES: dict[FailureKind, str] = {
@@ -103,7 +103,7 @@ def _write_details(failure: Failure) -> Iterator[Json]:
         yield {"@type": _TYPE_URL + "QuotaFailure", "violations": [{"quotaId": "UpstreamQuotaPerDay"}]}
     if failure.retry_after is not None:
         # Protobuf writes a duration as `12s` or `1.5s`.
-        delay = f"{max(0.0, failure.retry_after):.3f}".rstrip("0").rstrip(".") + "s"
+        delay = f"{limit_wait(failure.retry_after):.3f}".rstrip("0").rstrip(".") + "s"
         yield {"@type": _TYPE_URL + "RetryInfo", "retryDelay": delay}
 
 

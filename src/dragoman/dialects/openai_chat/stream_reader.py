@@ -241,7 +241,7 @@ class ChatStreamReader(FrameReader):
         writer = ChatStreamWriter(Audience(upstream=NAME, ids=self.source.ids))
         body = collect(join_frames(map(writer.write, self.builder.take())))
         choices = body.get("choices")
-        choice = choices[0] if isinstance(choices, list) else {}
+        choice = choices[0] if isinstance(choices, list) and choices else {}
         if not choice:
             self.source.losses.add(f"choices[{number}]", "this answer failed")
         return Opaque(kind="choice", value={**choice, "index": number}, at=f"choices[{number}]")

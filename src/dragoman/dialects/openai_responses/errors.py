@@ -3,6 +3,7 @@
 import re
 
 from dragoman.dialects.base import Json
+from dragoman.dialects.errors import limit_wait
 from dragoman.dialects.openai_errors import TYPE_AND_CODE, error_headers, error_status, write_openai_error
 from dragoman.hub.errors import Failure, FailureKind
 from dragoman.hub.events import FailedEnding
@@ -69,7 +70,7 @@ def write_stream_error(failure: Failure, ending: FailedEnding, *, own: bool) -> 
     code = _own_code(failure) if own or failure.kind != "overloaded" else ""
     message = failure.message
     if failure.kind == "rate_limit" and failure.retry_after is not None and not _WAIT_TEXT.search(message):
-        wait = f"{failure.retry_after:.3f}".rstrip("0").rstrip(".")
+        wait = f"{limit_wait(failure.retry_after):.3f}".rstrip("0").rstrip(".")
         message = f"{message} Please try again in {wait}s."
     return code or _STREAM_CODES[failure.kind], message
 
