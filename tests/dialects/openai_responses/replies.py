@@ -1,4 +1,4 @@
-"""What the tests of this dialect share: recordings, events to build streams of, the way through the hub."""
+"""Helpers for the tests of this dialect: recordings, payloads of streams, the pass through the hub."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -71,14 +71,14 @@ def write(events: Iterable[ReplyEvent], audience: Audience | None = None) -> byt
 
 
 def through(stream: bytes) -> tuple[bytes, Losses]:
-    """The stream after the way through the hub and back."""
+    """The stream after a pass through the hub and back."""
     losses = Losses()
     events = read(stream, source=Source(issuer=OWN, losses=losses))
     return write(events, Audience(upstream=OWN, losses=losses)), losses
 
 
 def payloads(stream: bytes) -> list[Json]:
-    """The payloads of a stream, after a look at their event names, without the closing word."""
+    """The payloads of a stream without `[DONE]`; checks the event names."""
     reader = SseReader()
     found: list[Json] = []
     for frame in [*reader.feed(stream), *reader.close()]:
@@ -92,11 +92,11 @@ def payloads(stream: bytes) -> list[Json]:
 
 
 def types(stream: bytes) -> list[str]:
-    """The events' types, without what all have in common."""
+    """The types of the events, without the prefix `response.`."""
     return [str(payload["type"]).removeprefix("response.") for payload in payloads(stream)]
 
 
-def told(stream: bytes, kind: str) -> list[Json]:
+def payloads_of(stream: bytes, kind: str) -> list[Json]:
     """The payloads of one type."""
     return [payload for payload in payloads(stream) if payload["type"] == kind]
 

@@ -1,4 +1,4 @@
-"""The judge finds what strict readers would refuse."""
+"""The stream check finds what strict clients reject."""
 
 import msgspec
 import pytest
@@ -30,7 +30,7 @@ def without(stream: bytes, kind: str) -> bytes:
     return stream_of(*[payload for payload in payloads(stream) if payload["type"] != kind])
 
 
-def test_legal_streams_have_no_complaints_with_or_without_the_closing_word() -> None:
+def test_legal_streams_have_no_violations_with_or_without_the_done_marker() -> None:
     assert complaints(TEXT) == complaints(TEXT + b"data: [DONE]\n\n") == []
     assert complaints(stream_of(*payloads(TEXT))) == []
 
@@ -80,7 +80,7 @@ def test_legal_streams_have_no_complaints_with_or_without_the_closing_word() -> 
         ),
     ],
 )
-def test_each_breach_is_named(stream: bytes, complaint: str) -> None:
+def test_each_violation_is_named(stream: bytes, complaint: str) -> None:
     assert any(complaint in message for message in complaints(stream)), complaints(stream)
 
 
@@ -112,14 +112,14 @@ def test_a_wrong_response_is_named(changes: Json, complaint: str) -> None:
 
 
 def changed_items(stream: bytes, **changes: object) -> bytes:
-    told: list[Json] = []
+    changed: list[Json] = []
     for payload in payloads(stream):
         item = payload.get("item")
         if isinstance(item, dict) and payload["type"] == "response.output_item.done":
             item = {name: value for name, value in {**item, **changes}.items() if value is not ...}
             payload = {**payload, "item": item}
-        told.append(payload)
-    return stream_of(*told)
+        changed.append(payload)
+    return stream_of(*changed)
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_a_wrong_item_is_named(stream: bytes, changes: Json, complaint: str) -> 
     assert any(complaint in message for message in complaints(changed_items(stream, **changes)))
 
 
-def test_a_failed_stream_must_say_why_and_call_nothing_half_finished_completed() -> None:
+def test_a_failed_stream_needs_an_error_and_completes_no_unfinished_item() -> None:
     failed = recorded("stream-failed.sse")
     assert complaints(failed) == []
     lying = failed.replace(b'"status":"incomplete"', b'"status":"completed"')
@@ -152,6 +152,6 @@ def test_a_failed_stream_must_say_why_and_call_nothing_half_finished_completed()
     )
 
 
-def test_the_frame_with_the_breach_is_counted_from_one() -> None:
+def test_the_frame_of_a_violation_is_counted_from_one() -> None:
     stream = TEXT.replace(b'"sequence_number":0,', b'"sequence_number":7,')
     assert DIALECT.check_stream(stream)[0].frame == 1

@@ -1,4 +1,4 @@
-"""Replies that stopped for want of room or permission: the last item says so, and refusals say why."""
+"""Replies that end at a limit or are refused: the status of the last item, and the text of refusals."""
 
 import pytest
 
@@ -53,7 +53,7 @@ def test_the_last_item_of_an_incomplete_response_is_incomplete(last: ReplyBlock,
 
 
 @pytest.mark.rule("P65")
-def test_cut_arguments_are_never_told_to_be_done() -> None:
+def test_cut_arguments_have_no_done_event() -> None:
     assert "function_call_arguments.done" not in types(stream_of(CUT_CALL, cause="length"))
     assert "function_call_arguments.done" in types(stream_of(CUT_CALL, cause="tool_calls"))
 
@@ -98,7 +98,7 @@ def test_an_item_that_was_whole_before_the_reply_failed_is_completed() -> None:
 
 
 @pytest.mark.rule("H6", "P65")
-def test_the_seal_of_a_text_that_was_cut_short_stays_behind_and_is_told() -> None:
+def test_the_seal_of_a_text_that_was_cut_short_is_a_loss() -> None:
     losses = Losses()
     carrier = Reasoning(seal=SEAL, form=TEXT_CARRIER)
     body = collect_sse(DIALECT, stream_of(Text(text="Once"), carrier, cause="length", losses=losses))
@@ -117,9 +117,9 @@ def test_a_sealed_call_is_whole_however_the_reply_ended() -> None:
 
 
 @pytest.mark.rule("H49")
-@pytest.mark.parametrize("said", [(), (Text(text="I"),), (ToolCall(id="c1", name="f", arguments="{}"),)])
-def test_the_explanation_of_a_refusal_is_a_refusal_part(said: tuple[ReplyBlock, ...]) -> None:
-    body = body_of(*said, cause="refusal", explanation="It would harm.")
+@pytest.mark.parametrize("blocks", [(), (Text(text="I"),), (ToolCall(id="c1", name="f", arguments="{}"),)])
+def test_the_explanation_of_a_refusal_is_a_refusal_part(blocks: tuple[ReplyBlock, ...]) -> None:
+    body = body_of(*blocks, cause="refusal", explanation="It would harm.")
     last = output_of(body)[-1]
     content = last["content"]
     assert isinstance(content, list)
@@ -128,13 +128,13 @@ def test_the_explanation_of_a_refusal_is_a_refusal_part(said: tuple[ReplyBlock, 
 
 
 @pytest.mark.rule("H49")
-def test_a_refusal_in_the_models_own_words_needs_no_other() -> None:
+def test_an_explanation_is_not_added_to_a_refusal_of_the_model() -> None:
     body = body_of(Refusal(text="I will not."), cause="refusal", explanation="It would harm.")
     assert "It would harm." not in str(body)
     assert body["status"] == "completed"
 
 
 @pytest.mark.rule("H49", "P65")
-def test_a_refusal_without_a_word_is_a_filtered_response() -> None:
+def test_a_refusal_without_text_is_a_filtered_response() -> None:
     body = body_of(Text(text="I"), cause="refusal")
     assert (body["status"], states(body)) == ("incomplete", ["incomplete"])

@@ -97,8 +97,8 @@ def test_each_kind_has_its_type_code_and_status(
     kind: FailureKind, error_type: str, code: str | None, status: int
 ) -> None:
     failure = Failure(kind=kind, message="No.", raw_type="overloaded_error", status=529)
-    told = DIALECT.write_error(Failure(kind=kind, message="No."))["error"]
-    assert told == {"message": "No.", "type": error_type, "param": None, "code": code}
+    written = DIALECT.write_error(Failure(kind=kind, message="No."))["error"]
+    assert written == {"message": "No.", "type": error_type, "param": None, "code": code}
     assert DIALECT.error_status(Failure(kind=kind, message="No.")) == status
     if kind == "overloaded":
         assert DIALECT.error_status(failure) == 503
@@ -106,7 +106,7 @@ def test_each_kind_has_its_type_code_and_status(
 
 @pytest.mark.rule("R114")
 @pytest.mark.parametrize(
-    ("kind", "raw_type", "told"),
+    ("kind", "raw_type", "written"),
     [
         ("overloaded", "overloaded_error", "server_error"),
         ("not_found", "not_found_error", "invalid_request_error"),
@@ -115,20 +115,20 @@ def test_each_kind_has_its_type_code_and_status(
         ("server", "usage_limit_reached", "server_error"),
     ],
 )
-def test_only_a_type_of_openais_own_is_told_again(kind: FailureKind, raw_type: str, told: str) -> None:
+def test_only_a_type_of_openais_own_is_written_again(kind: FailureKind, raw_type: str, written: str) -> None:
     error = DIALECT.write_error(Failure(kind=kind, message="No.", raw_type=raw_type))["error"]
     assert isinstance(error, dict)
-    assert error["type"] == told
+    assert error["type"] == written
 
 
-def test_every_kind_can_be_told() -> None:
+def test_every_kind_can_be_written() -> None:
     for kind in STATUS_OF_KIND:
         failure = Failure(kind=kind, message="No.", status=7)
         assert DIALECT.write_error(failure)["error"]
         assert 400 <= DIALECT.error_status(failure) < 600
 
 
-def test_a_rate_limit_always_says_how_long_and_a_spent_quota_says_not_to_try() -> None:
+def test_a_rate_limit_has_a_time_to_wait_and_a_spent_quota_forbids_a_retry() -> None:
     assert DIALECT.error_headers(Failure(kind="rate_limit", message="x")) == {
         "retry-after": "1",
         "retry-after-ms": "1000",
@@ -147,9 +147,9 @@ def test_a_rate_limit_always_says_how_long_and_a_spent_quota_says_not_to_try() -
 
 def test_codes_of_other_vendors_are_kept_only_where_we_have_none() -> None:
     unsupported = Failure(kind="invalid_request", message="x", code="unsupported_value", param="top_k")
-    told = DIALECT.write_error(unsupported)["error"]
-    assert isinstance(told, dict)
-    assert (told["code"], told["param"]) == ("unsupported_value", "top_k")
+    written = DIALECT.write_error(unsupported)["error"]
+    assert isinstance(written, dict)
+    assert (written["code"], written["param"]) == ("unsupported_value", "top_k")
     foreign = DIALECT.write_error(Failure(kind="rate_limit", message="x", code="RESOURCE_EXHAUSTED"))["error"]
     assert isinstance(foreign, dict)
     assert foreign["code"] == "rate_limit_exceeded"

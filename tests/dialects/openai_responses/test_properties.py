@@ -1,4 +1,4 @@
-"""What holds for every stream, every reply and every request, found by trying many."""
+"""Properties of every stream, every reply and every request."""
 
 from typing import TypeVar
 
@@ -95,11 +95,11 @@ def test_every_reply_is_written_as_a_legal_stream(events: list[ReplyEvent]) -> N
 @pytest.mark.rule("R60", "H8")
 def test_texts_and_calls_of_every_reply_arrive_in_order_and_unchanged(events: list[ReplyEvent]) -> None:
     output = output_of(collect_sse(DIALECT, write(events, Audience(upstream="anthropic"))))
-    said = [block for block in fold(events).blocks if isinstance(block, Text | ToolCall | Reasoning)]
-    texts = [block.text for block in said if isinstance(block, Text)]
-    arguments = [block.arguments or "{}" for block in said if isinstance(block, ToolCall)]
-    told = [item for item in output if item["type"] == "message"]
-    parts = [part for item in told for part in _parts(item)]
+    blocks = [block for block in fold(events).blocks if isinstance(block, Text | ToolCall | Reasoning)]
+    texts = [block.text for block in blocks if isinstance(block, Text)]
+    arguments = [block.arguments or "{}" for block in blocks if isinstance(block, ToolCall)]
+    messages = [item for item in output if item["type"] == "message"]
+    parts = [part for item in messages for part in _parts(item)]
     assert [part["text"] for part in parts if part["type"] == "output_text"] == texts
     calls = [item for item in output if item["type"] in ("function_call", "custom_tool_call")]
     # A call that was cut off before its first argument says just that.
@@ -115,7 +115,7 @@ def _parts(item: Json) -> list[Json]:
 @given(replies(failing=False))
 @settings(max_examples=60)
 @pytest.mark.rule("R90")
-def test_what_we_write_is_the_same_after_another_way_through_the_hub(events: list[ReplyEvent]) -> None:
+def test_what_we_write_is_the_same_after_another_pass_through_the_hub(events: list[ReplyEvent]) -> None:
     stream = write(events, Audience(upstream="gemini", model="m"))
     again, losses = through(stream)
     assert collect_sse(DIALECT, again) == collect_sse(DIALECT, stream)
@@ -149,7 +149,7 @@ def test_a_damaged_request_can_be_written_for_anyone(body: Json) -> None:
 
 @given(st.binary(max_size=200), st.sampled_from([0, 200, 400, 429, 500, 503]))
 @settings(max_examples=60)
-def test_any_bytes_are_an_error_that_can_be_told(body: bytes, status: int) -> None:
+def test_any_bytes_are_an_error_that_can_be_written(body: bytes, status: int) -> None:
     failure = DIALECT.read_error(status, {}, body)
     assert failure.message
     assert msgspec.json.encode(DIALECT.write_error(failure))

@@ -11,12 +11,12 @@ from tests.dialects.openai_responses.replies import (
     names,
     output_of,
     payloads,
+    payloads_of,
     recorded,
     recorded_json,
     requests,
     stems,
     through,
-    told,
 )
 from tests.sse import collect_sse, explode_sse
 
@@ -26,7 +26,7 @@ REQUESTS = requests()
 
 @pytest.mark.parametrize("name", names("reply-*.json"))
 @pytest.mark.rule("R90", "R111")
-def test_a_whole_reply_survives_the_way_through_the_hub(name: str) -> None:
+def test_a_whole_reply_is_the_same_after_a_pass_through_the_hub(name: str) -> None:
     stream, losses = through(explode_sse(DIALECT, recorded_json(name)))
     assert collect_sse(DIALECT, stream) == recorded_json(name)
     assert losses.as_tuple() == ()
@@ -40,7 +40,7 @@ def test_a_stream_folds_to_the_reply_that_was_recorded_whole(stem: str) -> None:
 
 @pytest.mark.parametrize("stem", stems())
 @pytest.mark.rule("R60", "R90", "R67")
-def test_a_stream_still_folds_to_that_reply_after_the_way_through_the_hub(stem: str) -> None:
+def test_a_stream_folds_to_that_reply_after_a_pass_through_the_hub(stem: str) -> None:
     stream, losses = through(recorded(f"stream-{stem}.sse"))
     assert collect_sse(DIALECT, stream) == recorded_json(f"reply-{stem}.json")
     assert losses.as_tuple() == ()
@@ -71,7 +71,7 @@ def test_recorded_events_are_written_one_for_one(name: str) -> None:
     """All but the echo of the request: types, places, deltas and finished items are those that came."""
     came = [p for p in payloads(recorded(name)) if not any(word in str(p["type"]) for word in PROGRESS)]
     written = payloads(through(recorded(name))[0])
-    if not told(recorded(name), "error"):
+    if not payloads_of(recorded(name), "error"):
         written = [payload for payload in written if payload["type"] != "error"]
     assert [payload["type"] for payload in written] == [payload["type"] for payload in came]
     for mine, theirs in zip(written, came, strict=True):

@@ -1,4 +1,4 @@
-"""Requests of other dialects' clients, in this dialect's plainest words."""
+"""Requests of clients of other dialects, written in this dialect."""
 
 import msgspec
 import pytest
@@ -27,9 +27,9 @@ HI = Turn(role="user", blocks=(Text(text="Hi."),))
 
 
 def write(request: Request, target: Target = TARGET, *, losses: int = 0) -> Json:
-    told = Losses()
-    body = DIALECT.write_request(request, target, told)
-    assert len(told) == losses
+    found = Losses()
+    body = DIALECT.write_request(request, target, found)
+    assert len(found) == losses
     return body
 
 
@@ -47,7 +47,7 @@ def items(*turns: Turn, target: Target = TARGET, losses: int = 0) -> object:
 
 
 @pytest.mark.rule("R31", "C6")
-def test_a_plain_request_says_nothing_that_was_not_asked_but_store_false() -> None:
+def test_a_plain_request_adds_only_store_false() -> None:
     assert write(asked(HI)) == {
         "model": "gpt-x",
         "input": [{"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hi."}]}],
@@ -135,7 +135,7 @@ def test_media_are_parts_in_messages_and_results() -> None:
 
 
 @pytest.mark.rule("H1", "P46", "P48", "R129")
-def test_thought_goes_back_only_to_who_sealed_it() -> None:
+def test_reasoning_returns_only_to_the_issuer_of_its_seal() -> None:
     mine = Reasoning(parts=("Hm.",), raw=True, seal=Seal(OWN, "", "gAAA"), extras={"id": "rs_1"})
     theirs = Reasoning(parts=("Hm.",), seal=Seal("anthropic", "", "x"))
     bare = Reasoning(parts=("Hm.",))
@@ -196,7 +196,7 @@ def test_a_refusal_is_one_in_an_assistants_message() -> None:
 
 
 @pytest.mark.rule("R11", "R12", "H33", "R19", "H35")
-def test_functions_are_declared_with_strictness_said_aloud() -> None:
+def test_functions_are_declared_with_explicit_strictness() -> None:
     schema: Json = {"type": "object", "properties": {"a": {"type": "string"}}}
     tools = (
         Tool(name="a", description="Does a.", schema=schema),
@@ -222,7 +222,7 @@ def test_functions_are_declared_with_strictness_said_aloud() -> None:
 
 
 @pytest.mark.rule("R14")
-def test_without_tools_there_is_no_word_on_calling_them() -> None:
+def test_without_tools_there_are_no_settings_of_calls() -> None:
     body = write(asked(HI, tool_choice=ToolChoice(mode="auto"), parallel_calls=False))
     assert not {"tools", "tool_choice", "parallel_tool_calls"} & set(body)
 
@@ -249,7 +249,7 @@ def test_without_tools_there_is_no_word_on_calling_them() -> None:
     ],
 )
 @pytest.mark.rule("R15", "C5", "P35", "H32", "H31")
-def test_choices_are_spelled_by_the_kind_of_the_tool(choice: ToolChoice, expected: object) -> None:
+def test_choices_are_written_by_the_kind_of_the_tool(choice: ToolChoice, expected: object) -> None:
     tools = (
         Tool(name="a"),
         Tool(name="free", kind="custom"),
@@ -263,7 +263,7 @@ def test_choices_are_spelled_by_the_kind_of_the_tool(choice: ToolChoice, expecte
 
 
 @pytest.mark.rule("H56", "R117", "H84")
-def test_a_small_cap_is_raised_to_what_the_vendor_takes_and_none_is_made_up() -> None:
+def test_a_small_limit_is_raised_to_the_vendors_minimum_and_none_is_invented() -> None:
     assert write(asked(HI, max_tokens=1))["max_output_tokens"] == 16
     assert write(asked(HI, max_tokens=500))["max_output_tokens"] == 500
     assert "max_output_tokens" not in write(asked(HI))
@@ -281,7 +281,7 @@ def test_a_small_cap_is_raised_to_what_the_vendor_takes_and_none_is_made_up() ->
     ],
 )
 @pytest.mark.rule("H10", "R129", "H4")
-def test_a_wish_to_think_is_an_effort_and_asks_for_seals(
+def test_reasoning_settings_are_an_effort_and_request_seals(
     wish: ReasoningSettings, reasoning: object, sealed: bool
 ) -> None:
     body = write(asked(HI, reasoning=wish))
@@ -290,7 +290,7 @@ def test_a_wish_to_think_is_an_effort_and_asks_for_seals(
 
 
 @pytest.mark.rule("H57")
-def test_an_answer_in_json_is_asked_for_by_name_and_schema() -> None:
+def test_an_answer_in_json_is_requested_by_name_and_schema() -> None:
     schema = OutputFormat(kind="json_schema", schema={"type": "object"})
     assert write(asked(HI, output=schema, verbosity="low"))["text"] == {
         "format": {"type": "json_schema", "name": "answer", "schema": {"type": "object"}, "strict": False},
@@ -311,7 +311,7 @@ def test_keys_and_users_that_are_too_long_are_shortened_to_the_same() -> None:
 
 
 @pytest.mark.rule("H53", "H51")
-def test_settings_without_a_word_here_are_losses() -> None:
+def test_settings_that_this_api_does_not_have_are_losses() -> None:
     request = asked(HI, top_k=5, seed=1, presence_penalty=0.5, candidates=2)
     body = write(request, losses=4)
     assert set(body) == {"model", "input", "store"}
@@ -360,7 +360,7 @@ def test_forms_and_extras_of_others_are_not_written() -> None:
 
 @pytest.mark.rule("H12")
 @pytest.mark.parametrize("broken", ['{"a": "b', "[1]", "null", "rm -rf"])
-def test_arguments_that_are_no_object_are_shown_inside_one(broken: str) -> None:
+def test_arguments_that_are_no_object_are_wrapped_in_one(broken: str) -> None:
     written = items(HI, turn("assistant", ToolCall(id="1", name="Now", arguments=broken)), losses=1)
     assert isinstance(written, list)
     assert msgspec.json.decode(written[1]["arguments"]) == {"text": broken}

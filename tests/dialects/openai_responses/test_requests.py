@@ -1,4 +1,4 @@
-"""Requests of this dialect: what the hub makes of them, and that the same words come out again."""
+"""Requests of this dialect: how they are read, and that they are written as they were received."""
 
 from collections.abc import Sequence
 
@@ -128,7 +128,7 @@ def test_messages_are_written_as_they_were_read(item: Json) -> None:
 
 
 @pytest.mark.rule("H46", "H45", "R130")
-def test_pictures_and_files_come_by_content_address_or_id() -> None:
+def test_images_and_files_have_data_an_address_or_an_id() -> None:
     parts = [
         {"type": "input_image", "image_url": "data:image/png;base64,AAAA"},
         {"type": "input_image", "image_url": "https://e.org/a.png"},
@@ -259,14 +259,14 @@ def test_outputs_are_results_with_readable_text(item: Json, text: str, is_error:
     assert [inner.text for inner in block.content if isinstance(inner, Text)] == [text]
 
 
-def test_an_output_without_words_is_legal() -> None:
+def test_an_output_without_text_is_legal() -> None:
     _, block = only_block({"type": "apply_patch_call_output", "call_id": "c", "status": "completed"})
     assert isinstance(block, ToolResult)
     assert block.content == ()
 
 
 @pytest.mark.rule("H20", "P38")
-def test_pictures_in_results_are_kept() -> None:
+def test_images_in_results_are_kept() -> None:
     picture = {"type": "input_image", "image_url": "data:image/png;base64,AAAA"}
     _, block = only_block({"type": "custom_tool_call_output", "call_id": "c", "output": [picture]})
     assert isinstance(block, ToolResult)
@@ -393,7 +393,7 @@ def test_hosted_items_can_be_read_by_others() -> None:
 
 
 @pytest.mark.rule("R129", "H10")
-def test_reasoning_wishes_are_read_and_later_ones_count() -> None:
+def test_reasoning_settings_are_read_and_later_ones_count() -> None:
     wish = read({"model": "m", "input": "x", "reasoning": {"effort": "low", "summary": "auto"}}).reasoning
     assert wish is not None
     assert (wish.effort, wish.show, wish.style) == ("low", True, "auto")
@@ -410,7 +410,7 @@ def test_reasoning_wishes_are_read_and_later_ones_count() -> None:
         assert updated.effort == "high"
 
 
-def test_an_effort_of_tomorrow_is_left_for_who_knows_it() -> None:
+def test_an_unknown_effort_stays_in_the_extras() -> None:
     wish = read({"model": "m", "input": "x", "reasoning": {"effort": "ultra", "context": "all"}}).reasoning
     assert wish is not None
     assert wish.effort is None

@@ -1,4 +1,4 @@
-"""OpenAI's published client reads our streams as we mean them."""
+"""OpenAI's published client accepts our streams."""
 
 import openai
 import pytest
@@ -68,13 +68,13 @@ def test_the_helper_raises_on_every_reply_that_failed(events: list[ReplyEvent]) 
         accumulate(write(events, Audience(upstream="anthropic")))
 
 
-def test_an_error_before_the_start_reaches_the_application_with_its_words() -> None:
+def test_an_error_before_the_start_reaches_the_application_with_its_message() -> None:
     failure = Failure(kind="overloaded", message="The servers are busy.")
     with pytest.raises(openai.APIError, match="The servers are busy"):
         events_of(write([ReplyFailed("failed", failure)]))
 
 
-def test_an_error_under_way_is_delivered_and_then_the_failed_response() -> None:
+def test_an_error_in_the_stream_is_delivered_and_then_the_failed_response() -> None:
     stream, _ = through(recorded("stream-cut.sse"))
     assert [event["type"] for event in events_of(stream)][-2:] == ["error", "response.failed"]
 

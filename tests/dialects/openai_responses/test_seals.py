@@ -1,4 +1,4 @@
-"""Seals of other vendors go out wrapped, come back from the client, and are put where they belong."""
+"""Seals of other vendors: the client gets them in an envelope and returns them."""
 
 import pytest
 
@@ -33,11 +33,11 @@ def reasoning(*carried: SealedItem, summary: str = "") -> Json:
 
 
 CALL: Json = {"type": "function_call", "call_id": "call_1", "name": "ls", "arguments": "{}"}
-SAID: Json = {"role": "assistant", "content": "Hi."}
+ANSWER: Json = {"role": "assistant", "content": "Hi."}
 
 
 @pytest.mark.rule("H1", "H4", "P47")
-def test_a_wrapped_thought_comes_back_with_its_words_and_its_seal() -> None:
+def test_reasoning_in_an_envelope_returns_with_its_text_and_its_seal() -> None:
     item = reasoning(
         SealedItem(kind="reasoning", seal=SIGNATURE, parts=("Exact words.",)), summary="Shortened"
     )
@@ -46,13 +46,13 @@ def test_a_wrapped_thought_comes_back_with_its_words_and_its_seal() -> None:
     assert (block.parts, block.seal) == (("Exact words.",), SIGNATURE)
 
 
-def test_the_clients_own_summary_serves_where_the_envelope_has_no_words() -> None:
+def test_the_clients_summary_is_used_if_the_envelope_has_no_text() -> None:
     (block,) = blocks(reasoning(SealedItem(kind="reasoning", seal=SIGNATURE), summary="Shown."))
     assert isinstance(block, Reasoning)
     assert block.parts == ("Shown.",)
 
 
-def test_an_empty_envelope_means_thought_without_a_seal() -> None:
+def test_an_empty_envelope_means_reasoning_without_a_seal() -> None:
     (block,) = blocks(reasoning(summary="Shown."))
     assert isinstance(block, Reasoning)
     assert (block.parts, block.seal) == (("Shown.",), None)
@@ -60,17 +60,17 @@ def test_an_empty_envelope_means_thought_without_a_seal() -> None:
 
 
 @pytest.mark.rule("P46", "P48")
-def test_another_vendors_thought_without_a_seal_is_not_sent_to_openai() -> None:
+def test_another_vendors_reasoning_without_a_seal_is_not_sent_to_openai() -> None:
     losses = Losses()
-    body: Json = {"model": "m", "input": [reasoning(summary="Shown."), dict(SAID)]}
+    body: Json = {"model": "m", "input": [reasoning(summary="Shown."), dict(ANSWER)]}
     request = DIALECT.read_request(body, losses)
     written = DIALECT.write_request(request, build_target(Profile(dialect=OWN), OWN), losses)
-    assert written["input"] == [SAID]
+    assert written["input"] == [ANSWER]
     assert [loss.path for loss in losses] == ["input[0]"]
 
 
 @pytest.mark.rule("H3")
-def test_redacted_thought_comes_back_redacted() -> None:
+def test_redacted_reasoning_returns_redacted() -> None:
     (block,) = blocks(reasoning(SealedItem(kind="reasoning", seal=SIGNATURE, redacted=True)))
     assert isinstance(block, Reasoning)
     assert (block.redacted, block.parts) == (True, ())
@@ -78,7 +78,7 @@ def test_redacted_thought_comes_back_redacted() -> None:
 
 @pytest.mark.parametrize("before", [True, False])
 @pytest.mark.rule("H6", "P42")
-def test_a_seal_for_a_call_is_put_on_it_wherever_it_stands(before: bool) -> None:
+def test_a_seal_for_a_call_is_put_on_it_before_or_after_it(before: bool) -> None:
     carrier = reasoning(SealedItem(kind="call", seal=THOUGHT_SIGNATURE, call_id="call_1"))
     (block,) = blocks(*([carrier, CALL] if before else [CALL, carrier]))
     assert isinstance(block, ToolCall)
@@ -88,14 +88,14 @@ def test_a_seal_for_a_call_is_put_on_it_wherever_it_stands(before: bool) -> None
 @pytest.mark.rule("P42")
 def test_a_seal_for_a_text_is_put_on_the_models_last_text() -> None:
     carrier = reasoning(SealedItem(kind="text", seal=THOUGHT_SIGNATURE))
-    found = blocks(SAID, CALL, carrier)
+    found = blocks(ANSWER, CALL, carrier)
     assert isinstance(found[0], Text)
     assert found[0].seal == THOUGHT_SIGNATURE
     user: Json = {"role": "user", "content": "Go on."}
-    assert all(getattr(block, "seal", None) is None for block in blocks(SAID, user, carrier))
+    assert all(getattr(block, "seal", None) is None for block in blocks(ANSWER, user, carrier))
 
 
-def test_a_damaged_envelope_is_a_loss_and_the_words_stay() -> None:
+def test_a_damaged_envelope_is_a_loss_and_the_text_stays() -> None:
     losses = Losses()
     item = {**reasoning(summary="Shown."), "encrypted_content": "dgm1.broken"}
     (turn,) = turns(item, losses=losses)
@@ -106,14 +106,14 @@ def test_a_damaged_envelope_is_a_loss_and_the_words_stay() -> None:
 
 
 @pytest.mark.rule("H1", "H6")
-def test_what_we_send_out_comes_back_whole() -> None:
-    said: tuple[ReplyBlock, ...] = (
+def test_seals_that_we_write_return_complete() -> None:
+    sent: tuple[ReplyBlock, ...] = (
         Reasoning(parts=("One.", "Two."), seal=SIGNATURE),
         Text(text="Hi."),
         ToolCall(id="call_1", name="ls", arguments="{}", seal=THOUGHT_SIGNATURE),
     )
     ending = ReplyFinished(cause="tool_calls")
-    stream = write(unfold(Reply(started=ReplyStarted(), blocks=said, ending=ending)), Audience(upstream="x"))
+    stream = write(unfold(Reply(started=ReplyStarted(), blocks=sent, ending=ending)), Audience(upstream="x"))
     thought, text, call = blocks(*output_of(collect_sse(DIALECT, stream)))
     assert isinstance(thought, Reasoning)
     assert isinstance(text, Text)

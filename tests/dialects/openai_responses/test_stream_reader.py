@@ -1,4 +1,4 @@
-"""Streams of this dialect become the same reply, however much of the protocol an upstream keeps."""
+"""Streams of this dialect, also from upstreams that follow the protocol only partly."""
 
 import pytest
 
@@ -70,11 +70,11 @@ def test_a_call_opens_when_added_grows_by_deltas_and_closes_when_done(deltas: li
         completed(call(arguments=WHOLE)),
     )
     events = read(stream)
-    told = deltas or [WHOLE]
+    expected = deltas or [WHOLE]
     assert events[0] == ReplyStarted(id="resp_1", model="gpt-x")
     assert isinstance(events[1], BlockOpened)
-    assert events[2 : 2 + len(told)] == [ArgumentsDelta(0, text) for text in told]
-    assert shapes(events[2 + len(told) :]) == ["BlockClosed", "ReplyFinished"]
+    assert events[2 : 2 + len(expected)] == [ArgumentsDelta(0, text) for text in expected]
+    assert shapes(events[2 + len(expected) :]) == ["BlockClosed", "ReplyFinished"]
     assert finish(reply_of(created(), done(call(arguments=WHOLE)), completed())).cause == "tool_calls"
 
 
@@ -118,7 +118,7 @@ def test_interleaved_parallel_calls_are_kept_apart() -> None:
 
 
 @pytest.mark.rule("C12")
-def test_a_call_that_only_the_last_event_names_is_still_told() -> None:
+def test_a_call_that_only_the_last_event_names_is_reported() -> None:
     reply = reply_of(
         created(),
         added(call(0), 0),
@@ -130,7 +130,7 @@ def test_a_call_that_only_the_last_event_names_is_still_told() -> None:
 
 
 @pytest.mark.rule("P66", "P62")
-def test_items_are_told_once_when_the_last_event_repeats_or_forgets_them() -> None:
+def test_items_are_reported_once_if_the_last_event_repeats_or_omits_them() -> None:
     items = [added(call(0), 0), done(call(0, "{}"), 0), added(call(1), 1), done(call(1, "{}"), 1)]
     for last in (completed(), completed(call(0, "{}"), call(1, "{}"))):
         reply = reply_of(created(), *items, last)
@@ -138,7 +138,7 @@ def test_items_are_told_once_when_the_last_event_repeats_or_forgets_them() -> No
         assert finish(reply).cause == "tool_calls"
 
 
-def test_ids_that_change_under_way_do_not_split_an_item() -> None:
+def test_ids_that_change_in_the_stream_do_not_split_an_item() -> None:
     renamed = {**call(0, WHOLE), "id": "fc_other"}
     reply = reply_of(
         created(),
@@ -152,7 +152,7 @@ def test_ids_that_change_under_way_do_not_split_an_item() -> None:
     assert (block.id, block.arguments) == ("call_0", WHOLE)
 
 
-def test_parallel_calls_that_all_claim_the_first_place_are_told_apart_by_id() -> None:
+def test_parallel_calls_with_the_same_index_are_distinguished_by_id() -> None:
     reply = reply_of(
         created(),
         added(call(0), 0),
@@ -166,7 +166,7 @@ def test_parallel_calls_that_all_claim_the_first_place_are_told_apart_by_id() ->
     assert [b.arguments for b in reply.blocks if isinstance(b, ToolCall)] == ["{}", WHOLE]
 
 
-def test_events_without_item_ids_are_told_apart_by_place() -> None:
+def test_events_without_item_ids_are_distinguished_by_index() -> None:
     def bare(payload: Json) -> Json:
         return {name: value for name, value in payload.items() if name != "item_id"}
 
@@ -181,7 +181,7 @@ def test_events_without_item_ids_are_told_apart_by_place() -> None:
     assert [b.arguments for b in reply.blocks if isinstance(b, ToolCall)] == ["{}", WHOLE]
 
 
-def test_events_without_ids_and_places_belong_to_the_last_item() -> None:
+def test_events_without_id_and_index_belong_to_the_last_item() -> None:
     reply = reply_of(
         created(),
         {"type": "response.output_item.added", "item": {"type": "message", "content": []}},
@@ -211,13 +211,13 @@ def test_a_call_that_is_never_named_is_a_loss_and_no_call() -> None:
 
 
 @pytest.mark.rule("P11")
-def test_a_reply_starts_once_however_often_it_is_announced() -> None:
+def test_a_reply_starts_once_even_if_several_events_start_it() -> None:
     announced = [created(), created(), {**created(), "type": "response.in_progress"}]
     events = read(stream_of(*announced, completed()))
     assert shapes(events) == ["ReplyStarted", "ReplyFinished"]
 
 
-def test_a_reply_that_is_not_announced_starts_with_its_end() -> None:
+def test_a_reply_without_a_start_event_starts_with_its_end() -> None:
     assert read(stream_of(completed()))[0] == ReplyStarted(id="resp_1", model="gpt-x")
 
 
@@ -247,7 +247,7 @@ def test_progress_of_hosted_tools_is_no_loss() -> None:
     assert len(losses) == 0
 
 
-def test_text_that_only_the_finished_item_holds_is_told() -> None:
+def test_text_that_only_the_finished_item_has_is_reported() -> None:
     for payloads in (
         [done(message("Hello")), completed()],
         [completed(message("Hello"))],
@@ -283,7 +283,7 @@ def test_a_refusal_in_deltas_alone_is_a_refusal() -> None:
 
 
 @pytest.mark.rule("R68", "R129")
-def test_summaries_are_parts_of_one_thought_and_the_seal_comes_at_its_end() -> None:
+def test_summaries_are_parts_of_one_block_and_the_seal_comes_at_its_end() -> None:
     reply = reply_of_recording("stream-reasoning.sse", Source(issuer="me", model="their-name"))
     thought = reply[0]
     assert isinstance(thought, Reasoning)
@@ -298,7 +298,7 @@ def reply_of_recording(name: str, source: Source) -> tuple[object, ...]:
     return fold(read(recorded(name), source=source)).blocks
 
 
-def test_thought_itself_is_raw_and_a_seal_without_words_is_redacted() -> None:
+def test_reasoning_itself_is_raw_and_a_seal_without_text_is_redacted() -> None:
     raw = reply_of_recording("stream-reasoning-text.sse", Source(issuer="x"))[0]
     assert isinstance(raw, Reasoning)
     assert (raw.raw, raw.parts) == (True, ("The user asks for a sum.\n17 + 25 is 42.",))
@@ -309,7 +309,7 @@ def test_thought_itself_is_raw_and_a_seal_without_words_is_redacted() -> None:
     assert sealed.seal.model == "gpt-5.5"
 
 
-def test_open_responses_names_for_raw_thought_are_understood() -> None:
+def test_open_responses_names_for_raw_reasoning_are_understood() -> None:
     delta = {"type": "response.reasoning.delta", "item_id": "rs_0", "output_index": 0, "content_index": 0}
     reply = reply_of(created(), {**delta, "delta": "Hm."}, completed())
     (block,) = reply.blocks
@@ -317,7 +317,7 @@ def test_open_responses_names_for_raw_thought_are_understood() -> None:
     assert (block.raw, block.parts) == (True, ("Hm.",))
 
 
-def test_a_thought_told_twice_keeps_the_summary_and_sets_the_rest_aside() -> None:
+def test_reasoning_in_both_forms_is_a_summary_and_the_rest_stays_in_the_extras() -> None:
     item: Json = {
         "id": "rs_0",
         "type": "reasoning",
@@ -354,7 +354,7 @@ def test_annotations_become_citations_once() -> None:
     ],
 )
 @pytest.mark.rule("R64", "P65")
-def test_an_incomplete_response_tells_why(reason: str, cause: str) -> None:
+def test_an_incomplete_response_has_a_reason(reason: str, cause: str) -> None:
     payload = completed(message("Hi."), status="incomplete", incomplete_details={"reason": reason})
     ending = finish(reply_of(created(), {**payload, "type": "response.incomplete"}))
     assert (ending.cause, ending.raw_cause) == (cause, reason)
@@ -363,9 +363,9 @@ def test_an_incomplete_response_tells_why(reason: str, cause: str) -> None:
 @pytest.mark.rule("C10", "P51", "H60")
 def test_usage_comes_with_its_details() -> None:
     usage = next(e for e in read(recorded("stream-text.sse")) if type(e).__name__ == "UsageReported")
-    told = getattr(usage, "usage", None)
-    assert told is not None
-    assert (told.input, told.output, told.cache_read, told.cache_write, told.reasoning) == (
+    counts = getattr(usage, "usage", None)
+    assert counts is not None
+    assert (counts.input, counts.output, counts.cache_read, counts.cache_write, counts.reasoning) == (
         19468,
         24,
         18432,
@@ -389,7 +389,7 @@ def test_usage_comes_with_its_details() -> None:
     ],
 )
 @pytest.mark.rule("R64", "H72", "P17")
-def test_a_failed_response_tells_its_kind_by_code(code: str, kind: FailureKind) -> None:
+def test_the_code_of_a_failed_response_decides_its_kind(code: str, kind: FailureKind) -> None:
     error = {"code": code, "message": "It broke. Please try again in 1.5s."}
     payload = completed(status="failed", error=error)
     ending = failure(reply_of(created(), {**payload, "type": "response.failed"}))
@@ -434,13 +434,13 @@ def test_nothing_follows_the_end() -> None:
 
 
 @pytest.mark.rule("P16")
-def test_the_end_is_an_event_and_not_a_word_in_a_text() -> None:
+def test_the_end_is_an_event_and_not_a_name_in_a_text() -> None:
     text = "data: [DONE] response.completed"
     reply = reply_of(created(), text_delta(text), completed(message(text)))
     assert [b.text for b in reply.blocks if isinstance(b, Text)] == [text]
 
 
-def test_the_closing_word_is_no_loss_and_no_end() -> None:
+def test_the_done_marker_is_no_loss_and_no_end() -> None:
     losses = Losses()
     read(recorded("stream-text.sse") + b"data: [DONE]\n\n", source=Source(issuer="x", losses=losses))
     assert len(losses) == 0
@@ -466,7 +466,7 @@ def test_an_error_body_or_a_page_instead_of_a_stream_is_a_failure() -> None:
 
 
 @pytest.mark.rule("C11")
-def test_wrong_types_are_passed_over() -> None:
+def test_values_of_a_wrong_type_are_ignored() -> None:
     losses = Losses()
     reply = reply_of(
         {"type": "response.created", "response": [1]},
@@ -492,7 +492,7 @@ def test_items_that_only_this_dialect_knows_are_kept_whole() -> None:
     assert (block.kind, block.value) == ("computer_call", item)
 
 
-def test_a_search_for_tools_is_the_clients_only_if_it_says_so() -> None:
+def test_the_client_runs_a_tool_search_only_if_the_item_has_its_execution() -> None:
     item = {"id": "tsc_1", "type": "tool_search_call", "call_id": "c", "arguments": {"query": "x"}}
     (mine,) = reply_of(created(), done({**item, "execution": "client"}), completed()).blocks
     (theirs,) = reply_of(created(), done({**item, "execution": "server"}), completed()).blocks
@@ -501,7 +501,7 @@ def test_a_search_for_tools_is_the_clients_only_if_it_says_so() -> None:
     assert isinstance(theirs, Opaque)
 
 
-def test_a_shell_in_a_container_of_the_vendors_is_not_the_clients_to_run() -> None:
+def test_the_client_does_not_run_a_shell_in_a_container_of_the_vendor() -> None:
     item = {"id": "sh_1", "type": "shell_call", "call_id": "c", "action": {"commands": ["ls"]}}
     for environment, kind in (({"type": "local"}, ToolCall), ({"type": "container_reference"}, Opaque)):
         (block,) = reply_of(created(), done({**item, "environment": environment}), completed()).blocks

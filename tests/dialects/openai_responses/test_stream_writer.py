@@ -1,4 +1,4 @@
-"""What clients of this dialect are told of replies from anywhere."""
+"""Replies of any dialect, written for clients of this dialect."""
 
 import msgspec
 import pytest
@@ -36,7 +36,7 @@ from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
 from dragoman.hub.seal import Seal, SealedItem, read_envelope
 from dragoman.hub.usage import Usage
-from tests.dialects.openai_responses.replies import output_of, payloads, read, told, types, write
+from tests.dialects.openai_responses.replies import output_of, payloads, payloads_of, read, types, write
 from tests.sse import collect_sse, explode_sse, write_sse
 
 FOREIGN = Seal("anthropic", "claude-x", "c2lnbmVk")
@@ -66,7 +66,7 @@ def asking(*include: str) -> Audience:
 
 
 @pytest.mark.rule("P60", "H79", "P59", "H77", "H78", "P70")
-def test_a_text_climbs_the_whole_ladder() -> None:
+def test_a_text_has_all_events_of_a_message() -> None:
     stream = written(Text(text="Hello"))
     assert types(stream) == [
         "created",
@@ -81,7 +81,7 @@ def test_a_text_climbs_the_whole_ladder() -> None:
     ]
     assert [payload["sequence_number"] for payload in payloads(stream)] == list(range(9))
     assert stream.endswith(b"data: [DONE]\n\n")
-    (delta,) = told(stream, "response.output_text.delta")
+    (delta,) = payloads_of(stream, "response.output_text.delta")
     assert (delta["delta"], delta["logprobs"], delta["content_index"]) == ("Hello", [], 0)
 
 
@@ -124,7 +124,7 @@ def test_a_client_run_tool_is_called_by_its_own_item_with_an_object(
 
 
 @pytest.mark.rule("C15")
-def test_arguments_that_are_no_object_are_shown_and_not_guessed_at() -> None:
+def test_arguments_that_are_no_object_are_written_as_text() -> None:
     for text in ('{"query":', "rm -rf", "[1]"):
         (item,) = items(ToolCall(id="call_1", name="tool_search", arguments=text, kind="tool_search"))
         assert item["arguments"] == {"text": text}
@@ -157,7 +157,9 @@ def test_a_tool_in_a_namespace_is_called_by_namespace_and_bare_name() -> None:
 @pytest.mark.rule("R27", "H35", "H12")
 def test_a_call_without_arguments_has_an_empty_object() -> None:
     stream = written(ToolCall(id="call_1", name="ls"))
-    assert [payload["delta"] for payload in told(stream, "response.function_call_arguments.delta")] == ["{}"]
+    assert [
+        payload["delta"] for payload in payloads_of(stream, "response.function_call_arguments.delta")
+    ] == ["{}"]
     assert output_of(collect_sse(DIALECT, stream))[0]["arguments"] == "{}"
 
 
@@ -168,7 +170,7 @@ def test_two_calls_with_one_id_get_two() -> None:
 
 
 @pytest.mark.rule("H5", "R68")
-def test_foreign_thought_is_a_summary_in_parts() -> None:
+def test_reasoning_of_another_vendor_is_a_summary_in_parts() -> None:
     stream = written(Reasoning(parts=("First.", "Second."), raw=True))
     assert types(stream)[2:12] == [
         "output_item.added",
@@ -190,7 +192,7 @@ def test_foreign_thought_is_a_summary_in_parts() -> None:
 
 
 @pytest.mark.rule("H1", "P48")
-def test_thought_that_nobody_sealed_is_marked_as_not_ours_with_an_empty_envelope() -> None:
+def test_reasoning_without_a_seal_has_an_empty_envelope() -> None:
     thought = Reasoning(parts=("Hm.",))
     (item,) = items(thought, audience=asking("reasoning.encrypted_content"))
     assert read_envelope(str(item["encrypted_content"])) == ()
@@ -199,7 +201,7 @@ def test_thought_that_nobody_sealed_is_marked_as_not_ours_with_an_empty_envelope
 
 
 @pytest.mark.rule("H4", "H3", "P45")
-def test_a_foreign_seal_travels_wrapped_with_its_thought() -> None:
+def test_a_seal_of_another_vendor_is_in_an_envelope_with_its_reasoning() -> None:
     thought = Reasoning(parts=("Hm.",), seal=FOREIGN)
     (item,) = items(thought, audience=asking("reasoning.encrypted_content"))
     assert read_envelope(str(item["encrypted_content"])) == (
@@ -213,7 +215,7 @@ def test_a_foreign_seal_travels_wrapped_with_its_thought() -> None:
 
 
 @pytest.mark.rule("H4")
-def test_a_seal_is_sent_only_to_clients_that_ask_for_it() -> None:
+def test_a_seal_is_sent_only_to_clients_that_request_it() -> None:
     (item,) = items(Reasoning(parts=("Hm.",), seal=FOREIGN), audience=asking())
     assert "encrypted_content" not in item
 
@@ -242,7 +244,7 @@ def test_a_block_that_carries_the_seal_of_another_becomes_an_envelope_for_it() -
         assert items(carrier, audience=asking()) == []
 
 
-def test_our_own_seal_is_sent_bare() -> None:
+def test_a_seal_of_this_dialect_is_sent_as_it_is() -> None:
     (item,) = items(Reasoning(seal=Seal("openai_responses", "", "gAAA")))
     assert item["encrypted_content"] == "gAAA"
 
@@ -251,7 +253,7 @@ def test_our_own_seal_is_sent_bare() -> None:
 def test_a_cited_page_is_an_annotation_with_offsets() -> None:
     cited = Citation(url="https://example.org", title="A page", quote="…")
     stream = written(Text(text="It is so.", citations=(cited,)))
-    (added,) = told(stream, "response.output_text.annotation.added")
+    (added,) = payloads_of(stream, "response.output_text.annotation.added")
     annotation = {
         "type": "url_citation",
         "start_index": 0,
@@ -303,7 +305,7 @@ def test_a_web_search_of_another_vendor_is_a_web_search_call() -> None:
         Opaque(kind="strange", value={"type": "strange"}),
     ],
 )
-def test_what_cannot_be_said_is_a_loss_and_leaves_no_gap(block: ReplyBlock) -> None:
+def test_a_block_that_cannot_be_written_is_a_loss_and_leaves_no_gap(block: ReplyBlock) -> None:
     losses = Losses()
     output = items(block, Text(text="Hi."), audience=Audience(upstream="gemini", losses=losses))
     assert [item["type"] for item in output] == ["message"]
@@ -334,7 +336,7 @@ BODY: Json = {
 
 
 @pytest.mark.rule("P70", "C9")
-def test_the_response_echoes_the_request_with_every_field_that_readers_demand() -> None:
+def test_the_response_repeats_the_request_with_every_required_field() -> None:
     audience = Audience(upstream="anthropic", body=BODY, model="gpt-alias", created=1_800_000_000)
     stream = written(Text(text="Hi."), audience=audience)
     response = collect_sse(DIALECT, stream)
@@ -379,7 +381,7 @@ def test_the_response_echoes_the_request_with_every_field_that_readers_demand() 
     }
     assert {name: response[name] for name in expected} == expected
     assert "input" not in response
-    (begun,) = told(stream, "response.created")
+    (begun,) = payloads_of(stream, "response.created")
     early = begun["response"]
     assert isinstance(early, dict)
     assert (early["id"], early["status"], early["output"], early["completed_at"]) == (
@@ -411,7 +413,7 @@ def test_two_streams_at_once_share_nothing() -> None:
 
 
 @pytest.mark.rule("C10", "P50", "H60")
-def test_usage_is_told_with_details_or_not_at_all() -> None:
+def test_usage_is_written_with_details_or_not_at_all() -> None:
     usage = Usage(input=100, output=20, cache_read=80)
     response = collect_sse(DIALECT, write(reply(Text(text="Hi."), usage=usage)))
     assert response["usage"] == {
@@ -450,7 +452,7 @@ def test_each_cause_ends_the_response_as_what_it_is(
 
 
 @pytest.mark.rule("H49")
-def test_a_refusal_in_words_is_a_completed_response_with_a_refusal() -> None:
+def test_a_refusal_with_text_is_a_completed_response_with_a_refusal() -> None:
     stream = written(Refusal(text="I will not."), cause="refusal")
     response = collect_sse(DIALECT, stream)
     assert response["status"] == "completed"
@@ -483,10 +485,10 @@ HALF: list[ReplyEvent] = [ReplyStarted(id="resp_1"), BlockOpened(0, Text(text=""
     ],
 )
 @pytest.mark.rule("H72", "P19", "H65")
-def test_a_failure_under_way_is_told_by_the_code_that_clients_act_on(kind: FailureKind, code: str) -> None:
+def test_a_failure_in_the_stream_has_the_code_that_clients_act_on(kind: FailureKind, code: str) -> None:
     stream = failed(Failure(kind=kind, message="It broke."), events=HALF)
     assert types(stream)[-2:] == ["error", "failed"]
-    (error,) = told(stream, "error")
+    (error,) = payloads_of(stream, "error")
     assert (error["code"], error["message"], error["param"]) == (code, "It broke.", None)
     assert "error" not in error
     response = collect_sse(DIALECT, stream)
@@ -499,28 +501,28 @@ def test_a_failure_under_way_is_told_by_the_code_that_clients_act_on(kind: Failu
 
 @pytest.mark.rule("H72", "P19")
 @pytest.mark.parametrize(
-    ("upstream", "told"), [("openai_responses", "server_is_overloaded"), ("", "server_error")]
+    ("upstream", "written"), [("openai_responses", "server_is_overloaded"), ("", "server_error")]
 )
-def test_only_openais_own_overload_is_final_for_codex(upstream: str, told: str) -> None:
+def test_only_openais_own_overload_is_final_for_codex(upstream: str, written: str) -> None:
     failure = Failure(kind="overloaded", message="Busy.", code="server_is_overloaded")
     stream = write([*HALF, ReplyFailed("failed", failure)], Audience(upstream=upstream))
-    assert collect_sse(DIALECT, stream)["error"] == {"code": told, "message": "Busy."}
+    assert collect_sse(DIALECT, stream)["error"] == {"code": written, "message": "Busy."}
 
 
-def test_codex_is_told_how_long_to_wait() -> None:
+def test_codex_gets_the_time_to_wait_in_the_message() -> None:
     waits = {1.5: "1.5s", 20.0: "20s", 1234567.0: "1234567s"}
     for seconds, text in waits.items():
         failure = Failure(kind="rate_limit", message="Too fast.", retry_after=seconds)
-        (error,) = told(failed(failure, events=HALF), "error")
+        (error,) = payloads_of(failed(failure, events=HALF), "error")
         assert error["message"] == f"Too fast. Please try again in {text}."
-    said = Failure(kind="rate_limit", message="Please try again in 2s.", retry_after=2.0)
-    assert told(failed(said, events=HALF), "error")[0]["message"] == said.message
+    limit = Failure(kind="rate_limit", message="Please try again in 2s.", retry_after=2.0)
+    assert payloads_of(failed(limit, events=HALF), "error")[0]["message"] == limit.message
 
 
 @pytest.mark.rule("H73", "P18")
-def test_half_an_answer_is_one_that_codex_tries_again() -> None:
+def test_codex_retries_after_a_truncated_reply() -> None:
     failure = Failure(kind="overloaded", message="gone")
-    assert told(failed(failure, "truncated", events=HALF), "error")[0]["code"] == "server_error"
+    assert payloads_of(failed(failure, "truncated", events=HALF), "error")[0]["code"] == "server_error"
 
 
 def test_finished_items_stay_in_the_output_of_a_failed_response() -> None:
@@ -530,7 +532,7 @@ def test_finished_items_stay_in_the_output_of_a_failed_response() -> None:
     assert statuses == ["completed", "incomplete"]
 
 
-def test_a_call_that_can_only_be_told_whole_is_not_told_by_halves() -> None:
+def test_a_call_with_an_object_is_written_whole_or_not_at_all() -> None:
     call = ToolCall(id="c", name="shell", kind="shell", arguments='{"commands":["rm')
     events = reply(call)[:-2]
     assert output_of(collect_sse(DIALECT, failed(Failure(kind="server", message="x"), events=events))) == []
@@ -555,7 +557,7 @@ def test_phases_and_ids_stay_within_the_dialect() -> None:
     assert theirs[0]["id"] != "msg_theirs"
 
 
-def test_thought_told_in_two_forms_is_told_in_both() -> None:
+def test_reasoning_in_both_forms_is_written_in_both() -> None:
     item: Json = {
         "id": "rs_1",
         "type": "reasoning",
@@ -612,7 +614,7 @@ def test_a_strange_item_of_this_dialect_still_makes_a_legal_stream(item: Json) -
     assert types(stream)[-1] == "completed"
 
 
-def test_a_raw_cause_of_our_own_is_told_again() -> None:
+def test_a_raw_cause_of_this_dialect_is_written_again() -> None:
     events: list[ReplyEvent] = [ReplyStarted(), ReplyFinished(cause="other", raw_cause="steered")]
     mine = collect_sse(DIALECT, write(events, Audience(upstream="openai_responses")))
     theirs = collect_sse(DIALECT, write(events, Audience(upstream="gemini")))
@@ -639,7 +641,7 @@ def test_interleaved_calls_come_one_after_another() -> None:
 def test_text_with_every_awkward_character_arrives_unchanged() -> None:
     text = 'a"b\\c\n\r\u2028\x00😀%d%b'
     stream = written(Text(text=text))
-    assert told(stream, "response.output_text.delta")[0]["delta"] == text
+    assert payloads_of(stream, "response.output_text.delta")[0]["delta"] == text
     assert stream.count(b"\n\n") == len(payloads(stream)) + 1
 
 

@@ -1,4 +1,4 @@
-"""Tool declarations and choices: what they mean, and that the same list comes out again."""
+"""Tool declarations and choices: how they are read, and that they are written as they were received."""
 
 import msgspec
 import pytest
@@ -123,7 +123,7 @@ def test_namespaces_are_taken_apart_and_put_together_again() -> None:
 
 
 @pytest.mark.rule("P27", "P28", "P29", "H24")
-def test_codex_lays_its_tools_out_in_three_ways() -> None:
+def test_codex_declares_its_tools_in_three_ways() -> None:
     def kinds(name: str) -> set[str]:
         request = DIALECT.read_request(requests()[f"request-codex-{name}.json"], Losses())
         return {tool.kind for tool in request.tools}

@@ -1,13 +1,13 @@
 """Turns whole replies into streams and back, so that both take one path through the hub."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from dragoman.dialects.base import Audience, Json, Source
 from dragoman.dialects.errors import read_failure
 from dragoman.dialects.openai_responses.errors import write_error
-from dragoman.dialects.openai_responses.names import NAME
+from dragoman.dialects.openai_responses.names import NAME, get_text
 from dragoman.dialects.openai_responses.stop_reasons import TERMINAL_STATUS
 from dragoman.dialects.openai_responses.stream_blocks import EventNumbering
 from dragoman.dialects.openai_responses.stream_reader import ResponsesStreamReader
@@ -34,34 +34,32 @@ def collect(frames: Iterable[Frame]) -> Json:
     response: Json | None = None
     failure: Json | None = None
     done: dict[int, object] = {}
-    for payload in _payloads(frames):
-        kind, response_json = payload.get("type"), payload.get("response")
+    for payload in _read_payloads(frames):
+        kind, ended = get_text(payload, "type"), payload.get("response")
         if kind == "response.output_item.done":
             index = payload.get("output_index")
             done[index if type(index) is int else len(done)] = payload.get("item")
-        elif isinstance(kind, str) and kind in TERMINAL_STATUS and isinstance(response_json, dict):
-            response = response_json
-        elif kind == "error" or (kind is None and payload.get("error")):
-            nested = payload.get("error")
-            if isinstance(nested, dict):
-                return {"error": nested}
-            failure = write_error(read_failure(nested or payload))
+        elif kind in TERMINAL_STATUS and isinstance(ended, dict):
+            response = ended
+        elif kind == "error" or (payload.get("type") is None and payload.get("error")):
+            error = payload.get("error")
+            if isinstance(error, dict):
+                return {"error": error}
+            failure = write_error(read_failure(error or payload))
     if response is None:
-        cut_off = Failure(kind="overloaded", message=TRUNCATED_MESSAGE, status=502)
-        return failure or write_error(cut_off)
+        return failure or write_error(Failure(kind="overloaded", message=TRUNCATED_MESSAGE, status=502))
     if not response.get("output") and done:
         # Some servers send the items only in the stream, not in the terminal event.
         response = {**response, "output": [done[index] for index in sorted(done)]}
     return response
 
 
-def _payloads(frames: Iterable[Frame]) -> list[Json]:
-    payloads: list[Json] = []
+def _read_payloads(frames: Iterable[Frame]) -> Iterator[Json]:
+    """The payloads that are JSON objects."""
     for frame in frames:
         try:
             payload = msgspec.json.decode(frame.data)
         except (ValueError, RecursionError):
             continue
         if isinstance(payload, dict):
-            payloads.append(payload)
-    return payloads
+            yield payload

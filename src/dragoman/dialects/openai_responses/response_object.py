@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import msgspec
 
 from dragoman.dialects.base import Audience, Json
-from dragoman.dialects.openai_responses.names import NAME
+from dragoman.dialects.openai_responses.names import COMPLETED, IN_PROGRESS, NAME, get_object
 from dragoman.hub.content import Extras
 from dragoman.hub.errors import UpstreamProtocolError
 from dragoman.hub.events import ReplyStarted
@@ -56,21 +56,19 @@ NULLABLE = frozenset(name for name, default in DEFAULTS.items() if default is No
 #: Fields that are repeated only if the client sent them.
 OPTIONAL = ("conversation", "prompt", "prompt_cache_options", "prompt_cache_retention", "user")
 
-#: Fields that the stream decides.
-LIVE = frozenset(
-    {
-        "id",
-        "object",
-        "created_at",
-        "completed_at",
-        "status",
-        "model",
-        "output",
-        "error",
-        "incomplete_details",
-        "usage",
-    }
-)
+#: Fields that the stream decides, with their values before any output.
+LIVE: Extras = {
+    "id": "",
+    "object": "response",
+    "created_at": 0,
+    "model": None,
+    "status": IN_PROGRESS,
+    "completed_at": None,
+    "error": None,
+    "incomplete_details": None,
+    "usage": None,
+    "output": [],
+}
 
 
 def _complete_tool(tool: object) -> object:
@@ -87,41 +85,24 @@ def _complete_tool(tool: object) -> object:
 
 def repeat_request(body: Json) -> Extras:
     """The fields of a response that repeat its request."""
-    fields: Extras = {}
-    for name, default in DEFAULTS.items():
-        value = body.get(name)
-        fields[name] = default if value is None else value
+    fields: Extras = {
+        name: default if body.get(name) is None else body[name] for name, default in DEFAULTS.items()
+    }
     fields |= {name: body[name] for name in OPTIONAL if body.get(name) is not None}
-    tools, text, reasoning = body.get("tools"), body.get("text"), body.get("reasoning")
+    tools = body.get("tools")
     fields["tools"] = [_complete_tool(tool) for tool in tools] if isinstance(tools, list) else []
-    fields["text"] = {"format": {"type": "text"}, **(text if isinstance(text, dict) else {})}
-    settings = reasoning if isinstance(reasoning, dict) else {}
-    fields["reasoning"] = {"effort": None, "summary": None, **settings}
+    fields["text"] = {"format": {"type": "text"}, **get_object(body, "text")}
+    fields["reasoning"] = {"effort": None, "summary": None, **get_object(body, "reasoning")}
     return fields
 
 
 def build_started_response(body: Json, response_id: str, created: int, status: str) -> Extras:
     """The response to a request before any output."""
-    return {
-        "id": response_id,
-        "object": "response",
-        "created_at": created,
-        "model": body.get("model"),
-        "status": status,
-        "completed_at": None,
-        "error": None,
-        "incomplete_details": None,
-        "usage": None,
-        "output": [],
-        **repeat_request(body),
-    }
+    head = {"id": response_id, "created_at": created, "model": body.get("model"), "status": status}
+    return {**LIVE, **head, **repeat_request(body)}
 
 
-def _read_time(value: object) -> object:
-    return value if type(value) in (int, float) else None
-
-
-def is_valid_field(name: str, value: object) -> bool:
+def is_valid(name: str, value: object) -> bool:
     """Whether clients accept this value of a field. Any value of an unknown field is valid."""
     if name not in DEFAULTS and name not in TYPES:
         return True
@@ -136,19 +117,17 @@ class ResponseObject:
 
     def __init__(self, audience: Audience, started: ReplyStarted, ids: IdSource) -> None:
         self._own = audience.upstream == NAME
-        created = (
-            (started.created or audience.created) if self._own else (audience.created or started.created)
-        )
+        times = (started.created, audience.created) if self._own else (audience.created, started.created)
         response_id = started.id if self._own else ""
         self._head: Extras = {
             "id": response_id or ids.adopt("resp_", started.id),
             "object": "response",
-            "created_at": created,
+            "created_at": times[0] or times[1],
             "model": audience.model or started.model,
         }
         self._echo = repeat_request(audience.body)
         if self._own:
-            self._echo |= self._select_own_fields(started.extras)
+            self._echo |= _select_valid(started.extras)
         members = {name: msgspec.Raw(value) for name, value in audience.reply_members.items()}
         self._head |= {name: members.pop(name) for name in tuple(members) if name in LIVE}
         self._decided: Extras = dict(members)
@@ -167,32 +146,26 @@ class ResponseObject:
     ) -> bytes:
         """The response as JSON. `extras`: the fields of an upstream of this dialect at the end."""
         late = extras if extras and self._own else {}
-        completed_at = self._head["created_at"] if status == "completed" and not self._own else None
+        details = {**get_object(late, "incomplete_details"), "reason": reason} if reason else None
+        completed_at = self._head["created_at"] if status == COMPLETED and not self._own else None
+        completed_at = late.get("completed_at", completed_at)
         live: Extras = {
             **self._head,
             "status": status,
-            "completed_at": _read_time(late.get("completed_at", completed_at)),
+            "completed_at": completed_at if type(completed_at) in (int, float) else None,
             "error": error,
-            "incomplete_details": self._build_details(reason, late),
+            "incomplete_details": details,
             "usage": usage,
         }
         written = self._written
         if late:
             written = encode(
-                {**self._echo, **self._select_own_fields(late), **self._decided}, blame=UpstreamProtocolError
+                {**self._echo, **_select_valid(late), **self._decided}, blame=UpstreamProtocolError
             )
         head, items = encode(live, blame=UpstreamProtocolError)[:-1], b",".join(output)
         return b'%b,"output":[%b],%b' % (head, items, written[1:])
 
-    @staticmethod
-    def _select_own_fields(extras: Extras) -> Extras:
-        return {
-            name: value for name, value in extras.items() if name not in LIVE and is_valid_field(name, value)
-        }
 
-    @staticmethod
-    def _build_details(reason: str, late: Extras) -> Extras | None:
-        if not reason:
-            return None
-        details = late.get("incomplete_details")
-        return {**(details if isinstance(details, dict) else {}), "reason": reason}
+def _select_valid(extras: Extras) -> Extras:
+    """The fields from an upstream of this dialect that clients accept."""
+    return {name: value for name, value in extras.items() if name not in LIVE and is_valid(name, value)}

@@ -1,0 +1,27 @@
+"""The tables of this dialect are complete: every kind of call, block and hosted item has its entry."""
+
+from typing import get_args
+
+from dragoman.dialects.openai_responses import hosted, stream_blocks
+from dragoman.dialects.openai_responses.names import CALL_OF_ITEM, CALL_OF_KIND, CALL_OF_OUTPUT
+from dragoman.dialects.openai_responses.reasoning import PART_TYPE
+from dragoman.dialects.openai_responses.stream_writer import UNSHOWN
+from dragoman.hub.content import CallKind, Reasoning, Refusal, ReplyBlock, Text, ToolCall
+
+
+def test_every_kind_of_call_has_its_items() -> None:
+    assert CALL_OF_KIND.keys() == set(get_args(CallKind))
+    assert len(CALL_OF_KIND) == len(CALL_OF_ITEM) == len(CALL_OF_OUTPUT)
+
+
+def test_every_block_of_a_reply_is_written_or_has_a_loss() -> None:
+    assert UNSHOWN.keys() | {Text, Refusal, Reasoning, ToolCall} == set(get_args(ReplyBlock))
+
+
+def test_every_hosted_item_that_is_read_has_a_family_and_events() -> None:
+    assert hosted._READERS.keys() == hosted.FAMILIES.keys()
+    assert hosted.FAMILIES.keys() <= hosted.STEPS.keys() == hosted.PREFIXES.keys()
+
+
+def test_every_form_of_reasoning_has_its_events() -> None:
+    assert stream_blocks._REASONING_EVENTS.keys() == PART_TYPE.keys()
