@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from dragoman.config.keys import Kind, read_keys
+from dragoman.config.key_kinds import Kind, read_keys
 from dragoman.config.load import load
 from dragoman.config.model import list_dialects, list_tables
 from dragoman.providers.facts import Facts

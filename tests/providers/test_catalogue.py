@@ -2,7 +2,7 @@
 
 import pytest
 
-from dragoman.config.keys import read_keys
+from dragoman.config.key_kinds import read_keys
 from dragoman.config.load import load
 from dragoman.config.model import TargetName
 from dragoman.config.model_facts import find_prices

@@ -1,6 +1,6 @@
 """The configuration: one TOML file, checked, as immutable values.
 
-- `keys`: `Kind`, the accepted values of a key, and `ConfigKey`; reads the keys of a struct from its fields.
+- `key_kinds`: `Kind`, the accepted values of a key, and `ConfigKey`; the keys of a struct.
 - `model`: the structs. Their fields are the keys: a new key is one new field. `list_tables` lists them all.
 - `lines`: the line of each key in a TOML text.
 - `document`: `TomlDocument` and `TomlTable`, which check keys and raise errors with the line.

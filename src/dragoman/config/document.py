@@ -3,11 +3,16 @@
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
+from typing import TypeVar
 
-from dragoman.config.keys import ConfigKey, describe_type, quote_choices
+import msgspec
+
+from dragoman.config.key_kinds import ConfigKey, describe_type, quote_choices
 from dragoman.config.lines import KeyPath, find_lines
 from dragoman.config.model import list_tables
 from dragoman.hub.errors import ConfigError, suggest_spelling
+
+S = TypeVar("S", bound=msgspec.Struct)
 
 _BARE_NAME = re.compile(r"[A-Za-z0-9_-]+")
 _TOMLLIB_MESSAGE = re.compile(r"(.*) \(at (line \d+), column \d+\)")
@@ -77,6 +82,18 @@ class TomlTable:
     def pick(self, *keys: str) -> dict[str, object]:
         """The values of those keys that are set."""
         return {key: self.values[key] for key in keys if key in self.values}
+
+    def build(self, struct: type[S], **read: object) -> S:
+        """The struct of this table: `read` are values by field name, all other keys are converted by type.
+
+        Fields that are in neither keep their defaults, so every key that `check` accepts reaches the struct.
+        """
+        fields = {
+            field.name: msgspec.convert(self.values[field.encode_name], field.type)
+            for field in msgspec.structs.fields(struct)
+            if field.encode_name in self.values and field.name not in read
+        }
+        return struct(**fields, **read)
 
     def table(self, key: str) -> "TomlTable":
         """The table below a key; an empty one if it is not set."""

@@ -6,11 +6,9 @@
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-import msgspec
-
 from dragoman.config.document import TomlDocument, TomlTable
 from dragoman.config.governance import read_governance_changes
-from dragoman.config.keys import read_keys
+from dragoman.config.key_kinds import read_keys
 from dragoman.config.load_provider import check_address, read_provider
 from dragoman.config.model import (
     Config,
@@ -66,7 +64,8 @@ def load(
         name: read_provider(name, table, environment, (learned or {}).get(name, {}))
         for name, table in root.table("providers").named_tables()
     }
-    return Config(
+    return root.build(
+        Config,
         server=_read_server(root.table("server"), environment),
         responses=_read_responses(root.table("responses")),
         telemetry=_read_telemetry(root.table("telemetry"), environment),
@@ -81,9 +80,8 @@ def _read_server(table: TomlTable, environment: Environment) -> ServerSettings:
     table.check(read_keys(ServerSettings))
     if table.values.get("host") == "":
         raise table.error('expected an address such as "127.0.0.1"', "host")
-    plain = {key: value for key, value in table.values.items() if key not in ("keys", "hosts")}
-    return msgspec.structs.replace(
-        msgspec.convert(plain, ServerSettings),
+    return table.build(
+        ServerSettings,
         keys=read_secrets(table, "keys", environment),
         hosts=tuple(host.strip().lower() for host in table.texts("hosts")),
     )
@@ -91,7 +89,7 @@ def _read_server(table: TomlTable, environment: Environment) -> ServerSettings:
 
 def _read_responses(table: TomlTable) -> ResponsesSettings:
     table.check(read_keys(ResponsesSettings))
-    return msgspec.convert(table.values, ResponsesSettings)
+    return table.build(ResponsesSettings)
 
 
 def _read_telemetry(table: TomlTable, environment: Environment) -> TelemetrySettings:
@@ -106,10 +104,7 @@ def _read_telemetry(table: TomlTable, environment: Environment) -> TelemetrySett
                 hint="keys belong in the variable OTEL_EXPORTER_OTLP_HEADERS",
             )
     keys = read_secrets(table, "metrics_key", environment)
-    return msgspec.structs.replace(
-        msgspec.convert(table.pick("metrics", "traces"), TelemetrySettings),
-        metrics_key=keys[0] if keys else None,
-    )
+    return table.build(TelemetrySettings, metrics_key=keys[0] if keys else None)
 
 
 def _read_routes(root: TomlTable, providers: Mapping[str, Provider]) -> tuple[Route, ...]:
@@ -124,12 +119,7 @@ def _read_routes(root: TomlTable, providers: Mapping[str, Provider]) -> tuple[Ro
         targets = _read_targets(table, "target", providers)
         if not targets:
             raise table.error("expected `target`", hint='for example target = "provider/model"')
-        routes[match] = Route(
-            match=match,
-            targets=targets,
-            strict=bool(table.values.get("strict")),
-            governance=read_governance_changes(table),
-        )
+        routes[match] = table.build(Route, targets=targets, governance=read_governance_changes(table))
     return tuple(routes.values())
 
 

@@ -4,11 +4,9 @@ import re
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import msgspec
-
 from dragoman.config.document import TomlTable
 from dragoman.config.governance import read_model_governance, read_provider_governance
-from dragoman.config.keys import quote_choices, read_keys
+from dragoman.config.key_kinds import quote_choices, read_keys
 from dragoman.config.model import (
     LOCAL_PROGRAMS,
     FactsByModel,
@@ -45,26 +43,25 @@ def read_provider(name: str, table: TomlTable, environment: Environment, learned
             hint=suggest_spelling(name, load_presets()) or f"dialects: {quote_choices(list_dialects())}",
         )
     program = LOCAL_PROGRAMS.get(dialect)
-    plain = {
-        "name": name,
-        "dialect": dialect,
-        "base_url": _read_base_url(table, preset, program),
-        "timeouts": _read_timeouts(table),
-        "models": read_models(table),
-        "sessions": _read_sessions(table, program),
-        **({"retries": program.retries} if program else {}),
-        **table.pick("preset", "verify", "retries"),
-    }
-    return msgspec.structs.replace(
-        msgspec.convert(plain, Provider),
+    base_url = _read_base_url(table, preset, dialect)
+    own_defaults = {"retries": program.retries} if program and "retries" not in table.values else {}
+    return table.build(
+        Provider,
+        name=name,
+        dialect=dialect,
+        base_url=base_url,
+        timeouts=_read_timeouts(table),
+        models=read_models(table),
+        sessions=_read_sessions(table, program),
         governance=read_provider_governance(
-            table, preset.governance, "" if program else str(plain["base_url"]), environment.variables
+            table, preset.governance, "" if program else base_url, environment.variables
         ),
         model_governance=read_model_governance(table),
         keys=_read_keys(table, preset, environment),
         headers=_read_headers(table, environment),
         proxy=_read_proxy(table, environment),
         layers=build_layers(preset_name, preset, learned),
+        **own_defaults,
     )
 
 
@@ -83,11 +80,14 @@ def _find_preset(name: str, table: TomlTable) -> tuple[str, Preset]:
     return wanted, presets.get(wanted, Preset(dialect=""))
 
 
-def _read_base_url(table: TomlTable, preset: Preset, program: LocalProgram | None) -> str:
+def _read_base_url(table: TomlTable, preset: Preset, dialect: str) -> str:
+    program = LOCAL_PROGRAMS.get(dialect)
     url = table.text("base_url") or preset.base_url
     if program and not program.takes_address:
         if unused := table.pick("base_url", "api_key", "headers", "proxy"):
-            raise table.error("the embedded model has no address and no key", next(iter(unused)))
+            raise table.error(
+                f'a provider of dialect "{dialect}" has no address and no key', next(iter(unused))
+            )
         return ""
     if not url and program:
         return ""
@@ -157,12 +157,13 @@ def _read_proxy(table: TomlTable, environment: Environment) -> str:
 def _read_timeouts(table: TomlTable) -> Timeouts:
     timeouts = table.table("timeouts")
     timeouts.check(read_keys(Timeouts))
-    return msgspec.convert(timeouts.values, Timeouts)
+    return timeouts.build(Timeouts)
 
 
 def _read_sessions(table: TomlTable, program: LocalProgram | None) -> SessionSettings:
     if "sessions" in table.values and not (program and program.has_sessions):
-        raise table.error('only a provider of dialect "claude_code" has sessions', "sessions")
+        known = tuple(dialect for dialect, program in LOCAL_PROGRAMS.items() if program.has_sessions)
+        raise table.error(f"only a provider of dialect {quote_choices(known)} has sessions", "sessions")
     sessions = table.table("sessions")
     sessions.check(read_keys(SessionSettings))
-    return msgspec.convert(sessions.values, SessionSettings)
+    return sessions.build(SessionSettings)

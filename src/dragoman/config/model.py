@@ -1,6 +1,8 @@
 """The configuration as values. The fields are the keys of the file: name, type, default and meaning.
 
-A new key is a new field with a `Doc`; `load` checks it, `dragoman config keys` and the documentation list it.
+A new key is a new field with a `Doc`; `load` checks it and converts its value by the field's type, and
+`dragoman config keys` and the documentation list it. Only a value that needs more than a conversion, such as
+a secret, needs code in `load` or `load_provider`.
 A field whose name in the file differs has `msgspec.field(name=...)`. Fields without a `Doc` are not keys.
 Secrets are `Secret`s, which never show their value.
 """
@@ -13,7 +15,7 @@ from typing import Annotated, Literal, NamedTuple
 import msgspec
 
 from dragoman.config.governance import governance_keys
-from dragoman.config.keys import (
+from dragoman.config.key_kinds import (
     FLAG_OR_TEXT,
     TABLE,
     TABLES,
@@ -46,6 +48,7 @@ class LocalProgram(NamedTuple):
     retries: int = 2
 
 
+#: By the name that `dialect` has in the file. `upstream.registry` has a builder for each.
 LOCAL_PROGRAMS = {
     "embedded": LocalProgram("openai_chat", is_stand_in=True),
     # Claude Code retries by itself, and its upstream replaces a broken session.

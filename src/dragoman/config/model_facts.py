@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from dragoman.config.document import TomlDocument, TomlTable
-from dragoman.config.keys import TABLE, ConfigKey
+from dragoman.config.key_kinds import TABLE, ConfigKey
 from dragoman.config.model import Config, FactLayer, FactsByModel, Provider, TargetName, model_keys
 from dragoman.providers.dialect_facts import DIALECT_FACTS
 from dragoman.providers.facts import PERMISSIVE, Facts, list_changes

@@ -1,6 +1,7 @@
 """The kinds of upstream: one row per provider dialect that is not served over HTTP.
 
-A new kind of upstream is one folder beside `http` and one row here.
+A new kind of upstream is one folder beside `http`, one row here that builds it, and one row of the same
+name in `config.model.LOCAL_PROGRAMS` that describes it to the configuration.
 """
 
 from collections.abc import Callable
@@ -30,6 +31,7 @@ def _build_claude_code(provider: Provider, state: Path) -> Upstream:
     return ClaudeCodeUpstream(provider, state)
 
 
+#: The keys are those of `LOCAL_PROGRAMS`.
 _BUILDERS: dict[str, Callable[[Provider, Path], Upstream]] = {
     "embedded": _build_embedded,
     "claude_code": _build_claude_code,

@@ -1,0 +1,166 @@
+"""Every key of every table reaches its struct: a legal value other than the default is there after `load`."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import msgspec
+import pytest
+import tomlkit
+
+from dragoman.config.key_kinds import Kind
+from dragoman.config.load import load
+from dragoman.config.model import (
+    LOCAL_PROGRAMS,
+    Config,
+    KeyTable,
+    Secret,
+    SessionSettings,
+    TargetName,
+    Timeouts,
+    list_tables,
+)
+from dragoman.governance.guard.rules import read_rules
+from dragoman.hub.errors import ConfigError
+from dragoman.upstream import registry
+
+SERVER: dict[str, object] = {"dialect": "openai_chat", "base_url": "http://127.0.0.1:8000/v1"}
+PROGRAM: dict[str, object] = {"dialect": "claude_code"}
+#: Legal values of different types, for keys that have no example of their own.
+CANDIDATES: tuple[object, ...] = (True, False, 7, 2048, 1.5, "other", ["other"], [3, 4])
+
+
+class Place(NamedTuple):
+    """One table: how to write a file with it, and where its struct is in the configuration."""
+
+    write: Callable[[dict[str, object]], dict[str, object]]
+    find: Callable[[Config], object]
+
+
+class Example(NamedTuple):
+    """A value in the file and its value in the struct."""
+
+    written: object
+    read: object
+
+
+def _write_provider(values: dict[str, object], base: dict[str, object] = SERVER) -> dict[str, object]:
+    return {"providers": {"p": base | values}}
+
+
+def _write_route(values: dict[str, object]) -> dict[str, object]:
+    return {**_write_provider({}), "routes": [{"match": "m", "target": "p"} | values]}
+
+
+PLACES = {
+    "": Place(lambda values: _write_provider({}) | values, lambda config: config),
+    "[server]": Place(lambda values: {"server": values}, lambda config: config.server),
+    "[responses]": Place(lambda values: {"responses": values}, lambda config: config.responses),
+    "[telemetry]": Place(lambda values: {"telemetry": values}, lambda config: config.telemetry),
+    "[providers.NAME]": Place(_write_provider, lambda config: config.providers["p"]),
+    "[providers.NAME.timeouts]": Place(
+        lambda values: _write_provider({"timeouts": values}), lambda config: config.providers["p"].timeouts
+    ),
+    "[providers.NAME.sessions]": Place(
+        lambda values: _write_provider({"sessions": values}, PROGRAM),
+        lambda config: config.providers["p"].sessions,
+    ),
+    '[providers.NAME.models."MODEL"]': Place(
+        lambda values: _write_provider({"models": {"m": values}}),
+        lambda config: config.providers["p"].build_profile("m").facts,
+    ),
+    "[[routes]]": Place(_write_route, lambda config: config.routes[0]),
+    "[routes.governance]": Place(
+        lambda values: _write_route({"governance": values}),
+        lambda config: config.providers["p"].find_governance("m", config.routes[0].governance),
+    ),
+}
+#: The keys whose value in the struct is not the one in the file, or that accept only certain texts.
+EXAMPLES: dict[tuple[str, str], Example] = {
+    ("", "default"): Example("p/m", (TargetName("p", "m"),)),
+    ("[server]", "keys"): Example(["k"], (Secret("k"),)),
+    ("[server]", "hosts"): Example(["Host"], ("host",)),
+    ("[telemetry]", "metrics_key"): Example("k", Secret("k")),
+    ("[telemetry]", "traces"): Example("http://127.0.0.1:4318", "http://127.0.0.1:4318"),
+    ("[providers.NAME]", "dialect"): Example("anthropic", "anthropic"),
+    ("[providers.NAME]", "preset"): Example("vllm", "vllm"),
+    ("[providers.NAME]", "base_url"): Example("http://127.0.0.1:9/v2", "http://127.0.0.1:9/v2"),
+    ("[providers.NAME]", "api_key"): Example("k", (Secret("k"),)),
+    ("[providers.NAME]", "headers"): Example({"X-Team": "a"}, {"x-team": Secret("a")}),
+    ("[providers.NAME]", "timeouts"): Example({"idle": 7.0}, Timeouts(idle=7.0)),
+    ("[providers.NAME]", "proxy"): Example("http://127.0.0.1:3128", "http://127.0.0.1:3128"),
+    ("[providers.NAME]", "verify"): Example(False, False),
+    ("[providers.NAME]", "models"): Example({"m": {"video": True}}, {"m": {"video": True}}),
+    ('[providers.NAME.models."MODEL"]', "call_family"): Example("hermes", "hermes"),
+    ("[[routes]]", "target"): Example("p/m", (TargetName("p", "m"),)),
+    ("[[routes]]", "governance"): Example({"tools": "hold"}, {"tools": "hold"}),
+    ("[routes.governance]", "guard"): Example(["secrets"], read_rules(["secrets"], "guard")),
+}
+#: These keys are tables with a row of their own in `PLACES`, or (a model's) in `test_governance`.
+OWN_TABLES = {
+    ("", "server"),
+    ("", "responses"),
+    ("", "telemetry"),
+    ("", "providers"),
+    ("", "routes"),
+    ("[providers.NAME]", "governance"),
+    ("[providers.NAME]", "sessions"),
+    ('[providers.NAME.models."MODEL"]', "governance"),
+}
+
+
+def _list_keys() -> list[tuple[KeyTable, str]]:
+    return [
+        (table, key)
+        for table in list_tables()
+        for key in table.keys
+        if (table.heading, key) not in OWN_TABLES
+    ]
+
+
+def _load(values: dict[str, object]) -> Config:
+    return load(tomlkit.dumps(values), "dragoman.toml", {})
+
+
+def _find_field(struct: object, key: str) -> object:
+    assert isinstance(struct, msgspec.Struct)
+    (name,) = (field.name for field in msgspec.structs.fields(type(struct)) if field.encode_name == key)
+    return getattr(struct, name)
+
+
+def _sort(value: object) -> object:
+    """Sets, tuples and lists as a list in one order, so that they can be compared."""
+    return sorted(value, key=repr) if isinstance(value, frozenset | tuple | list) else value
+
+
+def _find_example(kind: Kind, default: object) -> Example:
+    choices = (*kind.choices, *([choice] for choice in kind.choices))
+    for value in (*choices, *CANDIDATES):
+        if kind.accepts(value) and value != default:
+            return Example(value, value)
+    raise AssertionError("add an example of this key to EXAMPLES")
+
+
+@pytest.mark.parametrize(("table", "key"), _list_keys(), ids=lambda value: getattr(value, "heading", value))
+def test_the_value_of_every_key_reaches_its_struct(table: KeyTable, key: str) -> None:
+    place = PLACES[table.heading]
+    default = _sort(_find_field(place.find(_load(place.write({}))), key))
+    example = EXAMPLES.get((table.heading, key)) or _find_example(table.keys[key].kind, default)
+    assert _sort(example.read) != default
+    found = _find_field(place.find(_load(place.write({key: example.written}))), key)
+    assert _sort(found) == _sort(example.read)
+
+
+def test_the_tables_below_a_table_are_covered() -> None:
+    assert set(PLACES) == {table.heading for table in list_tables()}
+    config = _load(_write_provider({"governance": {"tools": "auto"}, "sessions": {"limit": 3}}, PROGRAM))
+    provider = config.providers["p"]
+    assert (provider.governance.tools, provider.sessions) == ("auto", SessionSettings(limit=3))
+
+
+def test_every_local_program_has_a_builder_and_no_other_dialect_has() -> None:
+    assert registry._BUILDERS.keys() == LOCAL_PROGRAMS.keys()
+
+
+def test_a_program_without_an_address_is_named_in_the_error() -> None:
+    with pytest.raises(ConfigError, match='a provider of dialect "embedded" has no address and no key'):
+        _load(_write_provider({}, {"dialect": "embedded", "base_url": "http://127.0.0.1:1"}))
