@@ -1,6 +1,5 @@
 """Who begins, who alternates, who has the last word."""
 
-
 import pytest
 
 from dragoman.hub.request import Request

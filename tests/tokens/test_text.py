@@ -1,6 +1,5 @@
 """Estimates of texts come within a tenth of what the real tokenizers say, and none takes long."""
 
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -120,3 +120,11 @@ def test_what_needs_no_shell_stays(command: object) -> None:
 @pytest.mark.rule("R87")
 def test_a_command_line_stays_one_where_the_tool_takes_one() -> None:
     assert fold_command("ls | wc", wants_list=False) is None
+
+
+@pytest.mark.rule("S4")
+@pytest.mark.parametrize("uses", ["$a " * 5000, "$a" * 5000], ids=["words", "one word"])
+def test_the_values_of_variables_are_not_multiplied_without_bound(uses: str) -> None:
+    script = read_script("a=" + "x" * 20_000 + ";" + uses)
+    assert UNCLOSED in script.operators
+    assert sum(len(word) for command in script.commands for word in command.words) < 100_000

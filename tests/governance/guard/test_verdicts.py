@@ -4,7 +4,14 @@ import msgspec
 import pytest
 
 from dragoman.governance.guard.rules import read_rules
-from dragoman.governance.guard.verdicts import UNREADABLE, GuardRules, Verdict
+from dragoman.governance.guard.verdicts import (
+    MAX_COMMANDS,
+    MAX_SCRIPT,
+    TOO_LONG,
+    UNREADABLE,
+    GuardRules,
+    Verdict,
+)
 from dragoman.hub.content import ToolCall
 
 
@@ -371,3 +378,34 @@ def test_an_allow_list_lets_its_commands_pass(arguments: dict[str, object]) -> N
 )
 def test_an_allow_list_denies_everything_else(arguments: dict[str, object]) -> None:
     assert kind_of([ONLY], arguments) == "deny"
+
+
+@pytest.mark.rule("S4")
+@pytest.mark.parametrize(
+    "command",
+    [
+        "a && " * 700_000,
+        "a;" * (MAX_COMMANDS + 1),
+        "x" * (MAX_SCRIPT + 1),
+        ["x" * MAX_SCRIPT, "y"],
+        "bash -c '" + "a;" * MAX_COMMANDS + "'",
+    ],
+    ids=["long", "commands", "one word", "list", "inner"],
+)
+def test_a_command_that_is_too_long_to_be_judged_is_denied(command: object) -> None:
+    assert judged(["git_destructive"], {"command": command}) == TOO_LONG
+
+
+@pytest.mark.rule("S4")
+def test_many_texts_of_one_call_count_together() -> None:
+    rules: list[object] = [{"tools": ["shell"], "command": ["git"], "verdict": "deny"}]
+    texts = [f"{number} " + "x" * 1000 for number in range(MAX_SCRIPT // 1000)]
+    assert judged(rules, {"texts": {str(number): text for number, text in enumerate(texts)}}) == TOO_LONG
+
+
+@pytest.mark.rule("S4")
+def test_a_command_of_the_longest_size_is_judged() -> None:
+    command = "echo " + "x" * (MAX_SCRIPT - 30) + "; git push --force"
+    assert kind_of(["git_destructive"], {"command": command}) == "deny"
+    assert judged(["git_destructive"], {"command": command}) != TOO_LONG
+    assert kind_of(["git_destructive"], {"command": "echo x; " * (MAX_COMMANDS - 1)}) == ""

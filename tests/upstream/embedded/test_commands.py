@@ -1,6 +1,5 @@
 """The embedded model finds commands in plain words, and finds none where there are none."""
 
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -49,6 +49,8 @@ _PRINTERS = (("echo",), ("printf",))
 MAX_SHELLS = 5
 #: Characters of inner scripts that are read, beyond four times the whole text.
 MIN_ROOM = 10_000
+#: Characters that the values of variables may add: a long value can be named thousands of times.
+MAX_REPLACED = 256 * 1024
 #: Words of `sudo` and the like that can be the program.
 MAX_RUNNER_WORDS = 20
 
@@ -84,6 +86,14 @@ def _replace_variables(script: Script) -> Script:
                 values[found[0].rstrip("+=")] = word[found.end() :]
     if not values:
         return script
+    references = (
+        values.get(found[1] or found[2], "")
+        for command in script.commands
+        for word in command.words
+        for found in _VARIABLE.finditer(word)
+    )
+    if sum(map(len, references)) > MAX_REPLACED:
+        return script._replace(operators=script.operators | {UNCLOSED})
 
     def replace(word: str) -> list[str]:
         new = _VARIABLE.sub(lambda found: values.get(found[1] or found[2], found[0]), word)

@@ -11,7 +11,7 @@ import msgspec
 
 from dragoman.governance.call_queue import CallQueueStage, HeldCall, replace, write_text_block
 from dragoman.governance.guard.rules import GuardRule
-from dragoman.governance.guard.verdicts import GuardRules, Verdict
+from dragoman.governance.guard.verdicts import TOO_LONG, GuardRules, Verdict
 from dragoman.governance.interventions import Intervention, Report
 from dragoman.governance.settings import OnDenied
 from dragoman.governance.tool_names import DeclaredTool
@@ -24,8 +24,6 @@ from dragoman.hub.events import (
     ReplyFinished,
     SealAttached,
 )
-
-TOO_LONG = Verdict(kind="deny", rules=("too-long",), reason="its arguments are too long to be judged")
 
 
 class DeniedCall(msgspec.Struct, frozen=True, kw_only=True):

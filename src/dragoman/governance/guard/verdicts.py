@@ -47,6 +47,16 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 UNREADABLE = Verdict(
     kind="deny", rules=("unreadable",), reason="its arguments are no JSON, so they cannot be judged"
 )
+TOO_LONG = Verdict(kind="deny", rules=("too-long",), reason="its arguments are too long to be judged")
+
+#: Characters of the command lines in one call. Linux accepts no longer argument, so no shell runs one.
+MAX_SCRIPT = 128 * 1024
+#: Commands in one call. Every rule looks at every command.
+MAX_COMMANDS = 2000
+
+
+class ScriptTooLongError(Exception):
+    """The command lines of a call are too long to be read on the event loop."""
 
 
 class GuardRules:
@@ -63,9 +73,15 @@ class GuardRules:
         """The verdict on a call with these whole arguments; None if no rule matches."""
         rules = [rule for rule in self._rules if rule.covers(call.name)]
         guarded = _GuardedCall(call, arguments, schema)
+        forbids = any(rule.rule.verdict in ("deny", "ask") for rule in rules)
         if not guarded.is_readable:
-            forbids = any(rule.rule.verdict in ("deny", "ask") for rule in rules)
             return UNREADABLE if forbids else None
+        try:
+            return self._apply(rules, guarded)
+        except ScriptTooLongError:
+            return TOO_LONG if forbids else None
+
+    def _apply(self, rules: Sequence["_CompiledRule"], guarded: "_GuardedCall") -> Verdict | None:
         rewrote: list[GuardRule] = []
         for each in rules:
             rule = each.rule
@@ -137,17 +153,10 @@ class _CompiledRule:
             return script is None or not self._permits(script)
         if rule.command or rule.operators:
             script = scripts.read(value)
-            return script is not None and self._matches_script(script)
+            if script is None or rule.operators:
+                return script is not None and script.has_operator(rule.operators)
+            return any(self._matches_command(*program) for program in scripts.find_programs(script))
         return True
-
-    def _matches_script(self, script: Script) -> bool:
-        if self.rule.operators:
-            return script.has_operator(self.rule.operators)
-        return any(
-            self._matches_command(program, words)
-            for command in script.commands
-            for program, words in find_programs(command.words)
-        )
 
     def _permits(self, script: Script) -> bool:
         """Whether a script runs nothing but the commands of `only`, and its text shows all that it runs."""
@@ -207,6 +216,9 @@ class _ScriptCache:
 
     def __init__(self) -> None:
         self._scripts: dict[str | tuple[str, ...], Script] = {}
+        self._programs: dict[int, list[tuple[str, Sequence[str]]]] = {}
+        self._size = 0
+        self._commands = 0
 
     def read(self, value: object) -> Script | None:
         """The commands of a command line or an argument list; None for any other value."""
@@ -215,8 +227,22 @@ class _ScriptCache:
         if not isinstance(value, str | tuple):
             return None
         if value not in self._scripts:
-            self._scripts[value] = read_script(value)
+            self._size += len(value) if isinstance(value, str) else sum(map(len, value))
+            if self._size > MAX_SCRIPT:
+                raise ScriptTooLongError
+            self._scripts[value] = script = read_script(value)
+            self._commands += len(script.commands)
+            if self._commands > MAX_COMMANDS:
+                raise ScriptTooLongError
         return self._scripts[value]
+
+    def find_programs(self, script: Script) -> list[tuple[str, Sequence[str]]]:
+        """The programs of all commands of a script that was read here, with their words."""
+        found = self._programs.get(id(script))
+        if found is None:
+            found = [program for command in script.commands for program in find_programs(command.words)]
+            self._programs[id(script)] = found
+        return found
 
 
 class _GuardedCall:
