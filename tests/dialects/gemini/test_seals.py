@@ -6,7 +6,7 @@ import pytest
 
 from dragoman.dialects.base import Audience
 from dragoman.dialects.gemini import DIALECT
-from dragoman.dialects.gemini.signature import SENTINEL, decode_envelope, encode_envelope
+from dragoman.dialects.gemini.reasoning import SENTINEL, decode_envelope, encode_envelope
 from dragoman.hub.content import AnyBlock, Reasoning, ReplyBlock, Text, ToolCall
 from dragoman.hub.events import ReplyFinished, ReplyStarted
 from dragoman.hub.fold import Reply, unfold

@@ -2,14 +2,25 @@
 
 The URL (`path`) holds the model and whether to stream, not the body.
 
-Requests: `request_reader` and `request_writer` translate the body, with `history_reader` and
-`history_writer` for contents, `part_reader` and `part_writer` for parts, `results` for function responses,
-`signature` for seals, `generation` for `generationConfig`, `tools` and `schema`. `forms` and `spelling`
-record how a request was written. Replies: `stream_reader` (with `framing`, `calls`, `partial_arguments`,
-`metadata`) and `stream_writer` translate streams, `grounding` citations, `reasons` finish reasons and usage;
-`reply` turns whole replies into streams and back. `errors` writes errors, `check` checks streams, `counting`
-serves `countTokens`. State: one `HistoryReader` or `HistoryWriter` per request, one stream reader or writer
-per reply.
+Requests:
+- `request_reader`, `request_writer`: the body.
+- `content_reader`, `content_writer`: contents, their parts, calls and function responses.
+- `generation`: `generationConfig`.
+- `tools`: tool declarations, their schemas and `toolConfig`.
+- `media`, `citations`, `reasoning`, `hosted`: inline data and files, grounding, thought signatures with their
+  seals, parts of the tools that Gemini runs.
+
+Replies:
+- `stream_reader`, `stream_writer`: chunks of an upstream, and chunks for a client.
+- `stream_blocks`: what the open blocks of both remember, and partial arguments.
+- `reply`: whole replies into streams and back.
+- `stop_reasons`: finish reasons, usage and the other metadata of a reply.
+
+`errors` writes errors, `check` checks streams, `http_api`, `forwarding` and `counting` hold the facts of the
+HTTP API, `names` the names of the API and the notes about how a request was written.
+
+State: one `HistoryReader` or `HistoryWriter` per request, one `GeminiStreamReader` or `GeminiStreamWriter`
+per reply. Everything else is functions and tables.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,6 +32,7 @@ from dragoman.dialects.gemini import check, errors, reply, request_reader, reque
 from dragoman.dialects.gemini.counting import COUNTING
 from dragoman.dialects.gemini.forwarding import FORWARDING
 from dragoman.dialects.gemini.http_api import HTTP_API
+from dragoman.dialects.gemini.names import NAME
 from dragoman.dialects.gemini.request_writer import path
 from dragoman.dialects.gemini.stream_reader import GeminiStreamReader
 from dragoman.dialects.gemini.stream_writer import GeminiStreamWriter
@@ -37,7 +49,7 @@ __all__ = ["DIALECT", "path"]
 class GeminiDialect:
     """See `dragoman.dialects.base.Dialect`."""
 
-    name = "gemini"
+    name = NAME
     object_arguments = True
     seals_on_calls = True
     counting = COUNTING

@@ -1,9 +1,15 @@
 """Reads and writes `generationConfig`: sampling, thinking and the output format."""
 
 from dragoman.dialects.base import Json
-from dragoman.dialects.gemini.forms import OutputForm, RequestForm, read_output_form, write_form
-from dragoman.dialects.gemini.schema import read_schema, write_schema
-from dragoman.dialects.gemini.spelling import NameConverter
+from dragoman.dialects.gemini.names import (
+    NameConverter,
+    OutputForm,
+    RequestForm,
+    extract_below,
+    read_output_form,
+    write_form,
+)
+from dragoman.dialects.gemini.tools import read_schema, write_schema
 from dragoman.hub.request import Effort, OutputFormat, ReasoningSettings, Request
 from dragoman.providers.profile import Target
 from dragoman.wire.fields import Fields
@@ -53,18 +59,6 @@ JSON = "application/json"
 PLAIN = "text/plain"
 JSON_SCHEMA = "responseJsonSchema"
 SCHEMA = "responseSchema"
-
-
-def prefix_names(name: str, left: Json) -> Json:
-    """The remaining fields of an inner object, each under its path in the client's body."""
-    return {f"{name}.{key}": value for key, value in left.items()}
-
-
-def extract_below(name: str, extras: Json) -> Json:
-    """The fields of an inner object, from the paths that `prefix_names` made."""
-    return {
-        key.removeprefix(f"{name}."): value for key, value in extras.items() if key.startswith(f"{name}.")
-    }
 
 
 def read_generation(body: Fields, converter: NameConverter, form: RequestForm) -> tuple[Json, Json]:

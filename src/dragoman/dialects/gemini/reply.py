@@ -9,8 +9,8 @@ from collections.abc import Iterable
 import msgspec
 
 from dragoman.dialects.base import Json
-from dragoman.dialects.gemini.metadata import merge_value
-from dragoman.dialects.gemini.partial_arguments import PartialArguments
+from dragoman.dialects.gemini.stop_reasons import merge_value
+from dragoman.dialects.gemini.stream_blocks import PartialArguments
 from dragoman.wire.fields import encode
 from dragoman.wire.sse import Frame, Frames
 

@@ -6,11 +6,9 @@ The URL holds the model and whether to stream. The model in the body counts only
 from msgspec.structs import replace
 
 from dragoman.dialects.base import Json
-from dragoman.dialects.gemini.forms import RequestForm, write_form
-from dragoman.dialects.gemini.generation import CONFIG, PATHS, prefix_names, read_generation
-from dragoman.dialects.gemini.history_reader import HistoryReader
-from dragoman.dialects.gemini.signature import ISSUER
-from dragoman.dialects.gemini.spelling import NameConverter
+from dragoman.dialects.gemini.content_reader import HistoryReader
+from dragoman.dialects.gemini.generation import CONFIG, PATHS, read_generation
+from dragoman.dialects.gemini.names import NAME, NameConverter, RequestForm, prefix_names, write_form
 from dragoman.dialects.gemini.tools import read_choice, read_tools
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, Turn
@@ -37,7 +35,7 @@ def read_request(body: Json, losses: Losses, *, model: str = "", stream: bool = 
     extras = fields.rest() | prefix_names(CONFIG, rest)
     form.renamed = converter.renamed
     request = Request(
-        dialect=ISSUER,
+        dialect=NAME,
         model=(model or named or "").removeprefix(MODELS),
         turns=(*([system] if system else []), *turns),
         tools=tools,

@@ -1,12 +1,16 @@
 """Writes the body of a request. The model and whether to stream go into the URL, see `path`."""
 
 from dragoman.dialects.base import Json
-from dragoman.dialects.gemini.forms import RequestForm, read_request_form
-from dragoman.dialects.gemini.generation import CONFIG, extract_below, write_generation
-from dragoman.dialects.gemini.history_writer import HistoryWriter
+from dragoman.dialects.gemini.content_writer import HistoryWriter
+from dragoman.dialects.gemini.generation import CONFIG, write_generation
+from dragoman.dialects.gemini.names import (
+    NAME,
+    RequestForm,
+    extract_below,
+    read_request_form,
+    restore_snake_names,
+)
 from dragoman.dialects.gemini.request_reader import MODELS
-from dragoman.dialects.gemini.signature import ISSUER
-from dragoman.dialects.gemini.spelling import restore_snake_names
 from dragoman.dialects.gemini.tools import TOOL_CONFIG, write_config, write_tools
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
@@ -15,7 +19,7 @@ from dragoman.providers.profile import Target
 
 def write_request(request: Request, target: Target, losses: Losses) -> Json:
     """Build the body for the upstream. A request of this dialect is written exactly as it was received."""
-    native = request.dialect == ISSUER
+    native = request.dialect == NAME
     form = read_request_form(request.form) if native else RequestForm()
     history = HistoryWriter(request, target, losses)
     body: Json = {"contents": _contents(history.write_contents(), form)}

@@ -9,23 +9,83 @@ truncated.
 from dragoman.dialects.base import Json, Source
 from dragoman.dialects.errors import read_failure
 from dragoman.dialects.frames import FrameReader
-from dragoman.dialects.gemini.calls import PendingCall
-from dragoman.dialects.gemini.framing import ChunkReader
-from dragoman.dialects.gemini.grounding import CitedText, read_citations
-from dragoman.dialects.gemini.metadata import KNOWN_IN_REPLY, ReplyMetadata, read_seconds
-from dragoman.dialects.gemini.part_reader import PartReader, find_extra_data, remove_invalid_fields
-from dragoman.dialects.gemini.reasons import CAUSES, NO_REASON, NOT_BLOCKED, read_usage
-from dragoman.dialects.gemini.signature import BARE, read_signature
-from dragoman.dialects.gemini.spelling import NameConverter, to_camel
+from dragoman.dialects.gemini.citations import CitedText, read_citations
+from dragoman.dialects.gemini.content_reader import PartReader, find_extra_data, remove_invalid_fields
+from dragoman.dialects.gemini.names import NameConverter, to_camel
+from dragoman.dialects.gemini.reasoning import BARE, read_signature
+from dragoman.dialects.gemini.stop_reasons import (
+    CAUSES,
+    KNOWN_IN_REPLY,
+    NO_REASON,
+    NOT_BLOCKED,
+    ReplyMetadata,
+    read_seconds,
+    read_usage,
+)
+from dragoman.dialects.gemini.stream_blocks import PendingCall
 from dragoman.hub.content import Extras, Reasoning, Text
 from dragoman.hub.errors import DragomanError, UpstreamProtocolError
 from dragoman.hub.events import ReplyFinished, ReplyStarted
 from dragoman.hub.seal import Seal
 from dragoman.wire.fields import Fields
-from dragoman.wire.sse import SseReader
+from dragoman.wire.json_array import JsonArrayReader
+from dragoman.wire.sse import Frame, SseReader
+
+_BLANK = b" \t\r\n\xef\xbb\xbf"
 
 _CITING = frozenset({"groundingMetadata", "citationMetadata"})
 _TEXT_FIELDS = frozenset({"text", "thought", "thoughtSignature"})
+
+
+class ChunkReader(SseReader):
+    """Reads one frame per chunk, in any of the three formats that servers send.
+
+    With `alt=sse` a server sends `data:` lines, otherwise one JSON array of the same chunks. Some servers
+    send a single object, and an error may be a list inside a `data:` line. The first byte decides the format.
+    """
+
+    __slots__ = ("_array", "_known")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._known = False
+        self._array: JsonArrayReader | None = None
+
+    def feed(self, data: bytes) -> list[Frame]:
+        if not self._known:
+            beginning = data.lstrip(_BLANK)[:1]
+            if not beginning:
+                return []
+            self._known = True
+            if beginning in (b"[", b"{"):
+                self._array = JsonArrayReader()
+        if self._array is not None:
+            return self._note_frames(self._array.feed(data))
+        return self._unwrap_lists(super().feed(data))
+
+    def close(self) -> list[Frame]:
+        if self._array is not None:
+            return self._note_frames(self._array.close())
+        return self._unwrap_lists(super().close())
+
+    def _note_frames(self, frames: list[Frame]) -> list[Frame]:
+        self.saw_event = self.saw_event or bool(frames)
+        return frames
+
+    def _unwrap_lists(self, frames: list[Frame]) -> list[Frame]:
+        for frame in frames:
+            if frame.data.startswith(b"["):
+                break
+        else:
+            return frames
+        unwrapped: list[Frame] = []
+        for frame in frames:
+            if frame.data[:1] == b"[":
+                inner = JsonArrayReader()
+                unwrapped += inner.feed(frame.data)
+            else:
+                unwrapped.append(frame)
+        return unwrapped
 
 
 class GeminiStreamReader(FrameReader):

@@ -12,22 +12,14 @@ from typing import Any
 import msgspec
 
 from dragoman.dialects.base import Audience, Json
-from dragoman.dialects.gemini.calls import NO_ARGUMENTS, NO_ID
+from dragoman.dialects.gemini.citations import GroundingBuilder
+from dragoman.dialects.gemini.content_writer import write_part
 from dragoman.dialects.gemini.errors import write_error
-from dragoman.dialects.gemini.grounding import CitedText, GroundingBuilder
-from dragoman.dialects.gemini.part_writer import write_part
-from dragoman.dialects.gemini.reasons import choose_finish_reason, write_usage
-from dragoman.dialects.gemini.signature import BARE, ISSUER, UNSEALED, encode_envelope, is_native
-from dragoman.hub.content import (
-    Citation,
-    HostedCall,
-    HostedResult,
-    Reasoning,
-    Refusal,
-    ReplyBlock,
-    Text,
-    ToolCall,
-)
+from dragoman.dialects.gemini.names import NAME, NO_ARGUMENTS, NO_ID
+from dragoman.dialects.gemini.reasoning import BARE, UNSEALED, encode_envelope, is_native
+from dragoman.dialects.gemini.stop_reasons import choose_finish_reason, write_usage
+from dragoman.dialects.gemini.stream_blocks import OpenPart
+from dragoman.hub.content import HostedCall, HostedResult, Reasoning, Refusal, Text, ToolCall
 from dragoman.hub.events import (
     ArgumentsDelta,
     BlockClosed,
@@ -68,26 +60,12 @@ def escape_line_ends(data: bytes) -> bytes:
     return data
 
 
-class _OpenPart:
-    """The block that is open: its text, thoughts or arguments so far, its seal and its citations."""
-
-    __slots__ = ("block", "citations", "parts", "pieces", "seal", "text")
-
-    def __init__(self, block: ReplyBlock, *, may_be_cited: bool) -> None:
-        self.block = block
-        self.text = CitedText(keep=may_be_cited)
-        self.seal: Seal | None = getattr(block, "seal", None)
-        self.pieces: list[str] = []
-        self.parts: dict[int, list[str]] = {}
-        self.citations: list[Citation] = []
-
-
 class GeminiStreamWriter:
     """Turns the events of one reply into frames."""
 
     def __init__(self, audience: Audience) -> None:
         self._audience = audience
-        self._native = audience.upstream == ISSUER
+        self._native = audience.upstream == NAME
         request = audience.request
         reasoning = request.reasoning if request else None
         #: Gemini shows thoughts only if the request asked for them; an unknown request may have.
@@ -96,7 +74,7 @@ class GeminiStreamWriter:
         self._searches = request is not None and any(tool.kind == "hosted" for tool in request.tools)
         self._suffix = b""
         self._reply: Json = {}
-        self._open: _OpenPart | None = None
+        self._open: OpenPart | None = None
         self._waiting: list[SealedItem] = []
         self._usage: Usage | None = None
         self._grounding = GroundingBuilder()
@@ -139,7 +117,7 @@ class GeminiStreamWriter:
         block = event.block
         if isinstance(block, HostedCall):
             self._searches = True
-        self._open = _OpenPart(block, may_be_cited=self._searches and not self._native)
+        self._open = OpenPart(block, may_be_cited=self._searches and not self._native)
         match block:
             case Text() | Refusal():
                 return self._write_text(self._open, block.text)
@@ -183,7 +161,7 @@ class GeminiStreamWriter:
     def _on_text(self, event: TextDelta) -> Frames:
         return self._write_text(self._open, event.text) if self._open else ()
 
-    def _write_text(self, block: _OpenPart, text: str) -> Frames:
+    def _write_text(self, block: OpenPart, text: str) -> Frames:
         if not text:
             return ()
         self._visible = True
@@ -194,7 +172,7 @@ class GeminiStreamWriter:
     def _on_reasoning(self, event: ReasoningDelta) -> Frames:
         return self._write_thought(self._open, event.text, event.part) if self._open else ()
 
-    def _write_thought(self, block: _OpenPart, text: str, part: int) -> Frames:
+    def _write_thought(self, block: OpenPart, text: str, part: int) -> Frames:
         if not text:
             return ()
         begins = part not in block.parts
@@ -242,13 +220,13 @@ class GeminiStreamWriter:
             return self._close_text(closing, event, thought=False, carried=None)
         return ()
 
-    def _add_citations(self, closing: _OpenPart) -> None:
+    def _add_citations(self, closing: OpenPart) -> None:
         """Add the citations of a text, with offsets in the text that the client has after joining."""
         if closing.citations and closing.text.size:
             self._grounding.cite(self._parts - 1, self._joined, closing.text, closing.citations)
         self._joined += closing.text.size
 
-    def _build_carried_item(self, closing: _OpenPart, block: Reasoning) -> SealedItem | None:
+    def _build_carried_item(self, closing: OpenPart, block: Reasoning) -> SealedItem | None:
         """What the next call must carry: another vendor's seal and its thought, or a thought alone."""
         seal = closing.seal
         if self._native if seal is None else is_native(seal):
@@ -259,7 +237,7 @@ class GeminiStreamWriter:
         return SealedItem(kind="reasoning", seal=seal or UNSEALED, parts=parts, redacted=block.redacted)
 
     def _close_text(
-        self, closing: _OpenPart, event: BlockClosed, *, thought: bool, carried: SealedItem | None
+        self, closing: OpenPart, event: BlockClosed, *, thought: bool, carried: SealedItem | None
     ) -> Frames:
         if carried is not None:
             self._waiting.append(carried)
@@ -277,7 +255,7 @@ class GeminiStreamWriter:
             part["thought"] = True
         return self._write_part(part if closing.block.form == BARE and self._native else {"text": "", **part})
 
-    def _write_call(self, closing: _OpenPart, block: ToolCall) -> Frames:
+    def _write_call(self, closing: OpenPart, block: ToolCall) -> Frames:
         text = "".join(closing.pieces)
         arguments: Json | None = {"input": text} if block.kind == "custom" else parse_object(text)
         if arguments is None:

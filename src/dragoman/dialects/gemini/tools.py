@@ -1,20 +1,30 @@
-"""Reads and writes tools and the tool choice.
+"""Reads and writes tools, their schemas and the tool choice.
 
 An entry of `tools` holds function declarations, tools that Gemini runs, or both. The hub has one flat list;
 the form of a tool records the entry that it came from.
+
+`read_schema` gives JSON Schema and `write_schema` Gemini's subset of OpenAPI, which writes types in capitals.
+Each reverses the other for a schema that the other could have written. `schema.convert_to_openapi` decides
+which keywords the subset accepts.
 """
 
 from dragoman.dialects.base import Json
-from dragoman.dialects.gemini.forms import RequestForm, ToolForm, read_tool_form, write_form
-from dragoman.dialects.gemini.generation import prefix_names
-from dragoman.dialects.gemini.part_reader import find_family
-from dragoman.dialects.gemini.schema import is_empty, read_schema, write_schema
-from dragoman.dialects.gemini.spelling import NameConverter
+from dragoman.dialects.gemini.hosted import find_family
+from dragoman.dialects.gemini.names import (
+    NameConverter,
+    RequestForm,
+    ToolForm,
+    prefix_names,
+    read_tool_form,
+    to_snake,
+    write_form,
+)
 from dragoman.dialects.search_options import take_domains
 from dragoman.hub.content import Extras, SearchOptions, Tool
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, ToolChoice
 from dragoman.providers.profile import Target
+from dragoman.schema import edit_schema
 from dragoman.wire.fields import Fields
 
 DECLARATIONS = "functionDeclarations"
@@ -33,6 +43,16 @@ PATHS = {"blocked_domains": EXCLUDED}
 
 TOOL_CONFIG = "toolConfig"
 CALLING = "functionCallingConfig"
+
+#: The names of the modes, and the names that mean the same as each.
+MODES = {"auto": "AUTO", "required": "ANY", "none": "NONE", "named": "ANY"}
+
+TYPES = frozenset({"string", "number", "integer", "boolean", "array", "object", "null"})
+
+#: These numbers have 64 bits, which the JSON of protobuf writes as strings.
+SIZES = ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties")
+#: The subset's keywords in camelCase by their name in snake_case: clients use both.
+KEYWORDS = {to_snake(name): name for name in (*SIZES, "anyOf", "propertyOrdering", "additionalProperties")}
 
 
 def read_tools(body: Fields, converter: NameConverter, form: RequestForm) -> tuple[Tool, ...]:
@@ -189,10 +209,6 @@ def _read_calling(calling: Fields) -> ToolChoice:
     return ToolChoice(mode="required" if mode_name == "ANY" else "auto", form=form, extras=extras)
 
 
-#: The names of the modes, and the names that mean the same as each.
-MODES = {"auto": "AUTO", "required": "ANY", "none": "NONE", "named": "ANY"}
-
-
 def write_config(request: Request, losses: Losses, *, native: bool) -> Json:
     """Write `toolConfig`. Gemini accepts a choice only if there are functions, and only among functions."""
     choice = request.tool_choice
@@ -227,3 +243,61 @@ def write_choice(choice: ToolChoice, *, native: bool) -> Json:
     if names:
         config["allowedFunctionNames"] = names
     return config | choice.extras if native else config
+
+
+def read_schema(schema: Json, *, is_openapi: bool) -> Json:
+    """The schema as JSON Schema: types in lower case; from the subset, `nullable` as a type, and numbers."""
+    return edit_schema(schema, _read_openapi if is_openapi else _lower_types)
+
+
+def write_schema(schema: Json) -> Json:
+    """The schema in the subset: types in capitals, and `nullable` for a second type `null`."""
+    return edit_schema(schema, _write_openapi)
+
+
+def _lower_types(schema: Json) -> Json:
+    kind = schema.get("type")
+    if isinstance(kind, str):
+        return {**schema, "type": _lower(kind)}
+    if isinstance(kind, list):
+        return {**schema, "type": [_lower(inner) if isinstance(inner, str) else inner for inner in kind]}
+    return schema
+
+
+def _lower(kind: str) -> str:
+    return kind.lower() if kind.lower() in TYPES else kind
+
+
+def _read_openapi(schema: Json) -> Json:
+    schema = _lower_types({KEYWORDS.get(name, name): value for name, value in schema.items()})
+    kind = schema.get("type")
+    if isinstance(kind, str) and kind in TYPES and schema.get("nullable") is True:
+        schema["type"] = [kind, "null"]
+        del schema["nullable"]
+    for name in SIZES:
+        size = schema.get(name)
+        if isinstance(size, str) and size.isascii() and size.isdigit() and len(size) < 20:
+            schema[name] = int(size)
+    return schema
+
+
+def _write_openapi(schema: Json) -> Json:
+    kind = schema.get("type")
+    if isinstance(kind, list):
+        types = [inner for inner in kind if inner != "null"]
+        if len(types) == 1 and isinstance(types[0], str):
+            nullable: Json = {"nullable": True} if len(kind) > 1 else {}
+            return {**schema, "type": types[0].upper(), **nullable}
+    elif isinstance(kind, str) and kind in TYPES:
+        return {**schema, "type": kind.upper()}
+    return schema
+
+
+def is_empty(schema: Json | None) -> bool:
+    """Whether a schema has no rules. The subset rejects an object without properties."""
+    return not schema or (
+        schema.get("type", "object") == "object"
+        and not schema.get("properties")
+        and schema.keys() <= {"type", "properties", "required", "additionalProperties", "$schema"}
+        and not schema.get("required")
+    )

@@ -1,19 +1,58 @@
 """Writes turns as contents: roles `user` and `model`, calls and results as objects, signatures on parts.
 
 Gemini requires its signature on the first call of each model turn. A call that it did not make gets the
-documented sentinel instead.
+documented sentinel instead. A block that came from Gemini is written unchanged; of other blocks only what
+Gemini supports.
 """
 
 from collections.abc import Iterable
 
+import msgspec
+
 from dragoman.dialects.base import Json
-from dragoman.dialects.gemini import forms
-from dragoman.dialects.gemini.calls import NO_ARGUMENTS, NO_ID
-from dragoman.dialects.gemini.history_reader import ROLE_NAMES
-from dragoman.dialects.gemini.part_writer import write_part
-from dragoman.dialects.gemini.results import write_result
-from dragoman.dialects.gemini.signature import BARE, ISSUER, SENTINEL
-from dragoman.hub.content import AnyBlock, Reasoning, Refusal, Text, ToolCall, ToolResult
+from dragoman.dialects.gemini.content_reader import (
+    AS_JSON,
+    CONTENT,
+    ERROR,
+    NO_RESPONSE,
+    OUTPUT,
+    ROLE_NAMES,
+    WHOLE_RESPONSE,
+    WRAPPINGS,
+)
+from dragoman.dialects.gemini.hosted import write_hosted
+from dragoman.dialects.gemini.media import write_media
+from dragoman.dialects.gemini.names import (
+    BARE_PART,
+    NAME,
+    NO_ARGUMENTS,
+    NO_ID,
+    NO_PARTS,
+    NO_ROLE,
+    ONE_PART,
+    ROLE,
+    SIGNATURE,
+    STRING,
+    TEXT_ONLY,
+    TEXT_PART,
+    THOUGHT,
+    TOP,
+    UNWRAPPED,
+    find_note,
+)
+from dragoman.dialects.gemini.reasoning import BARE, SENTINEL
+from dragoman.hub.content import (
+    AnyBlock,
+    HostedCall,
+    HostedResult,
+    Media,
+    Opaque,
+    Reasoning,
+    Refusal,
+    Text,
+    ToolCall,
+    ToolResult,
+)
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, Turn
 from dragoman.hub.seal import Seal
@@ -26,8 +65,8 @@ class HistoryWriter:
 
     def __init__(self, request: Request, target: Target, losses: Losses) -> None:
         self._turns = request.turns
-        self._native = request.dialect == ISSUER
-        self._issuers = (target.issuer, ISSUER)
+        self._native = request.dialect == NAME
+        self._issuers = (target.issuer, NAME)
         self._losses = losses
         self._names = {
             block.id: block.name
@@ -57,7 +96,7 @@ class HistoryWriter:
     def _count_system_turns(self) -> int:
         """The number of leading turns that form the system instruction."""
         for index, turn in enumerate(self._turns):
-            top = forms.TOP in turn.form.split() if self._native and turn.form else True
+            top = TOP in turn.form.split() if self._native and turn.form else True
             if turn.role not in ("system", "developer") or not top:
                 return index
         return len(self._turns)
@@ -65,20 +104,20 @@ class HistoryWriter:
     def _write_content(self, turn: Turn, *, default_role: str) -> object:
         notes = turn.form.split(" ") if self._native else []
         parts = self._write_parts(turn.blocks)
-        if forms.TEXT_ONLY in notes:
+        if TEXT_ONLY in notes:
             return _join_texts(turn)
-        if forms.BARE_PART in notes:
+        if BARE_PART in notes:
             return parts[0] if parts else {}
         content: Json = dict(turn.extras) if self._native else {}
-        if forms.TEXT_PART in notes:
+        if TEXT_PART in notes:
             content["parts"] = _join_texts(turn)
-        elif forms.ONE_PART in notes:
+        elif ONE_PART in notes:
             content["parts"] = parts[0] if parts else {}
-        elif forms.NO_PARTS not in notes:
+        elif NO_PARTS not in notes:
             content["parts"] = parts
-        role_name = forms.find_note(turn.form, forms.ROLE) if self._native else None
+        role_name = find_note(turn.form, ROLE) if self._native else None
         role = default_role if role_name is None else role_name
-        if (role or role_name is not None) and forms.NO_ROLE not in notes:
+        if (role or role_name is not None) and NO_ROLE not in notes:
             content["role"] = role
         return content
 
@@ -111,7 +150,7 @@ class HistoryWriter:
     def _write_signature(self, seal: Seal | None, form: str) -> Json:
         if seal is not None and seal.issuer in self._issuers:
             return {"thoughtSignature": seal.value}
-        sentinel = forms.find_note(form, forms.SIGNATURE) if self._native else None
+        sentinel = find_note(form, SIGNATURE) if self._native else None
         return {"thoughtSignature": sentinel} if sentinel else {}
 
     def _write_text(self, text: Text) -> object:
@@ -119,7 +158,7 @@ class HistoryWriter:
         if not self._native:
             return {"text": text.text, **signature} if text.text or signature else None
         notes = text.form.split(" ")
-        if forms.STRING in notes:
+        if STRING in notes:
             return text.text
         part: Json = {} if BARE in notes else {"text": text.text}
         return {**part, **signature, **text.extras}
@@ -128,7 +167,7 @@ class HistoryWriter:
         signature = self._write_signature(thought.seal, thought.form)
         notes = thought.form.split(" ") if self._native else []
         part: Json = {} if BARE in notes else {"text": thought.text}
-        if thought.parts or forms.THOUGHT in notes:
+        if thought.parts or THOUGHT in notes:
             part["thought"] = True
         elif not signature:
             # There is neither text nor a signature of Gemini: what is left belongs to another vendor.
@@ -147,7 +186,7 @@ class HistoryWriter:
         if NO_ARGUMENTS in notes and not arguments:
             del function["args"]
         signature = self._write_signature(call.seal, call.form)
-        if first and not signature and (not self._native or forms.UNWRAPPED in notes):
+        if first and not signature and (not self._native or UNWRAPPED in notes):
             signature = {"thoughtSignature": SENTINEL}
         extras = dict(call.extras) if self._native else {}
         inside = extras.pop("functionCall", None)
@@ -158,3 +197,68 @@ class HistoryWriter:
 
 def _join_texts(turn: Turn) -> str:
     return "".join(block.text for block in turn.blocks if isinstance(block, Text))
+
+
+def write_part(block: AnyBlock, *, native: bool, losses: Losses) -> Json | None:
+    """The part for a block, or None with the loss recorded."""
+    match block:
+        case Media():
+            return write_media(block, native=native, losses=losses)
+        case HostedCall() | HostedResult():
+            return write_hosted(block, native=native, losses=losses)
+        case Opaque():
+            if native:
+                return block.value
+            if block.text:
+                return {"text": block.text}
+            losses.add(block.at, f"a {block.kind} block cannot be told in Gemini's dialect")
+            return None
+        case _:
+            losses.add(block.at, f"a {type(block).__name__} block cannot stand here in Gemini's dialect")
+            return None
+
+
+def write_result(result: ToolResult, name: str, *, native: bool, losses: Losses) -> Json:
+    """Write the part of a result. `name`: the tool's name if the result has none."""
+    notes = result.form.split() if native else []
+    texts: list[str] = []
+    media: list[Json] = []
+    for block in result.content:
+        if isinstance(block, Text):
+            texts.append(block.text)
+            continue
+        part = write_part(block, native=native, losses=losses)
+        if part is None:
+            continue
+        text = part.get("text")
+        if isinstance(text, str):
+            texts.append(text)
+        else:
+            media.append(part)
+    response: Json = {"name": result.name if native else result.name or name}
+    if NO_ID not in notes:
+        response["id"] = result.call_id
+    if NO_RESPONSE not in notes:
+        response["response"] = _wrap_response("\n".join(texts), result, notes)
+    if media:
+        response["parts"] = media
+    extras = dict(result.extras) if native else {}
+    left = extras.pop("functionResponse", None)
+    if isinstance(left, dict):
+        response |= left
+    if native and not response["name"]:
+        del response["name"]
+    return {"functionResponse": response, **extras}
+
+
+def _wrap_response(text: str, result: ToolResult, notes: list[str]) -> object:
+    form = next((note for note in notes if note != NO_ID), "")
+    if form == WHOLE_RESPONSE:
+        return msgspec.json.decode(text)
+    key = form.removesuffix(AS_JSON)
+    value: object = msgspec.json.decode(text) if form.endswith(AS_JSON) else text
+    if key == CONTENT:
+        return {"name": result.name, CONTENT: value}
+    if key in WRAPPINGS:
+        return {key: value}
+    return {ERROR if result.is_error else OUTPUT: text}

@@ -1,14 +1,22 @@
-"""Converts field names between snake_case and camelCase, because protobuf accepts both for every name.
+"""The names of the API, and the notes that record how a request was written.
 
-Readers see only camelCase. Each renamed field is recorded as a path in the original converter, so that a
-request of this dialect can be written exactly as it was received. Names that the client chose (arguments,
-schemas, labels) do not change, because these functions are never called on them.
+Protobuf accepts snake_case and camelCase for every name. Readers see only camelCase. Each renamed field is
+recorded as a path in the original converter, so that a request of this dialect can be written exactly as it
+was received. Names that the client chose (arguments, schemas, labels) do not change, because these functions
+are never called on them.
+
+The form of a block or turn is a list of notes separated by spaces, such as `no-id output`. The form of a
+request, a tool or an output format is the JSON of a struct of this module.
 """
 
 import re
 
+import msgspec
+
 from dragoman.dialects.base import Json
 from dragoman.wire.fields import Fields
+
+NAME = "gemini"
 
 NAMES = (
     "allowedFunctionNames",
@@ -86,6 +94,27 @@ NAMES = (
 _HUMP = re.compile(r"(?<=[a-z0-9])([A-Z])")
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 
+#: Notes of turns: `top` is the system instruction; the others name what `contents` held instead of a content.
+TOP = "top"
+TEXT_ONLY = "text"
+BARE_PART = "bare"
+ONE_PART = "one-part"
+TEXT_PART = "text-part"
+NO_PARTS = "no-parts"
+NO_ROLE = "no-role"
+ROLE = "role="
+
+#: Notes of parts: a string instead of an object; a thought without text; a signature that is a sentinel.
+STRING = "string"
+THOUGHT = "thought"
+SIGNATURE = "signature="
+#: The call's signature was an envelope of this gateway, so Gemini never saw the call.
+UNWRAPPED = "unwrapped"
+
+#: Notes in a block's `form`: the fields that the part did not have.
+NO_ID = "no-id"
+NO_ARGUMENTS = "no-args"
+
 
 def to_snake(name: str) -> str:
     return _HUMP.sub(r"_\1", name).lower()
@@ -137,3 +166,67 @@ def restore_snake_names(body: Json, paths: list[str]) -> None:
                 place = None
         if isinstance(place, dict) and isinstance(last, str) and CAMEL.get(last) in place:
             place[last] = place.pop(CAMEL[last])
+
+
+class RequestForm(msgspec.Struct, omit_defaults=True):
+    #: `text` or `object`: what `contents` held instead of a list.
+    contents: str = ""
+    #: Paths of the names that were in snake_case.
+    renamed: list[str] = []
+    #: Entries of `tools` that declared nothing, by their index.
+    empty_tools: dict[int, Json] = {}
+    #: `generationConfig` was present but had no known field.
+    empty_config: bool = False
+    thinking_level: str = ""
+    #: The prefix of the model's name in the body; None if the body had no model.
+    model_prefix: str | None = None
+
+
+class ToolForm(msgspec.Struct, omit_defaults=True):
+    #: The index of its entry in `tools`.
+    group: int = 0
+    #: The field that held the schema, and the original schema if it cannot be written from the hub's.
+    field: str = ""
+    original: Json | None = None
+
+
+class OutputForm(msgspec.Struct, omit_defaults=True):
+    field: str = ""
+    original: Json | None = None
+    media_type: bool = False
+
+
+def write_form(form: RequestForm | ToolForm | OutputForm) -> str:
+    return msgspec.json.encode(form).decode()
+
+
+def read_request_form(form: str) -> RequestForm:
+    return msgspec.json.decode(form, type=RequestForm) if form else RequestForm()
+
+
+def read_tool_form(form: str) -> ToolForm:
+    return msgspec.json.decode(form, type=ToolForm) if form else ToolForm()
+
+
+def read_output_form(form: str) -> OutputForm:
+    return msgspec.json.decode(form, type=OutputForm) if form else OutputForm(media_type=True)
+
+
+def find_note(form: str, prefix: str) -> str | None:
+    """The value of the note with a prefix such as `role=`, or None."""
+    for note in form.split(" "):
+        if note.startswith(prefix):
+            return note[len(prefix) :]
+    return None
+
+
+def prefix_names(name: str, left: Json) -> Json:
+    """The remaining fields of an inner object, each under its path in the client's body."""
+    return {f"{name}.{key}": value for key, value in left.items()}
+
+
+def extract_below(name: str, extras: Json) -> Json:
+    """The fields of an inner object, from the paths that `prefix_names` made."""
+    return {
+        key.removeprefix(f"{name}."): value for key, value in extras.items() if key.startswith(f"{name}.")
+    }

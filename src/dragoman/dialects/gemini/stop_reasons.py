@@ -1,11 +1,17 @@
-"""Translates finish reasons and token usage.
+"""Translates finish reasons and token usage, and collects the other metadata of a reply.
 
 Gemini uses `STOP` for an answer, a stop sequence and a tool call; the content shows the difference. Its
-`candidatesTokenCount` does not include thoughts; the hub's `output` does.
+`candidatesTokenCount` does not include thoughts; the hub's `output` does. Of the metadata (ratings,
+grounding, probabilities, times) a later value replaces the earlier value of its field, except where each
+chunk holds only its own share.
 """
 
+from datetime import UTC, datetime
+
 from dragoman.dialects.base import Json
+from dragoman.dialects.gemini.names import to_camel
 from dragoman.hub.builder import reconcile_cause
+from dragoman.hub.content import Extras
 from dragoman.hub.events import ReplyFinished, StopCause
 from dragoman.hub.usage import Usage
 
@@ -49,6 +55,16 @@ REASONS: dict[StopCause, str] = {
     "compaction": "OTHER",
     "other": "OTHER",
 }
+
+KNOWN_IN_REPLY = frozenset({"candidates", "usageMetadata", "modelVersion", "responseId"})
+#: An empty `error` is no error. It is dropped, because a client would treat it as one.
+_TYPES_IN_REPLY: dict[str, type | tuple[()]] = {"promptFeedback": dict, "createTime": str, "error": ()}
+_CONTENTS_WITHOUT_PARTS: tuple[Json, ...] = ({"role": "model"}, {"role": "model", "parts": []})
+_KNOWN_IN_CANDIDATE = frozenset({"content", "finishReason", "index"})
+
+#: Lists that every chunk holds only for its own text.
+_SHARES: dict[str, tuple[str, ...]] = {"logprobsResult": ("topCandidates", "chosenCandidates")}
+MAX_SHARES = 200_000
 
 
 def choose_finish_reason(finished: ReplyFinished, *, native: bool, has_calls: bool, visible: bool) -> str:
@@ -119,3 +135,81 @@ def write_usage(usage: Usage, *, native: bool) -> Json:
     if known:
         known["totalTokenCount"] = usage.total + (usage.tool_input or 0)
     return known
+
+
+def merge_value(name: str, before: object, after: object) -> object:
+    """The value of a field after one more chunk."""
+    if name not in _SHARES or not isinstance(before, dict) or not isinstance(after, dict):
+        return after
+    whole = {**before, **after}
+    for share in _SHARES[name]:
+        first, second = before.get(share), after.get(share)
+        if isinstance(first, list) and isinstance(second, list):
+            # Grows in place: a copy for each chunk takes quadratic time.
+            if len(first) < MAX_SHARES:
+                first.extend(second)
+            whole[share] = first
+    return whole
+
+
+def read_seconds(time: object) -> int:
+    """The seconds since the epoch of an RFC 3339 time; 0 if the value is no such time."""
+    if not isinstance(time, str):
+        return 0
+    try:
+        moment = datetime.fromisoformat(time)
+        return max(0, int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()))
+    except (ValueError, OverflowError):
+        return 0
+
+
+class ReplyMetadata:
+    """The metadata of one reply so far."""
+
+    def __init__(self) -> None:
+        self.usage: Json = {}
+        self._reply: Json = {}
+        self._candidate: Json = {}
+
+    def add_usage(self, usage: object) -> None:
+        if isinstance(usage, dict):
+            self.usage.update(to_camel(usage))
+
+    def add_chunk(self, payload: Json) -> None:
+        self.add_usage(payload.get("usageMetadata"))
+        if not payload.keys() <= KNOWN_IN_REPLY:
+            for key, value in payload.items():
+                if key not in KNOWN_IN_REPLY and isinstance(value, _TYPES_IN_REPLY.get(key, object)):
+                    self._reply[key] = value
+
+    def add_candidate(self, candidate: Json) -> Json:
+        """Add a candidate. Returns its fields other than the content and the finish reason."""
+        content = candidate.get("content")
+        metadata: Json = {}
+        if isinstance(content, dict) and content in _CONTENTS_WITHOUT_PARTS:
+            # It is needed only if the reply has no parts at all.
+            self._candidate["content"] = content
+        if not candidate.keys() <= _KNOWN_IN_CANDIDATE:
+            metadata = {key: value for key, value in candidate.items() if key not in _KNOWN_IN_CANDIDATE}
+            for key, value in metadata.items():
+                self._candidate[key] = merge_value(key, self._candidate.get(key), value)
+        return metadata
+
+    def find_explanation(self) -> str:
+        feedback = self._reply.get("promptFeedback")
+        blocked = feedback.get("blockReasonMessage") if isinstance(feedback, dict) else None
+        for text in (self._candidate.get("finishMessage"), blocked):
+            if isinstance(text, str):
+                return text
+        return ""
+
+    def build_extras(self, *, blocked: bool) -> Extras:
+        """The extras of the reply's end, which only Gemini clients understand."""
+        extras: Extras = {}
+        if self._candidate:
+            extras["candidate"] = self._candidate
+        if self._reply:
+            extras["reply"] = self._reply
+        if blocked:
+            extras["blocked"] = True
+        return extras

@@ -3,26 +3,47 @@
 The id of a call comes from its name and its number among calls of that name. A response without an id
 answers the first call of its name that has no response yet. Both depend on the history alone, which only
 grows, so the ids of earlier turns never change.
+
+Clients wrap the text of a `functionResponse` in different ways: `{"output": …}`, `{"result": …}` and
+`{"error": …}` are documented; AI SDK repeats the tool's name beside `content`. Any other response becomes its
+JSON text. Requests and streams hold the same complete parts, so the stream reader uses `PartReader` too.
 """
 
 from collections import OrderedDict
+from collections.abc import Callable
 
-from msgspec.structs import replace
-
-from dragoman.dialects.gemini import forms
-from dragoman.dialects.gemini.calls import NO_ARGUMENTS, NO_ID
-from dragoman.dialects.gemini.part_reader import PartReader
-from dragoman.dialects.gemini.results import read_result
-from dragoman.dialects.gemini.signature import (
+from dragoman.dialects.base import Json
+from dragoman.dialects.gemini.hosted import HOSTED_READERS, HostedReader
+from dragoman.dialects.gemini.media import MEDIA_READERS
+from dragoman.dialects.gemini.names import (
+    BARE_PART,
+    NO_ARGUMENTS,
+    NO_ID,
+    NO_PARTS,
+    NO_ROLE,
+    ONE_PART,
+    ROLE,
+    SIGNATURE,
+    STRING,
+    TEXT_ONLY,
+    TEXT_PART,
+    THOUGHT,
+    TOP,
+    UNWRAPPED,
+    NameConverter,
+)
+from dragoman.dialects.gemini.reasoning import (
     BARE,
     SENTINELS,
     decode_envelope,
+    insert_thoughts,
+    is_base64,
     is_envelope,
     read_seal,
     read_signature,
+    seal_last_text,
 )
-from dragoman.dialects.gemini.spelling import NameConverter
-from dragoman.hub.content import AnyBlock, Reasoning, Text, ToolCall
+from dragoman.hub.content import AnyBlock, Opaque, Reasoning, ReplyBlock, Text, ToolCall, ToolResult
 from dragoman.hub.ids import digest
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Role, Turn
@@ -49,10 +70,28 @@ ROLE_NAMES: dict[Role, str] = {
 
 #: How many characters of thoughts envelopes may add to one request: a small envelope can hold a long text.
 ENVELOPE_LIMIT = 64 * 1024 * 1024
-#: How many blocks of a turn are searched for the block that an envelope belongs to.
-SEARCH_LIMIT = 1_000
 
 _SIGNATURE_ONLY = frozenset({"thought", "thoughtSignature"})
+
+#: Fields of complete parts: media, and calls and results of Gemini's tools.
+_COMPLETE = (*MEDIA_READERS, *HOSTED_READERS)
+
+#: A part holds exactly one of these fields.
+_DATA = ("text", "functionCall", "functionResponse", *_COMPLETE)
+
+OUTPUT = "output"
+ERROR = "error"
+CONTENT = "content"
+WRAPPINGS = frozenset({OUTPUT, "result", ERROR})
+
+#: Notes of a result's `form` beside the wrappings: the whole response as JSON, or no response.
+WHOLE_RESPONSE = "json"
+NO_RESPONSE = "none"
+#: Added to the name of a wrapping whose value was no text.
+AS_JSON = "-json"
+
+#: Values of `error` that mean no error.
+_NO_ERROR = (None, False, "", 0)
 
 
 class HistoryReader:
@@ -75,12 +114,12 @@ class HistoryReader:
         if isinstance(value, str):
             text = body.text("systemInstruction")
             block = Text(text=text, at="systemInstruction")
-            return Turn(role="system", blocks=(block,), at=block.at, form=f"{forms.TOP} {forms.TEXT_ONLY}")
+            return Turn(role="system", blocks=(block,), at=block.at, form=f"{TOP} {TEXT_ONLY}")
         content = self._converter.convert(body.object("systemInstruction"))
-        notes = [forms.TOP]
+        notes = [TOP]
         role = content.maybe_text("role")
         if role is not None:
-            notes.append(forms.ROLE + role)
+            notes.append(ROLE + role)
         blocks = self._read_parts(content, notes)
         return Turn(
             role="system", blocks=blocks, at="systemInstruction", form=" ".join(notes), extras=content.rest()
@@ -90,13 +129,13 @@ class HistoryReader:
         """Read one item of `contents`; `index` is negative if `contents` is not a list."""
         if isinstance(item, str):
             at = body.at("contents") if index < 0 else body.at("contents", index)
-            return Turn(role="user", blocks=(Text(text=item, at=at),), at=at, form=forms.TEXT_ONLY)
+            return Turn(role="user", blocks=(Text(text=item, at=at),), at=at, form=TEXT_ONLY)
         content = self._converter.convert(body.child(item, "contents", index))
         if not content.has("parts", "role"):
             role: Role = "assistant" if content.has("functionCall") else "user"
             blocks: list[AnyBlock] = []
             self._read_part(content, blocks)
-            return Turn(role=role, blocks=tuple(blocks), at=content.path, form=forms.BARE_PART)
+            return Turn(role=role, blocks=tuple(blocks), at=content.path, form=BARE_PART)
         notes: list[str] = []
         role = self._read_role(content, notes)
         read = self._read_parts(content, notes)
@@ -105,30 +144,30 @@ class HistoryReader:
     def _read_role(self, content: Fields, notes: list[str]) -> Role:
         role_name = content.maybe_text("role")
         if role_name is None:
-            notes.append(forms.NO_ROLE)
+            notes.append(NO_ROLE)
             return "user"
         role = ROLES.get(role_name)
         if role is None:
             raise content.error("expected one of user, model, function", "role")
         if role_name != ROLE_NAMES[role]:
-            notes.append(forms.ROLE + role_name)
+            notes.append(ROLE + role_name)
         return role
 
     def _read_parts(self, content: Fields, notes: list[str]) -> tuple[AnyBlock, ...]:
         parts = content.rest().get("parts")
         blocks: list[AnyBlock] = []
         if parts is None:
-            notes.append(forms.NO_PARTS)
+            notes.append(NO_PARTS)
         elif isinstance(parts, str):
-            notes.append(forms.TEXT_PART)
+            notes.append(TEXT_PART)
             blocks.append(Text(text=content.text("parts"), at=content.at("parts")))
         elif isinstance(parts, dict):
-            notes.append(forms.ONE_PART)
+            notes.append(ONE_PART)
             self._read_part(self._converter.convert(content.object("parts")), blocks)
         else:
             for index, part in enumerate(content.items("parts")):
                 if isinstance(part, str):
-                    blocks.append(Text(text=part, at=content.at("parts", index), form=forms.STRING))
+                    blocks.append(Text(text=part, at=content.at("parts", index), form=STRING))
                 else:
                     self._read_part(self._converter.convert(content.child(part, "parts", index)), blocks)
         return tuple(blocks)
@@ -158,10 +197,10 @@ class HistoryReader:
                 return
             signature = ""
         seal = read_signature(signature)
-        notes = [forms.SIGNATURE + signature] if signature in SENTINELS else []
+        notes = [SIGNATURE + signature] if signature in SENTINELS else []
         notes += [BARE] if bare else []
         if thought and not text:
-            notes.append(forms.THOUGHT)
+            notes.append(THOUGHT)
         form, at, extras = " ".join(notes), part.path, part.rest()
         if thought or (seal is not None and not text):
             parts = (text,) if text else ()
@@ -183,10 +222,10 @@ class HistoryReader:
         seal: Seal | None
         if is_envelope(signature):
             seal = self._read_envelope(signature, part.path, blocks)
-            notes.append(forms.UNWRAPPED)
+            notes.append(UNWRAPPED)
         else:
             seal = read_signature(signature)
-            notes += [forms.SIGNATURE + signature] if signature in SENTINELS else []
+            notes += [SIGNATURE + signature] if signature in SENTINELS else []
         extras = part.rest()
         if given == "":
             call.rest()["id"] = given
@@ -247,46 +286,103 @@ class HistoryReader:
             if item.kind == "call":
                 call_seal = item.seal
             elif item.kind == "text":
-                _seal_last_text(blocks, item.seal)
+                seal_last_text(blocks, item.seal)
             else:
                 parts = item.parts or ((own_text,) if own_text else ())
                 thoughts.append(Reasoning(parts=parts, seal=read_seal(item), redacted=item.redacted, at=at))
-        _insert_thoughts(blocks, thoughts)
+        insert_thoughts(blocks, thoughts)
         return call_seal
 
 
-def _find_end_of_last_call(blocks: list[AnyBlock]) -> int:
-    """The index after the last call of the turn, within the search limit."""
-    for index in reversed(range(max(0, len(blocks) - SEARCH_LIMIT), len(blocks))):
-        if isinstance(blocks[index], ToolCall):
-            return index + 1
-    return max(0, len(blocks) - SEARCH_LIMIT)
+class PartReader:
+    """Reads complete parts. `make_id` makes the id of a call of Gemini's tools that has none."""
+
+    def __init__(self, converter: NameConverter, make_id: Callable[[], str]) -> None:
+        self._converter = converter
+        self._hosted = HostedReader(make_id)
+
+    def read(self, part: Fields) -> ReplyBlock:
+        """The block of a part other than text, call or response; its names are in camelCase."""
+        values = part.rest()
+        whole = {name: dict(value) if isinstance(value, dict) else value for name, value in values.items()}
+        for name in _COMPLETE:
+            if isinstance(values.get(name), dict):
+                block = self._read_complete(part, name)
+                # Images and code inside a thought are not part of the answer.
+                thought = whole.get("thought") is True
+                return Opaque(kind="thought", value=whole, at=part.path) if thought else block
+        kind = next((name for name, value in values.items() if isinstance(value, dict)), "part")
+        return Opaque(kind=kind, value=whole, at=part.path)
+
+    def _read_complete(self, part: Fields, name: str) -> ReplyBlock:
+        media = MEDIA_READERS.get(name)
+        return media(part, self._converter) if media else HOSTED_READERS[name](self._hosted, part)
 
 
-def _seal_last_text(blocks: list[AnyBlock], seal: Seal) -> None:
-    for index in reversed(range(_find_end_of_last_call(blocks), len(blocks))):
-        block = blocks[index]
-        if isinstance(block, Text):
-            blocks[index] = replace(block, seal=seal)
-            return
+def find_extra_data(part: Json, kept: str = "") -> list[str]:
+    """The data fields of a part other than the one that is kept."""
+    return [name for name in _DATA if name in part and name != kept]
 
 
-def _insert_thoughts(blocks: list[AnyBlock], thoughts: list[Reasoning]) -> None:
-    """Insert thoughts after the last call of the turn: the model had them after it and before its next text.
+def remove_invalid_fields(part: Json) -> Json | None:
+    """A complete part of a reply without the fields that clients reject; None if nothing is left."""
+    names = [name for name in _DATA if name in part]
+    kept = next((name for name in names if isinstance(part[name], dict)), "")
+    if not kept and (names or not any(isinstance(value, dict) for value in part.values())):
+        return None
+    signature = part.get("thoughtSignature")
+    dropped = {*find_extra_data(part, kept)}
+    if not isinstance(signature, str) or not is_base64(signature):
+        dropped.add("thoughtSignature")
+    if type(part.get("thought")) is not bool:
+        dropped.add("thought")
+    return {name: value for name, value in part.items() if name not in dropped}
 
-    Some clients send the text of thoughts back. Then only the seal is added.
-    """
-    start = _find_end_of_last_call(blocks)
-    echoed = {
-        block.text: index
-        for index, block in enumerate(blocks[start:], start)
-        if isinstance(block, Reasoning) and block.seal is None
-    }
-    missing: list[Reasoning] = []
-    for thought in thoughts:
-        index = echoed.pop(thought.text, -1) if thought.parts else -1
-        if index < 0:
-            missing.append(thought)
-        else:
-            blocks[index] = replace(thought, at=blocks[index].at)
-    blocks[start:start] = missing
+
+def read_result(
+    part: Fields, converter: NameConverter, parts: PartReader, call_id: str, *, has_id: bool
+) -> ToolResult:
+    """Read a part whose `functionResponse` has already lost its id."""
+    response = part.object("functionResponse")
+    name = response.text_or("name", "")
+    text, form, is_error = _unwrap_response(response, name)
+    content: list[AnyBlock] = [] if form == NO_RESPONSE else [Text(text=text, at=response.at("response"))]
+    media = response.maybe_list("parts")
+    for index, item in enumerate(media or []):
+        inner = converter.convert(response.child(item, "parts", index))
+        content.append(parts.read(inner))
+    left = response.rest()
+    if media == []:
+        left["parts"] = []
+    extras = part.rest()
+    if left:
+        extras["functionResponse"] = left
+    return ToolResult(
+        call_id=call_id,
+        name=name,
+        content=tuple(content),
+        is_error=is_error,
+        form=form if has_id else f"{NO_ID} {form}",
+        at=part.path,
+        extras=extras,
+    )
+
+
+def _unwrap_response(fields: Fields, name: str) -> tuple[str, str, bool]:
+    """The text of a response, the note for its wrapping, and whether it reports an error."""
+    if not fields.has("response"):
+        return "", NO_RESPONSE, False
+    response = fields.raw("response")
+    if isinstance(response, dict):
+        if len(response) == 1:
+            ((key, value),) = response.items()
+            if key in WRAPPINGS:
+                return *_read_text(value, key), key == ERROR
+        if response.keys() == {"name", CONTENT} and response["name"] == name:
+            return *_read_text(response[CONTENT], CONTENT), False
+        return encode(response).decode(), WHOLE_RESPONSE, response.get(ERROR) not in _NO_ERROR
+    return encode(response).decode(), WHOLE_RESPONSE, False
+
+
+def _read_text(value: object, form: str) -> tuple[str, str]:
+    return (value, form) if isinstance(value, str) else (encode(value).decode(), form + AS_JSON)

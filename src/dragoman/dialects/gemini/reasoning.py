@@ -1,7 +1,8 @@
 """Reads and writes `thoughtSignature`: Gemini's own signature, an envelope of this gateway, or a sentinel.
 
 The field must be base64, so an envelope is written as the base64 of its text. Gemini CLI sends back only the
-signatures of function calls, so an envelope also holds the thoughts before the call.
+signatures of function calls, so an envelope also holds the thoughts before the call. `insert_thoughts` and
+`seal_last_text` put the content of an envelope back into the turn.
 """
 
 import base64
@@ -9,9 +10,11 @@ import binascii
 import re
 from collections.abc import Sequence
 
-from dragoman.hub.seal import PREFIX, Seal, SealedItem, read_envelope, write_envelope
+from msgspec.structs import replace
 
-ISSUER = "gemini"
+from dragoman.dialects.gemini.names import NAME
+from dragoman.hub.content import AnyBlock, Reasoning, Text, ToolCall
+from dragoman.hub.seal import PREFIX, Seal, SealedItem, read_envelope, write_envelope
 
 #: Sent for calls that Gemini did not make; Gemini then requires no signature.
 SENTINEL = "skip_thought_signature_validator"
@@ -32,11 +35,13 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")
 
 #: Marks thoughts without a signature: the envelope holds them because the client does not keep the text.
 UNSEALED = Seal("", "", "")
+#: How many blocks of a turn are searched for the block that an envelope belongs to.
+SEARCH_LIMIT = 1_000
 
 
 def is_native(seal: Seal) -> bool:
     """Whether a seal can be written without an envelope: it is Gemini's and valid base64."""
-    return seal.issuer == ISSUER and is_base64(seal.value)
+    return seal.issuer == NAME and is_base64(seal.value)
 
 
 def is_base64(value: str) -> bool:
@@ -63,10 +68,48 @@ def decode_envelope(value: str) -> tuple[SealedItem, ...] | None:
     return read_envelope(value)
 
 
-def read_signature(value: str, issuer: str = ISSUER, model: str = "") -> Seal | None:
+def read_signature(value: str, issuer: str = NAME, model: str = "") -> Seal | None:
     """The seal of a signature; None for a sentinel."""
     return None if not value or value in SENTINELS else Seal(issuer, model, value)
 
 
 def read_seal(carried: SealedItem) -> Seal | None:
     return carried.seal if carried.seal.value else None
+
+
+def _find_end_of_last_call(blocks: list[AnyBlock]) -> int:
+    """The index after the last call of the turn, within the search limit."""
+    for index in reversed(range(max(0, len(blocks) - SEARCH_LIMIT), len(blocks))):
+        if isinstance(blocks[index], ToolCall):
+            return index + 1
+    return max(0, len(blocks) - SEARCH_LIMIT)
+
+
+def seal_last_text(blocks: list[AnyBlock], seal: Seal) -> None:
+    """Put a seal on the last text after the last call of the turn."""
+    for index in reversed(range(_find_end_of_last_call(blocks), len(blocks))):
+        block = blocks[index]
+        if isinstance(block, Text):
+            blocks[index] = replace(block, seal=seal)
+            return
+
+
+def insert_thoughts(blocks: list[AnyBlock], thoughts: list[Reasoning]) -> None:
+    """Insert thoughts after the last call of the turn: the model had them after it and before its next text.
+
+    Some clients send the text of thoughts back. Then only the seal is added.
+    """
+    start = _find_end_of_last_call(blocks)
+    echoed = {
+        block.text: index
+        for index, block in enumerate(blocks[start:], start)
+        if isinstance(block, Reasoning) and block.seal is None
+    }
+    missing: list[Reasoning] = []
+    for thought in thoughts:
+        index = echoed.pop(thought.text, -1) if thought.parts else -1
+        if index < 0:
+            missing.append(thought)
+        else:
+            blocks[index] = replace(thought, at=blocks[index].at)
+    blocks[start:start] = missing

@@ -1,16 +1,18 @@
-"""Writes blocks other than text, thoughts, calls and results as parts.
-
-A block that came from Gemini is written unchanged; of other blocks only what Gemini supports.
-"""
+"""Reads and writes media: `inlineData` with the bytes, `fileData` with an address."""
 
 import base64
-
-import msgspec
+from collections.abc import Callable
 
 from dragoman.dialects.base import Json
-from dragoman.dialects.gemini.part_reader import WHOLE
-from dragoman.hub.content import AnyBlock, HostedCall, HostedResult, Media, Opaque
+from dragoman.dialects.gemini.names import NameConverter
+from dragoman.hub.content import Extras, Media, MediaKind
 from dragoman.hub.loss import Losses
+from dragoman.wire.fields import Fields
+
+KINDS_OF_MEDIA: dict[str, MediaKind] = {"image": "image", "audio": "audio", "video": "video"}
+
+#: Addresses that only Google can open.
+VENDOR_FILES = ("files/", "gs://", "https://generativelanguage.googleapis.com/")
 
 #: Media types by the first characters of the data in base64.
 MEDIA_TYPES = {
@@ -39,29 +41,51 @@ DEFAULT_MEDIA_TYPES = {
 }
 
 
-def write_part(block: AnyBlock, *, native: bool, losses: Losses) -> Json | None:
-    """The part for a block, or None with the loss recorded."""
-    match block:
-        case Media():
-            return write_media(block, native=native, losses=losses)
-        case HostedCall() | HostedResult():
-            whole = block.extras.get(WHOLE)
-            if native and isinstance(whole, dict):
-                return whole
-            part = _write_code(block) if isinstance(block, HostedCall) else _write_code_result(block)
-            if part is None:
-                losses.add(block.at, f"Gemini has no words for a {block.tool} run by another vendor")
-            return part
-        case Opaque():
-            if native:
-                return block.value
-            if block.text:
-                return {"text": block.text}
-            losses.add(block.at, f"a {block.kind} block cannot be told in Gemini's dialect")
-            return None
-        case _:
-            losses.add(block.at, f"a {type(block).__name__} block cannot stand here in Gemini's dialect")
-            return None
+def find_media_kind(media_type: str) -> MediaKind:
+    return KINDS_OF_MEDIA.get(media_type.partition("/")[0].lower(), "document")
+
+
+def read_inline(part: Fields, converter: NameConverter) -> Media:
+    blob = converter.convert(part.object("inlineData"))
+    media_type = blob.text_or("mimeType", "")
+    return Media(
+        kind=find_media_kind(media_type),
+        media_type=media_type,
+        data=blob.text("data"),
+        title=blob.text_or("displayName", ""),
+        at=part.path,
+        extras=_collect_extras(part, "inlineData", blob),
+    )
+
+
+def read_file(part: Fields, converter: NameConverter) -> Media:
+    file = converter.convert(part.object("fileData"))
+    media_type = file.text_or("mimeType", "")
+    uri = file.text("fileUri")
+    private = uri.startswith(VENDOR_FILES)
+    return Media(
+        kind=find_media_kind(media_type),
+        media_type=media_type,
+        url="" if private else uri,
+        file_id=uri if private else "",
+        title=file.text_or("displayName", ""),
+        at=part.path,
+        extras=_collect_extras(part, "fileData", file),
+    )
+
+
+MEDIA_READERS: dict[str, Callable[[Fields, NameConverter], Media]] = {
+    "inlineData": read_inline,
+    "fileData": read_file,
+}
+
+
+def _collect_extras(part: Fields, name: str, inner: Fields) -> Extras:
+    """The remaining fields of a part; those of its inner object stay below the name of that object."""
+    extras = part.rest()
+    if inner.rest():
+        extras[name] = inner.rest()
+    return extras
 
 
 def write_media(media: Media, *, native: bool, losses: Losses) -> Json | None:
@@ -104,24 +128,3 @@ def _find_media_type(media: Media, *, native: bool) -> str:
         if media.data.startswith(beginning):
             return media_type
     return DEFAULT_MEDIA_TYPES[media.kind]
-
-
-def _write_code(call: HostedCall) -> Json | None:
-    """The part of a code execution. Gemini's replies have no part for other hosted calls."""
-    if call.tool != "code_execution":
-        return None
-    try:
-        arguments = msgspec.json.decode(call.arguments)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        arguments = None
-    code = arguments.get("code") if isinstance(arguments, dict) else None
-    return {
-        "executableCode": {"language": "PYTHON", "code": code if isinstance(code, str) else call.arguments}
-    }
-
-
-def _write_code_result(result: HostedResult) -> Json | None:
-    if result.tool != "code_execution":
-        return None
-    outcome = "OUTCOME_FAILED" if result.is_error else "OUTCOME_OK"
-    return {"codeExecutionResult": {"outcome": outcome, "output": result.text}}
