@@ -6,8 +6,7 @@ must report what happened.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
-from typing import TypeVar
+from collections.abc import Iterable
 
 import msgspec
 
@@ -19,8 +18,6 @@ from dragoman.wire.fields import decode
 from dragoman.wire.sse import Frame, SseReader
 
 _decode = msgspec.json.Decoder().decode
-
-Fed = TypeVar("Fed")
 
 TOO_DEEP = Failure(kind="server", status=502, message="the upstream's reply is nested too deeply")
 
@@ -37,20 +34,19 @@ class FrameReader(ABC):
         return SseReader()
 
     def feed(self, data: bytes) -> list[ReplyEvent]:
-        return self._read_events(data, self._sse.feed)
-
-    def feed_frames(self, frames: Iterable[Frame]) -> list[ReplyEvent]:
-        return self._read_events(frames, iter)
-
-    def _read_events(self, data: Fed, read_frames: Callable[[Fed], Iterable[Frame]]) -> list[ReplyEvent]:
         if self.builder.is_ended:
             return []
         try:
-            self._read_frames(read_frames(data))
-        except DragomanError as error:
-            self.builder.fail(error.failure)
-        except RecursionError:
-            self.builder.fail(TOO_DEEP)
+            self._read_frames(self._sse.feed(data))
+        except (DragomanError, RecursionError) as error:
+            self._fail_reply(error)
+        return self.builder.take()
+
+    def feed_frames(self, frames: Iterable[Frame]) -> list[ReplyEvent]:
+        try:
+            self._read_frames(frames)
+        except (DragomanError, RecursionError) as error:
+            self._fail_reply(error)
         return self.builder.take()
 
     def close(self) -> list[ReplyEvent]:
@@ -58,13 +54,14 @@ class FrameReader(ABC):
             return []
         try:
             self._read_rest()
-        except DragomanError as error:
-            self.builder.fail(error.failure)
-        except RecursionError:
-            self.builder.fail(TOO_DEEP)
+        except (DragomanError, RecursionError) as error:
+            self._fail_reply(error)
         # This has no effect if the reply has its ending.
         self.builder.truncate()
         return self.builder.take()
+
+    def _fail_reply(self, error: DragomanError | RecursionError) -> None:
+        self.builder.fail(error.failure if isinstance(error, DragomanError) else TOO_DEEP)
 
     def _read_rest(self) -> None:
         self._read_frames(self._sse.close())

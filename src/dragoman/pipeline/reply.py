@@ -121,16 +121,13 @@ class TranslatedReply:
         self._writer = writer
         self._checker = GrammarChecker()
         self.is_ended = False
+        self.is_round_over = False
         self.tally = Tally()
         self._set_stages()
 
     @property
     def needs_next_round(self) -> bool:
         return self._rounds is not None and self._rounds.needs_next_round
-
-    @property
-    def is_round_over(self) -> bool:
-        return self.is_ended or self.needs_next_round
 
     def feed(self, data: bytes) -> list[Frame]:
         return [] if self.is_ended else self._run(self._reader.feed(data))
@@ -148,6 +145,7 @@ class TranslatedReply:
         if self._rounds is not None:
             self._reader = self._rounds.build_next_reader()
             self._set_stages()
+            self.is_round_over = self.is_ended
 
     def tick(self) -> list[Frame]:
         frames: list[Frame] = []
@@ -157,6 +155,7 @@ class TranslatedReply:
             for event in stage.overdue():
                 self._pass([event], self._stages[number + 1 :], frames)
         self._update_handlers()
+        self.is_round_over = self.is_ended or self.needs_next_round
         return frames
 
     def _set_stages(self) -> None:
@@ -201,6 +200,7 @@ class TranslatedReply:
             if not self.is_ended:
                 failure = error.failure if isinstance(error, DragomanError) else TOO_DEEP
                 self._write(ReplyFailed("failed", failure), frames)
+        self.is_round_over = self.is_ended or (self._rounds is not None and self._rounds.needs_next_round)
         return frames
 
     def _pass_changed(self, events: list[ReplyEvent], position: int, frames: list[Frame]) -> None:

@@ -36,11 +36,8 @@ class SseTransport:
 
     headers = SSE_HEADERS
 
-    def encode(self, output: Output) -> bytes:
-        return encode_sse(output)
-
-    def encode_end(self, output: Output) -> bytes:
-        return encode_sse(output)
+    encode = staticmethod(encode_sse)
+    encode_end = staticmethod(encode_sse)
 
     def encode_error(self, error: object) -> bytes:
         return encode(error)
