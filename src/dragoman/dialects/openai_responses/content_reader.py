@@ -141,11 +141,11 @@ class InputReader:
 
     def _read_call(self, fields: Fields, item_type: str) -> None:
         fields.raw("type")
-        self._add("assistant", [_read_call(fields, CALL_OF_ITEM[item_type])], fields.path)
+        self._add("assistant", [_build_call(fields, CALL_OF_ITEM[item_type])], fields.path)
 
     def _read_output(self, fields: Fields, item_type: str) -> None:
         fields.raw("type")
-        self._add("tool", [_read_output(fields, CALL_OF_OUTPUT[item_type])], fields.path)
+        self._add("tool", [_build_result(fields, CALL_OF_OUTPUT[item_type])], fields.path)
 
     def _read_reasoning(self, fields: Fields, item_type: str) -> None:
         fields.raw("type")
@@ -226,7 +226,7 @@ def _read_call_id(fields: Fields) -> tuple[str, list[str]]:
     return (fields.text("call_id"), []) if item_id is None else (item_id, [BY_ID])
 
 
-def _read_call(fields: Fields, call: CallFormat) -> ToolCall:
+def _build_call(fields: Fields, call: CallFormat) -> ToolCall:
     call_id, forms = _read_call_id(fields)
     if call.is_text:
         arguments = fields.text(call.field)
@@ -256,7 +256,7 @@ def _drop_constants(fields: Fields, call: CallFormat) -> None:
             del rest[name]
 
 
-def _read_output(fields: Fields, call: CallFormat) -> ToolResult:
+def _build_result(fields: Fields, call: CallFormat) -> ToolResult:
     call_id, forms = _read_call_id(fields)
     content: tuple[AnyBlock, ...]
     is_error = False

@@ -10,7 +10,7 @@ import msgspec
 
 from dragoman.dialects.base import Json
 from dragoman.dialects.openai_responses.hosted import UPDATE
-from dragoman.dialects.openai_responses.names import get_object, omit, take_text
+from dragoman.dialects.openai_responses.names import drop_none, get_object, omit, take_text
 from dragoman.hub.content import Extras, Opaque
 from dragoman.hub.request import EFFORTS, Effort, OutputFormat, ReasoningSettings, Request, Turn
 from dragoman.wire.fields import Fields
@@ -120,15 +120,13 @@ def _write_reasoning(settings: ReasoningSettings, *, own: bool) -> Extras:
 def _write_format(output: OutputFormat, *, own: bool) -> Extras:
     written: Extras = {"type": output.kind}
     if own:
-        if output.name:
-            written["name"] = output.name
-        if output.schema is not None:
-            written["schema"] = output.schema
-        if output.description:
-            written["description"] = output.description
-        if output.strict is not None:
-            written["strict"] = output.strict
-        return written | output.extras
+        members: Extras = {
+            "name": output.name or None,
+            "schema": output.schema,
+            "description": output.description or None,
+            "strict": output.strict,
+        }
+        return {**written, **drop_none(members), **output.extras}
     if output.kind == "json_schema":
         written |= {"name": output.name or "answer", "schema": output.schema or {}}
         # The default is true for some servers and false for others.

@@ -126,7 +126,7 @@ def write_hosted(block: AnyBlock) -> Extras | None:
 
 
 def add_required(item: Extras) -> Extras:
-    """A finished item with the members that clients require, whatever the upstream sent."""
+    """A finished item with the members that clients require, even if the upstream omits them."""
     required = REQUIRED_MEMBERS.get(get_text(item, "type"), {})
     added = {name: value for name, value in required.items() if type(item.get(name)) is not type(value)}
     if required and item.get("status") not in (COMPLETED, INCOMPLETE, FAILED):

@@ -182,6 +182,11 @@ def get_objects(values: Extras, name: str) -> list[Extras]:
     return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
 
 
+def drop_none(values: Extras) -> Extras:
+    """A copy of the object without the members that are None."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
 def omit(values: Extras, names: Container[str]) -> Extras:
     """A copy of the object without these members."""
     return {name: value for name, value in values.items() if name not in names}

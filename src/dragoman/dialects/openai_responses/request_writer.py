@@ -14,6 +14,7 @@ from dragoman.dialects.openai_responses.names import (
     LOGPROBS,
     NAME,
     STRING,
+    drop_none,
 )
 from dragoman.dialects.openai_responses.request_reader import NO_INPUT, TOP
 from dragoman.dialects.openai_responses.tools import write_choice, write_tools
@@ -103,14 +104,9 @@ def _write_tools(body: Json, request: Request, losses: Losses, *, own: bool) -> 
 
 
 def _write_settings(body: Json, request: Request, *, own: bool) -> None:
-    for name in (*NUMBERS_AND_MAPS, *OPEN_RESPONSES) if own else NUMBERS_AND_MAPS:
-        value = getattr(request, name)
-        if value is not None:
-            body[name] = value
-    for name in TEXTS_AND_FLAGS:
-        value = getattr(request, name)
-        if value:
-            body[name] = value
+    names = (*NUMBERS_AND_MAPS, *OPEN_RESPONSES) if own else NUMBERS_AND_MAPS
+    body |= drop_none({name: getattr(request, name) for name in names})
+    body |= {name: value for name in TEXTS_AND_FLAGS if (value := getattr(request, name))}
     if request.max_tokens is not None:
         body["max_output_tokens"] = request.max_tokens if own else max(MIN_OUTPUT_TOKENS, request.max_tokens)
     if request.cache_key:

@@ -5,12 +5,20 @@ members of the namespace's own object, so that the same list can be written agai
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Literal, assert_never
 
 import msgspec
 
 from dragoman.dialects.openai_responses.hosted import read_search, write_search
-from dragoman.dialects.openai_responses.names import CALL_OF_KIND, get_object, omit, take_flag, take_text
+from dragoman.dialects.openai_responses.names import (
+    CALL_OF_KIND,
+    drop_none,
+    get_object,
+    omit,
+    take_flag,
+    take_text,
+)
 from dragoman.dialects.search_options import LOCATION, NOTE
 from dragoman.hub.content import Extras, Tool, ToolGrammar, ToolKind
 from dragoman.hub.loss import Losses
@@ -175,12 +183,8 @@ def _read_shell(fields: Fields) -> Tool:
     return Tool(name="shell", kind=kind, family="shell", form="shell", at=fields.path, extras=fields.rest())
 
 
-def _read_local_shell(fields: Fields) -> Tool:
-    return Tool(name="local_shell", kind="local_shell", at=fields.path, extras=fields.rest())
-
-
-def _read_apply_patch(fields: Fields) -> Tool:
-    return Tool(name="apply_patch", kind="apply_patch", at=fields.path, extras=fields.rest())
+def _read_client_tool(fields: Fields, kind: ToolKind) -> Tool:
+    return Tool(name=kind, kind=kind, at=fields.path, extras=fields.rest())
 
 
 _READERS: dict[str, Callable[[Fields], Tool]] = {
@@ -188,8 +192,8 @@ _READERS: dict[str, Callable[[Fields], Tool]] = {
     "custom": _read_custom,
     "tool_search": _read_tool_search,
     "shell": _read_shell,
-    "local_shell": _read_local_shell,
-    "apply_patch": _read_apply_patch,
+    "local_shell": partial(_read_client_tool, kind="local_shell"),
+    "apply_patch": partial(_read_client_tool, kind="apply_patch"),
 }
 
 
@@ -247,8 +251,7 @@ def _write_tool(tool: Tool, losses: Losses, *, own: bool) -> Extras | None:
 
 def _write_details(tool: Tool) -> Extras:
     """The description and the schema, as far as the tool has them."""
-    members: Extras = {"description": tool.description, "parameters": tool.schema}
-    return {name: value for name, value in members.items() if value is not None}
+    return drop_none({"description": tool.description, "parameters": tool.schema})
 
 
 def _write_function(tool: Tool, *, own: bool) -> Extras:
