@@ -121,6 +121,16 @@ def test_a_call_that_stands_for_itself_is_a_call(family: str, text: str) -> None
 
 
 @pytest.mark.rule("G2")
+@pytest.mark.parametrize("family", CALLS)
+def test_a_call_that_a_text_behind_another_call_mentions_is_text(family: str) -> None:
+    reply = f"{CALLS[family]}\nThat was {CALLS[family]} of course."
+    for pieces in ([reply], list(reply)):
+        for name in (AUTO, family):
+            blocks = harvested(name, pieces).blocks
+            assert [type(block).__name__ for block in blocks] == ["ToolCall", "Text"]
+
+
+@pytest.mark.rule("G2")
 @pytest.mark.parametrize("family", ["glm", "kimi_k2", "mistral"])
 def test_a_call_right_behind_text_is_a_call_where_the_chat_template_writes_it_so(family: str) -> None:
     reply = f"On it.{CALLS[family]}"

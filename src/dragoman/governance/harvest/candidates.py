@@ -41,12 +41,14 @@ class MarkerCandidate(msgspec.Struct, frozen=True, kw_only=True):
     strict: bool = False
 
     def may_follow(self, quotes: QuoteTracker) -> bool:
-        """Whether a call can begin at the tracker's place.
+        """Whether a call can begin at the tracker's place; what is not a call can always.
 
         A call begins its line. Behind text it counts if the family's chat template puts no blank between
         them, and, unless `strict`, if the text is a whole sentence.
         """
         opener = self.opener
+        if not self.reads_calls:
+            return True
         if self.strict and not opener.inline:
             return quotes.column == 0
         if quotes.column >= 0:
@@ -119,6 +121,9 @@ class OpenerTable:
         return OpenerTable([*known, *new]) if new else self
 
 
+_NO_OPENERS = OpenerTable(())
+
+
 class SearchPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The openers to look for, by place.
 
@@ -132,6 +137,10 @@ class SearchPlan(msgspec.Struct, frozen=True, kw_only=True):
     opening: OpenerTable
     first: OpenerTable
     in_prompt: ReasoningSection | None = None
+
+    def openers_at(self, place: MarkerPlace) -> OpenerTable:
+        """The openers that count at this place and not everywhere."""
+        return {MarkerPlace.FIRST: self.first, MarkerPlace.OPENING: self.opening}.get(place, _NO_OPENERS)
 
     @property
     def is_empty(self) -> bool:

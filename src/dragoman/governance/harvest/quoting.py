@@ -149,16 +149,18 @@ class QuoteTracker:
 
     @property
     def is_in_quotation(self) -> bool:
-        """Whether this place is inside code, a quotation or markup."""
+        """Whether this place is inside a fence or markup, whatever follows on the line."""
         self._end_run()
-        is_code = bool(self._fence or self._opening or self._inline)
-        return is_code or self._quote or self._block or self._markup.is_open
+        return bool(self._fence or self._opening) or self._markup.is_open
 
     @property
     def is_quoted(self) -> bool:
         """Whether the next character is quoted: it is in a quotation, or right behind what begins one."""
         return (
             self.is_in_quotation
+            or bool(self._inline)
+            or self._block
+            or self._quote
             or self._last in _BEFORE_QUOTED
             or (self._tail[1] in _LONE_QUOTES and self._tail[0] in _BEFORE_AN_OPENING_QUOTE)
         )

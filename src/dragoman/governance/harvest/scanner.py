@@ -18,6 +18,7 @@ from dragoman.governance.harvest.candidates import (
 )
 from dragoman.governance.harvest.cursor import LiteralSet, TextCall, TextEnding, TextSource, literal_set
 from dragoman.governance.harvest.format import (
+    FoundCalls,
     Framing,
     MarkerPlace,
     ReaderOutcome,
@@ -40,7 +41,6 @@ from dragoman.governance.harvest.parts import (
 from dragoman.governance.harvest.quoting import QuoteTracker
 
 _NOT_BLANK = re.compile(r"\S")
-_NO_OPENERS = OpenerTable(())
 
 
 class _ScanState(Enum):
@@ -83,16 +83,15 @@ class TextScanner:
         self._stops = plan.anywhere.stops
         #: The end of the text that `is_plain` accepted.
         self._skipped = ""
-        self._starts = {MarkerPlace.FIRST: plan.first, MarkerPlace.OPENING: plan.opening}.get(
-            place, _NO_OPENERS
-        )
+        self._starts = plan.openers_at(place)
         self._state = _ScanState.START if self._starts else _ScanState.TEXT
         self._section: ReasoningSection | None = None
         self._section_markers = LiteralSet(())
         self._doubtful: list[str] = []
-        #: Where the last refused text ends, and whether the marker at hand begins right there.
+        #: Where the last refused text ends: a marker there may begin a call.
         self._refused_end = -1
-        self._is_behind_refused = False
+        #: Whether the marker at hand cannot begin a call because of the text before it.
+        self._has_text_before = False
         self._body: MarkerBody | None = None
         self._origin = self._state
         if plan.in_prompt is not None and place is MarkerPlace.FIRST:
@@ -195,19 +194,16 @@ class TextScanner:
         self._at = source.base + start
         if found is None or section is None:
             return False
-        text = source.text
-        if section.opens and text.startswith(section.opens, start):
+        if section.opens and source.text.startswith(section.opens, start):
             self._at += len(section.opens)
             return True
         possible = filter(None, (section.opens, section.label and section.label + "\n"))
-        if source.ending is None and literal_set(*possible).find_partial(text, start) == start:
+        if source.ending is None and literal_set(*possible).find_partial(source.text, start) == start:
             return False
         self._state = _ScanState.SECTION
-        if section.label and text.startswith(section.label, start):
-            behind = text[start + len(section.label) : start + len(section.label) + 1]
-            if behind in ("", "\r", "\n"):
-                self._at += len(section.label)
-                self._parts.skips_blanks = True
+        if section.label and re.match(re.escape(section.label) + r"(?=[\r\n]|\Z)", source.text[start:]):
+            self._at += len(section.label)
+            self._parts.skips_blanks = True
         return True
 
     def _scan_section(self) -> bool:
@@ -234,19 +230,18 @@ class TextScanner:
         while (found := markers.find(text, position)) is not None:
             quotes.advance(text, scanned, found.start())
             scanned, position = found.start(), found.end()
+            self._at = source.base + scanned
+            before = text[start:scanned]
             if found[0] in closers:
-                self._at = source.base + scanned
-                return text[start:scanned], found[0]
-            self._is_behind_refused = source.base + scanned == self._refused_end
+                return before, found[0]
             if quotes.is_in_quotation:
                 continue
-            known = () if quotes.is_quoted else openers.by_marker[found[0]]
-            candidates = tuple(filter(self._may_begin, known))
-            if candidates:
-                self._at = source.base + scanned
-                return text[start:scanned], candidates
-            quotes.quote_line()
-            self._parts.add(RefusedPart(openers.by_marker[found[0]][0].family, 0, TEXT_BEFORE))
+            known = openers.by_marker[found[0]]
+            is_behind_call = self._parts.skips_blanks and not before.strip()
+            is_free = is_behind_call or self._at == self._refused_end
+            candidates = tuple(each for each in known if is_free or each.may_follow(quotes))
+            self._has_text_before = quotes.is_quoted or not candidates
+            return before, known if self._has_text_before else candidates
         safe = len(text) if source.ending is not None else markers.find_partial(text, position)
         quotes.advance(text, scanned, safe)
         if safe < len(text) and not closers and quotes.is_in_quotation:
@@ -254,11 +249,6 @@ class TextScanner:
             safe = len(text)
         self._at = source.base + safe
         return text[start:safe], ""
-
-    def _may_begin(self, candidate: MarkerCandidate) -> bool:
-        """Whether a marker at this place can begin a call of this candidate."""
-        is_behind_call = self._parts.skips_blanks or self._is_behind_refused
-        return is_behind_call or not candidate.reads_calls or candidate.may_follow(self._quotes)
 
     def _scan_doubt(self) -> bool:
         source = self._source
@@ -282,19 +272,16 @@ class TextScanner:
             return False
         candidate, result, end = read
         text = body.text(end)
-        calls = (result,) if isinstance(result, TextCall) else getattr(result, "calls", ())
-        is_repeated = bool(calls) and self._is_repeated is not None and self._is_repeated(text)
-        if isinstance(result, TextCall) and not is_repeated:
-            self._add_calls(candidate, calls, len(text))
+        refusal = self._find_refusal(result, text)
+        if isinstance(result, TextCall) and not refusal:
+            self._add_calls(candidate, (result,), len(text))
             body.restart(end)
             return True
         self._at = end
         self._body = None
         self._state = self._origin
-        if is_repeated:
-            self._refuse(candidate, text, REPEATED)
-        elif result is None or isinstance(result, TextCall):
-            self._refuse(candidate, text, body.refusal)
+        if result is None or isinstance(result, TextCall) or refusal:
+            self._refuse(candidate, text, refusal or body.refusal)
         elif self._section is not None and candidate.opener.safety != "A":
             self._doubtful.append(text)
             self._state = _ScanState.DOUBT
@@ -303,6 +290,15 @@ class TextScanner:
         return True
 
     # What readers found.
+
+    def _find_refusal(self, result: TextCall | ReaderOutcome | None, text: str) -> str:
+        """Why what a reader found is text; empty if it is not."""
+        if result is None:
+            return ""
+        if self._has_text_before:
+            return TEXT_BEFORE
+        has_calls = isinstance(result, TextCall | FoundCalls)
+        return REPEATED if has_calls and self._is_repeated and self._is_repeated(text) else ""
 
     def _open_body(self, candidates: tuple[MarkerCandidate, ...]) -> None:
         self._origin = self._state
@@ -338,18 +334,23 @@ class TextScanner:
     def _refuse(self, candidate: MarkerCandidate, text: str, reason: str) -> None:
         """No reader accepted the text: it is text or reasoning."""
         self._quotes.advance(text, 0, len(text))
-        self._quotes.forget_last()
-        self._refused_end = self._at
         if self._section is None:
             self._state = _ScanState.TEXT
             self._add_text(text)
         else:
             self._parts.add_reasoning(text)
-        # JSON and code begin like calls without a marker: only a reader's own reason is worth a report.
-        if candidate.reads_calls and self._tools and (reason or candidate.opener.safety != "C"):
+        # JSON, code and mentions begin like calls: then only a reason of its own is worth a report.
+        is_unclear = self._has_text_before or candidate.opener.safety == "C"
+        if candidate.reads_calls and self._tools and (reason or not is_unclear):
             is_at_end = self._source.ending is not None and self._at == self._source.end
             reason = reason or (UNFINISHED if is_at_end else MALFORMED)
             self._parts.add(RefusedPart(candidate.family, len(text), reason))
+        if self._has_text_before:
+            self._quotes.quote_line()
+        else:
+            self._quotes.forget_last()
+            self._refused_end = self._at
+        self._has_text_before = False
 
     # Sections of reasoning.
 
