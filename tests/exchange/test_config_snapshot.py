@@ -8,6 +8,7 @@ import pytest
 from dragoman.config.model import Config, Provider, Route, Secret, TargetName
 from dragoman.exchange.config_snapshot import ConfigSnapshot, ProviderHandle
 from dragoman.hub.errors import Failure
+from dragoman.routing.health import TargetKey
 from dragoman.upstream.port import UpstreamRequest
 from tests.exchange.clock import run
 from tests.exchange.speech import CHAT_STREAM
@@ -125,7 +126,7 @@ def test_health_is_kept_for_what_stayed_and_forgotten_for_what_changed() -> None
         bench = Bench({"same": slow(), "changed": slow()})
         gateway = bench.gateway
         for target in gateway.config.routes[0].targets:
-            gateway.health.record_failure(target, 0, Failure(kind="server", message="broken"), 0.0)
+            gateway.health.record_failure(TargetKey(target, 0), Failure(kind="server", message="broken"), 0.0)
         gateway.reload(with_key(gateway.config, "changed", "new"))
         assert [target.provider for target, _ in gateway.health.list_cooldowns(1.0)] == ["same"]
 

@@ -351,10 +351,10 @@ def test_time_passes_while_nothing_comes() -> None:
     stage = HoldStage(governance, [], report=told, clock=lambda: now)
     fed(stage, [BlockOpened(0, ToolCall(id="1", name="any")), ArgumentsDelta(0, "{'a': 1}"), BlockClosed(0)])
     fed(stage, [BlockOpened(1, ToolCall(id="2", name="any")), ArgumentsDelta(1, '{"a":')])
-    assert stage.overdue() == []
+    assert stage.take_overdue() == []
     now = 106.0
-    assert stage.overdue() == [ArgumentsDelta(1, '{"a":')]
-    assert stage.overdue() == []
+    assert stage.take_overdue() == [ArgumentsDelta(1, '{"a":')]
+    assert stage.take_overdue() == []
     assert stage.feed(ArgumentsDelta(1, "1}")) == [ArgumentsDelta(1, "1}")]
     assert [each.reason for each in told if not each.ok] == ["held for as long as allowed"]
 
@@ -365,7 +365,7 @@ def test_a_call_that_waits_for_the_ending_goes_as_it_is_when_time_is_up() -> Non
     stage = HoldStage(governance, [], report=Told(), clock=lambda: now)
     fed(stage, [BlockOpened(0, ToolCall(id="1", name="any")), ArgumentsDelta(0, "{'a': 1}"), BlockClosed(0)])
     now = 106.0
-    assert stage.overdue() == [ArgumentsDelta(0, "{'a': 1}"), BlockClosed(0)]
+    assert stage.take_overdue() == [ArgumentsDelta(0, "{'a': 1}"), BlockClosed(0)]
     assert stage.feed(ReplyFinished(cause="tool_calls")) == [ReplyFinished(cause="tool_calls")]
 
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from dragoman.config.model import TargetName
 from dragoman.hub.errors import Failure
-from dragoman.routing.health import FIRST_COOLDOWN, MAX_COOLDOWN, MAX_COOLDOWNS, TargetHealth
+from dragoman.routing.health import FIRST_COOLDOWN, MAX_COOLDOWN, MAX_COOLDOWNS, TargetHealth, TargetKey
 
 A, B = TargetName("a", "model"), TargetName("b", "model")
 BROKEN = Failure(kind="server", message="", status=500)
@@ -17,27 +17,27 @@ def test_targets_come_in_their_order_while_all_are_well() -> None:
 
 def test_a_target_that_failed_is_tried_last_until_it_has_cooled() -> None:
     health = TargetHealth()
-    health.record_failure(A, 0, BROKEN, now=0)
+    health.record_failure(TargetKey(A, 0), BROKEN, now=0)
     assert health.order_targets([A, B], {}, 0, now=FIRST_COOLDOWN - 0.1) == [(B, 0), (A, 0)]
     assert health.order_targets([A, B], {}, 0, now=FIRST_COOLDOWN) == [(A, 0), (B, 0)]
 
 
 def test_the_only_target_is_always_tried() -> None:
     health = TargetHealth()
-    health.record_failure(A, 0, BROKEN, now=0)
+    health.record_failure(TargetKey(A, 0), BROKEN, now=0)
     assert health.order_targets([A], {}, 0, now=1) == [(A, 0)]
 
 
 def test_a_target_that_works_again_is_forgiven() -> None:
     health = TargetHealth()
-    health.record_failure(A, 0, BROKEN, now=0)
-    health.record_success(A, 0)
-    assert not health.is_cooling(A, 0, now=1)
+    health.record_failure(TargetKey(A, 0), BROKEN, now=0)
+    health.record_success(TargetKey(A, 0))
+    assert not health.is_cooling(TargetKey(A, 0), now=1)
 
 
 def test_a_failure_of_the_request_starts_no_cooldown() -> None:
     health = TargetHealth()
-    health.record_failure(A, 0, Failure(kind="invalid_request", message=""), now=0)
+    health.record_failure(TargetKey(A, 0), Failure(kind="invalid_request", message=""), now=0)
     assert health.list_cooldowns(now=0) == {}
 
 
@@ -45,18 +45,18 @@ def test_cooldowns_double_and_are_capped() -> None:
     health = TargetHealth()
     lengths = []
     for _ in range(9):
-        health.record_failure(A, 0, BROKEN, now=0)
-        lengths.append(health.list_cooldowns(now=0)[(A, 0)].until)
+        health.record_failure(TargetKey(A, 0), BROKEN, now=0)
+        lengths.append(health.list_cooldowns(now=0)[TargetKey(A, 0)].until)
     assert lengths == [5, 10, 20, 40, 80, 160, 300, 300, 300]
 
 
 def test_a_target_that_names_its_wait_cools_that_long_within_reason() -> None:
     health = TargetHealth()
-    health.record_failure(A, 0, Failure(kind="rate_limit", message="", retry_after=60), now=0)
-    health.record_failure(B, 0, Failure(kind="rate_limit", message="", retry_after=1e9), now=0)
+    health.record_failure(TargetKey(A, 0), Failure(kind="rate_limit", message="", retry_after=60), now=0)
+    health.record_failure(TargetKey(B, 0), Failure(kind="rate_limit", message="", retry_after=1e9), now=0)
     cooling = health.list_cooldowns(now=0)
-    assert (cooling[(A, 0)].until, cooling[(B, 0)].until) == (60, MAX_COOLDOWN)
-    assert cooling[(A, 0)].reason == "rate_limit 429"
+    assert (cooling[TargetKey(A, 0)].until, cooling[TargetKey(B, 0)].until) == (60, MAX_COOLDOWN)
+    assert cooling[TargetKey(A, 0)].reason == "rate_limit 429"
 
 
 def test_a_session_keeps_its_key_and_sessions_share_the_keys() -> None:
@@ -67,14 +67,14 @@ def test_a_session_keeps_its_key_and_sessions_share_the_keys() -> None:
 
 def test_a_key_that_failed_leaves_the_others_in_use() -> None:
     health = TargetHealth()
-    health.record_failure(A, 1, Failure(kind="authentication", message=""), now=0)
+    health.record_failure(TargetKey(A, 1), Failure(kind="authentication", message=""), now=0)
     assert health.order_targets([A, B], {"a": 2}, 1, now=1) == [(A, 0), (B, 0), (A, 1)]
 
 
 def test_made_up_names_cannot_fill_the_memory() -> None:
     health = TargetHealth()
     for number in range(2 * MAX_COOLDOWNS):
-        health.record_failure(TargetName("a", str(number)), 0, BROKEN, now=number)
+        health.record_failure(TargetKey(TargetName("a", str(number)), 0), BROKEN, now=number)
     assert len(health.list_cooldowns(now=0)) == MAX_COOLDOWNS
 
 
@@ -88,8 +88,8 @@ def test_every_target_and_key_is_tried_once_the_healthy_before_the_others(
 ) -> None:
     health = TargetHealth()
     for target, key, when in failed:
-        health.record_failure(target, key, BROKEN, when)
-    places = health.order_targets([A, B], {"a": 3, "b": 2}, session, now)
-    assert sorted(places, key=str) == sorted([(A, 0), (A, 1), (A, 2), (B, 0), (B, 1)], key=str)
-    cools = [health.is_cooling(*place, now) for place in places]
+        health.record_failure(TargetKey(target, key), BROKEN, when)
+    ordered = health.order_targets([A, B], {"a": 3, "b": 2}, session, now)
+    assert sorted(map(tuple, ordered), key=str) == sorted([(A, 0), (A, 1), (A, 2), (B, 0), (B, 1)], key=str)
+    cools = [health.is_cooling(each, now) for each in ordered]
     assert cools == sorted(cools)

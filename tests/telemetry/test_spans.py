@@ -16,6 +16,7 @@ from opentelemetry.semconv._incubating.attributes import gen_ai_attributes as ge
 from dragoman.accounts.keys import Caller
 from dragoman.config.model import Config, TargetName
 from dragoman.hub.errors import ConfigError, Failure
+from dragoman.routing.health import TargetKey
 from dragoman.telemetry.spans import ExchangeTracer, build_tracer
 from tests.exchange.clock import run
 from tests.exchange.speech import CHAT_STREAM, DIALECTS, error
@@ -145,7 +146,7 @@ def test_every_target_that_was_tried_has_a_span_with_its_retries() -> None:
     bench = Bench({"down": down, "up": up()}, [provider("down", retries=1, keys=[SECRET])], model="m")
     # The other target cools down, so the first one is tried twice.
     busy = Failure(kind="overloaded", message="busy")
-    bench.gateway.health.record_failure(TargetName("up", "m"), 0, busy, 0.0)
+    bench.gateway.health.record_failure(TargetKey(TargetName("up", "m"), 0), busy, 0.0)
     outer, *inner = traced(bench, ask("openai_chat"))
     by_provider = {span.attributes["dragoman.provider"]: span for span in inner}
     failed, worked = by_provider["down"], by_provider["up"]

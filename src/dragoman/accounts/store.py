@@ -117,7 +117,10 @@ FROM reservations WHERE key = ? AND at >= ?
 
 
 class ReservationRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """The amount that a request uses at most, and at least as soon as it was sent."""
+    """The amounts to reserve for one request of a key with limits.
+
+    `maximum` is reserved before the request. `minimum` is charged if the process ends after sending it.
+    """
 
     key: str
     limits: Limits

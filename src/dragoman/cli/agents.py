@@ -30,7 +30,7 @@ _LOCAL_HOSTS = "127.0.0.1,localhost,::1"
 
 
 class GatewayAccess(msgspec.Struct, frozen=True, kw_only=True):
-    """What an agent needs to use the gateway."""
+    """The URL and the key with which an agent uses the gateway, and the model names that it may request."""
 
     url: str
     key: str

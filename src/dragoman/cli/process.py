@@ -1,9 +1,9 @@
-"""Runs a gateway in this process, for `serve` and as the companion of `run`.
+"""Runs a gateway in this process, for `serve` and as the child process of `run`.
 
 A running gateway writes a notice with its address into the state folder, so that other commands find it even
 if its port was chosen freely or its configuration file is broken by now.
 
-`python -m dragoman.cli.process FILE` is the companion: it prints its address as one line on stdout, and it
+`python -m dragoman.cli.process FILE` is that child process: it prints its address as one line on stdout, and it
 stops when stdin is closed. So it cannot outlive `dragoman run`, however that process ends.
 """
 
@@ -27,7 +27,7 @@ from dragoman.server.admin_token import find_or_create_token
 from dragoman.server.run import bind, serve
 from dragoman.storage.database import FILE_NAME, Database
 
-#: The variable in which `run` passes a client key to its companion.
+#: The variable in which `run` passes a client key to its child gateway.
 KEY_VARIABLE = "DRAGOMAN_COMPANION_KEY"
 
 
@@ -47,7 +47,7 @@ def read_notice(config_path: str, environment: Mapping[str, str]) -> GatewayNoti
 
 
 def write_notice(config_path: str, notice: GatewayNotice, environment: Mapping[str, str]) -> None:
-    """Write the notice. A gateway also works without one, so a failure is ignored."""
+    """Write the address of this gateway to a file, for other commands. Errors of the file are ignored."""
     path = _notice_path(config_path, environment)
     temporary = path.with_suffix(f".{notice.process}")
     with suppress(OSError):
@@ -124,7 +124,7 @@ def _open_token(folder: Path) -> Secret | None:
         return None
 
 
-def run_companion(path: str) -> None:
+def run_child_gateway(path: str) -> None:
     """Run a gateway with this configuration on a free port until stdin is closed."""
     reader = ConfigReader(path)
     own_key = os.environ.pop(KEY_VARIABLE, "")
@@ -149,6 +149,6 @@ def _stop_with_parent() -> None:
 
 if __name__ == "__main__":
     try:
-        run_companion(sys.argv[1])
+        run_child_gateway(sys.argv[1])
     except DragomanError as error:
         sys.exit(f"{error.message} ({error.hint})" if error.hint else error.message)

@@ -107,7 +107,7 @@ def _find_gateway(config: Config, log_path: str | None, key: str, stack: ExitSta
             f"(--url {running.url} uses that one)",
             err=True,
         )
-    started = stack.enter_context(_start_companion(config, log_path, key)) if is_started else ""
+    started = stack.enter_context(_start_child_gateway(config, log_path, key)) if is_started else ""
     url = started or (running.url if running else "")
     # A file in the working directory may come from another person, and it decides where prompts go.
     source = config.path or "no configuration: the embedded model answers"
@@ -116,7 +116,7 @@ def _find_gateway(config: Config, log_path: str | None, key: str, stack: ExitSta
 
 
 def _create_key(config: Config) -> str:
-    """A key for the companion if it requires one. Stored keys cannot be used: only their hashes are known."""
+    """A key for the child gateway if it requires one. Stored keys cannot be used: only their hashes are known."""
     return secrets.token_urlsafe(32) if not config.server.keys and has_stored_keys(config) else ""
 
 
@@ -131,7 +131,7 @@ def _find_program(agent: Agent) -> str:
 
 
 @contextmanager
-def _start_companion(config: Config, log_path: str | None, key: str) -> Iterator[str]:
+def _start_child_gateway(config: Config, log_path: str | None, key: str) -> Iterator[str]:
     """Start a gateway in a child process, return its URL, and stop it at the end. It accepts `key`."""
     with _open_log(log_path) as log:
         process = subprocess.Popen(

@@ -36,7 +36,10 @@ def find_config_path(explicit: str | None, environment: Mapping[str, str]) -> st
 
 
 def list_config_places(environment: Mapping[str, str]) -> list[Path]:
-    """`$DRAGOMAN_CONFIG` alone if it is set; else the working directory, then the user's settings."""
+    """The paths where a configuration file is searched, in their order.
+
+    Only `$DRAGOMAN_CONFIG` if it is set; else the working directory, then the user's configuration folder.
+    """
     explicit = environment.get("DRAGOMAN_CONFIG")
     if explicit:
         return [Path(explicit)]

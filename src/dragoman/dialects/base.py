@@ -125,7 +125,7 @@ class Dialect(Protocol):
     http_api: "HttpApi"
 
     def read_request(self, body: Json, losses: Losses, *, model: str = "", stream: bool = False) -> Request:
-        """Read a client's body; takes it apart. `model` and `stream`: where the URL says them (Gemini)."""
+        """Read a client's body, which is emptied. `model` and `stream` come from the URL (Gemini)."""
         ...
 
     def write_request(self, request: Request, target: Target, losses: Losses) -> Json:

@@ -59,24 +59,24 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def report_success(reply: ProbeReply, detail: str = "", *help: str) -> ProbeOutcome:
-    """The model did what was asked. Losses of the translation count as help of dragoman."""
+    """The outcome for an answer that meets the request. Losses of translation are help of dragoman."""
     losses = tuple(f"not sent: {loss}" for loss in reply.losses)
     return ProbeOutcome(result="works", detail=detail, help=(*help, *losses))
 
 
 def report_refusal(reply: ProbeReply) -> ProbeOutcome:
-    """The server answered with an error."""
+    """The outcome for an error of the server."""
     message = reply.failure.message if reply.failure else ""
     return ProbeOutcome(result="refused", detail=message, failure=reply.failure)
 
 
 def report_mistake(detail: str, *, advice: str = "", facts: Facts | None = None) -> ProbeOutcome:
-    """The model answered, but not as asked."""
+    """The outcome for an answer that does not meet the request."""
     return ProbeOutcome(result="wrong", detail=detail, advice=advice, facts=facts or {})
 
 
 def report_absence(detail: str, *, advice: str = "") -> ProbeOutcome:
-    """The server does not have the feature."""
+    """The outcome for a feature that the server does not have."""
     return ProbeOutcome(result="absent", detail=detail, advice=advice)
 
 

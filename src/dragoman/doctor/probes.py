@@ -40,7 +40,7 @@ _CLIENT_MISTAKES = ("invalid_request", "not_found", "permission")
 
 
 async def check_answer(conversation: ModelConversation) -> ProbeOutcome:
-    """Request one word."""
+    """Request one word. Works if the answer has text."""
     reply = await conversation.ask(_PING)
     if not reply.text.strip():
         advice = "a model that only reasons needs a higher output limit: see the probe `reasoning`"

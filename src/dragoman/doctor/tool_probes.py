@@ -81,7 +81,7 @@ async def check_parallel_calls(conversation: ModelConversation) -> ProbeOutcome:
 
 
 async def check_forced_call(conversation: ModelConversation) -> ProbeOutcome:
-    """Require a call of any tool where the conversation needs none."""
+    """Require a call of any tool where the conversation needs none. Works if the answer has a call."""
     reply = await conversation.ask(user_message(_GREETING), tools=[WEATHER], tool_choice={"type": "any"})
     if not reply.calls:
         advice = "the server ignores tool_choice; agents must ask for calls in the prompt"
@@ -90,7 +90,7 @@ async def check_forced_call(conversation: ModelConversation) -> ProbeOutcome:
 
 
 async def check_named_call(conversation: ModelConversation) -> ProbeOutcome:
-    """Require a call of one named tool."""
+    """Require a call of one named tool. Works if the first call is of that tool."""
     choice = {"type": "tool", "name": "save_note"}
     reply = await conversation.ask(user_message(_GREETING), tools=[WEATHER, NOTE], tool_choice=choice)
     if [call.name for call in reply.calls][:1] != ["save_note"]:

@@ -25,6 +25,7 @@ from dragoman.hub.errors import ClientProtocolError, DragomanError, Failure, Ups
 from dragoman.pipeline.plan import RequestPlan
 from dragoman.pipeline.target_request import TargetRequest
 from dragoman.routing.choose import RouteChoice, choose
+from dragoman.routing.health import TargetKey
 from dragoman.routing.retry import decide_retry, find_step, may_succeed
 
 #: Sent to clients of exchanges that are open when the gateway shuts down.
@@ -118,8 +119,8 @@ class Exchange:
         await self._reserve(choice.targets)
         has_several_keys = any(snapshot.keys[target.provider] > 1 for target in choice.targets)
         session = request.hash_session() if has_several_keys else 0
-        places = gateway.health.order_targets(choice.targets, snapshot.keys, session, self._loop.time())
-        await self._try_targets(places, choice)
+        target_keys = gateway.health.order_targets(choice.targets, snapshot.keys, session, self._loop.time())
+        await self._try_targets(target_keys, choice)
 
     async def _reserve(self, targets: Sequence[TargetName]) -> None:
         """Reserve what the request may use. The key's rate limits become response headers in any case."""
@@ -134,25 +135,26 @@ class Exchange:
             formats = self._plan.dialect.http_api.rate_limits
             self._sender.key_limits = write_rate_limits(values, formats, self._gateway.clock())
 
-    async def _try_targets(self, places: list[tuple[TargetName, int]], choice: RouteChoice) -> None:
+    async def _try_targets(self, target_keys: list[TargetKey], choice: RouteChoice) -> None:
         """Call the targets in order, each with its keys, until one answers. Raises if none does."""
         requests: dict[TargetName, TargetRequest | ClientProtocolError] = {}
         errors: list[DragomanError] = []
-        left = places
+        left = target_keys
         while left:
-            (target, key), *left = left
+            target_key, *left = left
+            target = target_key.target
             request = requests.get(target) or self._build_target_request(target, choice)
             requests[target] = request
             if isinstance(request, ClientProtocolError):
                 errors.append(request)
                 continue
-            error = await self._try_place(target, request, key, left)
+            error = await self._try_target_key(target_key, request, left)
             if error is None:
                 return
             errors.append(error)
             if find_step(error.failure) == "stop":
                 break
-            left = [place for place in left if may_succeed(error.failure, target, place[0])]
+            left = [each for each in left if may_succeed(error.failure, target, each.target)]
         raise _choose_error(errors)
 
     def _build_target_request(
@@ -175,15 +177,12 @@ class Exchange:
         except ClientProtocolError as error:
             return error
 
-    async def _try_place(
-        self,
-        target: TargetName,
-        request: TargetRequest,
-        key: int,
-        others: list[tuple[TargetName, int]],
+    async def _try_target_key(
+        self, target_key: TargetKey, request: TargetRequest, others: list[TargetKey]
     ) -> UpstreamFailed | None:
         """Call one target with one key, and retry if that may help. Returns the last error if all failed."""
         gateway, record = self._gateway, self.record
+        target, key = target_key
         handle = self._snapshot.handles[target.provider]
         record.target, record.lane = target, request.lane
         record.losses, record.reply_losses = request.losses, request.reply_losses
@@ -204,30 +203,32 @@ class Exchange:
             try:
                 failure = await self._call.run()
             except UpstreamFailed as error:
-                now = self._record_attempt(target, key, began, error.failure)
-                helping = [place for place in others if may_succeed(error.failure, target, place[0])]
+                now = self._record_attempt(target_key, began, error.failure)
+                helping = [each for each in others if may_succeed(error.failure, target, each.target)]
                 step = decide_retry(
                     error.failure,
                     tries=tries,
                     allowed=handle.provider.retries,
                     jitter=gateway.random(),
-                    has_healthy_target=any(not gateway.health.is_cooling(*place, now) for place in helping),
+                    has_healthy_target=any(not gateway.health.is_cooling(each, now) for each in helping),
                 )
                 if step.step != "retry":
                     return error
                 await asyncio.sleep(step.wait)
                 continue
-            self._record_attempt(target, key, began, failure)
+            self._record_attempt(target_key, began, failure)
             return None
         return None
 
-    def _record_attempt(self, target: TargetName, key: int, began: float, failure: Failure | None) -> float:
+    def _record_attempt(self, target_key: TargetKey, began: float, failure: Failure | None) -> float:
         """Note a call that has ended now, and its effect on the target's health. Returns the time."""
         health, start, now = self._gateway.health, self._watchdog.started, self._loop.time()
         if failure is None:
-            health.record_success(target, key)
-        cools = failure is not None and health.record_failure(target, key, failure, now)
-        self.record.attempts.append(AttemptRecord(target, began - start, now - start, failure, cools))
+            health.record_success(target_key)
+        cools = failure is not None and health.record_failure(target_key, failure, now)
+        self.record.attempts.append(
+            AttemptRecord(target_key.target, began - start, now - start, failure, cools)
+        )
         return now
 
     async def _refuse(self, failure: Failure) -> None:

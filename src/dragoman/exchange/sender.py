@@ -158,7 +158,7 @@ class ResponseSender:
             await self._client.start(200, {**headers, **self._client.transport.headers, **limits})
 
     def _limit_headers(self, *, is_waiting: bool = False) -> Mapping[str, str]:
-        """A client whose key has limits sees those, not the gateway's limits at the upstream."""
+        """The rate-limit headers: the key's, or else the upstream's; none of the upstream's while waiting."""
         return self.key_limits or ({} if is_waiting else self.upstream_limits)
 
     async def _respond(self, status: int, headers: Mapping[str, str], body: bytes) -> None:

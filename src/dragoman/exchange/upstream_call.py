@@ -145,7 +145,7 @@ class UpstreamCall:
             content_type = upstream.headers.get("content-type", "").lower()
             self._reply = reply = self._request.start_reply(content_type)
             self._record.tally, self._record.snapshot = reply.tally, self._request.snapshot
-        self._watchdog.tick = self._tick if self._request.limits_holding else None
+        self._watchdog.tick = self._tick if self._request.needs_ticks else None
         pieces = upstream.pieces()
         await self._receive_first(pieces, reply)
         if reply.needs_next_round and not reply.tally.has_content:
@@ -166,7 +166,7 @@ class UpstreamCall:
         reply = self._reply
         if reply is None or reply.is_round_over:
             return
-        output = reply.tick()
+        output = reply.release_overdue()
         if not self._sender.has_content:
             self._held.append(output)
         elif output:
@@ -191,20 +191,20 @@ class UpstreamCall:
             raise UpstreamFailed(self._redact(failure))
 
     async def _send_rest(self, upstream: UpstreamReply, reply: ReplyPipeline) -> None:
-        """One write per read, until the ending."""
+        """Send the rest of the stream: each piece of the upstream is written at once."""
         direct = self._sender.direct
         output: Output
         try:
             if direct is not None and isinstance(upstream, PushReply):
-                output = await self._push(upstream, reply, direct)
+                output = await self._send_by_callback(upstream, reply, direct)
             else:
-                output = await self._pull(upstream.pieces(), reply)
+                output = await self._send_by_iteration(upstream.pieces(), reply)
         except UpstreamFailed as error:
             output = reply.fail(ReplyFailed("truncated", self._find_cause(error)))
         await self._finish(output, reply, upstream.pieces())
 
-    async def _pull(self, pieces: AsyncIterator[bytes], reply: ReplyPipeline) -> Output:
-        """Send everything but the last output, which is returned."""
+    async def _send_by_iteration(self, pieces: AsyncIterator[bytes], reply: ReplyPipeline) -> Output:
+        """Read the pieces in this task. Send every output except the last, which is returned."""
         async for piece in pieces:
             self._watchdog.received += len(piece)
             output = reply.feed(piece)
@@ -214,8 +214,10 @@ class UpstreamCall:
                 await self._sender.send(output)
         return reply.close()
 
-    async def _push(self, upstream: PushReply, reply: ReplyPipeline, direct: DirectConnection) -> Output:
-        """The same from socket to socket, without waking this task for every piece."""
+    async def _send_by_callback(
+        self, upstream: PushReply, reply: ReplyPipeline, direct: DirectConnection
+    ) -> Output:
+        """The same without a switch to this task per piece: the upstream's connection calls `sink`."""
         watchdog, feed, write = self._watchdog, reply.feed, direct.write
         last: Output = ()
 

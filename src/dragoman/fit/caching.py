@@ -40,7 +40,7 @@ class _MarkPosition(msgspec.Struct, frozen=True):
 
 
 def fit_caching(request: Request, target: Target, losses: Losses) -> Request:
-    """Write the client's wish to cache in the target's style, or make one where the client's API has none."""
+    """Write the client's cache marks in the target's style; add marks if the client's API has none."""
     style = target.caching
     if style is None:
         return request

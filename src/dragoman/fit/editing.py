@@ -114,7 +114,7 @@ def iter_calls(turns: Iterable[Turn]) -> Iterator[ToolCall]:
                 yield block
 
 
-def find_first_talk(turns: Sequence[Turn]) -> int:
+def find_first_non_instruction_turn(turns: Sequence[Turn]) -> int:
     """The index of the first turn that is no instruction; the number of turns if there is none."""
     return next((at for at, turn in enumerate(turns) if turn.role not in INSTRUCTING), len(turns))
 

@@ -25,7 +25,7 @@ NOT_WHILE_REASONING = ("temperature", "top_p", "top_k")
 
 
 def refuse_candidates(request: Request, target: Target, losses: Losses) -> Request:
-    """Refuse several answers per request: a reply of the hub is one answer, so they cannot cross dialects."""
+    """Refuse several answers per request: a hub reply is one answer, so several cannot be translated."""
     if request.candidates is None or (target.candidates and not is_foreign(request, target)):
         return request
     if request.candidates > 1:

@@ -156,7 +156,10 @@ def _hash_id(client: str, repeat: int, target: Target) -> str:
 
 
 class IdsStage:
-    """Gives the calls of a reply ids that are legal and new for the client, and that lead back."""
+    """Gives the calls of a reply ids that are legal and new for the client.
+
+    From such an id `decode_id` restores the upstream's id, where the id was encoded.
+    """
 
     __slots__ = ("_ids",)
 

@@ -183,7 +183,7 @@ def _shorten(name: str) -> str:
 
 
 def _iter_candidates(key: ToolKey, name: str, short: Counter[str], target: Target) -> Iterator[str]:
-    """Names to try, the most readable first; from the third on they depend on the tool alone."""
+    """Names to try: the original, the short form, then forms with a hash of the tool, which are stable."""
     yield name
     shortened = _shorten(name)
     if shortened and short[shortened] == 1:

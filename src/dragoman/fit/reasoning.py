@@ -53,7 +53,7 @@ def fit_reasoning(request: Request, target: Target, losses: Losses) -> Request:
     if fitted != wanted:
         request = replace(request, reasoning=fitted)
     request = _fit_budget_below_cap(request, target, losses)
-    return _fit_unreasoned_calls(request, target, losses)
+    return _fit_calls_without_reasoning(request, target, losses)
 
 
 def is_off(wanted: ReasoningSettings) -> bool:
@@ -219,7 +219,7 @@ def _fit_budget_below_cap(request: Request, target: Target, losses: Losses) -> R
     return replace(request, reasoning=replace(wanted, budget=budget))
 
 
-def _fit_unreasoned_calls(request: Request, target: Target, losses: Losses) -> Request:
+def _fit_calls_without_reasoning(request: Request, target: Target, losses: Losses) -> Request:
     """Switch reasoning off if the open calls come without reasoning that the target accepts.
 
     That is so for calls of another model. The target refuses to continue its reasoning behind them.

@@ -39,7 +39,7 @@ class Restoration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def build_restoration(request: Request, target: Target) -> Restoration:
-    """Takes the client's own request, not the fitted one."""
+    """What the reply stages must undo. `request` is the client's request before `fit`."""
     tools = build_name_map(request, target).client_names
     return Restoration(
         foreign=is_foreign(request, target),

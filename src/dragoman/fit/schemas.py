@@ -7,7 +7,7 @@ never touched. A schema without anything to change stays the same object.
 import re
 from operator import is_not
 
-from dragoman.fit.editing import find_first_talk, is_foreign, replace
+from dragoman.fit.editing import find_first_non_instruction_turn, is_foreign, replace
 from dragoman.hub.content import Text, Tool
 from dragoman.hub.errors import ClientProtocolError
 from dragoman.hub.loss import Losses
@@ -188,6 +188,6 @@ def _instruct(request: Request, wanted: OutputFormat, losses: Losses) -> Request
     text = JSON_OBJECT
     if wanted.kind == "json_schema" and wanted.schema is not None:
         text = JSON_SCHEMA + encode(wanted.schema, blame=ClientProtocolError).decode()
-    front = find_first_talk(request.turns)
+    front = find_first_non_instruction_turn(request.turns)
     instruction = Turn(role="system", blocks=(Text(text=text),))
     return replace(request, turns=(*request.turns[:front], instruction, *request.turns[front:]))

@@ -6,7 +6,7 @@ history pass, which runs after `fit_system`, moves such reminders out from betwe
 
 from dragoman.fit.editing import (
     INSTRUCTING,
-    find_first_talk,
+    find_first_non_instruction_turn,
     is_foreign,
     replace,
     replace_blocks,
@@ -51,7 +51,7 @@ def fit_system(request: Request, target: Target, losses: Losses) -> Request:
 
 
 def _keep_texts(turn: Turn, losses: Losses) -> Turn:
-    """Remove what is no text, and the billing note."""
+    """Remove blocks that are no text, and texts that begin with `BILLING` (Claude Code's billing header)."""
     kept: list[AnyBlock] = []
     for block in turn.blocks:
         if type(block) is not Text:
@@ -135,7 +135,7 @@ def _merge_run(run: list[Turn], target: Target) -> Turn:
 
 def begin_with_user(request: Request, target: Target, losses: Losses) -> Request:
     """Insert a user turn in front where the target demands one."""
-    front = find_first_talk(request.turns)
+    front = find_first_non_instruction_turn(request.turns)
     if front < len(request.turns):
         is_needed = target.user_first and request.turns[front].role == "assistant"
     else:

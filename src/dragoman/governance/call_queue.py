@@ -119,7 +119,7 @@ class CallQueueStage:
         return out
 
     def append_text(self, text: str) -> list[ReplyEvent]:
-        """A further text block, after all others."""
+        """The events of a new text block with the next free number."""
         number = self._next
         self._next += 1
         return write_text_block(number, text)

@@ -112,7 +112,7 @@ class StreamedArguments(HeldArguments):
         return self._prefix.is_empty or self._prefix.is_complete
 
     def _find_ready(self, text: str) -> str:
-        """What may be sent of the waiting text and this piece."""
+        """The part of the waiting text plus `text` that can be sent now; the rest waits."""
         if '"' in text or "\\" in text or (self._in_string and self._tail):
             return self._find_ready_quoted(text)
         if self._in_string:

@@ -117,7 +117,7 @@ class HoldStage:
             self._abandon()
         return [event]
 
-    def overdue(self) -> list[ReplyEvent]:
+    def take_overdue(self) -> list[ReplyEvent]:
         """The calls that have been held for `hold_seconds`. The pipeline calls this as time passes."""
         out: list[ReplyEvent] = []
         for index, call in list(self._calls.items()):

@@ -59,7 +59,7 @@ class ForwardedReply:
     def is_round_over(self) -> bool:
         return self.is_ended
 
-    def tick(self) -> Output:
+    def release_overdue(self) -> Output:
         return ()
 
     def next_round(self) -> None:
@@ -90,7 +90,10 @@ class ForwardedReply:
         return ()
 
     def close(self) -> RawEvents:
-        """The rest. A stream that breaks off gets an ending; one without its closing event gets that."""
+        """The output at the upstream's end: the last event, and what is missing after it.
+
+        That is a failed ending if the stream broke off, or the closing event if the upstream left it out.
+        """
         was_ended = self.is_ended
         self._add_to_tally(self._reader.close())
         rest = self._select(_complete_event(bytes(self._begun)))

@@ -105,7 +105,7 @@ class RequestPlan:
 
     @property
     def request(self) -> Request:
-        """The request as hub values. Raises what is wrong with it, every time."""
+        """The request as hub values. An invalid body raises the same `DragomanError` at each access."""
         if self._error is not None:
             raise self._error
         if self._request is None:

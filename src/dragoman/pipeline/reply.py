@@ -27,7 +27,7 @@ class ReplyPipeline(Protocol):
     """One reply on its way to the client. Nothing here waits; output always ends between two events.
 
     Call `feed` (or `feed_frames`) for each piece until `is_round_over`, or `close` when the upstream ends
-    the reply before. `fail` ends the reply instead, at any time. `tick` may be called in between.
+    the reply before. `fail` ends the reply instead, at any time. `release_overdue` may be called in between.
     If `needs_next_round`, governance asks the model again: call `next_round`, then feed the new reply.
     """
 
@@ -56,12 +56,12 @@ class ReplyPipeline(Protocol):
 
     def feed_frames(self, frames: Iterable[Frame]) -> Output: ...
 
-    def tick(self) -> Output:
-        """Time has passed: what may not be held any longer."""
+    def release_overdue(self) -> Output:
+        """The output whose holding time is over. Called while the upstream sends nothing."""
         ...
 
     def close(self) -> Output:
-        """The upstream sends nothing more: the rest, with a truncated ending if there was none."""
+        """The remaining output at the upstream's end, with a truncated ending if there was none."""
         ...
 
     def fail(self, failure: ReplyFailed) -> Output:
@@ -95,7 +95,7 @@ Skim = Callable[[str], bool]
 class HoldingStage(Protocol):
     """A stage that holds events back for a limited time."""
 
-    def overdue(self) -> list[ReplyEvent]:
+    def take_overdue(self) -> list[ReplyEvent]:
         """The events whose time is over."""
         ...
 
@@ -147,12 +147,12 @@ class TranslatedReply:
             self._set_stages()
             self.is_round_over = self.is_ended
 
-    def tick(self) -> list[Frame]:
+    def release_overdue(self) -> list[Frame]:
         frames: list[Frame] = []
         for number, stage in enumerate(self._stages):
             if self.is_ended or not isinstance(stage, HoldingStage):
                 continue
-            for event in stage.overdue():
+            for event in stage.take_overdue():
                 self._pass([event], self._stages[number + 1 :], frames)
         self._update_handlers()
         self.is_round_over = self.is_ended or self.needs_next_round

@@ -57,8 +57,8 @@ class GovernanceRounds:
         return self._retry is not None and self._retry.waits
 
     @property
-    def limits_holding(self) -> bool:
-        """Whether a call may be held for a limited time only, so that `ReplyPipeline.tick` must be called."""
+    def needs_ticks(self) -> bool:
+        """Whether a call may be held for a limited time only, so that `ReplyPipeline.release_overdue` must be called."""
         return self._governed.governance.hold_seconds > 0
 
     def next_request(self) -> Request:

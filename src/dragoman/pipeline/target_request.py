@@ -73,9 +73,9 @@ class TargetRequest:
         return self._rounds is not None and self._rounds.needs_next_round
 
     @property
-    def limits_holding(self) -> bool:
-        """Whether the reply's `tick` must be called while the upstream is silent."""
-        return self._rounds is not None and self._rounds.limits_holding
+    def needs_ticks(self) -> bool:
+        """Whether the reply's `release_overdue` must be called while the upstream is silent."""
+        return self._rounds is not None and self._rounds.needs_ticks
 
     @property
     def snapshot(self) -> Snapshot | None:

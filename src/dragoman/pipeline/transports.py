@@ -18,7 +18,10 @@ SSE_HEADERS = {
 
 
 class Transport(Protocol):
-    """The form of one streamed reply. `encode_end` is called once, with the last output."""
+    """Encodes the output of one streamed reply as body bytes.
+
+    `encode_end` is called once, with the last output.
+    """
 
     headers: dict[str, str]
 

@@ -40,8 +40,8 @@ MAX_RUNNING = 32
 MAX_WAITING = 256
 #: Bytes that are kept of one reply; a longer one is ended.
 MAX_BYTES = 64 * 1024 * 1024
-#: Seconds between two signs of life of a process, and those after which it counts as dead.
-SIGN_INTERVAL = 10.0
+#: Seconds between two heartbeats of a process, and those after which it counts as dead.
+HEARTBEAT_INTERVAL = 10.0
 DEAD_AFTER = 45.0
 
 KEEP_ALIVE = b": keep-alive\n\n"
@@ -179,7 +179,7 @@ class BackgroundRuns:
         self._slots = asyncio.Semaphore(max_running)
         self._runs: dict[str, BackgroundRun] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._signs: asyncio.Task[None] | None = None
+        self._heartbeats: asyncio.Task[None] | None = None
 
     async def start(self, turn: ResponseTurn) -> BackgroundRun:
         """Store the response as queued, and queue its run."""
@@ -202,8 +202,8 @@ class BackgroundRuns:
         task = asyncio.get_running_loop().create_task(self._make(run), name="dragoman-background")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        if self._signs is None:
-            self._signs = asyncio.get_running_loop().create_task(self._give_signs())
+        if self._heartbeats is None:
+            self._heartbeats = asyncio.get_running_loop().create_task(self._send_heartbeats())
         return run
 
     async def get(self, response_id: str, owner: str) -> BackgroundRun | StoredResponse:
@@ -322,13 +322,13 @@ class BackgroundRuns:
         await self._responses.store.put(failed)
         return failed
 
-    async def _give_signs(self) -> None:
+    async def _send_heartbeats(self) -> None:
         while self._runs:
-            await asyncio.sleep(SIGN_INTERVAL)
+            await asyncio.sleep(HEARTBEAT_INTERVAL)
             # The store has logged the error.
             with suppress(DragomanError):
-                await self._responses.store.record_sign_of_life(self._runner)
-        self._signs = None
+                await self._responses.store.record_heartbeat(self._runner)
+        self._heartbeats = None
 
 
 def _build_failed_members(code: str, message: str) -> Members:

@@ -192,7 +192,7 @@ class ResponseStore:
         """Output items of stored responses by their ids; None for an unknown id."""
         return await self._run(lambda connection: [_load_item(connection, name, owner) for name in ids])
 
-    async def record_sign_of_life(self, runner: str) -> None:
+    async def record_heartbeat(self, runner: str) -> None:
         """Note that the process which makes background responses still runs."""
         now = self._clock()
 

@@ -2,7 +2,7 @@
 
 - `choose`: `choose` maps the model name of a request to a route and its targets (`RouteChoice`).
 - `retry`: `decide_retry` maps a failure to the next step: retry, another target, or stop.
-- `health`: `TargetHealth` owns the cooldowns of the targets of one gateway, and sorts targets by them.
+- `health`: `TargetHealth` owns the cooldowns of the targets of one gateway. It orders `TargetKey`s by them.
 
 For each request: `choose`, then `TargetHealth.order_targets`; after each try `record_success` or
 `record_failure`, and after a failure `decide_retry`.

@@ -25,54 +25,61 @@ class Cooldown(NamedTuple):
     reason: str
 
 
+class TargetKey(NamedTuple):
+    """A target, and the index of one of its provider's keys: what one call uses, and what cools down."""
+
+    target: TargetName
+    key: int
+
+
 class TargetHealth:
-    """Owns the cooldowns, by target and index of the provider's key. `now` is a monotonic clock."""
+    """Owns the cooldowns. `now` is a monotonic clock."""
 
     def __init__(self) -> None:
-        self._cooldowns: dict[tuple[TargetName, int], Cooldown] = {}
+        self._cooldowns: dict[TargetKey, Cooldown] = {}
 
-    def record_failure(self, target: TargetName, key: int, failure: Failure, now: float) -> bool:
+    def record_failure(self, target_key: TargetKey, failure: Failure, now: float) -> bool:
         """Start or extend a cooldown if the failure concerns the target. Returns whether it does."""
         if not concerns_target(failure):
             return False
-        earlier = self._cooldowns.pop((target, key), None)
+        earlier = self._cooldowns.pop(target_key, None)
         failures = earlier.failures + 1 if earlier else 1
         # The exponent is bounded because a target may fail for months.
         wait = min(FIRST_COOLDOWN * 2 ** min(failures - 1, 10), MAX_COOLDOWN)
         wait = max(wait, min(failure.retry_after or 0.0, MAX_COOLDOWN))
         if len(self._cooldowns) >= MAX_COOLDOWNS:
-            del self._cooldowns[min(self._cooldowns, key=lambda place: self._cooldowns[place].until)]
+            del self._cooldowns[min(self._cooldowns, key=lambda each: self._cooldowns[each].until)]
         reason = f"{failure.kind} {failure.http_status}"
-        self._cooldowns[(target, key)] = Cooldown(now + wait, failures, reason)
+        self._cooldowns[target_key] = Cooldown(now + wait, failures, reason)
         return True
 
-    def record_success(self, target: TargetName, key: int) -> None:
+    def record_success(self, target_key: TargetKey) -> None:
         """End the cooldown, if any."""
-        self._cooldowns.pop((target, key), None)
+        self._cooldowns.pop(target_key, None)
 
     def forget_provider(self, provider: str) -> None:
         """Delete the cooldowns of a provider whose configuration has changed."""
-        for place in [place for place in self._cooldowns if place[0].provider == provider]:
-            del self._cooldowns[place]
+        for each in [each for each in self._cooldowns if each.target.provider == provider]:
+            del self._cooldowns[each]
 
-    def is_cooling(self, target: TargetName, key: int, now: float) -> bool:
-        cooldown = self._cooldowns.get((target, key))
+    def is_cooling(self, target_key: TargetKey, now: float) -> bool:
+        cooldown = self._cooldowns.get(target_key)
         return cooldown is not None and cooldown.until > now
 
-    def list_cooldowns(self, now: float) -> dict[tuple[TargetName, int], Cooldown]:
+    def list_cooldowns(self, now: float) -> dict[TargetKey, Cooldown]:
         """The cooldowns that have not ended."""
-        return {place: cooldown for place, cooldown in self._cooldowns.items() if cooldown.until > now}
+        return {each: cooldown for each, cooldown in self._cooldowns.items() if cooldown.until > now}
 
     def order_targets(
         self, targets: Sequence[TargetName], keys: Mapping[str, int], session: int, now: float
-    ) -> list[tuple[TargetName, int]]:
+    ) -> list[TargetKey]:
         """Each target with the index of each key of its provider. Those that cool down come last.
 
         `keys` is the number of keys of each provider. `session` selects the first key: a session keeps its
         key, because prompt caches and sealed reasoning belong to it.
         """
-        places: list[tuple[TargetName, int]] = []
+        target_keys: list[TargetKey] = []
         for target in targets:
             count = max(1, keys.get(target.provider, 1))
-            places += [(target, (session + turn) % count) for turn in range(count)]
-        return sorted(places, key=lambda place: self.is_cooling(place[0], place[1], now))
+            target_keys += [TargetKey(target, (session + turn) % count) for turn in range(count)]
+        return sorted(target_keys, key=lambda each: self.is_cooling(each, now))

@@ -161,7 +161,7 @@ def _merge_part(merged: Schema, part: Schema) -> None:
 
 
 def _write_type(node: Schema, written: Schema) -> None:
-    """Write `type`, which the subset has only one of; several become `anyOf`."""
+    """Write `type`. The subset allows one type; several become `anyOf`."""
     kinds = node.get("type")
     listed = [kind for kind in kinds if isinstance(kind, str)] if isinstance(kinds, list) else []
     if "null" in listed:

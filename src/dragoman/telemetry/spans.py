@@ -63,7 +63,7 @@ UNKNOWN = DialectNames("_OTHER")
 
 
 def _find_names(provider: Provider) -> DialectNames:
-    """The names for one provider: those of its program, or those of its API."""
+    """The OpenTelemetry provider and operation names of a provider."""
     http_api = dialect_named(provider.wire_dialect).http_api
     names = DialectNames(http_api.telemetry_provider, http_api.telemetry_operation)
     return PROGRAM_NAMES.get(provider.dialect, names)

@@ -69,7 +69,7 @@ def estimate_tokens(request: Request, family: TokenFamily) -> int:
 
 
 def estimate_from_samples(request: Request, family: TokenFamily) -> int:
-    """A rougher and faster estimate from samples of the text, where the true number soon replaces it."""
+    """A fast estimate from samples, for numbers that the upstream's usage replaces later."""
     text, extra = _collect(request, family)
     distance = len(text) // SAMPLES
     if distance <= SAMPLE:

@@ -154,7 +154,7 @@ SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def unescape(body: str) -> str:
-    """The text of the inside of a lenient string; it may hold lone surrogates."""
+    """Decode the escapes of a string's content (without quotes). The result may hold lone surrogates."""
     return LENIENT_ESCAPE.sub(_decode_escape, body) if "\\" in body else body
 
 

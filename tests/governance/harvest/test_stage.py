@@ -348,9 +348,9 @@ def test_what_waits_for_the_end_of_a_call_waits_only_so_long() -> None:
     now = [100.0]
     made = held('<tool_call>{"name": ', now=now, notes=notes)
     now[0] = 104.0
-    assert made.overdue() == []
+    assert made.take_overdue() == []
     now[0] = 106.0
-    assert made.overdue() == [BlockOpened(0, Text(text="")), TextDelta(0, '<tool_call>{"name": ')]
-    assert made.overdue() == []
+    assert made.take_overdue() == [BlockOpened(0, Text(text="")), TextDelta(0, '<tool_call>{"name": ')]
+    assert made.take_overdue() == []
     assert made.feed(TextDelta(0, "x")) == [TextDelta(0, "x")]
     assert [note.reason for note in notes] == ["held for as long as allowed"]

@@ -189,7 +189,10 @@ class TextCursor:
         return found
 
     def take_closer(self, *options: str, strict: bool = False) -> Step[bool]:
-        """Consume a closing literal. Unless `strict` it may be incomplete where the text ended well."""
+        """Consume a closing literal.
+
+        Unless `strict` it may be incomplete, if the reply finished (was not cut off) inside the literal.
+        """
         if (yield from self.take(*options)):
             return True
         if not strict and self.ends_inside(*options):
@@ -198,7 +201,7 @@ class TextCursor:
         return False
 
     def ends_inside(self, *options: str) -> bool:
-        """Whether the text ended well at the beginning of one of the literals, perhaps an empty one."""
+        """Whether the reply finished (was not cut off) before or inside one of the literals."""
         if not self.has_ended_well or self.source.end - self.at >= max(map(len, options)):
             return False
         rest = self.source.text[self.at - self.source.base :]

@@ -170,5 +170,5 @@ class FamilyFormat(msgspec.Struct, frozen=True):
         return "/".join(sorted({opener.safety for opener in self.openers}))
 
     def variant(self, name: str, models: str, *reasoning: ReasoningTags) -> "FamilyFormat":
-        """The same calls with other reasoning tags."""
+        """A format with these openers, another name and other reasoning tags."""
         return FamilyFormat(name, models, self.openers, reasoning)

@@ -30,7 +30,7 @@ class CallPart(msgspec.Struct, frozen=True):
 
 
 class RefusedPart(msgspec.Struct, frozen=True):
-    """The text before looked like calls of this family and stays text, for this reason."""
+    """The `length` characters before this part look like calls of `family` but are kept as text."""
 
     family: str
     length: int

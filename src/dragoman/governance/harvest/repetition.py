@@ -84,7 +84,10 @@ class WholeHarvestStage:
 
 
 class EchoStage(CallQueueStage):
-    """Right behind the harvest of a stream. A call waits only if a call of its name was harvested."""
+    """Removes calls of a stream that repeat a harvested call; placed directly after `HarvestStage`.
+
+    A call waits for its arguments only if a call of the same name was harvested.
+    """
 
     def __init__(self, harvest: HarvestStage, report: Report, *, limit: int) -> None:
         super().__init__(limit)

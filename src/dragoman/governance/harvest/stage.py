@@ -130,7 +130,7 @@ class HarvestStage:
 
     @property
     def skim(self) -> Callable[[str], bool] | None:
-        """While one text block is open: a test whether a piece is plain text, which need not be fed then."""
+        """A test for texts that `feed` returns unchanged; None unless exactly one text block is open."""
         if self._is_over or self._has_renumbered or len(self._scanned) != 1:
             return None
         (scanned,) = self._scanned.values()
@@ -162,7 +162,7 @@ class HarvestStage:
             for event in self._write_parts(scanned, scanned.scanner.take_complete())
         ]
 
-    def overdue(self) -> list[ReplyEvent]:
+    def take_overdue(self) -> list[ReplyEvent]:
         """The events that waited for as long as they may."""
         if not self._seconds or self._is_over:
             return []

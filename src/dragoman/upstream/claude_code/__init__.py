@@ -28,7 +28,7 @@ States of a session:
 
 Call order for one request: `SessionRequest` → `match_request` → either `SessionPool.begin` (a new process, or
 a spare; a history is replayed from a transcript) or `ClaudeSession.take` → `SessionTurn.read_piece` until the
-reply is complete → `ClaudeSession.rest`. While a session is parked, its calls wait in the MCP server
+reply is complete → `ClaudeSession.mark_idle`. While a session is parked, its calls wait in the MCP server
 (`PendingResults`), and the process stays alive.
 
 The caller's history is the only truth and a session is a cache of it: see docs/decisions/0009. The Agent SDK

@@ -73,7 +73,7 @@ def executable_missing(path: str) -> UpstreamFailed:
 
 
 def api_failed(status: int | None, text: str) -> UpstreamFailed:
-    """The API that Claude Code calls refused. The status is kept."""
+    """The API behind Claude Code returned an error; its status is kept."""
     status = status or 502
     message = f"Claude Code could not continue: {text or 'its API failed'}"
     return UpstreamFailed(Failure(kind=kind_of_status(status), status=status, message=message[:2000]))

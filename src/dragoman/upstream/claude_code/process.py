@@ -137,7 +137,7 @@ async def find_executable(provider: Provider) -> str:
 
 
 class ProcessSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of a process that cannot change after its start."""
+    """Settings that are fixed when the process starts."""
 
     model: str
     system: str = ""

@@ -196,7 +196,7 @@ def write_event(event: Json) -> bytes:
 
 
 def write_calls(calls: list[CallerCall], model: str, message_id: str) -> bytes:
-    """Write a reply that requests calls again, or the next one. No model was called: it costs no tokens."""
+    """Write a reply with these tool calls, without calling a model (usage 0)."""
     usage = dict.fromkeys(_COUNTS, 0)
     out = [_write_message_start(message_id, model, usage)]
     out += [_write_call(index, call) for index, call in enumerate(calls)]

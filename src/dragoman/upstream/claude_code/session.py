@@ -260,7 +260,7 @@ class ClaudeSession:
         self.requests += 1
         self._mark_changed()
 
-    def rest(self, conversation: Conversation, joiner: ReplyJoiner, reply: bytes) -> None:
+    def mark_idle(self, conversation: Conversation, joiner: ReplyJoiner, reply: bytes) -> None:
         """The reply is complete: wait for results, or for user content."""
         is_kept = len(reply) <= MAX_KEPT_REPLY
         self.last_request = fingerprint(conversation.items, self.owner) if is_kept else ""

@@ -76,7 +76,7 @@ def read_tools(body: Json) -> ToolSet | None:
     return ToolSet(tuple(sorted(functions, key=lambda tool: str(tool["name"]))))
 
 
-def build_stand_ins(conversation: Conversation) -> ToolSet:
+def build_placeholder_tools(conversation: Conversation) -> ToolSet:
     """Build stand-ins for the tools that a history calls, if their declarations are not known.
 
     An API refuses a history with calls if the request declares no tools.

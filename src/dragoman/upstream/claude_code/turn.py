@@ -108,7 +108,7 @@ class SessionTurn:
         """End the turn. `last` is the output that comes before the end of the reply."""
         self._is_over = True
         end = joiner.finish()
-        self.session.rest(self._conversation, joiner, b"".join((*self._sent, last, end)))
+        self.session.mark_idle(self._conversation, joiner, b"".join((*self._sent, last, end)))
         return last + end
 
     def _fail(self, error: UpstreamFailed) -> None:

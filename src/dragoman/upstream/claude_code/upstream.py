@@ -22,7 +22,7 @@ from dragoman.upstream.claude_code.process import ProcessSettings, load_sdk
 from dragoman.upstream.claude_code.reply_joiner import CallerCall, write_calls
 from dragoman.upstream.claude_code.session import ClaudeSession, ProcessEnded
 from dragoman.upstream.claude_code.session_pool import SessionCounters, SessionPool, SessionSpec
-from dragoman.upstream.claude_code.tools import build_stand_ins, read_tools
+from dragoman.upstream.claude_code.tools import build_placeholder_tools, read_tools
 from dragoman.upstream.claude_code.transcript import has_question
 from dragoman.upstream.claude_code.turn import FixedReply, SessionTurn, TurnReply
 from dragoman.upstream.port import UpstreamReply, UpstreamRequest
@@ -159,7 +159,7 @@ class ClaudeCodeUpstream:
         if tools is None:
             tools = pool.find_tools(name, asked.owner, outline(conversation.history, asked.owner))
         if tools is None or not tools.tools:
-            tools = build_stand_ins(conversation)
+            tools = build_placeholder_tools(conversation)
         settings = asked.settings
         if conversation.history_length and conversation.lacks_thinking:
             # With thinking enabled, Anthropic's API refuses results of calls without their thinking blocks.

@@ -133,7 +133,7 @@ def _build_calls(state: _PromptState, seed: str) -> tuple[tuple[EmbeddedCall, ..
         for command in state.turns[state.turns_done]:
             call = build_call(command, state.functions)
             if call is None:
-                return (), _build_excuse(command, state.functions)
+                return (), _build_no_tool_text(command, state.functions)
             pairs.append(call)
     elif not state.turns_done and not state.commands:
         guess = _build_required_call(state) or guess_call(state.prompt, state.functions)
@@ -152,7 +152,7 @@ def _build_required_call(state: _PromptState) -> tuple[str, str] | None:
     return None
 
 
-def _build_excuse(command: PromptCommand, functions: Sequence[ChatFunction]) -> str:
+def _build_no_tool_text(command: PromptCommand, functions: Sequence[ChatFunction]) -> str:
     names = ", ".join(function.name for function in functions) or "none"
     wanted = f"{command.verb} {command.object}".rstrip()
     return f"I would {wanted}, but no tool of yours does that (tools: {names})."

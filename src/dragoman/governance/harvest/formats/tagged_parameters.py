@@ -251,7 +251,7 @@ _GLM_PARAMETER = _key_value_tags()
 
 
 def _read_glm(cursor: TextCursor, context: ReaderContext) -> Reading:
-    """The name alone in `<tool_call>`, then pairs of key and value tags."""
+    """Read a GLM call: the tool's name, then `<arg_key>` and `<arg_value>` pairs."""
     yield from cursor.skip_blanks()
     tool = yield from read_tool_name(cursor, context)
     if tool is None:
