@@ -3,7 +3,7 @@
 A running gateway writes a notice with its address into the state folder, so that other commands find it even
 if its port was chosen freely or its configuration file is broken by now.
 
-`python -m dragoman.cli.process FILE` is that child process: it prints its address as one line on stdout, and it
+`python -m dragoman.cli.process FILE` is that child: it prints its address as one line on stdout, and it
 stops when stdin is closed. So it cannot outlive `dragoman run`, however that process ends.
 """
 

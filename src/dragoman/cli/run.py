@@ -116,7 +116,7 @@ def _find_gateway(config: Config, log_path: str | None, key: str, stack: ExitSta
 
 
 def _create_key(config: Config) -> str:
-    """A key for the child gateway if it requires one. Stored keys cannot be used: only their hashes are known."""
+    """A key for the child gateway if it requires one. Of stored keys only the hashes are known."""
     return secrets.token_urlsafe(32) if not config.server.keys and has_stored_keys(config) else ""
 
 
