@@ -1,13 +1,25 @@
 """The Chat Completions API, as OpenAI and the many compatible servers and clients use it.
 
-Requests: `request_reader` and `request_writer` translate the body, with `message_reader` and
-`message_writer` for messages, `parts` and `media` for their content, `reasoning` for thoughts and seals, and
-`tools`. `spelling` records how a request was written. Replies: `stream_reader` reads chunks, with `deltas`
-for their content, `calls` for tool calls, `current_block` for the open block, and `repetition` for chunks
-that repeat. `stream_writer` writes chunks, with `chunks` for their bytes and `open_blocks` for the state of
-each block. `accumulate` and `reply` turn whole replies into streams and back. `reasons` translates finish
-reasons and usage, `citations` annotations. `errors` writes errors, `check` checks streams. State: one
-`MessageReader` or `MessageWriter` per request, one stream reader or writer per reply.
+Requests:
+- `request_reader`, `request_writer`: the body.
+- `content_reader`, `content_writer`: messages, their parts, calls and results.
+- `generation`: token limit, stop sequences, effort and output format.
+- `tools`: tool declarations and `tool_choice`.
+- `media`, `citations`, `reasoning`: images, audio and files, annotations, thoughts with their seals.
+
+Replies:
+- `stream_reader`: chunks of an upstream, with `deltas` for their content and `calls` for the fragments of
+  tool calls.
+- `stream_writer`: chunks for a client.
+- `stream_blocks`: what the open blocks of both remember, and the frames of chunks.
+- `reply`: whole replies into streams and back.
+- `stop_reasons`: finish reasons and usage.
+
+`errors` writes errors, `check` checks streams, `http_api`, `forwarding` and `counting` hold the facts of the
+HTTP API, `names` the names of the API and the notes about how a request was written.
+
+State: one `MessageReader` or `MessageWriter` per request, one `ChatStreamReader` or `ChatStreamWriter` per
+reply. Everything else is functions and tables.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,7 +32,7 @@ from dragoman.dialects.openai_chat import check, errors, reply, request_reader, 
 from dragoman.dialects.openai_chat.counting import COUNTING
 from dragoman.dialects.openai_chat.forwarding import FORWARDING
 from dragoman.dialects.openai_chat.http_api import HTTP_API
-from dragoman.dialects.openai_chat.spelling import NAME
+from dragoman.dialects.openai_chat.names import NAME
 from dragoman.dialects.openai_chat.stream_reader import ChatStreamReader
 from dragoman.dialects.openai_chat.stream_writer import ChatStreamWriter
 from dragoman.hub.errors import Failure

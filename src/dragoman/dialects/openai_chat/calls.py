@@ -13,8 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from dragoman.dialects.base import Source
-from dragoman.dialects.openai_chat.current_block import CurrentBlock
-from dragoman.dialects.openai_chat.repetition import TextChange
+from dragoman.dialects.openai_chat.stream_blocks import CurrentBlock, TextChange
 from dragoman.hub.builder import ReplyBuilder
 from dragoman.hub.content import CallKind, ToolCall
 from dragoman.hub.errors import UpstreamProtocolError

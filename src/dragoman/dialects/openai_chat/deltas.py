@@ -9,10 +9,9 @@ from functools import partial
 from dragoman.dialects.base import Json, Source
 from dragoman.dialects.openai_chat.calls import CallAssembler, text_of
 from dragoman.dialects.openai_chat.citations import read_annotation
-from dragoman.dialects.openai_chat.current_block import CurrentBlock
 from dragoman.dialects.openai_chat.media import read_reply_image
 from dragoman.dialects.openai_chat.reasoning import LIST_FIELDS, TEXT_FIELDS, Thought, read_entry
-from dragoman.dialects.openai_chat.repetition import TextChange
+from dragoman.dialects.openai_chat.stream_blocks import CurrentBlock, TextChange
 from dragoman.hub.builder import ReplyBuilder
 from dragoman.hub.content import Reasoning, Refusal, ReplyBlock, Text
 

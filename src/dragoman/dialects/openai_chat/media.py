@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 
 from dragoman.dialects.base import Json
-from dragoman.dialects.openai_chat.spelling import split_inner
+from dragoman.dialects.openai_chat.names import split_inner
 from dragoman.hub.content import Media, MediaKind
 from dragoman.wire.fields import Fields
 

@@ -1,9 +1,10 @@
 """Writes a request as a body of the Chat Completions API."""
 
 from dragoman.dialects.base import Json
-from dragoman.dialects.openai_chat.message_writer import MessageWriter
-from dragoman.dialects.openai_chat.parts import BREAKPOINT
-from dragoman.dialects.openai_chat.spelling import (
+from dragoman.dialects.openai_chat.content_writer import MessageWriter
+from dragoman.dialects.openai_chat.generation import choose_limit_name, write_output
+from dragoman.dialects.openai_chat.names import (
+    BREAKPOINT,
     NAME,
     SAFETY_IDENTIFIER,
     STOP_TEXT,
@@ -12,7 +13,7 @@ from dragoman.dialects.openai_chat.spelling import (
 )
 from dragoman.dialects.openai_chat.tools import write_tools
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import OutputFormat, Request
+from dragoman.hub.request import Request
 from dragoman.providers.profile import Target
 
 #: Hub fields that are written unchanged, with their names in this API.
@@ -33,9 +34,6 @@ PLAIN_FIELDS = {
 #: Hub fields that are an empty text if the client did not set them.
 WORD_FIELDS = {"verbosity": "verbosity", "service_tier": "service_tier"}
 
-#: OpenAI's current name of the token limit. Many compatible servers know only the older `max_tokens`.
-CAP = "max_completion_tokens"
-
 
 def write_request(request: Request, target: Target, losses: Losses) -> Json:
     """Build the body for the upstream. For a request of this dialect it equals the client's body."""
@@ -54,7 +52,7 @@ def write_request(request: Request, target: Target, losses: Losses) -> Json:
         if text:
             body[name] = text
     if request.max_tokens is not None:
-        body[_choose_limit_name(request, target, own=own)] = request.max_tokens
+        body[choose_limit_name(request, target, own=own)] = request.max_tokens
     if request.stop:
         body["stop"] = request.stop[0] if has_flag(request, STOP_TEXT) else list(request.stop)
     if request.user:
@@ -62,35 +60,13 @@ def write_request(request: Request, target: Target, losses: Losses) -> Json:
     if request.reasoning is not None and request.reasoning.effort is not None:
         body["reasoning_effort"] = request.reasoning.effort
     if request.output is not None:
-        body["response_format"] = _write_output(request.output, own=own)
+        body["response_format"] = write_output(request.output, own=own)
     _add_caching(request, target, body, own=own)
     _add_stream(request, target, body, own=own)
     if own:
         for name, value in split_inner(request.extras, "stream_options")[0].items():
             body.setdefault(name, value)
     return body
-
-
-def _choose_limit_name(request: Request, target: Target, *, own: bool) -> str:
-    return target.max_tokens_field or (request.path_of("max_tokens") if own else CAP)
-
-
-def _write_output(output: OutputFormat, *, own: bool) -> Json:
-    extras = output.extras if own else {}
-    if output.kind != "json_schema":
-        return {"type": output.kind, **extras}
-    outer, inner = split_inner(extras, "json_schema")
-    schema: Json = {}
-    if output.name or not own:
-        # Other dialects do not require the name.
-        schema["name"] = output.name or "answer"
-    if output.description:
-        schema["description"] = output.description
-    if output.schema is not None:
-        schema["schema"] = output.schema
-    if output.strict is not None:
-        schema["strict"] = output.strict
-    return {"type": "json_schema", "json_schema": {**schema, **inner}, **outer}
 
 
 def _add_caching(request: Request, target: Target, body: Json, *, own: bool) -> None:

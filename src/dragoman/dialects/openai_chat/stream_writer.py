@@ -10,22 +10,24 @@ from collections.abc import Callable
 from typing import Any
 
 from dragoman.dialects.base import Audience, Json
-from dragoman.dialects.openai_chat.chunks import DONE, ChunkFrames, error_frame
 from dragoman.dialects.openai_chat.citations import write_annotation
 from dragoman.dialects.openai_chat.errors import write_error
 from dragoman.dialects.openai_chat.media import find_url
-from dragoman.dialects.openai_chat.open_blocks import (
+from dragoman.dialects.openai_chat.names import LEGACY_FUNCTIONS, NAME, has_flag
+from dragoman.dialects.openai_chat.reasoning import find_list_field
+from dragoman.dialects.openai_chat.reply import explode_choice
+from dragoman.dialects.openai_chat.stop_reasons import FINISH_REASONS, read_cause, write_reason, write_usage
+from dragoman.dialects.openai_chat.stream_blocks import (
+    DONE,
     GOOGLE_ISSUERS,
+    ChunkFrames,
     OpenCall,
     OpenText,
     OpenThought,
     build_google_content,
+    error_frame,
     write_envelope_entry,
 )
-from dragoman.dialects.openai_chat.reasoning import find_list_field
-from dragoman.dialects.openai_chat.reasons import FINISH_REASONS, read_cause, write_reason, write_usage
-from dragoman.dialects.openai_chat.reply import explode_choice
-from dragoman.dialects.openai_chat.spelling import LEGACY_FUNCTIONS, NAME, has_flag
 from dragoman.hub.content import (
     Citation,
     HostedCall,
@@ -362,7 +364,6 @@ _OPENERS: dict[type, Callable[[ChatStreamWriter, int, Any], Frames]] = {
     HostedCall: ChatStreamWriter._open_hosted,
     HostedResult: ChatStreamWriter._open_hosted,
 }
-
 
 _HANDLERS: dict[type, Callable[[ChatStreamWriter, Any], Frames]] = {
     TextDelta: ChatStreamWriter._write_text,

@@ -7,7 +7,7 @@ this dialect.
 from typing import Literal
 
 from dragoman.dialects.base import Json
-from dragoman.dialects.openai_chat.spelling import NAME, add_inner, split_inner
+from dragoman.dialects.openai_chat.names import NAME, add_inner, split_inner
 from dragoman.hub.content import Tool, ToolGrammar
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, ToolChoice

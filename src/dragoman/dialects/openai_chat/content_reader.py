@@ -1,4 +1,4 @@
-"""Reads messages into turns, one turn for each message.
+"""Reads messages into turns, one turn for each message, and their parts with cache marks into blocks.
 
 The order of blocks is thoughts, content, calls. Seals that our writer put into envelopes in
 `reasoning_details` go back to the blocks that they belong to.
@@ -8,18 +8,21 @@ import msgspec
 
 from dragoman.dialects.base import Json
 from dragoman.dialects.openai_chat.calls import read_thought_signature
-from dragoman.dialects.openai_chat.parts import read_content
-from dragoman.dialects.openai_chat.reasoning import LIST_FIELDS, TEXT_FIELDS, read_entry, remove_text
-from dragoman.dialects.openai_chat.spelling import (
+from dragoman.dialects.openai_chat.media import MEDIA_READERS
+from dragoman.dialects.openai_chat.names import (
     ABSENT,
     AS_NULL,
+    AS_PART,
     AS_PARTS,
     AS_TEXT,
+    BREAKPOINT,
+    CACHE_CONTROL,
     NAME,
     add_inner,
     build_form,
 )
-from dragoman.hub.content import AnyBlock, Reasoning, Refusal, Text, ToolCall, ToolResult
+from dragoman.dialects.openai_chat.reasoning import LIST_FIELDS, TEXT_FIELDS, read_entry, remove_text
+from dragoman.hub.content import AnyBlock, CacheMark, Opaque, Reasoning, Refusal, Text, ToolCall, ToolResult
 from dragoman.hub.ids import digest
 from dragoman.hub.request import Role, Turn
 from dragoman.hub.seal import Seal, SealedItem, read_envelope
@@ -67,12 +70,12 @@ class MessageReader:
             return self._read_assistant(message, number)
         if role == "tool":
             return self._read_result(message, role_name, number)
-        blocks, form = _read_content(message)
+        blocks, form = _read_message_content(message)
         return Turn(role=role, blocks=tuple(blocks), at=message.path, form=form, extras=message.rest())
 
     def _read_result(self, message: Fields, role_name: str, number: int) -> Turn:
         at = message.path
-        blocks, form = _read_content(message)
+        blocks, form = _read_message_content(message)
         if role_name == "tool":
             call_id, name = message.text("tool_call_id"), ""
         else:
@@ -83,7 +86,7 @@ class MessageReader:
         return Turn(role="tool", blocks=(result,), at=at, form=turn_form, extras=message.rest())
 
     def _read_assistant(self, message: Fields, number: int) -> Turn:
-        content, form = _read_content(message)
+        content, form = _read_message_content(message)
         thoughts, carried, beside = _read_thoughts(message)
         refusal = message.rest().get("refusal")
         if isinstance(refusal, str) and refusal:
@@ -134,7 +137,7 @@ def _make_legacy_id(number: int) -> str:
     return "call_" + digest(FUNCTION_CALL, str(number))
 
 
-def _read_content(message: Fields) -> tuple[list[AnyBlock], str]:
+def _read_message_content(message: Fields) -> tuple[list[AnyBlock], str]:
     """The blocks of a message's content, and its form. An empty text is part of the form, not a block."""
     if not message.has("content"):
         return [], ABSENT
@@ -273,3 +276,55 @@ def _read_thought(
             extras=extras,
         )
     )
+
+
+def read_content(message: Fields, content: list[object]) -> list[AnyBlock]:
+    return [read_part(message.child(part, "content", index)) for index, part in enumerate(content)]
+
+
+def read_part(part: Fields) -> AnyBlock:
+    """Read one part. A part of unknown type is kept unchanged."""
+    kind = part.text("type")
+    at = part.path
+    cache = read_cache(part)
+    if kind == "text":
+        return Text(text=part.text("text"), at=at, cache=cache, extras=part.rest())
+    if kind == "refusal":
+        return Refusal(text=part.text("refusal"), at=at, form=AS_PART, cache=cache, extras=part.rest())
+    if kind == "thinking":
+        thought = _read_thinking(part)
+        if thought is not None:
+            return thought
+    reader = MEDIA_READERS.get(kind)
+    if reader is None:
+        value: Json = {"type": kind, **part.rest()}
+        return Opaque(kind=kind, value=value, at=at, cache=cache)
+    media, inner = reader(part)
+    extras = add_inner(part.rest(), kind, inner)
+    return msgspec.structs.replace(media, cache=cache, extras=extras)
+
+
+def _read_thinking(part: Fields) -> Reasoning | None:
+    """Read a thought of Mistral; None if it has content other than text."""
+    inner = part.rest().get("thinking")
+    if isinstance(inner, str):
+        inner = [{"type": "text", "text": inner}]
+    if not isinstance(inner, list):
+        return None
+    texts = [piece.get("text") if isinstance(piece, dict) else None for piece in inner]
+    parts = tuple(text for text in texts if isinstance(text, str))
+    if inner != [{"type": "text", "text": text} for text in parts]:
+        return None
+    form = AS_PART if isinstance(part.raw("thinking"), list) else f"{AS_PART}-text"
+    return Reasoning(parts=parts, raw=True, form=form, at=part.path, extras=part.rest())
+
+
+def read_cache(part: Fields) -> CacheMark | None:
+    """Take the cache mark of a part. Only Anthropic's mark has a type, so the writer can distinguish them."""
+    for name in (BREAKPOINT, CACHE_CONTROL):
+        value = part.rest().get(name)
+        if isinstance(value, dict) and ("type" in value) == (name == CACHE_CONTROL):
+            mark = part.object(name)
+            ttl = mark.text("ttl") if mark.rest().get("ttl") else ""
+            return CacheMark(ttl=ttl, extras=mark.rest())
+    return None

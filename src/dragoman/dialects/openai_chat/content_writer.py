@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import msgspec
 
 from dragoman.dialects.base import Json
-from dragoman.dialects.openai_chat.message_reader import (
+from dragoman.dialects.openai_chat.content_reader import (
     BESIDE,
     ENTRY,
     FUNCTION_CALL,
@@ -19,11 +19,32 @@ from dragoman.dialects.openai_chat.message_reader import (
     OBJECT,
     UNTYPED,
 )
-from dragoman.dialects.openai_chat.open_blocks import build_google_content
-from dragoman.dialects.openai_chat.parts import AS_PART, find_text, is_plain, write_part
+from dragoman.dialects.openai_chat.media import write_media
+from dragoman.dialects.openai_chat.names import (
+    ABSENT,
+    AS_NULL,
+    AS_PART,
+    AS_PARTS,
+    BREAKPOINT,
+    CACHE_CONTROL,
+    NAME,
+    split_inner,
+)
 from dragoman.dialects.openai_chat.reasoning import TEXT_FIELDS, add_text, find_list_field, write_entry
-from dragoman.dialects.openai_chat.spelling import ABSENT, AS_NULL, AS_PARTS, NAME, split_inner
-from dragoman.hub.content import AnyBlock, Reasoning, Refusal, Text, ToolCall, ToolResult
+from dragoman.dialects.openai_chat.stream_blocks import build_google_content
+from dragoman.hub.content import (
+    AnyBlock,
+    Block,
+    HostedResult,
+    Media,
+    Opaque,
+    Reasoning,
+    Refusal,
+    Text,
+    ToolCall,
+    ToolReference,
+    ToolResult,
+)
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, Turn
 from dragoman.providers.profile import Target
@@ -33,6 +54,9 @@ from dragoman.wire.partial_json import parse_object
 INSTRUCTING = ("system", "developer")
 SYSTEM_JOINT = "\n"
 RESULT_JOINT = "\n"
+
+#: OpenAI's lifetimes of a cached prompt, by the names of other dialects.
+BREAKPOINT_TTL = {"5m": "30m", "1h": "12h"}
 
 
 class MessageWriter:
@@ -239,3 +263,57 @@ class MessageWriter:
                 if note.startswith(flag):
                     return {note[len(flag) :]: joint.join(thought.text for thought in thoughts)}
         return {}
+
+
+def write_cache(block: Block, *, own: bool) -> Json:
+    """The field of a part's cache mark; empty without a mark."""
+    mark = block.cache
+    if mark is None:
+        return {}
+    if not own:
+        ttl = BREAKPOINT_TTL.get(mark.ttl)
+        return {BREAKPOINT: {"mode": "explicit", **({"ttl": ttl} if ttl else {})}}
+    written: Json = {"ttl": mark.ttl} if mark.ttl else {}
+    return {CACHE_CONTROL if "type" in mark.extras else BREAKPOINT: {**written, **mark.extras}}
+
+
+def write_part(block: AnyBlock, *, own: bool, marks: bool) -> Json | None:
+    """Write the part of a block; None if this dialect has no such part. `marks`: write cache marks."""
+    mark = write_cache(block, own=own) if marks else {}
+    extras = block.extras if own else {}
+    match block:
+        case Text():
+            return {"type": "text", "text": block.text, **mark, **extras}
+        case Refusal():
+            return {"type": "refusal", "refusal": block.text, **mark, **extras}
+        case Media():
+            part = write_media(block, own=own)
+            return None if part is None else {**part, **mark}
+        case Opaque() if own:
+            return {**block.value, **mark}
+        case Reasoning() if own and block.form.startswith(AS_PART):
+            texts = [{"type": "text", "text": text} for text in block.parts]
+            thinking = texts if block.form == AS_PART else block.text
+            return {"type": "thinking", "thinking": thinking, **extras}
+        case _:
+            return None
+
+
+def find_text(block: AnyBlock) -> str | None:
+    """The text of a block where only text is possible; None if it has no text."""
+    match block:
+        case Text() | Refusal() | HostedResult():
+            return block.text
+        case Media() if block.text:
+            return f"{block.title}\n\n{block.text}" if block.title else block.text
+        case ToolReference():
+            return block.name
+        case Opaque():
+            return block.text or encode(block.value).decode()
+        case _:
+            return None
+
+
+def is_plain(blocks: Sequence[AnyBlock]) -> bool:
+    """Whether all blocks are text without cache marks."""
+    return all(type(block) is Text and block.cache is None for block in blocks)

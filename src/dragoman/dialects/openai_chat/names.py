@@ -1,13 +1,14 @@
-"""Records which of several spellings a request used, and keeps the unknown fields of inner objects.
+"""The names of the API, and the notes that record how a request was written.
 
-Flags in the `form` of a request record the spelling. The unknown fields of an inner object are kept in the
-extras of the outer object, under a name with a dot.
+Flags in the `form` of a request record which of several spellings it used. The unknown fields of an inner
+object are kept in the extras of the outer object, under a name with a dot.
 """
 
 from collections.abc import Iterable
 
 from dragoman.dialects.base import Json
 from dragoman.hub.request import Request
+from dragoman.wire.fields import Fields
 
 NAME = "openai_chat"
 
@@ -23,6 +24,13 @@ AS_TEXT = "text"
 AS_PARTS = "parts"
 AS_NULL = "null"
 ABSENT = "absent"
+
+#: OpenAI's cache mark, and Anthropic's, which OpenRouter and LiteLLM accept on Chat parts.
+BREAKPOINT = "prompt_cache_breakpoint"
+CACHE_CONTROL = "cache_control"
+
+#: The form of thoughts and refusals that are parts of the content.
+AS_PART = "part"
 
 
 def build_form(flags: Iterable[str]) -> str:
@@ -45,3 +53,10 @@ def split_inner(extras: Json, name: str) -> tuple[Json, Json]:
     outer = {key: value for key, value in extras.items() if not key.startswith(prefix)}
     inner = {key[len(prefix) :]: value for key, value in extras.items() if key.startswith(prefix)}
     return outer, inner
+
+
+def read_optional_text(fields: Fields, name: str) -> str:
+    """Read a text whose absence means empty. An empty text stays in the extras."""
+    if fields.rest().get(name) == "":
+        return ""
+    return fields.text_or(name, "")

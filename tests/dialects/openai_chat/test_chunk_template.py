@@ -3,7 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.dialects.openai_chat.repetition import ChunkTemplate, TextChange
+from dragoman.dialects.openai_chat.stream_blocks import TextChange
+from dragoman.dialects.openai_chat.stream_reader import ChunkTemplate
 from tests.dialects.openai_chat.talk import DONE, call, calls, chunk, events_of, finish
 
 TEXTS = st.text(max_size=8) | st.sampled_from(
