@@ -149,7 +149,7 @@ class QuoteTracker:
 
     @property
     def is_in_quotation(self) -> bool:
-        """Whether this place is inside a fence or markup, whatever follows on the line."""
+        """Whether this place is inside a fence or markup: the line cannot end it."""
         self._end_run()
         return bool(self._fence or self._opening) or self._markup.is_open
 
