@@ -32,9 +32,7 @@ The writer emits events in this order, with consecutive sequence numbers:
 4. `[DONE]`.
 """
 
-from collections.abc import Iterable, Mapping
-
-from dragoman.dialects.base import Audience, Dialect, Json, Source, StreamReader, StreamWriter, Violation
+from dragoman.dialects.base import Dialect
 from dragoman.dialects.errors import read_error
 from dragoman.dialects.forwarding import Forwarding
 from dragoman.dialects.http_api import HttpApi
@@ -45,11 +43,6 @@ from dragoman.dialects.openai_responses.http_api import HTTP_API
 from dragoman.dialects.openai_responses.names import NAME
 from dragoman.dialects.openai_responses.stream_reader import ResponsesStreamReader
 from dragoman.dialects.openai_responses.stream_writer import ResponsesStreamWriter
-from dragoman.hub.errors import Failure
-from dragoman.hub.loss import Losses
-from dragoman.hub.request import Request
-from dragoman.providers.profile import Target
-from dragoman.wire.sse import Frame, Frames
 
 
 class OpenAIResponsesDialect:
@@ -66,38 +59,17 @@ class OpenAIResponsesDialect:
     forwarding: Forwarding = FORWARDING
     http_api: HttpApi = HTTP_API
 
-    def read_request(self, body: Json, losses: Losses, *, model: str = "", stream: bool = False) -> Request:
-        return request_reader.read_request(body, losses, model=model, stream=stream)
-
-    def write_request(self, request: Request, target: Target, losses: Losses) -> Json:
-        return request_writer.write_request(request, target, losses)
-
-    def stream_reader(self, source: Source) -> StreamReader:
-        return ResponsesStreamReader(source)
-
-    def stream_writer(self, audience: Audience) -> StreamWriter:
-        return ResponsesStreamWriter(audience)
-
-    def explode(self, body: Json) -> Frames:
-        return reply.explode(body)
-
-    def collect(self, frames: Iterable[Frame]) -> Json:
-        return reply.collect(frames)
-
-    def read_error(self, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
-        return read_error(status, headers, body)
-
-    def write_error(self, failure: Failure) -> Json:
-        return errors.write_error(failure)
-
-    def error_status(self, failure: Failure) -> int:
-        return errors.error_status(failure)
-
-    def error_headers(self, failure: Failure) -> dict[str, str]:
-        return errors.error_headers(failure)
-
-    def check_stream(self, stream: bytes) -> list[Violation]:
-        return check.check_stream(stream)
+    read_request = staticmethod(request_reader.read_request)
+    write_request = staticmethod(request_writer.write_request)
+    stream_reader = staticmethod(ResponsesStreamReader)
+    stream_writer = staticmethod(ResponsesStreamWriter)
+    explode = staticmethod(reply.explode)
+    collect = staticmethod(reply.collect)
+    read_error = staticmethod(read_error)
+    write_error = staticmethod(errors.write_error)
+    error_status = staticmethod(errors.error_status)
+    error_headers = staticmethod(errors.error_headers)
+    check_stream = staticmethod(check.check_stream)
 
 
 DIALECT: Dialect = OpenAIResponsesDialect()
