@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import sqlite3
 import time
 from pathlib import Path
 
@@ -144,6 +145,51 @@ def test_cached_keys_are_valid_for_less_than_a_second(holder: KeyHolder) -> None
         await cache.refresh()
         assert cache.has_keys
         assert MAX_AGE <= 0.5
+        database.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.rule("S12")
+def test_keys_are_read_while_another_process_is_writing(holder: KeyHolder) -> None:
+    key = holder.create()
+
+    async def main() -> None:
+        database = Database(holder.path, ACCOUNTS_SCHEMA)
+        cache = ClientKeyCache(database, time.time)
+        writer = sqlite3.connect(holder.path, isolation_level=None)
+        writer.execute("BEGIN IMMEDIATE")
+        await cache.refresh()
+        assert cache.find_caller([hash_key(key)]) is not None
+        writer.close()
+        database.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.rule("S12")
+def test_keys_of_a_new_file_are_noticed_and_an_empty_one_opens_nothing(holder: KeyHolder) -> None:
+    old = holder.create("old")
+
+    async def main() -> None:
+        database = Database(holder.path, ACCOUNTS_SCHEMA)
+        cache = ClientKeyCache(database, time.time)
+        await cache.refresh()
+        for path in holder.path.parent.glob("state.db*"):
+            path.unlink()
+        await aged(cache)
+        assert cache.has_keys
+        connect(holder.path, ACCOUNTS_SCHEMA).close()
+        await aged(cache)
+        assert cache.has_keys
+        new = holder.create("new")
+        await aged(cache)
+        assert cache.find_caller([hash_key(new)]) is not None
+        assert cache.find_caller([hash_key(old)]) is None
+        holder.do(lambda connection: client_keys.revoke_key(connection, "new", time.time()))
+        await aged(cache)
+        with pytest.raises(InvalidKey, match="revoked"):
+            cache.find_caller([hash_key(new)])
         database.close()
 
     asyncio.run(main())

@@ -2,7 +2,10 @@
 
 import asyncio
 
+import pytest
+
 from dragoman.accounts.keys import ANONYMOUS
+from dragoman.config.model import Timeouts
 from dragoman.dialects.registry import dialect_named
 from dragoman.exchange.exchange import CLOSING
 from dragoman.exchange.record import ExchangeRecord
@@ -76,3 +79,24 @@ def test_an_exchange_that_is_stopped_behind_a_slow_sign_of_life_still_tells_its_
     run(scenario())
     assert client.is_ended
     assert b"shutting down" in client.body
+
+
+@pytest.mark.rule("S13")
+@pytest.mark.parametrize(
+    ("piece", "is_progress"),
+    [
+        (b": keep-alive\n\n", False),
+        (b":\n\n: a : b\r\n\r\n:", False),
+        (b": keep-alive\n\ndata: {}\n\n", True),
+        (b"data: {}\n\n: keep-alive\n\n", True),
+        (b"data", True),
+    ],
+)
+def test_comments_of_an_upstream_are_no_progress(piece: bytes, is_progress: bool) -> None:
+    watchdog = watchdog_of([], "x")
+    hung_up: list[bool] = []
+    watchdog.watch_upstream(Timeouts(first_byte=10, idle=10), lambda: hung_up.append(True), 0.0)
+    for now in range(12):
+        watchdog.count_received(piece)
+        watchdog.check(float(now))
+    assert bool(hung_up) is not is_progress

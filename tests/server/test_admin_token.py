@@ -1,5 +1,6 @@
 """The admin token: created once, private, and hard to guess."""
 
+import os
 import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -58,3 +59,49 @@ def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         find_or_create_token(tmp_path / "file" / "below", {})
     assert VARIABLE in caught.value.hint or "cannot read" in caught.value.message
+
+
+def plant(folder: Path, mode: int) -> Path:
+    """A token that another user may have written."""
+    folder.mkdir(exist_ok=True)
+    path = folder / FILE_NAME
+    path.write_text("known-to-somebody-else\n")
+    path.chmod(mode)
+    return path
+
+
+@pytest.mark.rule("S9")
+@pytest.mark.parametrize("mode", [0o666, 0o620, 0o602])
+def test_a_token_that_others_can_write_is_refused(tmp_path: Path, mode: int) -> None:
+    plant(tmp_path, mode)
+    with pytest.raises(ConfigError, match="other users can write it"):
+        find_or_create_token(tmp_path, {})
+
+
+@pytest.mark.rule("S9")
+def test_a_token_of_another_user_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    path = plant(folder, 0o600)
+    if os.geteuid() != 0:
+        pytest.skip("only root can make a file of another user")
+    os.chown(path, 4321, 4321)
+    with pytest.raises(ConfigError, match="belongs to another user"):
+        find_or_create_token(folder, {})
+
+
+@pytest.mark.rule("S9")
+def test_a_token_that_is_a_link_is_refused(tmp_path: Path) -> None:
+    known = tmp_path / "known"
+    known.write_text("known-to-somebody-else\n")
+    (tmp_path / FILE_NAME).symlink_to(known)
+    with pytest.raises(ConfigError, match="cannot read the admin token"):
+        find_or_create_token(tmp_path, {})
+
+
+@pytest.mark.rule("S9")
+def test_a_folder_and_a_token_that_others_can_read_are_closed_to_them(tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    path = plant(folder, 0o644)
+    folder.chmod(0o777)
+    find_or_create_token(folder, {})
+    assert (folder.stat().st_mode & 0o777, path.stat().st_mode & 0o777) == (0o700, 0o600)

@@ -1,7 +1,12 @@
 """The address that the gateway listens on, and the addresses that it refuses."""
 
+import os
 import resource
+import signal
 import socket
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -27,6 +32,39 @@ def test_a_port_in_use_is_reported_at_once() -> None:
         with pytest.raises(ConfigError, match=f"cannot listen on 127.0.0.1:{port}") as caught:
             bind(Config(server=ServerSettings(port=port)))
     assert "--port" in caught.value.hint
+
+
+#: `serve` whose port opens with the signal to reload.
+EARLY_SIGNAL = """
+import os, signal
+import dragoman.cli.serve as command
+from dragoman.hub.errors import ConfigError
+
+def bind(*_, **__):
+    os.kill(os.getpid(), signal.SIGHUP)
+    print("alive", flush=True)
+    raise ConfigError("enough")
+
+command.bind = bind
+command.serve.main(["--port", "1"], standalone_mode=False)
+"""
+
+
+@pytest.mark.rule("S10")
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="this system has no such signal")
+def test_a_signal_to_reload_ends_nothing_when_the_port_opens(tmp_path: Path) -> None:
+    environment = {**os.environ, "HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", EARLY_SIGNAL],
+        cwd=tmp_path,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout == b"alive\n"
+    assert done.returncode > 0
 
 
 def test_the_limit_on_open_files_is_raised_and_never_lowered() -> None:

@@ -1,10 +1,12 @@
 """One file and one thread: order, transactions, durability, permissions, migrations."""
 
 import asyncio
+import os
 import sqlite3
 import stat
 import subprocess
 import sys
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -160,3 +162,38 @@ def test_a_file_of_a_later_format_is_refused(path: Path) -> None:
     later.close()
     with pytest.raises(ConfigError, match="newer dragoman"):
         connect(path, NOTES)
+
+
+@pytest.mark.rule("S9")
+def test_a_folder_and_a_file_that_others_can_use_are_closed_to_them(tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    folder.mkdir()
+    folder.chmod(0o777)
+    path = folder / "state.db"
+    path.touch()
+    path.chmod(0o666)
+    connect(path).close()
+    assert (folder.stat().st_mode & 0o777, path.stat().st_mode & 0o777) == (0o700, 0o600)
+
+
+@pytest.mark.rule("S9")
+def test_a_folder_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "state"
+    folder.mkdir()
+    if os.geteuid() == 0:
+        os.chown(folder, 4321, 4321)
+    monkeypatch.setattr(os, "geteuid", lambda: 1234)
+    with pytest.raises(ConfigError, match="belongs to another user"):
+        connect(folder / "state.db")
+
+
+@pytest.mark.rule("S12")
+def test_a_file_that_was_deleted_is_opened_anew(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    database = Database(path)
+    database.run_now(lambda connection: connection.execute("CREATE TABLE old (x)"))
+    path.unlink()
+    database.run_now(lambda connection: connection.execute("CREATE TABLE new (x)"))
+    database.close()
+    with closing(sqlite3.connect(path)) as connection:
+        assert [name for (name,) in connection.execute("SELECT name FROM sqlite_master")] == ["new"]

@@ -26,8 +26,8 @@ MAX_AGE = 0.5
 #: does not prove that the file is unchanged.
 RECENT = 1.0
 
-#: The modification time and the size of each file that a change touches.
-FileStamp = tuple[tuple[int, int], ...]
+#: The modification time, the size and the number of each file that a change touches.
+FileStamp = tuple[tuple[int, int, int], ...]
 
 
 class ClientKeyCache:
@@ -43,6 +43,7 @@ class ClientKeyCache:
         self._by_id: Mapping[str, ClientKeyEntry] = {}
         self._generation = -1
         self._stamp: FileStamp = ()
+        self._file = 0
         self._valid_until = 0.0
         self._refreshing = asyncio.Lock()
 
@@ -113,12 +114,17 @@ class ClientKeyCache:
             return
         # Without a file there are no keys; reading would create the file.
         if stamp:
-            await self._read_keys()
-        newest = max((date for date, _ in stamp), default=0)
+            is_replaced = stamp[0][2] != self._file
+            if is_replaced:
+                # Another file has generations of its own.
+                self._generation = -1
+            await self._read_keys(is_replaced=is_replaced)
+            self._file = stamp[0][2]
+        newest = max((date for date, _, _ in stamp), default=0)
         is_recent = time.time() - newest / 1e9 < RECENT
         self._stamp = () if is_recent else stamp
 
-    async def _read_keys(self) -> None:
+    async def _read_keys(self, *, is_replaced: bool) -> None:
         cached = self._generation
 
         def work(connection: sqlite3.Connection) -> tuple[int, dict[bytes, ClientKeyEntry] | None]:
@@ -126,11 +132,17 @@ class ClientKeyCache:
             return generation, read_entries(connection) if generation != cached else None
 
         try:
-            self._generation, entries = await self._database.run(work)
+            self._generation, entries = await self._database.read(work)
         except (sqlite3.Error, ConfigError) as error:
             LOGGER.error("the client keys cannot be read: %s", error)
+            if self._generation >= 0 and isinstance(error, sqlite3.OperationalError):
+                # A locked file is readable again soon. Until then the keys that were read last are valid.
+                return
             raise StateUnavailable("the gateway cannot read its client keys; try again") from None
-        if entries is not None:
+        if is_replaced and self._entries and not entries:
+            # Without keys the gateway would accept every caller.
+            LOGGER.error("the new state file has no client keys; the old ones stay valid until a restart")
+        elif entries is not None:
             self._entries = entries
             self._by_id = {entry.caller.id: entry for entry in entries.values() if not entry.until}
 
@@ -143,5 +155,5 @@ def _read_stamp(path: Path) -> FileStamp:
             status = os.stat(each)
         except OSError:
             continue
-        stamps.append((status.st_mtime_ns, status.st_size))
+        stamps.append((status.st_mtime_ns, status.st_size, status.st_ino))
     return tuple(stamps)

@@ -24,7 +24,7 @@ from dragoman.config.find import find_config, find_state_folder, identify_config
 from dragoman.config.model import Config, Secret
 from dragoman.hub.errors import ConfigError, DragomanError
 from dragoman.server.admin_token import find_or_create_token
-from dragoman.server.run import bind, serve
+from dragoman.server.run import bind, ignore_early_hangup, serve
 from dragoman.storage.database import FILE_NAME, Database
 
 #: The variable in which `run` passes a client key to its child gateway.
@@ -136,6 +136,7 @@ def run_child_gateway(path: str) -> None:
         return msgspec.structs.replace(config, server=server)
 
     config = read()
+    ignore_early_hangup()
     listener = bind(config)
     print(build_url(*listener.getsockname()[:2]), flush=True)
     threading.Thread(target=_stop_with_parent, daemon=True).start()

@@ -12,7 +12,7 @@ from dragoman.cli.process import ConfigReader, run_gateway
 from dragoman.config.model import Config
 from dragoman.hub.errors import ConfigError
 from dragoman.routing.choose import list_model_names
-from dragoman.server.run import bind
+from dragoman.server.run import bind, ignore_early_hangup
 
 NO_FILE = "no configuration: the embedded model answers for every model name"
 
@@ -36,6 +36,7 @@ def serve(path: str | None, host: str | None, port: int | None) -> None:
 
     config = read()
     requires_key = has_stored_keys(config)
+    ignore_early_hangup()
     listener = _bind(config, requires_key=requires_key)
     address, actual = listener.getsockname()[:2]
     shown = f"[{address}]" if ":" in address else address

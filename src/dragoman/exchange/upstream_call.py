@@ -177,7 +177,7 @@ class UpstreamCall:
         size = 0
         try:
             async for piece in pieces:
-                self._watchdog.received += len(piece)
+                self._watchdog.count_received(piece)
                 self._held.append(reply.feed(piece))
                 size += len(piece)
                 if reply.is_round_over or reply.tally.has_content or size > MAX_HELD:
@@ -206,7 +206,7 @@ class UpstreamCall:
     async def _send_by_iteration(self, pieces: AsyncIterator[bytes], reply: ReplyPipeline) -> Output:
         """Read the pieces in this task. Send every output except the last, which is returned."""
         async for piece in pieces:
-            self._watchdog.received += len(piece)
+            self._watchdog.count_received(piece)
             output = reply.feed(piece)
             if reply.is_round_over:
                 return output
@@ -223,7 +223,7 @@ class UpstreamCall:
 
         def sink(piece: bytes) -> bool:
             nonlocal last
-            watchdog.received += len(piece)
+            watchdog.count_received(piece)
             output = feed(piece)
             if reply.is_round_over:
                 last = output
@@ -289,7 +289,7 @@ class UpstreamCall:
         size = 0
         try:
             async for piece in upstream.pieces():
-                self._watchdog.received += len(piece)
+                self._watchdog.count_received(piece)
                 size += len(piece)
                 if size > limit:
                     message = f"the upstream's reply is longer than {limit} bytes"

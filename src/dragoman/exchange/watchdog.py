@@ -5,6 +5,7 @@ upstream call and the sender set its counters, and `WatchdogTimer` checks all of
 """
 
 import asyncio
+import re
 from collections.abc import Callable
 
 from dragoman.config.model import Timeouts
@@ -13,6 +14,9 @@ from dragoman.config.model import Timeouts
 INTERVAL = 0.5
 #: Seconds. A client that accepts nothing for this long is treated as gone.
 CLIENT_LIMIT = 300.0
+
+#: Lines of an event stream that are comments, or empty. A server can send them without end.
+_COMMENTS = re.compile(rb"(?::[^\r\n]*+[\r\n]*+)++")
 
 
 class Watchdog:
@@ -39,7 +43,7 @@ class Watchdog:
     def __init__(
         self, now: float, *, ping_every: float, ping: Callable[[], None], abandon: Callable[[], None]
     ) -> None:
-        #: Bytes of the upstream's reply so far.
+        #: Bytes of the upstream's reply so far, without comments.
         self.received = 0
         #: Something was sent to the client since the last check.
         self.has_sent = False
@@ -65,6 +69,11 @@ class Watchdog:
         self.expired = ""
         self.received = self._received_before = 0
         self._received_at = now
+
+    def count_received(self, piece: bytes) -> None:
+        """Count a piece of the upstream's reply. Comments of an event stream are no progress."""
+        if piece[:1] != b":" or not _COMMENTS.fullmatch(piece):
+            self.received += len(piece)
 
     def unwatch_upstream(self) -> None:
         self._timeouts = self._hang_up = self.tick = None

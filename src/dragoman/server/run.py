@@ -133,6 +133,23 @@ def raise_open_files() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
+def ignore_early_hangup() -> None:
+    """Ignore the signal to reload until the loop handles it; call this before the port opens.
+
+    Without a handler the signal ends the process, and who sees the port open may send it at once. The
+    signal of a closing terminal still ends the process.
+    """
+    in_terminal = _has_terminal()
+
+    def handle(_number: int, _frame: object) -> None:
+        if in_terminal and not _has_terminal():
+            raise SystemExit(128 + signal.SIGHUP)
+
+    # Not every system has the signal, and only the main thread may handle it.
+    with suppress(AttributeError, ValueError):
+        signal.signal(signal.SIGHUP, handle)
+
+
 def serve(
     config: Config,
     listener: socket.socket,
@@ -148,9 +165,6 @@ def serve(
     """
     set_up_logging(config.server.log)
     raise_open_files()
-    if hasattr(signal, "SIGHUP") and not _has_terminal():
-        # A signal to reload may come before the loop handles it; the configuration has just been read.
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
     remove_leftovers(find_state_folder(config, os.environ))
     gateway = Gateway(config, database=database)
     traces = config.telemetry.traces

@@ -5,10 +5,12 @@ Other processes, such as the commands, may use the same file at the same time.
 """
 
 import asyncio
+import errno
 import os
 import sqlite3
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -41,9 +43,13 @@ def connect(path: Path | None, *schemas: Schema) -> sqlite3.Connection:
     """
     try:
         if path is not None:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private_folder(path.parent)
             # Create the file before SQLite does: SQLite gives its journals the same permissions.
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+            try:
+                make_private(descriptor)
+            finally:
+                os.close(descriptor)
         connection = sqlite3.connect(path or ":memory:", isolation_level=None, check_same_thread=False)
         try:
             connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT}")
@@ -60,6 +66,33 @@ def connect(path: Path | None, *schemas: Schema) -> sqlite3.Connection:
             f"cannot use the state file {path}: {error}", hint="name another folder in server.state"
         ) from None
     return connection
+
+
+def make_private_folder(folder: Path) -> None:
+    """Create the state folder, or close an existing one to other users. Raises if that is not possible.
+
+    Another user who can write into the folder can plant an admin token or a state file.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if os.name != "posix":
+        return
+    status = folder.stat()
+    user = os.geteuid()
+    if user and status.st_uid not in (0, user):
+        raise PermissionError(errno.EPERM, f"{folder} belongs to another user")
+    if status.st_mode & 0o077:
+        try:
+            folder.chmod(0o700)
+        except PermissionError:
+            if status.st_mode & 0o022:
+                raise PermissionError(errno.EPERM, f"other users can write into {folder}") from None
+
+
+def make_private(descriptor: int) -> None:
+    """Close a file to other users, if it is ours."""
+    if os.name == "posix" and os.fstat(descriptor).st_mode & 0o077:
+        with suppress(PermissionError):
+            os.fchmod(descriptor, 0o600)
 
 
 def migrate(connection: sqlite3.Connection, schemas: Sequence[Schema]) -> None:
@@ -116,6 +149,7 @@ class Database:
         #: How many of the schemas the connection has. Only the storage thread uses it.
         self._migrated = 0
         self._connection: sqlite3.Connection | None = None
+        self._file = (0, 0)
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="storage")
 
     def add_schema(self, schema: Schema) -> None:
@@ -127,6 +161,10 @@ class Database:
         """Run the work in one transaction. If it raises, the transaction is rolled back."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._run_work, work)
 
+    async def read(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
+        """Run work that writes nothing. It does not wait for another process that is writing."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._run_work, work, "BEGIN")
+
     def run_now(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
         """Like `run`, for callers without an event loop, such as commands."""
         return self._thread.submit(self._run_work, work).result()
@@ -136,9 +174,11 @@ class Database:
         self._thread.submit(self._close_connection)
         self._thread.shutdown(wait=True)
 
-    def _run_work(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
+    def _run_work(
+        self, work: Callable[[sqlite3.Connection], Result], begin: str = "BEGIN IMMEDIATE"
+    ) -> Result:
         connection = self._open_connection()
-        connection.execute("BEGIN IMMEDIATE")
+        connection.execute(begin)
         try:
             result = work(connection)
         except BaseException:
@@ -149,12 +189,24 @@ class Database:
 
     def _open_connection(self) -> sqlite3.Connection:
         count = len(self._schemas)
+        if self._connection is not None and self._file != self._identify_file():
+            # The file was deleted or replaced. The old connection would use data that no command sees.
+            self._close_connection()
         if self._connection is None:
             self._connection = connect(self.path, *self._schemas[:count])
+            self._file = self._identify_file()
         elif self._migrated < count:
             migrate(self._connection, self._schemas[:count])
         self._migrated = count
         return self._connection
+
+    def _identify_file(self) -> tuple[int, int]:
+        """Device and number of the file; zeros if there is none."""
+        try:
+            status = os.stat(self.path) if self.path is not None else None
+        except OSError:
+            status = None
+        return (status.st_dev, status.st_ino) if status is not None else (0, 0)
 
     def _close_connection(self) -> None:
         if self._connection is not None:
