@@ -317,7 +317,7 @@ class UpstreamCall:
         expired = self._watchdog.expired
         if not expired:
             return error.failure
-        message = f"provider {self._provider.name} fell silent: {expired}"
+        message = f"provider {self._provider.name} timed out: {expired}"
         return Failure(kind="timeout", status=504, message=message)
 
     def _redact_if(self, failure: Failure | None, output: Output) -> Output:

@@ -98,7 +98,7 @@ class Watchdog:
             return
         silence = timeouts.idle if self._received_before else timeouts.first_byte
         if silence and now - self._received_at >= silence:
-            self.expired = f"nothing came for {silence:g} s"
+            self.expired = f"it sent no data for {silence:g} s"
         elif timeouts.total and now - self.started >= timeouts.total:
             self.expired = f"the reply took longer than {timeouts.total:g} s"
         if self.expired:

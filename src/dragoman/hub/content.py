@@ -12,6 +12,8 @@ in `assert_never`, so that a new kind is a type error there:
             ...
         case _:
             assert_never(block)
+
+Or it has a table of handlers by kind, whose keys a test compares with the union.
 """
 
 from typing import Literal, TypeAlias

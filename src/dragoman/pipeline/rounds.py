@@ -58,7 +58,7 @@ class GovernanceRounds:
 
     @property
     def needs_ticks(self) -> bool:
-        """Whether calls are held for a limited time, so that `release_overdue` of the reply must be called."""
+        """Whether calls are held for a limited time, so that `release_overdue` must be called."""
         return self._governed.governance.hold_seconds > 0
 
     def next_request(self) -> Request:

@@ -55,7 +55,7 @@ def test_the_first_of_several_answers_is_told_and_the_others_are_a_loss() -> Non
     heard = source()
     written = collect_sse(DIALECT, through(recorded("stream-two-candidates.sse")))
     fold(read(recorded("stream-two-candidates.sse"), heard))
-    assert [loss.reason for loss in heard.losses] == ["only the first of several answers can be told"]
+    assert [loss.reason for loss in heard.losses] == ["only the first of several answers can be translated"]
     assert written["candidates"] == [dig(recorded_json("reply-two-candidates.json"), "candidates", 0)]
 
 

@@ -96,7 +96,7 @@ def test_a_pushed_answer_that_is_let_go_tells_whoever_waits() -> None:
             answer = await upstream_of(server).send(CALL)
             assert isinstance(answer, HttpReply)
             asyncio.get_running_loop().call_later(0.005, answer.close)
-            with pytest.raises(UpstreamFailed, match="was hung up on"):
+            with pytest.raises(UpstreamFailed, match="was cancelled by the gateway"):
                 await answer.push_to(lambda piece: True)
 
     run(scenario)

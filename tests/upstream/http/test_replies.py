@@ -106,7 +106,7 @@ def test_whoever_waits_for_an_answer_that_is_let_go_is_told() -> None:
         async with ByteServer([stream_head(), Pause(asyncio.Event())]) as server:
             answer = await upstream_of(server).send(CALL)
             asyncio.get_running_loop().call_later(0.005, answer.close)
-            assert "was hung up on" in await failure_of(answer.pieces())
+            assert "was cancelled by the gateway" in await failure_of(answer.pieces())
 
     run(scenario)
 

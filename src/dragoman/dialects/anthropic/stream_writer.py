@@ -203,7 +203,7 @@ class AnthropicStreamWriter:
         if block.sealed is not None and block.started:
             self._waiting = _build_text_envelope(block.sealed)
         if block.uncited:
-            self._audience.losses.add("", "a citation that names no page cannot be told in this dialect")
+            self._audience.losses.add("", "a citation that names no page cannot be written in this dialect")
 
     def _finish(self, event: ReplyFinished) -> Frames:
         if self._waiting:

@@ -164,7 +164,7 @@ def read_choice(fields: Fields) -> tuple[ToolChoice | None, bool | None]:
 
 
 def _find_name(name: str, tools: tuple[Tool, ...]) -> str:
-    """The name of a tool in this API: tools that Anthropic runs have fixed names."""
+    """The name to write in `tool_choice`: Anthropic's fixed name for a hosted tool, otherwise `name`."""
     named = next((tool for tool in tools if tool.name == name), None)
     hosted = HOSTED.get(named.family) if named is not None and named.kind == "hosted" else None
     return hosted[1] if hosted else name

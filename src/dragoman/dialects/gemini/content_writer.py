@@ -6,6 +6,7 @@ Gemini supports.
 """
 
 from collections.abc import Iterable
+from typing import assert_never
 
 import msgspec
 
@@ -51,6 +52,8 @@ from dragoman.hub.content import (
     Refusal,
     Text,
     ToolCall,
+    ToolDeclarations,
+    ToolReference,
     ToolResult,
 )
 from dragoman.hub.loss import Losses
@@ -144,8 +147,10 @@ class HistoryWriter:
             case ToolResult():
                 name = self._names.get(block.call_id, block.call_id)
                 return write_result(block, name, native=self._native, losses=self._losses)
-            case _:
+            case Media() | ToolReference() | ToolDeclarations() | HostedCall() | HostedResult() | Opaque():
                 return write_part(block, native=self._native, losses=self._losses)
+            case _:
+                assert_never(block)
 
     def _write_signature(self, seal: Seal | None, form: str) -> Json:
         if seal is not None and seal.issuer in self._issuers:
@@ -213,9 +218,19 @@ def write_part(block: AnyBlock, *, native: bool, losses: Losses) -> Json | None:
                 return {"text": block.text}
             losses.add(block.at, f"a {block.kind} block cannot be told in Gemini's dialect")
             return None
-        case _:
-            losses.add(block.at, f"a {type(block).__name__} block cannot stand here in Gemini's dialect")
+        case (
+            Text()
+            | Refusal()
+            | Reasoning()
+            | ToolCall()
+            | ToolReference()
+            | ToolDeclarations()
+            | ToolResult()
+        ):
+            losses.add(block.at, f"a {type(block).__name__} block has no equivalent here in Gemini's dialect")
             return None
+        case _:
+            assert_never(block)
 
 
 def write_result(result: ToolResult, name: str, *, native: bool, losses: Losses) -> Json:

@@ -110,7 +110,7 @@ def write_hosted(block: HostedCall | HostedResult, *, native: bool, losses: Loss
         return whole
     part = _write_code(block) if isinstance(block, HostedCall) else _write_code_result(block)
     if part is None:
-        losses.add(block.at, f"Gemini has no words for a {block.tool} run by another vendor")
+        losses.add(block.at, f"a {block.tool} run by another vendor has no equivalent in Gemini")
     return part
 
 

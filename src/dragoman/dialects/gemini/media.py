@@ -90,7 +90,7 @@ def _collect_extras(part: Fields, name: str, inner: Fields) -> Extras:
 
 def write_media(media: Media, *, native: bool, losses: Losses) -> Json | None:
     if media.file_id and not native:
-        losses.add(media.at, "a file stored at another vendor cannot be told to Gemini")
+        losses.add(media.at, "a file stored at another vendor cannot be sent to Gemini")
         return None
     if media.file_id or media.url:
         name, inner = "fileData", _write_file(media, native=native)

@@ -185,7 +185,7 @@ class GeminiStreamReader(FrameReader):
             elif candidate.get("index") in (0, None) or type(candidate["index"]) is not int:
                 self._read_candidate(to_camel(candidate))
             else:
-                self.source.losses.add("candidates", "only the first of several answers can be told")
+                self.source.losses.add("candidates", "only the first of several answers can be translated")
 
     def _read_candidate(self, candidate: Json) -> None:
         content = candidate.get("content")
@@ -225,7 +225,7 @@ class GeminiStreamReader(FrameReader):
     def _read_whole_part(self, part: Json, number: int) -> None:
         legal = remove_invalid_fields(part)
         if legal is None:
-            self.source.losses.add(f"parts[{number}]", "a part that says nothing was skipped")
+            self.source.losses.add(f"parts[{number}]", "a part without content was skipped")
             return
         try:
             block = self._parts.read(Fields(legal, blame=UpstreamProtocolError))

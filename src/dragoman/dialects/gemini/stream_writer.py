@@ -7,7 +7,7 @@ at the end are written on an empty text.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, assert_never
 
 import msgspec
 
@@ -19,7 +19,7 @@ from dragoman.dialects.gemini.names import NAME, NO_ARGUMENTS, NO_ID
 from dragoman.dialects.gemini.reasoning import BARE, UNSEALED, encode_envelope, is_native
 from dragoman.dialects.gemini.stop_reasons import choose_finish_reason, write_usage
 from dragoman.dialects.gemini.stream_blocks import OpenPart
-from dragoman.hub.content import HostedCall, HostedResult, Reasoning, Refusal, Text, ToolCall
+from dragoman.hub.content import HostedCall, HostedResult, Media, Opaque, Reasoning, Refusal, Text, ToolCall
 from dragoman.hub.events import (
     ArgumentsDelta,
     BlockClosed,
@@ -133,12 +133,14 @@ class GeminiStreamWriter:
                 return ()
             case HostedCall() | HostedResult() if not self._native and block.tool == "web_search":
                 return self._add_query(block)
-            case _:
+            case Media() | HostedCall() | HostedResult() | Opaque():
                 part = write_part(block, native=self._native, losses=self._audience.losses)
                 if part is None:
                     return ()
                 self._count_part()
                 return self._write_part(part)
+            case _:
+                assert_never(block)
 
     def _count_part(self) -> None:
         """Count a visible part that the client joins with no other."""

@@ -95,7 +95,7 @@ class HttpReply:
     def close(self) -> None:
         """Cancel the reply if it is not complete. A task that waits for a piece gets `UpstreamFailed`."""
         if not self._is_complete and not self._broken:
-            self.break_off("was hung up on")
+            self.break_off("was cancelled by the gateway")
             self._connection.abort()
 
     def begin(self, status: int, headers: Mapping[str, str]) -> None:
