@@ -147,6 +147,23 @@ def test_every_dialect_has_the_files_that_a_dialect_needs() -> None:
     assert [name for name in DIALECTS if not needed <= present[name]] == []
 
 
+#: Files that not every dialect has, with the reason.
+ONLY_SOME_DIALECTS = {
+    "hosted.py": "Chat has no blocks for tools that the server runs",
+    "calls.py": "Chat sends calls in fragments, which compatible servers identify badly",
+    "deltas.py": "Chat has one delta object for every kind of block",
+    "response_object.py": "Responses repeats the request in the reply",
+    "stream_items.py": "Responses sends items, which hold blocks",
+}
+
+
+def test_the_same_job_has_the_same_file_name_in_every_dialect() -> None:
+    present = [{path.name for path in (SOURCE / "dialects" / name).glob("*.py")} for name in DIALECTS]
+    shared = set.intersection(*present)
+    assert len(shared) >= 21
+    assert set.union(*present) - shared <= set(ONLY_SOME_DIALECTS)
+
+
 def test_every_dialect_stands_in_the_contract_that_keeps_them_apart() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     contracts = {each["id"]: each for each in project["tool"]["importlinter"]["contracts"]}

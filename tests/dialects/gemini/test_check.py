@@ -3,7 +3,7 @@
 import pytest
 
 from dragoman.dialects.gemini import DIALECT
-from tests.dialects.gemini.talk import chunk, frame, recorded, stems
+from tests.dialects.gemini.replies import chunk, frame, recorded, stems
 
 END = chunk({"text": "a"}, finishReason="STOP")
 CUT = "the stream ends without finishReason, blockReason or error"

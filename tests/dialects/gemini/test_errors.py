@@ -5,7 +5,7 @@ import pytest
 
 from dragoman.dialects.gemini import DIALECT
 from dragoman.hub.errors import STATUS_OF_KIND, Failure, FailureKind, kind_of_status
-from tests.dialects.gemini.talk import dig, recorded_json, stems
+from tests.dialects.gemini.replies import dig, recorded_json, stems
 
 #: What each recorded error means.
 KINDS = {

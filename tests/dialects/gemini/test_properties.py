@@ -11,7 +11,7 @@ from dragoman.hub.events import BlockOpened, ReplyEvent, ReplyFailed
 from dragoman.hub.fold import fold
 from dragoman.hub.loss import Losses
 from dragoman.hub.stage import Sequencer
-from tests.dialects.gemini.talk import FOREIGN, NATIVE, read, recorded, recorded_json, stems, write
+from tests.dialects.gemini.replies import FOREIGN, NATIVE, read, recorded, recorded_json, stems, write
 from tests.dialects.strategies import DIALECTS, mutated_bodies, mutated_streams, pieces_of, replies
 from tests.sse import collect_sse
 

@@ -16,7 +16,7 @@ from dragoman.hub.content import (
 from dragoman.hub.errors import ClientProtocolError
 from dragoman.hub.request import OutputFormat, ReasoningSettings, Request, ToolChoice, Turn
 from dragoman.hub.seal import Seal
-from tests.dialects.gemini.talk import asked, model, recorded_json, stems, user
+from tests.dialects.gemini.replies import asked, model, recorded_json, stems, user
 
 HELLO = [user({"text": "hello"})]
 

@@ -22,7 +22,7 @@ from dragoman.hub.loss import Losses
 from dragoman.hub.request import OutputFormat, ReasoningSettings, Request, Role, ToolChoice, Turn
 from dragoman.hub.seal import Seal
 from dragoman.providers.profile import Profile, Target, build_target
-from tests.dialects.gemini.talk import (
+from tests.dialects.gemini.replies import (
     FOREIGN,
     NATIVE,
     asked,

@@ -12,7 +12,7 @@ from dragoman.hub.events import ReplyFinished, ReplyStarted
 from dragoman.hub.fold import Reply, unfold
 from dragoman.hub.loss import Losses
 from dragoman.hub.seal import Seal, SealedItem, write_envelope
-from tests.dialects.gemini.talk import NATIVE, asked, model, parts_of, sent, user, write
+from tests.dialects.gemini.replies import NATIVE, asked, model, parts_of, sent, user, write
 
 Part = dict[str, object]
 

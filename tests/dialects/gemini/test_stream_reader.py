@@ -8,7 +8,7 @@ from dragoman.hub.events import ReplyFailed, ReplyFinished, ReplyStarted, UsageR
 from dragoman.hub.ids import IdSource
 from dragoman.hub.seal import Seal
 from dragoman.hub.usage import Usage
-from tests.dialects.gemini.talk import (
+from tests.dialects.gemini.replies import (
     blocks_of,
     chunk,
     frame,

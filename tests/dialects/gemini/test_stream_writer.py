@@ -34,7 +34,7 @@ from dragoman.hub.events import (
 from dragoman.hub.fold import Reply, unfold
 from dragoman.hub.loss import Losses
 from dragoman.hub.usage import Usage
-from tests.dialects.gemini.talk import asked, dig, frames, last_candidate, parts_of, user, write
+from tests.dialects.gemini.replies import asked, dig, frames, last_candidate, parts_of, user, write
 
 STARTED = ReplyStarted(id="msg_01ABCDEFGH", model="m1")
 

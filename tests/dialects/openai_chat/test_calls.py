@@ -11,7 +11,7 @@ from dragoman.hub.content import Text, Tool, ToolCall
 from dragoman.hub.events import ArgumentsDelta, BlockClosed, BlockOpened, ReplyFailed
 from dragoman.hub.loss import Losses
 from dragoman.hub.seal import Seal
-from tests.dialects.openai_chat.talk import (
+from tests.dialects.openai_chat.replies import (
     DONE,
     a_request,
     call,

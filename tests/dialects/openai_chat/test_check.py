@@ -4,7 +4,7 @@ import pytest
 
 from dragoman.dialects.base import Json
 from dragoman.dialects.openai_chat.check import check_stream
-from tests.dialects.openai_chat.talk import DONE, frame
+from tests.dialects.openai_chat.replies import DONE, frame
 
 HEAD: Json = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from dragoman.dialects.openai_chat.stream_blocks import TextChange
 from dragoman.dialects.openai_chat.stream_reader import ChunkTemplate
-from tests.dialects.openai_chat.talk import DONE, call, calls, chunk, events_of, finish
+from tests.dialects.openai_chat.replies import DONE, call, calls, chunk, events_of, finish
 
 TEXTS = st.text(max_size=8) | st.sampled_from(
     ['"', '"}', "\\", '\\"', "\x00", "é\U0001f600", '","content":"x']

@@ -5,7 +5,7 @@ import pytest
 
 from dragoman.dialects.openai_chat import DIALECT
 from dragoman.hub.errors import STATUS_OF_KIND, Failure, FailureKind
-from tests.dialects.openai_chat.talk import object_of
+from tests.dialects.openai_chat.replies import object_of
 
 
 def heard(status: int, body: object, **headers: str) -> Failure:

@@ -14,7 +14,7 @@ from dragoman.hub.ids import IdSource
 from dragoman.hub.loss import Losses
 from dragoman.providers.profile import Target
 from tests.dialects.openai_chat.bodies import MESSAGES, SETTINGS
-from tests.dialects.openai_chat.talk import RECORDINGS, a_request, events_of, object_of, written
+from tests.dialects.openai_chat.replies import RECORDINGS, a_request, events_of, object_of, written
 from tests.dialects.strategies import mutated_bodies, mutated_streams, pieces_of, replies
 from tests.sse import collect_sse, explode_sse
 

@@ -9,7 +9,7 @@ from dragoman.dialects.base import Audience, Json
 from dragoman.dialects.openai_chat import DIALECT
 from dragoman.hub.loss import Losses
 from dragoman.providers.profile import Target
-from tests.dialects.openai_chat.talk import RECORDINGS, events_of, object_of, written
+from tests.dialects.openai_chat.replies import RECORDINGS, events_of, object_of, written
 from tests.sse import collect_sse, explode_sse
 
 OWN = Audience(upstream="openai_chat")

@@ -19,7 +19,7 @@ from dragoman.hub.errors import ClientProtocolError
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import OutputFormat, ReasoningSettings, Request, Turn
 from tests.dialects.openai_chat.bodies import PIXEL, call
-from tests.dialects.openai_chat.talk import object_of
+from tests.dialects.openai_chat.replies import object_of
 
 HELLO = {"role": "user", "content": "hello"}
 

@@ -23,7 +23,7 @@ from dragoman.hub.content import (
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import OutputFormat, ReasoningSettings, Request, Role, ToolChoice, Turn
 from dragoman.providers.profile import Profile, Target, build_target
-from tests.dialects.openai_chat.talk import list_of
+from tests.dialects.openai_chat.replies import list_of
 
 SERVER = build_target(Profile(dialect="openai_chat"), "anthropic")
 READ = ToolCall(id="toolu_abc123", name="Read", arguments='{"file_path":"/home/user/hello.py"}')

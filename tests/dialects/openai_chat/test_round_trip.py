@@ -9,7 +9,7 @@ from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
 from dragoman.providers.profile import Target
 from tests.dialects.openai_chat.bodies import MESSAGES, SETTINGS
-from tests.dialects.openai_chat.talk import object_of
+from tests.dialects.openai_chat.replies import object_of
 
 HELLO = {"role": "user", "content": "hello"}
 

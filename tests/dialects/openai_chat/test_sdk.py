@@ -25,7 +25,7 @@ from dragoman.hub.events import (
 )
 from dragoman.hub.seal import Seal
 from dragoman.hub.usage import Usage
-from tests.dialects.openai_chat.talk import RECORDINGS, events_of, list_of, message_of, object_of, written
+from tests.dialects.openai_chat.replies import RECORDINGS, events_of, list_of, message_of, object_of, written
 from tests.dialects.strategies import replies
 from tests.sdk.openai_chat_reader import accumulate, chunks, validate
 

@@ -23,7 +23,7 @@ from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, Turn
 from dragoman.hub.seal import Seal, SealedItem, read_envelope, write_envelope
 from dragoman.providers.profile import Target
-from tests.dialects.openai_chat.talk import (
+from tests.dialects.openai_chat.replies import (
     DONE,
     chunk,
     deltas,

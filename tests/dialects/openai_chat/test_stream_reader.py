@@ -16,7 +16,7 @@ from dragoman.hub.events import (
 )
 from dragoman.hub.loss import Losses
 from dragoman.hub.usage import Usage
-from tests.dialects.openai_chat.talk import (
+from tests.dialects.openai_chat.replies import (
     DONE,
     a_request,
     call,

@@ -34,7 +34,7 @@ from dragoman.hub.ids import IdSource
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
 from dragoman.hub.usage import Usage
-from tests.dialects.openai_chat.talk import (
+from tests.dialects.openai_chat.replies import (
     a_request,
     deltas,
     list_of,

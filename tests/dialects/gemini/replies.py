@@ -1,4 +1,4 @@
-"""Short ways to hold a conversation in Gemini's dialect, for the tests beside this file."""
+"""Helpers of the tests: build Gemini bodies and chunks, read and write replies, load recordings."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Google's own client reads what we write."""
+"""Google's own client reads the streams and replies of the writer."""
 
 import pytest
 from google.genai import errors
@@ -10,7 +10,7 @@ from dragoman.hub.events import ReplyFailed, ReplyFinished, ReplyStarted
 from dragoman.hub.fold import Reply, unfold
 from dragoman.hub.seal import Seal
 from dragoman.hub.usage import Usage
-from tests.dialects.gemini.talk import recorded, stems, through, write
+from tests.dialects.gemini.replies import recorded, stems, through, write
 from tests.sdk.gemini_reader import accumulate
 
 #: The last one came with several answers, of which only one is told.

@@ -6,7 +6,7 @@ import pytest
 from dragoman.dialects.gemini import DIALECT
 from dragoman.hub.content import Text
 from dragoman.hub.fold import fold
-from tests.dialects.gemini.talk import (
+from tests.dialects.gemini.replies import (
     blocks_of,
     chunk,
     dig,

@@ -1,4 +1,4 @@
-"""Short ways to say Chat streams in tests, and to hear what becomes of them."""
+"""Helpers of the tests: build chunks of Chat streams, read and write replies, load recordings."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
