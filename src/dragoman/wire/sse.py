@@ -47,8 +47,8 @@ class RawEvents:
         self.added = added
 
     def __iter__(self) -> Iterator[Frame]:
-        if self.data:
-            yield from SseReader().feed(self.data)
+        for frame in SseReader().feed(self.data) if self.data else ():
+            yield Frame(frame.event, _join_lines(frame.data)) if b"\n" in frame.data else frame
         yield from self.added
 
     def __bool__(self) -> bool:
@@ -74,38 +74,41 @@ def join_output(outputs: Sequence[Output]) -> Output:
 
 
 def encode_sse(output: Output) -> bytes:
-    """The output as server-sent events. Forwarded events stay as the upstream sent them."""
-    if type(output) is RawEvents:
+    """The output as server-sent events. Forwarded events stay as the upstream sent them.
+
+    The data of a frame is one line: writers encode JSON without line breaks, and `RawEvents` joins lines.
+    """
+    if isinstance(output, RawEvents):
         return output.data + encode_sse(output.added) if output.added else output.data
-    parts: list[bytes] = []
-    lines = 0
-    for frame in output:
-        event = frame.event
-        parts += (_PREFIXES.get(event) or _build_prefix(event), frame.data, b"\n\n")
-        lines += 3 if event else 2
-    encoded = b"".join(parts)
-    # One search of the whole is cheaper than one of each frame, and a line break inside JSON is rare.
-    if encoded.count(b"\n") == lines and b"\r" not in encoded:
-        return encoded
-    return b"".join([write_frame(frame.data, frame.event) for frame in output])
+    if len(output) == 1:
+        # Most reads hold one event.
+        (frame,) = output
+        return b"%b%b\n\n" % (_PREFIXES[frame.event], frame.data)
+    return b"".join([b"%b%b\n\n" % (_PREFIXES[frame.event], frame.data) for frame in output])
 
 
-#: What stands before the data of an event, by its name. Writers use a fixed set of names.
-_PREFIXES: dict[str, bytes] = {"": b"data: "}
+class _EventPrefixes(dict[str, bytes]):
+    """What stands before the data of an event, by its name. Writers use a fixed set of names."""
+
+    def __missing__(self, event: str) -> bytes:
+        prefix = b"event: %b\ndata: " % event.encode()
+        if len(self) < MAX_PREFIXES:
+            self[event] = prefix
+        return prefix
 
 
-def _build_prefix(event: str) -> bytes:
-    prefix = b"event: %b\ndata: " % event.encode()
-    if len(_PREFIXES) < MAX_PREFIXES:
-        _PREFIXES[event] = prefix
-    return prefix
+_PREFIXES = _EventPrefixes({"": b"data: "})
+
+
+def _join_lines(data: bytes) -> bytes:
+    """JSON in one line: a bare line break can only be white space between tokens."""
+    return b" ".join(data.splitlines())
 
 
 def write_frame(data: bytes, event: str = "") -> bytes:
     """One event in the form that every client reads: LF, a space after `data:`, one line of data."""
     if b"\n" in data or b"\r" in data:
-        # In JSON a bare line break can only be white space between tokens.
-        data = b" ".join(data.splitlines())
+        data = _join_lines(data)
     if event:
         return b"event: %b\ndata: %b\n\n" % (event.encode(), data)
     return b"data: %b\n\n" % data
