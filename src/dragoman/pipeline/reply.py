@@ -200,7 +200,10 @@ class TranslatedReply:
             if not self.is_ended:
                 failure = error.failure if isinstance(error, DragomanError) else TOO_DEEP
                 self._write(ReplyFailed("failed", failure), frames)
-        self.is_round_over = self.is_ended or (self._rounds is not None and self._rounds.needs_next_round)
+        if self.is_ended:
+            self.is_round_over = True
+        elif self._rounds is not None:
+            self.is_round_over = self._rounds.needs_next_round
         return frames
 
     def _pass_changed(self, events: list[ReplyEvent], position: int, frames: list[Frame]) -> None:

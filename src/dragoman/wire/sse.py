@@ -78,12 +78,12 @@ def encode_sse(output: Output) -> bytes:
 
     The data of a frame is one line: writers encode JSON without line breaks, and `RawEvents` joins lines.
     """
+    if type(output) is list and len(output) == 1:
+        # Most reads hold one event.
+        frame: Frame = output[0]
+        return _PREFIXES[frame.event] + frame.data + b"\n\n"
     if isinstance(output, RawEvents):
         return output.data + encode_sse(output.added) if output.added else output.data
-    if len(output) == 1:
-        # Most reads hold one event.
-        (frame,) = output
-        return b"%b%b\n\n" % (_PREFIXES[frame.event], frame.data)
     return b"".join([b"%b%b\n\n" % (_PREFIXES[frame.event], frame.data) for frame in output])
 
 
