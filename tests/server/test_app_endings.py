@@ -1,10 +1,15 @@
 """How exchanges end over real sockets: clients that leave or are slow, upstreams that fail, shutdown."""
 
 import asyncio
+import threading
+from typing import Any
 
 import pytest
 
 from dragoman.config.model import ServerSettings
+from dragoman.exchange.exchange import MAX_INLINE_BODY
+from dragoman.pipeline.plan import RequestPlan
+from dragoman.pipeline.target_request import TargetRequest
 from dragoman.server import connection as connection_module
 from tests.exchange.speech import CHAT_START, CHAT_STREAM, chat_text
 from tests.server.running import config_for, running, serving
@@ -228,6 +233,30 @@ def test_open_streams_get_an_error_also_when_the_gateway_is_stopped_twice() -> N
             await eventually(upstream.hung_up.is_set)
 
     run(scenario)
+
+
+@pytest.mark.rule("S13")
+@pytest.mark.parametrize(("size", "is_beside"), [(1000, False), (MAX_INLINE_BODY, True)])
+def test_a_large_request_is_translated_beside_the_loop(
+    size: int, is_beside: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[bool] = []
+    build = RequestPlan.build_target_request
+
+    def recorded(plan: RequestPlan, *arguments: Any, **named: Any) -> TargetRequest:
+        threads.append(threading.current_thread() is not threading.main_thread())
+        return build(plan, *arguments, **named)
+
+    async def scenario() -> None:
+        async with ByteServer(STREAM) as upstream, running(config_for(upstream.url)) as gateway:
+            question = {**QUESTION, "messages": [{"role": "user", "content": "x" * size}]}
+            got = await gateway.ask("POST", "/v1/messages", question)
+            assert got.status == 200
+            assert len(upstream.heard[0].body) > size
+
+    monkeypatch.setattr(RequestPlan, "build_target_request", recorded)
+    run(scenario)
+    assert threads == [is_beside]
 
 
 @pytest.mark.rule("S6")

@@ -5,8 +5,10 @@ failure is sent to the client in its own dialect.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import count
+from typing import TypeVar
 
 import msgspec
 
@@ -32,6 +34,11 @@ from dragoman.routing.retry import decide_retry, find_step, may_succeed
 CLOSING = Failure(
     kind="overloaded", status=503, message="the gateway is shutting down; try again", retry_after=1.0
 )
+
+#: Bytes of a body that is read and translated on the event loop.
+MAX_INLINE_BODY = 1024 * 1024
+
+Result = TypeVar("Result")
 
 
 class Exchange:
@@ -111,7 +118,7 @@ class Exchange:
 
     async def _answer(self) -> None:
         gateway, snapshot, request, record = self._gateway, self._snapshot, self._plan, self.record
-        request.peek()
+        await self._compute(request.peek)
         record.model, record.stream = request.model, request.stream
         await self._usage.check_model(request.model)
         choice = choose(snapshot.config, request.model)
@@ -143,7 +150,9 @@ class Exchange:
         while left:
             target_key, *left = left
             target = target_key.target
-            request = requests.get(target) or self._build_target_request(target, choice)
+            request = requests.get(target)
+            if request is None:
+                request = await self._compute(partial(self._build_target_request, target, choice))
             requests[target] = request
             if isinstance(request, ClientProtocolError):
                 errors.append(request)
@@ -156,6 +165,15 @@ class Exchange:
                 break
             left = [each for each in left if may_succeed(error.failure, target, each.target)]
         raise _choose_error(errors)
+
+    async def _compute(self, work: Callable[[], Result]) -> Result:
+        """Run work that reads or writes the whole body: in a thread if the body is large.
+
+        A legal body of 50 MB takes seconds, in which no other exchange would go on.
+        """
+        if len(self._plan.body) <= MAX_INLINE_BODY:
+            return work()
+        return await asyncio.to_thread(work)
 
     def _build_target_request(
         self, target: TargetName, choice: RouteChoice
