@@ -102,7 +102,7 @@ def _fit_verbosity(request: Request, target: Target, losses: Losses) -> Request:
 
 
 def _fit_log_probabilities(request: Request, target: Target, losses: Losses) -> Request:
-    """Remove the wish for token probabilities between dialects: replies of the hub do not carry them."""
+    """Remove the request for token probabilities between dialects: replies of the hub do not carry them."""
     if request.logprobs is None and request.top_logprobs is None:
         return request
     if "logprobs" in target.sampling and not is_foreign(request, target):

@@ -85,7 +85,7 @@ def govern_request(
 ) -> GovernedRequest:
     """Fit a request to its target under these settings.
 
-    Governance handles one answer per reply, so the fit removes a wish for several.
+    Governance handles one answer per reply, so the fit removes a request for several.
     """
     governance = governance.with_model_family(profile.facts.call_family)
     facts = {"candidates": False, **(_IN_WORDS if governance.contract else {})}

@@ -6,6 +6,7 @@ the user.
 """
 
 from collections.abc import Sequence
+from typing import assert_never
 
 import msgspec
 
@@ -35,6 +36,7 @@ from dragoman.dialects.openai_chat.stream_blocks import build_google_content
 from dragoman.hub.content import (
     AnyBlock,
     Block,
+    HostedCall,
     HostedResult,
     Media,
     Opaque,
@@ -42,6 +44,7 @@ from dragoman.hub.content import (
     Refusal,
     Text,
     ToolCall,
+    ToolDeclarations,
     ToolReference,
     ToolResult,
 )
@@ -295,8 +298,12 @@ def write_part(block: AnyBlock, *, own: bool, marks: bool) -> Json | None:
             texts = [{"type": "text", "text": text} for text in block.parts]
             thinking = texts if block.form == AS_PART else block.text
             return {"type": "thinking", "thinking": thinking, **extras}
-        case _:
+        case Opaque() | Reasoning() | ToolCall() | ToolReference() | ToolDeclarations() | ToolResult():
             return None
+        case HostedCall() | HostedResult():
+            return None
+        case _:
+            assert_never(block)
 
 
 def find_text(block: AnyBlock) -> str | None:
@@ -310,8 +317,10 @@ def find_text(block: AnyBlock) -> str | None:
             return block.name
         case Opaque():
             return block.text or encode(block.value).decode()
-        case _:
+        case Reasoning() | Media() | ToolCall() | ToolDeclarations() | ToolResult() | HostedCall():
             return None
+        case _:
+            assert_never(block)
 
 
 def is_plain(blocks: Sequence[AnyBlock]) -> bool:

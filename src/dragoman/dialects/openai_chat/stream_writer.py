@@ -74,7 +74,7 @@ class ChatStreamWriter:
         self._legacy = has_flag(request, LEGACY_FUNCTIONS) if request is not None else None
         self._frames = ChunkFrames({}, {}, has_usage=False)
         self._shape: Json | None = None
-        self._has_spoken = False
+        self._has_sent_role = False
         self._open: dict[int, OpenText | OpenThought | OpenCall] = {}
         #: A call whose first fragment waits for the next event, which may be its seal.
         self._waiting: OpenCall | None = None
@@ -116,9 +116,9 @@ class ChatStreamWriter:
 
     def _write_role(self, first: ReplyBlock | None = None) -> Frames:
         """The first chunk, with the role. It has no content if the reply starts with a call."""
-        if self._has_spoken:
+        if self._has_sent_role:
             return ()
-        self._has_spoken = True
+        self._has_sent_role = True
         content = None if isinstance(first, ToolCall | Reasoning | Refusal) else ""
         shape = {"refusal": None} if self._shape is None else self._shape
         return self._frames.delta({"role": "assistant", "content": content, **shape})

@@ -77,7 +77,7 @@ def read_tools(body: Json) -> ToolSet | None:
 
 
 def build_placeholder_tools(conversation: Conversation) -> ToolSet:
-    """Build stand-ins for the tools that a history calls, if their declarations are not known.
+    """Build placeholders for the tools that a history calls, if their declarations are not known.
 
     An API refuses a history with calls if the request declares no tools.
     """
