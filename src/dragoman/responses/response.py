@@ -63,7 +63,7 @@ class StoredResponse(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes = b"{}"
     #: Server-sent events that a client can request again; only of background responses.
     events: bytes = b""
-    #: The process that makes the response, and the time of its last sign of life.
+    #: The process that makes the response, and the time of its last heartbeat.
     runner: str = ""
     seen: float = 0.0
 
