@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from bench.measure import compare
 from bench.payloads import agent_request, chat_stream
-from dragoman.dialects.base import Audience, Source
+from dragoman.dialects.base import ClientContext, UpstreamContext
 from dragoman.dialects.registry import dialect_named
 from dragoman.fit import ClientTraits, build_reply_stages, build_restoration
 from dragoman.governance.settings import Governance, read_governance
@@ -78,9 +78,11 @@ def _job(governance: Governance, request: Request, pieces: list[bytes]) -> Calla
         losses, ids = Losses(), IdSource("bench")
         stages = build_stages(governance, tools, ids=ids, report=_unheard)
         reply = TranslatedReply(
-            dialect_named("openai_chat").stream_reader(Source(issuer="openai_chat", ids=ids, losses=losses)),
+            dialect_named("openai_chat").stream_reader(
+                UpstreamContext(issuer="openai_chat", ids=ids, losses=losses)
+            ),
             [*stages, *build_reply_stages(build_restoration(request, facts), client=traits, losses=losses)],
-            client.stream_writer(Audience(upstream="openai_chat", ids=ids, losses=losses)),
+            client.stream_writer(ClientContext(upstream="openai_chat", ids=ids, losses=losses)),
         )
         return b"".join([*(encode_sse(reply.feed(piece)) for piece in pieces), encode_sse(reply.close())])
 

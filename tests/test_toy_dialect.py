@@ -13,7 +13,7 @@ import pytest
 from dragoman import StreamTranslator, translate_error, translate_reply, translate_request
 from dragoman.config.load import load
 from dragoman.config.model import Config, Route, Secret, ServerSettings, TargetName
-from dragoman.dialects.base import Json, Source
+from dragoman.dialects.base import Json, UpstreamContext
 from dragoman.dialects.registry import DIALECTS, dialect_named
 from dragoman.doctor.examine import examine
 from dragoman.doctor.probes import PROBES
@@ -132,7 +132,7 @@ def stream_of(*events: bytes, headers: tuple[str, ...] = ()) -> Answer:
 def read_reply(dialect: str, got: Got) -> Reply:
     """The client's reply as values, by the client's own dialect; a stream must be legal."""
     assert got.status == 200, got.body
-    reader = dialect_named(dialect).stream_reader(Source(issuer=dialect))
+    reader = dialect_named(dialect).stream_reader(UpstreamContext(issuer=dialect))
     if got.headers["content-type"].startswith("text/event-stream"):
         assert dialect_named(dialect).check_stream(got.body) == []
         return fold([*reader.feed(got.body), *reader.close()])

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from dragoman.dialects.base import Source
+from dragoman.dialects.base import UpstreamContext
 from dragoman.dialects.registry import dialect_named
 from dragoman.hub.content import Reasoning, Refusal, Text, ToolCall
 from dragoman.hub.fold import fold
@@ -38,7 +38,7 @@ def agree(one: Essence, other: Essence) -> bool:
 
 def said(dialect: str, stream: bytes) -> Essence:
     """What the upstream said, as the hub understands it."""
-    reader = dialect_named(dialect).stream_reader(Source(issuer=dialect, ids=IdSource("essence")))
+    reader = dialect_named(dialect).stream_reader(UpstreamContext(issuer=dialect, ids=IdSource("essence")))
     reply = fold([*reader.feed(stream), *reader.close()])
     blocks = reply.blocks
     return Essence(

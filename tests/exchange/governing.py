@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from dragoman.config.model import Provider
-from dragoman.dialects.base import Audience
+from dragoman.dialects.base import ClientContext
 from dragoman.dialects.registry import dialect_named
 from dragoman.governance.settings import read_governance
 from dragoman.hub.content import Text, ToolCall
@@ -56,7 +56,7 @@ def cut(text: str, pieces: int) -> list[str]:
 def spoken(dialect: str, events: Sequence[ReplyEvent]) -> list[bytes]:
     """The events as an upstream of this dialect streams them."""
     writer = dialect_named(dialect).stream_writer(
-        Audience(upstream="elsewhere", model="m", ids=IdSource("up"))
+        ClientContext(upstream="elsewhere", model="m", ids=IdSource("up"))
     )
     return [written for event in events if (written := write_sse(writer, event))]
 

@@ -1,6 +1,6 @@
 """Forwarded replies as bytes, through the transport that a client would have."""
 
-from dragoman.dialects.base import Source
+from dragoman.dialects.base import UpstreamContext
 from dragoman.dialects.registry import dialect_named
 from dragoman.hub.events import ReplyFailed
 from dragoman.pipeline.forwarded import ForwardedReply
@@ -12,7 +12,7 @@ class ForwardedBytes:
 
     def __init__(self, dialect: str, transport: Transport = SSE) -> None:
         client = dialect_named(dialect)
-        self.reply = ForwardedReply(client.stream_reader(Source(issuer=dialect)), client)
+        self.reply = ForwardedReply(client.stream_reader(UpstreamContext(issuer=dialect)), client)
         self.tally = self.reply.tally
         self._transport = transport
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.dialects.base import Source
+from dragoman.dialects.base import UpstreamContext
 from dragoman.dialects.registry import dialect_named
 from dragoman.hub.errors import Failure
 from dragoman.hub.events import ReplyFailed
@@ -79,7 +79,7 @@ def test_a_tally_of_what_is_forwarded_is_one_of_what_was_said(path: Path, size: 
     pieces = [b"".join(events[start : start + size]) for start in range(0, len(events), size)]
     flow = forward(dialect.name)
     forwarded = b"".join(fed(flow, pieces))
-    reader, tally = dialect.stream_reader(Source(issuer=dialect.name)), Tally()
+    reader, tally = dialect.stream_reader(UpstreamContext(issuer=dialect.name)), Tally()
     for event in (*reader.feed(stream), *reader.close()):
         tally.add(event)
     assert flow.tally.usage == tally.usage

@@ -1,6 +1,6 @@
 """Reads a stream of the toy API."""
 
-from dragoman.dialects.base import Json, Source
+from dragoman.dialects.base import Json, UpstreamContext
 from dragoman.dialects.frames import FrameReader
 from dragoman.hub.content import Text, ToolCall
 from dragoman.hub.events import ReplyFinished, ReplyStarted, StopCause
@@ -14,8 +14,8 @@ CAUSES: dict[str, StopCause] = {"done": "end", "calls": "tool_calls", "limit": "
 class ToyStreamReader(FrameReader):
     """`_block` is the open block: a text or a call."""
 
-    def __init__(self, source: Source) -> None:
-        super().__init__(source)
+    def __init__(self, context: UpstreamContext) -> None:
+        super().__init__(context)
         self._block = -1
         self._is_text = False
 

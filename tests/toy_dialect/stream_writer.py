@@ -2,7 +2,7 @@
 
 from typing import assert_never
 
-from dragoman.dialects.base import Audience, Json
+from dragoman.dialects.base import ClientContext, Json
 from dragoman.hub.content import Refusal, ReplyBlock, Text, ToolCall
 from dragoman.hub.events import (
     ArgumentsDelta,
@@ -27,15 +27,15 @@ ENDS = {"tool_calls": "calls", "length": "limit", "context_window": "limit"}
 
 
 class ToyStreamWriter:
-    def __init__(self, audience: Audience) -> None:
-        self._audience = audience
+    def __init__(self, context: ClientContext) -> None:
+        self._context = context
         self._usage = Usage()
 
     def write(self, event: ReplyEvent) -> Frames:
         match event:
             case ReplyStarted():
-                reply_id = self._audience.ids.adopt("toy_", event.id)
-                return _frame({"begin": {"id": reply_id, "model": self._audience.model or event.model}})
+                reply_id = self._context.ids.adopt("toy_", event.id)
+                return _frame({"begin": {"id": reply_id, "model": self._context.model or event.model}})
             case BlockOpened():
                 return self._open(event.block)
             case TextDelta():
@@ -62,7 +62,7 @@ class ToyStreamWriter:
             case Text() | Refusal():
                 return _frame({"text": block.text}) if block.text else ()
             case _:
-                self._audience.losses.add("", f"the toy API has no {type(block).__name__.lower()}")
+                self._context.losses.add("", f"the toy API has no {type(block).__name__.lower()}")
                 return ()
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Json = dict[str, object]
 
 
-class Source(msgspec.Struct, frozen=True, kw_only=True):
+class UpstreamContext(msgspec.Struct, frozen=True, kw_only=True):
     """What a stream reader knows of the upstream whose reply it reads."""
 
     #: The issuer of the seals in the reply.
@@ -39,7 +39,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     request: Request | None = None
 
 
-class Audience(msgspec.Struct, frozen=True, kw_only=True):
+class ClientContext(msgspec.Struct, frozen=True, kw_only=True):
     """What a stream writer knows of the client that it writes for."""
 
     #: The dialect of the upstream: extras are written only if it is the writer's own.
@@ -132,9 +132,9 @@ class Dialect(Protocol):
         """A body for the upstream, from a request that fits the target."""
         ...
 
-    def stream_reader(self, source: Source) -> StreamReader: ...
+    def stream_reader(self, context: UpstreamContext) -> StreamReader: ...
 
-    def stream_writer(self, audience: Audience) -> StreamWriter: ...
+    def stream_writer(self, context: ClientContext) -> StreamWriter: ...
 
     def explode(self, body: Json) -> Frames:
         """The frames of a stream that has the same content as this whole reply."""

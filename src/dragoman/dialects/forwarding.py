@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from dragoman.dialects.base import Audience
+from dragoman.dialects.base import ClientContext
 from dragoman.hub.events import ReplyFailed, ReplyStarted
 from dragoman.hub.seal import PREFIX
 from dragoman.wire.sse import Frame, Frames, SseReader, write_frame
@@ -164,7 +164,7 @@ class ForwardedEnding:
 
         `is_reported`: the upstream has reported the failure; only the closing event is missing.
         """
-        writer = self._dialect.stream_writer(Audience(upstream=self._dialect.name))
+        writer = self._dialect.stream_writer(ClientContext(upstream=self._dialect.name))
         if started is not None:
             writer.write(started)
         return writer.write(failed)

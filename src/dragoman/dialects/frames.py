@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from dragoman.dialects.base import Json, Source
+from dragoman.dialects.base import Json, UpstreamContext
 from dragoman.hub.builder import ReplyBuilder
 from dragoman.hub.errors import DragomanError, Failure
 from dragoman.hub.events import ReplyEvent
@@ -25,8 +25,8 @@ TOO_DEEP = Failure(kind="server", status=502, message="the upstream's reply is n
 class FrameReader(ABC):
     """Base class of stream readers. Subclasses implement `_read`, `_read_whole` and `_end`."""
 
-    def __init__(self, source: Source) -> None:
-        self.source = source
+    def __init__(self, context: UpstreamContext) -> None:
+        self.context = context
         self.builder = ReplyBuilder()
         self._sse = self._build_frame_reader()
 
@@ -85,11 +85,11 @@ class FrameReader(ABC):
         if isinstance(payload, dict):
             self._read(payload, frame.event)
         else:
-            self.source.losses.add("", "a stream payload that is no JSON object was skipped")
+            self.context.losses.add("", "a stream payload that is no JSON object was skipped")
 
     def _read_text(self, frame: Frame) -> None:
         """Read a payload that is not JSON, such as the closing `[DONE]` of some dialects."""
-        self.source.losses.add("", "a stream payload that is not JSON was skipped")
+        self.context.losses.add("", "a stream payload that is not JSON was skipped")
 
     def _read_stray(self, stray: bytes) -> None:
         """Read a body that is no event stream: a whole reply, or an error page."""

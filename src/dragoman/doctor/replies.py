@@ -4,7 +4,7 @@ import re
 
 import msgspec
 
-from dragoman.dialects.base import Json, Source
+from dragoman.dialects.base import Json, UpstreamContext
 from dragoman.dialects.registry import dialect_named
 from dragoman.exchange.record import ExchangeRecord
 from dragoman.governance.harvest import HarvestStage, families
@@ -130,7 +130,7 @@ class ProbeReply:
     def _raw_events(self) -> list[ReplyEvent]:
         """The provider's reply as events, without governance."""
         dialect = dialect_named(self._wire)
-        reader = dialect.stream_reader(Source(issuer=self._wire))
+        reader = dialect.stream_reader(UpstreamContext(issuer=self._wire))
         if self.is_whole:
             events = reader.feed_frames(dialect.explode(msgspec.json.decode(self.raw)))
         else:

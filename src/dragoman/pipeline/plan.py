@@ -9,7 +9,7 @@ from typing import Protocol
 
 import msgspec
 
-from dragoman.dialects.base import Audience
+from dragoman.dialects.base import ClientContext
 from dragoman.dialects.registry import dialect_named
 from dragoman.fit import fit
 from dragoman.governance.interventions import Intervention, Report
@@ -234,8 +234,8 @@ class RequestPlan:
 
     def write_failure(self, failure: Failure) -> Frames:
         """The ending of a stream whose head was sent but which no target answered."""
-        audience = Audience(model=self.model, created=self.created, ids=IdSource(self.client.request_id))
-        return self.dialect.stream_writer(audience).write(ReplyFailed("failed", failure))
+        context = ClientContext(model=self.model, created=self.created, ids=IdSource(self.client.request_id))
+        return self.dialect.stream_writer(context).write(ReplyFailed("failed", failure))
 
 
 def _find_first_text(request: Request) -> str:

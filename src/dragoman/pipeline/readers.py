@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from dragoman.dialects.base import Audience, Json, Source, StreamReader
+from dragoman.dialects.base import ClientContext, Json, StreamReader, UpstreamContext
 from dragoman.dialects.registry import dialect_named
 from dragoman.fit import ClientTraits, build_reply_stages, build_restoration
 from dragoman.hub.ids import IdSource
@@ -18,7 +18,7 @@ def build_reader(
 ) -> StreamReader:
     """The reader of one reply. `asked` is the request that the upstream answers, if it is known."""
     model = facts.model or (asked.model if asked else "")
-    source = Source(issuer=facts.issuer, model=model, ids=ids, losses=losses, request=asked)
+    source = UpstreamContext(issuer=facts.issuer, model=model, ids=ids, losses=losses, request=asked)
     return dialect_named(upstream).stream_reader(source)
 
 
@@ -42,7 +42,7 @@ def build_translated_reply(
     traits = ClientTraits(seals_on_calls=client.seals_on_calls, object_arguments=client.object_arguments)
     restored = build_restoration(asked or Request(dialect=client_dialect, model=""), facts)
     writer = client.stream_writer(
-        Audience(
+        ClientContext(
             upstream=facts.dialect,
             request=request,
             body=body,

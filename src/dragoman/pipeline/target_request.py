@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal
 
-from dragoman.dialects.base import Source
+from dragoman.dialects.base import UpstreamContext
 from dragoman.dialects.forwarding import ReplyPatch
 from dragoman.dialects.registry import dialect_named
 from dragoman.governance.interventions import Report
@@ -125,7 +125,7 @@ class TargetRequest:
 
     def _build_forwarded(self) -> ForwardedReply:
         plan = self._plan
-        source = Source(issuer=plan.dialect.name, losses=self.reply_losses)
+        source = UpstreamContext(issuer=plan.dialect.name, losses=self.reply_losses)
         return ForwardedReply(
             plan.dialect.stream_reader(source),
             plan.dialect,

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from dragoman.dialects.anthropic import DIALECT
-from dragoman.dialects.base import Audience, Json, Source
+from dragoman.dialects.base import ClientContext, Json, UpstreamContext
 from dragoman.hub.events import ReplyEvent
 from dragoman.hub.grammar import GrammarChecker
 from dragoman.hub.stage import Sequencer
@@ -41,7 +41,7 @@ def pairs() -> list[str]:
 
 def read(*pieces: bytes, issuer: str = "anthropic", model: str = "") -> list[ReplyEvent]:
     """The events that our reader makes of a stream, checked against the grammar."""
-    reader = DIALECT.stream_reader(Source(issuer=issuer, model=model))
+    reader = DIALECT.stream_reader(UpstreamContext(issuer=issuer, model=model))
     events = [event for piece in pieces for event in reader.feed(piece)]
     events += reader.close()
     checker = GrammarChecker()
@@ -51,9 +51,9 @@ def read(*pieces: bytes, issuer: str = "anthropic", model: str = "") -> list[Rep
     return events
 
 
-def write(events: Iterable[ReplyEvent], audience: Audience | None = None) -> bytes:
+def write(events: Iterable[ReplyEvent], context: ClientContext | None = None) -> bytes:
     """The stream that our writer makes of events."""
-    writer = DIALECT.stream_writer(audience or Audience())
+    writer = DIALECT.stream_writer(context or ClientContext())
     sequencer = Sequencer()
     return write_sse(writer, *(after for event in events for after in sequencer.feed(event)))
 

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dragoman.dialects.anthropic import DIALECT
-from dragoman.dialects.base import Audience, Json, Source
+from dragoman.dialects.base import ClientContext, Json, UpstreamContext
 from dragoman.hub.content import ToolCall
 from dragoman.hub.errors import ClientProtocolError
 from dragoman.hub.events import (
@@ -95,7 +95,7 @@ def test_damaged_streams_give_grammatical_events_that_end(stream: bytes) -> None
 @given(mutated_streams(STREAMS))
 @settings(max_examples=100)
 def test_what_we_write_of_a_damaged_stream_folds_to_a_body_or_an_error(stream: bytes) -> None:
-    body = collect_sse(DIALECT, write(read(stream), Audience(upstream="anthropic")))
+    body = collect_sse(DIALECT, write(read(stream), ClientContext(upstream="anthropic")))
     assert body["type"] in ("message", "error")
 
 
@@ -125,14 +125,14 @@ def test_judging_and_folding_damaged_streams_raises_nothing(stream: bytes) -> No
 @settings(max_examples=100)
 @pytest.mark.rule("R50", "R52", "R54")
 def test_whatever_the_reply_the_stream_is_legal(events: list[ReplyEvent], upstream: str) -> None:
-    assert DIALECT.check_stream(write(events, Audience(upstream=upstream))) == []
+    assert DIALECT.check_stream(write(events, ClientContext(upstream=upstream))) == []
 
 
 @given(st.builds(legal_arguments, replies(failing=False, issuers=["anthropic"])))
 @settings(max_examples=60)
 def test_what_we_write_can_be_read_and_written_again_without_a_change(events: list[ReplyEvent]) -> None:
-    stream = write(events, Audience(upstream="openai_chat"))
-    again = write(read(stream), Audience(upstream="anthropic"))
+    stream = write(events, ClientContext(upstream="openai_chat"))
+    again = write(read(stream), ClientContext(upstream="anthropic"))
     assert collect_sse(DIALECT, again) == collect_sse(DIALECT, stream)
 
 
@@ -141,7 +141,7 @@ def test_what_we_write_can_be_read_and_written_again_without_a_change(events: li
 @pytest.mark.rule("R60", "R90")
 def test_calls_arrive_with_the_arguments_they_had(events: list[ReplyEvent]) -> None:
     sent = [block for block in fold(events).blocks if isinstance(block, ToolCall) and block.kind != "custom"]
-    arrived = fold(read(write(events, Audience(upstream="openai_chat")))).blocks
+    arrived = fold(read(write(events, ClientContext(upstream="openai_chat")))).blocks
     calls = {block.id: block for block in arrived if isinstance(block, ToolCall)}
     assert [(calls[call.id].name, calls[call.id].arguments) for call in sent] == [
         (call.name, call.arguments) for call in sent
@@ -168,7 +168,9 @@ def test_a_damaged_request_is_read_or_refused_with_a_place(body: Json) -> None:
 @given(st.dictionaries(st.sampled_from(["issuer", "model"]), st.text(max_size=5)))
 @settings(max_examples=20)
 def test_a_closed_reader_stays_closed(source: dict[str, str]) -> None:
-    reader = DIALECT.stream_reader(Source(issuer=source.get("issuer", ""), model=source.get("model", "")))
+    reader = DIALECT.stream_reader(
+        UpstreamContext(issuer=source.get("issuer", ""), model=source.get("model", ""))
+    )
     assert len(reader.feed(STREAMS[0]) + reader.close()) > 0
     assert reader.feed(STREAMS[0]) == []
     assert reader.close() == []

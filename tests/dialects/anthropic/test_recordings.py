@@ -3,7 +3,7 @@
 import pytest
 
 from dragoman.dialects.anthropic import DIALECT
-from dragoman.dialects.base import Audience, Json
+from dragoman.dialects.base import ClientContext, Json
 from dragoman.hub.loss import Losses
 from dragoman.providers.profile import Profile, build_target
 from tests.dialects.anthropic.replies import names, pairs, payloads, read, recorded, recorded_json, write
@@ -13,8 +13,8 @@ OWN = build_target(Profile(dialect="anthropic"), "anthropic")
 
 
 def through(stream: bytes) -> tuple[bytes, Losses]:
-    audience = Audience(upstream="anthropic")
-    return write(read(stream), audience), audience.losses
+    context = ClientContext(upstream="anthropic")
+    return write(read(stream), context), context.losses
 
 
 @pytest.mark.parametrize("name", names("reply-*.json"))

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.dialects.anthropic import DIALECT
-from dragoman.dialects.base import Audience, Json
+from dragoman.dialects.base import ClientContext, Json
 from dragoman.hub.content import CacheMark, Media, Reasoning, Text, Tool, ToolCall, ToolResult
 from dragoman.hub.events import ReplyEvent, ReplyFailed
 from dragoman.hub.loss import Losses
@@ -32,14 +32,14 @@ def test_the_client_accumulates_recorded_streams_as_the_recorded_replies(stem: s
 @pytest.mark.parametrize("stem", STEMS)
 @pytest.mark.rule("R60", "R90")
 def test_the_client_accumulates_what_we_write_as_we_collect_it(stem: str) -> None:
-    stream = write(read(recorded(f"stream-{stem}.sse")), Audience(upstream="anthropic"))
+    stream = write(read(recorded(f"stream-{stem}.sse")), ClientContext(upstream="anthropic"))
     assert accumulate(stream) == collect_sse(DIALECT, stream)
 
 
 @given(st.builds(legal_arguments, replies(failing=False)))
 @settings(max_examples=60)
 def test_the_client_accumulates_any_reply_as_we_collect_it(events: list[ReplyEvent]) -> None:
-    stream = write(events, Audience(upstream="openai_chat"))
+    stream = write(events, ClientContext(upstream="openai_chat"))
     told, collected = accumulate(stream), collect_sse(DIALECT, stream)
     # The client fills in what a reply that stopped for no particular reason leaves out.
     assert {name: value for name, value in told.items() if value is not None} == {
@@ -52,7 +52,7 @@ def test_the_client_accumulates_any_reply_as_we_collect_it(events: list[ReplyEve
 @pytest.mark.rule("H72", "H73")
 def test_the_client_raises_on_every_reply_that_failed(events: list[ReplyEvent]) -> None:
     with pytest.raises(anthropic.APIStatusError):
-        accumulate(write(events, Audience(upstream="openai_chat")))
+        accumulate(write(events, ClientContext(upstream="openai_chat")))
 
 
 def test_a_stream_that_breaks_off_without_a_word_is_what_the_client_cannot_notice() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from dragoman.dialects.anthropic import DIALECT
-from dragoman.dialects.base import Audience, Json
+from dragoman.dialects.base import ClientContext, Json
 from dragoman.hub.content import AnyBlock, Reasoning, Text, ToolCall
 from dragoman.hub.errors import Failure
 from dragoman.hub.events import (
@@ -33,11 +33,11 @@ FOREIGN = Seal("gemini", "gemini-3", "c2VhbA==")
 NATIVE = Seal("anthropic", "claude-x", "bmF0aXZl")
 
 
-def content_after(*events: ReplyEvent, audience: Audience | None = None) -> list[Json]:
+def content_after(*events: ReplyEvent, context: ClientContext | None = None) -> list[Json]:
     """What a client would hold of a reply with these blocks."""
     calls = any(isinstance(event, BlockOpened) and isinstance(event.block, ToolCall) for event in events)
     end = ReplyFinished(cause="tool_calls" if calls else "end")
-    stream = write([START, *events, USED, end], audience or Audience(upstream="gemini"))
+    stream = write([START, *events, USED, end], context or ClientContext(upstream="gemini"))
     assert DIALECT.check_stream(stream) == []
     content = collect_sse(DIALECT, stream)["content"]
     assert isinstance(content, list)
@@ -88,12 +88,12 @@ def test_several_parts_are_shown_with_a_blank_line_between_and_come_back_as_part
 
 
 def test_an_own_seal_is_the_signature_itself() -> None:
-    (block,) = content_after(*thought(0, "Hm.", seal=NATIVE), audience=Audience(upstream="anthropic"))
+    (block,) = content_after(*thought(0, "Hm.", seal=NATIVE), context=ClientContext(upstream="anthropic"))
     assert block == {"type": "thinking", "thinking": "Hm.", "signature": NATIVE.value}
 
 
 def test_an_own_seal_without_text_stays_a_thinking_block() -> None:
-    (block,) = content_after(*thought(0, seal=NATIVE), audience=Audience(upstream="anthropic"))
+    (block,) = content_after(*thought(0, seal=NATIVE), context=ClientContext(upstream="anthropic"))
     assert block == {"type": "thinking", "thinking": "", "signature": NATIVE.value}
 
 
@@ -187,16 +187,16 @@ def test_the_seal_of_a_text_is_carried_as_soon_as_a_block_follows() -> None:
 
 
 def test_the_seal_of_the_last_text_is_a_loss_because_the_answer_must_stay_last() -> None:
-    audience = Audience(upstream="gemini")
+    context = ClientContext(upstream="gemini")
     content = content_after(
         BlockOpened(0, Text(text="")),
         TextDelta(0, "Done."),
         SealAttached(0, FOREIGN),
         BlockClosed(0),
-        audience=audience,
+        context=context,
     )
     assert content == [{"type": "text", "text": "Done."}]
-    assert len(audience.losses) == 1
+    assert len(context.losses) == 1
 
 
 @pytest.mark.rule("P18")

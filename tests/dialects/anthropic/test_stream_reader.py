@@ -3,7 +3,7 @@
 import pytest
 
 from dragoman.dialects.anthropic import DIALECT
-from dragoman.dialects.base import Json, Source
+from dragoman.dialects.base import Json, UpstreamContext
 from dragoman.hub.builder import ReplyBuilder
 from dragoman.hub.content import HostedCall, HostedResult, Opaque, Reasoning, Text, ToolCall
 from dragoman.hub.events import ReplyFailed, ReplyFinished, ReplyStarted, TextDelta
@@ -316,7 +316,7 @@ def test_a_second_message_start_says_nothing_new() -> None:
 
 
 def test_unknown_events_are_skipped_and_counted() -> None:
-    source = Source(issuer="anthropic")
+    source = UpstreamContext(issuer="anthropic")
     reader = DIALECT.stream_reader(source)
     reader.feed(stream_of({"type": "surprise"}, message_start(), message_delta(), MESSAGE_STOP))
     assert len(source.losses) == 1
@@ -429,7 +429,7 @@ def test_at_most_one_block_is_held() -> None:
 
 
 def losses_of(*told: Json) -> list[str]:
-    source = Source(issuer="anthropic")
+    source = UpstreamContext(issuer="anthropic")
     reader = DIALECT.stream_reader(source)
     reader.feed(stream_of(message_start(), *told, message_delta(), MESSAGE_STOP))
     reader.close()

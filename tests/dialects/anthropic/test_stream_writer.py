@@ -3,7 +3,7 @@
 import pytest
 
 from dragoman.dialects.anthropic import DIALECT
-from dragoman.dialects.base import Audience, Json
+from dragoman.dialects.base import ClientContext, Json
 from dragoman.hub.content import (
     Citation,
     HostedCall,
@@ -40,9 +40,9 @@ USED = UsageReported(Usage(input=42, output=18))
 END = ReplyFinished(cause="end", raw_cause="stop")
 
 
-def said(*events: ReplyEvent, audience: Audience | None = None) -> list[Json]:
+def said(*events: ReplyEvent, context: ClientContext | None = None) -> list[Json]:
     """The payloads of a legal stream."""
-    stream = write(events, audience or Audience(upstream="openai_chat"))
+    stream = write(events, context or ClientContext(upstream="openai_chat"))
     assert DIALECT.check_stream(stream) == []
     return payloads(stream)
 
@@ -120,13 +120,13 @@ def test_text_and_a_call_are_written_byte_for_byte_like_the_reference_transcript
         USED,
         ReplyFinished(cause="tool_calls", raw_cause="tool_calls"),
     ]
-    audience = Audience(upstream="openai_chat", model="claude-sonnet-4-5-20250929", input_estimate=40)
-    assert write(events, audience) == TRANSCRIPT
+    context = ClientContext(upstream="openai_chat", model="claude-sonnet-4-5-20250929", input_estimate=40)
+    assert write(events, context) == TRANSCRIPT
 
 
 @pytest.mark.rule("C9")
 def test_the_client_reads_the_model_name_that_it_asked_for() -> None:
-    told = said(START, USED, END, audience=Audience(model="claude-sonnet"))
+    told = said(START, USED, END, context=ClientContext(model="claude-sonnet"))
     assert message_of(told)["model"] == "claude-sonnet"
 
 
@@ -142,13 +142,13 @@ def test_without_a_name_the_upstreams_model_is_told() -> None:
 
 def test_ids_of_other_dialects_are_dressed_and_own_ids_kept() -> None:
     foreign = said(ReplyStarted(id="chatcmpl-ABCDEFGH"), USED, END)
-    own = said(ReplyStarted(id="gen_odd"), USED, END, audience=Audience(upstream="anthropic"))
+    own = said(ReplyStarted(id="gen_odd"), USED, END, context=ClientContext(upstream="anthropic"))
     assert [message_of(told)["id"] for told in (foreign, own)] == ["msg_ABCDEFGH", "gen_odd"]
 
 
 @pytest.mark.rule("R136")
 def test_an_id_that_is_missing_is_made_from_the_seed() -> None:
-    told = [said(ReplyStarted(), USED, END, audience=Audience(ids=IdSource("seed"))) for _ in range(2)]
+    told = [said(ReplyStarted(), USED, END, context=ClientContext(ids=IdSource("seed"))) for _ in range(2)]
     assert message_of(told[0])["id"] == message_of(told[1])["id"]
 
 
@@ -306,7 +306,7 @@ def test_a_stop_sequence_that_was_not_the_cause_is_not_told() -> None:
 
 
 def test_an_own_stop_reason_is_repeated_only_while_it_means_the_same() -> None:
-    own = Audience(upstream="anthropic")
+    own = ClientContext(upstream="anthropic")
     kept = write([START, USED, ReplyFinished(cause="other", raw_cause="brand_new")], own)
     changed = write([START, USED, ReplyFinished(cause="length", raw_cause="end_turn")], own)
     assert [object_at(payloads(stream)[-2], "delta")["stop_reason"] for stream in (kept, changed)] == [
@@ -356,10 +356,10 @@ def test_reasoning_tokens_and_searches_are_told_in_their_own_places() -> None:
 
 @pytest.mark.rule("C10")
 def test_where_nobody_counted_the_counts_are_estimates_and_marked_as_such() -> None:
-    audience = Audience(upstream="openai_chat", input_estimate=33)
-    told = said(START, *block(0, Text(text=""), TextDelta(0, "x" * 40)), END, audience=audience)
+    context = ClientContext(upstream="openai_chat", input_estimate=33)
+    told = said(START, *block(0, Text(text=""), TextDelta(0, "x" * 40)), END, context=context)
     assert told[-2]["usage"] == {"input_tokens": 33, "output_tokens": 10}
-    assert [loss.path for loss in audience.losses] == ["usage"]
+    assert [loss.path for loss in context.losses] == ["usage"]
 
 
 ENDINGS: list[tuple[FailedEnding, FailureKind, str]] = [
@@ -401,16 +401,16 @@ def test_a_web_citation_of_another_vendor_is_told_as_a_search_result() -> None:
 
 
 def test_a_citation_without_a_page_is_a_loss() -> None:
-    audience = Audience(upstream="gemini")
+    context = ClientContext(upstream="gemini")
     told = said(
         START,
         *block(0, Text(text=""), TextDelta(0, "Hi"), CitationAdded(0, Citation(title="A book"))),
         USED,
         END,
-        audience=audience,
+        context=context,
     )
     assert kinds(told).count("content_block_delta") == 1
-    assert len(audience.losses) == 1
+    assert len(context.losses) == 1
 
 
 UNSAYABLE: list[ReplyBlock] = [
@@ -423,9 +423,9 @@ UNSAYABLE: list[ReplyBlock] = [
 
 @pytest.mark.parametrize("unsayable", UNSAYABLE)
 def test_what_the_dialect_cannot_say_is_left_out_and_told(unsayable: ReplyBlock) -> None:
-    audience = Audience(upstream="openai_responses")
-    assert "content_block_start" not in kinds(said(START, *block(0, unsayable), USED, END, audience=audience))
-    assert len(audience.losses) == 1
+    context = ClientContext(upstream="openai_responses")
+    assert "content_block_start" not in kinds(said(START, *block(0, unsayable), USED, END, context=context))
+    assert len(context.losses) == 1
 
 
 def test_an_unknown_block_of_another_dialect_is_told_by_its_text() -> None:
@@ -449,7 +449,7 @@ def test_extras_of_another_dialect_are_not_written() -> None:
 @pytest.mark.parametrize("count", [-1, "7", None, [], True])
 def test_a_count_of_our_own_stands_where_the_upstream_told_none(count: object) -> None:
     start = ReplyStarted(id="msg_1", extras={"usage": {"input_tokens": count, "service_tier": "standard"}})
-    told = said(start, USED, END, audience=Audience(upstream="anthropic", input_estimate=9))
+    told = said(start, USED, END, context=ClientContext(upstream="anthropic", input_estimate=9))
     message = told[0]["message"]
     assert isinstance(message, dict)
     assert message["usage"] == {"input_tokens": 9, "output_tokens": 0, "service_tier": "standard"}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from dragoman.dialects.base import Audience, Source
+from dragoman.dialects.base import ClientContext, UpstreamContext
 from dragoman.dialects.gemini import DIALECT
 from dragoman.hub.content import AnyBlock
 from dragoman.hub.events import ReplyEvent
@@ -40,11 +40,11 @@ def stems(beginning: str, ending: str) -> list[str]:
     )
 
 
-def source() -> Source:
-    return Source(issuer="gemini")
+def source() -> UpstreamContext:
+    return UpstreamContext(issuer="gemini")
 
 
-def read(stream: bytes | Sequence[bytes], heard: Source | None = None) -> list[ReplyEvent]:
+def read(stream: bytes | Sequence[bytes], heard: UpstreamContext | None = None) -> list[ReplyEvent]:
     """The events of a stream, whole or in pieces, checked against the grammar."""
     reader = DIALECT.stream_reader(heard or source())
     pieces = [stream] if isinstance(stream, bytes) else stream
@@ -58,17 +58,17 @@ def read(stream: bytes | Sequence[bytes], heard: Source | None = None) -> list[R
     return events
 
 
-def reply_of(stream: bytes | Sequence[bytes], heard: Source | None = None) -> Reply:
+def reply_of(stream: bytes | Sequence[bytes], heard: UpstreamContext | None = None) -> Reply:
     return fold(read(stream, heard))
 
 
-def blocks_of(stream: bytes | Sequence[bytes], heard: Source | None = None) -> tuple[AnyBlock, ...]:
+def blocks_of(stream: bytes | Sequence[bytes], heard: UpstreamContext | None = None) -> tuple[AnyBlock, ...]:
     return reply_of(stream, heard).blocks
 
 
-def write(events: Iterable[ReplyEvent], audience: Audience | None = None) -> bytes:
+def write(events: Iterable[ReplyEvent], context: ClientContext | None = None) -> bytes:
     """What a client gets to read, written as the gateway writes: checked, and one block at a time."""
-    writer = DIALECT.stream_writer(audience or Audience(upstream="anthropic"))
+    writer = DIALECT.stream_writer(context or ClientContext(upstream="anthropic"))
     sequencer, checker = Sequencer(), GrammarChecker()
     written = []
     for event in events:
@@ -80,7 +80,7 @@ def write(events: Iterable[ReplyEvent], audience: Audience | None = None) -> byt
 
 def through(stream: bytes) -> bytes:
     """A stream of Gemini's, read and written for a Gemini client."""
-    return write(read(stream), Audience(upstream="gemini"))
+    return write(read(stream), ClientContext(upstream="gemini"))
 
 
 def frame(payload: object) -> bytes:

@@ -3,7 +3,7 @@
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from dragoman.dialects.base import Audience
+from dragoman.dialects.base import ClientContext
 from dragoman.dialects.gemini import DIALECT
 from dragoman.hub.content import Opaque, Text, ToolCall
 from dragoman.hub.errors import DragomanError
@@ -42,7 +42,7 @@ def test_events_do_not_depend_on_where_the_bytes_are_cut(cut: tuple[bytes, list[
 @settings(max_examples=100)
 def test_a_broken_stream_gives_grammatical_events_and_a_legal_stream(stream: bytes) -> None:
     for upstream in ("gemini", "openai_chat"):
-        written = write(read(stream), Audience(upstream=upstream))
+        written = write(read(stream), ClientContext(upstream=upstream))
         assert DIALECT.check_stream(written) == []
         assert isinstance(collect_sse(DIALECT, written), dict)
 
@@ -62,7 +62,7 @@ def _is_made_up(event: ReplyEvent) -> bool:
 def test_every_reply_can_be_told_legally(events: list[ReplyEvent], upstream: str) -> None:
     # What Gemini alone understands goes to its clients as it came, and a made-up part is not legal.
     assume(upstream != "gemini" or not any(map(_is_made_up, events)))
-    stream = write(events, Audience(upstream=upstream))
+    stream = write(events, ClientContext(upstream=upstream))
     assert DIALECT.check_stream(stream) == []
 
 
@@ -73,7 +73,7 @@ def test_texts_and_calls_of_every_reply_arrive_whole_and_in_order(events: list[R
     sequence = [released for event in events for released in sequencer.feed(event)]
     order = [event.index for event in sequence if isinstance(event, BlockOpened)]
     blocks = fold(events).blocks
-    heard = fold(read(write(events, Audience(upstream="openai_chat")))).blocks
+    heard = fold(read(write(events, ClientContext(upstream="openai_chat")))).blocks
     calls = [(b.id, b.name) for b in (blocks[i] for i in order) if isinstance(b, ToolCall)]
     assert [(b.id, b.name) for b in heard if isinstance(b, ToolCall)] == calls
     told = "".join(b.text for b in heard if isinstance(b, Text))

@@ -3,7 +3,7 @@
 import pytest
 from google.genai import errors
 
-from dragoman.dialects.base import Audience
+from dragoman.dialects.base import ClientContext
 from dragoman.hub.content import Citation, Media, Reasoning, ReplyBlock, Text, ToolCall
 from dragoman.hub.errors import Failure
 from dragoman.hub.events import ReplyFailed, ReplyFinished, ReplyStarted
@@ -19,7 +19,7 @@ STREAMS = [stem for stem in stems("stream-", ".sse") if stem not in ("cut", "fai
 
 def stream_of(*blocks: ReplyBlock, ending: ReplyFinished | ReplyFailed, usage: Usage | None = None) -> bytes:
     reply = Reply(started=ReplyStarted(id="r1", model="m1"), blocks=blocks, usage=usage, ending=ending)
-    return write(unfold(reply), Audience(upstream="anthropic"))
+    return write(unfold(reply), ClientContext(upstream="anthropic"))
 
 
 @pytest.mark.parametrize("stem", STREAMS)

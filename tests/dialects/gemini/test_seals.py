@@ -4,7 +4,7 @@ import base64
 
 import pytest
 
-from dragoman.dialects.base import Audience
+from dragoman.dialects.base import ClientContext
 from dragoman.dialects.gemini import DIALECT
 from dragoman.dialects.gemini.reasoning import SENTINEL, decode_envelope, encode_envelope
 from dragoman.hub.content import AnyBlock, Reasoning, ReplyBlock, Text, ToolCall
@@ -188,7 +188,7 @@ def test_seals_that_an_upstream_of_another_name_issued_are_wrapped_too() -> None
         blocks=(Reasoning(parts=("a",), seal=seal), CALL),
         ending=ReplyFinished(cause="tool_calls"),
     )
-    history = parts_of(write(unfold(reply), Audience(upstream="gemini")))
+    history = parts_of(write(unfold(reply), ClientContext(upstream="gemini")))
     assert remembered(*history) == [Reasoning(parts=("a",), seal=seal), CALL]
 
 

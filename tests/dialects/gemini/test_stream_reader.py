@@ -2,7 +2,7 @@
 
 import pytest
 
-from dragoman.dialects.base import Source
+from dragoman.dialects.base import UpstreamContext
 from dragoman.hub.content import Citation, HostedCall, HostedResult, Media, Opaque, Reasoning, Text, ToolCall
 from dragoman.hub.events import ReplyFailed, ReplyFinished, ReplyStarted, UsageReported
 from dragoman.hub.ids import IdSource
@@ -47,7 +47,9 @@ def test_a_time_that_is_none_is_no_time(time: object) -> None:
 
 
 def test_a_model_that_is_not_named_is_the_one_that_was_asked() -> None:
-    assert read(frame({}) + STOP, Source(issuer="gemini", model="asked"))[0] == ReplyStarted(model="asked")
+    assert read(frame({}) + STOP, UpstreamContext(issuer="gemini", model="asked"))[0] == ReplyStarted(
+        model="asked"
+    )
 
 
 @pytest.mark.rule("R129", "P7")
@@ -86,10 +88,14 @@ def test_a_call_without_arguments_has_an_empty_object() -> None:
 def test_a_call_without_an_id_gets_one_that_is_the_same_each_time() -> None:
     stream = chunk({"functionCall": {"name": "run", "args": {}}}, {"functionCall": {"name": "run"}}) + STOP
     first = [
-        b.id for b in blocks_of(stream, Source(issuer="gemini", ids=IdSource("s"))) if isinstance(b, ToolCall)
+        b.id
+        for b in blocks_of(stream, UpstreamContext(issuer="gemini", ids=IdSource("s")))
+        if isinstance(b, ToolCall)
     ]
     again = [
-        b.id for b in blocks_of(stream, Source(issuer="gemini", ids=IdSource("s"))) if isinstance(b, ToolCall)
+        b.id
+        for b in blocks_of(stream, UpstreamContext(issuer="gemini", ids=IdSource("s")))
+        if isinstance(b, ToolCall)
     ]
     assert first == again
     assert len({*first}) == 2
@@ -194,7 +200,9 @@ def test_the_sentinel_is_no_seal() -> None:
 
 
 def test_seals_name_the_issuer_that_the_source_names() -> None:
-    (text,) = blocks_of(chunk({"text": "a", "thoughtSignature": "c2ln"}) + STOP, Source(issuer="vertex"))
+    (text,) = blocks_of(
+        chunk({"text": "a", "thoughtSignature": "c2ln"}) + STOP, UpstreamContext(issuer="vertex")
+    )
     assert isinstance(text, Text)
     assert text.seal == Seal("vertex", "gemini-test", "c2ln")
 

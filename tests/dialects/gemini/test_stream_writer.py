@@ -2,7 +2,7 @@
 
 import pytest
 
-from dragoman.dialects.base import Audience
+from dragoman.dialects.base import ClientContext
 from dragoman.dialects.gemini import DIALECT
 from dragoman.hub.content import (
     Citation,
@@ -39,12 +39,12 @@ from tests.dialects.gemini.replies import asked, dig, frames, last_candidate, pa
 STARTED = ReplyStarted(id="msg_01ABCDEFGH", model="m1")
 
 
-def said(*blocks: ReplyBlock, cause: StopCause = "end", audience: Audience | None = None) -> bytes:
+def said(*blocks: ReplyBlock, cause: StopCause = "end", context: ClientContext | None = None) -> bytes:
     """The stream of a reply of these blocks; legal whatever they are."""
     if cause == "end" and any(isinstance(block, ToolCall) for block in blocks):
         cause = "tool_calls"
     reply = Reply(started=STARTED, blocks=blocks, ending=ReplyFinished(cause=cause))
-    stream = write(unfold(reply), audience)
+    stream = write(unfold(reply), context)
     assert DIALECT.check_stream(stream) == []
     return stream
 
@@ -68,7 +68,7 @@ def test_every_chunk_names_the_model_the_reply_and_the_candidate() -> None:
 @pytest.mark.rule("R6")
 def test_the_client_reads_the_model_it_asked_for() -> None:
     (first, *_) = frames(
-        said(Text(text="hello"), audience=Audience(upstream="anthropic", model="gemini-asked"))
+        said(Text(text="hello"), context=ClientContext(upstream="anthropic", model="gemini-asked"))
     )
     assert first["modelVersion"] == "gemini-asked"
 
@@ -96,13 +96,13 @@ def test_thoughts_are_marked_and_their_parts_kept_apart() -> None:
 
 def test_thoughts_are_shown_only_to_clients_that_asked() -> None:
     thought = Reasoning(parts=("secret",))
-    silent = Audience(upstream="anthropic", request=asked({"contents": [user({"text": "a"})]}))
+    silent = ClientContext(upstream="anthropic", request=asked({"contents": [user({"text": "a"})]}))
     config = {"thinkingConfig": {"includeThoughts": True}}
-    curious = Audience(
+    curious = ClientContext(
         upstream="anthropic", request=asked({"contents": [user({"text": "a"})], "generationConfig": config})
     )
-    assert b"secret" not in said(thought, Text(text="so"), audience=silent)
-    assert b"secret" in said(thought, Text(text="so"), audience=curious)
+    assert b"secret" not in said(thought, Text(text="so"), context=silent)
+    assert b"secret" in said(thought, Text(text="so"), context=curious)
 
 
 @pytest.mark.rule("H12", "H13")
@@ -132,10 +132,10 @@ def test_a_call_without_arguments_has_an_empty_object() -> None:
 @pytest.mark.rule("H12", "C15", "R80")
 @pytest.mark.parametrize("arguments", ["{'a': 1}", "ls -la", "[1]", "null"])
 def test_arguments_that_are_no_object_are_wrapped_and_counted(arguments: str) -> None:
-    audience = Audience(upstream="openai_chat")
-    parts = parts_of(said(ToolCall(id="c1", name="run", arguments=arguments), audience=audience))
+    context = ClientContext(upstream="openai_chat")
+    parts = parts_of(said(ToolCall(id="c1", name="run", arguments=arguments), context=context))
     assert dig(parts, 0, "functionCall", "args") == {"text": arguments}
-    assert len(audience.losses) == 1
+    assert len(context.losses) == 1
 
 
 @pytest.mark.rule("H12", "C15")
@@ -202,9 +202,11 @@ def test_words_of_another_dialect_are_not_used_as_a_finish_reason() -> None:
 
 
 def test_gemini_s_own_word_is_kept_if_it_means_the_cause() -> None:
-    audience = Audience(upstream="gemini")
-    kept = write([STARTED, ReplyFinished(cause="content_filter", raw_cause="SPII")], audience)
-    changed = write([STARTED, ReplyFinished(cause="length", raw_cause="SPII")], Audience(upstream="gemini"))
+    context = ClientContext(upstream="gemini")
+    kept = write([STARTED, ReplyFinished(cause="content_filter", raw_cause="SPII")], context)
+    changed = write(
+        [STARTED, ReplyFinished(cause="length", raw_cause="SPII")], ClientContext(upstream="gemini")
+    )
     assert last_candidate(kept)["finishReason"] == "SPII"
     assert last_candidate(changed)["finishReason"] == "MAX_TOKENS"
 
@@ -296,9 +298,9 @@ def test_an_image_without_a_type_gets_the_one_it_begins_like(data: str, media_ty
 
 
 def test_a_file_stored_elsewhere_is_a_loss() -> None:
-    audience = Audience(upstream="openai_responses")
-    assert parts_of(said(Media(kind="document", file_id="file_1"), audience=audience)) == []
-    assert len(audience.losses) == 1
+    context = ClientContext(upstream="openai_responses")
+    assert parts_of(said(Media(kind="document", file_id="file_1"), context=context)) == []
+    assert len(context.losses) == 1
 
 
 @pytest.mark.rule("H28")
@@ -351,9 +353,9 @@ def test_a_search_is_told_by_its_query_and_its_citations() -> None:
 def test_what_another_vendors_tool_did_is_a_loss_where_gemini_has_no_place_for_it(
     block: ReplyBlock, losses: int
 ) -> None:
-    audience = Audience(upstream="anthropic", losses=Losses())
-    said(block, Text(text="So."), audience=audience)
-    assert len(audience.losses) == losses
+    context = ClientContext(upstream="anthropic", losses=Losses())
+    said(block, Text(text="So."), context=context)
+    assert len(context.losses) == losses
 
 
 @pytest.mark.rule("H48")
@@ -387,15 +389,15 @@ def test_citations_of_a_text_that_nobody_expected_to_be_cited_still_have_their_p
 
 
 def test_a_block_that_has_no_words_here_is_a_loss_or_its_text() -> None:
-    audience = Audience(upstream="openai_responses", losses=Losses())
+    context = ClientContext(upstream="openai_responses", losses=Losses())
     stream = said(
         Opaque(kind="compaction", value={}),
         Opaque(kind="compaction", value={}, text="in short"),
         HostedCall(id="s1", tool="mcp"),
-        audience=audience,
+        context=context,
     )
     assert parts_of(stream) == [{"text": "in short"}]
-    assert len(audience.losses) == 2
+    assert len(context.losses) == 2
 
 
 def test_reasoning_deltas_of_a_later_part_begin_a_new_paragraph() -> None:

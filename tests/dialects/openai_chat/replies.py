@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from dragoman.dialects.base import Audience, Json, Source
+from dragoman.dialects.base import ClientContext, Json, UpstreamContext
 from dragoman.dialects.openai_chat import DIALECT
 from dragoman.hub.content import AnyBlock, ToolCall
 from dragoman.hub.events import ReplyEvent
@@ -60,7 +60,7 @@ def events_of(
     *pieces: bytes, request: Request | None = None, losses: Losses | None = None, model: str = "m"
 ) -> list[ReplyEvent]:
     """The events of a stream, each checked against the grammar."""
-    source = Source(
+    source = UpstreamContext(
         issuer="openai_chat",
         model=model,
         ids=IdSource("test"),
@@ -90,8 +90,8 @@ def kinds_of(blocks: Iterable[AnyBlock]) -> list[str]:
     return [type(block).__name__ for block in blocks]
 
 
-def written(events: Sequence[ReplyEvent], audience: Audience | None = None) -> bytes:
-    writer = DIALECT.stream_writer(audience or Audience(upstream="anthropic", ids=IdSource("test")))
+def written(events: Sequence[ReplyEvent], context: ClientContext | None = None) -> bytes:
+    writer = DIALECT.stream_writer(context or ClientContext(upstream="anthropic", ids=IdSource("test")))
     return write_sse(writer, *events)
 
 

@@ -4,7 +4,7 @@ import msgspec
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from dragoman.dialects.base import Audience, Json
+from dragoman.dialects.base import ClientContext, Json
 from dragoman.dialects.openai_chat import DIALECT
 from dragoman.hub.content import Opaque, Refusal, Text, ToolCall
 from dragoman.hub.errors import ClientProtocolError
@@ -47,7 +47,7 @@ def test_damaged_streams_give_grammatical_events_and_legal_streams(stream: bytes
     events = events_of(stream, request=request)
     assert isinstance(events[-1], ReplyFinished | ReplyFailed)
     for upstream in ("openai_chat", "anthropic"):
-        again = written(events, Audience(upstream=upstream, request=request, ids=IdSource("t")))
+        again = written(events, ClientContext(upstream=upstream, request=request, ids=IdSource("t")))
         assert DIALECT.check_stream(again) == []
 
 
@@ -55,7 +55,9 @@ def test_damaged_streams_give_grammatical_events_and_legal_streams(stream: bytes
 @settings(max_examples=100)
 def test_damaged_whole_replies_give_grammatical_events_and_legal_streams(body: Json) -> None:
     events = events_of(explode_sse(DIALECT, body))
-    assert DIALECT.check_stream(written(events, Audience(upstream="openai_chat", ids=IdSource("t")))) == []
+    assert (
+        DIALECT.check_stream(written(events, ClientContext(upstream="openai_chat", ids=IdSource("t")))) == []
+    )
 
 
 @given(events=replies())
@@ -70,7 +72,9 @@ def test_a_whole_reply_is_what_the_stream_adds_up_to(events: list[ReplyEvent]) -
     body = collect_sse(DIALECT, written(events))
     # An upstream of this dialect would not send other dialects' seals.
     assume(b"reasoning_details" not in msgspec.json.encode(body))
-    again = written(events_of(explode_sse(DIALECT, object_of(fresh(body)))), Audience(upstream="openai_chat"))
+    again = written(
+        events_of(explode_sse(DIALECT, object_of(fresh(body)))), ClientContext(upstream="openai_chat")
+    )
     assert collect_sse(DIALECT, again) == body
 
 

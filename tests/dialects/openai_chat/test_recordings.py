@@ -5,14 +5,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from dragoman.dialects.base import Audience, Json
+from dragoman.dialects.base import ClientContext, Json
 from dragoman.dialects.openai_chat import DIALECT
 from dragoman.hub.loss import Losses
 from dragoman.providers.profile import Target
 from tests.dialects.openai_chat.replies import RECORDINGS, events_of, object_of, written
 from tests.sse import collect_sse, explode_sse
 
-OWN = Audience(upstream="openai_chat")
+OWN = ClientContext(upstream="openai_chat")
 REPLIES = sorted(RECORDINGS.glob("reply-*.json"))
 STREAMS = sorted(RECORDINGS.glob("stream-*.sse"))
 REQUESTS = sorted(RECORDINGS.glob("request-*.json"))

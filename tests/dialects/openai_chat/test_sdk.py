@@ -6,7 +6,7 @@ import openai
 import pytest
 from hypothesis import given, settings
 
-from dragoman.dialects.base import Audience, Json
+from dragoman.dialects.base import ClientContext, Json
 from dragoman.hub.content import Citation, Reasoning, Text, ToolCall
 from dragoman.hub.errors import Failure
 from dragoman.hub.events import (
@@ -53,7 +53,7 @@ def heard_by_the_sdk(stream: bytes, fields: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("path", STREAMS, ids=lambda path: path.stem)
 @pytest.mark.parametrize("upstream", ["openai_chat", "anthropic"])
 def test_the_streaming_helper_hears_what_we_say(path: Path, upstream: str) -> None:
-    stream = written(events_of(path.read_bytes()), Audience(upstream=upstream))
+    stream = written(events_of(path.read_bytes()), ClientContext(upstream=upstream))
     heard_by_the_sdk(stream, ("role", "content", "refusal", "reasoning_content", "function_call"))
     told, heard = message_of(stream).get("tool_calls") or [], message_heard(stream).get("tool_calls") or []
     assert [(c["id"], object_of(c["function"])["name"]) for c in list_of(heard)] == [
@@ -66,7 +66,7 @@ def test_the_streaming_helper_hears_what_we_say(path: Path, upstream: str) -> No
 
 @pytest.mark.parametrize("path", STREAMS, ids=lambda path: path.stem)
 def test_a_plain_streaming_call_gets_chunks_of_the_declared_type(path: Path) -> None:
-    heard = chunks(written(events_of(path.read_bytes()), Audience(upstream="anthropic")))
+    heard = chunks(written(events_of(path.read_bytes()), ClientContext(upstream="anthropic")))
     for chunk in heard:
         validate(chunk)
     assert object_of(list_of(heard[0]["choices"])[0]["delta"])["role"] == "assistant"

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from dragoman.dialects.base import Audience, Json
+from dragoman.dialects.base import ClientContext, Json
 from dragoman.dialects.openai_chat import DIALECT
 from dragoman.hub.content import Reasoning, Text, ToolCall
 from dragoman.hub.events import (
@@ -217,7 +217,7 @@ def test_a_native_seal_goes_back_to_its_issuer_as_the_entry_it_was(entry: Json) 
 def test_a_native_seal_reaches_a_client_of_this_dialect_as_the_entry_it_was(entry: Json) -> None:
     field = "thinking_blocks" if "thinking" in str(entry["type"]) else "reasoning_details"
     events = events_of(chunk({field: [{**entry, "index": 0}]}), chunk({"content": "So."}), finish(), DONE)
-    stream = written(events, Audience(upstream="openai_chat", ids=IdSource("t")))
+    stream = written(events, ClientContext(upstream="openai_chat", ids=IdSource("t")))
     assert message_of(stream)[field] == [{**entry, "index": 0}]
 
 
@@ -262,7 +262,7 @@ def test_an_envelope_without_items_leaves_plain_thought() -> None:
 def test_a_summary_and_what_it_sums_up_reach_a_client_of_this_dialect_as_two_entries() -> None:
     entries = [{"type": "reasoning.summary", "summary": "why"}, {"type": "reasoning.encrypted", "data": "e"}]
     events = events_of(chunk({"reasoning_details": entries}), chunk({"content": "So."}), finish(), DONE)
-    stream = written(events, Audience(upstream="openai_chat", ids=IdSource("t")))
+    stream = written(events, ClientContext(upstream="openai_chat", ids=IdSource("t")))
     told = [
         {name: entry[name] for name in entry if name != "index"}
         for entry in list_of(message_of(stream)["reasoning_details"])

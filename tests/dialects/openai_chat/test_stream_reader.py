@@ -2,7 +2,7 @@
 
 import pytest
 
-from dragoman.dialects.base import Audience
+from dragoman.dialects.base import ClientContext
 from dragoman.dialects.openai_chat import DIALECT
 from dragoman.hub.builder import TRUNCATED_MESSAGE
 from dragoman.hub.content import Citation, Media, Opaque, Reasoning, Refusal, Text
@@ -394,7 +394,7 @@ def test_annotations_of_an_unknown_type_or_without_a_text_reach_clients_of_this_
         finish(),
         DONE,
     )
-    stream = written(events, Audience(upstream="openai_chat"))
+    stream = written(events, ClientContext(upstream="openai_chat"))
     assert message_of(stream)["annotations"] == [odd, late]
     assert DIALECT.check_stream(stream) == []
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dragoman.dialects.base import Audience
+from dragoman.dialects.base import ClientContext
 from dragoman.dialects.openai_chat import DIALECT
 from dragoman.hub.content import (
     Citation,
@@ -62,9 +62,9 @@ def reply(*events: ReplyEvent, cause: StopCause = "end", start: ReplyStarted = S
     return [start, *events, ReplyFinished(cause=cause)]
 
 
-def audience(request: Request | None = None, **fields: object) -> Audience:
+def context(request: Request | None = None, **fields: object) -> ClientContext:
     losses = fields.get("losses")
-    return Audience(
+    return ClientContext(
         upstream=str(fields.get("upstream", "anthropic")),
         request=request,
         ids=IdSource("test"),
@@ -91,7 +91,7 @@ def test_a_text_is_said_in_the_order_that_clients_expect() -> None:
 
 @pytest.mark.rule("R108")
 def test_every_chunk_names_the_same_reply() -> None:
-    chunks = payloads(written(reply(*said("Hi.")), audience(model="asked-for")))
+    chunks = payloads(written(reply(*said("Hi.")), context(model="asked-for")))
     assert {chunk["id"] for chunk in chunks} == {"chatcmpl-01ABCDEFGH"}
     assert {chunk["object"] for chunk in chunks} == {"chat.completion.chunk"}
     assert {chunk["created"] for chunk in chunks} == {5}
@@ -100,7 +100,7 @@ def test_every_chunk_names_the_same_reply() -> None:
 
 def test_an_id_of_this_dialect_is_kept_as_it_is() -> None:
     start = ReplyStarted(id="cmpl 30", model="m")
-    assert payloads(written(reply(start=start), audience(upstream="openai_chat")))[0]["id"] == "cmpl 30"
+    assert payloads(written(reply(start=start), context(upstream="openai_chat")))[0]["id"] == "cmpl 30"
 
 
 @pytest.mark.rule("R107", "C21")
@@ -221,7 +221,7 @@ def test_calls_end_with_tool_calls(cause: StopCause) -> None:
     ],
 )
 def test_usage_is_told_to_whom_it_may_concern(request_: Request | None, is_told: bool) -> None:
-    stream = written(reply(UsageReported(Usage(input=5, output=2))), audience(request_))
+    stream = written(reply(UsageReported(Usage(input=5, output=2))), context(request_))
     chunks = payloads(stream)
     assert all(("usage" in chunk) == is_told for chunk in chunks)
     last = chunks[-1]
@@ -246,7 +246,7 @@ def test_usage_tells_caches_and_reasoning() -> None:
 @pytest.mark.rule("C10")
 def test_usage_that_nobody_counted_is_estimated_and_told_as_a_loss() -> None:
     losses = Losses()
-    stream = written(reply(*said("12345678")), audience(losses=losses))
+    stream = written(reply(*said("12345678")), context(losses=losses))
     assert payloads(stream)[-1]["usage"] == {
         "prompt_tokens": 100,
         "completion_tokens": 2,
@@ -292,7 +292,7 @@ def test_citations_come_together_with_offsets_into_the_whole_message() -> None:
             CitationAdded(1, Citation(quote="no page")),
             BlockClosed(1),
         ),
-        audience(losses=losses),
+        context(losses=losses),
     )
     assert message_of(stream)["annotations"] == [
         {
@@ -313,7 +313,7 @@ def test_images_are_told_and_other_media_is_a_loss() -> None:
             BlockOpened(1, Media(kind="audio", media_type="audio/wav", data="AA")),
             BlockClosed(1),
         ),
-        audience(losses=losses),
+        context(losses=losses),
     )
     url = {"url": "data:image/png;base64,iVBO"}
     assert message_of(stream)["images"] == [{"type": "image_url", "image_url": url, "index": 0}]
@@ -329,7 +329,7 @@ def test_blocks_that_nobody_else_knows_become_their_text_or_a_loss() -> None:
             BlockOpened(1, HostedCall(id="h", tool="web_search")),
             BlockClosed(1),
         ),
-        audience(losses=losses),
+        context(losses=losses),
     )
     assert message_of(stream)["content"] == "in words"
     assert len([loss for loss in losses if loss.path == ""]) == 2
@@ -340,7 +340,7 @@ def test_a_client_of_old_functions_gets_one_function_call() -> None:
     losses = Losses()
     request = a_request(form="functions")
     stream = written(
-        reply(*called(0, '{"p":1}'), *called(1), cause="tool_calls"), audience(request, losses=losses)
+        reply(*called(0, '{"p":1}'), *called(1), cause="tool_calls"), context(request, losses=losses)
     )
     message = message_of(stream)
     assert message["function_call"] == {"name": "Read", "arguments": '{"p":1}'}
@@ -374,9 +374,9 @@ def test_extras_of_another_dialect_are_not_said() -> None:
     start = ReplyStarted(id="x", extras={"chunk": {"secret": 1}, "delta": {"secret": ""}})
     end = ReplyFinished(cause="end", extras={"delta": {"secret": "x"}, "choice": {"secret": 1}})
     assert b"secret" not in written([start, *said("a"), end])
-    assert b"secret" in written([start, *said("a"), end], audience(upstream="openai_chat"))
+    assert b"secret" in written([start, *said("a"), end], context(upstream="openai_chat"))
 
 
 def test_an_upstream_of_this_dialect_keeps_its_own_finish_reason() -> None:
     end = ReplyFinished(cause="length", raw_cause="max_tokens")
-    assert reason_of(written([START, *said("a"), end], audience(upstream="openai_chat"))) == "length"
+    assert reason_of(written([START, *said("a"), end], context(upstream="openai_chat"))) == "length"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from dragoman.dialects.base import Audience, Json, Source
+from dragoman.dialects.base import ClientContext, Json, UpstreamContext
 from dragoman.dialects.openai_responses import DIALECT
 from dragoman.hub.events import BlockOpened, ReplyEvent, ReplyFailed, ReplyFinished
 from dragoman.hub.fold import Reply, fold
@@ -51,9 +51,9 @@ def requests() -> dict[str, Json]:
     return found
 
 
-def read(*pieces: bytes, source: Source | None = None) -> list[ReplyEvent]:
+def read(*pieces: bytes, source: UpstreamContext | None = None) -> list[ReplyEvent]:
     """The events that our reader makes of a stream, checked against the grammar."""
-    reader = DIALECT.stream_reader(source or Source(issuer=OWN))
+    reader = DIALECT.stream_reader(source or UpstreamContext(issuer=OWN))
     events = [event for piece in pieces for event in reader.feed(piece)]
     events += reader.close()
     checker = GrammarChecker()
@@ -63,9 +63,9 @@ def read(*pieces: bytes, source: Source | None = None) -> list[ReplyEvent]:
     return events
 
 
-def write(events: Iterable[ReplyEvent], audience: Audience | None = None) -> bytes:
+def write(events: Iterable[ReplyEvent], context: ClientContext | None = None) -> bytes:
     """The stream that our writer makes of events."""
-    writer = DIALECT.stream_writer(audience or Audience())
+    writer = DIALECT.stream_writer(context or ClientContext())
     sequencer = Sequencer()
     return write_sse(writer, *(after for event in events for after in sequencer.feed(event)))
 
@@ -73,8 +73,8 @@ def write(events: Iterable[ReplyEvent], audience: Audience | None = None) -> byt
 def through(stream: bytes) -> tuple[bytes, Losses]:
     """The stream after a pass through the hub and back."""
     losses = Losses()
-    events = read(stream, source=Source(issuer=OWN, losses=losses))
-    return write(events, Audience(upstream=OWN, losses=losses)), losses
+    events = read(stream, source=UpstreamContext(issuer=OWN, losses=losses))
+    return write(events, ClientContext(upstream=OWN, losses=losses)), losses
 
 
 def payloads(stream: bytes) -> list[Json]:
@@ -170,7 +170,7 @@ def text_delta(delta: str, index: int = 0, item_id: str = "msg_0", part: int = 0
     }
 
 
-def reply_of(*payloads: Json, source: Source | None = None) -> Reply:
+def reply_of(*payloads: Json, source: UpstreamContext | None = None) -> Reply:
     """The whole reply that our reader makes of these payloads."""
     return fold(read(stream_of(*payloads), source=source))
 

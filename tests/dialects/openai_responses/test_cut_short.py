@@ -2,7 +2,7 @@
 
 import pytest
 
-from dragoman.dialects.base import Audience, Json
+from dragoman.dialects.base import ClientContext, Json
 from dragoman.dialects.openai_responses import DIALECT
 from dragoman.hub.content import Reasoning, Refusal, ReplyBlock, Text, ToolCall
 from dragoman.hub.errors import Failure
@@ -30,7 +30,7 @@ def stream_of(
 ) -> bytes:
     ending = ReplyFinished(cause=cause, explanation=explanation)
     events = unfold(Reply(started=ReplyStarted(id="m", model="x"), blocks=blocks, ending=ending))
-    stream = write(events, Audience(upstream="anthropic", losses=Losses() if losses is None else losses))
+    stream = write(events, ClientContext(upstream="anthropic", losses=Losses() if losses is None else losses))
     assert DIALECT.check_stream(stream) == []
     return stream
 
@@ -73,7 +73,7 @@ def test_an_item_is_completed_when_the_response_is(cause: StopCause) -> None:
 
 @pytest.mark.rule("P65")
 def test_an_item_that_another_follows_is_done_as_soon_as_the_other_begins() -> None:
-    writer = DIALECT.stream_writer(Audience(upstream="anthropic"))
+    writer = DIALECT.stream_writer(ClientContext(upstream="anthropic"))
     writer.write(ReplyStarted(id="m", model="x"))
     writer.write(BlockOpened(0, ToolCall(id="c1", name="Edit", arguments="{}")))
     assert writer.write(BlockClosed(0)) == ()
@@ -92,7 +92,7 @@ def test_an_item_that_was_whole_before_the_reply_failed_is_completed() -> None:
         BlockClosed(0),
         ReplyFailed("failed", Failure(kind="server", message="broke")),
     ]
-    stream = write(events, Audience(upstream="anthropic"))
+    stream = write(events, ClientContext(upstream="anthropic"))
     assert DIALECT.check_stream(stream) == []
     assert types(stream)[-4:] == ["content_part.done", "output_item.done", "error", "failed"]
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.dialects.base import Audience, Json, Source
+from dragoman.dialects.base import ClientContext, Json, UpstreamContext
 from dragoman.dialects.openai_responses import DIALECT
 from dragoman.hub.content import Reasoning, Text, ToolCall
 from dragoman.hub.errors import ClientProtocolError
@@ -62,10 +62,10 @@ def test_events_do_not_depend_on_where_the_bytes_are_cut(pieces: list[bytes]) ->
 @settings(max_examples=100)
 @pytest.mark.rule("C11")
 def test_a_damaged_stream_becomes_a_legal_reply_with_one_end(stream: bytes) -> None:
-    events = read(stream, source=Source(issuer=OWN))
+    events = read(stream, source=UpstreamContext(issuer=OWN))
     assert isinstance(events[-1], ReplyFinished | ReplyFailed)
-    assert DIALECT.check_stream(write(events, Audience(upstream="openai_chat"))) == []
-    assert DIALECT.check_stream(write(events, Audience(upstream=OWN))) == []
+    assert DIALECT.check_stream(write(events, ClientContext(upstream="openai_chat"))) == []
+    assert DIALECT.check_stream(write(events, ClientContext(upstream=OWN))) == []
 
 
 @given(mutated_streams(STREAMS))
@@ -86,15 +86,15 @@ def test_a_damaged_reply_is_exploded_into_a_stream_that_ends(body: Json) -> None
 @settings(max_examples=100)
 @pytest.mark.rule("P2", "R50", "R52", "P60", "H71")
 def test_every_reply_is_written_as_a_legal_stream(events: list[ReplyEvent]) -> None:
-    audience = Audience(upstream="anthropic")
-    assert DIALECT.check_stream(write(events, audience)) == []
+    context = ClientContext(upstream="anthropic")
+    assert DIALECT.check_stream(write(events, context)) == []
 
 
 @given(replies(failing=False, interleaving=False))
 @settings(max_examples=80)
 @pytest.mark.rule("R60", "H8")
 def test_texts_and_calls_of_every_reply_arrive_in_order_and_unchanged(events: list[ReplyEvent]) -> None:
-    output = output_of(collect_sse(DIALECT, write(events, Audience(upstream="anthropic"))))
+    output = output_of(collect_sse(DIALECT, write(events, ClientContext(upstream="anthropic"))))
     blocks = [block for block in fold(events).blocks if isinstance(block, Text | ToolCall | Reasoning)]
     texts = [block.text for block in blocks if isinstance(block, Text)]
     arguments = [block.arguments or "{}" for block in blocks if isinstance(block, ToolCall)]
@@ -116,7 +116,7 @@ def _parts(item: Json) -> list[Json]:
 @settings(max_examples=60)
 @pytest.mark.rule("R90")
 def test_what_we_write_is_the_same_after_another_pass_through_the_hub(events: list[ReplyEvent]) -> None:
-    stream = write(events, Audience(upstream="gemini", model="m"))
+    stream = write(events, ClientContext(upstream="gemini", model="m"))
     again, losses = through(stream)
     assert collect_sse(DIALECT, again) == collect_sse(DIALECT, stream)
     assert losses.as_tuple() == ()

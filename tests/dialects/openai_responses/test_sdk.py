@@ -4,7 +4,7 @@ import openai
 import pytest
 from hypothesis import given, settings
 
-from dragoman.dialects.base import Audience
+from dragoman.dialects.base import ClientContext
 from dragoman.dialects.openai_responses import DIALECT
 from dragoman.hub.errors import Failure
 from dragoman.hub.events import ReplyEvent, ReplyFailed, ReplyFinished
@@ -49,7 +49,7 @@ def test_the_client_delivers_every_event_of_the_declared_types(name: str) -> Non
 @settings(max_examples=60)
 @pytest.mark.rule("P70")
 def test_any_reply_of_another_vendor_is_accumulated_as_we_collect_it(events: list[ReplyEvent]) -> None:
-    stream = write(events, Audience(upstream="anthropic", model="gpt-x"))
+    stream = write(events, ClientContext(upstream="anthropic", model="gpt-x"))
     collected = collect_sse(DIALECT, stream)
     validate(collected)
     if collected["status"] == "completed":
@@ -65,7 +65,7 @@ def test_any_reply_of_another_vendor_is_accumulated_as_we_collect_it(events: lis
 @pytest.mark.rule("H72", "H73")
 def test_the_helper_raises_on_every_reply_that_failed(events: list[ReplyEvent]) -> None:
     with pytest.raises((RuntimeError, openai.APIError)):
-        accumulate(write(events, Audience(upstream="anthropic")))
+        accumulate(write(events, ClientContext(upstream="anthropic")))
 
 
 def test_an_error_before_the_start_reaches_the_application_with_its_message() -> None:

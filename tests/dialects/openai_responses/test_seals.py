@@ -2,7 +2,7 @@
 
 import pytest
 
-from dragoman.dialects.base import Audience, Json
+from dragoman.dialects.base import ClientContext, Json
 from dragoman.dialects.openai_responses import DIALECT
 from dragoman.hub.content import AnyBlock, Reasoning, ReplyBlock, Text, ToolCall
 from dragoman.hub.events import ReplyFinished, ReplyStarted
@@ -113,7 +113,9 @@ def test_seals_that_we_write_return_complete() -> None:
         ToolCall(id="call_1", name="ls", arguments="{}", seal=THOUGHT_SIGNATURE),
     )
     ending = ReplyFinished(cause="tool_calls")
-    stream = write(unfold(Reply(started=ReplyStarted(), blocks=sent, ending=ending)), Audience(upstream="x"))
+    stream = write(
+        unfold(Reply(started=ReplyStarted(), blocks=sent, ending=ending)), ClientContext(upstream="x")
+    )
     thought, text, call = blocks(*output_of(collect_sse(DIALECT, stream)))
     assert isinstance(thought, Reasoning)
     assert isinstance(text, Text)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dragoman.dialects.base import Json, Source
+from dragoman.dialects.base import Json, UpstreamContext
 from dragoman.dialects.openai_responses import DIALECT
 from dragoman.hub.content import Opaque, Reasoning, Refusal, Text, ToolCall
 from dragoman.hub.errors import FailureKind
@@ -195,7 +195,9 @@ def test_events_without_id_and_index_belong_to_the_last_item() -> None:
 @pytest.mark.rule("H16", "R136")
 def test_a_call_without_an_id_gets_one() -> None:
     item = {name: value for name, value in call(0, "{}").items() if name != "call_id"}
-    reply = reply_of(created(), done(item), completed(), source=Source(issuer="x", ids=IdSource("seed")))
+    reply = reply_of(
+        created(), done(item), completed(), source=UpstreamContext(issuer="x", ids=IdSource("seed"))
+    )
     (block,) = reply.blocks
     assert isinstance(block, ToolCall)
     assert block.id == IdSource("seed").make("call_")
@@ -203,7 +205,7 @@ def test_a_call_without_an_id_gets_one() -> None:
 
 def test_a_call_that_is_never_named_is_a_loss_and_no_call() -> None:
     losses = Losses()
-    source = Source(issuer="x", losses=losses)
+    source = UpstreamContext(issuer="x", losses=losses)
     reply = reply_of(created(), arguments_delta(WHOLE), completed(), source=source)
     assert reply.blocks == ()
     assert finish(reply).cause == "end"
@@ -235,7 +237,7 @@ def test_unknown_events_are_skipped_and_counted_and_obfuscation_is_not_read() ->
         {"type": "response.of_tomorrow", "delta": "?"},
         {**text_delta("Hi."), "obfuscation": "xyz"},
         completed(message("Hi.")),
-        source=Source(issuer="x", losses=losses),
+        source=UpstreamContext(issuer="x", losses=losses),
     )
     assert [b.text for b in reply.blocks if isinstance(b, Text)] == ["Hi."]
     assert [loss.reason for loss in losses] == ["an event of an unknown type was skipped"]
@@ -243,7 +245,7 @@ def test_unknown_events_are_skipped_and_counted_and_obfuscation_is_not_read() ->
 
 def test_progress_of_hosted_tools_is_no_loss() -> None:
     losses = Losses()
-    read(recorded("stream-mcp-call.sse"), source=Source(issuer="x", losses=losses))
+    read(recorded("stream-mcp-call.sse"), source=UpstreamContext(issuer="x", losses=losses))
     assert len(losses) == 0
 
 
@@ -284,7 +286,7 @@ def test_a_refusal_in_deltas_alone_is_a_refusal() -> None:
 
 @pytest.mark.rule("R68", "R129")
 def test_summaries_are_parts_of_one_block_and_the_seal_comes_at_its_end() -> None:
-    reply = reply_of_recording("stream-reasoning.sse", Source(issuer="me", model="their-name"))
+    reply = reply_of_recording("stream-reasoning.sse", UpstreamContext(issuer="me", model="their-name"))
     thought = reply[0]
     assert isinstance(thought, Reasoning)
     assert thought.parts == ("**Adding**\n\n17 + 25 is 42.", "**Answering**\n\nI will state the sum.")
@@ -294,15 +296,15 @@ def test_summaries_are_parts_of_one_block_and_the_seal_comes_at_its_end() -> Non
     assert not thought.raw
 
 
-def reply_of_recording(name: str, source: Source) -> tuple[object, ...]:
+def reply_of_recording(name: str, source: UpstreamContext) -> tuple[object, ...]:
     return fold(read(recorded(name), source=source)).blocks
 
 
 def test_reasoning_itself_is_raw_and_a_seal_without_text_is_redacted() -> None:
-    raw = reply_of_recording("stream-reasoning-text.sse", Source(issuer="x"))[0]
+    raw = reply_of_recording("stream-reasoning-text.sse", UpstreamContext(issuer="x"))[0]
     assert isinstance(raw, Reasoning)
     assert (raw.raw, raw.parts) == (True, ("The user asks for a sum.\n17 + 25 is 42.",))
-    sealed = reply_of_recording("stream-reasoning-sealed-only.sse", Source(issuer="x"))[0]
+    sealed = reply_of_recording("stream-reasoning-sealed-only.sse", UpstreamContext(issuer="x"))[0]
     assert isinstance(sealed, Reasoning)
     assert (sealed.redacted, sealed.parts) == (True, ())
     assert sealed.seal is not None
@@ -335,7 +337,7 @@ def test_reasoning_in_both_forms_is_a_summary_and_the_rest_stays_in_the_extras()
 
 @pytest.mark.rule("H48")
 def test_annotations_become_citations_once() -> None:
-    blocks = reply_of_recording("stream-web-search.sse", Source(issuer="x"))
+    blocks = reply_of_recording("stream-web-search.sse", UpstreamContext(issuer="x"))
     text = blocks[-1]
     assert isinstance(text, Text)
     assert [(c.url, c.start, c.end) for c in text.citations] == [
@@ -442,7 +444,7 @@ def test_the_end_is_an_event_and_not_a_name_in_a_text() -> None:
 
 def test_the_done_marker_is_no_loss_and_no_end() -> None:
     losses = Losses()
-    read(recorded("stream-text.sse") + b"data: [DONE]\n\n", source=Source(issuer="x", losses=losses))
+    read(recorded("stream-text.sse") + b"data: [DONE]\n\n", source=UpstreamContext(issuer="x", losses=losses))
     assert len(losses) == 0
 
 
@@ -457,7 +459,7 @@ def test_an_error_body_or_a_page_instead_of_a_stream_is_a_failure() -> None:
     ending = read(b'{"error": {"message": "No.", "code": "server_is_overloaded"}}')[-1]
     assert (
         ending
-        == DIALECT.stream_reader(Source(issuer="x")).feed(
+        == DIALECT.stream_reader(UpstreamContext(issuer="x")).feed(
             b'data: {"error": {"message": "No.", "code": "server_is_overloaded"}}\n\n'
         )[-1]
     )
@@ -477,7 +479,7 @@ def test_values_of_a_wrong_type_are_ignored() -> None:
         {"type": "response.content_part.done", "part": None},
         {"type": ["list"]},
         {"type": "response.completed", "response": {"output": [1, {"type": 5}], "usage": [], "status": 7}},
-        source=Source(issuer="x", losses=losses),
+        source=UpstreamContext(issuer="x", losses=losses),
     )
     assert [b.text for b in reply.blocks if isinstance(b, Text)] == ["Hi"]
     assert finish(reply).cause == "end"

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from dragoman.dialects.base import Audience, Json
+from dragoman.dialects.base import ClientContext, Json
 from dragoman.dialects.openai_responses import DIALECT
 from dragoman.hub.content import (
     CallKind,
@@ -50,19 +50,19 @@ def reply(*blocks: ReplyBlock, cause: StopCause = "end", usage: Usage | None = N
     return list(unfold(Reply(started=started, blocks=blocks, usage=usage, ending=ReplyFinished(cause=cause))))
 
 
-def written(*blocks: ReplyBlock, audience: Audience | None = None, cause: StopCause = "end") -> bytes:
-    stream = write(reply(*blocks, cause=cause), audience or Audience(upstream="anthropic"))
+def written(*blocks: ReplyBlock, context: ClientContext | None = None, cause: StopCause = "end") -> bytes:
+    stream = write(reply(*blocks, cause=cause), context or ClientContext(upstream="anthropic"))
     assert DIALECT.check_stream(stream) == []
     return stream
 
 
-def items(*blocks: ReplyBlock, audience: Audience | None = None) -> list[Json]:
-    return output_of(collect_sse(DIALECT, written(*blocks, audience=audience)))
+def items(*blocks: ReplyBlock, context: ClientContext | None = None) -> list[Json]:
+    return output_of(collect_sse(DIALECT, written(*blocks, context=context)))
 
 
-def asking(*include: str) -> Audience:
+def asking(*include: str) -> ClientContext:
     request = Request(dialect="openai_responses", model="m", include=include)
-    return Audience(upstream="anthropic", request=request)
+    return ClientContext(upstream="anthropic", request=request)
 
 
 @pytest.mark.rule("P60", "H79", "P59", "H77", "H78", "P70")
@@ -194,16 +194,16 @@ def test_reasoning_of_another_vendor_is_a_summary_in_parts() -> None:
 @pytest.mark.rule("H1", "P48")
 def test_reasoning_without_a_seal_has_an_empty_envelope() -> None:
     thought = Reasoning(parts=("Hm.",))
-    (item,) = items(thought, audience=asking("reasoning.encrypted_content"))
+    (item,) = items(thought, context=asking("reasoning.encrypted_content"))
     assert read_envelope(str(item["encrypted_content"])) == ()
-    (unasked,) = items(thought, audience=asking())
+    (unasked,) = items(thought, context=asking())
     assert "encrypted_content" not in unasked
 
 
 @pytest.mark.rule("H4", "H3", "P45")
 def test_a_seal_of_another_vendor_is_in_an_envelope_with_its_reasoning() -> None:
     thought = Reasoning(parts=("Hm.",), seal=FOREIGN)
-    (item,) = items(thought, audience=asking("reasoning.encrypted_content"))
+    (item,) = items(thought, context=asking("reasoning.encrypted_content"))
     assert read_envelope(str(item["encrypted_content"])) == (
         SealedItem(kind="reasoning", seal=FOREIGN, parts=("Hm.",)),
     )
@@ -216,19 +216,19 @@ def test_a_seal_of_another_vendor_is_in_an_envelope_with_its_reasoning() -> None
 
 @pytest.mark.rule("H4")
 def test_a_seal_is_sent_only_to_clients_that_request_it() -> None:
-    (item,) = items(Reasoning(parts=("Hm.",), seal=FOREIGN), audience=asking())
+    (item,) = items(Reasoning(parts=("Hm.",), seal=FOREIGN), context=asking())
     assert "encrypted_content" not in item
 
 
 @pytest.mark.rule("H6", "P43")
 def test_a_seal_on_a_call_follows_it_in_a_reasoning_item_of_its_own() -> None:
     call = ToolCall(id="call_1", name="ls", arguments="{}", seal=FOREIGN)
-    output = items(call, audience=asking("reasoning.encrypted_content"))
+    output = items(call, context=asking("reasoning.encrypted_content"))
     assert [item["type"] for item in output] == ["function_call", "reasoning"]
     assert read_envelope(str(output[1]["encrypted_content"])) == (
         SealedItem(kind="call", seal=FOREIGN, call_id="call_1"),
     )
-    assert [item["type"] for item in items(call, audience=asking())] == ["function_call"]
+    assert [item["type"] for item in items(call, context=asking())] == ["function_call"]
 
 
 @pytest.mark.rule("H6")
@@ -238,10 +238,10 @@ def test_a_block_that_carries_the_seal_of_another_becomes_an_envelope_for_it() -
         ("carrier:text", SealedItem(kind="text", seal=FOREIGN)),
     ):
         carrier = Reasoning(seal=FOREIGN, form=form)
-        (item,) = items(carrier, audience=asking("reasoning.encrypted_content"))
+        (item,) = items(carrier, context=asking("reasoning.encrypted_content"))
         assert item["summary"] == []
         assert read_envelope(str(item["encrypted_content"])) == (carried,)
-        assert items(carrier, audience=asking()) == []
+        assert items(carrier, context=asking()) == []
 
 
 def test_a_seal_of_this_dialect_is_sent_as_it_is() -> None:
@@ -270,7 +270,8 @@ def test_a_cited_page_is_an_annotation_with_offsets() -> None:
 def test_a_source_without_an_address_is_a_loss() -> None:
     losses = Losses()
     written(
-        Text(text="So.", citations=(Citation(quote="so"),)), audience=Audience(upstream="x", losses=losses)
+        Text(text="So.", citations=(Citation(quote="so"),)),
+        context=ClientContext(upstream="x", losses=losses),
     )
     assert len(losses) == 1
 
@@ -281,7 +282,7 @@ def test_a_web_search_of_another_vendor_is_a_web_search_call() -> None:
     stream = written(
         HostedCall(id="srvtoolu_1", tool="web_search", arguments='{"query":"towers"}'),
         HostedResult(call_id="srvtoolu_1", tool="web_search", text="Found."),
-        audience=Audience(upstream="anthropic", losses=losses),
+        context=ClientContext(upstream="anthropic", losses=losses),
     )
     assert types(stream)[2:7] == [
         "output_item.added",
@@ -307,7 +308,7 @@ def test_a_web_search_of_another_vendor_is_a_web_search_call() -> None:
 )
 def test_a_block_that_cannot_be_written_is_a_loss_and_leaves_no_gap(block: ReplyBlock) -> None:
     losses = Losses()
-    output = items(block, Text(text="Hi."), audience=Audience(upstream="gemini", losses=losses))
+    output = items(block, Text(text="Hi."), context=ClientContext(upstream="gemini", losses=losses))
     assert [item["type"] for item in output] == ["message"]
     assert len(losses) == 1
 
@@ -337,8 +338,8 @@ BODY: Json = {
 
 @pytest.mark.rule("P70", "C9")
 def test_the_response_repeats_the_request_with_every_required_field() -> None:
-    audience = Audience(upstream="anthropic", body=BODY, model="gpt-alias", created=1_800_000_000)
-    stream = written(Text(text="Hi."), audience=audience)
+    context = ClientContext(upstream="anthropic", body=BODY, model="gpt-alias", created=1_800_000_000)
+    stream = written(Text(text="Hi."), context=context)
     response = collect_sse(DIALECT, stream)
     assert response["tools"] == [
         {"type": "function", "name": "ls", "description": None, "parameters": None, "strict": None},
@@ -396,14 +397,14 @@ def test_the_response_repeats_the_request_with_every_required_field() -> None:
 @pytest.mark.rule("R136")
 def test_the_same_reply_is_written_the_same_twice() -> None:
     blocks = (Reasoning(parts=("Hm.",)), Text(text="Hi."), ToolCall(id="", name="ls"))
-    one, two = (written(*blocks, audience=Audience(ids=IdSource("seed"))) for _ in range(2))
+    one, two = (written(*blocks, context=ClientContext(ids=IdSource("seed"))) for _ in range(2))
     assert one == two
-    assert one != written(*blocks, audience=Audience(ids=IdSource("other")))
+    assert one != written(*blocks, context=ClientContext(ids=IdSource("other")))
 
 
 @pytest.mark.rule("P15")
 def test_two_streams_at_once_share_nothing() -> None:
-    first, second = (DIALECT.stream_writer(Audience(ids=IdSource(name))) for name in "ab")
+    first, second = (DIALECT.stream_writer(ClientContext(ids=IdSource(name))) for name in "ab")
     mixed = [b"", b""]
     for event in reply(Text(text="Hi."), ToolCall(id="c", name="ls")):
         mixed[0] += write_sse(first, event)
@@ -505,7 +506,7 @@ def test_a_failure_in_the_stream_has_the_code_that_clients_act_on(kind: FailureK
 )
 def test_only_openais_own_overload_is_final_for_codex(upstream: str, written: str) -> None:
     failure = Failure(kind="overloaded", message="Busy.", code="server_is_overloaded")
-    stream = write([*HALF, ReplyFailed("failed", failure)], Audience(upstream=upstream))
+    stream = write([*HALF, ReplyFailed("failed", failure)], ClientContext(upstream=upstream))
     assert collect_sse(DIALECT, stream)["error"] == {"code": written, "message": "Busy."}
 
 
@@ -550,8 +551,8 @@ def test_a_failure_before_the_start_is_the_error_body() -> None:
 def test_phases_and_ids_stay_within_the_dialect() -> None:
     head = {"id": "msg_theirs", "phase": "commentary", "role": "assistant", "status": "in_progress"}
     events = reply(Text(text="Hi.", extras={"@item": head}))
-    mine = output_of(collect_sse(DIALECT, write(events, Audience(upstream="openai_responses"))))
-    theirs = output_of(collect_sse(DIALECT, write(events, Audience(upstream="anthropic"))))
+    mine = output_of(collect_sse(DIALECT, write(events, ClientContext(upstream="openai_responses"))))
+    theirs = output_of(collect_sse(DIALECT, write(events, ClientContext(upstream="anthropic"))))
     assert (mine[0]["id"], mine[0]["phase"], mine[0]["status"]) == ("msg_theirs", "commentary", "completed")
     assert "phase" not in theirs[0]
     assert theirs[0]["id"] != "msg_theirs"
@@ -616,8 +617,8 @@ def test_a_strange_item_of_this_dialect_still_makes_a_legal_stream(item: Json) -
 
 def test_a_raw_cause_of_this_dialect_is_written_again() -> None:
     events: list[ReplyEvent] = [ReplyStarted(), ReplyFinished(cause="other", raw_cause="steered")]
-    mine = collect_sse(DIALECT, write(events, Audience(upstream="openai_responses")))
-    theirs = collect_sse(DIALECT, write(events, Audience(upstream="gemini")))
+    mine = collect_sse(DIALECT, write(events, ClientContext(upstream="openai_responses")))
+    theirs = collect_sse(DIALECT, write(events, ClientContext(upstream="gemini")))
     assert mine["incomplete_details"] == {"reason": "steered"}
     assert theirs["status"] == "completed"
 
@@ -633,7 +634,7 @@ def test_interleaved_calls_come_one_after_another() -> None:
     deltas = [event for event in rest if type(event).__name__ == "ArgumentsDelta"]
     closes = [event for event in rest if type(event).__name__ == "BlockClosed"]
     finish = ReplyFinished(cause="tool_calls")
-    stream = write([*events, *reversed(deltas), *closes, finish], Audience(upstream="openai_chat"))
+    stream = write([*events, *reversed(deltas), *closes, finish], ClientContext(upstream="openai_chat"))
     assert DIALECT.check_stream(stream) == []
     assert [item["arguments"] for item in output_of(collect_sse(DIALECT, stream))] == ["1", "2"]
 
@@ -652,7 +653,7 @@ def test_a_seal_on_a_text_follows_it() -> None:
         SealAttached(0, FOREIGN),
     ]
     rest = reply(Text(text=""))[-2:]
-    stream = write([*events, *rest], Audience(upstream="gemini"))
+    stream = write([*events, *rest], ClientContext(upstream="gemini"))
     assert DIALECT.check_stream(stream) == []
     carrier = output_of(collect_sse(DIALECT, stream))[1]
     assert read_envelope(str(carrier["encrypted_content"])) == (SealedItem(kind="text", seal=FOREIGN),)

@@ -30,7 +30,7 @@ from dragoman.dialects.anthropic.http_api import HTTP_API
 from dragoman.dialects.anthropic.names import NAME
 from dragoman.dialects.anthropic.stream_reader import AnthropicStreamReader
 from dragoman.dialects.anthropic.stream_writer import AnthropicStreamWriter
-from dragoman.dialects.base import Audience, Json, Source, Violation
+from dragoman.dialects.base import ClientContext, Json, UpstreamContext, Violation
 from dragoman.dialects.errors import read_error
 from dragoman.dialects.forwarding import Forwarding
 from dragoman.dialects.http_api import HttpApi
@@ -64,11 +64,11 @@ class AnthropicDialect:
     def write_request(self, request: Request, target: Target, losses: Losses) -> Json:
         return request_writer.write_request(request, target, losses)
 
-    def stream_reader(self, source: Source) -> AnthropicStreamReader:
-        return AnthropicStreamReader(source)
+    def stream_reader(self, context: UpstreamContext) -> AnthropicStreamReader:
+        return AnthropicStreamReader(context)
 
-    def stream_writer(self, audience: Audience) -> AnthropicStreamWriter:
-        return AnthropicStreamWriter(audience)
+    def stream_writer(self, context: ClientContext) -> AnthropicStreamWriter:
+        return AnthropicStreamWriter(context)
 
     def explode(self, body: Json) -> Frames:
         return reply.explode(body)

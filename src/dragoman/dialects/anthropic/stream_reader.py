@@ -18,7 +18,7 @@ from dragoman.dialects.anthropic.names import (
 )
 from dragoman.dialects.anthropic.reply import payloads
 from dragoman.dialects.anthropic.stop_reasons import UsageReader, read_cause
-from dragoman.dialects.base import Json, Source
+from dragoman.dialects.base import Json, UpstreamContext
 from dragoman.dialects.errors import read_failure
 from dragoman.dialects.frames import FrameReader
 from dragoman.hub.builder import ReplyBuilder
@@ -46,14 +46,14 @@ class _StreamBlock:
 
 
 class AnthropicStreamReader(FrameReader):
-    def __init__(self, source: Source) -> None:
-        super().__init__(source)
+    def __init__(self, context: UpstreamContext) -> None:
+        super().__init__(context)
         self._blocks: dict[int, _StreamBlock] = {}
         self._last = 0
         self._held_index = -1
         self._held_size = 0
         self._usage = UsageReader()
-        self._model = source.model
+        self._model = context.model
         self._saw_start = False
         self._has_stop_reason = False
         self._delta: Json = {}
@@ -63,7 +63,7 @@ class AnthropicStreamReader(FrameReader):
         kind = payload.get("type")
         handler = _EVENTS.get(kind if type(kind) is str else event)
         if handler is None:
-            self.source.losses.add("", "a stream event of an unknown type was skipped")
+            self.context.losses.add("", "a stream event of an unknown type was skipped")
         else:
             handler(self, payload)
 
@@ -80,14 +80,14 @@ class AnthropicStreamReader(FrameReader):
 
     def _start(self, payload: Json) -> None:
         if self._saw_start:
-            self.source.losses.add("", "a second message_start was skipped")
+            self.context.losses.add("", "a second message_start was skipped")
             return
         self._saw_start = True
         message = object_of(payload.get("message"))
         usage = object_of(message.get("usage"))
         content = list_of(message.get("content"))
         model = take_text(message, "model")
-        self._model = self.source.model or model
+        self._model = self.context.model or model
         identity = take_text(message, "id")
         for name in ("id", "type", "role", "model", "content", "stop_reason", "stop_sequence"):
             message.pop(name, None)
@@ -101,7 +101,7 @@ class AnthropicStreamReader(FrameReader):
     def _open(self, payload: Json) -> None:
         block = payload.get("content_block")
         if not isinstance(block, dict):
-            self.source.losses.add("", "a content block that is no object was skipped")
+            self.context.losses.add("", "a content block that is no object was skipped")
             return
         index = self._index(payload, default=self._last + 1 if self._blocks else self._last)
         self._close({"index": index})
@@ -112,10 +112,10 @@ class AnthropicStreamReader(FrameReader):
         self._last = index
         self._held_index = -1
         if not kind:
-            self.source.losses.add("", "a content block without a type was skipped")
+            self.context.losses.add("", "a content block without a type was skipped")
         elif kind == "tool_use" and not text_of(block.get("name")):
             # No client can run a call without a name.
-            self.source.losses.add("", "a call without a name was skipped")
+            self.context.losses.add("", "a call without a name was skipped")
         elif opener is None:
             self._held_index = index
             self._blocks[index] = _StreamBlock(kind, -1, held=block)
@@ -155,7 +155,7 @@ class AnthropicStreamReader(FrameReader):
     def _open_redacted(self, block: Json) -> _StreamBlock:
         block.pop("type")
         data = take_text(block, "data")
-        seal = Seal(self.source.issuer, self._model, data) if data else None
+        seal = Seal(self.context.issuer, self._model, data) if data else None
         return _StreamBlock(
             "redacted_thinking", self.builder.open(Reasoning(redacted=True, seal=seal, extras=block))
         )
@@ -164,7 +164,7 @@ class AnthropicStreamReader(FrameReader):
         block.pop("type")
         given = block.pop("input", None)
         start_input = read_arguments(given) if given else ""
-        identity = take_text(block, "id") or self.source.ids.make("toolu_")
+        identity = take_text(block, "id") or self.context.ids.make("toolu_")
         block.pop("id", None)
         call = ToolCall(id=identity, name=take_text(block, "name"), extras=block)
         return _StreamBlock("tool_use", self.builder.open(call), start_input=start_input)
@@ -194,7 +194,7 @@ class AnthropicStreamReader(FrameReader):
             elif block is not None and block.held is not None:
                 self._hold(block, delta)
             else:
-                self.source.losses.add("", "a stream delta of an unknown type was skipped")
+                self.context.losses.add("", "a stream delta of an unknown type was skipped")
 
     def _begin(self, index: int, kind: str, text: str) -> _StreamBlock:
         """Open a block for a delta whose block was never started, or has another type."""
@@ -213,7 +213,7 @@ class AnthropicStreamReader(FrameReader):
             self._count(len(text))
             block.pieces.append(text)
         else:
-            self.source.losses.add("", "arguments for a call that was never started were skipped")
+            self.context.losses.add("", "arguments for a call that was never started were skipped")
 
     def _grow_thinking(self, index: int, block: _StreamBlock | None, delta: Json) -> None:
         text = text_of(delta.get("thinking"))
@@ -245,7 +245,7 @@ class AnthropicStreamReader(FrameReader):
 
     def _seal(self, number: int, value: str) -> None:
         if value:
-            self.builder.seal(number, Seal(self.source.issuer, self._model, value))
+            self.builder.seal(number, Seal(self.context.issuer, self._model, value))
 
     def _cite(self, block: _StreamBlock, citation: object) -> None:
         if isinstance(citation, dict):

@@ -21,7 +21,7 @@ from dragoman.dialects.anthropic.stream_blocks import (
     UnwrittenBlock,
     whole_frames,
 )
-from dragoman.dialects.base import Audience, Json
+from dragoman.dialects.base import ClientContext, Json
 from dragoman.hub.content import HostedCall, HostedResult, Media, Opaque, Reasoning, Refusal, Text, ToolCall
 from dragoman.hub.events import (
     ArgumentsDelta,
@@ -49,9 +49,9 @@ _STOP: Frames = (Frame("message_stop", b'{"type":"message_stop"}'),)
 
 
 class AnthropicStreamWriter:
-    def __init__(self, audience: Audience) -> None:
-        self._audience = audience
-        self._own = audience.upstream == NAME
+    def __init__(self, context: ClientContext) -> None:
+        self._context = context
+        self._own = context.upstream == NAME
         self._block: OpenBlock = _SILENT
         self._next = 0
         self._has_calls = False
@@ -65,13 +65,13 @@ class AnthropicStreamWriter:
         return _HANDLERS[type(event)](self, event)
 
     def _start(self, event: ReplyStarted) -> Frames:
-        audience = self._audience
-        self._start_usage = {"input_tokens": audience.input_estimate, "output_tokens": 0}
+        context = self._context
+        self._start_usage = {"input_tokens": context.input_estimate, "output_tokens": 0}
         message: Json = {
-            "id": event.id if self._own and event.id else audience.ids.adopt("msg_", event.id),
+            "id": event.id if self._own and event.id else context.ids.adopt("msg_", event.id),
             "type": "message",
             "role": "assistant",
-            "model": audience.model or event.model,
+            "model": context.model or event.model,
             "content": [],
             "stop_reason": None,
             "stop_sequence": None,
@@ -168,7 +168,7 @@ class AnthropicStreamWriter:
 
     def _lose(self, what: str) -> Frames:
         self._block = _SILENT
-        self._audience.losses.add("", f"{what} cannot be told to a client of this dialect")
+        self._context.losses.add("", f"{what} cannot be told to a client of this dialect")
         return ()
 
     def _write_whole(self, block: Json) -> Frames:
@@ -203,12 +203,12 @@ class AnthropicStreamWriter:
         if block.sealed is not None and block.started:
             self._waiting = _build_text_envelope(block.sealed)
         if block.uncited:
-            self._audience.losses.add("", "a citation that names no page cannot be written in this dialect")
+            self._context.losses.add("", "a citation that names no page cannot be written in this dialect")
 
     def _finish(self, event: ReplyFinished) -> Frames:
         if self._waiting:
             # Some clients look for the answer in the last block, so a seal must not be the last one.
-            self._audience.losses.add("", "the seal of the last text has no place in this dialect")
+            self._context.losses.add("", "the seal of the last text has no place in this dialect")
         reason = choose_reason(event, own=self._own, has_calls=self._has_calls)
         matched = event.stop_sequence if reason == "stop_sequence" else None
         delta: Json = {"stop_reason": reason, "stop_sequence": matched}
@@ -222,11 +222,11 @@ class AnthropicStreamWriter:
 
     def _final_usage(self) -> Json:
         """The final counts, without the values that `message_start` already contained unchanged."""
-        audience, usage = self._audience, self._usage or Usage()
+        context, usage = self._context, self._usage or Usage()
         if usage.input is None or usage.output is None:
-            audience.losses.add("usage", "the upstream did not count all tokens: some counts are estimates")
+            context.losses.add("usage", "the upstream did not count all tokens: some counts are estimates")
             guess = Usage(
-                input=audience.input_estimate if usage.input is None else usage.input,
+                input=context.input_estimate if usage.input is None else usage.input,
                 output=self._characters // CHARACTERS_PER_TOKEN if usage.output is None else usage.output,
             )
             usage = usage.merge(guess)

@@ -25,7 +25,7 @@ per reply. Everything else is functions and tables.
 
 from collections.abc import Iterable, Mapping
 
-from dragoman.dialects.base import Audience, Dialect, Json, Source, Violation
+from dragoman.dialects.base import ClientContext, Dialect, Json, UpstreamContext, Violation
 from dragoman.dialects.errors import read_error
 from dragoman.dialects.forwarding import Forwarding
 from dragoman.dialects.gemini import check, errors, reply, request_reader, request_writer
@@ -66,11 +66,11 @@ class GeminiDialect:
     def write_request(self, request: Request, target: Target, losses: Losses) -> Json:
         return request_writer.write_request(request, target, losses)
 
-    def stream_reader(self, source: Source) -> GeminiStreamReader:
-        return GeminiStreamReader(source)
+    def stream_reader(self, context: UpstreamContext) -> GeminiStreamReader:
+        return GeminiStreamReader(context)
 
-    def stream_writer(self, audience: Audience) -> GeminiStreamWriter:
-        return GeminiStreamWriter(audience)
+    def stream_writer(self, context: ClientContext) -> GeminiStreamWriter:
+        return GeminiStreamWriter(context)
 
     def explode(self, body: Json) -> Frames:
         return reply.explode(body)

@@ -6,7 +6,7 @@ block. The reply is complete when the bytes end after a finish reason or a block
 truncated.
 """
 
-from dragoman.dialects.base import Json, Source
+from dragoman.dialects.base import Json, UpstreamContext
 from dragoman.dialects.errors import read_failure
 from dragoman.dialects.frames import FrameReader
 from dragoman.dialects.gemini.citations import CitedText, read_citations
@@ -91,13 +91,13 @@ class ChunkReader(SseReader):
 class GeminiStreamReader(FrameReader):
     """Turns the bytes of a reply into events."""
 
-    def __init__(self, source: Source) -> None:
-        super().__init__(source)
-        self._parts = PartReader(NameConverter(), lambda: source.ids.make("call_"))
+    def __init__(self, context: UpstreamContext) -> None:
+        super().__init__(context)
+        self._parts = PartReader(NameConverter(), lambda: context.ids.make("call_"))
         self._metadata = ReplyMetadata()
         self._call: PendingCall | None = None
         self._call_ids: set[str] = set()
-        self._model = source.model
+        self._model = context.model
         self._finish = ""
         self._blocked = ""
         self._has_usage = False
@@ -105,7 +105,7 @@ class GeminiStreamReader(FrameReader):
         self._block = -1
         self._thinking = False
         self._sealed = False
-        self._keeps_text = source.request is None or any(t.kind == "hosted" for t in source.request.tools)
+        self._keeps_text = context.request is None or any(t.kind == "hosted" for t in context.request.tools)
         self._cited_text = CitedText(keep=False)
         self._extras: Extras = {}
 
@@ -164,7 +164,7 @@ class GeminiStreamReader(FrameReader):
 
     def _start(self, payload: Json) -> None:
         model, reply_id = payload.get("modelVersion"), payload.get("responseId")
-        self._model = model if isinstance(model, str) and model else self.source.model
+        self._model = model if isinstance(model, str) and model else self.context.model
         self.builder.start(
             ReplyStarted(
                 id=reply_id if isinstance(reply_id, str) else "",
@@ -181,11 +181,11 @@ class GeminiStreamReader(FrameReader):
     def _read_candidates(self, candidates: list[object]) -> None:
         for candidate in candidates:
             if not isinstance(candidate, dict):
-                self.source.losses.add("candidates", "a candidate that is no object was skipped")
+                self.context.losses.add("candidates", "a candidate that is no object was skipped")
             elif candidate.get("index") in (0, None) or type(candidate["index"]) is not int:
                 self._read_candidate(to_camel(candidate))
             else:
-                self.source.losses.add("candidates", "only the first of several answers can be translated")
+                self.context.losses.add("candidates", "only the first of several answers can be translated")
 
     def _read_candidate(self, candidate: Json) -> None:
         content = candidate.get("content")
@@ -202,7 +202,7 @@ class GeminiStreamReader(FrameReader):
 
     def _read_part(self, part: object, number: int) -> None:
         if type(part) is not dict:
-            self.source.losses.add(f"parts[{number}]", "a part that is no object was skipped")
+            self.context.losses.add(f"parts[{number}]", "a part that is no object was skipped")
             return
         text = part.get("text")
         if type(text) is str:
@@ -225,12 +225,12 @@ class GeminiStreamReader(FrameReader):
     def _read_whole_part(self, part: Json, number: int) -> None:
         legal = remove_invalid_fields(part)
         if legal is None:
-            self.source.losses.add(f"parts[{number}]", "a part without content was skipped")
+            self.context.losses.add(f"parts[{number}]", "a part without content was skipped")
             return
         try:
             block = self._parts.read(Fields(legal, blame=UpstreamProtocolError))
         except DragomanError as error:
-            self.source.losses.add(f"parts[{number}]", f"a part was skipped: {error.message}")
+            self.context.losses.add(f"parts[{number}]", f"a part was skipped: {error.message}")
             return
         self._close_block()
         self.builder.add_block(block)
@@ -279,7 +279,9 @@ class GeminiStreamReader(FrameReader):
     def _read_seal(self, part: Json) -> Seal | None:
         signature = part.get("thoughtSignature")
         return (
-            read_signature(signature, self.source.issuer, self._model) if isinstance(signature, str) else None
+            read_signature(signature, self.context.issuer, self._model)
+            if isinstance(signature, str)
+            else None
         )
 
     def _read_call(self, part: Json) -> None:
@@ -289,7 +291,7 @@ class GeminiStreamReader(FrameReader):
         if self._call is None or (isinstance(name, str) and name):
             self._close_block()
             if not isinstance(name, str) or not name:
-                self.source.losses.add("functionCall", "a call without a name was skipped")
+                self.context.losses.add("functionCall", "a call without a name was skipped")
                 return
             self._call = PendingCall(call, part, self._choose_id(call.get("id")))
             self._call.index = self.builder.open(self._call.block)
@@ -297,14 +299,14 @@ class GeminiStreamReader(FrameReader):
         if seal is not None:
             self.builder.seal(self._call.index, seal)
         for item in self._call.add(call):
-            self.source.losses.add("functionCall.partialArgs", item)
+            self.context.losses.add("functionCall.partialArgs", item)
         if call.get("willContinue") is not True:
             self._end_call(whole=True)
 
     def _choose_id(self, given: object) -> str:
         """The id of a call, or a new one if it has none or repeats one."""
         if not isinstance(given, str) or not given or given in self._call_ids:
-            return self.source.ids.make("call_")
+            return self.context.ids.make("call_")
         self._call_ids.add(given)
         return given
 
@@ -316,7 +318,7 @@ class GeminiStreamReader(FrameReader):
 
     def _cite(self, metadata: Json) -> None:
         if self._block < 0 or self._thinking:
-            self.source.losses.add("groundingMetadata", "citations came when no text was open")
+            self.context.losses.add("groundingMetadata", "citations came when no text was open")
             return
         for citation in read_citations(metadata, self._cited_text):
             self.builder.cite(self._block, citation)

@@ -11,7 +11,7 @@ from typing import Any, assert_never
 
 import msgspec
 
-from dragoman.dialects.base import Audience, Json
+from dragoman.dialects.base import ClientContext, Json
 from dragoman.dialects.gemini.citations import GroundingBuilder
 from dragoman.dialects.gemini.content_writer import write_part
 from dragoman.dialects.gemini.errors import write_error
@@ -63,10 +63,10 @@ def escape_line_ends(data: bytes) -> bytes:
 class GeminiStreamWriter:
     """Turns the events of one reply into frames."""
 
-    def __init__(self, audience: Audience) -> None:
-        self._audience = audience
-        self._native = audience.upstream == NAME
-        request = audience.request
+    def __init__(self, context: ClientContext) -> None:
+        self._context = context
+        self._native = context.upstream == NAME
+        request = context.request
         reasoning = request.reasoning if request else None
         #: Gemini shows thoughts only if the request asked for them; an unknown request may have.
         self._shows_thoughts = self._native or request is None or bool(reasoning and reasoning.show)
@@ -90,11 +90,11 @@ class GeminiStreamWriter:
         return _WRITERS[type(event)](self, event)
 
     def _on_start(self, event: ReplyStarted) -> Frames:
-        model = self._audience.model or event.model
+        model = self._context.model or event.model
         if model:
             self._reply["modelVersion"] = model
         self._reply["responseId"] = (
-            event.id if self._native and event.id else self._audience.ids.adopt("", event.id)
+            event.id if self._native and event.id else self._context.ids.adopt("", event.id)
         )
         self._suffix = b"," + escape_line_ends(_encode(self._reply))[1:-1]
         return ()
@@ -134,7 +134,7 @@ class GeminiStreamWriter:
             case HostedCall() | HostedResult() if not self._native and block.tool == "web_search":
                 return self._add_query(block)
             case Media() | HostedCall() | HostedResult() | Opaque():
-                part = write_part(block, native=self._native, losses=self._audience.losses)
+                part = write_part(block, native=self._native, losses=self._context.losses)
                 if part is None:
                     return ()
                 self._count_part()
@@ -155,7 +155,7 @@ class GeminiStreamWriter:
         if isinstance(query, str):
             self._grounding.add_query(query)
         else:
-            self._audience.losses.add(
+            self._context.losses.add(
                 block.at, "Gemini tells of a search only what was asked and what is cited"
             )
         return ()
@@ -261,7 +261,7 @@ class GeminiStreamWriter:
         text = "".join(closing.pieces)
         arguments: Json | None = {"input": text} if block.kind == "custom" else parse_object(text)
         if arguments is None:
-            self._audience.losses.add(block.at, "arguments that are no JSON object were wrapped as text")
+            self._context.losses.add(block.at, "arguments that are no JSON object were wrapped as text")
             arguments = wrap_as_object(text)
         call: Json = {"name": block.name, "args": arguments, "id": block.id}
         part: Json = {"functionCall": call}

@@ -24,7 +24,7 @@ reply. Everything else is functions and tables.
 
 from collections.abc import Iterable, Mapping
 
-from dragoman.dialects.base import Audience, Json, Source, StreamReader, StreamWriter, Violation
+from dragoman.dialects.base import ClientContext, Json, StreamReader, StreamWriter, UpstreamContext, Violation
 from dragoman.dialects.errors import read_error
 from dragoman.dialects.forwarding import Forwarding
 from dragoman.dialects.http_api import HttpApi
@@ -62,11 +62,11 @@ class OpenAIChatDialect:
     def write_request(self, request: Request, target: Target, losses: Losses) -> Json:
         return request_writer.write_request(request, target, losses)
 
-    def stream_reader(self, source: Source) -> StreamReader:
-        return ChatStreamReader(source)
+    def stream_reader(self, context: UpstreamContext) -> StreamReader:
+        return ChatStreamReader(context)
 
-    def stream_writer(self, audience: Audience) -> StreamWriter:
-        return ChatStreamWriter(audience)
+    def stream_writer(self, context: ClientContext) -> StreamWriter:
+        return ChatStreamWriter(context)
 
     def explode(self, body: Json) -> Frames:
         return reply.explode(body)

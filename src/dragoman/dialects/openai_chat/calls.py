@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from dragoman.dialects.base import Source
+from dragoman.dialects.base import UpstreamContext
 from dragoman.dialects.openai_chat.stream_blocks import CurrentBlock, TextChange
 from dragoman.hub.builder import ReplyBuilder
 from dragoman.hub.content import CallKind, ToolCall
@@ -105,8 +105,8 @@ def is_object(text: str) -> bool:
 class CallAssembler:
     """Turns entries of `tool_calls` into blocks of the builder. An opening call closes the current block."""
 
-    def __init__(self, source: Source, builder: ReplyBuilder, current: CurrentBlock) -> None:
-        self._source = source
+    def __init__(self, context: UpstreamContext, builder: ReplyBuilder, current: CurrentBlock) -> None:
+        self._context = context
         self._builder = builder
         self._current = current
         self._slots: dict[tuple[int, int], PendingChatCall] = {}
@@ -117,7 +117,7 @@ class CallAssembler:
         self._held_size = 0
         self._count = 0
         self._last: PendingChatCall | None = None
-        self._certain = find_certain_names(source.request)
+        self._certain = find_certain_names(context.request)
 
     def feed(self, entries: list[object], choice: int) -> None:
         """Add the `tool_calls` of one delta. Copilot spreads one answer over several choices."""
@@ -130,7 +130,7 @@ class CallAssembler:
                         continue
                 self._feed_entry(entry, choice, position)
             elif entry is not None:
-                self._source.losses.add("", "an entry of tool_calls that is no object was skipped")
+                self._context.losses.add("", "an entry of tool_calls that is no object was skipped")
 
     def find_change(self, entry: object) -> TextChange | None:
         """The text that may differ in the next entry, if this one had only arguments."""
@@ -171,7 +171,7 @@ class CallAssembler:
         """Open and close all calls: no more fragments follow."""
         self._open_held(len(self._held))
         if any(call.size for call in self._held):
-            self._source.losses.add("", "a tool call without a name was dropped")
+            self._context.losses.add("", "a tool call without a name was dropped")
         self._held.clear()
 
     def _feed_plain(self, call: PendingChatCall, entry: dict[str, object]) -> bool:
@@ -266,7 +266,7 @@ class CallAssembler:
             return
         if not self._builder.is_open(call.block):
             if text.strip():
-                self._source.losses.add("", "arguments that followed a whole tool call were dropped")
+                self._context.losses.add("", "arguments that followed a whole tool call were dropped")
             return
         self._builder.append(call.block, text)
         if call.size <= WATCHED:
@@ -294,7 +294,7 @@ class CallAssembler:
         self._close_complete()
         identity = call.id
         if not identity or identity in self._used_ids:
-            identity = self._source.ids.make("call_")
+            identity = self._context.ids.make("call_")
         self._used_ids.add(identity)
         block = ToolCall(id=identity, name=call.name, kind=call.kind, form=call.form, extras=call.extras)
         call.block = self._builder.open(block)

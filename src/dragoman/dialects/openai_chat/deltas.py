@@ -6,7 +6,7 @@ the next. Calls are open beside the current block.
 
 from functools import partial
 
-from dragoman.dialects.base import Json, Source
+from dragoman.dialects.base import Json, UpstreamContext
 from dragoman.dialects.openai_chat.calls import CallAssembler, text_of
 from dragoman.dialects.openai_chat.citations import read_annotation
 from dragoman.dialects.openai_chat.media import read_reply_image
@@ -36,11 +36,11 @@ CALL_FIELDS = ("tool_calls", "function_call")
 class DeltaReader:
     """Turns deltas into blocks. `visible` counts the characters of text so far."""
 
-    def __init__(self, source: Source, builder: ReplyBuilder) -> None:
-        self._source = source
+    def __init__(self, context: UpstreamContext, builder: ReplyBuilder) -> None:
+        self._context = context
         self._builder = builder
-        self.current = current = CurrentBlock(source, builder)
-        self.calls = CallAssembler(source, builder, current)
+        self.current = current = CurrentBlock(context, builder)
+        self.calls = CallAssembler(context, builder, current)
         self.visible = 0
         self.refused = False
         #: The content was an empty string, which differs from null.
@@ -156,7 +156,7 @@ class DeltaReader:
             return []
         thoughts = [thought for entry in entries if (thought := read_entry(entry)) is not None]
         if len(thoughts) != len(entries):
-            self._source.losses.add("", f"an entry of {field} of an unknown type was skipped")
+            self._context.losses.add("", f"an entry of {field} of an unknown type was skipped")
         return thoughts
 
     def _read_part(self, part: object) -> None:
@@ -166,7 +166,7 @@ class DeltaReader:
             return
         kind = part.get("type") if isinstance(part, dict) else None
         if not isinstance(part, dict) or kind not in ("text", "output_text", "thinking", "refusal"):
-            self._source.losses.add("", "a content part of an unknown type was skipped")
+            self._context.losses.add("", "a content part of an unknown type was skipped")
         elif kind == "thinking":
             thinking = part.get("thinking")
             inner = thinking if isinstance(thinking, list) else [{"text": thinking}]

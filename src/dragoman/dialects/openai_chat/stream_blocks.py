@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from dragoman.dialects.base import Json, Source
+from dragoman.dialects.base import Json, UpstreamContext
 from dragoman.dialects.openai_chat.names import NAME
 from dragoman.dialects.openai_chat.reasoning import TEXT_FIELDS, WRAPPED_FORMAT, write_entry
 from dragoman.hub.builder import ReplyBuilder
@@ -111,12 +111,12 @@ class CurrentBlock:
     free at once.
     """
 
-    __slots__ = ("_builder", "_source", "block", "field", "kind", "model")
+    __slots__ = ("_builder", "_context", "block", "field", "kind", "model")
 
-    def __init__(self, source: Source, builder: ReplyBuilder) -> None:
-        self._source = source
+    def __init__(self, context: UpstreamContext, builder: ReplyBuilder) -> None:
+        self._context = context
         self._builder = builder
-        #: The model of the reply, for seals if the source does not name the model.
+        #: The model of the reply, for seals if the context does not name the model.
         self.model = ""
         self.block = -1
         self.kind: type[ReplyBlock] | None = None
@@ -133,7 +133,7 @@ class CurrentBlock:
 
     def build_seal(self, value: str) -> Seal:
         """The seal of a signature of the upstream."""
-        return Seal(self._source.issuer, self._source.model or self.model, value)
+        return Seal(self._context.issuer, self._context.model or self.model, value)
 
 
 class ChunkFrames:

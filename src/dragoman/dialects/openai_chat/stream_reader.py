@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from dragoman.dialects.base import Audience, Json, Source
+from dragoman.dialects.base import ClientContext, Json, UpstreamContext
 from dragoman.dialects.errors import read_failure
 from dragoman.dialects.frames import FrameReader
 from dragoman.dialects.openai_chat.calls import text_of
@@ -118,9 +118,9 @@ def _decodes_to(data: bytes, payload: Json) -> bool:
 class ChatStreamReader(FrameReader):
     """Turns the first answer into events; further answers (`n` > 1) become opaque blocks at the end."""
 
-    def __init__(self, source: Source) -> None:
-        super().__init__(source)
-        self._deltas = DeltaReader(source, self.builder)
+    def __init__(self, context: UpstreamContext) -> None:
+        super().__init__(context)
+        self._deltas = DeltaReader(context, self.builder)
         self._template = ChunkTemplate()
         #: The bytes of the current chunk.
         self._data = b""
@@ -154,7 +154,7 @@ class ChatStreamReader(FrameReader):
                 if isinstance(choice, dict) and not self.builder.is_ended:
                     self._read_choice(choice, position)
         elif "usage" not in payload:
-            self.source.losses.add("", "a stream payload without choices was skipped")
+            self.context.losses.add("", "a stream payload without choices was skipped")
         self._read_usage(payload)
         self._note_chunk(payload)
 
@@ -289,7 +289,7 @@ class ChatStreamReader(FrameReader):
         The request decides. Without a request, a choice with text is an answer, a choice with only calls is
         not.
         """
-        request = self.source.request
+        request = self.context.request
         known = self._alternatives.get(index)
         has_calls = any(delta.get(field) for field in CALL_FIELDS)
         if request is not None:
@@ -303,7 +303,7 @@ class ChatStreamReader(FrameReader):
         elif known is None:
             if len(self._alternatives) >= MOST_ALTERNATIVES:
                 raise UpstreamProtocolError(f"more than {MOST_ALTERNATIVES} choices in one reply")
-            self._alternatives[index] = ChatStreamReader(self.source)
+            self._alternatives[index] = ChatStreamReader(self.context)
         return is_own
 
     @property
@@ -317,12 +317,12 @@ class ChatStreamReader(FrameReader):
     def build_alternative(self, number: int) -> Opaque:
         """The further answer as a whole choice."""
         self._finish()
-        writer = ChatStreamWriter(Audience(upstream=NAME, ids=self.source.ids))
+        writer = ChatStreamWriter(ClientContext(upstream=NAME, ids=self.context.ids))
         body = collect(join_frames(map(writer.write, self.builder.take())))
         choices = body.get("choices")
         choice = choices[0] if isinstance(choices, list) and choices else {}
         if not choice:
-            self.source.losses.add(f"choices[{number}]", "this answer failed")
+            self.context.losses.add(f"choices[{number}]", "this answer failed")
         return Opaque(kind="choice", value={**choice, "index": number}, at=f"choices[{number}]")
 
     def _read_usage(self, payload: Json) -> None:

@@ -9,7 +9,7 @@ sent twice.
 from collections.abc import Callable
 from typing import Any
 
-from dragoman.dialects.base import Audience, Json
+from dragoman.dialects.base import ClientContext, Json
 from dragoman.dialects.openai_chat.citations import write_annotation
 from dragoman.dialects.openai_chat.errors import write_error
 from dragoman.dialects.openai_chat.media import find_url
@@ -65,10 +65,10 @@ CHARACTERS_PER_TOKEN = 4
 class ChatStreamWriter:
     """Turns the events of one reply into frames. Citations and the seals of thoughts wait for the end."""
 
-    def __init__(self, audience: Audience) -> None:
-        self._audience = audience
-        self._own = audience.upstream == NAME
-        request = audience.request
+    def __init__(self, context: ClientContext) -> None:
+        self._context = context
+        self._own = context.upstream == NAME
+        request = context.request
         # A client that did not ask for a stream always gets the usage, through the same chunks.
         self._tells_usage = request is None or not request.stream or request.include_usage
         self._legacy = has_flag(request, LEGACY_FUNCTIONS) if request is not None else None
@@ -99,12 +99,12 @@ class ChatStreamWriter:
         return written if seal is not None else written + _HANDLERS[type(event)](self, event)
 
     def _start(self, event: ReplyStarted) -> Frames:
-        audience = self._audience
+        context = self._context
         identity: Json = {
-            "id": event.id if self._own and event.id else audience.ids.adopt("chatcmpl-", event.id),
+            "id": event.id if self._own and event.id else context.ids.adopt("chatcmpl-", event.id),
             "object": "chat.completion.chunk",
-            "created": audience.created or event.created,
-            "model": audience.model or event.model,
+            "created": context.created or event.created,
+            "model": context.model or event.model,
         }
         extras: Json = {}
         if self._own:
@@ -197,7 +197,7 @@ class ChatStreamWriter:
         return self._lose("the work of a vendor's own tool")
 
     def _lose(self, what: str) -> Frames:
-        self._audience.losses.add("", f"{what} cannot be told to a client of this dialect")
+        self._context.losses.add("", f"{what} cannot be told to a client of this dialect")
         return ()
 
     def _write_text(self, event: TextDelta) -> Frames:
@@ -336,11 +336,11 @@ class ChatStreamWriter:
             return write_usage(usage, own=True) if usage is not None else None
         usage = usage or Usage()
         if usage.input is None or usage.output is None:
-            self._audience.losses.add(
+            self._context.losses.add(
                 "usage", "the upstream did not count all tokens: some counts are estimates"
             )
             guess = Usage(
-                input=self._audience.input_estimate if usage.input is None else usage.input,
+                input=self._context.input_estimate if usage.input is None else usage.input,
                 output=self._characters // CHARACTERS_PER_TOKEN if usage.output is None else usage.output,
             )
             usage = usage.merge(guess)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from dragoman.dialects.base import Audience, Json, Source
+from dragoman.dialects.base import ClientContext, Json, UpstreamContext
 from dragoman.dialects.errors import read_failure
 from dragoman.dialects.openai_responses.errors import write_error
 from dragoman.dialects.openai_responses.names import NAME, get_text
@@ -24,8 +24,8 @@ def explode(body: Json) -> Frames:
         fields = error if isinstance(error, dict) else {"message": error}
         return EventNumbering().write("error", {"error": fields})
     # The reader reads the body like a terminal event, and the writer writes all its events.
-    reader = ResponsesStreamReader(Source(issuer=NAME))
-    writer = ResponsesStreamWriter(Audience(upstream=NAME))
+    reader = ResponsesStreamReader(UpstreamContext(issuer=NAME))
+    writer = ResponsesStreamWriter(ClientContext(upstream=NAME))
     return join_frames(writer.write(event) for event in reader.read_body(body))
 
 

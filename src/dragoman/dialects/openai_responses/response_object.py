@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from dragoman.dialects.base import Audience, Json
+from dragoman.dialects.base import ClientContext, Json
 from dragoman.dialects.openai_responses.names import COMPLETED, IN_PROGRESS, NAME, get_object
 from dragoman.hub.content import Extras
 from dragoman.hub.errors import UpstreamProtocolError
@@ -115,20 +115,20 @@ def is_valid(name: str, value: object) -> bool:
 class ResponseObject:
     """Writes the response of one stream at each lifecycle event."""
 
-    def __init__(self, audience: Audience, started: ReplyStarted, ids: IdSource) -> None:
-        self._own = audience.upstream == NAME
-        times = (started.created, audience.created) if self._own else (audience.created, started.created)
+    def __init__(self, context: ClientContext, started: ReplyStarted, ids: IdSource) -> None:
+        self._own = context.upstream == NAME
+        times = (started.created, context.created) if self._own else (context.created, started.created)
         response_id = started.id if self._own else ""
         self._head: Extras = {
             "id": response_id or ids.adopt("resp_", started.id),
             "object": "response",
             "created_at": times[0] or times[1],
-            "model": audience.model or started.model,
+            "model": context.model or started.model,
         }
-        self._echo = repeat_request(audience.body)
+        self._echo = repeat_request(context.body)
         if self._own:
             self._echo |= _select_valid(started.extras)
-        members = {name: msgspec.Raw(value) for name, value in audience.reply_members.items()}
+        members = {name: msgspec.Raw(value) for name, value in context.reply_members.items()}
         self._head |= {name: members.pop(name) for name in tuple(members) if name in LIVE}
         self._decided: Extras = dict(members)
         self._echo |= self._decided

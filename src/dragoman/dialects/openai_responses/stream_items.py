@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import msgspec
 
-from dragoman.dialects.base import Json, Source
+from dragoman.dialects.base import Json, UpstreamContext
 from dragoman.dialects.openai_responses.citations import read_citation
 from dragoman.dialects.openai_responses.hosted import ITEM, read_hosted
 from dragoman.dialects.openai_responses.names import (
@@ -33,7 +33,7 @@ class ReplyContext(msgspec.Struct):
     """What all items of one reply share."""
 
     builder: ReplyBuilder
-    source: Source
+    upstream: UpstreamContext
     model: str = ""
     #: The number of characters of calls that have no name yet.
     held: int = 0
@@ -188,8 +188,8 @@ class ReasoningItem(StreamItem):
         for index, text in enumerate(parts):
             self.complete(self._field, index, text)
         if seal:
-            source = self.context.source
-            self.builder.seal(self._block, Seal(source.issuer, source.model or self.context.model, seal))
+            upstream = self.context.upstream
+            self.builder.seal(self._block, Seal(upstream.issuer, upstream.model or self.context.model, seal))
         self.builder.close(self._block, rest)
 
 
@@ -228,7 +228,7 @@ class CallItem(StreamItem):
         if self._block >= 0 or not name:
             return
         block = ToolCall(
-            id=get_text(item, "call_id") or self.context.source.ids.make("call_"),
+            id=get_text(item, "call_id") or self.context.upstream.ids.make("call_"),
             name=name,
             kind=self._call.kind,
             namespace=get_text(item, "namespace"),
@@ -242,7 +242,7 @@ class CallItem(StreamItem):
     def _finish(self, item: Json) -> None:
         self._open(item)
         if self._block < 0:
-            self.context.source.losses.add("", "a tool call without a name was skipped")
+            self.context.upstream.losses.add("", "a tool call without a name was skipped")
             return
         field = self._call.field
         if not self._has_text:

@@ -6,7 +6,7 @@ Only a terminal event completes a reply. Content that only the terminal event ha
 from collections.abc import Callable
 from functools import partial
 
-from dragoman.dialects.base import Json, Source
+from dragoman.dialects.base import Json, UpstreamContext
 from dragoman.dialects.errors import read_failure
 from dragoman.dialects.frames import FrameReader
 from dragoman.dialects.openai_responses.names import (
@@ -40,9 +40,9 @@ _NO_ITEM = object()
 class ResponsesStreamReader(FrameReader):
     """Owns the items of one reply. `_HANDLERS` has the method for each event."""
 
-    def __init__(self, source: Source) -> None:
-        super().__init__(source)
-        self._context = ReplyContext(self.builder, source)
+    def __init__(self, context: UpstreamContext) -> None:
+        super().__init__(context)
+        self._context = ReplyContext(self.builder, context)
         self._items = ItemTable(self._context)
         # The item, the part and the block of the last delta, to which nearly every next delta belongs.
         self._last_item: object = _NO_ITEM
@@ -57,7 +57,7 @@ class ResponsesStreamReader(FrameReader):
         elif payload.get("error"):
             self._read_error(payload)
         elif not isinstance(kind, str) or not kind.startswith(_PROGRESS_EVENTS):
-            self.source.losses.add("", "an event of an unknown type was skipped")
+            self.context.losses.add("", "an event of an unknown type was skipped")
 
     def _read_text(self, frame: Frame) -> None:
         if frame.data.strip() != DONE:
@@ -169,7 +169,7 @@ class ResponsesStreamReader(FrameReader):
         delta = payload.get("delta")
         if isinstance(delta, str):
             return delta
-        self.source.losses.add("delta", "a delta that is no text was skipped")
+        self.context.losses.add("delta", "a delta that is no text was skipped")
         return None
 
     def _remember(self, payload: Json, part: object, block: int) -> None:

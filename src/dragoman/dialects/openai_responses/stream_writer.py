@@ -8,7 +8,7 @@ until something follows it: if the reply then ends at a limit, the item is incom
 from copy import copy
 from typing import assert_never
 
-from dragoman.dialects.base import Audience
+from dragoman.dialects.base import ClientContext
 from dragoman.dialects.openai_responses.errors import write_error, write_stream_error
 from dragoman.dialects.openai_responses.hosted import (
     FOLLOWS,
@@ -87,17 +87,17 @@ UNSHOWN: dict[type, str] = {
 class ResponsesStreamWriter:
     """Owns the output items of one reply, the ids that it gave, and the seals that it has not written yet."""
 
-    def __init__(self, audience: Audience) -> None:
-        self._audience = audience
-        self._own = audience.upstream == NAME
-        request = audience.request
+    def __init__(self, context: ClientContext) -> None:
+        self._context = context
+        self._own = context.upstream == NAME
+        request = context.request
         self._with_seals = self._own or request is None or ENCRYPTED_REASONING in request.include
         self._events = EventNumbering()
         self._response: ResponseObject | None = None
         #: The finished items, encoded.
         self._output: list[bytes] = []
         # A copy, because a reader that shares these ids takes some whenever bytes arrive.
-        self._ids = copy(audience.ids)
+        self._ids = copy(context.ids)
         self._item_ids: set[str] = set()
         self._call_ids: set[str] = set()
         #: The open block, and the item that its deltas go to.
@@ -147,7 +147,7 @@ class ResponsesStreamWriter:
         return self._write_lifecycle("created", written) + self._write_lifecycle(IN_PROGRESS, written)
 
     def _build_response(self, event: ReplyStarted) -> ResponseObject:
-        return ResponseObject(self._audience, event, self._ids)
+        return ResponseObject(self._context, event, self._ids)
 
     def _write_lifecycle(self, name: str, response: bytes) -> Frames:
         return self._events.write_encoded(f"response.{name}", b'"response":%b}' % response)
@@ -285,7 +285,7 @@ class ResponsesStreamWriter:
             item = {"id": item_id, "type": "web_search_call", "status": COMPLETED, "action": action}
         if item is None:
             if not (self._own and isinstance(block, HostedResult) and block.form == FOLLOWS):
-                self._audience.losses.add(block.at, f"OpenAI Responses cannot show {UNSHOWN[type(block)]}")
+                self._context.losses.add(block.at, f"OpenAI Responses cannot show {UNSHOWN[type(block)]}")
             return ()
         item = add_required(item)
         emitter = HostedItemEmitter(self._start_item(PREFIXES.get(get_text(item, "type"), ""), item))
@@ -315,7 +315,7 @@ class ResponsesStreamWriter:
         item = self._item
         frames = item.cite(citation, own=self._own) if isinstance(item, MessageEmitter) else ()
         if frames is None:
-            self._audience.losses.add("", "OpenAI Responses cannot cite a source that has no address")
+            self._context.losses.add("", "OpenAI Responses cannot cite a source that has no address")
             return ()
         return frames
 
@@ -357,7 +357,7 @@ class ResponsesStreamWriter:
                 is_cut = False
             else:
                 self._carried = []
-                self._audience.losses.add("", "the seal of a text that was cut short")
+                self._context.losses.add("", "the seal of a text that was cut short")
         return self._end(held, held.close_unchanged(is_cut=is_cut))
 
     def _write_explanation(self, event: ReplyFinished) -> Frames:
