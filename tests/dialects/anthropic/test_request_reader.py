@@ -3,6 +3,7 @@
 import pytest
 
 from dragoman.dialects.anthropic import DIALECT
+from dragoman.dialects.anthropic.request_reader import read_request
 from dragoman.dialects.base import Json
 from dragoman.hub.content import (
     AnyBlock,
@@ -533,7 +534,7 @@ def test_what_is_required_must_be_there(name: str) -> None:
 def test_counting_tokens_needs_no_cap() -> None:
     incomplete = body()
     del incomplete["max_tokens"]
-    assert DIALECT.read_request(incomplete, Losses(), counting=True).max_tokens is None
+    assert read_request(incomplete, Losses(), counting=True).max_tokens is None
 
 
 def test_a_nested_result_is_kept_and_does_not_recurse() -> None:

@@ -30,7 +30,7 @@ from dragoman.dialects.anthropic.http_api import HTTP_API
 from dragoman.dialects.anthropic.names import NAME
 from dragoman.dialects.anthropic.stream_reader import AnthropicStreamReader
 from dragoman.dialects.anthropic.stream_writer import AnthropicStreamWriter
-from dragoman.dialects.base import ClientContext, Json, UpstreamContext, Violation
+from dragoman.dialects.base import ClientContext, Dialect, Json, UpstreamContext, Violation
 from dragoman.dialects.errors import read_error
 from dragoman.dialects.forwarding import Forwarding
 from dragoman.dialects.http_api import HttpApi
@@ -55,41 +55,17 @@ class AnthropicDialect:
     forwarding: Forwarding = FORWARDING
     http_api: HttpApi = HTTP_API
 
-    def read_request(
-        self, body: Json, losses: Losses, *, model: str = "", stream: bool = False, counting: bool = False
-    ) -> Request:
-        """Read a body. `counting`: it asks for a token count, which needs no `max_tokens`."""
-        return request_reader.read_request(body, losses, model=model, stream=stream, counting=counting)
-
-    def write_request(self, request: Request, target: Target, losses: Losses) -> Json:
-        return request_writer.write_request(request, target, losses)
-
-    def stream_reader(self, context: UpstreamContext) -> AnthropicStreamReader:
-        return AnthropicStreamReader(context)
-
-    def stream_writer(self, context: ClientContext) -> AnthropicStreamWriter:
-        return AnthropicStreamWriter(context)
-
-    def explode(self, body: Json) -> Frames:
-        return reply.explode(body)
-
-    def collect(self, frames: Iterable[Frame]) -> Json:
-        return reply.collect(frames)
-
-    def read_error(self, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
-        return read_error(status, headers, body)
-
-    def write_error(self, failure: Failure) -> Json:
-        return errors.write_error(failure)
-
-    def error_status(self, failure: Failure) -> int:
-        return errors.error_status(failure)
-
-    def error_headers(self, failure: Failure) -> dict[str, str]:
-        return errors.error_headers(failure)
-
-    def check_stream(self, stream: bytes) -> list[Violation]:
-        return check.check_stream(stream)
+    read_request = staticmethod(request_reader.read_request)
+    write_request = staticmethod(request_writer.write_request)
+    stream_reader = staticmethod(AnthropicStreamReader)
+    stream_writer = staticmethod(AnthropicStreamWriter)
+    explode = staticmethod(reply.explode)
+    collect = staticmethod(reply.collect)
+    read_error = staticmethod(read_error)
+    write_error = staticmethod(errors.write_error)
+    error_status = staticmethod(errors.error_status)
+    error_headers = staticmethod(errors.error_headers)
+    check_stream = staticmethod(check.check_stream)
 
 
-DIALECT = AnthropicDialect()
+DIALECT: Dialect = AnthropicDialect()

@@ -60,38 +60,17 @@ class GeminiDialect:
     forwarding: Forwarding = FORWARDING
     http_api: HttpApi = HTTP_API
 
-    def read_request(self, body: Json, losses: Losses, *, model: str = "", stream: bool = False) -> Request:
-        return request_reader.read_request(body, losses, model=model, stream=stream)
-
-    def write_request(self, request: Request, target: Target, losses: Losses) -> Json:
-        return request_writer.write_request(request, target, losses)
-
-    def stream_reader(self, context: UpstreamContext) -> GeminiStreamReader:
-        return GeminiStreamReader(context)
-
-    def stream_writer(self, context: ClientContext) -> GeminiStreamWriter:
-        return GeminiStreamWriter(context)
-
-    def explode(self, body: Json) -> Frames:
-        return reply.explode(body)
-
-    def collect(self, frames: Iterable[Frame]) -> Json:
-        return reply.collect(frames)
-
-    def read_error(self, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
-        return read_error(status, headers, body)
-
-    def write_error(self, failure: Failure) -> Json:
-        return errors.write_error(failure)
-
-    def error_status(self, failure: Failure) -> int:
-        return errors.error_status(failure)
-
-    def error_headers(self, failure: Failure) -> dict[str, str]:
-        return errors.error_headers(failure)
-
-    def check_stream(self, stream: bytes) -> list[Violation]:
-        return check.check_stream(stream)
+    read_request = staticmethod(request_reader.read_request)
+    write_request = staticmethod(request_writer.write_request)
+    stream_reader = staticmethod(GeminiStreamReader)
+    stream_writer = staticmethod(GeminiStreamWriter)
+    explode = staticmethod(reply.explode)
+    collect = staticmethod(reply.collect)
+    read_error = staticmethod(read_error)
+    write_error = staticmethod(errors.write_error)
+    error_status = staticmethod(errors.error_status)
+    error_headers = staticmethod(errors.error_headers)
+    check_stream = staticmethod(check.check_stream)
 
 
 DIALECT: Dialect = GeminiDialect()

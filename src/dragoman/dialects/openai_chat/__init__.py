@@ -24,7 +24,15 @@ reply. Everything else is functions and tables.
 
 from collections.abc import Iterable, Mapping
 
-from dragoman.dialects.base import ClientContext, Json, StreamReader, StreamWriter, UpstreamContext, Violation
+from dragoman.dialects.base import (
+    ClientContext,
+    Dialect,
+    Json,
+    StreamReader,
+    StreamWriter,
+    UpstreamContext,
+    Violation,
+)
 from dragoman.dialects.errors import read_error
 from dragoman.dialects.forwarding import Forwarding
 from dragoman.dialects.http_api import HttpApi
@@ -56,38 +64,17 @@ class OpenAIChatDialect:
     forwarding: Forwarding = FORWARDING
     http_api: HttpApi = HTTP_API
 
-    def read_request(self, body: Json, losses: Losses, *, model: str = "", stream: bool = False) -> Request:
-        return request_reader.read_request(body, losses, model=model, stream=stream)
-
-    def write_request(self, request: Request, target: Target, losses: Losses) -> Json:
-        return request_writer.write_request(request, target, losses)
-
-    def stream_reader(self, context: UpstreamContext) -> StreamReader:
-        return ChatStreamReader(context)
-
-    def stream_writer(self, context: ClientContext) -> StreamWriter:
-        return ChatStreamWriter(context)
-
-    def explode(self, body: Json) -> Frames:
-        return reply.explode(body)
-
-    def collect(self, frames: Iterable[Frame]) -> Json:
-        return reply.collect(frames)
-
-    def read_error(self, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
-        return read_error(status, headers, body)
-
-    def write_error(self, failure: Failure) -> Json:
-        return errors.write_error(failure)
-
-    def error_status(self, failure: Failure) -> int:
-        return errors.error_status(failure)
-
-    def error_headers(self, failure: Failure) -> dict[str, str]:
-        return errors.error_headers(failure)
-
-    def check_stream(self, stream: bytes) -> list[Violation]:
-        return check.check_stream(stream)
+    read_request = staticmethod(request_reader.read_request)
+    write_request = staticmethod(request_writer.write_request)
+    stream_reader = staticmethod(ChatStreamReader)
+    stream_writer = staticmethod(ChatStreamWriter)
+    explode = staticmethod(reply.explode)
+    collect = staticmethod(reply.collect)
+    read_error = staticmethod(read_error)
+    write_error = staticmethod(errors.write_error)
+    error_status = staticmethod(errors.error_status)
+    error_headers = staticmethod(errors.error_headers)
+    check_stream = staticmethod(check.check_stream)
 
 
-DIALECT = OpenAIChatDialect()
+DIALECT: Dialect = OpenAIChatDialect()
