@@ -12,6 +12,7 @@ from dragoman.exchange.record import ExchangeRecord
 from dragoman.exchange.sender import ResponseSender
 from dragoman.exchange.watchdog import Watchdog, WatchdogTimer
 from dragoman.hub.errors import Failure
+from dragoman.wire.sse import Frame
 from tests.exchange.clock import run
 from tests.exchange.twin import Bench, Break, RememberingClient, Script, ScriptedUpstream, Wait, ask, provider
 
@@ -63,6 +64,24 @@ def test_a_sign_of_life_that_comes_too_late_is_not_sent() -> None:
     run(scenario())
     assert client.status == 503
     assert client.body.startswith(b'{"error"')
+
+
+def test_output_that_was_released_behind_a_slow_ping_comes_before_the_end() -> None:
+    client = RememberingClient(slowness=3.0)
+
+    async def scenario() -> None:
+        record = ExchangeRecord(ask("openai_chat").client, ANONYMOUS)
+        sender = ResponseSender(dialect_named("openai_chat"), client, record, watchdog_of([], "x"))
+        await sender.send([Frame("", b"first")])
+        sender.ping()
+        sender.send_soon([Frame("", b"released")])
+        # The ping is out after three seconds; what was released is then on its way.
+        await asyncio.sleep(4)
+        await sender.finish([Frame("", b"last")])
+
+    run(scenario())
+    assert client.body == b"data: first\n\n: keep-alive\n\ndata: released\n\ndata: last\n\n"
+    assert client.is_ended
 
 
 def test_an_exchange_that_is_stopped_behind_a_slow_sign_of_life_still_tells_its_end() -> None:

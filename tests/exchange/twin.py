@@ -135,6 +135,7 @@ class RememberingClient:
         self.is_broken_off = False
         self.is_cut = False
         self._slowness = slowness
+        self._is_taking = False
 
     async def start(self, status: int, headers: Mapping[str, str]) -> None:
         assert not self.status, "a second head"
@@ -162,8 +163,13 @@ class RememberingClient:
     async def _take(self, data: bytes) -> None:
         assert self.status, "a body before the head"
         assert not self.is_ended, "something after the end"
+        assert not self._is_taking, "two sends at once"
         if self._slowness:
-            await asyncio.sleep(self._slowness)
+            self._is_taking = True
+            try:
+                await asyncio.sleep(self._slowness)
+            finally:
+                self._is_taking = False
         if data:
             self.writes.append(data)
             self.times.append(asyncio.get_running_loop().time())

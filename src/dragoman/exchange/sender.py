@@ -61,8 +61,9 @@ class ResponseSender:
         self.key_limits: Mapping[str, str] = {}
         self.is_committed = False
         self.has_content = False
-        #: A ping that is being sent. Nothing else may be sent before it is out.
-        self._pinging: asyncio.Task[None] | None = None
+        #: The last of the sends that run in their own tasks: a ping, or output of `send_soon`. Nothing else
+        #: may be sent before it is out.
+        self._sending: asyncio.Task[None] | None = None
         self.direct = client.direct
 
     async def send(self, output: Output) -> None:
@@ -107,16 +108,16 @@ class ResponseSender:
         self._client.abort(at_once=True)
 
     def close(self) -> None:
-        """The exchange is over: stop a ping that is still being sent."""
+        """The exchange is over: stop a send that is still running."""
         self._is_ended = True
-        if self._pinging is not None:
-            self._pinging.cancel()
+        if self._sending is not None:
+            self._sending.cancel()
 
     def ping(self) -> None:
         """Start to send a ping, unless something else is being sent."""
-        if self._is_ended or self._watchdog.is_sending or self._pinging is not None:
+        if self._is_ended or self._watchdog.is_sending or self._sending is not None:
             return
-        self._pinging = asyncio.get_running_loop().create_task(self._ping())
+        self._sending = asyncio.get_running_loop().create_task(self._ping())
 
     def send_soon(self, output: Output) -> None:
         """Send a part of a stream that has content, from code that cannot wait."""
@@ -126,26 +127,31 @@ class ResponseSender:
         if self.direct is not None:
             self.direct.write(output)
         else:
-            self._pinging = asyncio.get_running_loop().create_task(self._send_after(self._pinging, output))
+            self._sending = asyncio.get_running_loop().create_task(self._send_after(self._sending, output))
 
     async def _send_after(self, before: asyncio.Task[None] | None, output: Output) -> None:
         if before is not None:
-            await before
+            await asyncio.wait((before,))
         await self._client.send(output)
-        self._pinging = None
+        self._forget_send()
+
+    def _forget_send(self) -> None:
+        """Called at the end of a send. A later send may be waiting for it: then that one is the last."""
+        if self._sending is asyncio.current_task():
+            self._sending = None
 
     async def _ping(self) -> None:
         # The reply may have ended meanwhile; then even its head may be missing.
         if not self._is_ended:
             await self._commit(is_waiting=True)
             await self._client.ping(self._dialect.http_api.ping if self.has_content else WAITING)
-        self._pinging = None
+        self._forget_send()
 
     async def _acquire(self) -> None:
-        """Wait for a ping that is being sent, and keep others from starting."""
-        if self._pinging is not None:
-            # The waiting task may be cancelled, to send something else; the ping itself goes on.
-            await asyncio.wait((self._pinging,))
+        """Wait for a send that is running, and keep others from starting."""
+        if self._sending is not None:
+            # The waiting task may be cancelled, to send something else; the send itself goes on.
+            await asyncio.wait((self._sending,))
         self._watchdog.is_sending = True
 
     async def _commit(self, *, is_waiting: bool = False) -> None:

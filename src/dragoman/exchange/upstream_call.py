@@ -1,7 +1,7 @@
 """One call of one target: send the request, read the reply, pass it to the client.
 
-A failure before the first content is raised, and nothing has been sent to the client. A failure after it
-is sent to the client in its dialect, and returned.
+A failure before the first content is raised; until then the client has at most the head and pings. A failure
+after it is sent to the client in its dialect, and returned.
 """
 
 import asyncio

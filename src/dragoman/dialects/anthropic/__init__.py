@@ -21,8 +21,6 @@ State: one `ContentReader` per request, one `AnthropicStreamReader` or `Anthropi
 Everything else is functions and tables.
 """
 
-from collections.abc import Iterable, Mapping
-
 from dragoman.dialects.anthropic import check, errors, reply, request_reader, request_writer
 from dragoman.dialects.anthropic.counting import COUNTING
 from dragoman.dialects.anthropic.forwarding import FORWARDING
@@ -30,15 +28,10 @@ from dragoman.dialects.anthropic.http_api import HTTP_API
 from dragoman.dialects.anthropic.names import NAME
 from dragoman.dialects.anthropic.stream_reader import AnthropicStreamReader
 from dragoman.dialects.anthropic.stream_writer import AnthropicStreamWriter
-from dragoman.dialects.base import ClientContext, Dialect, Json, UpstreamContext, Violation
+from dragoman.dialects.base import Dialect
 from dragoman.dialects.errors import read_error
 from dragoman.dialects.forwarding import Forwarding
 from dragoman.dialects.http_api import HttpApi
-from dragoman.hub.errors import Failure
-from dragoman.hub.loss import Losses
-from dragoman.hub.request import Request
-from dragoman.providers.profile import Target
-from dragoman.wire.sse import Frame, Frames
 
 
 class AnthropicDialect:

@@ -1,4 +1,4 @@
-"""The HTTP side of the Messages API."""
+"""The HTTP side of the Messages API: paths, headers, pings, rate limits, model lists."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -23,9 +23,7 @@ State: one `HistoryReader` or `HistoryWriter` per request, one `GeminiStreamRead
 per reply. Everything else is functions and tables.
 """
 
-from collections.abc import Iterable, Mapping
-
-from dragoman.dialects.base import ClientContext, Dialect, Json, UpstreamContext, Violation
+from dragoman.dialects.base import Dialect
 from dragoman.dialects.errors import read_error
 from dragoman.dialects.forwarding import Forwarding
 from dragoman.dialects.gemini import check, errors, reply, request_reader, request_writer
@@ -37,11 +35,6 @@ from dragoman.dialects.gemini.request_writer import path
 from dragoman.dialects.gemini.stream_reader import GeminiStreamReader
 from dragoman.dialects.gemini.stream_writer import GeminiStreamWriter
 from dragoman.dialects.http_api import HttpApi
-from dragoman.hub.errors import Failure
-from dragoman.hub.loss import Losses
-from dragoman.hub.request import Request
-from dragoman.providers.profile import Target
-from dragoman.wire.sse import Frame, Frames
 
 __all__ = ["DIALECT", "path"]
 

@@ -22,17 +22,7 @@ State: one `MessageReader` or `MessageWriter` per request, one `ChatStreamReader
 reply. Everything else is functions and tables.
 """
 
-from collections.abc import Iterable, Mapping
-
-from dragoman.dialects.base import (
-    ClientContext,
-    Dialect,
-    Json,
-    StreamReader,
-    StreamWriter,
-    UpstreamContext,
-    Violation,
-)
+from dragoman.dialects.base import Dialect
 from dragoman.dialects.errors import read_error
 from dragoman.dialects.forwarding import Forwarding
 from dragoman.dialects.http_api import HttpApi
@@ -43,11 +33,6 @@ from dragoman.dialects.openai_chat.http_api import HTTP_API
 from dragoman.dialects.openai_chat.names import NAME
 from dragoman.dialects.openai_chat.stream_reader import ChatStreamReader
 from dragoman.dialects.openai_chat.stream_writer import ChatStreamWriter
-from dragoman.hub.errors import Failure
-from dragoman.hub.loss import Losses
-from dragoman.hub.request import Request
-from dragoman.providers.profile import Target
-from dragoman.wire.sse import Frame, Frames
 
 
 class OpenAIChatDialect:

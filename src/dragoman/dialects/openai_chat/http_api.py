@@ -1,4 +1,4 @@
-"""The HTTP side of the Chat Completions API."""
+"""The HTTP side of the Chat Completions API: paths, headers, pings, rate limits."""
 
 import re
 

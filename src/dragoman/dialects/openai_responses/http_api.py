@@ -1,4 +1,4 @@
-"""The HTTP side of the Responses API."""
+"""The HTTP side of the Responses API: paths, headers, pings, rate limits."""
 
 import re
 
