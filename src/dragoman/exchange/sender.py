@@ -164,7 +164,7 @@ class ResponseSender:
             await self._client.start(200, {**headers, **self._client.transport.headers, **limits})
 
     def _limit_headers(self, *, is_waiting: bool = False) -> Mapping[str, str]:
-        """The rate-limit headers: the key's, or else the upstream's; none of the upstream's while waiting."""
+        """The key's rate-limit headers if it has limits, else the upstream's, once its reply has begun."""
         return self.key_limits or ({} if is_waiting else self.upstream_limits)
 
     async def _respond(self, status: int, headers: Mapping[str, str], body: bytes) -> None:

@@ -25,8 +25,8 @@ machines, each owned by one reply: `ReplyBuilder` (`builder`) gives readers lega
 reader and writer.
 
 **Unions are closed.** Code that handles every kind of block or event ends in `assert_never`, or is a table
-that `tests/hub/test_exhaustive.py` compares with the union. A new kind is an error there, not a `KeyError` in
-production.
+that a test (`test_exhaustive.py` of hub and dialects) compares with the union. A new kind is an error there,
+not a `KeyError` in production.
 
 Further modules: `seal` (vendors' signatures and the envelope that carries them), `usage` (token counts),
 `loss` (what a translation could not carry over), `ids` (reproducible ids), `errors` (the tree of errors).

@@ -75,7 +75,7 @@ class TargetProvider(Protocol):
 
 
 def _ignore(intervention: Intervention) -> None:
-    """A report that is not recorded."""
+    """The default `report`: discard the intervention."""
 
 
 class RequestPlan:

@@ -207,7 +207,7 @@ class TranslatedReply:
         return frames
 
     def _pass_changed(self, events: list[ReplyEvent], position: int, frames: list[Frame]) -> None:
-        """Pass what the stage at this position made of a delta through the stages after it."""
+        """Continue after the stage at `position`: its events go through the later stages."""
         if events or self._stages[position].passes != self._passes[position]:
             self._pass(events, self._stages[position + 1 :], frames)
 

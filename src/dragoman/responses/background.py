@@ -100,7 +100,7 @@ class BackgroundRun:
             self.add_event(self.build_event(name, {"response": self.response}))
 
     def build_failed(self, code: str, message: str) -> Members:
-        """The response of a run that ends without a response of its upstream."""
+        """The response object of a run that failed before the upstream gave one."""
         return {**self.response, **_build_failed_members(code, message)}
 
 
@@ -136,7 +136,7 @@ class RunClient:
         """A run needs no pings."""
 
     async def respond(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
-        """A run is always streamed, so a whole response is an error."""
+        """Finish the run as failed: a run is streamed, so a whole response is always an error."""
         if not self._run.is_over:
             error = msgspec.json.decode(body)["error"]
             code = error.get("code") or error.get("type") or "server_error"

@@ -101,7 +101,7 @@ def _find_configured_caller(digests: Sequence[bytes], server: ServerSettings) ->
 
 
 def _build_fingerprint(digest: bytes) -> str:
-    """The owner of what the key stores. It does not depend on the key's place in the configuration."""
+    """An owner id made from the hash of a configured key. It stays the same if the key moves in the file."""
     return f"config-{hash_key(digest.hex()).hex()[:24]}"
 
 

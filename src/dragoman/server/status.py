@@ -72,7 +72,7 @@ def _describe_exchange(exchange: Exchange) -> Mapping[str, object]:
 
 
 async def _build_targets(state: ServerState) -> object:
-    """The targets in the configuration, and others that clients have named and that cool down."""
+    """The configured targets, and other targets that are not used because requests to them failed."""
     config, now = state.gateway.config, asyncio.get_running_loop().time()
     traffic = _count_traffic(state)
     cooling: dict[TargetName, list[dict[str, object]]] = {}

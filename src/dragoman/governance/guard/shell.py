@@ -33,7 +33,7 @@ class Redirect(NamedTuple):
 
     @property
     def is_harmless(self) -> bool:
-        """Whether it only joins or discards streams."""
+        """Whether the redirect writes no file: it joins streams (`2>&1`) or discards one (`>/dev/null`)."""
         joins = self.operator in (">&", "<&") and (self.target.rstrip("-").isdigit() or self.target == "-")
         return joins or self.target in _HARMLESS_TARGETS
 

@@ -283,7 +283,7 @@ class MarkerBody:
         return any(run.cursor.is_complete for run in self._runs)
 
     def save(self) -> int:
-        """Save the text that no reader needs any more; the source may drop what lies before the result."""
+        """Copy the text before the slowest reader, and return its position: earlier text may be dropped."""
         needed = min(run.cursor.at for run in self._runs)
         self._saved.append(self._source.between(self._saved_to, needed))
         self._saved_to = needed

@@ -292,7 +292,7 @@ class TextScanner:
     # What readers found.
 
     def _find_refusal(self, result: TextCall | ReaderOutcome | None, text: str) -> str:
-        """Why what a reader found is text; empty if it is not."""
+        """The reason to leave a reader's finding in the text; empty if it counts or nothing was found."""
         if result is None:
             return ""
         if self._has_text_before:

@@ -80,7 +80,7 @@ class Edits:
         self.replace(position, position, addition, step)
 
     def drop_from(self, start: int) -> None:
-        """Remove the edits that begin at `start` or later."""
+        """Remove the last edits, as long as they begin at `start` or later."""
         while self._edits and self._edits[-1][0] >= start:
             self._edits.pop()
 

@@ -63,7 +63,7 @@ class ToolSet(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> bytes:
-        """The same for equal tool sets."""
+        """Bytes that are equal exactly if the tool sets are equal."""
         return msgspec.json.encode(self.tools, order="sorted")
 
 
