@@ -45,6 +45,9 @@ UNGOVERNED = """
 [[routes]]
 match = "*"
 target = "local/bad"
+
+[routes.governance]
+tools = "live"
 """
 GOVERNED = """
 [[routes]]

@@ -275,7 +275,7 @@ def test_a_silence_beyond_the_limit_ends_in_an_error_in_time(stage: Stage, place
     begun = time.monotonic()
     happenings = everywhere(stage, [Fault(kind="silence", place=place, seconds=10 * IDLE, turn=GOOD)])
     assert (
-        complaints(happenings, lambda one: one.told.outcome() == "failed" and "silent" in one.told.error)
+        complaints(happenings, lambda one: one.told.outcome() == "failed" and "timed out" in one.told.error)
         == []
     )
     assert time.monotonic() - begun < 5 * IDLE

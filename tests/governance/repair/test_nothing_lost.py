@@ -15,7 +15,7 @@ SCHEMA: dict[str, object] = {
 #: Commands as models write them into JSON without escaping their quotation marks.
 commands = st.lists(
     st.sampled_from(
-        ["rm -rf", "/home/u", "my dir", "ls", "a", '"', '"', "'", ",", ":", "}", "{", "]", " ", "=", ";"]
+        ["rm -rf", "/srv/u", "my dir", "ls", "a", '"', '"', "'", ",", ":", "}", "{", "]", " ", "=", ";"]
     ),
     max_size=10,
 ).map("".join)
