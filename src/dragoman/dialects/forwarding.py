@@ -85,8 +85,8 @@ class ReplyPatch:
         if self._mark not in events:
             return events
         known = self._known
-        if known is not None and events.count(known[0]) == events.count(b"\n\n"):
-            # Every event of the run repeats the same member once: no event needs to be parsed.
+        if known is not None and events.count(known[0]) == events.count(self._mark):
+            # Every occurrence of the member has the known value: no event needs to be parsed.
             return events.replace(*known)
         return b"".join(self._patch_event(event) for event in _split_events(events))
 
