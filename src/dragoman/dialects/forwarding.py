@@ -84,11 +84,17 @@ class ReplyPatch:
         """Patch whole server-sent events."""
         if self._mark not in events:
             return events
+        patched: list[bytes] = []
+        while self._is_repeated and self._known is None and (end := events.find(b"\n\n")) >= 0:
+            # The first event with the member shows its value; the others need not be parsed.
+            patched.append(self._patch_event(events[: end + 2]))
+            events = events[end + 2 :]
         known = self._known
         if known is not None and events.count(known[0]) == events.count(self._mark):
-            # Every occurrence of the member has the known value: no event needs to be parsed.
-            return events.replace(*known)
-        return b"".join(self._patch_event(event) for event in _split_events(events))
+            patched.append(events.replace(*known))
+        else:
+            patched += map(self._patch_event, _split_events(events))
+        return b"".join(patched)
 
     def apply_to_body(self, body: bytes) -> bytes:
         """Patch a whole reply. A body that is no JSON object stays as it is."""
