@@ -63,7 +63,7 @@ def test_limits_that_anthropic_does_not_enforce_are_told_in_words() -> None:
         "n": {"type": "integer", "description": "A score. (minimum: 1)"},
         "u": {"type": "string", "format": "uri", "description": "(maxLength: 9)"},
     }
-    assert losses == ["output: limits of the schema are told in words, not enforced"]
+    assert losses == ["output: limits of the schema are written as text, not enforced"]
 
 
 @pytest.mark.rule("H57")

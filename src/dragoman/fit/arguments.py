@@ -134,7 +134,7 @@ class ArgumentsStage:
         if type(event) is ReplyFinished and self._is_ambiguous:
             return [ReplyFailed("failed", AMBIGUOUS)]
         if type(event) is ReplyFinished and event.cause == "tool_calls" and self._is_incomplete:
-            self._losses.add("", "the arguments of a call broke off, so the reply is told as cut short")
+            self._losses.add("", "the arguments of a call are incomplete, so the reply ends as truncated")
             return [replace(event, cause="length", raw_cause="")]
         return [event]
 

@@ -171,7 +171,7 @@ def fit_output(request: Request, target: Target, losses: Losses) -> Request:
         if closed is None:
             return _instruct(request, wanted, losses)
         if closed.has_notes:
-            losses.add(request.path_of("output"), "limits of the schema are told in words, not enforced")
+            losses.add(request.path_of("output"), "limits of the schema are written as text, not enforced")
         if closed.schema != wanted.schema:
             wanted = replace(wanted, schema=closed.schema)
     if not wanted.name:

@@ -28,7 +28,7 @@ _UNIQUE_ID = re.compile(r"toolu_[0-9A-Za-z]{20,34}")
 _META = {"anthropic/alwaysLoad": True, "anthropic/maxResultSizeChars": 100_000_000}
 #: Member of an MCP call's metadata that names the model's tool call.
 _CALL_ID = "claudecode/toolUseId"
-#: What the model is told about a denied call.
+#: The text of the tool result for a denied call.
 NOT_DECLARED = "this tool is not declared by the caller"
 NO_CALLS = "the caller takes no tool calls in this turn; answer without tools"
 #: Decisions that a session remembers.
