@@ -20,6 +20,7 @@ SECTIONS = {
     "defects": "D",
     "governance": "G",
     "faults": "S",
+    "translation": "F",
     "beyond": "RCHP",
 }
 
@@ -82,4 +83,5 @@ def test_every_requirement_and_contradiction_is_in_the_manifest() -> None:
     expected |= {f"H{number}" for number in range(1, 87)} | {f"P{number}" for number in range(1, 76)}
     expected |= {f"D{number}" for number in (1, 2, 3, 4, 5, 8, 9, 10, 11, 12)}
     expected |= {f"G{number}" for number in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 13)}
+    expected |= set(sections()["translation"])
     assert sorted(expected ^ set(manifest())) == []

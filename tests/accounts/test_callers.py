@@ -5,6 +5,7 @@ import pytest
 from dragoman.accounts.errors import ModelForbidden
 from dragoman.accounts.keys import ANONYMOUS, Caller, check_model, may_use_model
 from dragoman.accounts.limits import Limits
+from dragoman.hub.errors import ClientProtocolError
 
 
 @pytest.mark.parametrize(
@@ -29,6 +30,13 @@ def test_a_forbidden_model_is_named_beside_those_that_are_allowed() -> None:
     with pytest.raises(ModelForbidden, match=r"'ci' may not use the model 'gpt-5'.*claude-\*, local/\*") as e:
         check_model(caller, "gpt-5")
     assert (e.value.status, e.value.param) == (403, "model")
+
+
+@pytest.mark.rule("F18")
+def test_a_key_for_some_models_needs_the_name_of_one() -> None:
+    with pytest.raises(ClientProtocolError) as caught:
+        check_model(Caller(name="ci", models=("claude-*",)), "")
+    assert (caught.value.status, caught.value.param) == (400, "model")
 
 
 def test_a_model_name_of_any_length_makes_a_short_error() -> None:

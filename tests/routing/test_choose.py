@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from dragoman.config.load import load
 from dragoman.config.model import Config, TargetName
+from dragoman.hub.errors import ClientProtocolError
 from dragoman.routing.choose import MAX_QUOTED, ModelNotFound, choose, list_model_names
 
 CONFIG = load(
@@ -99,6 +100,15 @@ def test_an_unknown_model_is_answered_with_what_there_is() -> None:
     assert failure.message.endswith("did you mean 'claude-small'?")
 
 
+@pytest.mark.rule("F18")
+def test_a_request_without_a_model_is_invalid_and_learns_what_there_is() -> None:
+    with pytest.raises(ClientProtocolError, match=r"^model: expected the name of a model") as caught:
+        choose(CONFIG, "")
+    failure = caught.value.failure
+    assert (failure.http_status, failure.param) == (400, "model")
+    assert "claude-small" in failure.message
+
+
 def test_the_answer_to_an_unknown_model_stays_short() -> None:
     routes = "".join(f'[[routes]]\nmatch = "model {n}"\ntarget = "other"\n' for n in range(500))
     config = load(routes + '[providers.other]\npreset = "embedded"', "", {})
@@ -127,7 +137,7 @@ def test_every_listed_name_can_be_asked_for() -> None:
         assert choose(CONFIG, name).targets
 
 
-@given(model=st.text(max_size=3 * MAX_QUOTED))
+@given(model=st.text(min_size=1, max_size=3 * MAX_QUOTED))
 def test_any_name_is_served_or_not_found(model: str) -> None:
     with suppress(ModelNotFound):
         assert choose(CONFIG, model).targets

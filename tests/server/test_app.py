@@ -28,10 +28,11 @@ TURNS: dict[str, tuple[str, dict[str, object]]] = {
     "gemini v1beta": ("/v1beta/models/any:generateContent", GEMINI_HELLO),
     "gemini v1": ("/v1/models/any:generateContent", GEMINI_HELLO),
     "gemini v1alpha": ("/v1alpha/models/any:generateContent?key=x", GEMINI_HELLO),
+    "gemini without a version": ("/models/any:generateContent", GEMINI_HELLO),
 }
 
 
-@pytest.mark.rule("R1", "R3", "P72")
+@pytest.mark.rule("R1", "R3", "P72", "F19")
 @pytest.mark.parametrize("turn", TURNS)
 def test_every_dialect_is_served_on_one_port(turn: str) -> None:
     async def scenario() -> None:
@@ -41,6 +42,26 @@ def test_every_dialect_is_served_on_one_port(turn: str) -> None:
             assert got.status == 200
             assert b"hello" in got.body
             assert got.headers["content-type"] == "application/json"
+
+    run(scenario)
+
+
+@pytest.mark.rule("F18")
+@pytest.mark.parametrize("turn", ["anthropic", "openai_chat", "openai_responses"])
+def test_a_request_without_a_model_is_invalid_and_not_a_missing_endpoint(turn: str) -> None:
+    path, body = TURNS[turn]
+    config = msgspec.structs.replace(config_for(), default=())
+
+    async def scenario() -> None:
+        async with running(config) as gateway:
+            unnamed = {name: value for name, value in body.items() if name != "model"}
+            for sent in (unnamed, {**unnamed, "stream": True}):
+                got = await gateway.ask("POST", path, sent)
+                error = got.json()["error"]
+                assert got.status == 400
+                assert isinstance(error, dict)
+                assert error["type"] == "invalid_request_error"
+                assert str(error["message"]).startswith("model: ")
 
     run(scenario)
 

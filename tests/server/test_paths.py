@@ -30,6 +30,12 @@ from dragoman.server.paths import find_endpoint, find_error_dialect
             "gemini",
             "gemini-3",
         ),
+        ("/models/gemini-3:generateContent", "turn", "gemini", "gemini-3"),
+        ("/models/local/a:b:streamGenerateContent", "stream", "gemini", "local/a:b"),
+        ("/models/gemini-3:countTokens", "count", "gemini", "gemini-3"),
+        ("/projects/p/locations/l/publishers/google/models/g:generateContent", "turn", "gemini", "g"),
+        ("/models", "models", "openai_chat", ""),
+        ("/models/local/a", "model", "openai_chat", "local/a"),
         ("/v1/models", "models", "openai_chat", ""),
         ("/v1/models/local/a", "model", "openai_chat", "local/a"),
         ("/v1beta/models", "models", "gemini", ""),
@@ -39,7 +45,7 @@ from dragoman.server.paths import find_endpoint, find_error_dialect
         ("/api/hello", "health", "openai_chat", ""),
     ],
 )
-@pytest.mark.rule("R1", "R2", "R3", "R115")
+@pytest.mark.rule("R1", "R2", "R3", "R115", "F19")
 def test_a_path_is_an_endpoint(path: str, name: str, dialect: str, model: str) -> None:
     endpoint = find_endpoint(path)
     assert endpoint is not None

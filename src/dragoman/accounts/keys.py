@@ -19,7 +19,7 @@ import msgspec
 from dragoman.accounts.errors import build_model_error
 from dragoman.accounts.limits import NO_LIMITS, Limits
 from dragoman.accounts.store import ACCOUNTS_SCHEMA
-from dragoman.hub.errors import ConfigError
+from dragoman.hub.errors import ClientProtocolError, ConfigError
 from dragoman.storage.database import connect
 
 KEY_PREFIX = "dgm_"
@@ -89,8 +89,10 @@ def may_use_model(caller: Caller, model: str) -> bool:
 
 
 def check_model(caller: Caller, model: str) -> None:
-    """Raise if the key does not allow the model. `model` is the name that the client sent."""
+    """Raise if the key does not allow the model. `model` is the name that the client sent, or empty."""
     if not may_use_model(caller, model):
+        if not model:
+            raise ClientProtocolError("expected the name of a model, got nothing", path="model")
         raise build_model_error(caller.name, model, caller.models)
 
 

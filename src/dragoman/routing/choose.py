@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 import msgspec
 
 from dragoman.config.model import Config, Route, TargetName
-from dragoman.hub.errors import DragomanError, Failure
+from dragoman.hub.errors import ClientProtocolError, DragomanError, Failure
 
 #: Names in an error message, and characters of the client's model name in it.
 MAX_LISTED = 20
@@ -35,7 +35,10 @@ class RouteChoice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def choose(config: Config, model: str) -> RouteChoice:
-    """Find the targets of a model name. Raises if there are none.
+    """Find the targets of a model name. Raises `ModelNotFound` if there are none.
+
+    A request without a model name (`model` is empty) is invalid unless a pattern or the default serves it:
+    clients that probe a gateway take a 404 for a missing endpoint.
 
     The order is: a route with exactly this name, `provider/model`, the first route whose pattern matches,
     the default.
@@ -51,6 +54,9 @@ def choose(config: Config, model: str) -> RouteChoice:
             return _build_choice(route, model)
     if config.default:
         return RouteChoice(targets=_fill_in_model(config.default, model), route="default")
+    if not model:
+        hint = f"there are: {_list_served(config)}"
+        raise ClientProtocolError("expected the name of a model, got nothing", path="model", hint=hint)
     raise _build_not_found(config, model)
 
 
@@ -85,14 +91,23 @@ def list_model_names(config: Config) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _build_not_found(config: Config, model: str) -> ModelNotFound:
+def _list_requestable(config: Config) -> list[str]:
+    """What a client can request, with patterns and the direct names of every provider."""
     names = [*list_model_names(config), *(route.match for route in config.routes if is_pattern(route.match))]
-    names += [f"{provider}/MODEL" for provider in config.providers]
+    return [*names, *(f"{provider}/MODEL" for provider in config.providers)]
+
+
+def _list_served(config: Config) -> str:
+    """What a client can request, for a message: at most `MAX_LISTED` names."""
+    names = _list_requestable(config)
     known = ", ".join(names[:MAX_LISTED]) or "none"
-    more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
-    close = get_close_matches(model[:MAX_QUOTED], names, n=1)
+    return f"{known} and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else known
+
+
+def _build_not_found(config: Config, model: str) -> ModelNotFound:
+    close = get_close_matches(model[:MAX_QUOTED], _list_requestable(config), n=1)
     suggestion = f"; did you mean {close[0]!r}?" if close else ""
-    message = f"there is no model {model[:MAX_QUOTED]!r} here; there are: {known}{more}{suggestion}"
+    message = f"there is no model {model[:MAX_QUOTED]!r} here; there are: {_list_served(config)}{suggestion}"
     return ModelNotFound(
         message,
         failure=Failure(kind="not_found", status=404, message=message, code="model_not_found", param="model"),

@@ -8,8 +8,12 @@ from dragoman.dialects.http_api import READ, EndpointPattern, HttpApi, UpstreamP
 from dragoman.hub.errors import ClientProtocolError
 from dragoman.providers.profile import Profile
 
-_VERSION = r"(?:/v1(?:beta1?|alpha)?){1,2}(?:/projects/[^/]+/locations/[^/]+)?(?:/publishers/[^/]+)?"
+#: The version segment may be missing: LiteLLM and aider leave it out behind a base URL of their own.
+_VERSION = r"(?:/v1(?:beta1?|alpha)?){0,2}(?:/projects/[^/]+/locations/[^/]+)?(?:/publishers/[^/]+)?"
 _MODEL = rf"{_VERSION}/(?:models|tunedModels)/(?P<model>.+)"
+
+#: Names with these beginnings are paths of the API already; see `t_model` of google-genai.
+_RESOURCES = ("models/", "tunedModels/", "publishers/", "projects/")
 
 #: Gemini CLI shows an error in a stream that ends well, and takes a broken stream for fatal.
 _READS_STREAM_ERRORS = "GeminiCLI"
@@ -68,11 +72,16 @@ class GeminiHttpApi(HttpApi):
 
 
 def _build_model_path(model: str) -> str:
-    """The path segments of a model's name. A name with `..` could leave the API's root: it is refused."""
-    segments = (model if "/" in model else f"models/{model}").split("/")
+    """The path of a model. A slash in a name is escaped: the API's path has one segment for a name.
+
+    A name with `..` could leave the API's root: it is refused.
+    """
+    segments = model.split("/")
     if any(segment in ("", ".", "..") for segment in segments):
         raise ClientProtocolError("expected a model's name, got a path", path="model")
-    return "/".join(quote(segment, safe="@") for segment in segments)
+    if model.startswith(_RESOURCES):
+        return "/".join(quote(segment, safe="@") for segment in segments)
+    return f"models/{quote(model, safe='@')}"
 
 
 HTTP_API = GeminiHttpApi()
