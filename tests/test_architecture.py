@@ -4,15 +4,19 @@ Every exception stands in a table with its reason. An exception that nothing nee
 """
 
 import ast
+import re
 import tomllib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
+from importlib import import_module
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from dragoman.dialects.registry import DIALECTS
+from dragoman.hub.events import ReplyEvent
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "dragoman"
@@ -162,6 +166,21 @@ def test_the_same_job_has_the_same_file_name_in_every_dialect() -> None:
     shared = set.intersection(*present)
     assert len(shared) >= 21
     assert set.union(*present) - shared <= set(ONLY_SOME_DIALECTS)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_stream_writer_has_a_handler_for_each_event_named_after_it(dialect: str) -> None:
+    handlers = import_module(f"dragoman.dialects.{dialect}.stream_writer")._HANDLERS
+    named = {event: "_on_" + re.sub("(?<!^)(?=[A-Z])", "_", event.__name__).lower() for event in handlers}
+    assert set(handlers) == set(get_args(ReplyEvent))
+    assert {event: handler.__name__ for event, handler in handlers.items()} == named
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_stream_reader_names_the_handlers_of_its_events_alike(dialect: str) -> None:
+    reader = import_module(f"dragoman.dialects.{dialect}.stream_reader")
+    handlers = [getattr(each, "func", each) for each in getattr(reader, "_HANDLERS", {}).values()]
+    assert [handler.__name__ for handler in handlers if not handler.__name__.startswith("_on_")] == []
 
 
 def test_every_dialect_stands_in_the_contract_that_keeps_them_apart() -> None:

@@ -61,7 +61,7 @@ class AnthropicStreamReader(FrameReader):
 
     def _read(self, payload: Json, event: str) -> None:
         kind = payload.get("type")
-        handler = _EVENTS.get(kind if type(kind) is str else event)
+        handler = _HANDLERS.get(kind if type(kind) is str else event)
         if handler is None:
             self.context.losses.add("", "a stream event of an unknown type was skipped")
         else:
@@ -73,12 +73,12 @@ class AnthropicStreamReader(FrameReader):
 
     def _end(self) -> None:
         if self._has_stop_reason:
-            self._finish({})
+            self._on_message_stop({})
 
-    def _ping(self, payload: Json) -> None:
+    def _on_ping(self, payload: Json) -> None:
         """Ignore it: a ping only keeps the connection open."""
 
-    def _start(self, payload: Json) -> None:
+    def _on_message_start(self, payload: Json) -> None:
         if self._saw_start:
             self.context.losses.add("", "a second message_start was skipped")
             return
@@ -95,18 +95,18 @@ class AnthropicStreamReader(FrameReader):
         if usage:
             self.builder.report_usage(self._usage.read(usage))
         for block in content:
-            self._open({"content_block": block})
-            self._close({})
+            self._on_content_block_start({"content_block": block})
+            self._on_content_block_stop({})
 
-    def _open(self, payload: Json) -> None:
+    def _on_content_block_start(self, payload: Json) -> None:
         block = payload.get("content_block")
         if not isinstance(block, dict):
             self.context.losses.add("", "a content block that is no object was skipped")
             return
         index = self._index(payload, default=self._last + 1 if self._blocks else self._last)
-        self._close({"index": index})
+        self._on_content_block_stop({"index": index})
         # At most one block is held, so that a hostile stream cannot fill the memory.
-        self._close({"index": self._held_index})
+        self._on_content_block_stop({"index": self._held_index})
         kind = text_of(block.get("type"))
         opener = _OPENERS.get(kind)
         self._last = index
@@ -169,7 +169,7 @@ class AnthropicStreamReader(FrameReader):
         call = ToolCall(id=identity, name=take_text(block, "name"), extras=block)
         return _StreamBlock("tool_use", self.builder.open(call), start_input=start_input)
 
-    def _grow(self, payload: Json) -> None:
+    def _on_content_block_delta(self, payload: Json) -> None:
         delta = payload.get("delta")
         if type(delta) is not dict:
             return
@@ -200,7 +200,7 @@ class AnthropicStreamReader(FrameReader):
         """Open a block for a delta whose block was never started, or has another type."""
         if not text:
             return _StreamBlock(kind, -1)
-        self._open({"index": index, "content_block": {"type": kind}})
+        self._on_content_block_start({"index": index, "content_block": {"type": kind}})
         return self._blocks[index]
 
     def _grow_input(self, block: _StreamBlock | None, text: object) -> None:
@@ -252,7 +252,7 @@ class AnthropicStreamReader(FrameReader):
             self._count(_size(citation))
             block.citations.append(citation)
 
-    def _close(self, payload: Json) -> None:
+    def _on_content_block_stop(self, payload: Json) -> None:
         block = self._blocks.pop(self._index(payload, default=self._last), None)
         if block is None:
             return
@@ -265,7 +265,7 @@ class AnthropicStreamReader(FrameReader):
                 self.builder.cite(block.number, read_citation(citation, block.length))
             self.builder.close(block.number)
 
-    def _stop_reason(self, payload: Json) -> None:
+    def _on_message_delta(self, payload: Json) -> None:
         delta = object_of(payload.get("delta"))
         self._has_stop_reason = self._has_stop_reason or delta.get("stop_reason") is not None
         self._delta |= delta
@@ -276,9 +276,9 @@ class AnthropicStreamReader(FrameReader):
             if name not in ("type", "delta", "usage"):
                 self._beside[name] = value
 
-    def _finish(self, payload: Json) -> None:
+    def _on_message_stop(self, payload: Json) -> None:
         for index in sorted(self._blocks):
-            self._close({"index": index})
+            self._on_content_block_stop({"index": index})
         delta = self._delta
         reason = delta.pop("stop_reason", None)
         stop_sequence = delta.pop("stop_sequence", None)
@@ -296,7 +296,7 @@ class AnthropicStreamReader(FrameReader):
             )
         )
 
-    def _fail(self, payload: Json) -> None:
+    def _on_error(self, payload: Json) -> None:
         self.builder.fail(read_failure(payload))
 
 
@@ -313,15 +313,15 @@ def _build_whole_block(kind: str, held: Json, arguments: str) -> ReplyBlock:
     return read_opaque(kind, held)
 
 
-_EVENTS: dict[str, Callable[[AnthropicStreamReader, Json], None]] = {
-    "content_block_delta": AnthropicStreamReader._grow,
-    "content_block_start": AnthropicStreamReader._open,
-    "content_block_stop": AnthropicStreamReader._close,
-    "message_start": AnthropicStreamReader._start,
-    "message_delta": AnthropicStreamReader._stop_reason,
-    "message_stop": AnthropicStreamReader._finish,
-    "ping": AnthropicStreamReader._ping,
-    "error": AnthropicStreamReader._fail,
+_HANDLERS: dict[str, Callable[[AnthropicStreamReader, Json], None]] = {
+    "content_block_delta": AnthropicStreamReader._on_content_block_delta,
+    "content_block_start": AnthropicStreamReader._on_content_block_start,
+    "content_block_stop": AnthropicStreamReader._on_content_block_stop,
+    "message_start": AnthropicStreamReader._on_message_start,
+    "message_delta": AnthropicStreamReader._on_message_delta,
+    "message_stop": AnthropicStreamReader._on_message_stop,
+    "ping": AnthropicStreamReader._on_ping,
+    "error": AnthropicStreamReader._on_error,
 }
 
 _OPENERS: dict[str, Callable[[AnthropicStreamReader, Json], _StreamBlock]] = {

@@ -2,6 +2,8 @@
 
 The order of events is fixed by construction: one `message_start`, blocks one after another with indexes
 without gaps, then `message_delta` and `message_stop`, or one `error` and nothing after it.
+
+The bytes of a ping are not written here: they are `ping` in `http_api.py`.
 """
 
 from collections.abc import Callable
@@ -64,7 +66,7 @@ class AnthropicStreamWriter:
     def write(self, event: ReplyEvent) -> Frames:
         return _HANDLERS[type(event)](self, event)
 
-    def _start(self, event: ReplyStarted) -> Frames:
+    def _on_reply_started(self, event: ReplyStarted) -> Frames:
         context = self._context
         self._start_usage = {"input_tokens": context.input_estimate, "output_tokens": 0}
         message: Json = {
@@ -83,26 +85,30 @@ class AnthropicStreamWriter:
             message["usage"] = self._start_usage
         return frame({"type": "message_start", "message": message})
 
-    def _grow(self, event: TextDelta | ArgumentsDelta) -> Frames:
+    def _on_text_delta(self, event: TextDelta) -> Frames:
         self._characters += len(event.text)
         return self._block.grow(event.text)
 
-    def _think(self, event: ReasoningDelta) -> Frames:
+    def _on_arguments_delta(self, event: ArgumentsDelta) -> Frames:
+        self._characters += len(event.text)
+        return self._block.grow(event.text)
+
+    def _on_reasoning_delta(self, event: ReasoningDelta) -> Frames:
         self._characters += len(event.text)
         return self._block.grow(event.text, event.part)
 
-    def _cite(self, event: CitationAdded) -> Frames:
+    def _on_citation_added(self, event: CitationAdded) -> Frames:
         return self._block.cite(event.citation)
 
-    def _seal(self, event: SealAttached) -> Frames:
+    def _on_seal_attached(self, event: SealAttached) -> Frames:
         self._block.seal(event.seal)
         return ()
 
-    def _report(self, event: UsageReported) -> Frames:
+    def _on_usage_reported(self, event: UsageReported) -> Frames:
         self._usage = self._usage.merge(event.usage) if self._usage else event.usage
         return ()
 
-    def _open(self, event: BlockOpened) -> Frames:
+    def _on_block_opened(self, event: BlockOpened) -> Frames:
         return _OPENERS[type(event.block)](self, event.block)
 
     def _open_text(self, block: Text) -> Frames:
@@ -189,7 +195,7 @@ class AnthropicStreamWriter:
         envelope, self._waiting = self._waiting, ""
         return self._write_carrier(envelope) if envelope else ()
 
-    def _close(self, event: BlockClosed) -> Frames:
+    def _on_block_closed(self, event: BlockClosed) -> Frames:
         block, self._block = self._block, _SILENT
         written = block.close()
         self._next += block.started
@@ -205,7 +211,7 @@ class AnthropicStreamWriter:
         if block.uncited:
             self._context.losses.add("", "a citation that names no page cannot be written in this dialect")
 
-    def _finish(self, event: ReplyFinished) -> Frames:
+    def _on_reply_finished(self, event: ReplyFinished) -> Frames:
         if self._waiting:
             # Some clients look for the answer in the last block, so a seal must not be the last one.
             self._context.losses.add("", "the seal of the last text has no place in this dialect")
@@ -238,7 +244,7 @@ class AnthropicStreamWriter:
             if name.endswith("_tokens") or name not in sent or sent[name] != value
         }
 
-    def _fail(self, event: ReplyFailed) -> Frames:
+    def _on_reply_failed(self, event: ReplyFailed) -> Frames:
         # An open block stays open: Claude Code then requests the whole turn again. It would keep a closed
         # half of a block as if it were complete (docs/decisions/0003).
         body = write_error(event.failure)
@@ -279,15 +285,15 @@ _OPENERS: dict[type, Callable[[AnthropicStreamWriter, Any], Frames]] = {
 }
 
 _HANDLERS: dict[type, Callable[[AnthropicStreamWriter, Any], Frames]] = {
-    TextDelta: AnthropicStreamWriter._grow,
-    ArgumentsDelta: AnthropicStreamWriter._grow,
-    ReasoningDelta: AnthropicStreamWriter._think,
-    BlockOpened: AnthropicStreamWriter._open,
-    BlockClosed: AnthropicStreamWriter._close,
-    SealAttached: AnthropicStreamWriter._seal,
-    CitationAdded: AnthropicStreamWriter._cite,
-    UsageReported: AnthropicStreamWriter._report,
-    ReplyStarted: AnthropicStreamWriter._start,
-    ReplyFinished: AnthropicStreamWriter._finish,
-    ReplyFailed: AnthropicStreamWriter._fail,
+    TextDelta: AnthropicStreamWriter._on_text_delta,
+    ArgumentsDelta: AnthropicStreamWriter._on_arguments_delta,
+    ReasoningDelta: AnthropicStreamWriter._on_reasoning_delta,
+    BlockOpened: AnthropicStreamWriter._on_block_opened,
+    BlockClosed: AnthropicStreamWriter._on_block_closed,
+    SealAttached: AnthropicStreamWriter._on_seal_attached,
+    CitationAdded: AnthropicStreamWriter._on_citation_added,
+    UsageReported: AnthropicStreamWriter._on_usage_reported,
+    ReplyStarted: AnthropicStreamWriter._on_reply_started,
+    ReplyFinished: AnthropicStreamWriter._on_reply_finished,
+    ReplyFailed: AnthropicStreamWriter._on_reply_failed,
 }

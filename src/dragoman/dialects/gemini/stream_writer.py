@@ -4,6 +4,8 @@ Text and thoughts are written as they arrive. A call is written whole when it cl
 are an object. Seals of other vendors wait for the next call: the signature of a call is the one field that
 every client sends back, so an envelope in it also holds the thoughts before the call. Seals that still wait
 at the end are written on an empty text.
+
+The bytes of a ping are not written here: they are `ping` in `http_api.py`.
 """
 
 from collections.abc import Callable
@@ -87,9 +89,9 @@ class GeminiStreamWriter:
         self._visible = False
 
     def write(self, event: ReplyEvent) -> Frames:
-        return _WRITERS[type(event)](self, event)
+        return _HANDLERS[type(event)](self, event)
 
-    def _on_start(self, event: ReplyStarted) -> Frames:
+    def _on_reply_started(self, event: ReplyStarted) -> Frames:
         model = self._context.model or event.model
         if model:
             self._reply["modelVersion"] = model
@@ -113,7 +115,7 @@ class GeminiStreamWriter:
             {"candidates": [{"content": {"parts": [part], "role": "model"}, "index": 0}], **self._reply}
         )
 
-    def _on_open(self, event: BlockOpened) -> Frames:
+    def _on_block_opened(self, event: BlockOpened) -> Frames:
         block = event.block
         if isinstance(block, HostedCall):
             self._searches = True
@@ -160,7 +162,7 @@ class GeminiStreamWriter:
             )
         return ()
 
-    def _on_text(self, event: TextDelta) -> Frames:
+    def _on_text_delta(self, event: TextDelta) -> Frames:
         return self._write_text(self._open, event.text) if self._open else ()
 
     def _write_text(self, block: OpenPart, text: str) -> Frames:
@@ -171,7 +173,7 @@ class GeminiStreamWriter:
         block.text.add(text)
         return (Frame("", _TEXT % (escape_line_ends(_encode(text)), self._suffix)),)
 
-    def _on_reasoning(self, event: ReasoningDelta) -> Frames:
+    def _on_reasoning_delta(self, event: ReasoningDelta) -> Frames:
         return self._write_thought(self._open, event.text, event.part) if self._open else ()
 
     def _write_thought(self, block: OpenPart, text: str, part: int) -> Frames:
@@ -187,22 +189,22 @@ class GeminiStreamWriter:
         self._join("thought")
         return (Frame("", _THOUGHT % (escape_line_ends(_encode(shown)), self._suffix)),)
 
-    def _on_arguments(self, event: ArgumentsDelta) -> Frames:
+    def _on_arguments_delta(self, event: ArgumentsDelta) -> Frames:
         if self._open:
             self._open.pieces.append(event.text)
         return ()
 
-    def _on_seal(self, event: SealAttached) -> Frames:
+    def _on_seal_attached(self, event: SealAttached) -> Frames:
         if self._open:
             self._open.seal = event.seal
         return ()
 
-    def _on_citation(self, event: CitationAdded) -> Frames:
+    def _on_citation_added(self, event: CitationAdded) -> Frames:
         if self._open and not self._native:
             self._open.citations.append(event.citation)
         return ()
 
-    def _on_close(self, event: BlockClosed) -> Frames:
+    def _on_block_closed(self, event: BlockClosed) -> Frames:
         closing, self._open = self._open, None
         if closing is None:
             return ()
@@ -290,11 +292,11 @@ class GeminiStreamWriter:
             return encode_envelope(items)
         return seal.value if seal is not None else ""
 
-    def _on_usage(self, event: UsageReported) -> Frames:
+    def _on_usage_reported(self, event: UsageReported) -> Frames:
         self._usage = self._usage.merge(event.usage) if self._usage else event.usage
         return ()
 
-    def _on_finish(self, event: ReplyFinished) -> Frames:
+    def _on_reply_finished(self, event: ReplyFinished) -> Frames:
         extras = event.extras if self._native else {}
         payload: Json = {}
         if not (extras.get("blocked") and not self._parts):
@@ -327,20 +329,20 @@ class GeminiStreamWriter:
             candidate["groundingMetadata"] = grounding
         return candidate
 
-    def _on_failure(self, event: ReplyFailed) -> Frames:
+    def _on_reply_failed(self, event: ReplyFailed) -> Frames:
         return self._build_frame(write_error(event.failure))
 
 
-_WRITERS: dict[type, Callable[[GeminiStreamWriter, Any], Frames]] = {
-    TextDelta: GeminiStreamWriter._on_text,
-    ReasoningDelta: GeminiStreamWriter._on_reasoning,
-    ArgumentsDelta: GeminiStreamWriter._on_arguments,
-    BlockOpened: GeminiStreamWriter._on_open,
-    BlockClosed: GeminiStreamWriter._on_close,
-    SealAttached: GeminiStreamWriter._on_seal,
-    CitationAdded: GeminiStreamWriter._on_citation,
-    UsageReported: GeminiStreamWriter._on_usage,
-    ReplyStarted: GeminiStreamWriter._on_start,
-    ReplyFinished: GeminiStreamWriter._on_finish,
-    ReplyFailed: GeminiStreamWriter._on_failure,
+_HANDLERS: dict[type, Callable[[GeminiStreamWriter, Any], Frames]] = {
+    TextDelta: GeminiStreamWriter._on_text_delta,
+    ReasoningDelta: GeminiStreamWriter._on_reasoning_delta,
+    ArgumentsDelta: GeminiStreamWriter._on_arguments_delta,
+    BlockOpened: GeminiStreamWriter._on_block_opened,
+    BlockClosed: GeminiStreamWriter._on_block_closed,
+    SealAttached: GeminiStreamWriter._on_seal_attached,
+    CitationAdded: GeminiStreamWriter._on_citation_added,
+    UsageReported: GeminiStreamWriter._on_usage_reported,
+    ReplyStarted: GeminiStreamWriter._on_reply_started,
+    ReplyFinished: GeminiStreamWriter._on_reply_finished,
+    ReplyFailed: GeminiStreamWriter._on_reply_failed,
 }

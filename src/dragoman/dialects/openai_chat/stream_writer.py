@@ -4,6 +4,8 @@ The role is in the first chunk only. Id, type and name of a call are in its firs
 numbered without gaps. At the end come one finish reason, the usage if the client asked for it, and `[DONE]`.
 A failed reply ends with an error frame. Clients append strings and merge indexed lists, so nothing else is
 sent twice.
+
+The bytes of a ping are not written here: they are `ping` in `http_api.py`.
 """
 
 from collections.abc import Callable
@@ -70,7 +72,7 @@ class ChatStreamWriter:
         self._own = context.upstream == NAME
         request = context.request
         # A client that did not ask for a stream always gets the usage, through the same chunks.
-        self._tells_usage = request is None or not request.stream or request.include_usage
+        self._reports_usage = request is None or not request.stream or request.include_usage
         self._legacy = has_flag(request, LEGACY_FUNCTIONS) if request is not None else None
         self._frames = ChunkFrames({}, {}, has_usage=False)
         self._shape: Json | None = None
@@ -98,7 +100,7 @@ class ChatStreamWriter:
         written = self._write_first_fragment(waiting, seal)
         return written if seal is not None else written + _HANDLERS[type(event)](self, event)
 
-    def _start(self, event: ReplyStarted) -> Frames:
+    def _on_reply_started(self, event: ReplyStarted) -> Frames:
         context = self._context
         identity: Json = {
             "id": event.id if self._own and event.id else context.ids.adopt("chatcmpl-", event.id),
@@ -111,7 +113,7 @@ class ChatStreamWriter:
             extras = object_of(event.extras.get("chunk"))
             delta = event.extras.get("delta")
             self._shape = delta if isinstance(delta, dict) else None
-        self._frames = ChunkFrames(identity, extras, has_usage=self._tells_usage)
+        self._frames = ChunkFrames(identity, extras, has_usage=self._reports_usage)
         return ()
 
     def _write_role(self, first: ReplyBlock | None = None) -> Frames:
@@ -123,7 +125,7 @@ class ChatStreamWriter:
         shape = {"refusal": None} if self._shape is None else self._shape
         return self._frames.delta({"role": "assistant", "content": content, **shape})
 
-    def _open_block(self, event: BlockOpened) -> Frames:
+    def _on_block_opened(self, event: BlockOpened) -> Frames:
         block = event.block
         return self._write_role(block) + _OPENERS[type(block)](self, event.index, block)
 
@@ -132,17 +134,17 @@ class ChatStreamWriter:
         opened.seal = block.seal
         for citation in block.citations:
             self._annotate(opened, citation)
-        return self._write_text(TextDelta(index, block.text)) if block.text else ()
+        return self._on_text_delta(TextDelta(index, block.text)) if block.text else ()
 
     def _open_refusal(self, index: int, block: Refusal) -> Frames:
         self._open[index] = OpenText("refusal")
         self._refused = True
-        return self._write_text(TextDelta(index, block.text)) if block.text else ()
+        return self._on_text_delta(TextDelta(index, block.text)) if block.text else ()
 
     def _open_thought(self, index: int, block: Reasoning) -> Frames:
         self._open[index] = OpenThought(block, own=self._own)
         return join_frames(
-            self._write_thought(ReasoningDelta(index, *pair[::-1])) for pair in enumerate(block.parts)
+            self._on_reasoning_delta(ReasoningDelta(index, *pair[::-1])) for pair in enumerate(block.parts)
         )
 
     def _open_call(self, index: int, block: ToolCall) -> Frames:
@@ -159,7 +161,9 @@ class ChatStreamWriter:
             return ()
         if block.seal.issuer in GOOGLE_ISSUERS:
             return self._write_first_fragment(call, block.seal)
-        return self._write_first_fragment(call, None) + self._seal(SealAttached(index, block.seal))
+        return self._write_first_fragment(call, None) + self._on_seal_attached(
+            SealAttached(index, block.seal)
+        )
 
     def _write_first_fragment(self, call: OpenCall, seal: Seal | None) -> Frames:
         """The first fragment of a call, with id, type and name."""
@@ -200,7 +204,7 @@ class ChatStreamWriter:
         self._context.losses.add("", f"{what} cannot be told to a client of this dialect")
         return ()
 
-    def _write_text(self, event: TextDelta) -> Frames:
+    def _on_text_delta(self, event: TextDelta) -> Frames:
         opened = self._open[event.index]
         size = len(event.text)
         self._characters += size
@@ -209,7 +213,7 @@ class ChatStreamWriter:
             return self._frames.content(event.text)
         return self._frames.delta({"refusal": event.text})
 
-    def _write_arguments(self, event: ArgumentsDelta) -> Frames:
+    def _on_arguments_delta(self, event: ArgumentsDelta) -> Frames:
         opened = self._open[event.index]
         return self._write_fragment(opened, event.text) if isinstance(opened, OpenCall) and event.text else ()
 
@@ -222,7 +226,7 @@ class ChatStreamWriter:
             return self._frames.delta({"function_call": {"arguments": text}})
         return self._frames.arguments(call.number, text, custom=call.block.kind == "custom")
 
-    def _write_thought(self, event: ReasoningDelta) -> Frames:
+    def _on_reasoning_delta(self, event: ReasoningDelta) -> Frames:
         opened = self._open[event.index]
         if not isinstance(opened, OpenThought) or not event.text:
             return ()
@@ -239,7 +243,7 @@ class ChatStreamWriter:
         self._thought = True
         return self._frames.delta({opened.field: text})
 
-    def _seal(self, event: SealAttached) -> Frames:
+    def _on_seal_attached(self, event: SealAttached) -> Frames:
         opened = self._open[event.index]
         if not isinstance(opened, OpenCall):
             opened.seal = event.seal
@@ -258,7 +262,7 @@ class ChatStreamWriter:
         }
         return self._frames.delta({"tool_calls": [fragment]})
 
-    def _cite(self, event: CitationAdded) -> Frames:
+    def _on_citation_added(self, event: CitationAdded) -> Frames:
         opened = self._open[event.index]
         if isinstance(opened, OpenText):
             self._annotate(opened, event.citation)
@@ -271,7 +275,7 @@ class ChatStreamWriter:
         else:
             self._annotations.append(annotation)
 
-    def _close(self, event: BlockClosed) -> Frames:
+    def _on_block_closed(self, event: BlockClosed) -> Frames:
         opened = self._open.pop(event.index, None)
         if isinstance(opened, OpenCall):
             # Applications parse the arguments without a check, so missing arguments become an empty object.
@@ -287,11 +291,11 @@ class ChatStreamWriter:
             )
         return ()
 
-    def _report(self, event: UsageReported) -> Frames:
+    def _on_usage_reported(self, event: UsageReported) -> Frames:
         self._usage = self._usage.merge(event.usage) if self._usage else event.usage
         return ()
 
-    def _finish(self, event: ReplyFinished) -> Frames:
+    def _on_reply_finished(self, event: ReplyFinished) -> Frames:
         extras = event.extras if self._own else {}
         written = self._write_role()
         later = object_of(extras.get("chunk"))
@@ -314,7 +318,7 @@ class ChatStreamWriter:
             "finish_reason": self._choose_reason(event),
         }
         written += self._frames.choice(choice)
-        usage = self._final_usage() if self._tells_usage else None
+        usage = self._final_usage() if self._reports_usage else None
         if usage is not None:
             written += self._frames.usage(usage)
         return written + DONE
@@ -346,7 +350,7 @@ class ChatStreamWriter:
             usage = usage.merge(guess)
         return write_usage(usage, own=False)
 
-    def _fail(self, event: ReplyFailed) -> Frames:
+    def _on_reply_failed(self, event: ReplyFailed) -> Frames:
         return error_frame(write_error(event.failure))
 
 
@@ -366,15 +370,15 @@ _OPENERS: dict[type, Callable[[ChatStreamWriter, int, Any], Frames]] = {
 }
 
 _HANDLERS: dict[type, Callable[[ChatStreamWriter, Any], Frames]] = {
-    TextDelta: ChatStreamWriter._write_text,
-    ArgumentsDelta: ChatStreamWriter._write_arguments,
-    ReasoningDelta: ChatStreamWriter._write_thought,
-    SealAttached: ChatStreamWriter._seal,
-    CitationAdded: ChatStreamWriter._cite,
-    BlockOpened: ChatStreamWriter._open_block,
-    BlockClosed: ChatStreamWriter._close,
-    UsageReported: ChatStreamWriter._report,
-    ReplyStarted: ChatStreamWriter._start,
-    ReplyFinished: ChatStreamWriter._finish,
-    ReplyFailed: ChatStreamWriter._fail,
+    TextDelta: ChatStreamWriter._on_text_delta,
+    ArgumentsDelta: ChatStreamWriter._on_arguments_delta,
+    ReasoningDelta: ChatStreamWriter._on_reasoning_delta,
+    SealAttached: ChatStreamWriter._on_seal_attached,
+    CitationAdded: ChatStreamWriter._on_citation_added,
+    BlockOpened: ChatStreamWriter._on_block_opened,
+    BlockClosed: ChatStreamWriter._on_block_closed,
+    UsageReported: ChatStreamWriter._on_usage_reported,
+    ReplyStarted: ChatStreamWriter._on_reply_started,
+    ReplyFinished: ChatStreamWriter._on_reply_finished,
+    ReplyFailed: ChatStreamWriter._on_reply_failed,
 }

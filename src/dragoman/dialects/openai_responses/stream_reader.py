@@ -55,7 +55,7 @@ class ResponsesStreamReader(FrameReader):
         if handler is not None:
             handler(self, payload)
         elif payload.get("error"):
-            self._read_error(payload)
+            self._on_error(payload)
         elif not isinstance(kind, str) or not kind.startswith(_PROGRESS_EVENTS):
             self.context.losses.add("", "an event of an unknown type was skipped")
 
@@ -65,9 +65,9 @@ class ResponsesStreamReader(FrameReader):
 
     def _read_whole(self, body: Json) -> None:
         if body.get("error") and not isinstance(body.get("output"), list):
-            self._read_error(body)
+            self._on_error(body)
         else:
-            self._finish({"type": "", "response": body})
+            self._on_response_ended({"type": "", "response": body})
 
     def read_body(self, body: Json) -> list[ReplyEvent]:
         """The events of a whole response."""
@@ -82,7 +82,7 @@ class ResponsesStreamReader(FrameReader):
 
     # Lifecycle
 
-    def _start(self, payload: Json) -> None:
+    def _on_response_started(self, payload: Json) -> None:
         response = payload.get("response")
         if self.builder.is_started or not isinstance(response, dict):
             return
@@ -97,9 +97,9 @@ class ResponsesStreamReader(FrameReader):
             )
         )
 
-    def _finish(self, payload: Json) -> None:
+    def _on_response_ended(self, payload: Json) -> None:
         response = get_object(payload, "response")
-        self._start(payload)
+        self._on_response_started(payload)
         status = response.get("status")
         if status not in (COMPLETED, INCOMPLETE, FAILED, _CANCELLED):
             status = TERMINAL_STATUS.get(get_text(payload, "type"), status)
@@ -136,21 +136,21 @@ class ResponsesStreamReader(FrameReader):
             failure = Failure(kind="server", message="the upstream failed without saying why")
         self.builder.fail(failure, "cancelled" if is_cancelled else "failed")
 
-    def _read_error(self, payload: Json) -> None:
+    def _on_error(self, payload: Json) -> None:
         status = payload.get("status")
         status = status if type(status) is int and status >= 400 else 0
         self.builder.fail(read_failure(payload.get("error") or payload, status=status))
 
     # Items
 
-    def _start_item(self, payload: Json) -> None:
+    def _on_item_added(self, payload: Json) -> None:
         item = payload.get("item")
         if isinstance(item, dict):
             found = self._items.find_added(item, payload.get("output_index"))
             if not found.added:
                 found.start(item)
 
-    def _finish_item(self, payload: Json) -> None:
+    def _on_item_done(self, payload: Json) -> None:
         item = payload.get("item")
         if isinstance(item, dict):
             self._items.find_done(item, payload.get("output_index"), is_terminal=False).finish(item)
@@ -177,7 +177,7 @@ class ResponsesStreamReader(FrameReader):
         if isinstance(item_id, str) and item_id:
             self._last_item, self._last_part, self._last_block = item_id, part, block
 
-    def _append_text(self, payload: Json, part_type: str = "output_text") -> None:
+    def _on_text_delta(self, payload: Json, part_type: str = "output_text") -> None:
         delta, part = payload.get("delta"), payload.get("content_index")
         if payload.get("item_id") == self._last_item and part == self._last_part and isinstance(delta, str):
             self.builder.append(self._last_block, delta)
@@ -187,11 +187,11 @@ class ResponsesStreamReader(FrameReader):
             item = self._items.find_message(payload)
             self._remember(payload, part, item.append(get_index(payload, "content_index"), text, part_type))
 
-    def _complete_text(self, payload: Json, part_type: str, name: str) -> None:
+    def _on_text_done(self, payload: Json, part_type: str, name: str) -> None:
         index = get_index(payload, "content_index")
         self._items.find_message(payload).complete(index, get_text(payload, name), part_type)
 
-    def _append_arguments(self, payload: Json, item_type: str = "function_call") -> None:
+    def _on_arguments_delta(self, payload: Json, item_type: str = "function_call") -> None:
         delta = payload.get("delta")
         is_same = payload.get("item_id") == self._last_item and self._last_part is _WHOLE_CALL
         if is_same and isinstance(delta, str):
@@ -203,27 +203,27 @@ class ResponsesStreamReader(FrameReader):
             if block >= 0:
                 self._remember(payload, _WHOLE_CALL, block)
 
-    def _complete_arguments(self, payload: Json, item_type: str) -> None:
+    def _on_arguments_done(self, payload: Json, item_type: str) -> None:
         text = get_text(payload, CALL_OF_ITEM[item_type].field)
         self._items.find_call(payload, item_type).complete(text)
 
-    def _append_reasoning(self, payload: Json, field: str) -> None:
+    def _on_reasoning_delta(self, payload: Json, field: str) -> None:
         text = self._take_delta(payload)
         if text is not None:
             self._items.find_reasoning(payload).append(field, get_index(payload, f"{field}_index"), text)
 
-    def _complete_reasoning(self, payload: Json, field: str) -> None:
+    def _on_reasoning_done(self, payload: Json, field: str) -> None:
         index = get_index(payload, f"{field}_index")
         self._items.find_reasoning(payload).complete(field, index, get_text(payload, "text"))
 
-    def _open_part(self, payload: Json) -> None:
+    def _on_part_added(self, payload: Json) -> None:
         part = get_object(payload, "part")
         if part.get("type") == "reasoning_text":
             self._items.find_reasoning(payload).open("content")
         elif part.get("type") in ("output_text", "refusal"):
             self._items.find_message(payload).open_part(get_index(payload, "content_index"), part)
 
-    def _complete_part(self, payload: Json) -> None:
+    def _on_part_done(self, payload: Json) -> None:
         part = payload.get("part")
         if not isinstance(part, dict):
             return
@@ -233,14 +233,14 @@ class ResponsesStreamReader(FrameReader):
         else:
             self._items.find_message(payload).complete_part(index, part)
 
-    def _read_summary_part(self, payload: Json) -> None:
+    def _on_summary_part(self, payload: Json) -> None:
         item = self._items.find_reasoning(payload)
         item.open("summary")
         text = get_text(get_object(payload, "part"), "text")
         if text:
             item.complete("summary", get_index(payload, "summary_index"), text)
 
-    def _cite(self, payload: Json) -> None:
+    def _on_annotation_added(self, payload: Json) -> None:
         annotation = payload.get("annotation")
         if isinstance(annotation, dict):
             self._items.find_message(payload).cite(get_index(payload, "content_index"), annotation)
@@ -248,34 +248,34 @@ class ResponsesStreamReader(FrameReader):
 
 _Reader = ResponsesStreamReader
 _HANDLERS: dict[str, Callable[[ResponsesStreamReader, Json], None]] = {
-    "response.output_text.delta": _Reader._append_text,
-    "response.output_text.done": partial(_Reader._complete_text, part_type="output_text", name="text"),
-    "response.output_text.annotation.added": _Reader._cite,
-    "response.refusal.delta": partial(_Reader._append_text, part_type="refusal"),
-    "response.refusal.done": partial(_Reader._complete_text, part_type="refusal", name="refusal"),
-    "response.function_call_arguments.delta": _Reader._append_arguments,
-    "response.function_call_arguments.done": partial(_Reader._complete_arguments, item_type="function_call"),
-    "response.custom_tool_call_input.delta": partial(_Reader._append_arguments, item_type="custom_tool_call"),
-    "response.custom_tool_call_input.done": partial(
-        _Reader._complete_arguments, item_type="custom_tool_call"
+    "response.output_text.delta": _Reader._on_text_delta,
+    "response.output_text.done": partial(_Reader._on_text_done, part_type="output_text", name="text"),
+    "response.output_text.annotation.added": _Reader._on_annotation_added,
+    "response.refusal.delta": partial(_Reader._on_text_delta, part_type="refusal"),
+    "response.refusal.done": partial(_Reader._on_text_done, part_type="refusal", name="refusal"),
+    "response.function_call_arguments.delta": _Reader._on_arguments_delta,
+    "response.function_call_arguments.done": partial(_Reader._on_arguments_done, item_type="function_call"),
+    "response.custom_tool_call_input.delta": partial(
+        _Reader._on_arguments_delta, item_type="custom_tool_call"
     ),
-    "response.reasoning_summary_text.delta": partial(_Reader._append_reasoning, field="summary"),
-    "response.reasoning_summary_text.done": partial(_Reader._complete_reasoning, field="summary"),
-    "response.reasoning_summary_part.added": _Reader._read_summary_part,
-    "response.reasoning_summary_part.done": _Reader._read_summary_part,
-    "response.reasoning_text.delta": partial(_Reader._append_reasoning, field="content"),
-    "response.reasoning_text.done": partial(_Reader._complete_reasoning, field="content"),
-    "response.reasoning.delta": partial(_Reader._append_reasoning, field="content"),
-    "response.reasoning.done": partial(_Reader._complete_reasoning, field="content"),
-    "response.content_part.added": _Reader._open_part,
-    "response.content_part.done": _Reader._complete_part,
-    "response.output_item.added": _Reader._start_item,
-    "response.output_item.done": _Reader._finish_item,
-    "response.created": _Reader._start,
-    "response.queued": _Reader._start,
-    "response.in_progress": _Reader._start,
-    **dict.fromkeys(TERMINAL_STATUS, _Reader._finish),
-    "error": _Reader._read_error,
+    "response.custom_tool_call_input.done": partial(_Reader._on_arguments_done, item_type="custom_tool_call"),
+    "response.reasoning_summary_text.delta": partial(_Reader._on_reasoning_delta, field="summary"),
+    "response.reasoning_summary_text.done": partial(_Reader._on_reasoning_done, field="summary"),
+    "response.reasoning_summary_part.added": _Reader._on_summary_part,
+    "response.reasoning_summary_part.done": _Reader._on_summary_part,
+    "response.reasoning_text.delta": partial(_Reader._on_reasoning_delta, field="content"),
+    "response.reasoning_text.done": partial(_Reader._on_reasoning_done, field="content"),
+    "response.reasoning.delta": partial(_Reader._on_reasoning_delta, field="content"),
+    "response.reasoning.done": partial(_Reader._on_reasoning_done, field="content"),
+    "response.content_part.added": _Reader._on_part_added,
+    "response.content_part.done": _Reader._on_part_done,
+    "response.output_item.added": _Reader._on_item_added,
+    "response.output_item.done": _Reader._on_item_done,
+    "response.created": _Reader._on_response_started,
+    "response.queued": _Reader._on_response_started,
+    "response.in_progress": _Reader._on_response_started,
+    **dict.fromkeys(TERMINAL_STATUS, _Reader._on_response_ended),
+    "error": _Reader._on_error,
 }
 
 #: Events that only report progress: the finished item has all their content.

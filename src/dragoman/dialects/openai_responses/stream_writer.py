@@ -3,10 +3,13 @@
 The hub's events come one block at a time, and a block becomes one item. Only messages of this dialect have
 several parts; such an item stays open until its last part. An item from another dialect's block stays open
 until something follows it: if the reply then ends at a limit, the item is incomplete.
+
+The bytes of a ping are not written here: they are `ping` in `http_api.py`.
 """
 
+from collections.abc import Callable
 from copy import copy
-from typing import assert_never
+from typing import Any, assert_never
 
 from dragoman.dialects.base import ClientContext
 from dragoman.dialects.openai_responses.errors import write_error, write_stream_error
@@ -43,7 +46,6 @@ from dragoman.dialects.openai_responses.stream_blocks import (
     ReasoningEmitter,
 )
 from dragoman.hub.content import (
-    Citation,
     Extras,
     HostedCall,
     HostedResult,
@@ -70,7 +72,7 @@ from dragoman.hub.events import (
     TextDelta,
     UsageReported,
 )
-from dragoman.hub.seal import Seal, SealedItem, write_envelope
+from dragoman.hub.seal import SealedItem, write_envelope
 from dragoman.hub.usage import Usage
 from dragoman.wire.fields import encode
 from dragoman.wire.sse import Frame, Frames, join_frames
@@ -110,37 +112,11 @@ class ResponsesStreamWriter:
         self._has_refusal = False
 
     def write(self, event: ReplyEvent) -> Frames:
-        match event:
-            case TextDelta() | ArgumentsDelta():
-                return self._item.write_text(event.text) if self._item is not None and event.text else ()
-            case ReasoningDelta():
-                item = self._item
-                return (
-                    item.write_part_text(event.part, event.text) if isinstance(item, ReasoningEmitter) else ()
-                )
-            case BlockOpened():
-                return self._open(event.block)
-            case BlockClosed():
-                return self._close(event)
-            case SealAttached():
-                self._seal(event.seal)
-            case CitationAdded():
-                return self._cite(event.citation)
-            case UsageReported():
-                self._usage = self._usage.merge(event.usage) if self._usage else event.usage
-            case ReplyStarted():
-                return self._start(event)
-            case ReplyFinished():
-                return self._finish(event)
-            case ReplyFailed():
-                return self._fail(event)
-            case _:
-                assert_never(event)
-        return ()
+        return _HANDLERS[type(event)](self, event)
 
     # Lifecycle
 
-    def _start(self, event: ReplyStarted) -> Frames:
+    def _on_reply_started(self, event: ReplyStarted) -> Frames:
         response = self._build_response(event)
         self._response = response
         written = response.render(IN_PROGRESS)
@@ -152,7 +128,7 @@ class ResponsesStreamWriter:
     def _write_lifecycle(self, name: str, response: bytes) -> Frames:
         return self._events.write_encoded(f"response.{name}", b'"response":%b}' % response)
 
-    def _finish(self, event: ReplyFinished) -> Frames:
+    def _on_reply_finished(self, event: ReplyFinished) -> Frames:
         response = self._response or self._build_response(ReplyStarted())
         frames = () if self._own or self._has_refusal else self._write_explanation(event)
         raw_cause = event.raw_cause if self._own else ""
@@ -165,7 +141,7 @@ class ResponsesStreamWriter:
         )
         return frames + self._write_lifecycle(status, written) + (Frame("", DONE),)
 
-    def _fail(self, event: ReplyFailed) -> Frames:
+    def _on_reply_failed(self, event: ReplyFailed) -> Frames:
         code, message = write_stream_error(event.failure, event.ending, own=self._own)
         error: Extras = {"code": code, "message": message}
         event_members: Extras = {**error, "param": event.failure.param or None}
@@ -190,8 +166,8 @@ class ResponsesStreamWriter:
 
     # Opening
 
-    def _open(self, block: ReplyBlock) -> Frames:
-        self._block = block
+    def _on_block_opened(self, event: BlockOpened) -> Frames:
+        block = self._block = event.block
         match block:
             case Text() | Refusal():
                 return self._open_message(block)
@@ -295,8 +271,22 @@ class ResponsesStreamWriter:
 
     # Growing
 
-    def _seal(self, seal: Seal) -> None:
+    def _on_text_delta(self, event: TextDelta) -> Frames:
+        return self._item.write_text(event.text) if self._item is not None and event.text else ()
+
+    def _on_arguments_delta(self, event: ArgumentsDelta) -> Frames:
+        return self._item.write_text(event.text) if self._item is not None and event.text else ()
+
+    def _on_reasoning_delta(self, event: ReasoningDelta) -> Frames:
         item = self._item
+        return item.write_part_text(event.part, event.text) if isinstance(item, ReasoningEmitter) else ()
+
+    def _on_usage_reported(self, event: UsageReported) -> Frames:
+        self._usage = self._usage.merge(event.usage) if self._usage else event.usage
+        return ()
+
+    def _on_seal_attached(self, event: SealAttached) -> Frames:
+        item, seal = self._item, event.seal
         if isinstance(item, ReasoningEmitter):
             item.seal = seal
         elif isinstance(item, CallEmitter):
@@ -305,15 +295,16 @@ class ResponsesStreamWriter:
             self._carry(build_sealed_item(self._block, seal))
         else:
             self._carry(SealedItem(kind="text", seal=seal))
+        return ()
 
     def _carry(self, sealed: SealedItem) -> None:
         """Keep a seal until the item that it belongs to is written."""
         if self._with_seals:
             self._carried.append(sealed)
 
-    def _cite(self, citation: Citation) -> Frames:
+    def _on_citation_added(self, event: CitationAdded) -> Frames:
         item = self._item
-        frames = item.cite(citation, own=self._own) if isinstance(item, MessageEmitter) else ()
+        frames = item.cite(event.citation, own=self._own) if isinstance(item, MessageEmitter) else ()
         if frames is None:
             self._context.losses.add("", "OpenAI Responses cannot cite a source that has no address")
             return ()
@@ -321,7 +312,7 @@ class ResponsesStreamWriter:
 
     # Closing
 
-    def _close(self, event: BlockClosed) -> Frames:
+    def _on_block_closed(self, event: BlockClosed) -> Frames:
         item, block = self._item, self._block
         self._item = self._block = None
         if item is None or block is None:
@@ -381,3 +372,18 @@ class ResponsesStreamWriter:
         frames = carrier.emit_envelope(envelope)
         self._output.append(carrier.final)
         return frames
+
+
+_HANDLERS: dict[type, Callable[[ResponsesStreamWriter, Any], Frames]] = {
+    TextDelta: ResponsesStreamWriter._on_text_delta,
+    ArgumentsDelta: ResponsesStreamWriter._on_arguments_delta,
+    ReasoningDelta: ResponsesStreamWriter._on_reasoning_delta,
+    BlockOpened: ResponsesStreamWriter._on_block_opened,
+    BlockClosed: ResponsesStreamWriter._on_block_closed,
+    SealAttached: ResponsesStreamWriter._on_seal_attached,
+    CitationAdded: ResponsesStreamWriter._on_citation_added,
+    UsageReported: ResponsesStreamWriter._on_usage_reported,
+    ReplyStarted: ResponsesStreamWriter._on_reply_started,
+    ReplyFinished: ResponsesStreamWriter._on_reply_finished,
+    ReplyFailed: ResponsesStreamWriter._on_reply_failed,
+}
