@@ -18,8 +18,8 @@ from dragoman.exchange.gateway import Gateway
 from dragoman.hub.errors import DragomanError
 from dragoman.pipeline.plan import ClientRequest
 from dragoman.responses.background import DEAD_AFTER, MAX_RUNNING, MAX_WAITING, BackgroundRun, BackgroundRuns
-from dragoman.responses.response import StoredResponse
 from dragoman.responses.service import ResponsesService
+from dragoman.responses.stored_response import StoredResponse
 from dragoman.responses.turn import ResponseTurn
 from dragoman.server.app import App
 from dragoman.storage.database import Database

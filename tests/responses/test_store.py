@@ -9,8 +9,8 @@ import pytest
 
 from dragoman.config.model import ResponsesSettings
 from dragoman.hub.errors import DragomanError, RequestTooLarge
-from dragoman.responses.response import StoredResponse
 from dragoman.responses.store import DAY, ResponseStore, StoreTotals
+from dragoman.responses.stored_response import StoredResponse
 from dragoman.storage.database import Database
 from tests.responses.looped import looped
 

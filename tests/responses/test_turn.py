@@ -6,7 +6,7 @@ import pytest
 from dragoman.accounts.keys import ANONYMOUS
 from dragoman.exchange.gateway import Gateway
 from dragoman.pipeline.plan import ClientRequest, RequestPlan
-from dragoman.responses.response import read_members
+from dragoman.responses.members import read_members
 from dragoman.responses.service import ResponsesService
 from dragoman.responses.turn import ResponseTurn
 from tests.responses.looped import looped

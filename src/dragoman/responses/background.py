@@ -19,17 +19,10 @@ from dragoman.exchange.exchange import CLOSING, Exchange
 from dragoman.exchange.gateway import Gateway
 from dragoman.hub.errors import ClientProtocolError, DragomanError, Failure
 from dragoman.pipeline.transports import SSE, SSE_HEADERS
-from dragoman.responses.response import (
-    UNFINISHED,
-    Members,
-    StoredResponse,
-    build_not_found,
-    encode_json,
-    read_members,
-    read_text,
-)
+from dragoman.responses.members import Members, encode_json, read_members, read_text
 from dragoman.responses.service import ResponsesService, build_collector
-from dragoman.responses.storing import TERMINAL_EVENTS, ResponseCollector
+from dragoman.responses.stored_response import UNFINISHED, StoredResponse, build_not_found, build_stored
+from dragoman.responses.storing_client import TERMINAL_EVENTS, ResponseCollector
 from dragoman.responses.turn import ResponseTurn
 from dragoman.routing.choose import choose
 from dragoman.storage.processes import build_process_name, is_process_gone
@@ -312,7 +305,7 @@ class BackgroundRuns:
     def _build_row(self, run: BackgroundRun) -> StoredResponse:
         now = self._gateway.clock()
         return msgspec.structs.replace(
-            run.turn.build_stored(run.response, now), runner=self._runner, seen=now
+            build_stored(run.turn, run.response, now), runner=self._runner, seen=now
         )
 
     async def _store_as_failed(self, found: StoredResponse) -> StoredResponse:

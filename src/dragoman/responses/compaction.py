@@ -16,7 +16,7 @@ from dragoman.dialects.base import Json
 from dragoman.exchange.client import Client
 from dragoman.hub.errors import DragomanError, Failure
 from dragoman.responses.input_items import describe_item
-from dragoman.responses.response import (
+from dragoman.responses.members import (
     Members,
     ResponseFacts,
     complete_response,
@@ -24,7 +24,7 @@ from dragoman.responses.response import (
     read_items,
     read_members,
 )
-from dragoman.responses.storing import TERMINAL_EVENTS, ResponseCollector, WrappedClient
+from dragoman.responses.storing_client import TERMINAL_EVENTS, ResponseCollector, WrappedClient
 from dragoman.wire.sse import Frame
 
 PREFIX = "dgmc1."

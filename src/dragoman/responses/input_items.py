@@ -9,7 +9,7 @@ from dragoman.dialects.openai_responses.hosted import PREFIXES
 from dragoman.dialects.openai_responses.names import CALL_OF_ITEM
 from dragoman.hub.errors import ClientProtocolError
 from dragoman.hub.ids import digest
-from dragoman.responses.response import StoredTurn
+from dragoman.responses.stored_response import StoredTurn
 
 DEFAULT_LIMIT = 20
 MAX_LIMIT = 100

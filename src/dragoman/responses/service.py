@@ -11,9 +11,10 @@ from dragoman.hub.errors import ClientProtocolError, DragomanError
 from dragoman.pipeline.plan import ClientRequest, RequestPlan
 from dragoman.responses.compaction import CompactionCollector
 from dragoman.responses.input_items import ItemPage, list_input_items
-from dragoman.responses.response import Members
+from dragoman.responses.members import Members
 from dragoman.responses.store import MEGABYTE, ResponseStore
-from dragoman.responses.storing import ResponseCollector, StoreResponse, StoringClient
+from dragoman.responses.stored_response import build_stored
+from dragoman.responses.storing_client import ResponseCollector, StoreResponse, StoringClient
 from dragoman.responses.turn import (
     ConversationMemory,
     ResponseTurn,
@@ -76,7 +77,7 @@ class ResponsesService:
     async def store_response(self, turn: ResponseTurn, response: Members, *, events: bytes = b"") -> bool:
         """Store a finished response. False if that fails: the client gets its reply in any case."""
         try:
-            row = turn.build_stored(response, self._gateway.clock())
+            row = build_stored(turn, response, self._gateway.clock())
             if events and await self.store.put(msgspec.structs.replace(row, events=events)):
                 return True
             return await self.store.put(row)

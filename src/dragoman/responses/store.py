@@ -15,13 +15,8 @@ import msgspec
 
 from dragoman.config.model import ResponsesSettings
 from dragoman.hub.errors import DragomanError
-from dragoman.responses.response import (
-    StoredResponse,
-    StoredTurn,
-    build_not_found,
-    build_too_long,
-    read_items,
-)
+from dragoman.responses.members import read_items
+from dragoman.responses.stored_response import StoredResponse, StoredTurn, build_not_found, build_too_long
 from dragoman.storage.database import Database, Schema
 from dragoman.telemetry.log import log_error
 

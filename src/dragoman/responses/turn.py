@@ -21,19 +21,20 @@ from dragoman.responses.compaction import (
     is_trigger,
     read_head,
 )
-from dragoman.responses.response import (
-    CONTINUABLE,
+from dragoman.responses.members import (
     Members,
     ResponseFacts,
-    StoredResponse,
-    build_previous_not_found,
-    build_too_long,
     encode_json,
     read_items,
     read_members,
     read_text,
 )
 from dragoman.responses.store import ResponseStore
+from dragoman.responses.stored_response import (
+    CONTINUABLE,
+    build_previous_not_found,
+    build_too_long,
+)
 
 ENCRYPTED_REASONING = "reasoning.encrypted_content"
 #: Bytes of requests that need a turn although they neither store nor continue anything.
@@ -123,20 +124,6 @@ class ResponseTurn(msgspec.Struct, frozen=True, kw_only=True):
         _ = self.plan.request
         members = read_members(self.plan.body)
         return {name: msgspec.json.decode(value) for name, value in members.items() if name != "input"}
-
-    def build_stored(self, response: Members, created: float) -> StoredResponse:
-        """The row of the finished response."""
-        body = {name: value for name, value in response.items() if name != "output"}
-        return StoredResponse(
-            id=self.facts.id,
-            owner=self.owner,
-            previous=self.parent,
-            created=created,
-            status=read_text(response.get("status", b'"completed"')),
-            input=encode_json(self.input),
-            output=bytes(response.get("output", b"[]")),
-            body=encode_json(body),
-        )
 
 
 class TurnBuilder:

@@ -23,7 +23,7 @@ from dragoman.hub.errors import ClientProtocolError, DragomanError, Failure, Req
 from dragoman.pipeline.plan import ClientRequest
 from dragoman.pipeline.transports import SSE
 from dragoman.responses.compaction import extend_conversation
-from dragoman.responses.response import Members, encode_json, read_items, read_members
+from dragoman.responses.members import Members, encode_json, read_items, read_members
 from dragoman.responses.service import ResponsesService
 from dragoman.responses.turn import NO_MEMORY, ConversationMemory, ResponseTurn
 from dragoman.wire.fields import encode

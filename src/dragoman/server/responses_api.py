@@ -20,8 +20,8 @@ from dragoman.pipeline.plan import ClientRequest, RequestPlan
 from dragoman.responses.background import BackgroundRun, BackgroundRuns
 from dragoman.responses.compaction import CompactClient
 from dragoman.responses.input_items import read_page
-from dragoman.responses.response import StoredResponse
 from dragoman.responses.service import ResponsesService
+from dragoman.responses.stored_response import StoredResponse
 from dragoman.responses.turn import ResponseTurn
 from dragoman.responses.websocket import SocketSession
 from dragoman.server.client import Send

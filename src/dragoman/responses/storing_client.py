@@ -13,7 +13,7 @@ from dragoman.dialects.openai_responses.errors import error_status, write_error
 from dragoman.exchange.client import Client, DirectConnection
 from dragoman.hub.errors import DragomanError
 from dragoman.pipeline.transports import Transport
-from dragoman.responses.response import (
+from dragoman.responses.members import (
     Members,
     ResponseFacts,
     complete_response,

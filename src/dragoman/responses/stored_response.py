@@ -1,9 +1,17 @@
-"""Responses as values: the JSON members of a response object, what the gateway decides, what is stored."""
+"""What is stored of a response and of its conversation, as values, and the errors about them.
+
+`ResponseStore` (`store.py`) reads and writes these values.
+"""
+
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from dragoman.hub.errors import ClientProtocolError, DragomanError, Failure, RequestTooLarge
-from dragoman.wire.sse import Frame
+from dragoman.responses.members import Members, encode_json, read_members, read_text
+
+if TYPE_CHECKING:
+    from dragoman.responses.turn import ResponseTurn
 
 #: The statuses of a response that is not finished.
 UNFINISHED = frozenset({"queued", "in_progress"})
@@ -12,37 +20,6 @@ CONTINUABLE = frozenset({"completed", "incomplete"})
 
 #: Bytes that a row is counted with beside its texts.
 ROW_SIZE = 512
-
-#: A JSON object whose members are not decoded.
-Members = dict[str, msgspec.Raw]
-
-encode_json = msgspec.json.encode
-read_members = msgspec.json.Decoder(Members).decode
-read_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
-read_text = msgspec.json.Decoder(str).decode
-
-
-class ResponseFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """The members of a response that the gateway decides, not the upstream."""
-
-    id: str
-    previous: str = ""
-    store: bool = True
-    background: bool = False
-
-    def encode_members(self) -> dict[str, bytes]:
-        """The members as JSON. The reply's writer, or the patch of a forwarded reply, sets them."""
-        members: dict[str, object] = {
-            "id": self.id,
-            "previous_response_id": self.previous or None,
-            "store": self.store,
-            "background": self.background,
-        }
-        return {name: encode_json(value) for name, value in members.items()}
-
-    def apply(self, response: Members) -> Members:
-        """A response that the gateway builds itself, with these members."""
-        return {**response, **{name: msgspec.Raw(value) for name, value in self.encode_members().items()}}
 
 
 class StoredResponse(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,18 +65,19 @@ class StoredTurn(msgspec.Struct, frozen=True):
     id: str = ""
 
 
-def complete_response(response: Members) -> Members:
-    """The response with a status, a list of items and a usage, which may be empty."""
-    if bytes(response.get("output", b""))[:1] != b"[":
-        response = {**response, "output": msgspec.Raw(b"[]")}
-    return {**_DEFAULTS, **response}
-
-
-def replace_response(frame: Frame, response: Members) -> Frame:
-    """An event with another response."""
-    payload = read_members(frame.data)
-    payload["response"] = msgspec.Raw(encode_json(response))
-    return Frame(frame.event, encode_json(payload))
+def build_stored(turn: "ResponseTurn", response: Members, created: float) -> StoredResponse:
+    """The row of a response. `response` is the object that the client gets, `created` the time."""
+    body = {name: value for name, value in response.items() if name != "output"}
+    return StoredResponse(
+        id=turn.facts.id,
+        owner=turn.owner,
+        previous=turn.parent,
+        created=created,
+        status=read_text(response.get("status", b'"completed"')),
+        input=encode_json(turn.input),
+        output=bytes(response.get("output", b"[]")),
+        body=encode_json(body),
+    )
 
 
 def build_not_found() -> DragomanError:
@@ -125,9 +103,3 @@ def build_too_long(limit: int) -> RequestTooLarge:
         path="previous_response_id",
         hint="compact it, or start a new one",
     )
-
-
-_DEFAULTS: Members = {
-    name: msgspec.Raw(value)
-    for name, value in (("status", b'"completed"'), ("created_at", b"0"), ("usage", b"null"))
-}

@@ -5,8 +5,8 @@ import pytest
 
 from dragoman.exchange.client import DirectConnection
 from dragoman.responses.compaction import CompactionCollector
-from dragoman.responses.response import Members, ResponseFacts
-from dragoman.responses.storing import ResponseCollector, StoringClient
+from dragoman.responses.members import Members, ResponseFacts
+from dragoman.responses.storing_client import ResponseCollector, StoringClient
 from dragoman.wire.sse import Frame, Output, RawEvents, encode_sse
 from tests.exchange.twin import RememberingClient
 from tests.responses.looped import looped
