@@ -10,6 +10,7 @@ import pytest
 from dragoman.config.load import load
 from dragoman.dialects.registry import dialect_named
 from dragoman.exchange.exchange import Exchange
+from dragoman.governance.settings import Governance
 from dragoman.hub.errors import ClientProtocolError
 from dragoman.pipeline.plan import RequestPlan
 from tests.exchange.clock import run
@@ -63,6 +64,22 @@ def test_facts_that_ask_for_a_change_rule_out_forwarding() -> None:
     assert leg.lane == "translate"
     assert b"image_url" not in leg.body
     assert leg.losses
+
+
+@pytest.mark.rule("F10")
+@pytest.mark.parametrize("governance", [Governance(), Governance(tools="hold")])
+def test_a_request_is_held_to_the_rules_of_its_vendor_only_if_another_dialect_answers(
+    governance: Governance,
+) -> None:
+    body = (
+        b'{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"Hi"}],"tools":[{"name":"Read"}]}'
+    )
+    plan = plan_of(body, "anthropic")
+    with pytest.raises(ClientProtocolError) as caught:
+        plan.build_target_request(provider("up"), "m", governance=governance)
+    assert caught.value.path == "tools[0].input_schema"
+    own = msgspec.structs.replace(provider("up"), dialect="anthropic", models={"*": {"images": False}})
+    assert plan.build_target_request(own, "m", governance=governance).body == body
 
 
 def test_facts_that_ask_for_nothing_allow_forwarding() -> None:

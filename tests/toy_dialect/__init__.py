@@ -12,6 +12,7 @@ header, field names, errors, pings and rate-limit headers.
 from dragoman.dialects.base import Dialect
 from dragoman.dialects.forwarding import Forwarding
 from dragoman.dialects.http_api import HttpApi
+from dragoman.dialects.request_rules import RequestRule
 from tests.toy_dialect import check, errors, reply, request_reader, request_writer
 from tests.toy_dialect.counting import COUNTING
 from tests.toy_dialect.forwarding import FORWARDING
@@ -33,6 +34,7 @@ class ToyDialect:
     writes_input_estimate = False
     forwarding: Forwarding = FORWARDING
     http_api: HttpApi = HTTP_API
+    request_rules: tuple[RequestRule, ...] = ()
 
     read_request = staticmethod(request_reader.read_request)
     write_request = staticmethod(request_writer.write_request)

@@ -22,6 +22,7 @@ from dragoman.wire.sse import Frame, Frames
 if TYPE_CHECKING:
     from dragoman.dialects.forwarding import Forwarding
     from dragoman.dialects.http_api import HttpApi
+    from dragoman.dialects.request_rules import RequestRule
 
 Json = dict[str, object]
 
@@ -123,6 +124,8 @@ class Dialect(Protocol):
     forwarding: "Forwarding"
     #: The API's paths, headers, pings, and model lists.
     http_api: "HttpApi"
+    #: What the vendor refuses although `read_request` accepts it.
+    request_rules: "tuple[RequestRule, ...]"
 
     def read_request(self, body: Json, losses: Losses, *, model: str = "", stream: bool = False) -> Request:
         """Read a client's body, which is emptied. `model` and `stream` come from the URL (Gemini)."""

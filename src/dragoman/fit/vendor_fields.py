@@ -36,7 +36,13 @@ REFUSED_EXTRAS: dict[str, str] = {
     "background": "leave it out and wait for the reply",
     "conversation": SEND_ALL,
     "prompt": "send the prompt itself instead of its id",
+    # Claude Code checks by itself if an error names the field. Without an error it relies on the results.
+    "safeguards": "leave it out and check the reply yourself",
+    "thread": SEND_ALL,
 }
+
+#: Types of these extras that refer to nothing stored. A new thread comes with its whole conversation.
+COMPLETE_TYPES: dict[str, str] = {"thread": "create"}
 
 #: Kinds of items that refer to something stored.
 REFERENCES = frozenset({"item_reference"})
@@ -98,15 +104,32 @@ def refuse_stored_state(request: Request, target: Target, losses: Losses) -> Req
         return request
     if request.previous_response_id:
         path = request.path_of("previous_response_id")
-        raise ClientProtocolError("this target keeps no earlier responses", path=path, hint=SEND_ALL)
-    for name, hint in REFUSED_EXTRAS.items():
-        if request.extras.get(name) not in (None, False):
-            raise ClientProtocolError("this target does not support it", path=name, hint=hint)
+        raise ClientProtocolError(
+            "this target keeps no earlier responses",
+            path=path,
+            hint=SEND_ALL,
+            code="previous_response_not_found",
+        )
+    check_vendor_extras(request.extras)
     for turn in request.turns:
         for block in turn.blocks:
             if type(block) is Opaque and block.kind in REFERENCES:
                 raise ClientProtocolError("this target keeps no items", path=block.at, hint=SEND_ALL)
     return request
+
+
+def check_vendor_extras(extras: Mapping[str, object]) -> None:
+    """Raise if a request has a field that only its vendor's servers support and that changes its meaning.
+
+    `extras`: the fields of the request, or those of them that the hub does not know. For targets of another
+    dialect, and for programs that use a vendor's dialect without its servers.
+    """
+    for name, hint in REFUSED_EXTRAS.items():
+        value = extras.get(name)
+        complete = COMPLETE_TYPES.get(name)
+        is_complete = complete is not None and isinstance(value, dict) and value.get("type") == complete
+        if value not in (None, False) and not is_complete:
+            raise ClientProtocolError("this target does not support it", path=name, hint=hint)
 
 
 def fit_account(request: Request, target: Target, losses: Losses) -> Request:

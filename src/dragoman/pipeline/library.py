@@ -11,6 +11,7 @@ import msgspec
 
 from dragoman.dialects.base import Json
 from dragoman.dialects.registry import dialect_named
+from dragoman.dialects.request_rules import check_rules
 from dragoman.fit import fit
 from dragoman.governance.interventions import Intervention
 from dragoman.governance.settings import Governance
@@ -65,6 +66,8 @@ def translate_request(
     facts = build_target(profile, source)
     try:
         request = dialect_named(source).read_request(read_object(body), losses, model=model, stream=stream)
+        if source != target:
+            check_rules(request, dialect_named(source).request_rules)
         if governance is None or governance.is_off:
             fitted = fit(request, facts, losses)
         else:

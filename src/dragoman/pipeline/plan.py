@@ -11,6 +11,7 @@ import msgspec
 
 from dragoman.dialects.base import ClientContext
 from dragoman.dialects.registry import dialect_named
+from dragoman.dialects.request_rules import check_rules
 from dragoman.fit import fit
 from dragoman.governance.interventions import Intervention, Report
 from dragoman.governance.settings import Governance
@@ -148,6 +149,8 @@ class RequestPlan:
         """
         is_same_dialect = provider.wire_dialect == self.client.dialect
         can_forward = is_same_dialect and not self.client.is_assembled and not self._has_envelope()
+        if not is_same_dialect:
+            check_rules(self.request, self.dialect.request_rules)
         if not governance.is_idle(has_tools=b'"tools"' in self.body):
             return self._govern(
                 provider, model, governance, report, timer, strict=strict, can_forward=can_forward

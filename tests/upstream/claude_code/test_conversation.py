@@ -1,15 +1,19 @@
 """Histories that say the same have the same fingerprint, and no others."""
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dragoman.hub.errors import ClientProtocolError
 from dragoman.upstream.claude_code.conversation import (
     extend_history,
     fingerprint,
     outline,
     read_conversation,
 )
+from dragoman.upstream.claude_code.upstream import SessionRequest
+from dragoman.upstream.port import UpstreamRequest
 from tests.upstream.claude_code.bodies import Json, call, claude, result, talk, user
 
 HISTORY = (
@@ -127,3 +131,15 @@ def test_thoughts_that_lead_to_the_calls_being_answered_are_missed() -> None:
 def test_a_system_prompt_in_parts_is_one_text() -> None:
     blocks = [{"type": "text", "text": "Be brief."}, {"type": "text", "text": "Be kind."}]
     assert read_conversation({"messages": [], "system": blocks}).system == "Be brief.\n\nBe kind."
+
+
+@pytest.mark.rule("F13", "F14")
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("thread", {"type": "continue", "previous_message_id": "m"}), ("safeguards", [{"type": "any"}])],
+)
+def test_what_only_the_servers_of_anthropic_can_do_is_refused(field: str, value: object) -> None:
+    body = msgspec.json.encode({"messages": [{"role": "user", "content": "hello"}], field: value})
+    with pytest.raises(ClientProtocolError) as caught:
+        SessionRequest(UpstreamRequest(body=body, model="sonnet", stream=True))
+    assert (caught.value.status, caught.value.path) == (400, field)

@@ -1,7 +1,7 @@
 """The Messages API of Anthropic, as Claude Code and Anthropic's SDKs use it.
 
 Requests:
-- `request_reader`, `request_writer`: the body.
+- `request_reader`, `request_writer`: the body. `request_rules`: what the vendor refuses.
 - `content_reader`, `content_writer`: messages and their blocks.
 - `generation`: thinking, effort and output format.
 - `tools`: tool declarations and `tool_choice`.
@@ -26,6 +26,7 @@ from dragoman.dialects.anthropic.counting import COUNTING
 from dragoman.dialects.anthropic.forwarding import FORWARDING
 from dragoman.dialects.anthropic.http_api import HTTP_API
 from dragoman.dialects.anthropic.names import NAME
+from dragoman.dialects.anthropic.request_rules import REQUEST_RULES
 from dragoman.dialects.anthropic.stream_reader import AnthropicStreamReader
 from dragoman.dialects.anthropic.stream_writer import AnthropicStreamWriter
 from dragoman.dialects.base import Dialect
@@ -47,6 +48,7 @@ class AnthropicDialect:
     writes_input_estimate = True
     forwarding: Forwarding = FORWARDING
     http_api: HttpApi = HTTP_API
+    request_rules = REQUEST_RULES
 
     read_request = staticmethod(request_reader.read_request)
     write_request = staticmethod(request_writer.write_request)

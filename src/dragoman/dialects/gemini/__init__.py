@@ -3,7 +3,7 @@
 The URL (`path`) holds the model and whether to stream, not the body.
 
 Requests:
-- `request_reader`, `request_writer`: the body.
+- `request_reader`, `request_writer`: the body. `request_rules`: what the vendor refuses.
 - `content_reader`, `content_writer`: contents, their parts, calls and function responses.
 - `generation`: `generationConfig`.
 - `tools`: tool declarations, their schemas and `toolConfig`.
@@ -31,6 +31,7 @@ from dragoman.dialects.gemini.counting import COUNTING
 from dragoman.dialects.gemini.forwarding import FORWARDING
 from dragoman.dialects.gemini.http_api import HTTP_API
 from dragoman.dialects.gemini.names import NAME
+from dragoman.dialects.gemini.request_rules import REQUEST_RULES
 from dragoman.dialects.gemini.request_writer import path
 from dragoman.dialects.gemini.stream_reader import GeminiStreamReader
 from dragoman.dialects.gemini.stream_writer import GeminiStreamWriter
@@ -52,6 +53,7 @@ class GeminiDialect:
     writes_input_estimate = False
     forwarding: Forwarding = FORWARDING
     http_api: HttpApi = HTTP_API
+    request_rules = REQUEST_RULES
 
     read_request = staticmethod(request_reader.read_request)
     write_request = staticmethod(request_writer.write_request)

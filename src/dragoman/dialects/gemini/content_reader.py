@@ -17,6 +17,7 @@ from dragoman.dialects.gemini.hosted import HOSTED_READERS, HostedReader
 from dragoman.dialects.gemini.media import MEDIA_READERS
 from dragoman.dialects.gemini.names import (
     BARE_PART,
+    EMPTY_PARTS,
     NO_ARGUMENTS,
     NO_ID,
     NO_PARTS,
@@ -158,6 +159,9 @@ class HistoryReader:
         blocks: list[AnyBlock] = []
         if parts is None:
             notes.append(NO_PARTS)
+        elif parts == []:
+            content.raw("parts")
+            notes.append(EMPTY_PARTS)
         elif isinstance(parts, str):
             notes.append(TEXT_PART)
             blocks.append(Text(text=content.text("parts"), at=content.at("parts")))

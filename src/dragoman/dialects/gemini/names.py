@@ -101,6 +101,7 @@ BARE_PART = "bare"
 ONE_PART = "one-part"
 TEXT_PART = "text-part"
 NO_PARTS = "no-parts"
+EMPTY_PARTS = "empty-parts"
 NO_ROLE = "no-role"
 ROLE = "role="
 

@@ -1,7 +1,7 @@
 """The Chat Completions API, as OpenAI and the many compatible servers and clients use it.
 
 Requests:
-- `request_reader`, `request_writer`: the body.
+- `request_reader`, `request_writer`: the body. `request_rules`: what the vendor refuses.
 - `content_reader`, `content_writer`: messages, their parts, calls and results.
 - `generation`: token limit, stop sequences, effort and output format.
 - `tools`: tool declarations and `tool_choice`.
@@ -31,6 +31,7 @@ from dragoman.dialects.openai_chat.counting import COUNTING
 from dragoman.dialects.openai_chat.forwarding import FORWARDING
 from dragoman.dialects.openai_chat.http_api import HTTP_API
 from dragoman.dialects.openai_chat.names import NAME
+from dragoman.dialects.openai_chat.request_rules import REQUEST_RULES
 from dragoman.dialects.openai_chat.stream_reader import ChatStreamReader
 from dragoman.dialects.openai_chat.stream_writer import ChatStreamWriter
 
@@ -48,6 +49,7 @@ class OpenAIChatDialect:
     writes_input_estimate = True
     forwarding: Forwarding = FORWARDING
     http_api: HttpApi = HTTP_API
+    request_rules = REQUEST_RULES
 
     read_request = staticmethod(request_reader.read_request)
     write_request = staticmethod(request_writer.write_request)

@@ -4,7 +4,7 @@ A request is an array of items (`input`): messages, reasoning, calls and their o
 items too (`output`), inside a response object that repeats the request.
 
 Requests:
-- `request_reader`, `request_writer`: the body.
+- `request_reader`, `request_writer`: the body. `request_rules`: what the vendor refuses.
 - `content_reader`, `content_writer`: the items of `input`, their content parts, calls and outputs.
 - `generation`: the settings `reasoning` and `text`.
 - `tools`: tool declarations and `tool_choice`.
@@ -41,6 +41,7 @@ from dragoman.dialects.openai_responses.counting import COUNTING
 from dragoman.dialects.openai_responses.forwarding import FORWARDING
 from dragoman.dialects.openai_responses.http_api import HTTP_API
 from dragoman.dialects.openai_responses.names import NAME
+from dragoman.dialects.openai_responses.request_rules import REQUEST_RULES
 from dragoman.dialects.openai_responses.stream_reader import ResponsesStreamReader
 from dragoman.dialects.openai_responses.stream_writer import ResponsesStreamWriter
 
@@ -58,6 +59,7 @@ class OpenAIResponsesDialect:
     writes_input_estimate = False
     forwarding: Forwarding = FORWARDING
     http_api: HttpApi = HTTP_API
+    request_rules = REQUEST_RULES
 
     read_request = staticmethod(request_reader.read_request)
     write_request = staticmethod(request_writer.write_request)

@@ -58,7 +58,7 @@ _MODES: dict[str, Literal["auto", "none", "required"]] = {
     "required": "required",
 }
 #: Types of a choice that must name the tool.
-_NAMED_TYPES = ("function", "custom")
+NAMED_TYPES = ("function", "custom")
 
 
 # Reading declarations
@@ -311,7 +311,7 @@ def read_choice(fields: Fields) -> ToolChoice | None:
     choice_type = choice.text("type")
     if choice_type == "allowed_tools":
         return _read_allowed(choice)
-    name = choice.text("name") if choice_type in _NAMED_TYPES else choice.maybe_text("name")
+    name = choice.text("name") if choice_type in NAMED_TYPES else choice.maybe_text("name")
     return ToolChoice(
         mode="named",
         kind=choice_type,
@@ -343,7 +343,7 @@ def write_choice(choice: ToolChoice, tools: Sequence[Tool], *, own: bool) -> obj
     if not own:
         return _write_named(choice.name, tools)
     written: Extras = {"type": choice.kind}
-    if choice.form == "name" or choice.kind in _NAMED_TYPES:
+    if choice.form == "name" or choice.kind in NAMED_TYPES:
         written["name"] = choice.name
     if choice.namespace:
         written["namespace"] = choice.namespace

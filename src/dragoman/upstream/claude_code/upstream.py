@@ -8,6 +8,7 @@ import msgspec
 
 from dragoman.config.model import Provider
 from dragoman.dialects.registry import list_key_headers
+from dragoman.fit.vendor_fields import check_vendor_extras
 from dragoman.hub.ids import digest
 from dragoman.upstream.claude_code.conversation import outline, read_conversation
 from dragoman.upstream.claude_code.errors import (
@@ -38,6 +39,8 @@ class SessionRequest:
 
     def __init__(self, request: UpstreamRequest) -> None:
         body: Json = msgspec.json.decode(request.body)
+        # A process of Claude Code has neither Anthropic's stored threads nor the results of its checks.
+        check_vendor_extras(body)
         self.conversation = read_conversation(body)
         self.model = request.model
         self.stream = request.stream

@@ -1,0 +1,25 @@
+"""Requests that Google refuses although they can be read. See `dragoman.dialects.request_rules`."""
+
+from dragoman.dialects.gemini.names import EMPTY_PARTS, NO_PARTS, TOP
+from dragoman.dialects.request_rules import UNDECLARED_CHOICE, RequestRule, find_undeclared_choice
+from dragoman.hub.request import Request
+
+
+def _find_empty_contents(request: Request) -> str:
+    return "contents" if all(TOP in turn.form.split() for turn in request.turns) else ""
+
+
+def _find_missing_parts(request: Request) -> str:
+    """A content of the client without parts. An empty turn of the model may be the gateway's own reply."""
+    for turn in request.turns:
+        notes = turn.form.split()
+        if turn.role != "assistant" and TOP not in notes and (NO_PARTS in notes or EMPTY_PARTS in notes):
+            return f"{turn.at}.parts"
+    return ""
+
+
+REQUEST_RULES: tuple[RequestRule, ...] = (
+    RequestRule(_find_empty_contents, "expected at least one content, got an empty array"),
+    RequestRule(_find_missing_parts, "expected at least one part, got nothing"),
+    RequestRule(find_undeclared_choice, UNDECLARED_CHOICE),
+)

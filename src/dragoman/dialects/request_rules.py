@@ -1,0 +1,43 @@
+"""Rules by which a vendor refuses a request that the readers accept.
+
+The gateway applies them to requests that it translates into another dialect: without the vendor's own error
+the client would get an answer to something that it did not mean to ask. A forwarded request is refused by its
+server, which may be more generous than the vendor.
+
+Each dialect has its table in `request_rules.py`, `Dialect.request_rules`.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from dragoman.hub.errors import ClientProtocolError
+from dragoman.hub.request import Request, iter_declared_tools
+
+
+class RequestRule(NamedTuple):
+    """`find` returns the path of the first field that breaks the rule, or an empty text."""
+
+    find: Callable[[Request], str]
+    message: str
+    hint: str = ""
+
+
+def check_rules(request: Request, rules: Iterable[RequestRule]) -> None:
+    """Raise `ClientProtocolError` for the first rule that the request breaks."""
+    for rule in rules:
+        path = rule.find(request)
+        if path:
+            raise ClientProtocolError(rule.message, path=path, hint=rule.hint)
+
+
+def find_undeclared_choice(request: Request) -> str:
+    """The path of a tool choice that names a tool which the request does not declare."""
+    choice = request.tool_choice
+    if choice is None:
+        return ""
+    names = {"named": (choice.name,), "allowed": choice.allowed}.get(choice.mode, ())
+    declared = {tool.name for tool in iter_declared_tools(request)} if names else frozenset[str]()
+    return "" if declared.issuperset(names) else request.path_of("tool_choice")
+
+
+UNDECLARED_CHOICE = "names a tool that the request does not declare"
