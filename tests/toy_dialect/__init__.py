@@ -9,10 +9,7 @@ header, field names, errors, pings and rate-limit headers.
     stream   {"begin"} ({"text"} | {"call"} {"input"}…)… {"end"}, or {"failed"} at any place
 """
 
-from dragoman.dialects.base import Dialect
-from dragoman.dialects.forwarding import Forwarding
-from dragoman.dialects.http_api import HttpApi
-from dragoman.dialects.request_rules import RequestRule
+from dragoman.dialects.dialect import Dialect
 from tests.toy_dialect import check, errors, reply, request_reader, request_writer
 from tests.toy_dialect.counting import COUNTING
 from tests.toy_dialect.forwarding import FORWARDING
@@ -20,33 +17,17 @@ from tests.toy_dialect.http_api import HTTP_API
 from tests.toy_dialect.stream_reader import ToyStreamReader
 from tests.toy_dialect.stream_writer import ToyStreamWriter
 
-
-class ToyDialect:
-    """See `dragoman.dialects.base.Dialect`."""
-
-    name = "toy"
-    object_arguments = False
-    seals_on_calls = False
-    counting = COUNTING
-    echoes_request = False
-    keeps_state = False
-    reports_input_first = False
-    writes_input_estimate = False
-    forwarding: Forwarding = FORWARDING
-    http_api: HttpApi = HTTP_API
-    request_rules: tuple[RequestRule, ...] = ()
-
-    read_request = staticmethod(request_reader.read_request)
-    write_request = staticmethod(request_writer.write_request)
-    stream_reader = ToyStreamReader
-    stream_writer = ToyStreamWriter
-    explode = staticmethod(reply.explode)
-    collect = staticmethod(reply.collect)
-    read_error = staticmethod(errors.read_error)
-    write_error = staticmethod(errors.write_error)
-    error_status = staticmethod(errors.error_status)
-    error_headers = staticmethod(errors.error_headers)
-    check_stream = staticmethod(check.check_stream)
-
-
-DIALECT: Dialect = ToyDialect()
+DIALECT = Dialect(
+    "toy",
+    request_reader=request_reader,
+    request_writer=request_writer,
+    stream_reader=ToyStreamReader,
+    stream_writer=ToyStreamWriter,
+    reply=reply,
+    errors=errors,
+    check=check,
+    counting=COUNTING,
+    forwarding=FORWARDING,
+    http_api=HTTP_API,
+    read_error=errors.read_error,
+)

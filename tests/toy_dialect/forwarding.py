@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from dragoman.dialects.forwarding import ForwardedEnding, Forwarding
 
 if TYPE_CHECKING:
-    from dragoman.dialects.base import Dialect
+    from dragoman.dialects.dialect import Dialect
 
 
 class ToyEnding(ForwardedEnding):

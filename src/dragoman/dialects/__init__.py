@@ -1,13 +1,14 @@
 """The APIs that clients and upstreams use, one package each. No dialect imports another.
 
-- `base`: `Dialect`, the interface, and the values that readers and writers receive.
+- `dialect`: `Dialect`, assembled from the modules of a package, and the functions that each module has.
+- `base`: the values that readers and writers receive.
 - `registry`: all dialects by name. A new dialect is one package and one line here.
 - `frames`: `FrameReader`, the base class of stream readers.
 - `http_api`: paths, headers, pings and model lists; how an upstream of the dialect is called.
 - `forwarding`: how a stream passes from an upstream to a client of the same dialect without being rewritten.
 - `rate_limits`: rate-limit headers and their translation.
 - `errors`: reads the errors of upstreams, by tables of each dialect.
-- `openai_errors`: tables that both OpenAI APIs share.
+- `openai_errors`, `openai_rate_limits`: errors and rate-limit headers, which both OpenAI APIs share.
 - `checker`: the toolkit of the stream checkers. `search_options`: options of hosted web search.
 
 Every dialect package has the modules `request_reader`, `request_writer`, `stream_reader`, `stream_writer`,

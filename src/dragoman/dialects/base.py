@@ -1,28 +1,15 @@
-"""`Dialect`: the interface of one API, and the values that its readers and writers receive.
-
-Requests take the path `read_request` → hub `Request` → `write_request`. Replies take the path
-`stream_reader` → hub events → `stream_writer`. A whole reply takes the same path: `explode` turns a body
-into the frames of a stream with the same content, and `collect` turns frames into the body that a client
-would accumulate. So streamed and whole replies are equal by construction.
-"""
+"""The values that the readers and writers of every dialect receive, and their interfaces."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import msgspec
 
-from dragoman.hub.errors import Failure
 from dragoman.hub.events import ReplyEvent
 from dragoman.hub.ids import IdSource
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
-from dragoman.providers.profile import Target
 from dragoman.wire.sse import Frame, Frames
-
-if TYPE_CHECKING:
-    from dragoman.dialects.forwarding import Forwarding
-    from dragoman.dialects.http_api import HttpApi
-    from dragoman.dialects.request_rules import RequestRule
 
 Json = dict[str, object]
 
@@ -100,65 +87,3 @@ class CountFormat(msgspec.Struct, frozen=True, kw_only=True):
     #: The request inside the body of the endpoint, as `read_request` accepts it. May change the body.
     read_body: Callable[[Json], Json] = lambda body: body
     write_answer: Callable[[int], Json]
-
-
-class Dialect(Protocol):
-    """One API. Each dialect package has one instance, `DIALECT`."""
-
-    name: str
-    #: Tool arguments are JSON objects, not texts.
-    object_arguments: bool
-    #: A seal can stand on a tool call; otherwise it travels in a reasoning block before the call.
-    seals_on_calls: bool
-    #: The endpoint that counts prompt tokens.
-    counting: CountFormat
-    #: Replies repeat the client's request, so its body is needed until the reply begins.
-    echoes_request: bool
-    #: The API keeps responses that later requests refer to; the `responses` package serves it.
-    keeps_state: bool
-    #: Replies of an upstream report the prompt's tokens before the first block.
-    reports_input_first: bool
-    #: Replies to a client contain an estimate of the prompt's tokens if the upstream reports none.
-    writes_input_estimate: bool
-    #: How a stream is passed on without being rewritten.
-    forwarding: "Forwarding"
-    #: The API's paths, headers, pings, and model lists.
-    http_api: "HttpApi"
-    #: What the vendor refuses although `read_request` accepts it.
-    request_rules: "tuple[RequestRule, ...]"
-
-    def read_request(self, body: Json, losses: Losses, *, model: str = "", stream: bool = False) -> Request:
-        """Read a client's body, which is emptied. `model` and `stream` come from the URL (Gemini)."""
-        ...
-
-    def write_request(self, request: Request, target: Target, losses: Losses) -> Json:
-        """A body for the upstream, from a request that fits the target."""
-        ...
-
-    def stream_reader(self, context: UpstreamContext) -> StreamReader: ...
-
-    def stream_writer(self, context: ClientContext) -> StreamWriter: ...
-
-    def explode(self, body: Json) -> Frames:
-        """The frames of a stream that has the same content as this whole reply."""
-        ...
-
-    def collect(self, frames: Iterable[Frame]) -> Json:
-        """The whole reply that a client would accumulate from these frames; an error body if it failed."""
-        ...
-
-    def read_error(self, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
-        """What an upstream's HTTP error means. Header names are lower case."""
-        ...
-
-    def write_error(self, failure: Failure) -> Json: ...
-
-    def error_status(self, failure: Failure) -> int:
-        """The HTTP status that a client of this dialect expects."""
-        ...
-
-    def error_headers(self, failure: Failure) -> dict[str, str]: ...
-
-    def check_stream(self, stream: bytes) -> list[Violation]:
-        """Judge a stream against this dialect's grammar, independently of our reader and writer."""
-        ...

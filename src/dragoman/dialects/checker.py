@@ -5,6 +5,7 @@ with our stream reader and stream writer, so that a mistake in them cannot hide 
 """
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
@@ -62,7 +63,7 @@ def _allows(rule: FieldRule, value: object) -> bool:
     return isinstance(value, dict)
 
 
-class StreamChecker:
+class StreamChecker(ABC):
     """Collects the violations of one stream and follows its state in a table of transitions.
 
     A subclass defines `check_frame` and `check_end`, and calls one of the two `check_…_stream` methods once.
@@ -77,11 +78,13 @@ class StreamChecker:
         #: For each state the kinds of frame that it allows, and the state after each.
         self._moves = moves
 
+    @abstractmethod
     def check_frame(self, event: str, data: bytes) -> None:
-        raise NotImplementedError
+        """Check the next frame."""
 
+    @abstractmethod
     def check_end(self) -> None:
-        raise NotImplementedError
+        """Check that the stream may end after the last frame."""
 
     def check_sse_stream(self, stream: bytes) -> list[Violation]:
         """Check a stream of server-sent events in any legal spelling."""

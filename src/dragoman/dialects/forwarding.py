@@ -16,7 +16,7 @@ from dragoman.hub.seal import PREFIX
 from dragoman.wire.sse import Frame, Frames, SseReader, write_frame
 
 if TYPE_CHECKING:
-    from dragoman.dialects.base import Dialect
+    from dragoman.dialects.dialect import Dialect
 
 _read_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode = msgspec.json.encode

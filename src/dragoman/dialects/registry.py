@@ -4,7 +4,7 @@ Other packages call `dialect_named` for one dialect and iterate over `DIALECTS` 
 """
 
 from dragoman.dialects.anthropic import DIALECT as ANTHROPIC
-from dragoman.dialects.base import Dialect
+from dragoman.dialects.dialect import Dialect
 from dragoman.dialects.gemini import DIALECT as GEMINI
 from dragoman.dialects.openai_chat import DIALECT as OPENAI_CHAT
 from dragoman.dialects.openai_responses import DIALECT as OPENAI_RESPONSES

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from dragoman.dialects.base import Dialect
+from dragoman.dialects.dialect import Dialect
 from dragoman.exchange.client import Client
 from dragoman.exchange.record import ExchangeRecord
 from dragoman.exchange.watchdog import Watchdog

@@ -19,7 +19,7 @@ from dragoman.providers.profile import Target
 
 
 class ClientTraits(msgspec.Struct, frozen=True, kw_only=True):
-    """Facts about the client's dialect that the stages depend on; see `dialects.base.Dialect`."""
+    """Facts about the client's dialect that the stages depend on; see `dialects.dialect.Dialect`."""
 
     seals_on_calls: bool
     object_arguments: bool

@@ -5,6 +5,7 @@ late changes the numbers of the blocks after it, so the stage renumbers. If the 
 are dropped: the client has not seen them.
 """
 
+from abc import ABC, abstractmethod
 from io import StringIO
 
 import msgspec
@@ -72,8 +73,10 @@ class HeldCall:
         return self._arguments.read(length)
 
 
-class CallQueueStage:
-    """A stage that decides about calls. A subclass overrides `must_wait`, `decide` and `note_passed`.
+class CallQueueStage(ABC):
+    """A stage that decides about calls. A subclass defines `must_wait` and `decide`.
+
+    It may override `note_passed`, which does nothing by default.
 
     `limit`: characters of arguments that may wait at a time. `watched`: kinds of delta that `note_passed`
     needs even while no call waits.
@@ -98,18 +101,18 @@ class CallQueueStage:
         self._passes_busy = self._passes_idle - _CALL_DELTAS
         self.passes: frozenset[type] = self._passes_idle
 
+    @abstractmethod
     def must_wait(self, call: ToolCall) -> bool:
         """Whether a call that opens must wait for a decision."""
-        raise NotImplementedError
 
+    @abstractmethod
     def decide(self, held: HeldCall, *, is_full: bool) -> list[ReplyEvent] | None:
         """The events to send for the first call of the queue: none removes it, None lets it wait.
 
         `is_full`: the limit is exceeded, so that None is no valid answer.
         """
-        raise NotImplementedError
 
-    def note_passed(self, event: ReplyEvent) -> None:
+    def note_passed(self, event: ReplyEvent) -> None:  # noqa: B027 (not every subclass needs it)
         """Called with each event of a call that goes out, with the upstream's numbers."""
 
     def feed(self, event: ReplyEvent) -> list[ReplyEvent]:

@@ -1,20 +1,24 @@
 """`snapshots`: the blocks of a reply before governance and after it, up to a limit."""
 
-from typing import Literal
+from typing import Literal, assert_never
 
 import msgspec
 
-from dragoman.hub.content import Reasoning, Text, ToolCall
+from dragoman.hub.content import HostedCall, HostedResult, Media, Opaque, Reasoning, Refusal, Text, ToolCall
 from dragoman.hub.events import (
     DELTAS,
     ArgumentsDelta,
     BlockClosed,
     BlockOpened,
+    CitationAdded,
     ReasoningDelta,
     ReplyEvent,
     ReplyFailed,
     ReplyFinished,
+    ReplyStarted,
+    SealAttached,
     TextDelta,
+    UsageReported,
 )
 
 #: Characters and blocks that are kept of each side.
@@ -73,8 +77,10 @@ class SnapshotStage:
                 for index in list(self._open):
                     self._close_block(index, is_open=True)
                 self._side.ending = event.cause if isinstance(event, ReplyFinished) else event.ending
-            case _:
+            case ReplyStarted() | SealAttached() | CitationAdded() | UsageReported():
                 pass
+            case _:
+                assert_never(event)
         return [event]
 
     def _open_block(self, event: BlockOpened) -> None:
@@ -88,8 +94,10 @@ class SnapshotStage:
                 seen, begun = SnapshotBlock(kind="reasoning"), "".join(parts)
             case ToolCall(name=name, id=call_id, arguments=arguments):
                 seen, begun = SnapshotBlock(kind="call", name=name[:200], call_id=call_id[:200]), arguments
-            case _:
+            case Refusal() | Media() | HostedCall() | HostedResult() | Opaque():
                 seen, begun = SnapshotBlock(kind="other", name=type(event.block).__name__), ""
+            case _:
+                assert_never(event.block)
         self._side.blocks.append(seen)
         self._open[event.index] = (seen, [])
         self._add(event.index, begun)

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from dragoman.dialects.base import Dialect, StreamReader
+from dragoman.dialects.base import StreamReader
+from dragoman.dialects.dialect import Dialect
 from dragoman.dialects.forwarding import ReplyPatch
 from dragoman.hub.events import ReplyEvent, ReplyFailed
 from dragoman.hub.tally import TALLY_EVENTS, Tally

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, Protocol
 
-from dragoman.dialects.base import Dialect
+from dragoman.dialects.dialect import Dialect
 from dragoman.exchange.client import DirectConnection
 from dragoman.exchange.sender import advise_retry
 from dragoman.hub.errors import Failure

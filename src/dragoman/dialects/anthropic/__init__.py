@@ -29,38 +29,22 @@ from dragoman.dialects.anthropic.names import NAME
 from dragoman.dialects.anthropic.request_rules import REQUEST_RULES
 from dragoman.dialects.anthropic.stream_reader import AnthropicStreamReader
 from dragoman.dialects.anthropic.stream_writer import AnthropicStreamWriter
-from dragoman.dialects.base import Dialect
-from dragoman.dialects.errors import read_error
-from dragoman.dialects.forwarding import Forwarding
-from dragoman.dialects.http_api import HttpApi
+from dragoman.dialects.dialect import Dialect
 
-
-class AnthropicDialect:
-    """See `dragoman.dialects.base.Dialect`."""
-
-    name = NAME
-    object_arguments = True
-    seals_on_calls = False
-    counting = COUNTING
-    echoes_request = False
-    keeps_state = False
-    reports_input_first = True
-    writes_input_estimate = True
-    forwarding: Forwarding = FORWARDING
-    http_api: HttpApi = HTTP_API
-    request_rules = REQUEST_RULES
-
-    read_request = staticmethod(request_reader.read_request)
-    write_request = staticmethod(request_writer.write_request)
-    stream_reader = staticmethod(AnthropicStreamReader)
-    stream_writer = staticmethod(AnthropicStreamWriter)
-    explode = staticmethod(reply.explode)
-    collect = staticmethod(reply.collect)
-    read_error = staticmethod(read_error)
-    write_error = staticmethod(errors.write_error)
-    error_status = staticmethod(errors.error_status)
-    error_headers = staticmethod(errors.error_headers)
-    check_stream = staticmethod(check.check_stream)
-
-
-DIALECT: Dialect = AnthropicDialect()
+DIALECT = Dialect(
+    NAME,
+    request_reader=request_reader,
+    request_writer=request_writer,
+    stream_reader=AnthropicStreamReader,
+    stream_writer=AnthropicStreamWriter,
+    reply=reply,
+    errors=errors,
+    check=check,
+    counting=COUNTING,
+    forwarding=FORWARDING,
+    http_api=HTTP_API,
+    request_rules=REQUEST_RULES,
+    object_arguments=True,
+    reports_input_first=True,
+    writes_input_estimate=True,
+)

@@ -23,9 +23,7 @@ State: one `HistoryReader` or `HistoryWriter` per request, one `GeminiStreamRead
 per reply. Everything else is functions and tables.
 """
 
-from dragoman.dialects.base import Dialect
-from dragoman.dialects.errors import read_error
-from dragoman.dialects.forwarding import Forwarding
+from dragoman.dialects.dialect import Dialect
 from dragoman.dialects.gemini import check, errors, reply, request_reader, request_writer
 from dragoman.dialects.gemini.counting import COUNTING
 from dragoman.dialects.gemini.forwarding import FORWARDING
@@ -35,37 +33,22 @@ from dragoman.dialects.gemini.request_rules import REQUEST_RULES
 from dragoman.dialects.gemini.request_writer import path
 from dragoman.dialects.gemini.stream_reader import GeminiStreamReader
 from dragoman.dialects.gemini.stream_writer import GeminiStreamWriter
-from dragoman.dialects.http_api import HttpApi
 
 __all__ = ["DIALECT", "path"]
 
-
-class GeminiDialect:
-    """See `dragoman.dialects.base.Dialect`."""
-
-    name = NAME
-    object_arguments = True
-    seals_on_calls = True
-    counting = COUNTING
-    echoes_request = False
-    keeps_state = False
-    reports_input_first = False
-    writes_input_estimate = False
-    forwarding: Forwarding = FORWARDING
-    http_api: HttpApi = HTTP_API
-    request_rules = REQUEST_RULES
-
-    read_request = staticmethod(request_reader.read_request)
-    write_request = staticmethod(request_writer.write_request)
-    stream_reader = staticmethod(GeminiStreamReader)
-    stream_writer = staticmethod(GeminiStreamWriter)
-    explode = staticmethod(reply.explode)
-    collect = staticmethod(reply.collect)
-    read_error = staticmethod(read_error)
-    write_error = staticmethod(errors.write_error)
-    error_status = staticmethod(errors.error_status)
-    error_headers = staticmethod(errors.error_headers)
-    check_stream = staticmethod(check.check_stream)
-
-
-DIALECT: Dialect = GeminiDialect()
+DIALECT = Dialect(
+    NAME,
+    request_reader=request_reader,
+    request_writer=request_writer,
+    stream_reader=GeminiStreamReader,
+    stream_writer=GeminiStreamWriter,
+    reply=reply,
+    errors=errors,
+    check=check,
+    counting=COUNTING,
+    forwarding=FORWARDING,
+    http_api=HTTP_API,
+    request_rules=REQUEST_RULES,
+    object_arguments=True,
+    seals_on_calls=True,
+)

@@ -22,10 +22,7 @@ State: one `MessageReader` or `MessageWriter` per request, one `ChatStreamReader
 reply. Everything else is functions and tables.
 """
 
-from dragoman.dialects.base import Dialect
-from dragoman.dialects.errors import read_error
-from dragoman.dialects.forwarding import Forwarding
-from dragoman.dialects.http_api import HttpApi
+from dragoman.dialects.dialect import Dialect
 from dragoman.dialects.openai_chat import check, errors, reply, request_reader, request_writer
 from dragoman.dialects.openai_chat.counting import COUNTING
 from dragoman.dialects.openai_chat.forwarding import FORWARDING
@@ -35,33 +32,20 @@ from dragoman.dialects.openai_chat.request_rules import REQUEST_RULES
 from dragoman.dialects.openai_chat.stream_reader import ChatStreamReader
 from dragoman.dialects.openai_chat.stream_writer import ChatStreamWriter
 
-
-class OpenAIChatDialect:
-    """See `dragoman.dialects.base.Dialect`. Google's compatible endpoint seals calls."""
-
-    name = NAME
-    object_arguments = False
-    seals_on_calls = True
-    counting = COUNTING
-    echoes_request = False
-    keeps_state = False
-    reports_input_first = False
-    writes_input_estimate = True
-    forwarding: Forwarding = FORWARDING
-    http_api: HttpApi = HTTP_API
-    request_rules = REQUEST_RULES
-
-    read_request = staticmethod(request_reader.read_request)
-    write_request = staticmethod(request_writer.write_request)
-    stream_reader = staticmethod(ChatStreamReader)
-    stream_writer = staticmethod(ChatStreamWriter)
-    explode = staticmethod(reply.explode)
-    collect = staticmethod(reply.collect)
-    read_error = staticmethod(read_error)
-    write_error = staticmethod(errors.write_error)
-    error_status = staticmethod(errors.error_status)
-    error_headers = staticmethod(errors.error_headers)
-    check_stream = staticmethod(check.check_stream)
-
-
-DIALECT: Dialect = OpenAIChatDialect()
+DIALECT = Dialect(
+    NAME,
+    request_reader=request_reader,
+    request_writer=request_writer,
+    stream_reader=ChatStreamReader,
+    stream_writer=ChatStreamWriter,
+    reply=reply,
+    errors=errors,
+    check=check,
+    counting=COUNTING,
+    forwarding=FORWARDING,
+    http_api=HTTP_API,
+    request_rules=REQUEST_RULES,
+    # Google's compatible endpoint seals calls.
+    seals_on_calls=True,
+    writes_input_estimate=True,
+)

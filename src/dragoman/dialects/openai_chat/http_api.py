@@ -1,9 +1,7 @@
 """The HTTP side of the Chat Completions API: paths, headers, pings, rate limits."""
 
-import re
-
 from dragoman.dialects.http_api import READ, V1, EndpointPattern, HttpApi
-from dragoman.dialects.rate_limits import RateLimitFormat
+from dragoman.dialects.openai_rate_limits import build_openai_rate_limits
 
 
 class ChatHttpApi(HttpApi):
@@ -18,12 +16,7 @@ class ChatHttpApi(HttpApi):
     forwarded_headers = ("openai-organization", "openai-project")
     stream_bytes_per_token = 100
     telemetry_provider = "openai"
-    rate_limits = RateLimitFormat(
-        vendor="openai",
-        name="x-ratelimit-{part}-{unit}",
-        reset="duration",
-        forwarded=re.compile(r"x-ratelimit-[a-z0-9-]{1,60}|openai-(?:processing-ms|version)"),
-    )
+    rate_limits = build_openai_rate_limits()
 
 
 HTTP_API = ChatHttpApi()

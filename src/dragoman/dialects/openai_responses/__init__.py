@@ -32,10 +32,7 @@ The writer emits events in this order, with consecutive sequence numbers:
 4. `[DONE]`.
 """
 
-from dragoman.dialects.base import Dialect
-from dragoman.dialects.errors import read_error
-from dragoman.dialects.forwarding import Forwarding
-from dragoman.dialects.http_api import HttpApi
+from dragoman.dialects.dialect import Dialect
 from dragoman.dialects.openai_responses import check, errors, reply, request_reader, request_writer
 from dragoman.dialects.openai_responses.counting import COUNTING
 from dragoman.dialects.openai_responses.forwarding import FORWARDING
@@ -45,33 +42,19 @@ from dragoman.dialects.openai_responses.request_rules import REQUEST_RULES
 from dragoman.dialects.openai_responses.stream_reader import ResponsesStreamReader
 from dragoman.dialects.openai_responses.stream_writer import ResponsesStreamWriter
 
-
-class OpenAIResponsesDialect:
-    """See `dragoman.dialects.base.Dialect`."""
-
-    name = NAME
-    object_arguments = False
-    seals_on_calls = False
-    counting = COUNTING
-    echoes_request = True
-    keeps_state = True
-    reports_input_first = False
-    writes_input_estimate = False
-    forwarding: Forwarding = FORWARDING
-    http_api: HttpApi = HTTP_API
-    request_rules = REQUEST_RULES
-
-    read_request = staticmethod(request_reader.read_request)
-    write_request = staticmethod(request_writer.write_request)
-    stream_reader = staticmethod(ResponsesStreamReader)
-    stream_writer = staticmethod(ResponsesStreamWriter)
-    explode = staticmethod(reply.explode)
-    collect = staticmethod(reply.collect)
-    read_error = staticmethod(read_error)
-    write_error = staticmethod(errors.write_error)
-    error_status = staticmethod(errors.error_status)
-    error_headers = staticmethod(errors.error_headers)
-    check_stream = staticmethod(check.check_stream)
-
-
-DIALECT: Dialect = OpenAIResponsesDialect()
+DIALECT = Dialect(
+    NAME,
+    request_reader=request_reader,
+    request_writer=request_writer,
+    stream_reader=ResponsesStreamReader,
+    stream_writer=ResponsesStreamWriter,
+    reply=reply,
+    errors=errors,
+    check=check,
+    counting=COUNTING,
+    forwarding=FORWARDING,
+    http_api=HTTP_API,
+    request_rules=REQUEST_RULES,
+    echoes_request=True,
+    keeps_state=True,
+)

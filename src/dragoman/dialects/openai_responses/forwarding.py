@@ -10,7 +10,7 @@ from dragoman.hub.events import ReplyFailed, ReplyStarted
 from dragoman.wire.sse import Frame, Frames
 
 if TYPE_CHECKING:
-    from dragoman.dialects.base import Dialect
+    from dragoman.dialects.dialect import Dialect
 
 #: Bytes of finished items that an ending keeps to repeat them.
 MAX_KEPT = 4 * 1024 * 1024

@@ -1,9 +1,7 @@
 """The HTTP side of the Responses API: paths, headers, pings, rate limits."""
 
-import re
-
 from dragoman.dialects.http_api import READ, V1, EndpointPattern, HttpApi
-from dragoman.dialects.rate_limits import RateLimitFormat
+from dragoman.dialects.openai_rate_limits import build_openai_rate_limits
 
 
 class ResponsesHttpApi(HttpApi):
@@ -21,14 +19,9 @@ class ResponsesHttpApi(HttpApi):
     forwarded_headers = ("openai-organization", "openai-project", "openai-beta", "session-id", "thread-id")
     stream_bytes_per_token = 80
     telemetry_provider = "openai"
-    rate_limits = RateLimitFormat(
-        vendor="openai",
-        name="x-ratelimit-{part}-{unit}",
-        reset="duration",
-        forwarded=re.compile(
-            r"x-ratelimit-[a-z0-9-]{1,60}|openai-(?:processing-ms|version)"
-            r"|x-codex-[a-z0-9-]{1,60}|x-models-etag|x-reasoning-included"
-        ),
+    # Codex reads these further headers, if a server sends them.
+    rate_limits = build_openai_rate_limits(
+        r"x-codex-[a-z0-9-]{1,60}", "x-models-etag", "x-reasoning-included"
     )
 
 

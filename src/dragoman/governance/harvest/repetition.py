@@ -10,13 +10,27 @@ equals a harvested one is dropped.
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from typing import assert_never
 
 import msgspec
 
 from dragoman.governance.call_queue import CallQueueStage, HeldCall
 from dragoman.governance.harvest.stage import HarvestStage
 from dragoman.governance.interventions import Intervention, Report
-from dragoman.hub.content import HostedResult, Media, Opaque, Text, ToolCall, ToolResult
+from dragoman.hub.content import (
+    AnyBlock,
+    HostedCall,
+    HostedResult,
+    Media,
+    Opaque,
+    Reasoning,
+    Refusal,
+    Text,
+    ToolCall,
+    ToolDeclarations,
+    ToolReference,
+    ToolResult,
+)
 from dragoman.hub.events import BlockOpened, ReplyEvent, ReplyFailed, ReplyFinished
 from dragoman.hub.request import Request
 from dragoman.wire.partial_json import parse_object
@@ -54,14 +68,21 @@ class RequestText:
         return any(needle in known for known in self._texts)
 
 
-def _iter_texts(role: str, blocks: Iterable[object]) -> Iterator[str]:
+def _iter_texts(role: str, blocks: Iterable[AnyBlock]) -> Iterator[str]:
     """The texts of a turn that the model did not write."""
     for block in blocks:
-        if isinstance(block, ToolResult):
-            yield from _iter_texts("tool", block.content)
-        is_read = isinstance(block, HostedResult) or role in ("user", "tool")
-        if isinstance(block, HostedResult | Text | Media | Opaque) and is_read:
-            yield block.text
+        match block:
+            case ToolResult():
+                yield from _iter_texts("tool", block.content)
+            case HostedResult():
+                yield block.text
+            case Text() | Media() | Opaque():
+                if role in ("user", "tool"):
+                    yield block.text
+            case Refusal() | Reasoning() | ToolCall() | HostedCall() | ToolReference() | ToolDeclarations():
+                pass
+            case _:
+                assert_never(block)
 
 
 class WholeHarvestStage:
