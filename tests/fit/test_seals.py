@@ -54,26 +54,33 @@ def test_at_home_reasoning_with_the_vendors_seal_or_none_is_left_alone(dialect: 
     assert fitted(asked, dialect)[0] is asked
 
 
-@pytest.mark.rule("H7")
-def test_servers_that_want_reasoning_back_get_it_with_calls_and_without_seals() -> None:
-    asked = thinking(thought("why", "anthropic"), dialect="anthropic")
-    after, losses = fitted(asked, "openai_chat", replay_reasoning=True)
-    assert after.turns[1].blocks[0] == Reasoning(parts=("why",), at="thought why")
-    assert shape(after.turns)[3] == ["assistant", "So."]
-    assert losses == ["thought why: reasoning cannot go to another model"]
+@pytest.mark.rule("H7", "F5")
+@pytest.mark.parametrize(("source", "target"), FOREIGN)
+def test_servers_that_want_reasoning_back_get_it_on_every_turn_without_seals(
+    source: str, target: str
+) -> None:
+    asked = thinking(thought("why", "somebody"), dialect=source)
+    after, losses = fitted(asked, target, replay_reasoning=True)
+    for place in (1, 3):
+        assert after.turns[place].blocks[0] == Reasoning(parts=("why",), at="thought why")
+    assert losses == []
 
 
-@pytest.mark.rule("H7")
-def test_reasoning_in_a_turn_of_its_own_belongs_to_the_calls_that_follow() -> None:
+@pytest.mark.rule("H7", "F5")
+def test_reasoning_in_a_turn_of_its_own_belongs_to_what_follows() -> None:
     asked = request(
         turn("user", "Hi"),
         turn("assistant", thought("why")),
         turn("assistant", call("1")),
         turn("tool", result("1", "a")),
+        turn("assistant", thought("so")),
+        turn("assistant", "Done."),
+        turn("user", "Go on"),
         dialect="openai_responses",
     )
     after, _ = fitted(asked, "openai_chat", replay_reasoning=True)
     assert shape(after.turns)[1] == ["assistant", "thought why", "call 1"]
+    assert shape(after.turns)[3] == ["assistant", "thought so", "Done."]
 
 
 @pytest.mark.rule("H3")

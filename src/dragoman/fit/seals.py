@@ -1,7 +1,8 @@
 """Seals: they go back to their issuer only, and reasoning goes only where its seal goes.
 
 In a request, reasoning that cannot be sent is removed and never turned into text: models take such text for
-their own answer. It is a loss if it held a text or stood for one. A call or a text that loses a foreign seal
+their own answer. Targets that require the reasoning of earlier turns get its text without the seal. Otherwise
+it is a loss if it held a text or stood for one. A call or a text that loses a foreign seal
 lost nothing that the target could read, so that is no loss.
 
 In a reply, a client may have no place for the seal of a call or a text. Such a seal travels in a reasoning
@@ -52,7 +53,6 @@ def fit_seals(request: Request, target: Target, losses: Losses) -> Request:
     if not any(map(_may_have_seals, request.turns)):
         return request
     foreign = is_foreign(request, target)
-    calling = _find_calling_turns(request.turns) if target.replay_reasoning else frozenset()
 
     def edit(block: AnyBlock, turn: Turn) -> AnyBlock | tuple[AnyBlock, ...]:
         match block:
@@ -60,7 +60,7 @@ def fit_seals(request: Request, target: Target, losses: Losses) -> Request:
                 is_accepted = belongs(block.seal, request, target) if block.seal else not foreign
                 if is_accepted:
                     return block
-                if block.text and id(turn) in calling:
+                if block.text and target.replay_reasoning and turn.role == "assistant":
                     return block if block.seal is None else replace(block, seal=None, form="", extras={})
                 if block.text or block.redacted:
                     losses.add(block.at, "reasoning cannot go to another model")
@@ -101,20 +101,6 @@ def belongs(seal: Seal, request: Request, target: Target) -> bool:
     """Whether the target issued this seal, for the model of this request."""
     model = target.model or request.model
     return seal.issuer == target.issuer and seal.model in ("", model)
-
-
-def _find_calling_turns(turns: tuple[Turn, ...]) -> frozenset[int]:
-    """The ids (`id()`) of assistant turns that stand in a row of them with a tool call."""
-    found: set[int] = set()
-    run: list[Turn] = []
-    for turn in (*turns, Turn(role="user")):
-        if turn.role == "assistant":
-            run.append(turn)
-            continue
-        if any(type(block) is ToolCall for each in run for block in each.blocks):
-            found.update(map(id, run))
-        run = []
-    return frozenset(found)
 
 
 class SealsStage:

@@ -152,7 +152,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         bool, Doc("With a reasoning budget, calls that await results need their reasoning in the history.")
     ] = False
     replay_reasoning: Annotated[
-        bool, Doc("The history must contain the reasoning of earlier tool-call turns, sealed or not.")
+        bool, Doc("The history must contain the reasoning of every earlier turn, sealed or not.")
     ] = False
 
     # Settings.

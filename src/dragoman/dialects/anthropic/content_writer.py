@@ -37,12 +37,14 @@ class ContentWriter:
     """Writes the blocks of one request.
 
     `own`: the request is of this dialect. `issuers`: the vendors whose seals the target accepts.
+    `replays`: the target requires the thinking of earlier turns, signed or not.
     """
 
-    def __init__(self, losses: Losses, issuers: frozenset[str], *, own: bool) -> None:
+    def __init__(self, losses: Losses, issuers: frozenset[str], *, own: bool, replays: bool = False) -> None:
         self._losses = losses
         self._issuers = issuers
         self._own = own
+        self._replays = replays
 
     def write_blocks(self, blocks: Iterable[AnyBlock]) -> list[Json]:
         written = []
@@ -84,7 +86,7 @@ class ContentWriter:
         return self._add_common({"type": "text", "text": block.text}, block) if block.text else None
 
     def _write_reasoning(self, block: Reasoning) -> Json | None:
-        written = write_reasoning(block, self._issuers, own=self._own)
+        written = write_reasoning(block, self._issuers, own=self._own, replays=self._replays)
         if written is None:
             self._lose(block.at, "Anthropic takes back only thoughts that it signed itself")
             return None

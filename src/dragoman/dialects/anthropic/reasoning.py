@@ -80,8 +80,13 @@ def _seal_last_text(blocks: list[AnyBlock], seal: Seal) -> None:
             return
 
 
-def write_reasoning(block: Reasoning, issuers: frozenset[str], *, own: bool) -> Json | None:
-    """Write a thinking block; None if Anthropic would reject it because it did not sign it."""
+def write_reasoning(
+    block: Reasoning, issuers: frozenset[str], *, own: bool, replays: bool = False
+) -> Json | None:
+    """Write a thinking block; None if Anthropic would reject it because it did not sign it.
+
+    `replays`: the server requires the thinking of earlier turns and does not check signatures.
+    """
     seal = block.seal
     kind = "redacted_thinking" if block.redacted else "thinking"
     written: Json = {"type": kind}
@@ -89,6 +94,9 @@ def write_reasoning(block: Reasoning, issuers: frozenset[str], *, own: bool) -> 
         written["thinking"] = block.text
     if seal is not None and seal.issuer in issuers:
         written[SEAL_FIELDS[kind]] = seal.value
+    elif seal is None and replays and block.text and not (own and block.form):
+        # The field is required; there is nothing to put into it.
+        written[SEAL_FIELDS["thinking"]] = ""
     elif seal is not None or not own or not block.form:
         return None
     return written

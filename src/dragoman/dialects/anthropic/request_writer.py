@@ -29,7 +29,7 @@ _PLAIN = ("temperature", "top_p", "top_k")
 def write_request(request: Request, target: Target, losses: Losses) -> Json:
     """Build the body for the upstream from a request that fits the target."""
     own = request.dialect == NAME
-    writer = ContentWriter(losses, frozenset({NAME, target.issuer}), own=own)
+    writer = ContentWriter(losses, frozenset({NAME, target.issuer}), own=own, replays=target.replay_reasoning)
     body: Json = {"model": target.model or request.model}
     if request.max_tokens is not None:
         body["max_tokens"] = request.max_tokens

@@ -58,6 +58,11 @@ INSTRUCTING = ("system", "developer")
 SYSTEM_JOINT = "\n"
 RESULT_JOINT = "\n"
 
+#: For turns without reasoning at a server that requires it. Moonshot refuses an empty text.
+NO_REASONING = " "
+
+_THOUGHTS_ONLY = frozenset({"role", "content", TEXT_FIELDS[0]})
+
 #: OpenAI's lifetimes of a cached prompt, by the names of other dialects.
 BREAKPOINT_TTL = {"5m": "30m", "1h": "12h"}
 
@@ -70,6 +75,8 @@ class MessageWriter:
         self._target = target
         self._losses = losses
         self._marks = self._own or target.caching == "breakpoints"
+        #: DeepSeek and Moonshot require reasoning of every assistant turn as soon as there are tools.
+        self._needs_reasoning = target.replay_reasoning and not self._own and bool(request.tools)
 
     def write(self, turns: Sequence[Turn]) -> list[Json]:
         messages: list[Json] = []
@@ -180,9 +187,16 @@ class MessageWriter:
         if refusals:
             message["refusal"] = "".join(refusal.text for refusal in refusals)
         self._add_calls(calls, message)
-        # The turn had only thoughts, which are not written: servers reject a message without content.
-        says_nothing = not self._own and message == {"role": "assistant", "content": ""}
-        return [] if says_nothing else [message]
+        if self._own:
+            return [message]
+        if not message["content"] and message.keys() <= _THOUGHTS_ONLY:
+            # The turn had only thoughts: servers reject a message without content.
+            if TEXT_FIELDS[0] in message:
+                self._losses.add(turn.at, "the target takes no reasoning back without an answer")
+            return []
+        if self._needs_reasoning:
+            message.setdefault(TEXT_FIELDS[0], NO_REASONING)
+        return [message]
 
     def _is_part(self, block: Reasoning | Refusal) -> bool:
         """Whether a thought or refusal was a part of the content, and may be written as one."""

@@ -119,9 +119,13 @@ class InputWriter:
         return item
 
     def _write_reasoning(self, block: Reasoning) -> Extras | None:
-        """Reasoning returns only to the issuer of its seal. Without a seal it must come from this dialect."""
+        """Reasoning returns only to the issuer of its seal. Without a seal it must come from this dialect.
+
+        Other servers of this dialect may require the reasoning of earlier turns and check no seals.
+        """
         seal = block.seal
-        if seal is None and (not self._own or block.form == UNSEALED):
+        is_own = self._own and block.form != UNSEALED
+        if seal is None and not is_own and not (self._target.replay_reasoning and block.text):
             self._losses.add(block.at, "reasoning without a seal of OpenAI's is not sent")
             return None
         if seal is not None and seal.issuer != self._target.issuer:
