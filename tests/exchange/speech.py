@@ -111,6 +111,9 @@ def gemini_text(text: str, finish: str = "") -> bytes:
     return data({"candidates": [candidate], "modelVersion": "model", "responseId": "r1"})
 
 
+GEMINI_MALFORMED = data(
+    {"candidates": [{"finishReason": "MALFORMED_FUNCTION_CALL", "index": 0}], "modelVersion": "model"}
+)
 GEMINI_STREAM = (gemini_text("good"), gemini_text(" day", "STOP"))
 
 RESPONSES_CREATED = event(

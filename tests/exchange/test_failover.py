@@ -10,15 +10,19 @@ from tests.exchange.speech import (
     ANTHROPIC_OVERLOADED,
     ANTHROPIC_START,
     ANTHROPIC_STREAM,
+    CHAT_DONE,
     CHAT_START,
     CHAT_STREAM,
     CHAT_WHOLE,
     DIALECTS,
+    GEMINI_MALFORMED,
+    GEMINI_STREAM,
     RESPONSES_CREATED,
     RESPONSES_FAILED,
     chat_text,
     data,
     error,
+    gemini_text,
 )
 from tests.exchange.twin import (
     JSON,
@@ -49,6 +53,7 @@ EARLY_FAILURES: dict[str, Script | Unreachable] = {
     "connection broken": Script(pieces=[Break()]),
     "broken after the start": Script(pieces=[CHAT_START, Break()]),
     "closed after the start": Script(pieces=[CHAT_START]),
+    "finished after the start, without a reason": Script(pieces=[CHAT_START, CHAT_DONE]),
     "empty": Script(),
     "a web page": Script(pieces=[b"<html>busy</html>"], headers={"content-type": "text/html"}),
     "an error in the stream": Script(pieces=[data({"error": {"message": "overloaded", "code": 503}})]),
@@ -60,7 +65,7 @@ EARLY_FAILURES: dict[str, Script | Unreachable] = {
 
 
 @pytest.mark.parametrize("failure", EARLY_FAILURES)
-@pytest.mark.rule("H74", "P17", "H73")
+@pytest.mark.rule("H74", "P17", "H73", "F1")
 def test_another_target_takes_over_without_a_trace(failure: str) -> None:
     bad, good = ScriptedUpstream(EARLY_FAILURES[failure]), ScriptedUpstream(GOOD)
     told = run(Bench({"bad": bad, "good": good}).tell(ask("openai_chat")))
@@ -94,6 +99,50 @@ def test_another_target_takes_over_a_whole_reply_too() -> None:
     told = run(Bench({"bad": bad, "good": good}).tell(ask("anthropic", stream=False)))
     assert told.client.status == 200
     assert b"good day" in told.client.body
+
+
+def gemini_script(*pieces: bytes, stream: bool) -> Script:
+    """A reply of Gemini: chunks of a stream, or one of them as a whole reply."""
+    if stream:
+        return Script(pieces=pieces)
+    return Script(pieces=[pieces[-1].removeprefix(b"data: ")], headers=PLAIN)
+
+
+@pytest.mark.rule("F17")
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_malformed_call_before_any_content_is_tried_again(dialect: str, stream: bool) -> None:
+    bad = gemini_script(GEMINI_MALFORMED, stream=stream)
+    good = gemini_script(*GEMINI_STREAM, stream=stream)
+    upstream = ScriptedUpstream(bad, bad, good)
+    told = run(Bench({"up": upstream}, [provider("up", "gemini")]).tell(ask(dialect, stream=stream)))
+    assert told.client.status == 200
+    assert b"day" in told.client.body
+    assert b'error":{' not in told.client.body
+    assert told.record.retries == 2
+
+
+@pytest.mark.rule("F17")
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_model_that_makes_malformed_calls_only_is_reported_as_an_error(dialect: str, stream: bool) -> None:
+    upstream = ScriptedUpstream(gemini_script(GEMINI_MALFORMED, stream=stream))
+    told = run(Bench({"up": upstream}, [provider("up", "gemini")]).tell(ask(dialect, stream=stream)))
+    assert told.client.status >= 500
+    assert told.client.json()["error"]
+    assert b"MALFORMED_FUNCTION_CALL" in told.client.body
+    assert len(upstream.calls) == 3
+
+
+@pytest.mark.rule("F17")
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_malformed_call_after_content_is_an_error_in_the_stream(dialect: str) -> None:
+    upstream = ScriptedUpstream(Script(pieces=[gemini_text("I list the files"), GEMINI_MALFORMED]))
+    told = run(Bench({"up": upstream}, [provider("up", "gemini")]).tell(ask(dialect)))
+    assert told.client.status == 200
+    assert b'"error":{' in told.client.body
+    assert told.record.ending == "truncated"
+    assert len(upstream.calls) == 1
 
 
 @pytest.mark.rule("H74")

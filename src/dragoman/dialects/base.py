@@ -57,6 +57,10 @@ class StreamReader(Protocol):
         """The same for frames that need no decoding from bytes, such as those of `explode`."""
         ...
 
+    def skip(self) -> None:
+        """Deltas are left out: their content counts, but the reader does not know it."""
+        ...
+
     def close(self) -> list[ReplyEvent]:
         """The upstream sends nothing more: finish or truncate the reply. May be called again."""
         ...

@@ -2,12 +2,13 @@
 
 A stream reader calls a method for everything that it reads. The builder starts the reply once, closes every
 block once, ignores deltas for blocks that are not open, makes the stop cause agree with the content, and
-ignores everything after the end. It also bounds the size of a reply and the number of its blocks.
+ignores everything after the end. A reply that ends without an answer becomes a failure, which the gateway and
+clients can retry. The builder also bounds the size of a reply and the number of its blocks.
 """
 
 import msgspec
 
-from dragoman.hub.content import Citation, Extras, ReplyBlock, ToolCall
+from dragoman.hub.content import Citation, Extras, Reasoning, Refusal, ReplyBlock, Text, ToolCall
 from dragoman.hub.errors import Failure, UpstreamProtocolError
 from dragoman.hub.events import (
     ArgumentsDelta,
@@ -54,6 +55,10 @@ class ReplyBuilder:
         self._next = 0
         self._calls = 0
         self._characters = 0
+        #: There is something other than reasoning.
+        self._has_answer = False
+        #: Some deltas were not read, so that there may be more content than is known here.
+        self.is_skimmed = False
         self.is_started = False
         self.is_ended = False
 
@@ -83,6 +88,8 @@ class ReplyBuilder:
         if delta is not None:
             self._deltas[index] = delta
         self._calls += isinstance(block, ToolCall)
+        if not isinstance(block, Reasoning | Text | Refusal) or (type(block) is not Reasoning and block.text):
+            self._has_answer = True
         self._events.append(BlockOpened(index, block))
         return index
 
@@ -97,6 +104,8 @@ class ReplyBuilder:
         self._characters += len(text)
         if self._characters > self.MAX_CHARACTERS:
             raise UpstreamProtocolError(f"more than {self.MAX_CHARACTERS} characters in one reply")
+        if delta is TextDelta:
+            self._has_answer = True
         self._events.append(ReasoningDelta(index, text, part) if part else delta(index, text))
 
     def seal(self, index: int, seal: Seal) -> None:
@@ -132,7 +141,7 @@ class ReplyBuilder:
 
     def finish(self, finished: ReplyFinished) -> None:
         """End the reply and close its open blocks. A cause that contradicts the content is corrected."""
-        if self.is_ended:
+        if self.is_ended or self.fail_if_unanswered(finished):
             return
         self.start()
         self.close_all()
@@ -141,6 +150,31 @@ class ReplyBuilder:
         if cause != finished.cause:
             finished = msgspec.structs.replace(finished, cause=cause)
         self._events.append(finished)
+
+    def fail_if_unanswered(self, finished: ReplyFinished) -> bool:
+        """Fail a reply that ends without an answer. Returns whether it does.
+
+        A reader calls this before it closes blocks at the end: a failed reply leaves them open.
+        """
+        message = "" if self.is_ended else self._find_defect(finished)
+        if message:
+            # Clients retry a truncated reply. For `overloaded`, Codex reports a model at capacity and stops.
+            self.fail(Failure(kind="server", message=message, status=502), "truncated")
+        return bool(message)
+
+    def _find_defect(self, finished: ReplyFinished) -> str:
+        """Why the reply is no answer; empty if it is one."""
+        if finished.cause == "malformed_call":
+            has_open_call = any(type(block) is ToolCall for block in self._open.values())
+            # Complete calls let the agent continue. Text alone does not: it may be a part of the call.
+            is_defective = has_open_call or not self._calls
+            message = MALFORMED_MESSAGE
+        else:
+            is_defective = not self._has_answer and (finished.cause == "other" or not finished.raw_cause)
+            message = EMPTY_MESSAGE if finished.raw_cause else UNFINISHED_MESSAGE
+        if not is_defective or self.is_skimmed:
+            return ""
+        return message.format(finished.raw_cause[:_LONGEST_CAUSE])
 
     def fail(self, failure: Failure, ending: FailedEnding = "failed") -> None:
         """End the reply with a failure. Open blocks stay open: they are incomplete."""
@@ -156,6 +190,11 @@ class ReplyBuilder:
 
 
 TRUNCATED_MESSAGE = "the upstream closed the stream before the reply was complete"
+UNFINISHED_MESSAGE = "the upstream ended the reply without content and without a finish reason"
+EMPTY_MESSAGE = "the upstream ended the reply without content: {}"
+MALFORMED_MESSAGE = "the model did not make a valid tool call: {}"
+
+_LONGEST_CAUSE = 100
 
 
 def reconcile_cause(cause: StopCause, *, has_calls: bool) -> StopCause:

@@ -18,7 +18,8 @@ from dragoman.hub.errors import Failure
 from dragoman.hub.seal import Seal
 from dragoman.hub.usage import Usage
 
-#: Why a reply ended that reached its end. `end`: the model was done.
+#: Why a reply ended that reached its end. `end`: the model was done. `malformed_call`: it made a call that
+#: is not valid.
 StopCause = Literal[
     "end",
     "tool_calls",

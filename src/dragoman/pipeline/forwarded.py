@@ -71,7 +71,9 @@ class ForwardedReply:
         if data[-2:] == b"\n\n" and not self._begun:
             events = data
             for part in _slice_events(data):
-                if not (self.tally.has_content and self._forwarding.is_delta_run(part)):
+                if self.tally.has_content and self._forwarding.is_delta_run(part):
+                    self._reader.skip()
+                else:
                     self._add_to_tally(self._reader.feed(part))
                     self._ending.note(part)
         else:

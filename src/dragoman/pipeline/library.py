@@ -214,7 +214,7 @@ def translate_reply(
     frames = translator.translate_whole(dialect_named(source).explode(read_object(body)))
     translated = client.collect(frames)
     failure = translator.failure
-    if failure is not None and translated == client.write_error(failure):
+    if failure is not None and translated.keys() == client.write_error(failure).keys():
         raise UpstreamFailed(failure)
     return Translation(translated, translator.losses, interventions=translator.interventions)
 

@@ -84,7 +84,7 @@ def test_an_error_body_explodes_into_an_error_event() -> None:
 
 
 def test_a_reply_with_nothing_in_it_explodes_into_a_stream_that_ends() -> None:
-    events = read(explode_sse(DIALECT, {"content": []}))
+    events = read(explode_sse(DIALECT, {"content": [], "stop_reason": "end_turn"}))
     assert [type(event).__name__ for event in events] == ["ReplyStarted", "ReplyFinished"]
 
 

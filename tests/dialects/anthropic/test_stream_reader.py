@@ -336,7 +336,8 @@ def test_a_reason_to_stop_is_an_end_even_if_the_last_word_is_missing() -> None:
 
 
 def test_a_stop_without_a_reason_is_an_end() -> None:
-    assert finished(message_start(), message_delta(None), MESSAGE_STOP).cause == "end"
+    text = [block_start(0, type="text", text=""), block_delta(0, type="text_delta", text="Hi.")]
+    assert finished(message_start(), *text, message_delta(None), MESSAGE_STOP).cause == "end"
 
 
 @pytest.mark.rule("P16")

@@ -7,7 +7,7 @@ from dragoman.dialects.base import ClientContext
 from dragoman.dialects.gemini import DIALECT
 from dragoman.hub.content import Opaque, Text, ToolCall
 from dragoman.hub.errors import DragomanError
-from dragoman.hub.events import BlockOpened, ReplyEvent, ReplyFailed
+from dragoman.hub.events import BlockOpened, ReplyEvent, ReplyFailed, ReplyFinished
 from dragoman.hub.fold import fold
 from dragoman.hub.loss import Losses
 from dragoman.hub.stage import Sequencer
@@ -85,8 +85,16 @@ def test_texts_and_calls_of_every_reply_arrive_whole_and_in_order(events: list[R
 @given(replies())
 @settings(max_examples=50)
 def test_an_ending_is_never_better_told_than_it_was(events: list[ReplyEvent]) -> None:
-    ending = fold(read(write(events))).ending
-    assert isinstance(ending, ReplyFailed) == isinstance(events[-1], ReplyFailed)
+    heard, ending = fold(read(write(events))), events[-1]
+    if isinstance(ending, ReplyFailed):
+        assert isinstance(heard.ending, ReplyFailed)
+    # A Gemini client is told `OTHER` of an answer without words, which a reader takes for a failure.
+    elif isinstance(ending, ReplyFinished) and any(
+        isinstance(block, Text | ToolCall) for block in heard.blocks
+    ):
+        has_calls = any(isinstance(block, ToolCall) for block in heard.blocks)
+        has_failed = ending.cause == "malformed_call" and not has_calls
+        assert isinstance(heard.ending, ReplyFailed) == has_failed
 
 
 @given(mutated_bodies(BODIES))

@@ -21,14 +21,24 @@ from tests.dialects.gemini.replies import (
 from tests.sse import collect_sse, explode_sse
 
 REPLIES = stems("reply-", ".json")
+#: A model that makes a malformed call fails: its client gets an error.
+MALFORMED = "malformed-call"
 #: Several answers at once go past the hub as bytes; what is read is the first of them.
-ONE_ANSWER = [stem for stem in REPLIES if stem != "two-candidates"]
+ONE_ANSWER = [stem for stem in REPLIES if stem not in ("two-candidates", MALFORMED)]
 
 
 @pytest.mark.parametrize("stem", ONE_ANSWER)
 def test_a_whole_reply_survives_the_way_to_a_client_of_its_own_dialect(stem: str) -> None:
     body = recorded_json(f"reply-{stem}.json")
     assert collect_sse(DIALECT, through(explode_sse(DIALECT, body))) == body
+
+
+@pytest.mark.rule("F17")
+def test_a_malformed_call_is_an_error_streamed_and_whole() -> None:
+    streamed = collect_sse(DIALECT, through(recorded(f"stream-{MALFORMED}.sse")))
+    whole = collect_sse(DIALECT, through(explode_sse(DIALECT, recorded_json(f"reply-{MALFORMED}.json"))))
+    assert streamed == whole
+    assert streamed["error"]
 
 
 @pytest.mark.parametrize("stem", REPLIES)

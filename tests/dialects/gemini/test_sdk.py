@@ -14,7 +14,8 @@ from tests.dialects.gemini.replies import recorded, stems, through, write
 from tests.sdk.gemini_reader import accumulate
 
 #: The last one came with several answers, of which only one is told.
-STREAMS = [stem for stem in stems("stream-", ".sse") if stem not in ("cut", "failed", "two-candidates")]
+FAILED = ("cut", "failed", "malformed-call")
+STREAMS = [stem for stem in stems("stream-", ".sse") if stem not in (*FAILED, "two-candidates")]
 
 
 def stream_of(*blocks: ReplyBlock, ending: ReplyFinished | ReplyFailed, usage: Usage | None = None) -> bytes:

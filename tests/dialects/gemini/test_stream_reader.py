@@ -316,8 +316,6 @@ def test_counts_that_are_none_are_not_told(count: object) -> None:
         ("SAFETY", "content_filter"),
         ("RECITATION", "content_filter"),
         ("PROHIBITED_CONTENT", "content_filter"),
-        ("MALFORMED_FUNCTION_CALL", "malformed_call"),
-        ("UNEXPECTED_TOOL_CALL", "malformed_call"),
         ("OTHER", "other"),
         ("LANGUAGE", "other"),
         ("A_NEW_ONE", "other"),

@@ -351,7 +351,8 @@ def test_annotations_become_citations_once() -> None:
     [
         ("max_output_tokens", "length"),
         ("content_filter", "content_filter"),
-        ("max_messages", "other"),
+        ("max_messages", "end"),
+        ("steered", "end"),
         ("of_tomorrow", "other"),
     ],
 )

@@ -616,7 +616,7 @@ def test_a_strange_item_of_this_dialect_still_makes_a_legal_stream(item: Json) -
 
 
 def test_a_raw_cause_of_this_dialect_is_written_again() -> None:
-    events: list[ReplyEvent] = [ReplyStarted(), ReplyFinished(cause="other", raw_cause="steered")]
+    events: list[ReplyEvent] = [ReplyStarted(), ReplyFinished(cause="end", raw_cause="steered")]
     mine = collect_sse(DIALECT, write(events, ClientContext(upstream="openai_responses")))
     theirs = collect_sse(DIALECT, write(events, ClientContext(upstream="gemini")))
     assert mine["incomplete_details"] == {"reason": "steered"}

@@ -28,10 +28,11 @@ CAUSES: dict[str, StopCause] = {
     "IMAGE_SAFETY": "content_filter",
     "IMAGE_PROHIBITED_CONTENT": "content_filter",
     "IMAGE_RECITATION": "content_filter",
+    # The model wanted to call a tool and did not succeed. Gemini may send a part of such a call as text.
     "MALFORMED_FUNCTION_CALL": "malformed_call",
     "UNEXPECTED_TOOL_CALL": "malformed_call",
-    "MALFORMED_RESPONSE": "other",
-    "TOO_MANY_TOOL_CALLS": "other",
+    "MALFORMED_RESPONSE": "malformed_call",
+    "TOO_MANY_TOOL_CALLS": "malformed_call",
     "LANGUAGE": "other",
     "NO_IMAGE": "other",
     "IMAGE_OTHER": "other",

@@ -331,13 +331,13 @@ class GeminiStreamReader(FrameReader):
         self._report_usage()
         if not self._finish and not self._blocked:
             return
-        self._close_block()
         reason = self._finish or self._blocked
-        self.builder.finish(
-            ReplyFinished(
-                cause=CAUSES.get(reason, "other") if self._finish else "content_filter",
-                raw_cause=reason,
-                explanation=self._metadata.find_explanation(),
-                extras=self._metadata.build_extras(blocked=not self._finish),
-            )
+        finished = ReplyFinished(
+            cause=CAUSES.get(reason, "other") if self._finish else "content_filter",
+            raw_cause=reason,
+            explanation=self._metadata.find_explanation(),
+            extras=self._metadata.build_extras(blocked=not self._finish),
         )
+        if not self.builder.fail_if_unanswered(finished):
+            self._close_block()
+            self.builder.finish(finished)

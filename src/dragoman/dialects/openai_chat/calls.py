@@ -168,8 +168,8 @@ class CallAssembler:
         self._close_complete()
 
     def finish(self) -> None:
-        """Open and close all calls: no more fragments follow."""
-        self._open_held(len(self._held))
+        """Open all calls and close the complete ones: no more fragments follow."""
+        self.make_room()
         if any(call.size for call in self._held):
             self._context.losses.add("", "a tool call without a name was dropped")
         self._held.clear()

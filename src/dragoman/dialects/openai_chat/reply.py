@@ -70,7 +70,9 @@ def explode_choice(choice: Json, position: int) -> Iterator[Json]:
     if delta:
         yield {"index": index, "delta": delta, "logprobs": None, "finish_reason": None}
     rest = {name: value for name, value in choice.items() if name not in ("index", "message")}
-    yield {"index": index, "delta": {}, "finish_reason": "stop", **rest}
+    # A whole reply cannot be cut short. Without content and without a reason, it is no answer.
+    reason = "stop" if any(delta.values()) else None
+    yield {"index": index, "delta": {}, "finish_reason": reason, **rest}
 
 
 def collect(frames: Iterable[Frame]) -> Json:

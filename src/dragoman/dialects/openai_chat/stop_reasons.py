@@ -38,6 +38,9 @@ CAUSE_OF_REASON: dict[str, StopCause] = {
     "blocklist": "content_filter",
     "sensitive": "content_filter",
     "malformed_function_call": "malformed_call",
+    "unexpected_tool_call": "malformed_call",
+    "malformed_response": "malformed_call",
+    "too_many_tool_calls": "malformed_call",
     "pause_turn": "pause",
 }
 
@@ -68,8 +71,12 @@ FINISH_REASONS = frozenset(("stop", "length", "tool_calls", "content_filter", "f
 
 
 def read_cause(reason: str) -> StopCause:
-    """The cause of a finish reason. Some vendors write reasons in capitals."""
-    return CAUSE_OF_REASON.get(reason) or CAUSE_OF_REASON.get(reason.lower(), "other")
+    """The cause of a finish reason.
+
+    Some vendors write reasons in capitals. Google's compatible endpoint writes its own reason after a colon,
+    as in `function_call_filter: MALFORMED_FUNCTION_CALL`.
+    """
+    return CAUSE_OF_REASON.get(reason) or CAUSE_OF_REASON.get(reason.rpartition(": ")[2].lower(), "other")
 
 
 def write_reason(cause: StopCause, *, has_refusal_text: bool) -> str:

@@ -45,6 +45,9 @@ SHAPE_FIELDS = frozenset(("content", "refusal", *TEXT_FIELDS))
 #: The fields in which vLLM and SGLang name the stop sequence.
 STOP_STRING_FIELDS = ("stop_reason", "matched_stop")
 
+#: The field in which OpenRouter repeats the reason of the provider; `finish_reason` may be a plain `stop`.
+NATIVE_REASON = "native_finish_reason"
+
 #: The number of further answers (`n` > 1), which are kept in memory until the end.
 MOST_ALTERNATIVES = 128
 
@@ -264,6 +267,9 @@ class ChatStreamReader(FrameReader):
         if failure is not None:
             self.builder.fail(Failure(kind=failure, message=f"the upstream broke off: {reason}", status=502))
             return
+        native = text_of(choice.get(NATIVE_REASON))
+        if read_cause(native) == "malformed_call":
+            reason = native
         # If one answer has several choices, the most specific finish reason counts.
         if not self._reason or read_cause(self._reason) == "end":
             self._reason = reason
@@ -341,23 +347,25 @@ class ChatStreamReader(FrameReader):
 
     def _finish(self) -> None:
         self._deltas.calls.finish()
-        self.builder.close_all()
-        for number, index in enumerate(sorted(self._alternatives), 1):
-            self.builder.add_block(self._alternatives[index].build_alternative(number))
         cause: StopCause = read_cause(self._reason) if self._reason else "end"
         if cause == "end" and self._stop_string is not None:
             cause = "stop_sequence"
         elif cause == "end" and self._deltas.refused:
             cause = "refusal"
-        self.builder.finish(
-            ReplyFinished(
-                cause=cause,
-                raw_cause=self._reason,
-                stop_sequence=self._stop_string,
-                implied=not self._reason and not self._is_whole,
-                extras=self._collect_last_extras(),
-            )
+        finished = ReplyFinished(
+            cause=cause,
+            raw_cause=self._reason,
+            stop_sequence=self._stop_string,
+            implied=not self._reason and not self._is_whole,
+            extras=self._collect_last_extras(),
         )
+        # Further answers are answers: only a reply without them can be one without content.
+        if not self._alternatives and self.builder.fail_if_unanswered(finished):
+            return
+        self.builder.close_all()
+        for number, index in enumerate(sorted(self._alternatives), 1):
+            self.builder.add_block(self._alternatives[index].build_alternative(number))
+        self.builder.finish(finished)
 
     def _collect_last_extras(self) -> Json:
         """The extras of the end: unknown fields of later chunks, and accumulated unknown fields of deltas."""

@@ -186,10 +186,11 @@ class ChatStreamWriter:
 
     def _open_opaque(self, index: int, block: Opaque) -> Frames:
         if self._own and block.kind == "choice":
-            number = block.value.get("index")
+            choice = {"finish_reason": "stop", **block.value}
+            number = choice.get("index")
             return join_frames(
                 self._frames.choice(piece)
-                for piece in explode_choice(block.value, number if type(number) is int else 1)
+                for piece in explode_choice(choice, number if type(number) is int else 1)
             )
         if not block.text:
             return self._lose(f"a block of kind {block.kind!r}")

@@ -9,8 +9,9 @@ from dragoman.hub.usage import Usage
 CAUSE_OF_REASON: dict[str, StopCause] = {
     "max_output_tokens": "length",
     "content_filter": "content_filter",
-    "max_messages": "other",
-    "steered": "other",
+    # The server stopped at the end of an item, as it was asked to. An empty output is no failure.
+    "max_messages": "end",
+    "steered": "end",
 }
 
 #: Causes that make a response incomplete; every other one completes it.
