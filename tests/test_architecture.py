@@ -17,6 +17,7 @@ import pytest
 
 from dragoman.dialects.registry import DIALECTS
 from dragoman.hub.events import ReplyEvent
+from dragoman.providers.local_programs import LOCAL_PROGRAMS
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "dragoman"
@@ -43,6 +44,14 @@ MAY_PARSE_EVENTS = {
 }
 
 
+#: What describes the kinds of upstream: their packages, and the table of local programs.
+KNOWING_UPSTREAMS = ("upstream/", "providers/local_programs.py")
+#: Files outside these that contain the name of a kind of upstream.
+MAY_NAME_AN_UPSTREAM = {
+    "config/find.py": "the configuration without a file has the embedded model",
+}
+
+
 @cache
 def trees() -> Mapping[str, ast.Module]:
     """The syntax tree of every source file, by its path below the package."""
@@ -58,15 +67,31 @@ def names_in(node: ast.AST) -> list[str]:
     return [value for value in values if isinstance(value, str) and value in DIALECTS]
 
 
+def upstreams_in(node: ast.AST) -> list[str]:
+    """The names of local programs and of their presets that stand in a piece of code as strings."""
+    known = {
+        name for dialect, program in LOCAL_PROGRAMS.items() for name in (dialect, program.preset) if name
+    }
+    values = [each.value for each in ast.walk(node) if isinstance(each, ast.Constant)]
+    return [value for value in values if isinstance(value, str) and value in known]
+
+
+def imports_an_upstream(tree: ast.AST) -> bool:
+    return _imports(tree, tuple(f"dragoman.upstream.{name}" for name in LOCAL_PROGRAMS))
+
+
 def compares_names(tree: ast.AST) -> bool:
     tests = (ast.Compare, ast.MatchValue)
     return any(names_in(node) for node in ast.walk(tree) if isinstance(node, tests))
 
 
 def imports_a_dialect(tree: ast.AST) -> bool:
+    return _imports(tree, tuple(f"dragoman.dialects.{name}" for name in DIALECTS))
+
+
+def _imports(tree: ast.AST, folders: tuple[str, ...]) -> bool:
     modules = [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     modules += [name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names]
-    folders = tuple(f"dragoman.dialects.{name}" for name in DIALECTS)
     return any(module.startswith(folders) for module in modules)
 
 
@@ -104,8 +129,10 @@ def test_only_what_holds_facts_about_apis_compares_with_the_name_of_a_dialect() 
         (names_in, KNOWING_PACKAGES, MAY_NAME_A_DIALECT),
         (imports_a_dialect, ("dialects/",), MAY_IMPORT_A_DIALECT),
         (parses_events, ("wire/", "dialects/"), MAY_PARSE_EVENTS),
+        (upstreams_in, KNOWING_UPSTREAMS, MAY_NAME_AN_UPSTREAM),
+        (imports_an_upstream, ("upstream/",), {}),
     ],
-    ids=["names", "imports", "events"],
+    ids=["names", "imports", "events", "upstreams", "upstream imports"],
 )
 def test_the_exceptions_are_the_listed_ones(
     breaks: Callable[[ast.AST], object], packages: tuple[str, ...], exceptions: Mapping[str, str]
@@ -126,6 +153,9 @@ def test_the_exceptions_are_the_listed_ones(
         ("from dragoman.dialects.gemini import path", imports_a_dialect),
         ("import dragoman.dialects.anthropic.check", imports_a_dialect),
         ("frames = SseReader().feed(events)", parses_events),
+        ('if provider.dialect == "embedded": pass', upstreams_in),
+        ('TABLE = {"claude-code": 1}', upstreams_in),
+        ("from dragoman.upstream.claude_code.process import find_executable", imports_an_upstream),
     ],
 )
 def test_the_checks_find_what_they_forbid(code: str, breaks: Callable[[ast.AST], object]) -> None:
@@ -133,9 +163,23 @@ def test_the_checks_find_what_they_forbid(code: str, breaks: Callable[[ast.AST],
 
 
 def test_other_code_passes_the_checks() -> None:
-    allowed = 'from dragoman.dialects.registry import DIALECTS\nif kind == "embedded": read(SseReader)'
+    allowed = 'from dragoman.dialects.registry import DIALECTS\nif kind == "other": read(SseReader)'
     tree = ast.parse(allowed)
-    assert not any(breaks(tree) for breaks in (compares_names, names_in, imports_a_dialect, parses_events))
+    checks = (compares_names, names_in, imports_a_dialect, parses_events, upstreams_in, imports_an_upstream)
+    assert not any(breaks(tree) for breaks in checks)
+
+
+@pytest.mark.parametrize("name", LOCAL_PROGRAMS)
+def test_every_local_program_has_a_package_with_the_functions_that_its_row_needs(name: str) -> None:
+    program, module = LOCAL_PROGRAMS[name], import_module(f"dragoman.upstream.{name}.upstream")
+    needed = {"build_upstream": True, "check_program": not program.is_internal}
+    needed["remove_leftovers"] = bool(program.state_folder)
+    assert {function: hasattr(module, function) for function in needed} == needed
+
+
+def test_every_kind_of_upstream_is_http_or_a_local_program() -> None:
+    folders = {path.parent.name for path in (SOURCE / "upstream").glob("*/__init__.py")}
+    assert folders == {"http", *LOCAL_PROGRAMS}
 
 
 def test_every_dialect_folder_is_registered_under_its_name() -> None:

@@ -10,7 +10,6 @@ import tomlkit
 from dragoman.config.key_kinds import Kind
 from dragoman.config.load import load
 from dragoman.config.model import (
-    LOCAL_PROGRAMS,
     Config,
     KeyTable,
     Secret,
@@ -21,7 +20,6 @@ from dragoman.config.model import (
 )
 from dragoman.governance.guard.rules import read_rules
 from dragoman.hub.errors import ConfigError
-from dragoman.upstream import registry
 
 SERVER: dict[str, object] = {"dialect": "openai_chat", "base_url": "http://127.0.0.1:8000/v1"}
 PROGRAM: dict[str, object] = {"dialect": "claude_code"}
@@ -155,10 +153,6 @@ def test_the_tables_below_a_table_are_covered() -> None:
     config = _load(_write_provider({"governance": {"tools": "auto"}, "sessions": {"limit": 3}}, PROGRAM))
     provider = config.providers["p"]
     assert (provider.governance.tools, provider.sessions) == ("auto", SessionSettings(limit=3))
-
-
-def test_every_local_program_has_a_builder_and_no_other_dialect_has() -> None:
-    assert registry._BUILDERS.keys() == LOCAL_PROGRAMS.keys()
 
 
 def test_a_program_without_an_address_is_named_in_the_error() -> None:

@@ -118,6 +118,6 @@ class PriceList:
             if len(self._cache) >= MAX_PRICED_TARGETS:
                 self._cache.clear()
             provider = self._config.providers[target.provider]
-            is_embedded = provider.dialect == "embedded"
-            self._cache[target] = _FREE if is_embedded else find_prices(self._config, target)
+            is_free = provider.program is not None and provider.program.is_free
+            self._cache[target] = _FREE if is_free else find_prices(self._config, target)
         return self._cache[target]

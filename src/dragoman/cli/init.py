@@ -11,6 +11,7 @@ from dragoman.cli.connection import program_name
 from dragoman.cli.files import write_private
 from dragoman.config.load import load
 from dragoman.hub.errors import ConfigError
+from dragoman.providers.local_programs import LOCAL_PROGRAMS, LocalProgram
 from dragoman.providers.presets import load_presets
 
 TEMPLATE = """\
@@ -69,8 +70,9 @@ def init(provider: str | None, model: str | None, path: str, force: bool) -> Non
     write_private(path, text, replace=force)
     click.echo(f"wrote {path}")
     steps = [f"export {variable}=…"] if variable and not os.environ.get(variable) else []
-    # Claude Code as a provider serves applications; `run claude` would put Claude Code in front of itself.
-    command = "serve" if load_presets()[provider].dialect == "claude_code" else "run claude"
+    # An agent as a provider serves applications; `run claude` would put Claude Code in front of itself.
+    program = _find_program(provider)
+    command = "serve" if program and program.is_agent else "run claude"
     for step in (*steps, f"{program_name()} {command}"):
         click.echo(f"next: {step}", err=True)
 
@@ -84,8 +86,18 @@ def build_config(provider: str, model: str) -> str:
         provider=provider,
         target=target,
         key=f'api_key = "env:{variable}"\n' if variable else "",
-        model_facts="" if provider == "embedded" else MODEL_FACTS.format(provider=provider, model=name),
+        model_facts="" if _is_stand_in(provider) else MODEL_FACTS.format(provider=provider, model=name),
     )
+
+
+def _find_program(preset: str) -> LocalProgram | None:
+    return LOCAL_PROGRAMS.get(load_presets()[preset].dialect)
+
+
+def _is_stand_in(preset: str) -> bool:
+    """Whether the provider answers for every model name, so that a model has no name and no facts."""
+    program = _find_program(preset)
+    return program is not None and program.is_stand_in
 
 
 def _ask_provider() -> str:
@@ -96,7 +108,7 @@ def _ask_provider() -> str:
 
 
 def _ask_model(provider: str) -> str:
-    if provider == "embedded":
+    if _is_stand_in(provider):
         return provider
     if not sys.stdin.isatty():
         raise ConfigError("--model is missing", hint="--model NAME, with the provider's name of the model")

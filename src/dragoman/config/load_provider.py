@@ -8,9 +8,7 @@ from dragoman.config.document import TomlTable
 from dragoman.config.governance import read_model_governance, read_provider_governance
 from dragoman.config.key_kinds import quote_choices, read_keys
 from dragoman.config.model import (
-    LOCAL_PROGRAMS,
     FactsByModel,
-    LocalProgram,
     Provider,
     Secret,
     SessionSettings,
@@ -20,6 +18,7 @@ from dragoman.config.model import (
 from dragoman.config.model_facts import build_layers, read_models
 from dragoman.config.secrets import Environment, read_preset_secret, read_secret, read_secrets
 from dragoman.hub.errors import suggest_spelling
+from dragoman.providers.local_programs import LOCAL_PROGRAMS, LocalProgram
 from dragoman.providers.presets import Preset, load_presets
 
 #: A provider's name is part of `provider/model`, of headers and of log lines.

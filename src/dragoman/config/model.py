@@ -30,32 +30,8 @@ from dragoman.config.key_kinds import (
 from dragoman.dialects.registry import DIALECTS
 from dragoman.governance.settings import Governance
 from dragoman.providers.facts import Doc, Facts
+from dragoman.providers.local_programs import LOCAL_PROGRAMS, LocalProgram
 from dragoman.providers.profile import Profile
-
-
-class LocalProgram(NamedTuple):
-    """A program on this machine that a provider's `dialect` can name instead of an API."""
-
-    #: The API whose requests and replies it takes and gives.
-    wire_dialect: str
-    #: The preset whose facts apply to it, under any provider name.
-    preset: str = ""
-    takes_address: bool = False
-    has_sessions: bool = False
-    #: It answers in place of any model: tokens are counted as those of the model that the client names.
-    is_stand_in: bool = False
-    #: The default of `retries`.
-    retries: int = 2
-
-
-#: By the name that `dialect` has in the file. `upstream.registry` has a builder for each.
-LOCAL_PROGRAMS = {
-    "embedded": LocalProgram("openai_chat", is_stand_in=True),
-    # Claude Code retries by itself, and its upstream replaces a broken session.
-    "claude_code": LocalProgram(
-        "anthropic", preset="claude-code", takes_address=True, has_sessions=True, retries=0
-    ),
-}
 
 
 def list_dialects() -> tuple[str, ...]:
@@ -248,22 +224,24 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
         return f"Provider({self.name!r}, {self.dialect!r})"
 
     @property
+    def program(self) -> LocalProgram | None:
+        """The local program that answers; None if the provider is called over HTTP."""
+        return LOCAL_PROGRAMS.get(self.dialect)
+
+    @property
     def keeps_sessions(self) -> bool:
         """Whether the provider keeps sessions between requests, so that it needs the client's headers."""
-        program = LOCAL_PROGRAMS.get(self.dialect)
-        return program is not None and program.has_sessions
+        return self.program is not None and self.program.has_sessions
 
     @property
     def wire_dialect(self) -> str:
         """The API of the requests to the provider, also if it is a local program."""
-        program = LOCAL_PROGRAMS.get(self.dialect)
-        return program.wire_dialect if program else self.dialect
+        return self.program.wire_dialect if self.program else self.dialect
 
     @property
     def is_stand_in(self) -> bool:
         """Whether it answers in place of any model, as the embedded model does."""
-        program = LOCAL_PROGRAMS.get(self.dialect)
-        return program is not None and program.is_stand_in
+        return self.program is not None and self.program.is_stand_in
 
     def list_sources(self, model: str) -> Iterator[tuple[str, dict[str, object]]]:
         """The facts about a model by source, in ascending precedence."""

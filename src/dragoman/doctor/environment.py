@@ -2,7 +2,7 @@
 
 import asyncio
 import stat
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from dragoman.config.find import find_state_folder
@@ -16,9 +16,9 @@ from dragoman.hub.errors import ConfigError, DragomanError, Failure
 from dragoman.server.guard import check_exposure
 from dragoman.server.run import bind
 from dragoman.storage.database import FILE_NAME
-from dragoman.upstream.claude_code.process import find_executable
 from dragoman.upstream.http.upstream import HttpUpstream
 from dragoman.upstream.port import Upstream, UpstreamRequest
+from dragoman.upstream.registry import check_program
 
 #: Seconds for the answer of a provider.
 PROVIDER_TIMEOUT = 15.0
@@ -111,7 +111,9 @@ async def check_providers(
 
     Each server gets an empty request. It checks the key first and then refuses the request, at no cost.
     """
-    providers = [each for each in config.providers.values() if each.dialect not in _NOTHING_TO_CHECK]
+    providers = [
+        each for each in config.providers.values() if not (each.program and each.program.is_internal)
+    ]
     for provider in providers:
         progress(f"provider {provider.name}")
     return list(await asyncio.gather(*(_check_provider(each, make_upstream) for each in providers)))
@@ -121,8 +123,8 @@ async def _check_provider(provider: Provider, make_upstream: Callable[[Provider]
     name = f"provider {provider.name}"
     if any(not key for key in provider.keys):
         return Finding(name=name, state="skipped", detail="the key is not set")
-    if provider.dialect in _LOCAL_CHECKS:
-        return await _LOCAL_CHECKS[provider.dialect](name, provider)
+    if provider.program is not None:
+        return await _check_program(name, provider)
     try:
         upstream = make_upstream(provider)
         try:
@@ -137,17 +139,12 @@ async def _check_provider(provider: Provider, make_upstream: Callable[[Provider]
     return _judge_failure(name, provider, Redactor(provider).redact_failure(failure) if failure else None)
 
 
-async def _check_claude_code(name: str, provider: Provider) -> Finding:
-    """Claude Code is a program, not a server: check that it is installed."""
+async def _check_program(name: str, provider: Provider) -> Finding:
+    """A local program is no server: check that it is installed."""
     try:
-        return Finding(name=name, state="works", detail=await find_executable(provider))
+        return Finding(name=name, state="works", detail=await check_program(provider))
     except DragomanError as error:
-        return _fail(name, error.message, error.hint or "install Claude Code, or set sessions.command")
-
-
-#: Providers that are not called over HTTP.
-_LOCAL_CHECKS: dict[str, Callable[[str, Provider], Awaitable[Finding]]] = {"claude_code": _check_claude_code}
-_NOTHING_TO_CHECK = frozenset({"embedded"})
+        return _fail(name, error.message, error.hint or "install the program")
 
 
 async def _send_empty_request(provider: Provider, upstream: Upstream) -> Failure | None:

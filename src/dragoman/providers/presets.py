@@ -12,6 +12,8 @@ from importlib.resources import files
 
 import msgspec
 
+from dragoman.providers.local_programs import LOCAL_PROGRAMS
+
 _DATA = files("dragoman.providers")
 
 
@@ -46,9 +48,12 @@ class _CatalogueFile(msgspec.Struct, forbid_unknown_fields=True):
 
 @cache
 def load_presets() -> dict[str, Preset]:
-    """All presets, by name."""
+    """All presets, by name: those of `presets.toml`, and one for each local program."""
     text = _DATA.joinpath("presets.toml").read_text("utf-8")
-    return msgspec.convert(tomllib.loads(text), dict[str, Preset])
+    presets = msgspec.convert(tomllib.loads(text), dict[str, Preset])
+    for name, program in LOCAL_PROGRAMS.items():
+        presets[program.preset or name] = Preset(dialect=name, facts=program.facts)
+    return presets
 
 
 def list_catalogues() -> list[str]:

@@ -21,7 +21,7 @@ from dragoman.server.guard import check_exposure
 from dragoman.storage.database import Database
 from dragoman.telemetry.log import log_closing, set_up_logging
 from dragoman.telemetry.spans import build_tracer
-from dragoman.upstream.claude_code.folders import remove_leftovers
+from dragoman.upstream.registry import remove_leftovers
 
 BACKLOG = 4096
 #: Seconds that an idle connection stays open.

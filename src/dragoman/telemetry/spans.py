@@ -55,18 +55,17 @@ class DialectNames(NamedTuple):
     is_internal: bool = False
 
 
-#: For providers that are local programs; the others have the names of their API.
-PROGRAM_NAMES = {
-    "embedded": DialectNames("dragoman", is_internal=True),
-}
 UNKNOWN = DialectNames("_OTHER")
 
 
 def _find_names(provider: Provider) -> DialectNames:
     """The OpenTelemetry provider and operation names of a provider."""
-    http_api = dialect_named(provider.wire_dialect).http_api
-    names = DialectNames(http_api.telemetry_provider, http_api.telemetry_operation)
-    return PROGRAM_NAMES.get(provider.dialect, names)
+    http_api, program = dialect_named(provider.wire_dialect).http_api, provider.program
+    return DialectNames(
+        (program and program.telemetry_provider) or http_api.telemetry_provider,
+        http_api.telemetry_operation,
+        is_internal=program is not None and program.is_internal,
+    )
 
 
 class TargetSpan(NamedTuple):

@@ -4,8 +4,8 @@ Modules and packages:
 
 - `port`: what every kind of upstream offers (`Upstream`, `UpstreamRequest`, `UpstreamReply`), and two
   optional abilities (`PushReply`, `SessionUpstream`).
-- `registry`: the table of kinds. `build_upstream` builds the upstream of a configured provider.
-- `http`: providers that are called over HTTP/1.1. The kind of every dialect without a row in the table.
+- `registry`: finds the package of a kind. `build_upstream` builds the upstream of a configured provider.
+- `http`: providers that are called over HTTP/1.1. The kind of every dialect that is no local program.
 - `embedded`: a deterministic model inside this process, for trying and testing.
 - `claude_code`: Claude Code as a model with the caller's own tools. The only kind that keeps sessions.
 

@@ -1,43 +1,57 @@
-"""The kinds of upstream: one row per provider dialect that is not served over HTTP.
+"""The kinds of upstream: HTTP, and one package for each local program.
 
-A new kind of upstream is one folder beside `http`, one row here that builds it, and one row of the same
-name in `config.model.LOCAL_PROGRAMS` that describes it to the configuration.
+A new kind is a package beside `http` with the name of its row in `providers.local_programs`. Its module
+`upstream` has the functions of `LocalUpstreamModule`.
 """
 
-from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
+from typing import Protocol, cast
 
 from dragoman.config.model import Provider
+from dragoman.providers.local_programs import LOCAL_PROGRAMS
 from dragoman.upstream.http.upstream import HttpUpstream
 from dragoman.upstream.port import Upstream
 
 
-def _build_http(provider: Provider, state: Path) -> Upstream:
-    return HttpUpstream(provider)
+class LocalUpstreamModule(Protocol):
+    """The module `upstream` of the package of a local program."""
+
+    def build_upstream(self, provider: Provider, state: Path) -> Upstream:
+        """Build the upstream of a provider. `state` is the folder for files that outlive the process."""
+        ...
+
+    async def check_program(self, provider: Provider) -> str:
+        """What the doctor reports of a working program. Raises an error that names what to install.
+
+        Not needed if the program is internal.
+        """
+        ...
+
+    def remove_leftovers(self, state: Path) -> None:
+        """Remove what a killed gateway left in the state folder. Needed if the row has a `state_folder`."""
+        ...
 
 
-# Imported on first use: neither kind should slow down the start of a gateway that does not use it.
-
-
-def _build_embedded(provider: Provider, state: Path) -> Upstream:
-    from dragoman.upstream.embedded.upstream import EmbeddedUpstream
-
-    return EmbeddedUpstream()
-
-
-def _build_claude_code(provider: Provider, state: Path) -> Upstream:
-    from dragoman.upstream.claude_code.upstream import ClaudeCodeUpstream
-
-    return ClaudeCodeUpstream(provider, state)
-
-
-#: The keys are those of `LOCAL_PROGRAMS`.
-_BUILDERS: dict[str, Callable[[Provider, Path], Upstream]] = {
-    "embedded": _build_embedded,
-    "claude_code": _build_claude_code,
-}
+def _load(name: str) -> LocalUpstreamModule:
+    """Imported on first use: no program slows down the start of a gateway that does not use it."""
+    return cast(LocalUpstreamModule, import_module(f"dragoman.upstream.{name}.upstream"))
 
 
 def build_upstream(provider: Provider, state: Path) -> Upstream:
     """Build the upstream of a provider. `state` is the folder for files that outlive the process."""
-    return _BUILDERS.get(provider.dialect, _build_http)(provider, state)
+    if provider.program is None:
+        return HttpUpstream(provider)
+    return _load(provider.dialect).build_upstream(provider, state)
+
+
+async def check_program(provider: Provider) -> str:
+    """Check that a local program can be started. See `LocalUpstreamModule`."""
+    return await _load(provider.dialect).check_program(provider)
+
+
+def remove_leftovers(state: Path) -> None:
+    """Remove what killed gateways left. Called when the gateway starts."""
+    for name, program in LOCAL_PROGRAMS.items():
+        if program.state_folder and (state / program.state_folder).is_dir():
+            _load(name).remove_leftovers(state)

@@ -22,12 +22,13 @@ from typing import Any
 import msgspec
 
 from dragoman.hub.errors import ConfigError
+from dragoman.providers.local_programs import LOCAL_PROGRAMS
 
 #: Absent on Windows. Without locks a dead gateway cannot be recognised; its processes end with their input.
 fcntl: Any = import_module("fcntl") if os.name == "posix" else None
 
 _PRIVATE = 0o700
-FOLDER = "claude-code"
+FOLDER = LOCAL_PROGRAMS["claude_code"].state_folder
 PID_FILE = "pid"
 #: Records that are kept; the oldest are removed.
 MAX_RECORDS = 1000

@@ -17,9 +17,9 @@ from dragoman.upstream.claude_code.errors import (
     session_not_found,
     tool_call_timeout,
 )
-from dragoman.upstream.claude_code.folders import SessionFolders
+from dragoman.upstream.claude_code.folders import SessionFolders, remove_leftovers
 from dragoman.upstream.claude_code.matching import Match, SessionQuery, match_request
-from dragoman.upstream.claude_code.process import ProcessSettings, load_sdk
+from dragoman.upstream.claude_code.process import ProcessSettings, find_executable, load_sdk
 from dragoman.upstream.claude_code.reply_joiner import CallerCall, write_calls
 from dragoman.upstream.claude_code.session import ClaudeSession, ProcessEnded
 from dragoman.upstream.claude_code.session_pool import SessionCounters, SessionPool, SessionSpec
@@ -27,6 +27,8 @@ from dragoman.upstream.claude_code.tools import build_placeholder_tools, read_to
 from dragoman.upstream.claude_code.transcript import has_question
 from dragoman.upstream.claude_code.turn import FixedReply, SessionTurn, TurnReply
 from dragoman.upstream.port import UpstreamReply, UpstreamRequest
+
+__all__ = ["ClaudeCodeUpstream", "build_upstream", "check_program", "remove_leftovers"]
 
 Json = dict[str, Any]
 
@@ -244,3 +246,13 @@ def _write_thinking_arguments(body: Json) -> tuple[str, ...]:
     if effort in ("low", "medium", "high", "xhigh", "max"):
         arguments += ["--effort", effort]
     return tuple(arguments)
+
+
+def build_upstream(provider: Provider, state: Path) -> ClaudeCodeUpstream:
+    """See `upstream.registry`."""
+    return ClaudeCodeUpstream(provider, state)
+
+
+async def check_program(provider: Provider) -> str:
+    """The path of Claude Code's executable. Raises an error that names what to install."""
+    return await find_executable(provider)

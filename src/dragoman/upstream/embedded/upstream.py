@@ -5,9 +5,11 @@
 
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from pathlib import Path
 
 import msgspec
 
+from dragoman.config.model import Provider
 from dragoman.hub.errors import STATUS_OF_KIND, kind_of_status
 from dragoman.upstream.embedded.model import EmbeddedAnswer, answer_request
 from dragoman.upstream.port import UpstreamRequest
@@ -145,3 +147,8 @@ def _write_usage(answer: EmbeddedAnswer) -> dict[str, int]:
         "completion_tokens": answer.reply_tokens,
         "total_tokens": answer.prompt_tokens + answer.reply_tokens,
     }
+
+
+def build_upstream(provider: Provider, state: Path) -> EmbeddedUpstream:
+    """See `upstream.registry`."""
+    return EmbeddedUpstream()
