@@ -303,7 +303,7 @@ async def test_a_response_whose_process_was_killed_has_failed_at_once() -> None:
             input=b"[]",
             body=b'{"id":"resp_left","status":"in_progress","background":true}',
         )
-        await gateway.app.responses.service.store.put(row)
+        await gateway.app.responses.service.store.save(row)
         found = await background.get("resp_left", "")
         assert isinstance(found, StoredResponse)
         assert found.status == "failed"

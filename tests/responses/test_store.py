@@ -31,7 +31,7 @@ class Shelf:
         self.now += 1
         text = name + "." * (kilobytes * 1024)
         output = [{"type": "message", "id": f"msg_{name}", "role": "assistant", "content": text}]
-        return await self.store.put(
+        return await self.store.save(
             StoredResponse(
                 id=name,
                 owner=owner,

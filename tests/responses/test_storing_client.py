@@ -46,7 +46,7 @@ class SlowConnection:
         self.written.append(output)
         return False
 
-    async def drained(self) -> None:
+    async def wait_until_drained(self) -> None:
         """At once."""
 
 

@@ -124,7 +124,7 @@ async def _check_provider(provider: Provider, make_upstream: Callable[[Provider]
     if any(not key for key in provider.keys):
         return Finding(name=name, state="skipped", detail="the key is not set")
     if provider.program is not None:
-        return await _check_program(name, provider)
+        return await _check_program(name, provider, provider.program.advice)
     try:
         upstream = make_upstream(provider)
         try:
@@ -139,12 +139,12 @@ async def _check_provider(provider: Provider, make_upstream: Callable[[Provider]
     return _judge_failure(name, provider, Redactor(provider).redact_failure(failure) if failure else None)
 
 
-async def _check_program(name: str, provider: Provider) -> Finding:
+async def _check_program(name: str, provider: Provider, advice: str) -> Finding:
     """A local program is no server: check that it is installed."""
     try:
         return Finding(name=name, state="works", detail=await check_program(provider))
     except DragomanError as error:
-        return _fail(name, error.message, error.hint or "install the program")
+        return _fail(name, error.message, error.hint or advice)
 
 
 async def _send_empty_request(provider: Provider, upstream: Upstream) -> Failure | None:

@@ -12,10 +12,10 @@ class DirectConnection(Protocol):
     """A connection that a stream can be written to without waiting for each piece."""
 
     def write(self, output: Output) -> bool:
-        """Write a part of a stream whose head is sent. False: the client is slow, wait for `drained`."""
+        """Write a part of a stream whose head is sent. False: wait for `wait_until_drained`."""
         ...
 
-    def drained(self) -> Awaitable[None]: ...
+    def wait_until_drained(self) -> Awaitable[None]: ...
 
 
 class Client(Protocol):

@@ -269,7 +269,7 @@ class Exchange:
             _uncancel()
             return
         _uncancel()
-        if self._call is not None and self._sender.has_content:
+        if self._call is not None and self._sender.is_target_fixed:
             await self._call.fail(reason)
         else:
             await self._refuse(reason)

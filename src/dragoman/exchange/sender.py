@@ -1,7 +1,7 @@
 """The sending side of an exchange: heads, streams, pings, whole replies and errors, in the legal order.
 
 Three facts decide what can still be sent. `is_committed`: the head is out, so the status is fixed.
-`has_content`: content is out, so no other target can take over. `_is_ended`: nothing can follow.
+`is_target_fixed`: content is out, so no other target can take over. `_is_ended`: nothing can follow.
 """
 
 import asyncio
@@ -53,14 +53,14 @@ class ResponseSender:
         self._client = client
         self._record = record
         self._watchdog = watchdog
-        # Google's SDKs take a stream that ends well for complete, whatever error it contains.
+        # Google's SDKs take a stream that ends well for complete, even if it contains an error.
         self._aborts_failed = dialect.http_api.must_abort_failed_stream(record.agent)
         self._is_ended = False
         #: Rate-limit headers of the upstream, and of the client's own key.
         self.upstream_limits: Mapping[str, str] = {}
         self.key_limits: Mapping[str, str] = {}
         self.is_committed = False
-        self.has_content = False
+        self.is_target_fixed = False
         #: The last of the sends that run in their own tasks: a ping, or output of `send_soon`. Nothing else
         #: may be sent before it is out.
         self._sending: asyncio.Task[None] | None = None
@@ -70,7 +70,7 @@ class ResponseSender:
         """Send a part of a stream."""
         await self._acquire()
         await self._commit()
-        self.has_content = True
+        self.is_target_fixed = True
         await self._client.send(output)
         self._watchdog.is_sending = False
         self._watchdog.has_sent = True
@@ -91,7 +91,7 @@ class ResponseSender:
 
     async def respond(self, body: bytes) -> None:
         """Send a whole reply."""
-        self.is_committed = self.has_content = self._is_ended = True
+        self.is_committed = self.is_target_fixed = self._is_ended = True
         await self._respond(200, {**JSON_HEADERS, **self._limit_headers()}, body)
 
     async def refuse(self, failure: Failure) -> None:
@@ -144,7 +144,7 @@ class ResponseSender:
         # The reply may have ended meanwhile; then even its head may be missing.
         if not self._is_ended:
             await self._commit(is_waiting=True)
-            await self._client.ping(self._dialect.http_api.ping if self.has_content else WAITING)
+            await self._client.ping(self._dialect.http_api.ping if self.is_target_fixed else WAITING)
         self._forget_send()
 
     async def _acquire(self) -> None:

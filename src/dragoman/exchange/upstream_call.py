@@ -93,7 +93,7 @@ class UpstreamCall:
         try:
             return await self._call(body)
         except UpstreamFailed as error:
-            if self._reply is None or not self._sender.has_content:
+            if self._reply is None or not self._sender.is_target_fixed:
                 raise
             self._record.broken = failure = self._redact(error.failure)
             output = join_output([*self._held, self._reply.fail(ReplyFailed("failed", failure))])
@@ -167,7 +167,7 @@ class UpstreamCall:
         if reply is None or reply.is_round_over:
             return
         output = reply.release_overdue()
-        if not self._sender.has_content:
+        if not self._sender.is_target_fixed:
             self._held.append(output)
         elif output:
             self._sender.send_soon(output)
@@ -238,7 +238,7 @@ class UpstreamCall:
             if reply.is_round_over:
                 return last
             watchdog.is_sending = True
-            await direct.drained()
+            await direct.wait_until_drained()
             watchdog.is_sending = False
         return reply.close()
 

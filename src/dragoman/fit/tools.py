@@ -289,5 +289,5 @@ def _fit_search_options(tool: Tool, target: Target, losses: Losses) -> Tool:
         unknown[name] = default
         if value not in HOSTED_DEFAULTS.get(name, ()):
             path = options.paths.get(name, name)
-            losses.add(f"{tool.at}.{path}", f"the target's own {tool.family} cannot be told this")
+            losses.add(f"{tool.at}.{path}", f"the target's own {tool.family} has no such option")
     return replace(tool, search=replace(options, **unknown)) if unknown else tool

@@ -50,6 +50,7 @@ class ForwardedReply:
 
     @property
     def passes_trailing(self) -> bool:
+        """Whether closing events follow the ending: always, except after a failure that is complete."""
         return self._lacks_closing or not isinstance(self.tally.ending, ReplyFailed)
 
     @property

@@ -49,7 +49,12 @@ class ReplyPipeline(Protocol):
 
     @property
     def passes_trailing(self) -> bool:
-        """What the upstream sends after the ending still goes to the client."""
+        """Whether bytes after the ending still go to the client.
+
+        True for a forwarded reply: its ending has closing events behind it (`[DONE]`, usage), which the
+        client waits for. False for a translated reply, whose writer has written them, and after a failure
+        that has its closing event.
+        """
         ...
 
     def feed(self, data: bytes) -> Output: ...

@@ -31,6 +31,8 @@ class LocalProgram(msgspec.Struct, frozen=True, kw_only=True):
     telemetry_provider: str = ""
     #: The folder of its files below the state folder, which a killed gateway may leave behind.
     state_folder: str = ""
+    #: The doctor's advice if the program cannot be started.
+    advice: str = "install the program"
     #: The default of `retries`.
     retries: int = 2
 
@@ -69,6 +71,7 @@ LOCAL_PROGRAMS = {
         has_sessions=True,
         is_agent=True,
         state_folder="claude-code",
+        advice="install Claude Code, or set sessions.command",
         retries=0,
     ),
 }

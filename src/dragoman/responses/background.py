@@ -188,7 +188,7 @@ class BackgroundRuns:
             read_members(encode(build_started_response(settings, turn.facts.id, created, "queued")))
         )
         run = BackgroundRun(turn, response)
-        if not await self._responses.store.put(self._build_row(run)):
+        if not await self._responses.store.save(self._build_row(run)):
             raise DragomanError("the response cannot be stored, so it cannot run in the background")
         run.set_status("queued", "response.created", "response.queued")
         self._runs[run.id] = run
@@ -312,7 +312,7 @@ class BackgroundRuns:
         """The response of a run whose process has died."""
         body = {**read_members(found.body), **_build_failed_members("server_error", PROCESS_DIED)}
         failed = msgspec.structs.replace(found, status="failed", body=encode_json(body), runner="")
-        await self._responses.store.put(failed)
+        await self._responses.store.save(failed)
         return failed
 
     async def _send_heartbeats(self) -> None:

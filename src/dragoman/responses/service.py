@@ -78,9 +78,9 @@ class ResponsesService:
         """Store a finished response. False if that fails: the client gets its reply in any case."""
         try:
             row = build_stored(turn, response, self._gateway.clock())
-            if events and await self.store.put(msgspec.structs.replace(row, events=events)):
+            if events and await self.store.save(msgspec.structs.replace(row, events=events)):
                 return True
-            return await self.store.put(row)
+            return await self.store.save(row)
         except (DragomanError, msgspec.MsgspecError):
             return False
 

@@ -142,7 +142,7 @@ class ResponseStore:
         self._bytes_left = 0
         self._swept = 0.0
 
-    async def put(self, response: StoredResponse) -> bool:
+    async def save(self, response: StoredResponse) -> bool:
         """Store a response, in place of the one with its id.
 
         False if it, or the conversation that it continues, is too large, or if the conversation is deleted.
@@ -152,7 +152,7 @@ class ResponseStore:
             return False
 
         def work(connection: sqlite3.Connection) -> bool:
-            number = _put(connection, response)
+            number = _insert(connection, response)
             return number is not None and self._enforce_limits(connection, limits, now, number, response.size)
 
         return await self._run(work)
@@ -294,7 +294,7 @@ def _load_turns(connection: sqlite3.Connection, number: int, limit: int) -> list
     return turns
 
 
-def _put(connection: sqlite3.Connection, response: StoredResponse) -> int | None:
+def _insert(connection: sqlite3.Connection, response: StoredResponse) -> int | None:
     """Insert or replace a row. Returns its number, or None if the response that it continues is gone."""
     parent = None
     if response.previous:

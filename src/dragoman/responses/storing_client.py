@@ -98,7 +98,7 @@ class CollectingConnection:
     def __init__(self, direct: DirectConnection, client: "StoringClient") -> None:
         self._direct = direct
         self._process = client.process
-        self.drained = direct.drained
+        self.wait_until_drained = direct.wait_until_drained
 
     def write(self, output: Output) -> bool:
         return self._direct.write(self._process(output))

@@ -187,7 +187,7 @@ class TurnBuilder:
             background=is_background,
         )
         is_stream = _read_flag(state.stream, "stream", default=False)
-        # A background run is streamed, whatever its client gets.
+        # A background run is streamed, also if its client gets a whole response.
         asked = msgspec.structs.replace(state, stream=is_stream or is_background)
         client = msgspec.structs.replace(
             asked.apply_to(client),

@@ -23,7 +23,7 @@ class ServerConnection(Protocol):
 
     def write(self, data: bytes) -> bool: ...
 
-    def drained(self) -> Awaitable[None]: ...
+    def wait_until_drained(self) -> Awaitable[None]: ...
 
     def abort_connection(self, *, at_once: bool) -> None: ...
 
@@ -34,7 +34,7 @@ class AsgiDirectConnection:
     def __init__(self, connection: ServerConnection, transport: Transport) -> None:
         self._write = connection.write
         self._encode = transport.encode
-        self.drained = connection.drained
+        self.wait_until_drained = connection.wait_until_drained
 
     def write(self, output: Output) -> bool:
         data = self._encode(output)

@@ -118,12 +118,12 @@ class Connection(HttpToolsProtocol):
         return self.loop.call_later(seconds, self._refuse, _TOO_SLOW)
 
     def write(self, data: bytes) -> bool:
-        """Write a piece of a reply whose head is sent. False: the client is slow, wait for `drained`."""
+        """Write a piece of a reply whose head is sent. False: wait for `wait_until_drained`."""
         if self._current is not None and not self._current.disconnected:
             self.transport.write(b"%x\r\n%b\r\n" % (len(data), data))
         return not self.flow.write_paused
 
-    def drained(self) -> Awaitable[None]:
+    def wait_until_drained(self) -> Awaitable[None]:
         return self.flow.drain()
 
     def abort_connection(self, *, at_once: bool) -> None:

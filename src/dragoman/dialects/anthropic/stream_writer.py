@@ -174,7 +174,7 @@ class AnthropicStreamWriter:
 
     def _lose(self, what: str) -> Frames:
         self._block = _SILENT
-        self._context.losses.add("", f"{what} cannot be told to a client of this dialect")
+        self._context.losses.add("", f"{what} cannot be written in this dialect")
         return ()
 
     def _write_whole(self, block: Json) -> Frames:

@@ -216,7 +216,7 @@ def write_part(block: AnyBlock, *, native: bool, losses: Losses) -> Json | None:
                 return block.value
             if block.text:
                 return {"text": block.text}
-            losses.add(block.at, f"a {block.kind} block cannot be told in Gemini's dialect")
+            losses.add(block.at, f"a {block.kind} block cannot be written in Gemini's dialect")
             return None
         case (
             Text()

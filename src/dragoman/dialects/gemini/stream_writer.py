@@ -157,9 +157,7 @@ class GeminiStreamWriter:
         if isinstance(query, str):
             self._grounding.add_query(query)
         else:
-            self._context.losses.add(
-                block.at, "Gemini tells of a search only what was asked and what is cited"
-            )
+            self._context.losses.add(block.at, "Gemini shows only the query and the citations of a search")
         return ()
 
     def _on_text_delta(self, event: TextDelta) -> Frames:

@@ -202,7 +202,7 @@ class ChatStreamWriter:
         return self._lose("the work of a vendor's own tool")
 
     def _lose(self, what: str) -> Frames:
-        self._context.losses.add("", f"{what} cannot be told to a client of this dialect")
+        self._context.losses.add("", f"{what} cannot be written in this dialect")
         return ()
 
     def _on_text_delta(self, event: TextDelta) -> Frames:

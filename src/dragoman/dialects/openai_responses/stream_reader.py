@@ -133,7 +133,7 @@ class ResponsesStreamReader(FrameReader):
         elif is_cancelled:
             failure = Failure(kind="cancelled", message="the upstream cancelled the response")
         else:
-            failure = Failure(kind="server", message="the upstream failed without saying why")
+            failure = Failure(kind="server", message="the upstream failed without a reason")
         self.builder.fail(failure, "cancelled" if is_cancelled else "failed")
 
     def _on_error(self, payload: Json) -> None:

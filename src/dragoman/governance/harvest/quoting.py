@@ -24,7 +24,7 @@ _TAG = re.compile(r"(/?)([A-Za-z][\w.-]*)(?:\s[^<>]*)?(/?)")
 #: How long a tag may be.
 _TAG_LIMIT = 200
 _COMMENTS = {"!--": "--", "![CDATA[": "]]"}
-#: Elements that quote wherever they begin a line; others only if their tag is alone on the line.
+#: Elements that quote if they begin a line; others only if their tag is alone on the line.
 _HTML = re.compile(
     "article|blockquote|body|code|d[dlt]|details|div|head|html|kbd|li|ol|p|pre|samp|script|section|style|svg"
     "|table|tbody|t[dhr]|template|textarea|thead|ul|xmp"
