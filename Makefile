@@ -63,7 +63,7 @@ $(STAMP): $(LOCK) $(RUN_LOCK) pyproject.toml
 
 clients: $(CLIENTS)/.ready ## Install the published agents and SDKs that the end-to-end tests run
 
-$(CLIENTS)/.ready: $(STAMP) $(wildcard tools/clients/*) requirements/e2e.txt requirements/node.txt
+$(CLIENTS)/.ready: $(STAMP) $(wildcard tools/clients/*) requirements/e2e.txt requirements/node.txt requirements/templates.txt
 	@tools/clients/install.sh $(PYTHON) $(CLIENTS)
 	@touch $@
 
@@ -115,7 +115,8 @@ lock: setup ## Resolve the dependencies again, into requirements/
 	@for name in e2e node; do \
 	  $(COMPILE) requirements/$$name.in --constraints $(LOCK) --no-annotate --upgrade --output-file requirements/$$name.txt; \
 	done
-	@echo "wrote $(RUN_LOCK), $(LOCK), requirements/e2e.txt, requirements/node.txt"
+	@$(COMPILE) requirements/templates.in --no-deps --no-annotate --upgrade --output-file requirements/templates.txt
+	@echo "wrote $(RUN_LOCK), $(LOCK), requirements/e2e.txt, requirements/node.txt, requirements/templates.txt"
 
 clean: ## Remove .venv, the clients, caches and build output
 	@rm -rf $(VENV) $(CLIENTS) build dist htmlcov .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

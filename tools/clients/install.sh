@@ -36,6 +36,15 @@ echo "== clients: installing tools/clients/package-lock.json (about 1.4 GB, the 
 (cd "$folder/node_modules/@anthropic-ai/claude-code" && node install.cjs)
 (cd "$folder/node_modules/opencode-ai" && node postinstall.mjs)
 
+# A source package whose chat templates evaluate the harvest. pip reads its metadata and builds nothing.
+echo "== clients: downloading the chat templates of requirements/templates.txt (about 80 MB)"
+rm -rf "$folder/templates" "$folder/download"
+"$python" -m pip download -qq --disable-pip-version-check --no-deps --no-binary llama-cpp-python \
+  --require-hashes -d "$folder/download" -r "$requirements/templates.txt"
+mkdir "$folder/templates"
+"$python" "$here/unpack_templates.py" "$folder"/download/*.tar.gz "$folder/templates"
+rm -rf "$folder/download"
+
 echo "== clients: installing requirements/e2e.txt"
 "$python" -m pip install -qq --disable-pip-version-check --require-hashes -r "$requirements/e2e.txt"
 

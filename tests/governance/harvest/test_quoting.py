@@ -37,6 +37,11 @@ def is_quoted(text: str, pieces: int) -> bool:
         "the tag '",
         "(«",
         "```\n~~~\n",
+        "Hm.</think>```\n",
+        "Hm.</think> ~~~\n",
+        "Hm.</mm:think><pre>\n",
+        "Hm.<|END_THINKING|><|START_RESPONSE|><example>\n",
+        "<\uff5cAssistant\uff5c>> ",
     ],
 )
 def test_these_leave_what_follows_quoted(before: str, pieces: int) -> None:
@@ -66,6 +71,9 @@ def test_these_leave_what_follows_quoted(before: str, pieces: int) -> None:
         "a > b ",
         "a ~~~ b ",
         '`"` and ',
+        "Hm.</think>so ```\n",
+        "Hm.</b>```\n",
+        "Hm.</think>",
     ],
 )
 def test_these_do_not(before: str, pieces: int) -> None:

@@ -107,7 +107,7 @@ class ReasoningTags(msgspec.Struct, frozen=True):
     `in_prompt`: the prompt ends with the opening tag, so that the reply begins inside. `repeats`: later tags
     open it again; without it a tag counts only before everything else. `answer_tags`: tags around the visible
     answer. `lone_close`: a closing tag may begin an answer without reasoning. `is_distinct`: no answer begins
-    like that.
+    like that. `also_closes`: the closing tags of other builds of the model.
     """
 
     opens: str
@@ -118,10 +118,12 @@ class ReasoningTags(msgspec.Struct, frozen=True):
     lone_close: bool = False
     label: str = ""
     is_distinct: bool = True
+    also_closes: tuple[str, ...] = ()
 
     @property
     def section(self) -> ReasoningSection:
-        return ReasoningSection(closers=(self.closes,), opens=self.opens, label=self.label)
+        closers = (self.closes, *self.also_closes)
+        return ReasoningSection(closers=closers, opens=self.opens, label=self.label)
 
     @property
     def openers(self) -> tuple[Opener, ...]:

@@ -35,6 +35,8 @@ _OWN = re.compile(
     "answer|arg_key|arg_value|final|function|function_calls?|invoke|param|parameter|reasoning|response|s"
     "|think|thinking|thought|tools?|tool_calls?|tool_sep|toolcall"
 )
+#: Without brackets: tags that end reasoning, and tokens that frame an answer. The answer begins behind them.
+_FRAME = re.compile(r"/(?:\w+:)?(?:think|thinking|thought|reasoning)(?::\w+)?|[|\uff5c][^<>]*[|\uff5c]")
 
 
 class _MarkupTracker:
@@ -78,14 +80,19 @@ class _MarkupTracker:
             self._tag = ""
             self._tag_column = column
 
-    def close_tag(self, before: str) -> None:
-        """A `>` behind the two characters `before`."""
+    def close_tag(self, before: str) -> bool:
+        """A `>` behind the two characters `before`. Returns whether it ends what frames an answer."""
         if self._comment:
             self._comment = "" if before == self._comment else self._comment
-            return
-        found = _TAG.fullmatch(self._tag) if self._tag is not None else None
+            return False
+        tag = self._tag or ""
         self._tag = None
-        if found is None or found[3]:
+        if found := _TAG.fullmatch(tag):
+            self._close_element_tag(found)
+        return not self.is_open and _FRAME.fullmatch(tag) is not None
+
+    def _close_element_tag(self, found: re.Match[str]) -> None:
+        if found[3]:
             return
         name = found[2].lower()
         if found[1]:
@@ -108,6 +115,7 @@ class QuoteTracker:
     """Feed the text with `advance`, then ask `is_quoted` about the place behind it."""
 
     __slots__ = (
+        "_begins_answer",
         "_block",
         "_closing",
         "_column",
@@ -133,6 +141,8 @@ class QuoteTracker:
         self._quote = False
         self._block = False
         self._line_start = True
+        #: Whether only blanks stand between this place and what frames the answer.
+        self._begins_answer = False
         #: A run of backticks or tildes that may still grow, and whether it began its line.
         self._run: tuple[str, int, bool] | None = None
         #: The last two characters, and the last one that is not blank.
@@ -229,6 +239,8 @@ class QuoteTracker:
             self._column = -1
         elif self._column >= 0:
             self._column += sum(_TAB_WIDTH if character == "\t" else 1 for character in text[start:end])
+        if has_content:
+            self._begins_answer = False
         if self._line_start and _NOT_LINE_START.search(text, start, end):
             self._line_start = False
 
@@ -242,19 +254,20 @@ class QuoteTracker:
             self._end_line()
             return
         self._closing = False
+        begins_answer = False
         if self._fence is None and not self._inline:
             if character == "<":
-                self._markup.open_tag(self._column)
+                self._markup.open_tag(0 if self._begins_answer else self._column)
             elif character == ">":
                 self._block = self._block or self._line_start
-                self._markup.close_tag(before)
+                begins_answer = self._markup.close_tag(before)
             elif character == "”":
                 self._quote = False
             else:
                 is_opening = character == "“" or before[1:] in _BEFORE_AN_OPENING_QUOTE
                 self._quote = not self._quote and is_opening
                 self._markup.add(character)
-        self._line_start = False
+        self._line_start = self._begins_answer = begins_answer
         self._column = -1
 
     def _extend_run(self, character: str, count: int) -> None:
@@ -271,7 +284,7 @@ class QuoteTracker:
             return
         character, count, begins_line = self._run
         self._run = None
-        self._line_start = False
+        self._line_start = self._begins_answer = False
         self._column = -1
         if self._fence is not None:
             self._closing = begins_line and character == self._fence[0] and count >= self._fence[1]
@@ -297,5 +310,6 @@ class QuoteTracker:
         self._quote = False
         self._block = False
         self._line_start = True
+        self._begins_answer = False
         self._column = 0
         self._markup.end_line()

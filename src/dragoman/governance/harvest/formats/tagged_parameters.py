@@ -338,6 +338,10 @@ _GLM = _family(
     Opener("<tool_call>", READ_HERMES, "B"),
     reasoning=(THINK,),
 )
+# The published template puts the suffix of its other tags behind these too.
+_OPEN_THINK = ReasoningTags("<think:opensource>", "</think:opensource>")
+_HUNYUAN = Opener("<tool_calls", _read_hunyuan, "B")
+_HUNYUAN_V3 = _family("hunyuan_v3", "Hunyuan V3", _HUNYUAN, reasoning=(THINK, _OPEN_THINK))
 _MINICPM5 = _family(
     "minicpm5", "MiniCPM 5", Opener(_MINICPM.opens, unwrapped_reader(_MINICPM), "B"), reasoning=(THINK,)
 )
@@ -357,7 +361,12 @@ FORMATS = (
     _GLM.variant(
         "glm_thinking", "GLM 4.7 and Poolside, where the prompt opens the reasoning", THINK_IN_PROMPT
     ),
-    _family("hunyuan_v3", "Hunyuan V3", Opener("<tool_calls", _read_hunyuan, "B"), reasoning=(THINK,)),
+    _HUNYUAN_V3,
+    _HUNYUAN_V3.variant(
+        "hunyuan_v3_thinking",
+        "Hunyuan V3, where the prompt opens the reasoning",
+        ReasoningTags("<think>", "</think>", in_prompt=True, also_closes=(_OPEN_THINK.closes,)),
+    ),
     _family(
         "minimax_m2",
         "MiniMax M2",

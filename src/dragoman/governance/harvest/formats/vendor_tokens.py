@@ -58,6 +58,8 @@ def _read_mistral(cursor: TextCursor, context: ReaderContext) -> Reading:
 # Gemma: `call:name{key:value}`, with strings between tokens of their own.
 
 _GEMMA_KEY = re.compile(r"([{,]\s*)([A-Za-z_$][\w$.-]*)(\s*:)")
+#: The published template writes Python's name for null.
+_GEMMA_NULL = re.compile(r"([:\[,]\s*)None(?=\s*[,}\]])")
 
 
 def _gemma_opener(opens: str, quote: str, closes: str) -> Opener:
@@ -75,7 +77,7 @@ def _gemma_opener(opens: str, quote: str, closes: str) -> Opener:
         parts: list[str] = []
         while True:
             outside, stop = yield from cursor.take_until(quote, closes, opens)
-            parts.append(_GEMMA_KEY.sub(r'\1"\2"\3', outside))
+            parts.append(_GEMMA_NULL.sub(r"\1null", _GEMMA_KEY.sub(r'\1"\2"\3', outside)))
             if stop == opens:
                 cursor.step_back(stop)
                 return None
