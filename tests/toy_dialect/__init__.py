@@ -11,9 +11,8 @@ header, field names, errors, pings and rate-limit headers.
 
 from dragoman.dialects.dialect import Dialect
 from tests.toy_dialect import check, errors, reply, request_reader, request_writer
-from tests.toy_dialect.counting import COUNTING
 from tests.toy_dialect.forwarding import FORWARDING
-from tests.toy_dialect.http_api import HTTP_API
+from tests.toy_dialect.http_api import COUNTING, HTTP_API
 from tests.toy_dialect.stream_reader import ToyStreamReader
 from tests.toy_dialect.stream_writer import ToyStreamWriter
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from dragoman.dialects.base import Json
+from dragoman.dialects.base import CountFormat, Json
 from dragoman.dialects.http_api import READ, EndpointPattern, HttpApi
 from dragoman.dialects.rate_limits import RateLimitFormat
 from dragoman.providers.profile import Profile
@@ -40,3 +40,5 @@ class ToyHttpApi(HttpApi):
 
 
 HTTP_API = ToyHttpApi()
+
+COUNTING = CountFormat(family="open", write_answer=lambda tokens: {"tokens": tokens})

@@ -12,7 +12,7 @@
 - `checker`: the toolkit of the stream checkers. `search_options`: options of hosted web search.
 
 Every dialect package has the modules `request_reader`, `request_writer`, `stream_reader`, `stream_writer`,
-`reply`, `errors`, `check`, `http_api`, `forwarding`, `counting`. The same part of an API has the same module
+`reply`, `errors`, `check`, `http_api`, `forwarding`. The same part of an API has the same module
 in each of them: `content_reader`, `content_writer`, `generation`, `tools`, `media`, `citations`, `reasoning`,
 `hosted` (tools that the server runs), `stop_reasons` (with usage), `stream_blocks` (what open blocks
 remember), `names`. Its `__init__` describes the modules and defines `DIALECT`.

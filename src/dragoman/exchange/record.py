@@ -16,8 +16,7 @@ from dragoman.hub.usage import Usage
 from dragoman.pipeline.plan import ClientRequest
 from dragoman.telemetry.log import make_printable
 
-#: Characters of a header, and of one value in a log line.
-MAX_HEADER = 900
+#: Characters of one value in a log line.
 MAX_SHOWN = 300
 
 #: In a response: the session of the provider that answered. In a request: the session to continue.

@@ -130,7 +130,6 @@ class ReplyFailed(Event, frozen=True):
 
 
 Delta: TypeAlias = TextDelta | ReasoningDelta | ArgumentsDelta | SealAttached | CitationAdded
-ReplyEnding: TypeAlias = ReplyFinished | ReplyFailed
 ReplyEvent: TypeAlias = (
     ReplyStarted
     | BlockOpened

@@ -24,6 +24,8 @@ class Preset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     base_url: str = ""
     #: The environment variable that usually holds its key.
     key: str = ""
+    #: Its `gen_ai.provider.name` in OpenTelemetry's conventions; empty: that of its API.
+    telemetry_provider: str = ""
     #: Facts about all of its models.
     facts: dict[str, object] = {}
     #: The catalogue file with facts about its models; empty: the file of the preset's name.

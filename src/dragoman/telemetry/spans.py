@@ -15,6 +15,7 @@ from dragoman.config.model import Config, Provider, TargetName
 from dragoman.dialects.registry import dialect_named
 from dragoman.hub.errors import ConfigError, Failure
 from dragoman.hub.events import ReplyFinished
+from dragoman.providers.presets import load_presets
 from dragoman.telemetry.log import make_printable
 
 if TYPE_CHECKING:
@@ -33,17 +34,6 @@ NANO = 1_000_000_000
 #: Seconds for sending the remaining spans at the end.
 CLOSE_TIMEOUT = 2.0
 MAX_MESSAGE = 300
-
-#: `gen_ai.provider.name` by the name of a preset.
-PROVIDER_NAMES = {
-    "anthropic": "anthropic",
-    "openai": "openai",
-    "gemini": "gcp.gemini",
-    "deepseek": "deepseek",
-    "groq": "groq",
-    "mistral": "mistral_ai",
-    "xai": "x_ai",
-}
 
 
 class DialectNames(NamedTuple):
@@ -66,6 +56,12 @@ def _find_names(provider: Provider) -> DialectNames:
         http_api.telemetry_operation,
         is_internal=program is not None and program.is_internal,
     )
+
+
+def _find_preset_name(provider: str) -> str:
+    """The name that the conventions define for a provider with the name of a preset; empty if none."""
+    preset = load_presets().get(provider)
+    return preset.telemetry_provider if preset else ""
 
 
 class TargetSpan(NamedTuple):
@@ -139,7 +135,7 @@ class ExchangeTracer:
         address = urlsplit(provider.base_url if provider else "")
         attributes: Attributes = {
             "gen_ai.operation.name": names.operation,
-            "gen_ai.provider.name": PROVIDER_NAMES.get(target.provider, names.provider),
+            "gen_ai.provider.name": _find_preset_name(target.provider) or names.provider,
             "gen_ai.request.model": model,
             "gen_ai.request.stream": record.stream,
             "server.address": address.hostname,

@@ -6,5 +6,5 @@ and keeps no state. docs/token-counts.md has the method and its errors.
 - `text`: the cost table of each family of tokenizers, and `estimate_text_tokens`.
 - `families`: which models belong to a family, and the tokens it adds for turns, tools and media.
 - `request`: `estimate_tokens` and `estimate_from_samples` for a whole request; `read_count_request` reads the
-  body of a counting endpoint. How a dialect writes the answer is in its folder (`Dialect.counting`).
+  body of a counting endpoint. How a dialect writes the answer is in its `http_api.py` (`Dialect.counting`).
 """

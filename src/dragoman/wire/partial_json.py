@@ -106,11 +106,6 @@ class JsonPrefix:
         return self._state is DONE or (not self._stack and self._state in NUMBER_ENDS)
 
     @property
-    def is_in_string(self) -> bool:
-        """Whether a string is open that is a value and not a key."""
-        return self._state is TEXT
-
-    @property
     def depth(self) -> int:
         return len(self._stack)
 

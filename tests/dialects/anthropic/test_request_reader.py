@@ -3,7 +3,6 @@
 import pytest
 
 from dragoman.dialects.anthropic import DIALECT
-from dragoman.dialects.anthropic.request_reader import read_request
 from dragoman.dialects.base import Json
 from dragoman.hub.content import (
     AnyBlock,
@@ -534,7 +533,7 @@ def test_what_is_required_must_be_there(name: str) -> None:
 def test_counting_tokens_needs_no_cap() -> None:
     incomplete = body()
     del incomplete["max_tokens"]
-    assert read_request(incomplete, Losses(), counting=True).max_tokens is None
+    assert DIALECT.read_request(DIALECT.counting.read_body(incomplete), Losses()).turns
 
 
 def test_a_nested_result_is_kept_and_does_not_recurse() -> None:

@@ -14,17 +14,16 @@ Replies:
 - `reply`: whole replies into streams and back.
 - `stop_reasons`: stop reasons and usage.
 
-`errors` writes errors, `check` checks streams, `http_api`, `forwarding` and `counting` hold the facts of the
-HTTP API, `names` the names and small functions that all of them use.
+`errors` writes errors, `check` checks streams, `http_api` and `forwarding` hold the facts of the HTTP API,
+`names` the names and small functions that all of them use.
 
 State: one `ContentReader` per request, one `AnthropicStreamReader` or `AnthropicStreamWriter` per reply.
 Everything else is functions and tables.
 """
 
 from dragoman.dialects.anthropic import check, errors, reply, request_reader, request_writer
-from dragoman.dialects.anthropic.counting import COUNTING
 from dragoman.dialects.anthropic.forwarding import FORWARDING
-from dragoman.dialects.anthropic.http_api import HTTP_API
+from dragoman.dialects.anthropic.http_api import COUNTING, HTTP_API
 from dragoman.dialects.anthropic.names import NAME
 from dragoman.dialects.anthropic.request_rules import REQUEST_RULES
 from dragoman.dialects.anthropic.stream_reader import AnthropicStreamReader

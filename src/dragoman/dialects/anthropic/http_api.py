@@ -1,9 +1,9 @@
-"""The HTTP side of the Messages API: paths, headers, pings, rate limits, model lists."""
+"""The HTTP side of the Messages API: paths, headers, pings, rate limits, model lists, token counts."""
 
 import re
 from collections.abc import Mapping, Sequence
 
-from dragoman.dialects.base import Json
+from dragoman.dialects.base import CountFormat, Json
 from dragoman.dialects.http_api import CREATED_TEXT, V1, EndpointPattern, HttpApi
 from dragoman.dialects.rate_limits import RateLimitFormat
 from dragoman.providers.profile import Profile
@@ -45,3 +45,14 @@ class AnthropicHttpApi(HttpApi):
 
 
 HTTP_API = AnthropicHttpApi()
+
+
+def _read_count_body(body: Json) -> Json:
+    # A request needs a cap; the body of `count_tokens` has none, because there is no answer to limit.
+    body.setdefault("max_tokens", 1)
+    return body
+
+
+COUNTING = CountFormat(
+    family="claude", read_body=_read_count_body, write_answer=lambda tokens: {"input_tokens": tokens}
+)

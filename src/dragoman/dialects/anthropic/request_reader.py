@@ -28,16 +28,14 @@ PATHS = {
 }
 
 
-def read_request(
-    body: Json, losses: Losses, *, model: str = "", stream: bool = False, counting: bool = False
-) -> Request:
-    """Read a client's body and empty it. `counting`: it asks for a token count and needs no `max_tokens`."""
+def read_request(body: Json, losses: Losses, *, model: str = "", stream: bool = False) -> Request:
+    """Read a client's body and empty it."""
     fields = Fields(body)
     name = fields.text("model") if not model else fields.text_or("model", model)
     notes: list[str] = []
     turns = _read_turns(fields, notes)
-    max_tokens = fields.maybe_integer("max_tokens") if counting else fields.integer("max_tokens")
-    if max_tokens is not None and max_tokens < 0:
+    max_tokens = fields.integer("max_tokens")
+    if max_tokens < 0:
         raise fields.error("expected an integer of at least 0", "max_tokens")
     output = fields.maybe_object("output_config")
     if output is not None and not output.rest():

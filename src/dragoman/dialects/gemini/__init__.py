@@ -16,8 +16,8 @@ Replies:
 - `reply`: whole replies into streams and back.
 - `stop_reasons`: finish reasons, usage and the other metadata of a reply.
 
-`errors` writes errors, `check` checks streams, `http_api`, `forwarding` and `counting` hold the facts of the
-HTTP API, `names` the names of the API and the notes about how a request was written.
+`errors` writes errors, `check` checks streams, `http_api` and `forwarding` hold the facts of the HTTP API,
+`names` the names of the API and the notes about how a request was written.
 
 State: one `HistoryReader` or `HistoryWriter` per request, one `GeminiStreamReader` or `GeminiStreamWriter`
 per reply. Everything else is functions and tables.
@@ -25,9 +25,8 @@ per reply. Everything else is functions and tables.
 
 from dragoman.dialects.dialect import Dialect
 from dragoman.dialects.gemini import check, errors, reply, request_reader, request_writer
-from dragoman.dialects.gemini.counting import COUNTING
 from dragoman.dialects.gemini.forwarding import FORWARDING
-from dragoman.dialects.gemini.http_api import HTTP_API
+from dragoman.dialects.gemini.http_api import COUNTING, HTTP_API
 from dragoman.dialects.gemini.names import NAME
 from dragoman.dialects.gemini.request_rules import REQUEST_RULES
 from dragoman.dialects.gemini.request_writer import path

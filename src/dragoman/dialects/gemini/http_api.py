@@ -1,12 +1,13 @@
-"""The HTTP side of the Gemini API, with the paths of Vertex AI."""
+"""The HTTP side of the Gemini API, with the paths of Vertex AI, and its token counts."""
 
 from collections.abc import Sequence
 from urllib.parse import parse_qs, quote
 
-from dragoman.dialects.base import Json
+from dragoman.dialects.base import CountFormat, Json
 from dragoman.dialects.http_api import READ, EndpointPattern, HttpApi, UpstreamPath
 from dragoman.hub.errors import ClientProtocolError
 from dragoman.providers.profile import Profile
+from dragoman.wire.fields import json_type
 
 #: The version segment may be missing: LiteLLM and aider leave it out behind a base URL of their own.
 _VERSION = r"(?:/v1(?:beta1?|alpha)?){0,2}(?:/projects/[^/]+/locations/[^/]+)?(?:/publishers/[^/]+)?"
@@ -14,6 +15,9 @@ _MODEL = rf"{_VERSION}/(?:models|tunedModels)/(?P<model>.+)"
 
 #: Names with these beginnings are paths of the API already; see `t_model` of google-genai.
 _RESOURCES = ("models/", "tunedModels/", "publishers/", "projects/")
+
+#: The fields in which clients may wrap the request whose tokens are counted.
+_COUNT_WRAPPERS = ("generateContentRequest", "generate_content_request")
 
 #: Gemini CLI shows an error in a stream that ends well, and takes a broken stream for fatal.
 _READS_STREAM_ERRORS = "GeminiCLI"
@@ -85,3 +89,20 @@ def _build_model_path(model: str) -> str:
 
 
 HTTP_API = GeminiHttpApi()
+
+
+def _read_count_body(body: Json) -> Json:
+    for name in _COUNT_WRAPPERS:
+        if name in body:
+            inner = body[name]
+            if not isinstance(inner, dict):
+                raise ClientProtocolError(f"expected an object, got {json_type(inner)}", path=name)
+            return inner
+    return body
+
+
+def _write_count(tokens: int) -> Json:
+    return {"totalTokens": tokens, "promptTokensDetails": [{"modality": "TEXT", "tokenCount": tokens}]}
+
+
+COUNTING = CountFormat(family="gemini", read_body=_read_count_body, write_answer=_write_count)

@@ -15,8 +15,8 @@ Replies:
 - `reply`: whole replies into streams and back.
 - `stop_reasons`: finish reasons and usage.
 
-`errors` writes errors, `check` checks streams, `http_api`, `forwarding` and `counting` hold the facts of the
-HTTP API, `names` the names of the API and the notes about how a request was written.
+`errors` writes errors, `check` checks streams, `http_api` and `forwarding` hold the facts of the HTTP API,
+`names` the names of the API and the notes about how a request was written.
 
 State: one `MessageReader` or `MessageWriter` per request, one `ChatStreamReader` or `ChatStreamWriter` per
 reply. Everything else is functions and tables.
@@ -24,9 +24,8 @@ reply. Everything else is functions and tables.
 
 from dragoman.dialects.dialect import Dialect
 from dragoman.dialects.openai_chat import check, errors, reply, request_reader, request_writer
-from dragoman.dialects.openai_chat.counting import COUNTING
 from dragoman.dialects.openai_chat.forwarding import FORWARDING
-from dragoman.dialects.openai_chat.http_api import HTTP_API
+from dragoman.dialects.openai_chat.http_api import COUNTING, HTTP_API
 from dragoman.dialects.openai_chat.names import NAME
 from dragoman.dialects.openai_chat.request_rules import REQUEST_RULES
 from dragoman.dialects.openai_chat.stream_reader import ChatStreamReader

@@ -1,5 +1,6 @@
-"""The HTTP side of the Chat Completions API: paths, headers, pings, rate limits."""
+"""The HTTP side of the Chat Completions API: paths, headers, pings, rate limits, token counts."""
 
+from dragoman.dialects.base import CountFormat
 from dragoman.dialects.http_api import READ, V1, EndpointPattern, HttpApi
 from dragoman.dialects.openai_rate_limits import build_openai_rate_limits
 
@@ -20,3 +21,8 @@ class ChatHttpApi(HttpApi):
 
 
 HTTP_API = ChatHttpApi()
+
+#: The API has no endpoint for token counts; the answer has the form of OpenAI's other API.
+COUNTING = CountFormat(
+    family="open", write_answer=lambda tokens: {"object": "response.input_tokens", "input_tokens": tokens}
+)

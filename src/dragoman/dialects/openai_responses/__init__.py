@@ -18,8 +18,8 @@ Replies:
 - `reply`: whole replies into streams and back.
 - `stop_reasons`: statuses, reasons and usage.
 
-`errors` writes errors, `check` checks streams, `http_api`, `forwarding` and `counting` hold the facts of the
-HTTP API, `names` the names and small functions that all of them use.
+`errors` writes errors, `check` checks streams, `http_api` and `forwarding` hold the facts of the HTTP API,
+`names` the names and small functions that all of them use.
 
 State: one `InputReader` or `InputWriter` per request, one `ResponsesStreamReader` or `ResponsesStreamWriter`
 per reply. Everything else is functions and tables.
@@ -34,9 +34,8 @@ The writer emits events in this order, with consecutive sequence numbers:
 
 from dragoman.dialects.dialect import Dialect
 from dragoman.dialects.openai_responses import check, errors, reply, request_reader, request_writer
-from dragoman.dialects.openai_responses.counting import COUNTING
 from dragoman.dialects.openai_responses.forwarding import FORWARDING
-from dragoman.dialects.openai_responses.http_api import HTTP_API
+from dragoman.dialects.openai_responses.http_api import COUNTING, HTTP_API
 from dragoman.dialects.openai_responses.names import NAME
 from dragoman.dialects.openai_responses.request_rules import REQUEST_RULES
 from dragoman.dialects.openai_responses.stream_reader import ResponsesStreamReader

@@ -1,5 +1,6 @@
-"""The HTTP side of the Responses API: paths, headers, pings, rate limits."""
+"""The HTTP side of the Responses API: paths, headers, pings, rate limits, token counts."""
 
+from dragoman.dialects.base import CountFormat
 from dragoman.dialects.http_api import READ, V1, EndpointPattern, HttpApi
 from dragoman.dialects.openai_rate_limits import build_openai_rate_limits
 
@@ -26,3 +27,7 @@ class ResponsesHttpApi(HttpApi):
 
 
 HTTP_API = ResponsesHttpApi()
+
+COUNTING = CountFormat(
+    family="gpt", write_answer=lambda tokens: {"object": "response.input_tokens", "input_tokens": tokens}
+)

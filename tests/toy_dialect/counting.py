@@ -1,5 +1,0 @@
-"""Token counts of the toy API."""
-
-from dragoman.dialects.base import CountFormat
-
-COUNTING = CountFormat(family="open", write_answer=lambda tokens: {"tokens": tokens})
