@@ -252,6 +252,79 @@ def test_alternatives_below_the_top_stay() -> None:
     assert schema_at("anthropic", schema) is schema
 
 
+STALE: Schema = {
+    "type": "object",
+    "properties": {
+        "a": {"type": "string"},
+        "b": {
+            "type": "array",
+            "items": {"type": "object", "properties": {"c": {}}, "required": ["c", "gone"]},
+        },
+        "free": {"type": "object", "required": ["gone"]},
+    },
+    "required": ["a", "ref"],
+}
+
+
+@pytest.mark.rule("F11")
+@pytest.mark.parametrize(
+    ("dialect", "properties"), [("openai_chat", True), ("openai_responses", True), ("gemini", False)]
+)
+def test_required_names_that_are_no_properties_are_removed_with_a_loss(
+    dialect: str, properties: bool
+) -> None:
+    after, losses = fitted(request(turn("user", "Hi"), tools=(function("a", schema=STALE),)), dialect)
+    assert after.tools[0].schema == {
+        "type": "object",
+        "properties": {
+            "a": {"type": "string"},
+            "b": {"type": "array", "items": {"type": "object", "properties": {"c": {}}, "required": ["c"]}},
+            "free": {"type": "object", "required": []} | ({"properties": {}} if properties else {}),
+        },
+        "required": ["a"],
+    }
+    assert losses == ["tool a: required members that the schema does not describe were removed"]
+
+
+@pytest.mark.rule("F11")
+def test_a_stale_name_is_a_loss_in_the_subset_too() -> None:
+    schema: Schema = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a", "gone"]}
+    tool = function("a", schema=schema)
+    after, losses = fitted(request(turn("user", "Hi"), tools=(tool,)), "gemini", json_schema=False)
+    assert after.tools[0].schema == {**schema, "required": ["a"]}
+    assert losses == ["tool a: required members that the schema does not describe were removed"]
+
+
+@pytest.mark.rule("F11", "R12")
+@pytest.mark.parametrize("dialect", ["anthropic", "openai_chat", "openai_responses", "gemini"])
+@pytest.mark.parametrize(
+    "member",
+    [
+        {"type": "object", "additionalProperties": {"type": "string"}, "required": ["key"]},
+        {"type": "object", "allOf": [{"properties": {"b": {}}}], "required": ["b"]},
+        {"type": "object", "properties": {"b": {}}, "anyOf": [{"required": ["b"]}, {"required": ["c"]}]},
+        {"$ref": "#/$defs/D", "type": "object", "required": ["b"]},
+        {"type": "object", "patternProperties": {"^x": {}}, "required": ["x1"]},
+        {"enum": [{"type": "object", "required": ["x"]}]},
+    ],
+)
+def test_names_that_are_described_elsewhere_stay(dialect: str, member: Schema) -> None:
+    schema: Schema = {"type": "object", "properties": {"a": member}, "$defs": {"D": {"properties": {}}}}
+    after, losses = fitted(request(turn("user", "Hi"), tools=(function("a", schema=schema),)), dialect)
+    assert after.tools[0].schema == schema
+    assert losses == []
+
+
+@pytest.mark.rule("F11", "R12")
+def test_an_object_without_properties_gets_them_only_where_servers_insist() -> None:
+    schema: Schema = {"type": "object", "properties": {"a": {"type": "object", "description": "Any."}}}
+    completed = {"type": "object", "description": "Any.", "properties": {}}
+    for dialect in ("openai_chat", "openai_responses"):
+        assert schema_at(dialect, schema) == {"type": "object", "properties": {"a": completed}}
+    for dialect in ("anthropic", "gemini"):
+        assert schema_at(dialect, schema) is schema
+
+
 @pytest.mark.rule("H34")
 def test_members_whose_names_anthropic_refuses_are_left_out() -> None:
     schema: Schema = {"type": "object", "properties": {"a b": {}, "ok": {}}, "required": ["a b", "ok"]}

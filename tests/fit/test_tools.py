@@ -14,7 +14,7 @@ from dragoman.hub.content import (
     ToolResult,
 )
 from dragoman.hub.request import Request
-from tests.fit.building import DIALECTS, call, fitted, function, request, result, shape, turn
+from tests.fit.building import DIALECTS, FOREIGN, call, fitted, function, request, result, shape, turn
 
 PATCH = Tool(
     name="apply_patch",
@@ -186,6 +186,69 @@ def test_strict_stays_where_the_schema_already_is_strict() -> None:
     after, losses = fitted(with_tools(function("a", strict=True, schema=STRICT)), "openai_chat")
     assert after.tools[0].strict is True
     assert losses == []
+
+
+@pytest.mark.rule("H33", "F6")
+@pytest.mark.parametrize(("source", "target"), FOREIGN)
+def test_a_strict_tool_keeps_strict_where_closing_its_objects_makes_it_legal(
+    source: str, target: str
+) -> None:
+    inner = {"type": "object", "properties": {"b": {"type": "string"}}, "required": ["b"]}
+    schema = {
+        "type": "object",
+        "properties": {"a": {"type": "array", "items": inner}, "c": {"$ref": "#/$defs/C"}},
+        "required": ["a", "c"],
+        "$defs": {"C": inner},
+    }
+    tool = function("a", strict=True, schema=schema)
+    after, losses = fitted(with_tools(tool, dialect=source), target)
+    if target == "gemini":
+        assert losses == ["tool a.strict: the target has no strict tools"]
+        return
+    closed = {**inner, "additionalProperties": False}
+    assert after.tools[0].strict is True
+    assert after.tools[0].schema == {
+        **schema,
+        "properties": {"a": {"type": "array", "items": closed}, "c": {"$ref": "#/$defs/C"}},
+        "$defs": {"C": closed},
+        "additionalProperties": False,
+    }
+    assert losses == []
+
+
+@pytest.mark.rule("F6")
+@pytest.mark.parametrize("schema", [None, {}, {"type": "object"}, {"type": "object", "properties": {}}])
+def test_a_strict_tool_without_parameters_stays_strict(schema: dict[str, object] | None) -> None:
+    after, losses = fitted(with_tools(function("a", strict=True, schema=schema)), "openai_responses")
+    assert after.tools[0].strict is True
+    assert after.tools[0].schema == {"type": "object", "properties": {}, "additionalProperties": False}
+    assert losses == []
+
+
+@pytest.mark.rule("F6", "H33")
+@pytest.mark.parametrize(
+    "member",
+    [
+        {"type": "object"},
+        {"type": "object", "additionalProperties": {"type": "string"}},
+        {"type": "object", "properties": {"b": {}}, "required": ["b"], "additionalProperties": True},
+        {"type": "object", "properties": {"b": {}}},
+        {"allOf": [{"type": "object", "properties": {"b": {}}, "required": ["b"]}]},
+    ],
+)
+def test_strict_goes_where_closing_would_change_what_the_tool_accepts(member: dict[str, object]) -> None:
+    schema = {**STRICT, "properties": {"a": member}}
+    del schema["additionalProperties"]
+    after, losses = fitted(with_tools(function("a", strict=True, schema=schema)), "openai_responses")
+    assert after.tools[0].strict is False
+    assert losses == ["tool a.strict: the schema leaves too much open"]
+
+
+@pytest.mark.rule("R19", "F6")
+def test_a_tool_that_is_not_strict_is_not_closed() -> None:
+    schema = {name: value for name, value in STRICT.items() if name != "additionalProperties"}
+    after, _ = fitted(with_tools(function("a", schema=schema)), "openai_responses")
+    assert (after.tools[0].schema, after.tools[0].strict) == (schema, False)
 
 
 @pytest.mark.rule("H33", "P34")

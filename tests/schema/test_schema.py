@@ -11,6 +11,7 @@ from dragoman.schema import (
     edit_schema,
     find_reference,
     is_strict_schema,
+    make_strict,
     resolve,
     types_of,
 )
@@ -147,3 +148,5 @@ def test_any_schema_can_be_converted_and_converting_twice_changes_no_more(schema
     assert convert_to_openapi(once) == once
     is_strict_schema(schema)
     close_schema(schema)
+    strict = make_strict(schema)
+    assert strict is None or is_strict_schema(strict)

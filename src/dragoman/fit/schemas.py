@@ -1,7 +1,7 @@
 """The schemas of tools and of the answer, and the format of the answer.
 
-Schemas lose the keywords that only their source understands. `required` and `additionalProperties` are
-never touched. A schema without anything to change stays the same object.
+Schemas lose the keywords that only their source understands. `additionalProperties` changes for strict tools
+alone, `required` where the target refuses it. A schema without anything to change stays the same object.
 """
 
 import re
@@ -15,10 +15,14 @@ from dragoman.hub.request import OutputFormat, Request, Turn
 from dragoman.providers.profile import Target
 from dragoman.schema import (
     Schema,
+    add_properties,
     close_schema,
     convert_to_openapi,
     edit_schema,
+    has_stale_names,
+    lacks_properties,
     properties_of,
+    remove_stale_names,
     required_of,
     resolve,
 )
@@ -72,6 +76,7 @@ def _fit_tool(tool: Tool, target: Target, losses: Losses, *, has_keywords: bool)
         schema = _unite_alternatives(schema)
     if target.plain_members:
         schema = _remove_odd_members(schema, tool.at, losses)
+    schema = _fit_objects(schema, target, tool.at, losses)
     fitted: Schema | None = schema
     if not target.json_schema:
         converted = convert_to_openapi(schema)
@@ -121,6 +126,22 @@ def _remove_odd_members(schema: Schema, at: str, losses: Losses) -> Schema:
     losses.add(at, "members were left out whose names the target does not take")
     needed = [name for name in plain if name in required]
     return {**schema, "properties": plain} | ({"required": needed} if "required" in schema else {})
+
+
+def _fit_objects(schema: Schema, target: Target, at: str, losses: Losses) -> Schema:
+    """Add `properties` to objects without, and remove stale names of `required`, as far as the target asks.
+
+    OpenAI refuses an object without `properties`, Google a required name that is no property. Clients send
+    both, because tools of MCP servers hold them.
+    """
+    if target.declared_required and has_stale_names(schema):
+        declared = edit_schema(schema, remove_stale_names)
+        if declared is not schema:
+            losses.add(at, "required members that the schema does not describe were removed")
+        schema = declared
+    if target.object_properties and lacks_properties(schema):
+        schema = edit_schema(schema, add_properties)
+    return schema
 
 
 def clean_schema(schema: Schema) -> Schema:

@@ -41,7 +41,7 @@ from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, ToolChoice, Turn, iter_declared_tools
 from dragoman.providers.facts import SEARCH_OPTIONS
 from dragoman.providers.profile import Target
-from dragoman.schema import is_strict_schema
+from dragoman.schema import make_strict
 from dragoman.wire.fields import encode
 
 #: Claude Code declares this tool so that there is always a deferred one. It cannot be called.
@@ -179,17 +179,23 @@ def _describe_input(tool: Tool) -> str:
     return "\n\n".join(paragraphs)
 
 
+def _fit_strict(tool: Tool, target: Target, losses: Losses) -> Tool:
+    """A strict tool with a schema that strict modes accept; otherwise a tool that is not strict."""
+    strict = make_strict(tool.schema) if target.strict_tools else None
+    if strict is not None:
+        return tool if strict is tool.schema else replace(tool, schema=strict)
+    reason = "the schema leaves too much open" if target.strict_tools else "the target has no strict tools"
+    losses.add(f"{tool.at}.strict" if tool.at else "strict", reason)
+    return replace(tool, strict=None)
+
+
 def _fit_flags(tool: Tool, request: Request, target: Target, losses: Losses) -> Tool:
     """Fit `strict` and `description`. Strict is never switched on: it makes optional members required."""
     if tool.kind != "function":
         return tool
     foreign = is_foreign(request, target)
-    if tool.strict and not (target.strict_tools and (not foreign or is_strict_schema(tool.schema))):
-        reason = (
-            "the schema leaves too much open" if target.strict_tools else "the target has no strict tools"
-        )
-        losses.add(f"{tool.at}.strict" if tool.at else "strict", reason)
-        tool = replace(tool, strict=None)
+    if tool.strict and (foreign or not target.strict_tools):
+        tool = _fit_strict(tool, target, losses)
     if not foreign:
         return tool
     if tool.strict is False and not target.strict_tools:

@@ -94,6 +94,12 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     plain_members: Annotated[
         bool, Doc("Property names in a tool's schema have at most 64 letters, digits, `_`, `.` and `-`.")
     ] = False
+    object_properties: Annotated[
+        bool, Doc("Every object in a tool's schema needs `properties`, which may be empty.")
+    ] = False
+    declared_required: Annotated[
+        bool, Doc("`required` in a tool's schema may name only declared properties.")
+    ] = False
     tool_name_limit: Annotated[int, Doc("The longest tool name, in characters; 0: no limit.")] = 0
     tool_name_extra: Annotated[
         str, Doc("Characters of tool names beyond letters, digits, `_` and `-`; `*`: any.")

@@ -9,13 +9,15 @@ Modules:
 - `nodes`: the keywords that hold schemas, `edit_schema` and `iter_children` to walk them, `properties_of`,
   `required_of`, `types_of`, and `find_reference` / `resolve` for `$ref` within one document.
 - `openapi`: `convert_to_openapi`, JSON Schema as the subset of OpenAPI that Gemini's `parameters` accept.
-- `closed`: `close_schema` and `is_strict_schema`, for vendors that hold an answer to its schema exactly.
+- `objects`: `add_properties` and `remove_stale_names`, edits for servers that are exact about objects.
+- `closed`: `close_schema`, `make_strict` and `is_strict_schema`, for vendors that hold an answer or the
+  arguments of a tool to the schema exactly.
 
 The package keeps no state. It validates nothing: checking a value against a schema is the job of
 `governance`.
 """
 
-from dragoman.schema.closed import ClosedSchema, close_schema, is_strict_schema
+from dragoman.schema.closed import ClosedSchema, close_schema, is_strict_schema, make_strict
 from dragoman.schema.nodes import (
     MAX_DEPTH,
     Schema,
@@ -28,20 +30,26 @@ from dragoman.schema.nodes import (
     resolve,
     types_of,
 )
+from dragoman.schema.objects import add_properties, has_stale_names, lacks_properties, remove_stale_names
 from dragoman.schema.openapi import convert_to_openapi
 
 __all__ = [
     "MAX_DEPTH",
     "ClosedSchema",
     "Schema",
+    "add_properties",
     "close_schema",
     "convert_to_openapi",
     "edit_schema",
     "find_reference",
+    "has_stale_names",
     "is_object_schema",
     "is_strict_schema",
     "iter_children",
+    "lacks_properties",
+    "make_strict",
     "properties_of",
+    "remove_stale_names",
     "required_of",
     "resolve",
     "types_of",

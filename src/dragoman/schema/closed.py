@@ -8,6 +8,7 @@ import msgspec
 
 from dragoman.schema.nodes import (
     Schema,
+    edit_schema,
     find_reference,
     is_object_schema,
     iter_children,
@@ -42,6 +43,12 @@ _STRICT_KEYWORDS = (
     "definitions",
 )
 MAX_STRICT_NODES = 10_000
+
+#: Keywords whose schemas describe members of the same object: closing one forbids those of the others.
+_COMBINING = frozenset({"allOf", "not", "if", "then", "else", "dependentSchemas", "patternProperties"})
+
+#: The keywords of a schema that describes no members.
+_WITHOUT_MEMBERS = frozenset({"$schema", "description", "properties", "required", "title", "type"})
 
 
 class ClosedSchema(msgspec.Struct, frozen=True):
@@ -134,6 +141,36 @@ class _Closing:
             description = closed.get("description")
             texts = [description] if isinstance(description, str) and description else []
             closed["description"] = " ".join([*texts, *notes])
+
+
+def make_strict(schema: Schema | None) -> Schema | None:
+    """The schema as strict modes demand it: the same object if it is strict; None if it cannot be made so.
+
+    Objects that do not mention other members get `additionalProperties: false`. An optional member, a map and
+    an object that allows other members stay, because closing them would change what the client accepts.
+    """
+    if is_strict_schema(schema):
+        return schema
+    root = dict(schema or {})
+    if (
+        root.get("type", "object") == "object"
+        and not root.keys() - _WITHOUT_MEMBERS
+        and not root.get("properties")
+    ):
+        # A function without parameters: at the top an empty object is no map.
+        root |= {"type": "object", "properties": {}, "additionalProperties": False}
+    try:
+        closed = edit_schema(root, _add_closing)
+    except _CannotClose:
+        return None
+    return closed if is_strict_schema(closed) else None
+
+
+def _add_closing(node: Schema) -> Schema:
+    if not _COMBINING.isdisjoint(node):
+        raise _CannotClose
+    is_open = is_object_schema(node) and "additionalProperties" not in node
+    return {**node, "additionalProperties": False} if is_open and node.get("properties") else node
 
 
 def is_strict_schema(schema: Schema | None) -> bool:

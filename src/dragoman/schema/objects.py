@@ -1,0 +1,79 @@
+"""Objects as servers accept them: with `properties`, and with `required` names that are properties.
+
+`lacks_properties` and `has_stale_names` find out in one quick walk whether an edit is needed: agents send
+dozens of schemas with every request, and nearly none needs one.
+"""
+
+from collections.abc import Callable
+
+from dragoman.schema.nodes import Schema, required_of
+
+#: Keywords by which other schemas or patterns describe members of the same object.
+_DESCRIBING = frozenset(
+    {"$ref", "allOf", "anyOf", "oneOf", "if", "then", "else", "patternProperties", "dependentSchemas"}
+)
+
+#: Nodes that the quick walks look at. A larger schema counts as one that needs the edit.
+MAX_NODES = 10_000
+
+
+def add_properties(node: Schema) -> Schema:
+    """An edit for `edit_schema`: an object without `properties` gets an empty one."""
+    return {**node, "properties": {}} if _lacks_properties(node) else node
+
+
+def remove_stale_names(node: Schema) -> Schema:
+    """An edit for `edit_schema`: `required` loses the names that are no properties of the object."""
+    if not _has_stale_names(node):
+        return node
+    properties = node.get("properties")
+    known = properties if isinstance(properties, dict) else {}
+    names = [name for name in required_of(node) if name in known]
+    return {**node, "required": names}
+
+
+def lacks_properties(schema: Schema) -> bool:
+    """Whether some object of the schema may lack `properties`."""
+    return _find(schema, _lacks_properties)
+
+
+def has_stale_names(schema: Schema) -> bool:
+    """Whether some object of the schema may require names that are no properties."""
+    return _find(schema, _has_stale_names)
+
+
+def _lacks_properties(node: Schema) -> bool:
+    # `type` is looked at first, because most nodes are no objects. A map describes its members otherwise.
+    if node.get("type") != "object" or "properties" in node:
+        return False
+    return _DESCRIBING.isdisjoint(node) and not isinstance(node.get("additionalProperties"), dict)
+
+
+def _has_stale_names(node: Schema) -> bool:
+    names = node.get("required")
+    if not isinstance(names, list) or not names or node.get("type") != "object":
+        # Without a type it may be one of several alternatives, whose properties are elsewhere.
+        return False
+    properties = node.get("properties")
+    known = properties if isinstance(properties, dict) else {}
+    if all(isinstance(name, str) and name in known for name in names):
+        return False
+    return _DESCRIBING.isdisjoint(node) and not isinstance(node.get("additionalProperties"), dict)
+
+
+def _find(schema: Schema, is_found: Callable[[Schema], bool]) -> bool:
+    """Whether a node satisfies the condition. Also looks into values that are no schemas."""
+    waiting: list[object] = [schema]
+    nodes = 0
+    while waiting:
+        node = waiting.pop()
+        nodes += 1
+        if nodes > MAX_NODES:
+            return True
+        if type(node) is dict:
+            if is_found(node):
+                return True
+            waiting += [value for value in node.values() if type(value) is dict or type(value) is list]
+        elif type(node) is list:
+            waiting += [value for value in node if type(value) is dict or type(value) is list]
+    return False
