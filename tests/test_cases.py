@@ -48,12 +48,12 @@ def expected(case: Case, kind: str, dialect: str) -> str:
 
 
 @pytest.mark.parametrize(("case", "client"), REPLIES)
-def test_a_reply_comes_out_as_its_case_says(case: Case, client: str) -> None:
+def test_a_reply_comes_out_as_its_case_states(case: Case, client: str) -> None:
     assert str(run_reply(case, client)) == expected(case, "client", client)
 
 
 @pytest.mark.parametrize(("case", "target"), REQUESTS)
-def test_a_request_comes_out_as_its_case_says(case: Case, target: str) -> None:
+def test_a_request_comes_out_as_its_case_states(case: Case, target: str) -> None:
     assert str(run_request(case, target)) == expected(case, "to", target)
 
 
@@ -77,7 +77,7 @@ def test_where_the_network_cuts_the_bytes_makes_no_difference(case: Case, client
 
 @pytest.mark.rule("R4", "R72", "R90", "R111")
 @pytest.mark.parametrize(("case", "client"), STREAMS)
-def test_a_whole_reply_says_the_same_as_the_stream(case: Case, client: str) -> None:
+def test_a_whole_reply_states_the_same_as_the_stream(case: Case, client: str) -> None:
     stream, translator = run_stream(case, client, [given_bytes(upstream_of(case))])
     if translator.failure is None and case.name not in ORDER_IS_IN_THE_STREAM:
         assert masked(run_whole(case, client)) == masked(collect_sse(dialect_named(client), stream))

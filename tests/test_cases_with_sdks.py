@@ -41,7 +41,7 @@ NOTICES: dict[str, tuple[Callable[[bytes], object], tuple[type[Exception], ...]]
 
 @pytest.mark.rule("R60", "R90")
 @pytest.mark.parametrize(("case", "client"), STREAMS)
-def test_a_published_client_hears_what_was_said(case: Case, client: str) -> None:
+def test_a_published_client_reads_what_was_written(case: Case, client: str) -> None:
     given = given_bytes(upstream_of(case))
     stream, translator = run_stream(case, client, [given])
     if translator.failure is None and (case.name, client) not in HEARD_OTHERWISE:

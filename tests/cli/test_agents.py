@@ -140,13 +140,13 @@ def test_a_gateway_without_keys_is_shown_any_key() -> None:
     assert build_access(AGENTS["claude"], "http://x", Config(), key="", model="").key == "dragoman"
 
 
-def test_an_agent_that_must_name_a_model_says_so() -> None:
+def test_an_agent_that_must_name_a_model_reports_it() -> None:
     with pytest.raises(ConfigError, match="OpenCode needs the name of a model") as caught:
         build_access(AGENTS["opencode"], "http://x", None, key="", model="")
     assert caught.value.hint == "--model NAME"
 
 
-def test_a_key_that_is_nowhere_is_told_by_its_variable() -> None:
+def test_a_key_that_is_nowhere_is_reported_by_its_variable() -> None:
     config = Config(server=ServerSettings(keys=(Secret("", "DOOR_KEY"),)))
     with pytest.raises(ConfigError, match="DOOR_KEY is not set"):
         build_access(AGENTS["claude"], "http://x", config, key="", model="")

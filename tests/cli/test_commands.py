@@ -43,12 +43,12 @@ def test_every_command_and_agent_stands_in_the_documentation() -> None:
     assert [agent for agent in AGENTS if f"| `{agent}` |" not in page] == []
 
 
-def test_a_right_configuration_is_told_to_be_right(folder: Path) -> None:
+def test_a_right_configuration_is_reported_to_be_right(folder: Path) -> None:
     outcome = dragoman(folder, "config", "check", LOCAL_KEY="k", DOOR_KEY="d")
     assert (outcome.code, outcome.out, outcome.err) == (0, "dragoman.toml: fine (1 provider, 1 route)\n", "")
 
 
-def test_a_wrong_configuration_is_told_with_its_line_and_a_guess(folder: Path) -> None:
+def test_a_wrong_configuration_is_reported_with_its_line_and_a_guess(folder: Path) -> None:
     (folder / "dragoman.toml").write_text(EXAMPLE.replace("base_url", "base_ulr"), "utf-8")
     outcome = dragoman(folder, "config", "check", LOCAL_KEY="k", DOOR_KEY="d")
     assert (outcome.code, outcome.out) == (2, "")
@@ -58,13 +58,13 @@ def test_a_wrong_configuration_is_told_with_its_line_and_a_guess(folder: Path) -
     )
 
 
-def test_a_missing_variable_is_told_before_anything_depends_on_it(folder: Path) -> None:
+def test_a_missing_variable_is_reported_before_anything_depends_on_it(folder: Path) -> None:
     outcome = dragoman(folder, "config", "check", LOCAL_KEY="k")
     assert outcome.code == 2
     assert "the environment variable DOOR_KEY is not set" in outcome.err
 
 
-def test_without_a_configuration_the_check_says_where_it_looked(tmp_path: Path) -> None:
+def test_without_a_configuration_the_check_states_where_it_looked(tmp_path: Path) -> None:
     outcome = dragoman(tmp_path, "config", "check")
     assert outcome.code == 0
     assert "no configuration at dragoman.toml" in outcome.out

@@ -23,7 +23,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_without_a_model_it_looks_around_and_asks_nobody_anything_that_costs(folder: Path) -> None:
+def test_without_a_model_it_checks_the_environment_and_sends_no_paid_request(folder: Path) -> None:
     outcome = dragoman(folder, "doctor")
     assert outcome.code == 0
     assert "dragoman.toml" in outcome.out
@@ -31,7 +31,7 @@ def test_without_a_model_it_looks_around_and_asks_nobody_anything_that_costs(fol
     assert "tokens" not in outcome.out
 
 
-def test_with_a_model_it_tells_what_works_what_is_helped_and_what_fails(folder: Path) -> None:
+def test_with_a_model_it_reports_what_works_what_is_helped_and_what_fails(folder: Path) -> None:
     outcome = dragoman(folder, "doctor", "me")
     assert outcome.code == 1
     lines = [line.split() for line in outcome.out.splitlines()]
@@ -88,7 +88,7 @@ class Rude(BaseHTTPRequestHandler):
         """Nobody reads it."""
 
 
-def test_what_a_provider_says_stays_in_its_line(folder: Path) -> None:
+def test_what_a_provider_states_stays_in_its_line(folder: Path) -> None:
     with HTTPServer(("127.0.0.1", 0), Rude) as server:
         serving = Thread(target=server.serve_forever)
         serving.start()

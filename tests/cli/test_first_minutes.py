@@ -162,7 +162,7 @@ def test_the_doctor_names_a_gateway_of_another_project(home: Path) -> None:
     assert "a gateway with another configuration listens on" in outcome.out
 
 
-def test_a_second_gateway_on_the_same_port_is_told_about_the_first(home: Path) -> None:
+def test_a_second_gateway_on_the_same_port_is_reported_about_the_first(home: Path) -> None:
     port = free_port()
     folder = project(home, "a", port)
     with serving(folder, home):

@@ -30,7 +30,7 @@ def test_a_name_with_quotes_is_kept() -> None:
     assert config.routes[0].targets[0].model == 'a"b\\c'
 
 
-def test_the_file_is_written_for_the_user_alone_and_the_next_step_is_told(tmp_path: Path) -> None:
+def test_the_file_is_written_for_the_user_alone_and_the_next_step_is_reported(tmp_path: Path) -> None:
     outcome = dragoman(tmp_path, "init", "--provider", "openai", "--model", "gpt-5")
     assert (outcome.code, outcome.out) == (0, "wrote dragoman.toml\n")
     assert "next: export OPENAI_API_KEY=…" in outcome.err

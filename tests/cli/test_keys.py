@@ -113,7 +113,7 @@ def test_a_revoked_key_stays_in_the_list_until_it_is_deleted(tmp_path: Path) -> 
         (("revoke", "nobody"), "there is no key named 'nobody'"),
     ],
 )
-def test_what_cannot_be_is_told_with_the_way_out(
+def test_what_cannot_be_is_reported_with_the_way_out(
     tmp_path: Path, arguments: tuple[str, ...], complaint: str
 ) -> None:
     outcome = dragoman(tmp_path, "keys", *arguments)
@@ -122,7 +122,7 @@ def test_what_cannot_be_is_told_with_the_way_out(
     assert "Traceback" not in outcome.err
 
 
-def test_keys_are_kept_where_the_configuration_says(tmp_path: Path) -> None:
+def test_keys_are_kept_where_the_configuration_states(tmp_path: Path) -> None:
     (tmp_path / "dragoman.toml").write_text('[server]\nstate = "kept"\n', "utf-8")
     created(tmp_path, "ci")
     assert (tmp_path / "kept" / "state.db").is_file()
@@ -206,7 +206,7 @@ def test_usage_as_csv_is_harmless_in_a_spreadsheet(used: Path) -> None:
     assert rows[2][-1] == "1.500000"
 
 
-def test_nothing_used_is_told_as_such(tmp_path: Path) -> None:
+def test_nothing_used_is_reported_as_such(tmp_path: Path) -> None:
     outcome = dragoman(tmp_path, "usage")
     assert outcome.code == 0
     assert "no usage" in outcome.err

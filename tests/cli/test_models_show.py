@@ -29,7 +29,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_every_fact_is_told_with_its_source(folder: Path) -> None:
+def test_every_fact_is_reported_with_its_source(folder: Path) -> None:
     outcome = dragoman(folder, "models", "show", "deepseek/deepseek-v4-pro")
     lines = [line.split() for line in outcome.out.splitlines()]
     told = {line[0]: " ".join(line[1:3]) for line in lines[1:]}
@@ -41,13 +41,13 @@ def test_every_fact_is_told_with_its_source(folder: Path) -> None:
     assert "system" not in told
 
 
-def test_a_stronger_voice_names_the_one_it_overrules(folder: Path) -> None:
+def test_a_source_of_higher_precedence_names_the_one_it_overrules(folder: Path) -> None:
     out = dragoman(folder, "models", "show", "anything").out
     assert "config, not false (catalogue" in out
     assert "learned, not 4 (dialect openai_chat)" in out
 
 
-def test_facts_of_the_dialect_are_told_if_wanted(folder: Path) -> None:
+def test_facts_of_the_dialect_are_reported_if_wanted(folder: Path) -> None:
     out = dragoman(folder, "models", "show", "deepseek/deepseek-v4-pro", "--all").out
     assert "dialect openai_chat" in out
 
@@ -60,7 +60,7 @@ def test_programs_get_the_same_as_json(folder: Path) -> None:
     assert told["facts"]["stop_limit"] == {"value": 2, "source": "learned"}
 
 
-def test_a_model_that_nobody_knows_says_so(folder: Path) -> None:
+def test_an_unknown_model_is_reported_as_unknown(folder: Path) -> None:
     assert "only its dialect is known" in dragoman(folder, "models", "show", "own/thing").out
 
 
@@ -81,7 +81,7 @@ def test_the_configuration_can_be_named_before_or_after_the_subcommand(folder: P
         assert dragoman(folder, *arguments).code == 0
 
 
-def test_a_learned_profile_that_is_wrong_is_told_with_its_line(folder: Path) -> None:
+def test_a_learned_profile_that_is_wrong_is_reported_with_its_line(folder: Path) -> None:
     (folder / "dragoman.learned.toml").write_text(LEARNED.replace("stop_limit", "stop_limits"), "utf-8")
     outcome = dragoman(folder, "models", "show", "own/x")
     assert outcome.code == 2

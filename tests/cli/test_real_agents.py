@@ -72,7 +72,7 @@ VARIABLES = {
 
 
 @pytest.mark.parametrize("name", list(AGENTS))
-def test_an_agent_reaches_the_gateway_whatever_the_users_settings_say(name: str, tmp_path: Path) -> None:
+def test_an_agent_reaches_the_gateway_whatever_the_users_settings_states(name: str, tmp_path: Path) -> None:
     agent = AGENTS[name]
     settings = tmp_path / agent.place
     settings.parent.mkdir(parents=True)

@@ -95,7 +95,7 @@ def test_an_agent_runs_against_a_gateway_that_lives_as_long_as_it(folder: Path) 
     assert "(no configuration: the embedded model answers)" in outcome.err
 
 
-def test_the_configuration_that_is_used_is_told(folder: Path) -> None:
+def test_the_configuration_that_is_used_is_reported(folder: Path) -> None:
     (folder / "dragoman.toml").write_text('default = "embedded"\n[providers.embedded]\n', "utf-8")
     outcome = dragoman(folder, "run", "claude", PATH=path_of(folder))
     assert outcome.err.startswith("gateway: http://127.0.0.1:")
@@ -152,14 +152,14 @@ def test_the_exit_code_is_the_agents(folder: Path) -> None:
     assert dragoman(folder, "run", "claude", "--", "exit", PATH=path_of(folder)).code == 5
 
 
-def test_an_agent_that_is_not_installed_is_told_with_how_to_get_it(tmp_path: Path) -> None:
+def test_an_agent_that_is_not_installed_is_reported_with_how_to_get_it(tmp_path: Path) -> None:
     outcome = dragoman(tmp_path, "run", "codex", PATH=str(tmp_path))
     assert outcome.code == 2
     assert "Codex CLI is not installed" in outcome.err
     assert "npm install -g @openai/codex" in outcome.err
 
 
-def test_a_gateway_that_cannot_start_says_why(folder: Path) -> None:
+def test_a_gateway_that_cannot_start_states_why(folder: Path) -> None:
     (folder / "dragoman.toml").write_text("[providers.openai]\n[server]\nport = 1\n", "utf-8")
     outcome = dragoman(folder, "run", "claude", PATH=path_of(folder))
     assert outcome.code == 2

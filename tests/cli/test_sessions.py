@@ -50,7 +50,7 @@ def test_a_session_is_shown_with_its_calls_and_every_decision() -> None:
 
 
 @pytest.mark.parametrize("words", [("show", "ses_none"), ("end", "ses_none")])
-def test_a_gateway_without_sessions_says_so(tmp_path: Path, words: tuple[str, str]) -> None:
+def test_a_gateway_without_sessions_reports_it(tmp_path: Path, words: tuple[str, str]) -> None:
     with gateway(tmp_path):
         assert dragoman(tmp_path, "sessions", "list").out == "no sessions\n"
         told = msgspec.json.decode(dragoman(tmp_path, "sessions", "list", "--json").out)

@@ -93,7 +93,7 @@ def test_a_reload_is_in_force_when_the_command_has_ended(folder: Path) -> None:
         assert "embedded/*" in dragoman(folder, "status").out
 
 
-def test_a_reload_of_a_bad_file_tells_its_line_and_the_status_shows_it(folder: Path) -> None:
+def test_a_reload_of_a_bad_file_reports_its_line_and_the_status_shows_it(folder: Path) -> None:
     with gateway(folder):
         (folder / "dragoman.toml").write_text(FILE.replace("base_url", "base_ulr"), "utf-8")
         outcome = dragoman(folder, "reload")
@@ -128,7 +128,7 @@ def test_a_hangup_reloads_and_ends_nothing(folder: Path) -> None:
         assert process.poll() is None
 
 
-def test_without_a_gateway_the_status_says_what_to_do(folder: Path) -> None:
+def test_without_a_gateway_the_status_states_what_to_do(folder: Path) -> None:
     never = dragoman(folder, "status")
     assert never.code == 2
     assert "no gateway has run here yet" in never.err
@@ -143,7 +143,7 @@ def test_without_a_gateway_the_status_says_what_to_do(folder: Path) -> None:
     ]
 
 
-def test_a_wrong_token_is_told(folder: Path) -> None:
+def test_a_wrong_token_is_reported(folder: Path) -> None:
     with gateway(folder):
         outcome = dragoman(folder, "status", DRAGOMAN_ADMIN_TOKEN="not-the-token-of-it")
         assert outcome.code == 2
@@ -152,7 +152,7 @@ def test_a_wrong_token_is_told(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("url", ["nonsense", "ftp://127.0.0.1", "http://"])
-def test_an_address_that_is_none_is_told(folder: Path, url: str) -> None:
+def test_an_address_that_is_none_is_reported(folder: Path, url: str) -> None:
     outcome = dragoman(folder, "status", "--url", url, DRAGOMAN_ADMIN_TOKEN="x" * 20)
     assert outcome.code == 2
     assert "is not an HTTP address" in outcome.err
@@ -190,7 +190,7 @@ def test_traces_without_their_packages_are_refused_with_the_next_step(folder: Pa
     assert "Traceback" not in outcome.err
 
 
-def test_the_status_for_people_tells_everything_that_matters() -> None:
+def test_the_status_for_people_reports_everything_that_matters() -> None:
     told = {
         "gateway": {"version": "1.2", "state": "closing", "uptime": 12_000},
         "config": {

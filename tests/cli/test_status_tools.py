@@ -23,7 +23,7 @@ def test_the_model_that_needed_the_most_help_comes_first() -> None:
     ]
 
 
-def test_where_nothing_was_governed_the_next_step_is_told() -> None:
+def test_where_nothing_was_governed_the_next_step_is_reported() -> None:
     (line,) = format_tools([])
     assert "[routes.governance]" in line
 

@@ -37,7 +37,7 @@ def test_a_request_goes_through_a_pipe_and_its_losses_to_stderr(tmp_path: Path) 
     assert "loss: top_k:" in ran.err
 
 
-def test_strict_refuses_and_says_what_would_be_lost(tmp_path: Path) -> None:
+def test_strict_refuses_and_states_what_would_be_lost(tmp_path: Path) -> None:
     file = tmp_path / "request.json"
     file.write_bytes(msgspec.json.encode(REQUEST))
     ran = dragoman(
@@ -49,7 +49,7 @@ def test_strict_refuses_and_says_what_would_be_lost(tmp_path: Path) -> None:
     assert "hint:" in ran.err
 
 
-def test_a_profile_tells_what_the_upstream_takes(tmp_path: Path) -> None:
+def test_a_profile_reports_what_the_upstream_takes(tmp_path: Path) -> None:
     profile = tmp_path / "profile.toml"
     profile.write_text('model = "local"\nmax_tokens_field = "max_completion_tokens"\n')
     ran = dragoman(
@@ -61,7 +61,7 @@ def test_a_profile_tells_what_the_upstream_takes(tmp_path: Path) -> None:
     assert (body["model"], body["max_completion_tokens"]) == ("local", 100)
 
 
-def test_a_profile_with_a_fact_that_nobody_knows_lists_those_that_exist(tmp_path: Path) -> None:
+def test_a_profile_with_an_unknown_fact_lists_those_that_exist(tmp_path: Path) -> None:
     profile = tmp_path / "profile.toml"
     profile.write_text("imagse = false\n")
     ran = dragoman(
@@ -126,7 +126,7 @@ def test_a_whole_reply_is_translated_with_the_names_that_the_client_knows(tmp_pa
     assert msgspec.json.decode(ran.out)["content"][0]["name"] == name
 
 
-def test_an_illegal_stream_is_told_frame_by_frame(tmp_path: Path) -> None:
+def test_an_illegal_stream_is_reported_frame_by_frame(tmp_path: Path) -> None:
     stream = 'event: content_block_stop\ndata: {"type":"content_block_stop","index":0}\n\n'
     ran = dragoman(tmp_path, "check", "stream", "--dialect", "anthropic", "-", stdin=stream)
     assert ran.code == 1

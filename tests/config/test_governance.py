@@ -132,7 +132,7 @@ def test_the_environment_switches_everybodys_defaults(variable: str) -> None:
 
 
 @pytest.mark.rule("R79")
-def test_what_a_table_says_outweighs_the_environment() -> None:
+def test_what_a_table_states_outweighs_the_environment() -> None:
     text = LOCAL + '[providers.local.governance]\ntools = "live"\n' + ROUTE
     assert asked_of(loaded(text, DRAGOMAN_TOOL_ENHANCE="1")).is_off
     text = LOCAL + ROUTE + '[routes.governance]\ntools = "hold"\nrepair = true\n'
@@ -172,7 +172,7 @@ def test_a_switch_that_is_neither_on_nor_off_is_refused() -> None:
     ],
 )
 @pytest.mark.parametrize("heading", ["[routes.governance]", "[providers.local.governance]"])
-def test_what_is_wrong_is_told_with_its_line_and_the_nearest_spelling(
+def test_what_is_wrong_is_reported_with_its_line_and_the_nearest_spelling(
     heading: str, table: str, line: int, message: str, hint: str
 ) -> None:
     text = f"{LOCAL}{ROUTE}{heading}\n{table}\n"

@@ -37,7 +37,7 @@ def test_gemini_has_no_such_headers() -> None:
     assert forward(OPENAI, "gemini", "openai_chat", NOW) == {}
 
 
-def test_codex_gets_what_its_own_upstream_says_of_its_limits() -> None:
+def test_codex_gets_what_its_own_upstream_states_of_its_limits() -> None:
     headers = {"x-codex-primary-used-percent": "12", "x-ratelimit-limit-tokens": "9"}
     assert forward(headers, "openai_responses", "openai_responses", NOW) == headers
 
@@ -76,7 +76,7 @@ def test_the_number_of_headers_is_bounded() -> None:
         ("Fri, 99 Jan 2027 08:00:07 GMT", "Fri, 99 Jan 2027 08:00:07 GMT"),
     ],
 )
-def test_a_date_to_come_back_at_is_told_in_seconds(told: str, seconds: str) -> None:
+def test_a_date_to_come_back_at_is_reported_in_seconds(told: str, seconds: str) -> None:
     assert with_retry_seconds({"retry-after": told, "a": "b"}, NOW) == {"retry-after": seconds, "a": "b"}
 
 

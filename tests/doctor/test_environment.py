@@ -71,13 +71,13 @@ def test_the_state_file_must_be_private(tmp_path: Path) -> None:
     assert one(look(tmp_path, "[providers.embedded]\n"), "permissions").state == "fails"
 
 
-def test_an_open_door_without_a_key_is_told(tmp_path: Path) -> None:
+def test_an_open_door_without_a_key_is_reported(tmp_path: Path) -> None:
     found = look(tmp_path, 'host = "0.0.0.0"\n[providers.embedded]\n')
     assert one(found, "configuration").state == "fails"
     assert "server.keys" in one(found, "configuration").advice
 
 
-def test_a_port_that_is_taken_is_told_and_a_gateway_on_it_is_fine(tmp_path: Path) -> None:
+def test_a_port_that_is_taken_is_reported_and_a_gateway_on_it_is_fine(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

@@ -291,7 +291,7 @@ def test_what_the_catalogue_forbids_is_not_held_against_the_model() -> None:
     assert found.facts == {}
 
 
-def test_the_budget_is_kept_and_what_was_not_looked_at_is_told() -> None:
+def test_the_budget_is_kept_and_what_was_not_looked_at_is_reported() -> None:
     found = examined(Scripted(), budget=3_000)
     assert found.tokens <= 3_000
     assert not found.is_whole
@@ -300,7 +300,7 @@ def test_the_budget_is_kept_and_what_was_not_looked_at_is_told() -> None:
     assert "budget" in found.findings[-1].advice
 
 
-def test_tokens_and_cost_are_told() -> None:
+def test_tokens_and_cost_are_reported() -> None:
     found = examined(Scripted())
     assert found.tokens > 1_000
     assert found.micro_dollars is not None
@@ -314,7 +314,7 @@ def test_a_server_that_counts_nothing_is_counted_by_guess() -> None:
 @pytest.mark.parametrize(
     ("status", "words"), [(401, "key is not accepted"), (429, "try again later"), (503, "overloaded")]
 )
-def test_a_failure_that_says_nothing_about_the_model_is_not_held_against_it(status: int, words: str) -> None:
+def test_a_failure_that_is_empty_about_the_model_is_not_held_against_it(status: int, words: str) -> None:
     found = examined(Scripted(refuses=lambda body: "no", status=status))
     assert {finding.state for finding in found.findings} == {"unclear"}
     assert words in found.findings[0].advice
@@ -329,7 +329,7 @@ def test_a_model_that_does_not_answer_at_all_is_not_asked_further() -> None:
     assert found.facts == {}
 
 
-def test_progress_is_told_probe_by_probe() -> None:
+def test_progress_is_reported_probe_by_probe() -> None:
     told: list[str] = []
     examined(Scripted(), progress=told.append)
     assert told == [probe.name for probe in PROBES]

@@ -85,7 +85,7 @@ def test_without_a_configuration_there_is_no_place_for_it(path: str) -> None:
     assert "dragoman init" in caught.value.hint
 
 
-def test_a_folder_that_cannot_be_written_to_is_told(path: str) -> None:
+def test_a_folder_that_cannot_be_written_to_is_reported(path: str) -> None:
     config = load_file(path, {})
     elsewhere = type(config)(providers=config.providers, path=str(Path(path).parent / "missing" / "x.toml"))
     with pytest.raises(ConfigError, match="cannot write"):

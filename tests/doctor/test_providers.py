@@ -69,7 +69,7 @@ def found(status: int, message: str = "no", dialect: str = "openai_chat") -> Fin
         (0, "fails", "that the server runs"),
     ],
 )
-def test_what_a_server_says_to_an_empty_question_tells_whether_it_can_be_used(
+def test_the_answer_to_an_empty_request_shows_whether_a_server_can_be_used(
     status: int, state: str, advice: str
 ) -> None:
     finding = found(status)
@@ -77,7 +77,7 @@ def test_what_a_server_says_to_an_empty_question_tells_whether_it_can_be_used(
     assert advice in finding.advice
 
 
-def test_a_key_that_is_refused_with_another_status_is_told_as_such() -> None:
+def test_a_key_that_is_refused_with_another_status_is_reported_as_such() -> None:
     finding = found(400, "API key not valid. Please pass a valid API key.", "gemini")
     assert (finding.state, finding.advice) == ("fails", "check the variable UP_KEY")
 

@@ -204,7 +204,7 @@ def test_a_caller_that_wants_no_calls_gets_none(caller: Caller) -> None:
 
 
 @pytest.mark.rule("D12")
-def test_what_claude_code_settles_itself_is_told_as_lost(caller: Caller) -> None:
+def test_what_claude_code_settles_itself_is_reported_as_lost(caller: Caller) -> None:
     talk = caller.talk([Turn(text="Hello.")])
     settings = {"temperature": 0.2, "tool_choice": "required", "max_completion_tokens": 100}
     heard = talk.say("hello", tools=[CALCULATE], **settings)
@@ -213,7 +213,7 @@ def test_what_claude_code_settles_itself_is_told_as_lost(caller: Caller) -> None
 
 
 @pytest.mark.rule("R105", "R106")
-def test_a_result_that_comes_too_late_is_refused_and_the_model_is_told(caller: Caller) -> None:
+def test_a_result_that_comes_too_late_is_refused_and_the_model_is_reported(caller: Caller) -> None:
     talk = caller.talk([SUM[0], Turn(text="Never mind.")], model="hasty")
     asked = talk.say("add", tools=[CALCULATE])
     talk.wait_until("timed_out", 1)
@@ -308,7 +308,7 @@ def test_a_session_that_never_was_is_not_found(caller: Caller, session: str) -> 
     assert missing.value.code == "session_not_found"
 
 
-def test_results_that_nobody_asked_for_are_not_found(caller: Caller) -> None:
+def test_unrequested_results_are_not_found(caller: Caller) -> None:
     talk = caller.talk([Turn(text="Hello.")])
     talk.history = [{"role": "tool", "tool_call_id": "toolu_of_nobody", "content": "1"}]
     with pytest.raises(openai.NotFoundError) as missing:

@@ -107,7 +107,7 @@ def test_a_caller_that_leaves_after_its_results_gets_its_answer_when_it_comes_ba
     assert talk.result_heard(asked.calls[0]) == "579"
 
 
-def test_a_gateway_without_room_says_when_to_come_back(stage: Stage, caller: Caller) -> None:
+def test_a_gateway_without_room_states_when_to_come_back(stage: Stage, caller: Caller) -> None:
     first = caller.talk([SLOW], model="narrow")
     first.history.append({"role": "user", "content": f"{first.key}: take your time"})
 
@@ -130,7 +130,7 @@ def test_a_gateway_without_room_says_when_to_come_back(stage: Stage, caller: Cal
     assert full.response.headers["retry-after"] == "2"
 
 
-def test_an_error_of_the_api_is_told_with_its_status(caller: Caller) -> None:
+def test_an_error_of_the_api_is_reported_with_its_status(caller: Caller) -> None:
     talk = caller.talk([Fault(kind="status", status=401, message="the key is not valid")])
     with pytest.raises(openai.AuthenticationError) as refused:
         talk.say("hello", tools=[CALCULATE])
@@ -176,7 +176,7 @@ async def _by_query(gateway: Gateway, key: str, text: str, session: str = "") ->
     return reply.status, reply.headers.get("x-session-id", ""), said
 
 
-def test_callers_are_told_apart_wherever_they_show_their_key(stage: Stage) -> None:
+def test_callers_are_reported_apart_wherever_they_show_their_key(stage: Stage) -> None:
     inner = stage.gateway_to("anthropic", keeps_model=True)
     keys = '[server]\nkeys = ["the-first-callers-key", "the-second-callers-key"]\n'
     caller = Caller(stage, stage.gateway("claude-code-keys", keys + config(inner.url)))

@@ -133,7 +133,7 @@ def test_a_stream_that_breaks_in_a_call_is_never_taken_for_a_whole_one(stage: St
     assert complaints(happenings, told_of_the_break) == []
 
 
-def test_what_was_said_before_the_break_reaches_the_client(stage: Stage) -> None:
+def test_what_was_sent_before_the_break_reaches_the_client(stage: Stage) -> None:
     happenings = everywhere(stage, [Fault(kind="end", place="end", turn=GOOD), GOOD])
     assert complaints(happenings, lambda one: one.told.text == ANSWER) == []
 
@@ -151,7 +151,9 @@ KINDS = {
 
 
 @pytest.mark.parametrize("status", list(KINDS))
-def test_a_refusal_is_told_in_the_words_of_the_client_after_one_request(stage: Stage, status: int) -> None:
+def test_a_refusal_is_reported_in_the_words_of_the_client_after_one_request(
+    stage: Stage, status: int
+) -> None:
     def is_right(happening: Happening) -> bool:
         kind = KINDS[status][happening.client.partition("_")[0]]
         told = happening.told
@@ -162,7 +164,7 @@ def test_a_refusal_is_told_in_the_words_of_the_client_after_one_request(stage: S
 
 
 @pytest.mark.rule("R114")
-def test_a_refused_key_is_told_to_be_the_gateways_own(stage: Stage) -> None:
+def test_a_refused_key_is_reported_to_be_the_gateways_own(stage: Stage) -> None:
     happenings = everywhere(stage, [Fault(kind="status", status=401, message="bad key")])
     assert complaints(happenings, lambda one: "gateway's key" in one.told.error) == []
 
@@ -170,7 +172,7 @@ def test_a_refused_key_is_told_to_be_the_gateways_own(stage: Stage) -> None:
 STATUS_OF_OVERLOAD = {"anthropic": 529, "openai_chat": 503, "openai_responses": 503, "gemini": 503}
 
 
-def test_a_lasting_failure_is_told_with_its_status_after_all_tries(stage: Stage) -> None:
+def test_a_lasting_failure_is_reported_with_its_status_after_all_tries(stage: Stage) -> None:
     def is_right(happening: Happening) -> bool:
         # Once a waiting client has got a sign of life, the status is spent and the error comes in the stream.
         status = happening.told.status
@@ -254,7 +256,7 @@ def test_no_other_target_goes_on_after_the_first_word(stage: Stage) -> None:
     assert complaints(everywhere(stage, steps, route="pair"), is_right) == []
 
 
-def test_the_last_failure_is_told_when_every_target_fails(stage: Stage) -> None:
+def test_the_last_failure_is_reported_when_every_target_fails(stage: Stage) -> None:
     steps: Steps = {
         "first": [Fault(kind="status", status=404, message="first does not have it")],
         "second": [Fault(kind="status", status=404, message="second does not have it")],
@@ -310,7 +312,7 @@ LENGTHS = {
 
 
 @pytest.mark.rule("R55", "P65")
-def test_a_reply_that_reached_its_cap_says_so(stage: Stage) -> None:
+def test_a_reply_that_reached_its_cap_reports_it(stage: Stage) -> None:
     happenings = everywhere(stage, [Turn(text=ANSWER, stop="length")])
     assert complaints(happenings, lambda one: one.told.stop == LENGTHS[one.client]) == []
 

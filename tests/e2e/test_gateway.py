@@ -23,7 +23,7 @@ async def _first_words(folder: Path) -> tuple[int, int]:
     return status, exit_status
 
 
-def test_a_client_may_connect_as_soon_as_the_address_is_told(stage: Stage, tmp_path: Path) -> None:
+def test_a_client_may_connect_as_soon_as_the_address_is_reported(stage: Stage, tmp_path: Path) -> None:
     status, _ = stage.run(_first_words(tmp_path))
     assert status == 200
 

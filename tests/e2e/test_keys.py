@@ -161,7 +161,7 @@ def test_a_budget_holds_for_two_hundred_at_once_also_when_the_gateway_is_killed_
 
 # OpenCode takes every 429 for something that passes, and waits until its user ends it.
 @pytest.mark.parametrize("name", ["claude", "codex", "gemini"])
-def test_an_agent_whose_budget_is_used_up_ends_soon_and_says_so(name: str, tmp_path: Path) -> None:
+def test_an_agent_whose_budget_is_used_up_ends_soon_and_reports_it(name: str, tmp_path: Path) -> None:
     """They do not try for minutes what can only work tomorrow."""
     key = dragoman(tmp_path, "keys", "create", "ci", "--tokens-per-day", "1").out.strip()
     holder = KeyHolder(tmp_path / ".local" / "state" / "dragoman" / "state.db")

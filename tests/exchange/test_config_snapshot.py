@@ -68,7 +68,7 @@ def test_the_next_view_takes_over_the_ways_to_providers_that_are_the_same() -> N
     assert set(second.release()) == set(second.handles.values())
 
 
-def test_a_way_that_nobody_took_needs_no_closing() -> None:
+def test_an_unused_connection_needs_no_closing() -> None:
     run(ProviderHandle(provider("a"), never).close())
 
 

@@ -123,7 +123,7 @@ def test_a_sign_of_life_does_not_rule_out_another_target() -> None:
 
 
 @pytest.mark.parametrize("dialect", ["anthropic", "openai_chat", "openai_responses"])
-def test_after_a_sign_of_life_an_error_is_told_in_the_stream(dialect: str) -> None:
+def test_after_a_sign_of_life_an_error_is_reported_in_the_stream(dialect: str) -> None:
     upstream = ScriptedUpstream(Script(status=429, pieces=[error("slow down")], headers={}, after=25))
     bench = Bench({"up": upstream}, [provider("up", retries=0)])
     told = run(bench.tell(ask(dialect)))
@@ -188,7 +188,7 @@ def test_a_forwarded_reply_that_breaks_off_ends_in_the_clients_own_error() -> No
     assert told.client.body.count(b"event: error") == 1
 
 
-def test_a_forwarded_error_is_not_told_twice() -> None:
+def test_a_forwarded_error_is_not_reported_twice() -> None:
     pieces = (ANTHROPIC_START, ANTHROPIC_OPEN, anthropic_text("good"), ANTHROPIC_OVERLOADED)
     told = told_of(*pieces, dialect="anthropic", upstream_dialect="anthropic")
     assert told.client.body == b"".join(pieces)
@@ -255,7 +255,7 @@ def test_a_request_that_makes_no_sense_is_refused_in_the_clients_dialect(dialect
     ],
 )
 @pytest.mark.parametrize("inside", [False, True], ids=["as a status", "inside the stream"])
-def test_a_prompt_that_is_too_long_is_told_in_the_words_that_the_client_knows(
+def test_a_prompt_that_is_too_long_is_reported_in_the_words_that_the_client_knows(
     dialect: str, words: str, inside: bool
 ) -> None:
     message = "This model's maximum context length is 128000 tokens, but the messages have 200000 tokens."
@@ -267,7 +267,7 @@ def test_a_prompt_that_is_too_long_is_told_in_the_words_that_the_client_knows(
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_rate_limit_always_says_when_to_come_back(dialect: str) -> None:
+def test_a_rate_limit_always_states_when_to_come_back(dialect: str) -> None:
     upstream = ScriptedUpstream(Script(status=429, pieces=[error("slow down", "rate_limit_error")]))
     told = run(Bench({"up": upstream}, [provider("up", retries=0)]).tell(ask(dialect)))
     assert told.client.status == 429
@@ -276,7 +276,7 @@ def test_a_rate_limit_always_says_when_to_come_back(dialect: str) -> None:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_long_wait_is_told_in_words_and_the_client_is_asked_not_to_wait(dialect: str) -> None:
+def test_a_long_wait_is_reported_in_words_and_the_client_is_asked_not_to_wait(dialect: str) -> None:
     upstream = ScriptedUpstream(
         Script(status=429, pieces=[error("slow down", "rate_limit_error")], headers={"retry-after": "300"})
     )
@@ -369,14 +369,14 @@ def test_a_reply_that_is_stopped_ends_in_the_clients_own_error(dialect: str) -> 
 
 
 @pytest.mark.rule("R135")
-def test_an_exchange_that_is_stopped_before_it_has_said_anything_is_refused() -> None:
+def test_an_exchange_that_is_stopped_before_it_has_sent_anything_is_refused() -> None:
     bench = Bench({"up": ScriptedUpstream(Script(pieces=CHAT_STREAM, after=100))}, ping=0)
     told = interrupted(bench, ask("openai_chat"), stop)
     assert told.client.status == 503
     assert told.client.headers["retry-after"] == "1"
 
 
-def test_an_upstream_that_stays_after_its_last_word_holds_up_nobody() -> None:
+def test_an_upstream_that_stays_after_its_last_event_delays_no_client() -> None:
     upstream = ScriptedUpstream(Script(pieces=[*ANTHROPIC_STREAM, Wait(100), b": bye\n\n"]))
     bench = Bench({"up": upstream}, [provider("up", "anthropic")])
     told = run(bench.tell(ask("openai_chat")))

@@ -76,7 +76,7 @@ def test_another_target_takes_over_without_a_trace(failure: str) -> None:
 
 
 @pytest.mark.rule("H74", "P17")
-def test_an_overload_inside_an_anthropic_stream_reaches_nobody() -> None:
+def test_an_overload_inside_an_anthropic_stream_reaches_no_client() -> None:
     pieces = [ANTHROPIC_START, b'event: ping\ndata: {"type":"ping"}\n\n', ANTHROPIC_OVERLOADED]
     bad, good = ScriptedUpstream(Script(pieces=pieces)), ScriptedUpstream(Script(pieces=ANTHROPIC_STREAM))
     providers = [provider("bad", "anthropic"), provider("good", "anthropic")]
@@ -85,7 +85,7 @@ def test_an_overload_inside_an_anthropic_stream_reaches_nobody() -> None:
 
 
 @pytest.mark.rule("H74")
-def test_a_failure_inside_a_responses_stream_reaches_nobody() -> None:
+def test_a_failure_inside_a_responses_stream_reaches_no_client() -> None:
     bad = ScriptedUpstream(Script(pieces=[RESPONSES_CREATED, RESPONSES_FAILED]))
     providers = [provider("bad", "openai_responses")]
     told = run(Bench({"bad": bad, "good": ScriptedUpstream(GOOD)}, providers).tell(ask("openai_responses")))
@@ -146,7 +146,7 @@ def test_a_malformed_call_after_content_is_an_error_in_the_stream(dialect: str) 
 
 
 @pytest.mark.rule("H74")
-def test_after_the_first_word_nobody_takes_over() -> None:
+def test_after_the_first_content_no_target_takes_over() -> None:
     bad = ScriptedUpstream(Script(pieces=[CHAT_START, chat_text("go"), Break()]))
     good = ScriptedUpstream(GOOD)
     told = run(Bench({"bad": bad, "good": good}).tell(ask("anthropic")))
@@ -202,7 +202,7 @@ def test_a_wait_that_is_too_long_is_left_to_the_client() -> None:
     assert told.client.status == 429
 
 
-def test_nobody_waits_for_a_busy_target_while_another_is_free() -> None:
+def test_no_request_waits_for_a_busy_target_while_another_is_free() -> None:
     busy, free = ScriptedUpstream(refusal(429, retry_after="7")), ScriptedUpstream(GOOD)
     run(Bench({"busy": busy, "free": free}).tell(ask("openai_chat")))
     assert len(busy.calls) == 1
@@ -218,7 +218,7 @@ def test_an_error_of_the_request_itself_is_final(status: int) -> None:
     assert second.calls == []
 
 
-def test_an_error_of_the_request_itself_cools_nobody() -> None:
+def test_an_error_of_the_request_itself_cools_no_target() -> None:
     bench = Bench({"up": ScriptedUpstream(refusal(400))})
 
     async def scenario() -> None:
@@ -313,7 +313,7 @@ def test_a_session_without_a_header_is_known_by_its_cache_key() -> None:
     assert len(set(keys)) == 3
 
 
-def test_a_session_that_says_nothing_of_itself_is_known_by_its_first_words() -> None:
+def test_a_session_that_is_empty_of_itself_is_known_by_its_first_words() -> None:
     upstream = ScriptedUpstream(GOOD)
     bench = Bench({"up": upstream}, [provider("up", keys=("key-of-one", "key-of-two", "key-of-three"))])
 
@@ -331,7 +331,7 @@ def test_a_session_that_says_nothing_of_itself_is_known_by_its_first_words() -> 
     assert len(set(keys)) == 3
 
 
-def test_of_several_failures_the_one_that_may_pass_is_told() -> None:
+def test_of_several_failures_the_one_that_may_pass_is_reported() -> None:
     busy = ScriptedUpstream(refusal(429, error("slow down"), retry_after="25"))
     locked = ScriptedUpstream(refusal(401, error("bad key")))
     told = run(Bench({"busy": busy, "locked": locked}).tell(ask("openai_chat")))
@@ -339,7 +339,7 @@ def test_of_several_failures_the_one_that_may_pass_is_told() -> None:
     assert told.client.headers["retry-after"] == "25"
 
 
-def test_without_one_that_may_pass_the_last_failure_is_told() -> None:
+def test_without_one_that_may_pass_the_last_failure_is_reported() -> None:
     lost = ScriptedUpstream(refusal(404, error("no such model")))
     locked = ScriptedUpstream(refusal(403, error("not for you")))
     told = run(Bench({"lost": lost, "locked": locked}).tell(ask("openai_chat")))
@@ -406,7 +406,7 @@ def test_a_failure_in_the_middle_of_a_reply_is_remembered() -> None:
     run(scenario())
 
 
-def test_a_stream_that_says_much_before_its_first_word_is_committed_to() -> None:
+def test_a_stream_that_states_much_before_its_first_word_is_committed_to() -> None:
     chatter = [b": " + b"x" * 100_000 + b"\n\n"] * 20
     upstream = ScriptedUpstream(Script(pieces=[CHAT_START, *chatter, Break()]))
     other = ScriptedUpstream(GOOD)

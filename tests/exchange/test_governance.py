@@ -50,7 +50,7 @@ WAYS = [
 @pytest.mark.rule("R72", "R73", "R74", "R80", "R81", "R90", "H12", "H36", "C15")
 @pytest.mark.parametrize("client", DIALECTS)
 @pytest.mark.parametrize(("name", "upstream", "stream"), WAYS)
-def test_every_client_hears_the_same_good_calls(name: str, upstream: str, client: str, stream: bool) -> None:
+def test_every_client_gets_the_same_good_calls(name: str, upstream: str, client: str, stream: bool) -> None:
     blocks, cause, text, arguments = CASES[name]
     events = events_of(*blocks, cause=cause, pieces=3)
     heard = hear(
@@ -94,7 +94,7 @@ def scripted_pieces(upstream: ScriptedUpstream) -> list[bytes]:
 @pytest.mark.rule("R83", "R90")
 @pytest.mark.parametrize("client", DIALECTS)
 @pytest.mark.parametrize("upstream", DIALECTS)
-def test_a_good_reply_is_told_as_without_governance(upstream: str, client: str) -> None:
+def test_a_good_reply_is_reported_as_without_governance(upstream: str, client: str) -> None:
     watching = {"harvest": "auto", "rename": True, "dedupe": True, "validate": True, "guard": ["secrets"]}
     events = events_of("I will look.", ("Read", '{"path":"a"}'), cause="tool_calls", pieces=3)
     pieces = spoken(upstream, events)
@@ -129,7 +129,7 @@ def test_governing_replies_adds_nothing_to_requests(upstream: str, client: str) 
 
 
 @pytest.mark.rule("R85")
-def test_a_whole_reply_tells_in_its_head_what_was_done() -> None:
+def test_a_whole_reply_reports_in_its_head_what_was_done() -> None:
     events = events_of(("rEAD", "{'path': 'a',}"), cause="tool_calls")
     heard = hear(MENDING, script("openai_chat", events, stream=False), stream=False)
     assert heard.told.client.headers["x-dragoman-repairs"] == (
@@ -138,7 +138,7 @@ def test_a_whole_reply_tells_in_its_head_what_was_done() -> None:
 
 
 @pytest.mark.rule("R85")
-def test_a_stream_tells_in_its_head_what_was_done_by_then() -> None:
+def test_a_stream_reports_in_its_head_what_was_done_by_then() -> None:
     events = events_of(("rEAD", "{'path': 'a',}"), cause="tool_calls", pieces=3)
     heard = hear(MENDING, script("openai_chat", events))
     assert heard.told.client.headers["x-dragoman-repairs"] == "1: rename Read (case)"
@@ -173,7 +173,7 @@ def test_every_intervention_is_a_line_of_the_log() -> None:
 
 
 @pytest.mark.rule("R84", "R85")
-def test_what_went_wrong_says_why() -> None:
+def test_what_went_wrong_states_why() -> None:
     events = events_of(("Read", "read it ]["), ("Nope", "{}"), cause="tool_calls")
     heard = hear(MENDING, script("openai_chat", events))
     lines = {str(line["kind"]): line for line in heard.told.record.governance_lines()}
@@ -191,7 +191,7 @@ def test_what_is_kept_of_a_reply_with_very_many_calls_is_bounded() -> None:
     assert len(heard.told.client.headers["x-dragoman-repairs"]) <= 900
 
 
-def test_counts_tell_which_model_misbehaves() -> None:
+def test_counts_report_which_model_misbehaves() -> None:
     bad = events_of(("rEAD", "{'path': 'a'}"), TEXT_CALL, cause="tool_calls")
     upstream = ScriptedUpstream(script("openai_chat", bad), script("openai_chat", events_of(TEXT_CALL)))
     bench = Bench({"up": upstream}, [governed("up", "openai_chat", MENDING)])

@@ -42,7 +42,7 @@ def calls_of(client: str, body: bytes) -> list[object]:
 
 @pytest.mark.rule("R81", "C17")
 @pytest.mark.parametrize("client", ["anthropic", "openai_responses"])
-def test_a_held_call_is_named_at_once_and_told_once(client: str) -> None:
+def test_a_held_call_is_named_at_once_and_reported_once(client: str) -> None:
     told = told_by(slowly(CALL, wait=1), HOLD, client=client)
     named = next(number for number, write in enumerate(told.client.writes) if b'"Read"' in write)
     complete = [number for number, write in enumerate(told.client.writes) if rb"\"path\"" in write]
@@ -125,7 +125,7 @@ def test_a_call_whose_upstream_dies_is_never_completed(client: str, mode: str) -
 @pytest.mark.parametrize("mode", ["hold", "auto"])
 @pytest.mark.parametrize("client", DIALECTS)
 @pytest.mark.parametrize("arguments", ['{"path": "rm -r /sr', "{'path': 'rm -r /sr", "{'path': 'a'"])
-def test_a_call_is_not_completed_if_the_upstream_never_said_why_it_ended(
+def test_a_call_is_not_completed_if_the_upstream_never_reported_why_it_ended(
     arguments: str, client: str, mode: str
 ) -> None:
     written = spoken("openai_chat", events_of(("Read", arguments), cause="tool_calls"))

@@ -26,7 +26,7 @@ def messages(call: object) -> list[Json]:
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 @pytest.mark.parametrize("client", DIALECTS)
 @pytest.mark.parametrize("upstream", DIALECTS)
-def test_the_model_is_told_why_and_goes_on_in_the_same_reply(
+def test_the_model_is_reported_why_and_goes_on_in_the_same_reply(
     upstream: str, client: str, stream: bool
 ) -> None:
     first = events_of("Let me see.", DENIED, cause="tool_calls")
@@ -83,7 +83,7 @@ def test_a_stubborn_model_is_not_asked_for_ever(stream: bool) -> None:
     assert heard.essence.calls == ()
 
 
-def test_by_default_the_client_is_told() -> None:
+def test_by_default_the_client_is_reported() -> None:
     heard = hear({"guard": [RULE]}, script("openai_chat", events_of(DENIED, cause="tool_calls")))
     assert len(heard.calls) == 1
     assert heard.essence.text == REASON
@@ -97,7 +97,7 @@ def test_nothing_is_asked_again_if_another_call_goes_to_the_client() -> None:
     assert heard.essence.text == REASON
 
 
-def test_a_contract_tells_the_model_in_words_too() -> None:
+def test_a_contract_reports_the_model_in_words_too() -> None:
     text = '<tool_call>\n{"name": "Read", "arguments": {"path": "secret"}}\n</tool_call>'
     heard = hear(
         {**ASKING, "contract": True},
@@ -112,7 +112,7 @@ def test_a_contract_tells_the_model_in_words_too() -> None:
     assert "secrets are not read" in str(answer["content"])
 
 
-def test_a_failure_before_anything_was_said_is_tried_again_from_the_start() -> None:
+def test_a_failure_before_anything_was_sent_is_tried_again_from_the_start() -> None:
     upstream = ScriptedUpstream(
         script("openai_chat", events_of(DENIED, cause="tool_calls")),
         Script(status=503, pieces=(error("busy"),), headers={"content-type": JSON}),
@@ -133,7 +133,7 @@ def test_a_failure_before_anything_was_said_is_tried_again_from_the_start() -> N
     ids=["refused", "broke off", "empty"],
 )
 @pytest.mark.parametrize("client", DIALECTS)
-def test_a_failure_after_something_was_said_is_told(client: str, broken: Script) -> None:
+def test_a_failure_after_something_was_sent_is_reported(client: str, broken: Script) -> None:
     upstream = ScriptedUpstream(
         script("openai_chat", events_of("Let me see.", DENIED, cause="tool_calls")), broken
     )

@@ -53,7 +53,7 @@ def test_the_headers_name_the_target_and_what_was_lost() -> None:
     assert "x-dragoman-retries" not in told.client.headers
 
 
-def test_a_client_that_still_waits_is_told_nothing_that_may_turn_out_otherwise() -> None:
+def test_a_client_that_still_waits_is_reported_nothing_that_may_turn_out_otherwise() -> None:
     slow = ScriptedUpstream(Script(pieces=[Wait(25), Break()]))
     good = ScriptedUpstream(Script(pieces=CHAT_STREAM))
     headers = run(Bench({"slow": slow, "good": good}).tell(ask("openai_chat"))).client.headers
@@ -79,7 +79,7 @@ def test_a_header_stays_short_whatever_was_lost() -> None:
     assert len(told.client.headers["x-dragoman-losses"]) <= 900
 
 
-def test_the_log_line_tells_how_the_exchange_went() -> None:
+def test_the_log_line_reports_how_the_exchange_went() -> None:
     upstream = ScriptedUpstream(
         Script(status=503, pieces=[error("busy")]), Script(pieces=[Wait(2), *CHAT_STREAM])
     )
@@ -116,7 +116,7 @@ def test_what_is_lost_in_the_reply_reaches_the_log() -> None:
     assert "not JSON" in str(told.record.line()["lost"])
 
 
-def test_a_refused_exchange_tells_why_in_the_log() -> None:
+def test_a_refused_exchange_reports_why_in_the_log() -> None:
     upstream = ScriptedUpstream(Script(status=400, pieces=[error("max_tokens is too large")]))
     line = run(Bench({"up": upstream}).tell(ask("openai_chat"))).record.line()
     assert line["ending"] == "failed"
@@ -167,7 +167,7 @@ def test_an_answer_may_hold_what_looks_like_the_key() -> None:
     assert KEY.encode() in told.client.body
 
 
-def test_a_refusal_of_the_gateways_key_says_whose_key_it_is() -> None:
+def test_a_refusal_of_the_gateways_key_states_whose_key_it_is() -> None:
     upstream = ScriptedUpstream(Script(status=401, pieces=[error("invalid key")]))
     told = run(Bench({"up": upstream}, [with_secrets()]).tell(ask("openai_chat")))
     assert told.client.status == 401

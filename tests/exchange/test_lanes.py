@@ -167,7 +167,7 @@ def test_a_whole_reply_of_the_clients_own_dialect_is_forwarded_byte_for_byte() -
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_stream_that_nobody_asked_for_becomes_a_whole_reply(dialect: str) -> None:
+def test_an_unrequested_stream_becomes_a_whole_reply(dialect: str) -> None:
     upstream = ScriptedUpstream(Script(pieces=CHAT_STREAM))
     told = run(Bench({"up": upstream}).tell(ask(dialect, stream=False)))
     assert told.client.headers["content-type"] == JSON
@@ -263,7 +263,7 @@ def test_a_whole_reply_of_any_kind_becomes_the_stream_that_was_asked_for(kind: s
 
 
 @pytest.mark.rule("H61")
-def test_the_first_event_tells_about_how_long_the_prompt_is_and_a_picture_is_no_text() -> None:
+def test_the_first_event_reports_about_how_long_the_prompt_is_and_a_picture_is_no_text() -> None:
     words = "Read the file and tell me what is wrong with it. " * 400
     picture = {"type": "base64", "media_type": "image/png", "data": "iVBO" * 250_000}
     blocks = [{"type": "text", "text": words}, {"type": "image", "source": picture}]
@@ -315,7 +315,7 @@ def test_a_server_that_does_not_know_how_is_not_asked_for_usage() -> None:
     assert msgspec.json.decode(upstream.calls[0].body)["stream_options"] == {}
 
 
-def test_a_whole_reply_tells_its_usage_unasked() -> None:
+def test_a_whole_reply_reports_its_usage_unasked() -> None:
     upstream = ScriptedUpstream(Script(pieces=[CHAT_WHOLE], headers={"content-type": JSON}))
     question = ask("openai_chat", stream=False)
     sent = question.body

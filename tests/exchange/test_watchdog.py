@@ -84,7 +84,7 @@ def test_output_that_was_released_behind_a_slow_ping_comes_before_the_end() -> N
     assert client.is_ended
 
 
-def test_an_exchange_that_is_stopped_behind_a_slow_sign_of_life_still_tells_its_end() -> None:
+def test_an_exchange_that_is_stopped_behind_a_slow_sign_of_life_still_reports_its_end() -> None:
     client = RememberingClient(slowness=3.0)
     upstream = ScriptedUpstream(Script(pieces=[Wait(10.8), Break()]))
     bench = Bench({"up": upstream}, [provider("up", retries=0)])

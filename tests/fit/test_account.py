@@ -83,7 +83,7 @@ def test_fields_that_cannot_be_ignored_are_refused_with_advice(field: str) -> No
 
 
 @pytest.mark.rule("H63")
-def test_a_field_that_says_no_is_no_demand() -> None:
+def test_a_field_that_states_no_is_no_demand() -> None:
     fitted(
         request(USER, extras={"background": False, "prompt": None}, dialect="openai_responses"), "anthropic"
     )
@@ -133,7 +133,7 @@ def test_every_field_that_stays_behind_is_named() -> None:
     }
 
 
-def test_bookkeeping_and_fields_that_say_nothing_are_no_losses() -> None:
+def test_bookkeeping_and_fields_that_are_empty_are_no_losses() -> None:
     extras: dict[str, object] = {
         **dict.fromkeys(BOOKKEEPING, "x"),
         "@note": 1,
@@ -146,7 +146,7 @@ def test_bookkeeping_and_fields_that_say_nothing_are_no_losses() -> None:
 
 
 @pytest.mark.rule("H23")
-def test_what_a_group_of_tools_says_of_itself_is_a_loss() -> None:
+def test_what_a_group_of_tools_states_of_itself_is_a_loss() -> None:
     tool = Tool(
         name="a",
         namespace="n",

@@ -68,7 +68,7 @@ def test_a_key_from_the_user_stands_for_marks() -> None:
 
 
 @pytest.mark.rule("H59")
-def test_the_clients_own_key_is_kept_or_told_as_lost() -> None:
+def test_the_clients_own_key_is_kept_or_reported_as_lost() -> None:
     asked = request(turn("user", "a"), cache_key="k", dialect="openai_responses")
     assert fitted(asked, "openai_chat", caching="key")[0].cache_key == "k"
     after, losses = fitted(asked, "openai_chat")

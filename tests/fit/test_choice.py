@@ -93,13 +93,13 @@ def test_where_no_tool_can_be_named_the_named_one_is_shown_alone() -> None:
 
 
 @pytest.mark.rule("C5")
-def test_where_nothing_can_be_forced_the_loss_tells() -> None:
+def test_where_nothing_can_be_forced_the_loss_reports() -> None:
     after, losses = fitted(choosing(ToolChoice(mode="required")), "openai_chat", choices=frozenset({"auto"}))
     assert after.tool_choice is None
     assert losses == ["tool_choice: the target cannot be forced to call a tool"]
 
 
-def test_a_server_that_knows_no_choice_at_all_is_told_none() -> None:
+def test_a_server_that_knows_no_choice_at_all_is_reported_none() -> None:
     after, losses = fitted(choosing(ToolChoice(mode="auto")), "openai_chat", choices=frozenset())
     assert (after.tool_choice, losses) == (None, [])
 
@@ -131,7 +131,7 @@ def test_elsewhere_both_stay() -> None:
 
 
 @pytest.mark.rule("H31", "R16")
-def test_one_call_at_a_time_is_a_loss_where_it_cannot_be_said() -> None:
+def test_one_call_at_a_time_is_a_loss_where_it_cannot_be_written() -> None:
     after, losses = fitted(choosing(None, parallel_calls=False), "gemini")
     assert after.parallel_calls is None
     assert losses == ["parallel_calls: the target cannot be kept to one call at a time"]

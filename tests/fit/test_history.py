@@ -170,7 +170,7 @@ def test_a_second_result_does_not_reach_back_to_an_older_call_with_its_id() -> N
 
 @pytest.mark.rule("H21", "R39")
 @pytest.mark.parametrize("dialect", ["openai_chat", "openai_responses"])
-def test_an_error_is_told_in_the_text_where_there_is_no_flag(dialect: str) -> None:
+def test_an_error_is_reported_in_the_text_where_there_is_no_flag(dialect: str) -> None:
     asked = request(
         USER,
         turn("assistant", call("1"), call("2")),
@@ -208,7 +208,7 @@ def test_an_empty_result_is_legal() -> None:
 
 
 @pytest.mark.rule("H19")
-def test_gemini_hears_the_name_of_the_tool_again() -> None:
+def test_gemini_gets_the_name_of_the_tool_again() -> None:
     asked = request(USER, turn("assistant", call("1", "Read")), turn("tool", result("1")))
     (answer,) = fitted(asked, "gemini")[0].turns[2].blocks
     assert isinstance(answer, ToolResult)
@@ -216,7 +216,7 @@ def test_gemini_hears_the_name_of_the_tool_again() -> None:
 
 
 @pytest.mark.rule("R29", "H43")
-def test_turns_that_say_nothing_are_dropped() -> None:
+def test_turns_that_are_empty_are_dropped() -> None:
     asked = request(USER, turn("assistant", thought("hm", "gemini")), turn("user", ""), turn("user", "Go on"))
     assert shape(fitted(asked, "openai_chat")[0].turns) == [["user", "Hi"], ["user", "Go on"]]
 
@@ -294,7 +294,7 @@ def test_at_home_a_broken_history_is_the_clients_own_business() -> None:
 
 
 @pytest.mark.rule("H18")
-def test_unless_the_profile_says_that_the_server_is_strict() -> None:
+def test_unless_the_profile_states_that_the_server_is_strict() -> None:
     asked = request(turn("tool", result("9", "a")), turn("user", "Hi"), dialect="openai_chat")
     after, losses = fitted(asked, "openai_chat", strict_results=True)
     assert not any(isinstance(block, ToolResult) for each in after.turns for block in each.blocks)

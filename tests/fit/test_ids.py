@@ -90,7 +90,7 @@ def test_clients_of_the_same_dialect_keep_their_ids() -> None:
     assert after is asked
 
 
-def test_a_code_is_not_read_out_of_somebody_elses_id() -> None:
+def test_a_code_is_not_read_out_of_a_foreign_id() -> None:
     assert decode_id("dgi_") is None
     assert decode_id("dgi_a") is None
     assert decode_id("dgi__w") is None

@@ -15,7 +15,7 @@ def test_an_image_stays_where_images_are_seen() -> None:
 
 
 @pytest.mark.rule("H46", "R36")
-def test_a_model_without_eyes_is_told_that_there_was_an_image() -> None:
+def test_a_model_without_eyes_is_reported_that_there_was_an_image() -> None:
     after, losses = fitted(request(turn("user", "Look", IMAGE)), "openai_chat", images=False)
     assert shape(after.turns) == [["user", "Look", "[image left out]"]]
     assert losses == ["messages[0].content[1]: the target takes no image"]
@@ -26,7 +26,7 @@ def test_a_model_without_eyes_is_told_that_there_was_an_image() -> None:
     ("kind", "dialect"),
     [("audio", "anthropic"), ("video", "anthropic"), ("audio", "openai_responses"), ("video", "openai_chat")],
 )
-def test_sound_and_film_are_told_as_lost_where_they_are_not_taken(kind: MediaKind, dialect: str) -> None:
+def test_sound_and_film_are_reported_as_lost_where_they_are_not_taken(kind: MediaKind, dialect: str) -> None:
     after, losses = fitted(request(turn("user", Media(kind=kind, data="AAAA", at="here"))), dialect)
     assert shape(after.turns) == [["user", f"[{kind} left out]"]]
     assert losses == [f"here: the target takes no {kind}"]
@@ -57,7 +57,7 @@ def test_what_is_stored_with_one_vendor_cannot_go_to_another(block: Media) -> No
 
 
 @pytest.mark.rule("H20", "R36", "P38")
-def test_an_image_in_a_result_moves_behind_the_results_and_says_whose_it_is() -> None:
+def test_an_image_in_a_result_moves_behind_the_results_and_states_whose_it_is() -> None:
     asked = request(
         turn("user", "Hi"),
         turn("assistant", call("1"), call("2")),
@@ -101,7 +101,7 @@ def test_an_image_that_the_assistant_made_is_taken_back_by_gemini_alone() -> Non
     assert shape(fitted(asked, "anthropic")[0].turns)[1] == ["assistant", "[image left out]"]
 
 
-def test_at_home_the_same_passes_heed_what_the_profile_says() -> None:
+def test_at_home_the_same_passes_heed_what_the_profile_states() -> None:
     asked = request(turn("user", IMAGE), dialect="openai_chat")
     assert fitted(asked, "openai_chat")[0] is asked
     assert shape(fitted(asked, "openai_chat", images=False)[0].turns) == [["user", "[image left out]"]]

@@ -55,7 +55,7 @@ def test_a_shortened_name_does_not_take_the_name_of_another_tool() -> None:
 
 
 @pytest.mark.rule("H15")
-def test_characters_that_the_target_refuses_are_replaced_and_told_apart_by_a_hash() -> None:
+def test_characters_that_the_target_refuses_are_replaced_and_reported_apart_by_a_hash() -> None:
     first, second = names_at("openai_chat", function("files.read"), function("files:read"))
     assert first.startswith("files_read_")
     assert second.startswith("files_read_")

@@ -54,7 +54,7 @@ def test_anthropic_gets_every_object_of_a_schema_closed() -> None:
 
 
 @pytest.mark.rule("H57")
-def test_limits_that_anthropic_does_not_enforce_are_told_in_words() -> None:
+def test_limits_that_anthropic_does_not_enforce_are_reported_in_words() -> None:
     number: Schema = {"type": "integer", "description": "A score.", "minimum": 1}
     named: Schema = {"type": "string", "format": "uri", "maxLength": 9}
     schema, losses = at_anthropic({"type": "object", "properties": {"n": number, "u": named}})
@@ -97,7 +97,7 @@ def test_any_json_is_an_instruction_to_anthropic() -> None:
 
 
 @pytest.mark.rule("H57")
-def test_a_schema_that_cannot_be_enforced_is_told() -> None:
+def test_a_schema_that_cannot_be_enforced_is_reported() -> None:
     after, losses = fitted(
         wanting(OutputFormat(kind="json_schema", schema=SCHEMA)), "openai_chat", outputs=frozenset({"text"})
     )

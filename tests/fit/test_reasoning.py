@@ -55,7 +55,7 @@ def wish_at(dialect: str, wish: ReasoningSettings, **facts: object) -> Reasoning
         ),
     ],
 )
-def test_a_wish_is_told_in_the_targets_terms(
+def test_a_wish_is_reported_in_the_targets_terms(
     wish: ReasoningSettings, style: str, expected: ReasoningSettings
 ) -> None:
     dialect = "anthropic" if style in ("adaptive", "budget") else "openai_chat"
@@ -109,7 +109,7 @@ def test_a_model_that_cannot_stop_thinking_thinks_as_little_as_it_can() -> None:
         ("budget", ReasoningSettings(mode="on", budget=512)),
     ],
 )
-def test_a_model_that_always_thinks_is_not_told_to_stop(style: str, least: ReasoningSettings) -> None:
+def test_a_model_that_always_thinks_is_not_reported_to_stop(style: str, least: ReasoningSettings) -> None:
     facts = {"reasoning": style, "always_reasons": True, "budget_range": (128, 32_768)}
     after, losses = fitted(wishing(OFF), "anthropic", **facts)
     assert after.reasoning == least
@@ -174,7 +174,7 @@ def test_at_home_only_what_the_profile_names_is_changed() -> None:
 
 
 @pytest.mark.rule("H11")
-def test_a_server_that_knows_no_efforts_is_told_none() -> None:
+def test_a_server_that_knows_no_efforts_is_reported_none() -> None:
     assert wish_at(
         "openai_chat", ReasoningSettings(effort="high", show=True), efforts=()
     ) == ReasoningSettings(show=True)

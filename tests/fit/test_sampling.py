@@ -24,7 +24,7 @@ EVERYTHING: dict[str, Any] = {
 
 @pytest.mark.rule("H53", "R118", "H58")
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_setting_is_kept_or_told_as_lost(dialect: str) -> None:
+def test_a_setting_is_kept_or_reported_as_lost(dialect: str) -> None:
     asked = request(USER, **EVERYTHING)
     after, losses = fitted(asked, dialect)
     for name in EVERYTHING:

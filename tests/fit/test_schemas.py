@@ -69,7 +69,7 @@ def test_a_schema_is_at_least_one_of_an_object_without_members(schema: Schema | 
 
 
 @pytest.mark.rule("R12")
-def test_a_schema_of_something_else_is_replaced_and_told() -> None:
+def test_a_schema_of_something_else_is_replaced_and_reported() -> None:
     asked = request(turn("user", "Hi"), tools=(function("a", schema={"type": "string"}),))
     after, losses = fitted(asked, "openai_chat")
     assert after.tools[0].schema == {"type": "object", "properties": {}}
@@ -144,7 +144,7 @@ def test_no_members_are_no_schema_in_the_subset() -> None:
         ),
     ],
 )
-def test_the_subset_says_it_otherwise(schema: Schema, expected: Schema) -> None:
+def test_the_subset_writes_it_in_another_form(schema: Schema, expected: Schema) -> None:
     assert subset(schema) == expected
 
 

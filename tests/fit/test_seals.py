@@ -30,7 +30,7 @@ def test_reasoning_goes_back_to_who_sealed_it(source: str, target: str) -> None:
 
 @pytest.mark.rule("H1", "H3", "P44", "P46", "P36", "R25", "R129")
 @pytest.mark.parametrize("target", DIALECTS)
-def test_reasoning_that_another_sealed_is_dropped_and_never_told_as_text(target: str) -> None:
+def test_reasoning_that_another_sealed_is_dropped_and_never_reported_as_text(target: str) -> None:
     for source in DIALECTS:
         after, losses = fitted(thinking(thought("secret", "somebody"), dialect=source), target)
         assert "secret" not in str([each.blocks for each in after.turns])

@@ -62,7 +62,7 @@ def test_a_reminder_is_not_wrapped_twice() -> None:
 
 
 @pytest.mark.rule("H40", "R23")
-def test_a_developer_is_the_system_where_nobody_knows_developers() -> None:
+def test_a_developer_is_the_system_if_the_target_has_no_developers() -> None:
     asked = request(turn("developer", "A"), turn("user", "Hi"))
     assert [each.role for each in fitted(asked, "openai_chat")[0].turns] == ["system", "user"]
     assert [each.role for each in fitted(asked, "openai_responses")[0].turns] == ["developer", "user"]

@@ -140,7 +140,7 @@ def test_tools_declared_in_the_conversation_move_to_the_front(dialect: str) -> N
 
 
 @pytest.mark.rule("H24", "H25")
-def test_tools_that_a_search_found_are_declared_and_the_result_tells_so() -> None:
+def test_tools_that_a_search_found_are_declared_and_the_result_shows_it() -> None:
     found = ToolDeclarations(tools=(function("add", namespace="mcp__notes", deferred=True),))
     asked = request(
         turn("user", "Hi"),
@@ -268,7 +268,7 @@ def test_strict_goes_where_the_target_has_no_such_thing() -> None:
 
 
 @pytest.mark.rule("H33", "R19")
-def test_a_target_that_is_strict_by_itself_is_told_not_to_be() -> None:
+def test_a_target_that_is_strict_by_itself_is_reported_not_to_be() -> None:
     after, _ = fitted(with_tools(function("a")), "openai_responses")
     assert after.tools[0].strict is False
 

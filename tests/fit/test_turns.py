@@ -40,7 +40,7 @@ def test_a_strict_chat_template_gets_texts_parted_by_a_blank_line() -> None:
 
 @pytest.mark.rule("H42")
 @pytest.mark.parametrize("dialect", ["anthropic", "gemini"])
-def test_somebody_speaks_before_the_assistant_does(dialect: str) -> None:
+def test_another_turn_comes_before_that_of_the_assistant(dialect: str) -> None:
     asked = request(turn("system", "S"), turn("assistant", "Hello!"), turn("user", "Hi"))
     assert [each.role for each in fitted(asked, dialect)[0].turns] == ["system", "user", "assistant", "user"]
     assert [each.role for each in fitted(asked, "openai_chat")[0].turns] == ["system", "assistant", "user"]

@@ -61,7 +61,7 @@ def test_a_call_that_comes_three_times_goes_out_once() -> None:
     assert arguments_of(events) == ['{"a":1}']
 
 
-def test_calls_of_one_id_that_say_the_same_are_one_call() -> None:
+def test_calls_of_one_id_that_state_the_same_are_one_call() -> None:
     told = Told()
     events = reply_of(
         a_call('{"a":1}', call_id="x"),
@@ -221,7 +221,7 @@ def test_a_name_that_differs_in_case_means_the_declared_tool(name: str) -> None:
 
 @pytest.mark.rule("C19")
 @pytest.mark.parametrize("name", ["Reed", "Read ", "functions.Read", "", "write"])
-def test_any_other_name_goes_out_as_it_is_and_is_told(name: str) -> None:
+def test_any_other_name_goes_out_as_it_is_and_is_reported(name: str) -> None:
     told = Told()
     stage = ToolNameStage([READ, DeclaredTool("Write"), DeclaredTool("WRITE")], told)
     events = reply_of(a_call("{}", tool=name), cause="tool_calls")

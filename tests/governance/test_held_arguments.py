@@ -45,7 +45,7 @@ def test_what_is_missing_is_appended(sent: str, wanted: dict[str, object], rest:
         ('{"a":1,', {"a": 1}),
     ],
 )
-def test_what_was_said_cannot_be_taken_back(sent: str, wanted: dict[str, object]) -> None:
+def test_what_was_sent_cannot_be_taken_back(sent: str, wanted: dict[str, object]) -> None:
     assert find_continuation(sent, wanted) is None
 
 

@@ -234,7 +234,7 @@ ALL_GIVEN = DeclaredTool(
 
 @pytest.mark.rule("R81")
 @pytest.mark.parametrize("mode", MODES)
-def test_a_call_that_was_cut_off_gets_its_last_bracket_only_if_nothing_was_left_to_say(mode: str) -> None:
+def test_a_call_that_was_cut_off_gets_its_last_bracket_only_if_nothing_is_missing(mode: str) -> None:
     text = '{"command": "ls"'
     for tool, expected in ((ALL_GIVEN, text + "}"), (SHELL, text)):
         events = reply_of(a_call(*text, tool=tool.name), cause="length")
@@ -330,7 +330,7 @@ def test_many_calls_share_what_may_be_held() -> None:
 
 
 @pytest.mark.rule("R85")
-def test_time_that_a_call_was_held_is_told_and_bounded() -> None:
+def test_time_that_a_call_was_held_is_reported_and_bounded() -> None:
     now = 100.0
     told = Told()
     governance = read_governance({"tools": "hold", "hold_seconds": 5})

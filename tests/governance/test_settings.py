@@ -13,7 +13,7 @@ def test_nothing_is_on_unless_asked_for() -> None:
     assert read_governance({}) == Governance()
 
 
-def test_what_a_table_does_not_say_stays_as_it_was() -> None:
+def test_what_a_table_does_not_state_stays_as_it_was() -> None:
     base = Governance(tools="auto", dedupe=True)
     assert read_governance({"harvest": "kimi_k2"}, base=base) == Governance(
         tools="auto", dedupe=True, harvest="kimi_k2"
@@ -120,7 +120,7 @@ def test_a_mode_that_mends_already_stays_when_mending_is_switched_on() -> None:
 
 
 @pytest.mark.rule("R79", "C16")
-def test_a_route_has_its_own_way_whatever_the_environment_says() -> None:
+def test_a_route_has_its_own_way_whatever_the_environment_states() -> None:
     base = apply_switches(Governance(), {"DRAGOMAN_TOOL_ENHANCE": "0"})
     governance = read_governance({"tools": "auto", "repair": True}, base=base)
     assert (governance.tools, governance.repair) == ("auto", True)
@@ -141,7 +141,7 @@ def test_every_ready_set_can_be_used(name: str) -> None:
 
 
 @pytest.mark.rule("R87")
-def test_shell_rules_leave_claude_codes_own_shell_alone_unless_told_otherwise() -> None:
+def test_shell_rules_leave_claude_codes_own_shell_alone_unless_reported_otherwise() -> None:
     assert all("Bash" not in rule.tools for rule in read_governance({"guard": ["shell_writes"]}).guard)
     table = {"use": "shell_writes", "tools": ["Bash"], "paths": ["command"], "verdict": "ask"}
     for rule in read_governance({"guard": [table]}).guard:

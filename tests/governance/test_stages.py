@@ -103,7 +103,7 @@ def test_a_whole_reply_is_held_even_where_a_stream_would_flow() -> None:
     assert [msgspec.json.decode(call.arguments) for call in (*streamed, *whole)] == [{"a": 1}] * 2
 
 
-def test_who_cannot_ask_again_tells_the_client() -> None:
+def test_a_client_gets_the_denial_if_the_model_cannot_be_asked_again() -> None:
     governance = read_governance({**EVERYTHING, "on_denied": "model"})
     events = reply_of(a_call('{"command":"git reset --hard"}', tool="shell"), cause="tool_calls")
     reply = fold(through(stages_of(governance), events))
@@ -115,7 +115,7 @@ def test_who_cannot_ask_again_tells_the_client() -> None:
     assert rounds.waits
 
 
-def test_tools_are_known_as_the_upstream_was_told_of_them() -> None:
+def test_tools_are_known_as_the_upstream_was_informed_of_them() -> None:
     tools = (
         function("Read"),
         function("apply_patch", kind="custom"),

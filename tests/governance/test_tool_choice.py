@@ -163,7 +163,7 @@ def test_words_and_calls_can_stand_together() -> None:
 
 
 @pytest.mark.parametrize("cause", ["length", "content_filter"])
-def test_an_answer_that_was_cut_off_is_told_as_such(cause: StopCause) -> None:
+def test_an_answer_that_was_cut_off_is_reported_as_such(cause: StopCause) -> None:
     events = reply_of(exit_call(f'{{"{EXIT_ARGUMENT}":"So fa'), cause=cause)
     reply = fold(through([exit_stage()], events))
     assert reply.blocks == (Text(text="So fa"),)

@@ -171,7 +171,7 @@ def outcome(arguments: str, *, limit: int = 1000) -> tuple[bool, str]:
 
 
 @pytest.mark.rule("C19")
-def test_the_outcome_is_told_and_the_call_goes_on() -> None:
+def test_the_outcome_is_reported_and_the_call_goes_on() -> None:
     assert outcome('{"command":"ls"}') == (True, "")
     assert outcome('{"command":1}') == (False, "command: expected a string, got a number")
     assert outcome("{}") == (False, "command: expected, but missing")
@@ -179,7 +179,7 @@ def test_the_outcome_is_told_and_the_call_goes_on() -> None:
     assert outcome('{"command":"ls"}', limit=5) == (True, TOO_LONG)
 
 
-def test_a_schema_beyond_checking_is_told_as_such() -> None:
+def test_a_schema_beyond_checking_is_reported_as_such() -> None:
     told = Told()
     stage = ValidateStage([DeclaredTool("any", {"allOf": [{"$ref": "#"}]})], told, limit=1000)
     through([stage], reply_of(a_call("{}"), cause="tool_calls"))

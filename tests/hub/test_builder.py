@@ -91,7 +91,7 @@ def test_an_empty_piece_of_text_is_no_delta() -> None:
 
 @pytest.mark.rule("P5", "P6", "P21", "R55")
 @pytest.mark.parametrize("cause", ["end", "other", "stop_sequence", "tool_calls"])
-def test_a_reply_with_calls_always_says_that_it_ended_for_them(cause: StopCause) -> None:
+def test_a_reply_with_calls_always_states_that_it_ended_for_them(cause: StopCause) -> None:
     builder = ReplyBuilder()
     builder.add_block(ToolCall(id="c", name="Read", arguments="{}"))
     builder.finish(ReplyFinished(cause=cause))
@@ -100,7 +100,7 @@ def test_a_reply_with_calls_always_says_that_it_ended_for_them(cause: StopCause)
     assert last.cause == "tool_calls"
 
 
-def test_a_reply_without_calls_never_says_that_it_ended_for_them() -> None:
+def test_a_reply_without_calls_never_states_that_it_ended_for_them() -> None:
     assert reconcile_cause("tool_calls", has_calls=False) == "end"
     assert reconcile_cause("length", has_calls=True) == "length"
 

@@ -97,7 +97,7 @@ def test_a_foreign_id_that_comes_again_in_another_reply_is_another_id() -> None:
     assert first.adopt("resp_", "chatcmpl-417") != second.adopt("resp_", "chatcmpl-417")
 
 
-def test_losses_are_told_once_in_order_and_bounded() -> None:
+def test_losses_are_reported_once_in_order_and_bounded() -> None:
     losses = Losses()
     losses.add("top_k", "not known there")
     losses.add("seed", "not known there")

@@ -92,7 +92,7 @@ def test_the_gateway_listens_where_the_router_did() -> None:
     assert (server.host, server.port, len(server.keys)) == (EVERYWHERE, 3456, 1)
 
 
-def test_what_was_said_once_holds_for_every_provider_but_no_proxy_leads_to_this_machine() -> None:
+def test_what_was_sent_once_holds_for_every_provider_but_no_proxy_leads_to_this_machine() -> None:
     assert {each.timeouts.total for each in CONFIG.providers.values()} == {600.0}
     assert CONFIG.providers["claude"].proxy == "http://proxy.example:7890"
     assert CONFIG.providers["ollama"].proxy == ""
@@ -118,7 +118,7 @@ def test_what_has_no_equivalent_is_noted(place: str) -> None:
     assert place in [note.place for note in imported().notes]
 
 
-def test_a_key_that_nobody_knows_is_noted() -> None:
+def test_an_unknown_key_is_noted() -> None:
     assert "FUTURE: there is no equivalent" in noted(imported({"FUTURE": {"a": 1}}))
 
 
@@ -150,7 +150,7 @@ def test_two_secrets_get_two_variables_and_one_secret_one() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "nonsense", "[1]", '{"APIKEY": "my-secret"', "[" * 100_000])
-def test_what_is_no_configuration_is_told_without_its_words(text: str) -> None:
+def test_what_is_no_configuration_is_reported_without_its_words(text: str) -> None:
     with pytest.raises(ConfigError) as caught:
         import_ccr(text, "config.json")
     assert "config.json" in caught.value.message
@@ -170,7 +170,7 @@ def test_odd_files_give_a_configuration_all_the_same(config: dict[str, object]) 
     loaded(imported(config))
 
 
-def test_a_kind_of_request_that_nobody_knows_is_noted() -> None:
+def test_an_unknown_kind_of_request_is_noted() -> None:
     assert "Router.dreaming: dragoman has no such route" in noted(imported({"Router": {"dreaming": "a,b"}}))
 
 

@@ -63,7 +63,7 @@ def test_the_routers_own_place_is_looked_at_if_no_file_is_named(folder: Path) ->
     assert run(folder, "ccr").code == 0
 
 
-def test_a_file_that_is_not_there_is_told(folder: Path) -> None:
+def test_a_file_that_is_not_there_is_reported(folder: Path) -> None:
     outcome = run(folder, "litellm", "missing.yaml")
     assert (outcome.code, outcome.out) == (2, "")
     assert "missing.yaml" in outcome.err

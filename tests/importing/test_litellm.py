@@ -122,7 +122,7 @@ def test_what_has_no_equivalent_is_noted(place: str) -> None:
     assert place in [note.place for note in imported().notes]
 
 
-def test_an_address_that_the_environment_does_not_tell_is_noted() -> None:
+def test_an_address_that_the_environment_does_not_report_is_noted() -> None:
     draft = imported(variables={})
     assert "team-llm" not in draft.routes
     assert "TEAM_BASE is not set" in noted(draft)
@@ -146,7 +146,7 @@ def deployment(model: str, *more: str, name: str = "m") -> str:
         ("zai/glm-5", "zai", "zai/glm-5"),
     ],
 )
-def test_a_models_prefix_tells_its_provider(model: str, provider: str, target: str) -> None:
+def test_a_models_prefix_reports_its_provider(model: str, provider: str, target: str) -> None:
     draft = imported(deployment(model))
     assert list(draft.providers) == [provider]
     assert draft.routes == {"m": [target]}
@@ -188,7 +188,7 @@ def test_models_with_keys_of_their_own_stay_apart() -> None:
         "!!python/object:os.x {}",
     ],
 )
-def test_what_is_no_configuration_is_told_without_its_words(text: str) -> None:
+def test_what_is_no_configuration_is_reported_without_its_words(text: str) -> None:
     with pytest.raises(ConfigError) as caught:
         imported(text)
     assert "config.yaml" in caught.value.message
@@ -208,7 +208,7 @@ def test_odd_files_give_a_configuration_all_the_same(text: str) -> None:
     loaded(imported(text))
 
 
-def test_without_the_library_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_library_it_states_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "yaml", None)
     with pytest.raises(ConfigError) as caught:
         imported()
@@ -234,7 +234,7 @@ def test_what_is_tried_for_every_name_is_tried_for_names_without_their_own() -> 
     assert draft.routes == {"a": ["openai/a", "openai/b"], "b": ["openai/b", "openai/c"], "c": ["openai/c"]}
 
 
-def test_an_organization_is_told_to_openai() -> None:
+def test_an_organization_is_reported_to_openai() -> None:
     draft = imported(deployment("openai/gpt-5", "organization: os.environ/OPENAI_ORG"))
     assert draft.providers["openai"]["headers"] == {"openai-organization": "env:OPENAI_ORG"}
 

@@ -42,7 +42,7 @@ CHOICES: dict[str, dict[str, Json]] = {
 @pytest.mark.parametrize("target", DIALECTS)
 @pytest.mark.parametrize("source", DIALECTS)
 @pytest.mark.parametrize("choice", CHOICES)
-def test_a_choice_is_said_in_the_words_of_the_target(choice: str, source: str, target: str) -> None:
+def test_a_choice_is_written_in_the_words_of_the_target(choice: str, source: str, target: str) -> None:
     said = CHOICES[choice]
     body = body_for(asking(source, tools=("Read", "Edit")) | said[source], source, target)
     assert {key: body.get(key) for key in said[target]} == said[target]

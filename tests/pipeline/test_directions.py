@@ -103,7 +103,7 @@ TWINS = [pair for pair in STREAMS if (pair[0], pair[1].replace("stream-", "reply
 @pytest.mark.rule("R90", "R60")
 @pytest.mark.parametrize("target", NAMES)
 @pytest.mark.parametrize(("dialect", "stem"), TWINS)
-def test_the_stream_and_the_whole_reply_say_the_same(dialect: str, stem: str, target: str) -> None:
+def test_the_stream_and_the_whole_reply_state_the_same(dialect: str, stem: str, target: str) -> None:
     translator = StreamTranslator(source=dialect, target=target, ids=IdSource("seed"))
     stream = translator.feed(stream_of(dialect, stem)) + translator.close()
     collected = collect_sse(DIALECTS[target], stream)

@@ -72,7 +72,7 @@ RECORDED = sorted((Path(__file__).parent.parent / "recordings").glob("*/stream-*
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: f"{path.parent.name}-{path.stem}")
 @pytest.mark.parametrize("size", [1, 3, 1000], ids=["event by event", "three at a time", "all at once"])
-def test_a_tally_of_what_is_forwarded_is_one_of_what_was_said(path: Path, size: int) -> None:
+def test_a_tally_of_what_is_forwarded_is_one_of_what_was_sent(path: Path, size: int) -> None:
     dialect = dialect_named(path.parent.name)
     stream = path.read_bytes().replace(b"\r\n", b"\n")
     events = [event + b"\n\n" for event in stream.split(b"\n\n") if event]

@@ -99,7 +99,7 @@ def test_a_whole_reply_is_governed_as_a_whole(mode: str) -> None:
 
 
 @pytest.mark.rule("R17")
-def test_a_request_is_changed_only_where_governance_says_so() -> None:
+def test_a_request_is_changed_only_where_governance_reports_it() -> None:
     request = asking("anthropic", tools=["Read"])
     plain = translate_request(request, source="anthropic", target="openai_chat")
     mended = translate_request(request, source="anthropic", target="openai_chat", governance=MENDING)
@@ -166,7 +166,7 @@ def test_whatever_comes_the_client_gets_a_legal_stream(
 @pytest.mark.rule("R81")
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
 @pytest.mark.parametrize("client", DIALECTS)
-def test_nobody_gets_half_a_command_even_without_governance(client: str, stream: bool) -> None:
+def test_no_client_gets_half_a_command_even_without_governance(client: str, stream: bool) -> None:
     events = events_of(("Read", '{"path": "rm -r a\n b"}'), cause="tool_calls", pieces=3)
     told = hear({}, script("openai_chat", events, stream=stream), client=client, stream=stream)
     for _, arguments in told.essence.calls:

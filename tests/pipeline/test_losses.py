@@ -91,7 +91,7 @@ CITING: dict[str, Json] = {
 @pytest.mark.rule("H48")
 @pytest.mark.parametrize("target", DIALECTS)
 @pytest.mark.parametrize("source", CITING)
-def test_citations_in_the_history_are_told_as_lost_elsewhere(source: str, target: str) -> None:
+def test_citations_in_the_history_are_reported_as_lost_elsewhere(source: str, target: str) -> None:
     field = "messages" if source == "anthropic" else "input"
     turns = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": [CITING[source]]}]
     request = asking(source) | {field: [*turns, {"role": "user", "content": "Go on"}]}
@@ -120,7 +120,7 @@ def test_any_other_change_of_settings_on_the_way_is_a_loss(update: Json) -> None
 @pytest.mark.rule("H29", "H30", "H37", "H58", "H64")
 @pytest.mark.parametrize("target", DIALECTS)
 @pytest.mark.parametrize(("rule", "source", "added", "path"), ONLY_AT_HOME)
-def test_what_only_one_vendor_knows_is_kept_at_home_and_told_as_lost_elsewhere(
+def test_what_only_one_vendor_knows_is_kept_at_home_and_reported_as_lost_elsewhere(
     rule: str, source: str, added: Json, path: str, target: str
 ) -> None:
     request = asking(source) | added

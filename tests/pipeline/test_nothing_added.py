@@ -38,7 +38,7 @@ def test_a_schema_arrives_as_it_was_sent(source: str, target: str) -> None:
 @pytest.mark.rule("R8", "C19")
 @pytest.mark.parametrize("target", DIALECTS)
 @pytest.mark.parametrize("source", DIALECTS)
-def test_a_tool_that_nobody_has_heard_of_is_declared_to_the_model(source: str, target: str) -> None:
+def test_an_unknown_tool_is_declared_to_the_model(source: str, target: str) -> None:
     body = body_for(asking(source, tools=("frobnicate_the_widget",)), source, target)
     assert "frobnicate_the_widget" in texts_of(body)
 

@@ -49,7 +49,7 @@ def test_an_outline_keeps_every_wish(path: Path) -> None:
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string", "description": "SECRET member"}}}
 
 
-def test_an_outline_holds_nothing_that_was_said() -> None:
+def test_an_outline_holds_nothing_that_was_sent() -> None:
     body: dict[str, object] = {
         "model": "m",
         "messages": [

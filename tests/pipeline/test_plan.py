@@ -28,12 +28,12 @@ def rename(body: bytes, model: str) -> bytes:
     return dialect_named("openai_chat").forwarding.rename_model(body, model)
 
 
-def test_a_glance_tells_the_model_and_whether_to_stream() -> None:
+def test_a_glance_reports_the_model_and_whether_to_stream() -> None:
     plan = plan_of(b'{"messages": 5, "stream": true, "model": "m", "other": [{}]}')
     assert (plan.model, plan.stream) == ("m", True)
 
 
-def test_a_request_that_says_neither_has_no_model_and_no_stream() -> None:
+def test_a_request_that_states_neither_has_no_model_and_no_stream() -> None:
     plan = plan_of(b"{}")
     assert (plan.model, plan.stream) == ("", False)
 

@@ -137,7 +137,9 @@ def test_gemini_gets_its_signature_back_on_the_call_it_signed(client: str) -> No
 @pytest.mark.rule("H1", "H3", "H4", "P44", "P46", "P48")
 @pytest.mark.parametrize("stranger", DIALECTS)
 @pytest.mark.parametrize(("vendor", "client"), ROUNDS)
-def test_nobody_else_gets_a_seal_or_the_thought_it_sealed(vendor: str, client: str, stranger: str) -> None:
+def test_no_other_vendor_gets_a_seal_or_the_thought_it_sealed(
+    vendor: str, client: str, stranger: str
+) -> None:
     # From Chat to Chat goes what came: the field is Google's own, and so may be the server.
     if stranger != vendor and (client, stranger) != ("openai_chat", "openai_chat"):
         sent = str(body_for(stranger, next_request(vendor, client), client))

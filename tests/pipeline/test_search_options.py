@@ -31,7 +31,7 @@ SAME: list[tuple[Json, Json]] = [
 
 @pytest.mark.rule("H28")
 @pytest.mark.parametrize(("anthropic", "openai"), SAME)
-def test_domains_and_location_are_told_in_the_other_vendors_words(anthropic: Json, openai: Json) -> None:
+def test_domains_and_location_are_reported_in_the_other_vendors_words(anthropic: Json, openai: Json) -> None:
     out = translated(OF_ANTHROPIC | anthropic, "anthropic", "openai_responses")
     back = translated(OF_OPENAI | openai, "openai_responses", "anthropic")
     mark = {"cache_control": {"type": "ephemeral"}}
@@ -92,7 +92,7 @@ LOST: list[tuple[str, Json, str, str]] = [
 
 @pytest.mark.rule("H28")
 @pytest.mark.parametrize(("source", "tool", "target", "path"), LOST)
-def test_what_the_other_search_cannot_be_told_is_a_loss_at_its_place(
+def test_what_the_other_search_cannot_be_reported_is_a_loss_at_its_place(
     source: str, tool: Json, target: str, path: str
 ) -> None:
     translation = translated(tool, source, target)
@@ -118,7 +118,7 @@ def test_anthropic_blocks_what_gemini_excludes() -> None:
 
 
 @pytest.mark.rule("H28")
-def test_a_profile_can_say_that_its_search_takes_more() -> None:
+def test_a_profile_can_state_that_its_search_takes_more() -> None:
     profile = Profile(dialect="gemini", search_options=frozenset({"blocked_domains"}))
     request = asking("anthropic") | {"tools": [OF_ANTHROPIC | {"blocked_domains": ["x.org"]}]}
     translation = translate_request(request, source="anthropic", target="gemini", profile=profile)

@@ -65,12 +65,12 @@ def test_every_recording_is_readable_json_that_ends_in_one_newline(path: Path) -
 
 
 @pytest.mark.parametrize("path", JSON_FILES, ids=named)
-def test_no_recording_tells_of_the_machine_it_was_made_on(path: Path) -> None:
+def test_no_recording_reports_the_machine_it_was_made_on(path: Path) -> None:
     assert TRACES.search(path.read_text("utf-8")) is None
 
 
 @pytest.mark.parametrize("path", REQUESTS, ids=named)
-def test_a_request_says_who_sent_what_where(path: Path) -> None:
+def test_a_request_names_sender_content_and_place(path: Path) -> None:
     recording = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
     assert list(recording) == ["about", "client", "path", "headers", "body"]
     assert recording["path"].startswith(("/v1/", "/v1beta/"))
@@ -85,7 +85,7 @@ def test_no_request_holds_prose_longer_than_our_own(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ERRORS, ids=named)
-def test_an_error_has_a_failing_status_and_says_so_in_its_body(path: Path) -> None:
+def test_an_error_has_a_failing_status_and_states_so_in_its_body(path: Path) -> None:
     recording = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
     assert list(recording) == ["status", "headers", "body"]
     assert 400 <= recording["status"] < 600

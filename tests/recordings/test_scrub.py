@@ -21,7 +21,7 @@ def test_a_tag_around_a_foreign_text_stays() -> None:
     assert body["messages"][0]["content"] == "<reminder>\nUser text 1.\n</reminder>"
 
 
-def test_what_our_script_said_stays() -> None:
+def test_what_our_script_wrote_stays() -> None:
     message = {"role": "user", "content": "Please read the notes."}
     assert scrubbed({"messages": [message]}) == {"messages": [message]}
 
@@ -60,7 +60,7 @@ def test_images_become_one_tiny_image() -> None:
     assert body["input"][0]["content"][0]["image_url"] == f"data:image/jpeg;base64,{TINY_PNG}"
 
 
-def test_headers_that_tell_of_the_machine_are_left_out() -> None:
+def test_headers_that_report_the_machine_are_left_out() -> None:
     headers = {
         "host": "127.0.0.1:1",
         "x-stainless-os": "Linux",

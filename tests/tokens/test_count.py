@@ -152,7 +152,7 @@ def test_the_family_of_the_model_that_answers_decides() -> None:
     assert counted("anthropic", body, family="gpt") != counted("anthropic", body, family="claude")
 
 
-def test_a_broken_text_is_told_with_its_place() -> None:
+def test_a_broken_text_is_reported_with_its_place() -> None:
     with pytest.raises(ClientProtocolError, match=r"invalid JSON: .*byte") as caught:
         count_body("anthropic", b'{"model": ')
     assert caught.value.status == 400
@@ -171,7 +171,7 @@ def test_a_broken_text_is_told_with_its_place() -> None:
         ("gemini", {"generateContentRequest": 5}, "generateContentRequest"),
     ],
 )
-def test_a_wrong_body_is_told_with_its_place(dialect: str, body: object, path: str) -> None:
+def test_a_wrong_body_is_reported_with_its_place(dialect: str, body: object, path: str) -> None:
     with pytest.raises(ClientProtocolError) as caught:
         counted(dialect, body)
     assert (caught.value.status, caught.value.path) == (400, path)
@@ -179,7 +179,7 @@ def test_a_wrong_body_is_told_with_its_place(dialect: str, body: object, path: s
 
 @pytest.mark.parametrize("body", [b"[]", b"5", b"null", b'"x"'])
 @pytest.mark.parametrize("dialect", list(DIALECTS))
-def test_a_body_that_is_no_object_is_told_so(dialect: str, body: bytes) -> None:
+def test_a_body_that_is_no_object_is_reported(dialect: str, body: bytes) -> None:
     with pytest.raises(ClientProtocolError, match="expected a JSON object"):
         count_body(dialect, body)
 

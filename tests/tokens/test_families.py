@@ -28,7 +28,7 @@ from dragoman.tokens.text import FAMILIES
         ("GPT-6", "gpt"),
     ],
 )
-def test_a_known_name_tells_its_family(model: str, family: TokenFamily) -> None:
+def test_a_known_name_reports_its_family(model: str, family: TokenFamily) -> None:
     assert find_family(model, "openai_chat") == family
 
 

@@ -24,7 +24,7 @@ def test_all_kinds_of_text_together_are_counted_within_a_twentieth(family: Token
     assert estimate == pytest.approx(sum(counts[family] for counts in TRUE_COUNTS.values()), rel=0.05)
 
 
-def test_every_kind_and_script_is_told_apart() -> None:
+def test_every_kind_and_script_is_reported_apart() -> None:
     characters = "".join(KINDS.values())
     assert len(characters) == len(set(characters))
     assert set("".join(PATTERNS)) <= {*KINDS, "x"}

@@ -191,7 +191,7 @@ def test_a_member_can_be_added_to_every_beginning_of_an_object(
         ("{} ", ""),
     ],
 )
-def test_closing_says_only_what_is_owed(text: str, closing: str) -> None:
+def test_closing_states_only_what_is_owed(text: str, closing: str) -> None:
     prefix, accepted = fed([text])
     assert accepted == len(text)
     assert prefix.closing() == closing
@@ -298,7 +298,7 @@ def test_an_object_is_parsed(value: dict[str, object]) -> None:
 @pytest.mark.parametrize(
     "text", ['{"a":', "[1]", '"x"', "null", "{'a': 1}", "{}x", "[" * 100_000, '"\ud800"']
 )
-def test_what_is_no_object_is_told_apart_from_an_empty_one(text: str) -> None:
+def test_what_is_no_object_is_reported_apart_from_an_empty_one(text: str) -> None:
     assert parse_object(text) is None
 
 

@@ -174,7 +174,7 @@ def test_comments_are_counted_and_otherwise_ignored() -> None:
 
 
 @pytest.mark.rule("P16")
-def test_an_event_that_speaks_of_events_is_one_event() -> None:
+def test_an_event_that_mentions_events_is_one_event() -> None:
     payload = b'{"partial_json":"event: message_stop\\ndata: {}\\n\\n"}'
     assert read([write_frame(payload, "content_block_delta")]) == [("content_block_delta", payload)]
 

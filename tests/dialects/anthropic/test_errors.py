@@ -138,7 +138,7 @@ OVERFLOWS: list[tuple[str, str]] = [
 
 @pytest.mark.parametrize(("message", "text"), OVERFLOWS)
 @pytest.mark.rule("H65")
-def test_an_overflow_is_told_in_the_words_that_make_claude_code_compact(message: str, text: str) -> None:
+def test_an_overflow_is_reported_in_the_words_that_make_claude_code_compact(message: str, text: str) -> None:
     failure = read(400, {"error": {"type": "invalid_request_error", "message": message}})
     assert failure.kind == "context_overflow"
     assert DIALECT.write_error(failure)["error"] == {"type": "invalid_request_error", "message": text}
@@ -171,14 +171,14 @@ TOO_LONG_TOGETHER = [
 
 @pytest.mark.rule("H65")
 @pytest.mark.parametrize(("message", "total"), TOO_LONG_TOGETHER)
-def test_a_prompt_that_fits_without_so_long_an_answer_is_told_so(message: str, total: str) -> None:
+def test_a_prompt_that_fits_with_a_shorter_answer_is_reported_as_such(message: str, total: str) -> None:
     """Claude Code then asks for less, where it would otherwise throw away half of the conversation."""
     text = f"input length and `max_tokens` exceed context limit: {total}"
     error = DIALECT.write_error(Failure(kind="context_overflow", message=message))["error"]
     assert error == {"type": "invalid_request_error", "message": text}
 
 
-def test_a_prompt_that_fits_in_no_way_is_told_to_be_too_long() -> None:
+def test_a_prompt_that_never_fits_is_reported_as_too_long() -> None:
     message = "maximum context length is 4096 tokens: 5000 in the messages, 1000 in the completion"
     error = DIALECT.write_error(Failure(kind="context_overflow", message=message))["error"]
     assert error == {

@@ -243,7 +243,9 @@ HOSTED: list[tuple[Json, str, str]] = [
 
 @pytest.mark.rule("H28")
 @pytest.mark.parametrize(("value", "family", "text"), HOSTED)
-def test_blocks_of_server_tools_are_told_by_family_and_readable(value: Json, family: str, text: str) -> None:
+def test_blocks_of_server_tools_are_reported_by_family_and_readable(
+    value: Json, family: str, text: str
+) -> None:
     found = block(dict(value), "assistant")
     assert isinstance(found, HostedCall | HostedResult)
     assert found.tool == family
@@ -441,7 +443,7 @@ def test_an_effort_is_pointed_at_where_it_stands() -> None:
 
 
 @pytest.mark.rule("C23")
-def test_a_request_streams_only_if_it_says_so() -> None:
+def test_a_request_streams_only_if_it_reports_it() -> None:
     assert [read().stream, read(stream=False).stream, read(stream=True).stream] == [False, False, True]
 
 

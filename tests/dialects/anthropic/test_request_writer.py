@@ -387,7 +387,7 @@ def test_results_come_first_in_their_turn() -> None:
     ]
 
 
-def test_results_in_a_turn_of_their_own_are_said_by_the_user() -> None:
+def test_results_in_a_turn_of_their_own_are_written_by_the_user() -> None:
     body = foreign(GO, Turn(role="tool", blocks=(ToolResult(call_id="a", is_error=True),)))
     answer_turn = {"type": "tool_result", "tool_use_id": "a", "is_error": True}
     assert body["messages"] == [
@@ -438,7 +438,7 @@ def test_free_text_arguments_are_wrapped() -> None:
     assert written(call)[0]["input"] == {"input": "*** Begin"}
 
 
-def test_a_refusal_is_said_as_text() -> None:
+def test_a_refusal_is_written_as_text() -> None:
     assert written(Refusal(text="No.")) == [{"type": "text", "text": "No."}]
 
 
@@ -478,7 +478,7 @@ def test_what_anthropic_does_not_take_is_a_loss_with_its_place(block: AnyBlock) 
     assert [loss.path for loss in losses] == ["x"]
 
 
-def test_an_unknown_block_is_told_by_its_text() -> None:
+def test_an_unknown_block_is_reported_by_its_text() -> None:
     assert written(Opaque(kind="odd", value={}, text="said otherwise")) == [
         {"type": "text", "text": "said otherwise"}
     ]

@@ -292,7 +292,7 @@ def test_a_provider_with_a_name_of_its_own_gets_its_own_seals_back() -> None:
 
 
 @pytest.mark.rule("P46", "P44")
-def test_thought_that_nobody_signed_is_dropped_and_never_becomes_text() -> None:
+def test_an_unsigned_thought_is_dropped_and_never_becomes_text() -> None:
     assert written(Reasoning(parts=("Hm.",)), dialect="openai_chat") == ([], 1)
     (unsigned,) = blocks_back([carrying(thinking="Hm.")])
     assert written(unsigned) == ([], 1)

@@ -38,7 +38,7 @@ def failed(*told: Json) -> ReplyFailed:
     return ending
 
 
-def test_the_start_tells_id_and_model() -> None:
+def test_the_start_reports_id_and_model() -> None:
     started = reply(message_start(), message_delta(), MESSAGE_STOP).started
     assert started is not None
     assert (started.id, started.model) == ("msg_1", "claude-x")
@@ -99,7 +99,7 @@ def test_without_a_known_model_a_seal_names_the_model_of_the_reply() -> None:
 
 
 @pytest.mark.rule("P10")
-def test_thought_and_signature_told_with_the_start_are_kept() -> None:
+def test_thought_and_signature_reported_with_the_start_are_kept() -> None:
     block = reply(
         message_start(),
         block_start(0, type="thinking", thinking="Hm.", signature="sig"),
@@ -149,12 +149,12 @@ def test_arguments_are_joined_byte_for_byte() -> None:
 
 
 @pytest.mark.rule("P1", "P3")
-def test_an_input_told_only_with_the_start_becomes_the_arguments() -> None:
+def test_an_input_reported_only_with_the_start_becomes_the_arguments() -> None:
     assert call_of(block_start(0, **CALL, input={"path": "x"}), block_stop(0)).arguments == '{"path":"x"}'
 
 
 @pytest.mark.rule("P1")
-def test_an_input_told_with_the_start_gives_way_to_deltas() -> None:
+def test_an_input_reported_with_the_start_gives_way_to_deltas() -> None:
     call = call_of(
         block_start(0, **CALL, input={"path": "x"}),
         block_delta(0, type="input_json_delta", partial_json='{"path":"x"}'),
@@ -310,7 +310,7 @@ def test_missing_indexes_mean_the_block_that_came_last() -> None:
 
 
 @pytest.mark.rule("P11")
-def test_a_second_message_start_says_nothing_new() -> None:
+def test_a_second_message_start_is_empty_new() -> None:
     events = read(stream_of(message_start(), message_start(id="msg_2"), message_delta(), MESSAGE_STOP))
     assert [event.id for event in events if isinstance(event, ReplyStarted)] == ["msg_1"]
 
@@ -389,7 +389,7 @@ def test_content_that_comes_with_the_message_start_is_not_lost() -> None:
     assert blocks == (Text(text="All at once."), ToolCall(id="toolu_1", name="Read", arguments='{"a":1}'))
 
 
-def test_a_call_that_is_told_as_two_open_blocks_keeps_both() -> None:
+def test_a_call_that_is_reported_as_two_open_blocks_keeps_both() -> None:
     blocks = reply(
         message_start(),
         block_start(0, **CALL, input={}),
@@ -438,14 +438,14 @@ def losses_of(*told: Json) -> list[str]:
 
 
 @pytest.mark.parametrize("name", [{}, {"name": ""}, {"name": 7}, {"name": None}])
-def test_a_call_without_a_name_is_skipped_and_told(name: Json) -> None:
+def test_a_call_without_a_name_is_skipped_and_reported(name: Json) -> None:
     call = (block_start(0, type="tool_use", id="toolu_1", input={}, **name), block_stop(0))
     assert reply(message_start(), *call, message_delta(), MESSAGE_STOP).blocks == ()
     assert losses_of(*call) == ["a call without a name was skipped"]
 
 
 @pytest.mark.parametrize("kind", [{}, {"type": ""}, {"type": 7}, {"type": ["text"]}])
-def test_a_block_without_a_type_is_skipped_and_told(kind: Json) -> None:
+def test_a_block_without_a_type_is_skipped_and_reported(kind: Json) -> None:
     nameless = (block_start(0, **kind), block_stop(0))
     assert reply(message_start(), *nameless, message_delta(), MESSAGE_STOP).blocks == ()
     assert losses_of(*nameless) == ["a content block without a type was skipped"]

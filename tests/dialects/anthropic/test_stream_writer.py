@@ -136,7 +136,7 @@ def message_of(told: list[Json]) -> Json:
     return message
 
 
-def test_without_a_name_the_upstreams_model_is_told() -> None:
+def test_without_a_name_the_upstreams_model_is_reported() -> None:
     assert message_of(said(START, USED, END))["model"] == "gpt-x"
 
 
@@ -175,7 +175,7 @@ def test_indexes_have_no_gaps_where_blocks_are_left_out() -> None:
     assert [payload["index"] for payload in told if payload["type"] == "content_block_start"] == [0, 1]
 
 
-def test_a_block_that_opens_with_content_says_it() -> None:
+def test_a_block_that_opens_with_content_states_it() -> None:
     told = said(
         START,
         *block(0, Text(text="Hi")),
@@ -284,18 +284,18 @@ def test_every_cause_has_a_stop_reason(cause: StopCause, reason: str) -> None:
 
 
 @pytest.mark.rule("P21")
-def test_a_reply_with_calls_is_never_told_as_a_mere_answer() -> None:
+def test_a_reply_with_calls_is_never_written_as_a_mere_answer() -> None:
     told = said(START, *block(0, ToolCall(id="c", name="n")), USED, ReplyFinished(cause="malformed_call"))
     assert object_at(told[-2], "delta")["stop_reason"] == "tool_use"
 
 
 @pytest.mark.rule("P22")
-def test_the_matched_stop_sequence_is_told() -> None:
+def test_the_matched_stop_sequence_is_reported() -> None:
     told = said(START, USED, ReplyFinished(cause="stop_sequence", stop_sequence="###"))
     assert told[-2]["delta"] == {"stop_reason": "stop_sequence", "stop_sequence": "###"}
 
 
-def test_a_stop_sequence_that_was_not_the_cause_is_not_told() -> None:
+def test_a_stop_sequence_that_was_not_the_cause_is_not_reported() -> None:
     told = said(
         START,
         *block(0, ToolCall(id="c", name="n")),
@@ -316,7 +316,7 @@ def test_an_own_stop_reason_is_repeated_only_while_it_means_the_same() -> None:
 
 
 @pytest.mark.rule("H49")
-def test_a_refusal_is_text_and_its_reason_is_told() -> None:
+def test_a_refusal_is_text_and_its_reason_is_reported() -> None:
     told = said(
         START,
         *block(0, Refusal(text=""), TextDelta(0, "I will not.")),
@@ -332,7 +332,7 @@ def test_a_refusal_is_text_and_its_reason_is_told() -> None:
 
 
 @pytest.mark.rule("C10", "H60", "P50", "R58")
-def test_cached_tokens_are_taken_out_of_the_prompt_and_told_apart() -> None:
+def test_cached_tokens_are_taken_out_of_the_prompt_and_counted_separately() -> None:
     told = said(START, UsageReported(Usage(input=100, output=5, cache_read=60, cache_write=30)), END)
     assert told[-2]["usage"] == {
         "input_tokens": 10,
@@ -347,7 +347,7 @@ def test_counts_never_become_negative() -> None:
     assert object_at(told[-2], "usage")["input_tokens"] == 0
 
 
-def test_reasoning_tokens_and_searches_are_told_in_their_own_places() -> None:
+def test_reasoning_tokens_and_searches_are_reported_in_their_own_places() -> None:
     told = said(START, UsageReported(Usage(input=1, output=9, reasoning=7, web_searches=2)), END)
     usage = object_at(told[-2], "usage")
     assert usage["output_tokens_details"] == {"thinking_tokens": 7}
@@ -355,7 +355,7 @@ def test_reasoning_tokens_and_searches_are_told_in_their_own_places() -> None:
 
 
 @pytest.mark.rule("C10")
-def test_where_nobody_counted_the_counts_are_estimates_and_marked_as_such() -> None:
+def test_without_usage_the_counts_are_estimates_and_marked_as_such() -> None:
     context = ClientContext(upstream="openai_chat", input_estimate=33)
     told = said(START, *block(0, Text(text=""), TextDelta(0, "x" * 40)), END, context=context)
     assert told[-2]["usage"] == {"input_tokens": 33, "output_tokens": 10}
@@ -388,7 +388,7 @@ def test_a_reply_that_fails_before_it_starts_is_one_error() -> None:
 
 
 @pytest.mark.rule("H48")
-def test_a_web_citation_of_another_vendor_is_told_as_a_search_result() -> None:
+def test_a_web_citation_of_another_vendor_is_reported_as_a_search_result() -> None:
     page = Citation(url="https://example.com/p", title="A page", quote="as it says", start=0, end=2)
     told = said(START, *block(0, Text(text=""), TextDelta(0, "Hi"), CitationAdded(0, page)), USED, END)
     assert object_at(told[3], "delta")["citation"] == {
@@ -422,13 +422,13 @@ UNSAYABLE: list[ReplyBlock] = [
 
 
 @pytest.mark.parametrize("unsayable", UNSAYABLE)
-def test_what_the_dialect_cannot_say_is_left_out_and_told(unsayable: ReplyBlock) -> None:
+def test_what_the_dialect_cannot_express_is_left_out_and_recorded(unsayable: ReplyBlock) -> None:
     context = ClientContext(upstream="openai_responses")
     assert "content_block_start" not in kinds(said(START, *block(0, unsayable), USED, END, context=context))
     assert len(context.losses) == 1
 
 
-def test_an_unknown_block_of_another_dialect_is_told_by_its_text() -> None:
+def test_an_unknown_block_of_another_dialect_is_reported_by_its_text() -> None:
     odd = Opaque(kind="made_up", value={"type": "made_up"}, text="said otherwise")
     told = said(START, *block(0, odd), USED, END)
     assert told[2]["delta"] == {"type": "text_delta", "text": "said otherwise"}
@@ -447,7 +447,7 @@ def test_extras_of_another_dialect_are_not_written() -> None:
 
 
 @pytest.mark.parametrize("count", [-1, "7", None, [], True])
-def test_a_count_of_our_own_stands_where_the_upstream_told_none(count: object) -> None:
+def test_a_count_of_our_own_stands_where_the_upstream_reported_none(count: object) -> None:
     start = ReplyStarted(id="msg_1", extras={"usage": {"input_tokens": count, "service_tier": "standard"}})
     told = said(start, USED, END, context=ClientContext(upstream="anthropic", input_estimate=9))
     message = told[0]["message"]

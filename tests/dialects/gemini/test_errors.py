@@ -136,7 +136,7 @@ def test_when_to_come_back_is_read(
 
 
 @pytest.mark.rule("R114", "H86")
-def test_when_to_come_back_is_told_in_the_body_and_in_a_header() -> None:
+def test_when_to_come_back_is_reported_in_the_body_and_in_a_header() -> None:
     failure = Failure(kind="rate_limit", message="Slow down.", retry_after=1.5)
     assert DIALECT.write_error(failure) == {
         "error": {
@@ -210,7 +210,7 @@ def test_statuses_that_google_does_not_use_become_pairs_that_it_does(
 
 
 @pytest.mark.rule("R127")
-def test_a_stream_that_broke_off_is_told_as_a_server_that_is_not_there() -> None:
+def test_a_stream_that_broke_off_is_reported_as_a_server_that_is_not_there() -> None:
     failure = Failure(kind="overloaded", message="No.", status=502)
     assert dig(DIALECT.write_error(failure), "error", "code") == 503
     assert dig(DIALECT.write_error(failure), "error", "status") == "UNAVAILABLE"
@@ -231,6 +231,6 @@ def test_a_stream_that_broke_off_is_told_as_a_server_that_is_not_there() -> None
         ("too long", "The input token count exceeds the maximum number of tokens allowed: too long"),
     ],
 )
-def test_an_overflow_is_told_in_the_words_that_clients_look_for(message: str, told: str) -> None:
+def test_an_overflow_is_reported_in_the_words_that_clients_look_for(message: str, told: str) -> None:
     failure = Failure(kind="context_overflow", message=message)
     assert dig(DIALECT.write_error(failure), "error", "message") == told

@@ -59,7 +59,7 @@ def _is_made_up(event: ReplyEvent) -> bool:
 
 @given(replies(), st.sampled_from(DIALECTS))
 @settings(max_examples=100)
-def test_every_reply_can_be_told_legally(events: list[ReplyEvent], upstream: str) -> None:
+def test_every_reply_can_be_written_legally(events: list[ReplyEvent], upstream: str) -> None:
     # What Gemini alone understands goes to its clients as it came, and a made-up part is not legal.
     assume(upstream != "gemini" or not any(map(_is_made_up, events)))
     stream = write(events, ClientContext(upstream=upstream))
@@ -84,7 +84,7 @@ def test_texts_and_calls_of_every_reply_arrive_whole_and_in_order(events: list[R
 
 @given(replies())
 @settings(max_examples=50)
-def test_an_ending_is_never_better_told_than_it_was(events: list[ReplyEvent]) -> None:
+def test_an_ending_is_never_better_reported_than_it_was(events: list[ReplyEvent]) -> None:
     heard, ending = fold(read(write(events))), events[-1]
     if isinstance(ending, ReplyFailed):
         assert isinstance(heard.ending, ReplyFailed)

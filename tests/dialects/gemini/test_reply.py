@@ -61,7 +61,7 @@ def test_a_stream_and_a_whole_reply_have_the_same_blocks_and_ending(stem: str) -
     assert streamed.ending == whole.ending
 
 
-def test_the_first_of_several_answers_is_told_and_the_others_are_a_loss() -> None:
+def test_the_first_of_several_answers_is_reported_and_the_others_are_a_loss() -> None:
     heard = source()
     written = collect_sse(DIALECT, through(recorded("stream-two-candidates.sse")))
     fold(read(recorded("stream-two-candidates.sse"), heard))
@@ -118,7 +118,7 @@ def test_collecting_skips_what_is_no_chunk() -> None:
     ]
 
 
-def test_a_content_without_parts_is_told_again() -> None:
+def test_a_content_without_parts_is_reported_again() -> None:
     stream = frame(
         {
             "candidates": [{"content": {"role": "model"}, "finishReason": "MAX_TOKENS", "index": 0}],

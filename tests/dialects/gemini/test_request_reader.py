@@ -35,7 +35,7 @@ def test_the_model_and_the_wish_to_stream_come_from_the_url() -> None:
     assert (request.dialect, request.model, request.stream) == ("gemini", "gemini-x", True)
 
 
-def test_a_model_named_in_the_body_is_heard_if_the_url_is_silent() -> None:
+def test_a_model_named_in_the_body_is_used_if_the_url_has_none() -> None:
     assert asked({"contents": HELLO, "model": "models/gemini-y"}, model="").model == "gemini-y"
     assert asked({"contents": HELLO, "model": "models/gemini-y"}, model="gemini-x").model == "gemini-x"
 
@@ -244,7 +244,7 @@ def test_pictures_in_a_response_follow_its_text() -> None:
 
 
 @pytest.mark.rule("H28")
-def test_what_the_server_s_tools_did_is_told_as_calls_and_results() -> None:
+def test_what_the_server_s_tools_did_is_reported_as_calls_and_results() -> None:
     call, result, search, found = blocks(
         model(
             {"executableCode": {"language": "PYTHON", "code": "1"}},
@@ -261,7 +261,7 @@ def test_what_the_server_s_tools_did_is_told_as_calls_and_results() -> None:
     assert (search.tool, search.id, found.call_id) == ("web_fetch", "t1", "t1")
 
 
-def test_a_part_that_nobody_knows_is_kept_whole() -> None:
+def test_an_unknown_part_is_kept_whole() -> None:
     (block,) = blocks(user({"hologram": {"depth": 3}}))
     assert block == Opaque(kind="hologram", value={"hologram": {"depth": 3}}, at="contents[0].parts[0]")
 

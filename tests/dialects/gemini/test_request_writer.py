@@ -541,7 +541,7 @@ def test_what_cannot_stand_in_a_turn_or_a_result_is_counted_and_its_words_are_ke
     assert [loss.path for loss in losses] == ["x", "y"]
 
 
-def test_code_that_is_no_json_is_told_as_it_is() -> None:
+def test_code_that_is_no_json_is_reported_as_it_is() -> None:
     request = foreign(turn("assistant", HostedCall(id="s", tool="code_execution", arguments="print(1)")))
     assert dig(sent(request), "contents", 0, "parts", 0) == {
         "executableCode": {"language": "PYTHON", "code": "print(1)"}

@@ -103,7 +103,7 @@ def test_a_call_without_an_id_gets_one_that_is_the_same_each_time() -> None:
 
 
 @pytest.mark.rule("H17")
-def test_an_id_that_comes_twice_is_told_once() -> None:
+def test_an_id_that_comes_twice_is_reported_once() -> None:
     call = {"functionCall": {"id": "c1", "name": "run", "args": {}}}
     first, second = blocks_of(chunk(call, call) + STOP)
     assert isinstance(first, ToolCall)
@@ -247,7 +247,7 @@ def test_an_image_that_was_only_thought_of_is_no_part_of_the_answer() -> None:
     assert block == Opaque(kind="thought", value=part)
 
 
-def test_a_part_that_nobody_knows_is_kept_whole() -> None:
+def test_an_unknown_part_is_kept_whole() -> None:
     part: dict[str, object] = {"hologram": {"depth": 3}, "partMetadata": {}}
     assert blocks_of(chunk(part) + STOP) == (Opaque(kind="hologram", value=part),)
 
@@ -302,7 +302,7 @@ def test_of_many_counts_the_last_one_wins_and_the_first_comes_early() -> None:
 
 
 @pytest.mark.parametrize("count", [-1, 1.5, "7", True, None, [1]])
-def test_counts_that_are_none_are_not_told(count: object) -> None:
+def test_counts_that_are_none_are_not_reported(count: object) -> None:
     reply = reply_of(frame({"usageMetadata": {"promptTokenCount": count}}) + STOP)
     assert reply.usage is not None
     assert reply.usage.input is None
@@ -322,7 +322,7 @@ def test_counts_that_are_none_are_not_told(count: object) -> None:
     ],
 )
 @pytest.mark.rule("R54")
-def test_a_finish_reason_is_told_in_our_words_and_in_its_own(reason: str, cause: str) -> None:
+def test_a_finish_reason_is_reported_in_our_words_and_in_its_own(reason: str, cause: str) -> None:
     ending = finish(chunk({"text": "a"}) + chunk(finishReason=reason, finishMessage="because"))
     assert (ending.cause, ending.raw_cause, ending.explanation) == (cause, reason, "because")
 
@@ -463,13 +463,13 @@ def test_a_body_after_a_comment_is_read_all_the_same() -> None:
         {"toolCall": {}},
     ],
 )
-def test_a_part_that_says_nothing_is_skipped_and_counted(part: object) -> None:
+def test_a_part_that_is_empty_is_skipped_and_counted(part: object) -> None:
     heard = source()
     assert blocks_of(chunk(part) + STOP, heard) == ()
     assert [loss.path for loss in heard.losses] == ["parts[0]"]
 
 
-def test_of_a_part_with_data_of_several_kinds_one_is_told() -> None:
+def test_of_a_part_with_data_of_several_kinds_one_is_reported() -> None:
     picture = {"inlineData": {"mimeType": "image/png", "data": "AAAA"}}
     assert parts_of(through(chunk({"text": "a", **picture}) + STOP)) == [{"text": "a"}]
     odd = {**picture, "fileData": {"fileUri": "x"}, "thought": "no", "thoughtSignature": "no base64"}

@@ -191,7 +191,7 @@ def test_an_answer_with_nothing_to_see_is_not_called_a_stop(blocks: tuple[ReplyB
     assert last_candidate(said(*blocks))["finishReason"] == "OTHER"
 
 
-def test_the_reason_for_a_refusal_is_told() -> None:
+def test_the_reason_for_a_refusal_is_reported() -> None:
     reply = Reply(started=STARTED, ending=ReplyFinished(cause="refusal", explanation="against the rules"))
     assert last_candidate(write(unfold(reply)))["finishMessage"] == "against the rules"
 
@@ -212,7 +212,7 @@ def test_gemini_s_own_word_is_kept_if_it_means_the_cause() -> None:
 
 
 @pytest.mark.rule("H60")
-def test_usage_is_told_in_gemini_s_terms_at_the_end() -> None:
+def test_usage_is_reported_in_gemini_s_terms_at_the_end() -> None:
     usage = Usage(input=100, output=12, cache_read=60, reasoning=5)
     events: list[ReplyEvent] = [STARTED, UsageReported(usage), ReplyFinished(cause="other")]
     (last,) = frames(write(events))
@@ -225,7 +225,7 @@ def test_usage_is_told_in_gemini_s_terms_at_the_end() -> None:
     }
 
 
-def test_counts_that_nobody_told_are_not_told() -> None:
+def test_counts_that_were_not_reported_are_not_written() -> None:
     events: list[ReplyEvent] = [STARTED, UsageReported(Usage()), ReplyFinished(cause="other")]
     assert "usageMetadata" not in frames(write(events))[0]
 
@@ -314,7 +314,7 @@ def test_code_that_another_vendor_ran_is_shown_as_code() -> None:
 
 
 @pytest.mark.rule("H28", "H48")
-def test_a_search_is_told_by_its_query_and_its_citations() -> None:
+def test_a_search_is_reported_by_its_query_and_its_citations() -> None:
     call = HostedCall(id="s1", tool="web_search", arguments='{"query": "tower"}')
     result = HostedResult(call_id="s1", tool="web_search", text="found")
     text = Text(
@@ -374,7 +374,7 @@ def test_citations_count_from_the_start_of_the_text_that_the_client_joins() -> N
 
 
 @pytest.mark.rule("H48")
-def test_citations_of_a_text_that_nobody_expected_to_be_cited_still_have_their_places() -> None:
+def test_unexpected_citations_of_a_text_still_have_their_places() -> None:
     citations = (Citation(url="https://example.org/a", start=1, end=3), Citation(url="", title=""))
     plain = last_candidate(said(Text(text="plain", citations=citations)))
     foreign = last_candidate(said(Text(text="größer", citations=citations)))

@@ -191,7 +191,7 @@ def test_an_id_that_comes_late_is_not_another_call() -> None:
 
 
 @pytest.mark.rule("R48")
-def test_without_an_index_the_id_tells_the_call() -> None:
+def test_without_an_index_the_id_reports_the_call() -> None:
     found = calls_of(
         calls(call(None, id="a", name="Read", arguments='{"p":')),
         calls(call(None, id="b", name="Bash", arguments='{"c":')),
@@ -203,7 +203,7 @@ def test_without_an_index_the_id_tells_the_call() -> None:
 
 
 @pytest.mark.rule("R48")
-def test_without_index_and_id_the_place_in_the_list_tells_the_call() -> None:
+def test_without_index_and_id_the_place_in_the_list_reports_the_call() -> None:
     found = calls_of(
         calls(call(None, id="a", name="Read", arguments=""), call(None, id="b", name="Bash", arguments="")),
         calls(call(None, arguments='{"p":1}'), call(None, arguments='{"c":2}')),
@@ -213,7 +213,7 @@ def test_without_index_and_id_the_place_in_the_list_tells_the_call() -> None:
 
 
 @pytest.mark.rule("R48")
-def test_a_fragment_that_tells_nothing_belongs_to_the_last_call() -> None:
+def test_a_fragment_that_is_empty_belongs_to_the_last_call() -> None:
     found = calls_of(
         calls(call(3, id="a", name="Read", arguments="")),
         calls(call(None, arguments='{"p":')),
@@ -224,7 +224,7 @@ def test_a_fragment_that_tells_nothing_belongs_to_the_last_call() -> None:
 
 
 @pytest.mark.rule("R48")
-def test_whole_calls_without_index_and_id_are_told_apart() -> None:
+def test_whole_calls_without_index_and_id_are_reported_apart() -> None:
     found = calls_of(
         calls({"function": {"name": "Read", "arguments": '{"p":1}'}}),
         calls({"function": {"name": "Read", "arguments": '{"p":2}'}}),

@@ -131,5 +131,5 @@ def test_usage_must_add_up() -> None:
     assert first_complaint(*start, short, DONE) == "usage.completion_tokens is missing"
 
 
-def test_the_number_of_the_frame_is_told() -> None:
+def test_the_number_of_the_frame_is_reported() -> None:
     assert check_stream(ROLE + told({"content": 5}) + STOP + DONE)[0].frame == 2

@@ -110,7 +110,7 @@ def test_a_full_context_window_is_known_by_codes_too(error: dict[str, object]) -
     assert heard(400, {"error": error}).kind == "context_overflow"
 
 
-def test_a_rate_limit_that_speaks_of_tokens_is_no_full_window() -> None:
+def test_a_rate_limit_that_mentions_tokens_is_no_full_window() -> None:
     assert heard(429, {"error": {"message": "Too many tokens per minute"}}).kind == "rate_limit"
 
 
@@ -160,7 +160,7 @@ def test_a_deeply_nested_error_is_survived() -> None:
 
 
 @pytest.mark.rule("H65")
-def test_a_full_window_is_told_by_its_code_whatever_the_upstream_called_it() -> None:
+def test_a_full_window_is_reported_by_its_code_whatever_the_upstream_called_it() -> None:
     failure = Failure(kind="context_overflow", message="m", status=413, code="string_above_max_length")
     assert object_of(DIALECT.write_error(failure)["error"])["code"] == "context_length_exceeded"
     assert DIALECT.error_status(failure) == 400
@@ -200,7 +200,7 @@ def test_every_kind_of_failure_can_be_written() -> None:
         assert object_of(DIALECT.write_error(Failure(kind=kind, message="m"))["error"])["type"]
 
 
-def test_a_path_is_told_as_the_parameter() -> None:
+def test_a_path_is_reported_as_the_parameter() -> None:
     failure = Failure(kind="invalid_request", message="m", param="messages[0].role", code="invalid_value")
     assert DIALECT.write_error(failure) == {
         "error": {

@@ -105,7 +105,7 @@ def test_unknown_fields_are_kept() -> None:
     }
 
 
-def test_an_effort_that_nobody_knows_is_kept() -> None:
+def test_an_unknown_effort_is_kept() -> None:
     request = asked(reasoning_effort="ultra")
     assert request.reasoning is None
     assert request.extras == {"reasoning_effort": "ultra"}

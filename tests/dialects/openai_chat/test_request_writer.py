@@ -101,7 +101,7 @@ def test_an_assistant_without_calls_has_no_key_for_them() -> None:
 
 
 @pytest.mark.rule("R29", "P36", "P46")
-def test_an_assistant_that_only_thought_says_nothing() -> None:
+def test_an_assistant_that_only_thought_is_empty() -> None:
     thought = Reasoning(parts=("hm",), at="messages[1].content[0]")
     losses = Losses()
     assert messages_of(turn("user", text("Hi")), turn("assistant", thought), losses=losses) == [
@@ -270,7 +270,7 @@ def test_a_tool_becomes_a_function_with_its_schema() -> None:
 
 @pytest.mark.rule("R12", "R13", "H35")
 @pytest.mark.parametrize("schema", [None, {}, {"type": "object"}, {"$schema": "s"}])
-def test_a_tool_that_tells_little_gets_what_servers_expect(schema: Json | None) -> None:
+def test_a_tool_that_reports_little_gets_what_servers_expect(schema: Json | None) -> None:
     (tool,) = list_of(body_of(tools=(Tool(name="Now", schema=schema),))["tools"])
     assert tool["function"] == {
         "name": "Now",
@@ -280,14 +280,14 @@ def test_a_tool_that_tells_little_gets_what_servers_expect(schema: Json | None) 
 
 
 @pytest.mark.rule("H33", "P34")
-def test_strictness_is_said_only_when_wanted() -> None:
+def test_strictness_is_written_only_when_wanted() -> None:
     strict, lax = list_of(body_of(tools=(Tool(name="a", strict=True), Tool(name="b", strict=False)))["tools"])
     assert "strict" in str(strict)
     assert "strict" not in str(lax)
 
 
 @pytest.mark.rule("R14", "R16")
-def test_without_tools_nothing_is_said_about_them() -> None:
+def test_without_tools_nothing_is_written_about_them() -> None:
     assert body_of(tool_choice=ToolChoice(mode="auto"), parallel_calls=False) == {
         "model": "claude",
         "messages": [],
@@ -321,7 +321,7 @@ def test_tool_choices(choice: ToolChoice, written: object) -> None:
     assert (body["tool_choice"], body["parallel_tool_calls"]) == (written, False)
 
 
-def test_a_choice_or_tool_that_cannot_be_said_is_a_loss() -> None:
+def test_a_choice_or_tool_that_cannot_be_written_is_a_loss() -> None:
     losses = Losses()
     body = body_of(
         tools=(TOOL, Tool(name="web_search", kind="hosted", family="web_search", at="tools[1]")),

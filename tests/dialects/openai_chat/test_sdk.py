@@ -52,7 +52,7 @@ def heard_by_the_sdk(stream: bytes, fields: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("path", STREAMS, ids=lambda path: path.stem)
 @pytest.mark.parametrize("upstream", ["openai_chat", "anthropic"])
-def test_the_streaming_helper_hears_what_we_say(path: Path, upstream: str) -> None:
+def test_the_streaming_helper_reads_what_we_write(path: Path, upstream: str) -> None:
     stream = written(events_of(path.read_bytes()), ClientContext(upstream=upstream))
     heard_by_the_sdk(stream, ("role", "content", "refusal", "reasoning_content", "function_call"))
     told, heard = message_of(stream).get("tool_calls") or [], message_heard(stream).get("tool_calls") or []
@@ -136,5 +136,5 @@ def is_whole_and_plain(events: list[ReplyEvent]) -> bool:
 
 @given(events=replies(failing=False).filter(is_whole_and_plain))
 @settings(max_examples=60)
-def test_the_helper_hears_any_reply(events: list[ReplyEvent]) -> None:
+def test_the_helper_reads_any_reply(events: list[ReplyEvent]) -> None:
     heard_by_the_sdk(written(events), ("content", "refusal", "reasoning_content", "reasoning_details"))

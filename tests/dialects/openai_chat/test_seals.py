@@ -236,7 +236,7 @@ def test_reasoning_goes_back_as_text_only_to_targets_that_want_it() -> None:
     assert list_of(replayed["messages"])[0]["reasoning_content"] == "a\n\nb"
 
 
-def test_a_seal_names_the_model_of_the_reply_where_nobody_else_does() -> None:
+def test_a_seal_names_the_model_of_the_reply_if_nothing_else_does() -> None:
     entry = {"type": "reasoning.encrypted", "data": "e"}
     events = events_of(chunk({"reasoning_details": [entry]}), finish(), DONE, model="")
     (sealed,) = [event.seal for event in events if isinstance(event, SealAttached)]

@@ -48,7 +48,7 @@ def failing(*pieces: bytes) -> ReplyFailed:
 
 
 @pytest.mark.rule("R45")
-def test_the_first_chunk_tells_who_answers() -> None:
+def test_the_first_chunk_reports_who_answers() -> None:
     started = events_of(HELLO, finish(), DONE)[0]
     assert isinstance(started, ReplyStarted)
     assert (started.id, started.model, started.created) == ("chatcmpl-1", "m", 7)
@@ -89,7 +89,7 @@ def test_thought_is_found_under_any_name(field: str) -> None:
 
 
 @pytest.mark.rule("H7")
-def test_thought_that_is_told_twice_in_one_chunk_is_one_thought() -> None:
+def test_thought_that_is_reported_twice_in_one_chunk_is_one_thought() -> None:
     told = {
         "reasoning": "hm",
         "reasoning_content": "hm",
@@ -159,7 +159,7 @@ def test_inline_tags_are_left_alone() -> None:
 
 
 @pytest.mark.rule("H49")
-def test_a_refusal_is_no_text_and_says_why_the_reply_ended() -> None:
+def test_a_refusal_is_no_text_and_states_why_the_reply_ended() -> None:
     reply = reply_of(chunk({"refusal": "I will"}), chunk({"refusal": " not."}), finish(), DONE)
     assert reply.blocks == (Refusal(text="I will not."),)
     assert isinstance(reply.ending, ReplyFinished)
@@ -196,7 +196,7 @@ def test_a_finish_reason_with_calls_means_the_calls(reason: str) -> None:
 
 @pytest.mark.rule("P22")
 @pytest.mark.parametrize("field", ["stop_reason", "matched_stop"])
-def test_a_matched_stop_string_is_told(field: str) -> None:
+def test_a_matched_stop_string_is_reported(field: str) -> None:
     end = ending(HELLO, chunk({}, finish_reason="stop", **{field: "END"}), DONE)
     assert (end.cause, end.stop_sequence) == ("stop_sequence", "END")
 
@@ -298,7 +298,7 @@ def test_usage_details_and_their_other_names() -> None:
     )
 
 
-def test_usage_that_repeats_is_told_once() -> None:
+def test_usage_that_repeats_is_reported_once() -> None:
     told = frame({"choices": [{"delta": {"content": "a"}}], "usage": {"prompt_tokens": 1}})
     events = events_of(told, told, finish(), DONE)
     assert sum(isinstance(event, UsageReported) for event in events) == 1
@@ -346,7 +346,7 @@ def test_a_whole_error_instead_of_a_stream_is_a_failure() -> None:
 
 
 @pytest.mark.rule("R59")
-def test_a_broken_frame_is_skipped_and_told() -> None:
+def test_a_broken_frame_is_skipped_and_reported() -> None:
     losses = Losses()
     reply = reply_of(HELLO, b"data: {broken\n\n", finish(), DONE, losses=losses)
     assert reply.blocks == (Text(text="Hello."),)

@@ -78,7 +78,7 @@ def reason_of(stream: bytes) -> object:
     return list_of(collect_sse(DIALECT, stream)["choices"])[0]["finish_reason"]
 
 
-def test_a_text_is_said_in_the_order_that_clients_expect() -> None:
+def test_a_text_is_written_in_the_order_that_clients_expect() -> None:
     stream = written(reply(*said("Hi.")))
     assert deltas(stream) == [
         {"role": "assistant", "content": "", "refusal": None},
@@ -220,7 +220,7 @@ def test_calls_end_with_tool_calls(cause: StopCause) -> None:
         (a_request(stream=False), True),
     ],
 )
-def test_usage_is_told_to_whom_it_may_concern(request_: Request | None, is_told: bool) -> None:
+def test_usage_is_reported_to_whom_it_may_concern(request_: Request | None, is_told: bool) -> None:
     stream = written(reply(UsageReported(Usage(input=5, output=2))), context(request_))
     chunks = payloads(stream)
     assert all(("usage" in chunk) == is_told for chunk in chunks)
@@ -232,7 +232,7 @@ def test_usage_is_told_to_whom_it_may_concern(request_: Request | None, is_told:
 
 
 @pytest.mark.rule("H60", "P50", "P51")
-def test_usage_tells_caches_and_reasoning() -> None:
+def test_usage_reports_caches_and_reasoning() -> None:
     usage = Usage(input=10, output=4, cache_read=6, cache_write=1, reasoning=2, extras={"secret": 1})
     assert payloads(written(reply(UsageReported(usage))))[-1]["usage"] == {
         "prompt_tokens": 10,
@@ -244,7 +244,7 @@ def test_usage_tells_caches_and_reasoning() -> None:
 
 
 @pytest.mark.rule("C10")
-def test_usage_that_nobody_counted_is_estimated_and_told_as_a_loss() -> None:
+def test_missing_usage_is_estimated_and_recorded_as_a_loss() -> None:
     losses = Losses()
     stream = written(reply(*said("12345678")), context(losses=losses))
     assert payloads(stream)[-1]["usage"] == {
@@ -273,7 +273,7 @@ def test_a_reply_that_failed_ends_in_an_error_and_nothing_more(ending: FailedEnd
     assert collect_sse(DIALECT, stream) == DIALECT.write_error(failure)
 
 
-def test_a_call_that_had_just_begun_is_not_told_when_the_reply_fails() -> None:
+def test_a_call_that_had_just_begun_is_not_reported_when_the_reply_fails() -> None:
     failure = Failure(kind="server", message="x")
     stream = written([START, called(0)[0], ReplyFailed("failed", failure)])
     assert b"tool_calls" not in stream
@@ -303,7 +303,7 @@ def test_citations_come_together_with_offsets_into_the_whole_message() -> None:
     assert any("citation" in loss.reason for loss in losses)
 
 
-def test_images_are_told_and_other_media_is_a_loss() -> None:
+def test_images_are_reported_and_other_media_is_a_loss() -> None:
     losses = Losses()
     image = Media(kind="image", media_type="image/png", data="iVBO")
     stream = written(
@@ -320,7 +320,7 @@ def test_images_are_told_and_other_media_is_a_loss() -> None:
     assert len([loss for loss in losses if "audio" in loss.reason]) == 1
 
 
-def test_blocks_that_nobody_else_knows_become_their_text_or_a_loss() -> None:
+def test_blocks_that_other_dialects_lack_become_their_text_or_a_loss() -> None:
     losses = Losses()
     stream = written(
         reply(
@@ -350,7 +350,7 @@ def test_a_client_of_old_functions_gets_one_function_call() -> None:
     assert DIALECT.check_stream(stream) == []
 
 
-def test_blocks_that_open_with_content_say_it() -> None:
+def test_blocks_that_open_with_content_state_it() -> None:
     stream = written(
         reply(
             BlockOpened(0, Reasoning(parts=("a", "b"))),
@@ -370,7 +370,7 @@ def test_blocks_that_open_with_content_say_it() -> None:
     assert object_of(calls[0]["function"])["arguments"] == '{"e":1}'
 
 
-def test_extras_of_another_dialect_are_not_said() -> None:
+def test_extras_of_another_dialect_are_not_written() -> None:
     start = ReplyStarted(id="x", extras={"chunk": {"secret": 1}, "delta": {"secret": ""}})
     end = ReplyFinished(cause="end", extras={"delta": {"secret": "x"}, "choice": {"secret": 1}})
     assert b"secret" not in written([start, *said("a"), end])

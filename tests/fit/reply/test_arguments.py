@@ -143,7 +143,7 @@ def test_half_a_call_that_went_out_is_never_made_a_whole_one(text: str) -> None:
 
 
 @pytest.mark.rule("C15")
-def test_brackets_after_a_whole_object_are_left_out_and_told() -> None:
+def test_brackets_after_a_whole_object_are_left_out_and_reported() -> None:
     losses = Losses()
     assert arguments_after('{"a":1} }', "}\n```", losses=losses) == '{"a":1} '
     assert [loss.reason for loss in losses] == ["what followed the arguments of a call was left out"]
@@ -176,7 +176,7 @@ def test_no_call_runs_that_the_model_did_not_make(pieces: list[str]) -> None:
 
 
 @pytest.mark.rule("R61", "H22")
-def test_free_text_that_nobody_asked_for_is_wrapped() -> None:
+def test_unrequested_free_text_is_wrapped() -> None:
     events = reply_of(
         call_block(0, ToolCall(id="1", name="a", kind="custom"), 'say "', 'hi"\n'), cause="tool_calls"
     )

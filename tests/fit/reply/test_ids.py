@@ -43,7 +43,7 @@ def test_the_upstream_gets_its_own_id_back() -> None:
 
 
 @pytest.mark.rule("H17")
-def test_an_upstream_that_begins_anew_with_each_reply_is_told_apart_over_turns() -> None:
+def test_an_upstream_that_begins_anew_with_each_reply_is_reported_apart_over_turns() -> None:
     asked = FRESH
     for _ in range(3):
         (call_id,) = ids_of(asked, "openai_chat", "call_0")

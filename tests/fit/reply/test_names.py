@@ -33,7 +33,7 @@ def test_a_flattened_name_comes_back_with_its_namespace() -> None:
     assert (after.namespace, after.name, after.arguments) == ("mcp__notes", "add", '{"a":1}')
 
 
-def test_a_name_that_nobody_declared_is_delivered_as_it_is() -> None:
+def test_an_undeclared_name_is_delivered_as_it_is() -> None:
     assert called(asking(function("Read")), "read").name == "read"
 
 
@@ -92,7 +92,7 @@ def test_codex_gets_calls_of_the_kind_it_declared(kind: ToolKind) -> None:
 
 
 @pytest.mark.rule("H26")
-def test_a_function_that_is_called_like_a_built_in_is_told_apart() -> None:
+def test_a_function_that_is_called_like_a_built_in_is_reported_apart() -> None:
     asked = asking(Tool(name="shell", kind="shell"), function("shell"))
     assert called(asked, "shell").kind == "shell"
 

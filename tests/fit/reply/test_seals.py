@@ -105,7 +105,7 @@ def test_parallel_calls_open_in_their_order() -> None:
     assert [type(each).__name__ for each in blocks_after(events)] == ["ToolCall", "Reasoning", "ToolCall"]
 
 
-def test_a_call_that_never_got_further_is_still_told_of() -> None:
+def test_a_call_that_never_got_further_is_still_reported_of() -> None:
     failed = ReplyFailed("truncated", Failure(kind="overloaded", message="gone"))
     out = through([SealsStage()], [ReplyStarted(), BlockOpened(0, CALL), failed])
     assert out == [ReplyStarted(), BlockOpened(0, CALL), failed]

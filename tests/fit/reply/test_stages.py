@@ -63,7 +63,7 @@ def test_whatever_was_asked_and_answered_the_grammar_holds_and_pieces_do_not_mat
 
 @settings(max_examples=60)
 @given(requests(), replies(), traits, st.sampled_from(DIALECTS))
-def test_what_a_stage_says_it_passes_it_gives_back_as_it_is(
+def test_what_a_stage_states_it_passes_it_gives_back_as_it_is(
     asked: Request, events: list[ReplyEvent], client: ClientTraits, upstream: str
 ) -> None:
     found = build_restoration(asked, target_for(upstream, asked.dialect))

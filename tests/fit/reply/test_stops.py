@@ -131,7 +131,7 @@ def test_a_failure_after_the_cut_takes_nothing_away(ending: FailedEnding) -> Non
     )
 
 
-def test_a_failure_before_the_cut_is_told_after_what_was_held_back() -> None:
+def test_a_failure_before_the_cut_is_reported_after_what_was_held_back() -> None:
     failed = ReplyFailed("truncated", BROKEN)
     events: list[ReplyEvent] = [ReplyStarted(), BlockOpened(0, Text(text="")), TextDelta(0, "a EN"), failed]
     assert through([StopsStage(("END",))], events)[-2:] == [TextDelta(0, "EN"), failed]

@@ -32,7 +32,7 @@ def words_of(text: str | list[str]) -> list[tuple[str, ...]]:
         ("", []),
     ],
 )
-def test_commands_are_told_apart(text: str, words: list[tuple[str, ...]]) -> None:
+def test_commands_are_reported_apart(text: str, words: list[tuple[str, ...]]) -> None:
     assert words_of(text) == words
 
 
@@ -51,7 +51,7 @@ def test_commands_inside_shells_are_found(command: str | list[str], inner: tuple
 
 
 @pytest.mark.parametrize("text", ["echo 'a", 'echo "a', "echo $(a", "echo `a", "(a", "$'a", "(" * 99])
-def test_what_is_never_closed_is_told(text: str) -> None:
+def test_what_is_never_closed_is_reported(text: str) -> None:
     assert UNCLOSED in read_script(text).operators
 
 

@@ -63,7 +63,7 @@ def shell(*pieces: str, index: int = 0) -> list[ReplyEvent]:
 
 
 @pytest.mark.rule("R87")
-def test_a_denied_call_becomes_a_text_that_says_why() -> None:
+def test_a_denied_call_becomes_a_text_that_states_why() -> None:
     told = Told()
     out = fold(through([guard(told)], reply_of(shell(*RM), cause="tool_calls")))
     assert out.blocks == (Text(text="The call of `shell` was denied: no."),)
@@ -90,7 +90,7 @@ def test_an_allowed_call_goes_out_as_it_came() -> None:
     assert [each.detail for each in told] == [("allow", "ls")]
 
 
-def test_a_call_that_no_rule_speaks_of_goes_out_as_it_came() -> None:
+def test_a_call_that_matches_no_rule_goes_out_as_it_came() -> None:
     told = Told()
     events = reply_of(shell('{"command":', '"cat x"}'), cause="tool_calls")
     assert through([guard(told)], events) == events
@@ -171,7 +171,7 @@ def test_for_the_model_a_denied_call_is_left_out_and_kept_aside() -> None:
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_the_client_is_told_if_it_gets_other_calls(first: bool) -> None:
+def test_the_client_is_reported_if_it_gets_other_calls(first: bool) -> None:
     stage = guard(on_denied="model")
     plans = [shell(RM), a_call("{}", index=1)] if first else [a_call("{}"), shell(RM, index=1)]
     out = fold(through([stage], reply_of(*plans, cause="tool_calls")))
@@ -180,7 +180,7 @@ def test_the_client_is_told_if_it_gets_other_calls(first: bool) -> None:
     assert stage.denied == ()
 
 
-def test_the_client_is_told_if_the_reply_was_cut_off() -> None:
+def test_the_client_is_reported_if_the_reply_was_cut_off() -> None:
     stage = guard(on_denied="model")
     out = fold(through([stage], reply_of(shell(RM), cause="length")))
     assert out.blocks == (Text(text="The call of `shell` was denied: no."),)
@@ -239,7 +239,7 @@ def usage(number: int) -> UsageReported:
     return UsageReported(Usage(input=number, output=number))
 
 
-def test_the_model_is_told_and_asked_again_within_one_reply() -> None:
+def test_the_model_is_reported_and_asked_again_within_one_reply() -> None:
     first = reply_of(block(0, Text(text=""), "I will."), shell(RM, index=1), [usage(10)], cause="tool_calls")
     second = reply_of(
         block(0, Text(text=""), "Then not."), a_call("{}", index=1), [usage(20)], cause="tool_calls"
@@ -272,7 +272,7 @@ def test_the_next_request_shows_the_call_and_why_it_was_denied() -> None:
     assert result.content == (Text(text="The call of `shell` was denied: no."),)
 
 
-def test_rounds_end_and_then_the_client_is_told() -> None:
+def test_rounds_end_and_then_the_client_is_reported() -> None:
     stubborn = reply_of(shell(RM), cause="tool_calls")
     out, rounds, lengths = rounds_of(*[stubborn] * 10, limit=2)
     assert lengths == [3, 5]

@@ -18,7 +18,7 @@ def outcome(case: Case, pieces: list[str]) -> tuple[str, ...]:
 
 @pytest.mark.rule("R73", "R75", "C20", "H36", "G4", "G5", "G10")
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_a_text_in_one_piece_becomes_what_its_case_says(case: Case) -> None:
+def test_a_text_in_one_piece_becomes_what_its_case_states(case: Case) -> None:
     assert outcome(case, [case.text]) == case.expected
 
 

@@ -57,7 +57,7 @@ def test_raw_text_arrives_to_the_last_blank(
 @pytest.mark.parametrize(("family", "template"), TEMPLATES["python"].items(), ids=TEMPLATES["python"])
 @given(value=texts | json_values, data=st.data())
 @settings(max_examples=40)
-def test_python_values_arrive_as_what_they_say(
+def test_python_values_arrive_as_what_they_state(
     family: str, template: str, value: object, data: st.DataObject
 ) -> None:
     assert msgspec.json.decode(arguments_of(family, template, repr(value), data)) == {"query": value}

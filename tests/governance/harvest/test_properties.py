@@ -164,7 +164,7 @@ def test_whole_replies_can_be_skimmed(family: str, events: list[ReplyEvent]) -> 
 
 
 @given(family=families, events=replies(failing=False))
-def test_what_a_stage_says_it_passes_it_passes(family: str, events: list[ReplyEvent]) -> None:
+def test_what_a_stage_states_it_passes_it_passes(family: str, events: list[ReplyEvent]) -> None:
     harvest = stage(family)
     for event in events:
         if type(event) in harvest.passes:

@@ -15,7 +15,7 @@ literals = st.recursive(
 
 
 @given(value=literals)
-def test_what_python_writes_is_read_as_what_it_says(value: object) -> None:
+def test_what_python_writes_is_read_as_what_it_states(value: object) -> None:
     read = convert_literal(repr(value))
     assert read is not None
     assert decode(read, limit=1 << 20) == value

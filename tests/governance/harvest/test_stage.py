@@ -160,7 +160,7 @@ def test_the_cause_follows_the_calls(cause: str) -> None:
 
 
 @pytest.mark.parametrize("cause", ["length", "content_filter", "refusal", "context_window"])
-def test_a_cause_that_tells_of_a_cut_stays(cause: str) -> None:
+def test_a_cause_that_reports_a_cut_stays(cause: str) -> None:
     reply = harvested("hermes", [CALL], cause)
     assert isinstance(reply.ending, ReplyFinished)
     assert reply.ending.cause == cause
@@ -212,7 +212,7 @@ def test_an_answer_of_calls_without_a_marker_must_be_the_whole_answer() -> None:
     assert kinds(through(stage("llama3"), preceded)) == ["Text", "Text"]
 
 
-def test_reasoning_that_the_upstream_told_apart_leaves_no_tags_to_look_for() -> None:
+def test_reasoning_that_the_upstream_reported_apart_leaves_no_tags_to_look_for() -> None:
     thought: list[ReplyEvent] = [BlockOpened(0, Reasoning()), ReasoningDelta(0, "Hm."), BlockClosed(0)]
     for family in ("hermes", "qwen3_thinking"):
         said = text_block(1, "<think>is a tag, </think> too.")

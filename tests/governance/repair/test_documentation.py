@@ -33,14 +33,14 @@ def test_every_step_is_on_the_page_in_its_order() -> None:
 
 
 @pytest.mark.parametrize(("step", "before", "after"), STEP_ROW.findall(before_the_schema))
-def test_an_example_comes_out_as_the_page_says(step: str, before: str, after: str) -> None:
+def test_an_example_comes_out_as_the_page_states(step: str, before: str, after: str) -> None:
     repaired = repair(before.replace("⏎", "\n"))
     assert step in repaired.steps
     assert same(repaired.text) == same(after)
 
 
 @pytest.mark.parametrize(("step", "before", "after"), STEP_ROW.findall(after_the_schema))
-def test_an_example_with_the_schema_comes_out_as_the_page_says(step: str, before: str, after: str) -> None:
+def test_an_example_with_the_schema_comes_out_as_the_page_states(step: str, before: str, after: str) -> None:
     repaired = repair(before, schema())
     assert step in repaired.steps
     assert same(repaired.text) == same(after)

@@ -39,7 +39,7 @@ def test_repairing_twice_is_repairing_once(text: str, schema: Schema, truncated:
 
 @pytest.mark.rule("R84")
 @given(text=ANY_TEXTS, schema=SCHEMAS)
-def test_what_was_touched_is_told(text: str, schema: Schema) -> None:
+def test_what_was_touched_is_reported(text: str, schema: Schema) -> None:
     repaired = repair(text, schema)
     assert not repaired.ok or bool(repaired.steps) == (repaired.text != text)
 

@@ -61,7 +61,7 @@ def test_no_text_at_all_is_no_arguments() -> None:
 
 
 @pytest.mark.rule("R85")
-def test_steps_are_told_in_order_of_boldness_and_once() -> None:
+def test_steps_are_reported_in_order_of_boldness_and_once() -> None:
     steps = repair("```\n{b: True, 'a': 'x\ny', c: False,}\n```").steps
     assert steps == ("wrapping", "control_characters", "commas", "quotes", "bare_keys", "literals")
     assert list(steps) == sorted(steps, key=STEPS.index)
@@ -108,7 +108,7 @@ def test_an_array_that_comes_out_wrong_has_no_reading() -> None:
     assert not repair('[{"a": 1 "b": , "c": 2}]', schema).ok
 
 
-def test_an_object_may_be_said_only_so_often() -> None:
+def test_an_object_may_be_repeated_only_so_often() -> None:
     assert repair('{"a":1}' * MAX_OBJECTS).ok
     assert not repair('{"a":1}' * (MAX_OBJECTS + 1)).ok
     assert not repair("[" + ",".join(['{"a":1}'] * (MAX_OBJECTS + 1)) + "]").ok

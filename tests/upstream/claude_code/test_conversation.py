@@ -68,11 +68,11 @@ def test_what_clients_change_without_meaning_anything_makes_no_difference(other:
         HISTORY[:2],
     ],
 )
-def test_what_was_said_otherwise_makes_one(other: tuple[Json, ...]) -> None:
+def test_other_content_makes_another_outline(other: tuple[Json, ...]) -> None:
     assert mark(*other) != mark(*HISTORY)
 
 
-def test_an_outline_does_not_hear_what_claude_says() -> None:
+def test_an_outline_does_not_depend_on_the_text_of_claude() -> None:
     silent = (HISTORY[0], claude(call("c1", a=1, b={"x": [1, 2], "y": "z"})), HISTORY[2])
     assert outline(talk(*silent).items) == outline(talk(*HISTORY).items)
     assert fingerprint(talk(*silent).items) != fingerprint(talk(*HISTORY).items)

@@ -79,7 +79,7 @@ def test_a_folder_that_cannot_be_read_is_left_alone(tmp_path: Path) -> None:
     assert SessionFolders(tmp_path).open() == 0
 
 
-def test_what_a_dead_gateway_left_goes_at_the_start_before_anybody_asks(tmp_path: Path) -> None:
+def test_what_a_dead_gateway_left_is_removed_at_the_start_before_any_request(tmp_path: Path) -> None:
     remove_leftovers(tmp_path)
     assert not list(tmp_path.iterdir())
     dead, alive = opened(tmp_path), opened(tmp_path)

@@ -75,7 +75,7 @@ def test_a_conversation_without_a_word_of_the_user_is_refused(tmp_path: Path) ->
     assert (refused.status, refused.param) == (400, "messages")
 
 
-def test_an_executable_that_ends_at_once_is_told_with_its_last_words(tmp_path: Path) -> None:
+def test_an_executable_that_ends_at_once_is_reported_with_its_last_words(tmp_path: Path) -> None:
     pytest.importorskip("claude_agent_sdk")
     executable = tmp_path / "claude"
     executable.write_text("#!/bin/sh\necho not today >&2\nexit 3\n", "ascii")

@@ -6,7 +6,7 @@ from dragoman.upstream.claude_code.tools import MAX_DECISIONS, ToolPermissions
 
 
 @pytest.mark.rule("R109")
-def test_a_decision_is_told_with_the_callers_id_for_the_call() -> None:
+def test_a_decision_is_reported_with_the_callers_id_for_the_call() -> None:
     permissions = ToolPermissions("ses_a", lambda: frozenset({"add"}))
     assert permissions.decide("mcp__gateway__add", "call_0")
     assert not permissions.decide("Bash", "call_1")

@@ -61,7 +61,7 @@ def test_rounds_stay_apart() -> None:
     ]
 
 
-def test_a_call_that_was_passed_over_is_said_to_be() -> None:
+def test_a_call_that_was_passed_over_is_marked_as_such() -> None:
     answers = write_messages(talk(user("go"), claude(call("c1")), user("never mind")))[-1]["content"]
     assert answers[0] == {**result("c1", CANCELLED), "is_error": True}
     assert answers[1]["text"] == "never mind"

@@ -210,7 +210,7 @@ def test_an_agent_of_many_tools_means_none_by_a_mere_word() -> None:
     assert asked("What is the weather in Paris?", tools=many).text == HELP
 
 
-def test_a_small_application_means_the_tool_it_speaks_of() -> None:
+def test_a_small_application_means_the_tool_it_names() -> None:
     weather = function("get_weather", "location", required=("location",))
     assert calls(asked("What is the weather in Paris?", tools=[weather])) == [
         ("get_weather", {"location": "example"})
@@ -227,7 +227,7 @@ def test_a_call_that_the_client_insists_on_is_made_once(choice: object) -> None:
     assert asked("hello", called("1"), result("1", "ok"), tool_choice=choice).calls == ()
 
 
-def test_a_thought_is_told_before_the_answer() -> None:
+def test_a_thought_is_reported_before_the_answer() -> None:
     thought = asked("think")
     assert thought.reasoning
     assert thought.text == "I have thought about it, and I am done."

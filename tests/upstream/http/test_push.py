@@ -90,7 +90,7 @@ def test_a_pushed_answer_that_breaks_off_is_a_failure() -> None:
     run(scenario)
 
 
-def test_a_pushed_answer_that_is_let_go_tells_whoever_waits() -> None:
+def test_a_task_that_waits_for_a_closed_pushed_reply_gets_an_error() -> None:
     async def scenario() -> None:
         async with ByteServer([stream_head(), Pause(asyncio.Event())]) as server:
             answer = await upstream_of(server).send(CALL)
@@ -102,7 +102,7 @@ def test_a_pushed_answer_that_is_let_go_tells_whoever_waits() -> None:
     run(scenario)
 
 
-def test_nothing_is_pushed_once_nobody_waits_any_more() -> None:
+def test_nothing_is_pushed_after_the_waiting_task_has_gone() -> None:
     async def scenario() -> None:
         go_on = asyncio.Event()
         async with ByteServer([stream_head(), Pause(go_on), chunk(b"one"), LAST_CHUNK]) as server:

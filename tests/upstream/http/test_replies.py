@@ -101,7 +101,7 @@ def test_an_answer_that_is_let_go_is_cancelled_at_the_upstream() -> None:
     run(scenario)
 
 
-def test_whoever_waits_for_an_answer_that_is_let_go_is_told() -> None:
+def test_a_task_that_waits_for_a_closed_reply_gets_an_error() -> None:
     async def scenario() -> None:
         async with ByteServer([stream_head(), Pause(asyncio.Event())]) as server:
             answer = await upstream_of(server).send(CALL)
@@ -251,7 +251,7 @@ def test_a_server_that_answers_twice_is_not_asked_again_over_that_connection() -
     run(scenario)
 
 
-def test_a_server_that_speaks_unasked_is_hung_up_on() -> None:
+def test_a_connection_with_unrequested_data_is_closed() -> None:
     async def scenario() -> None:
         go_on = asyncio.Event()
         async with ByteServer([reply(b"x"), Pause(go_on), reply(b"again"), Pause(asyncio.Event())]) as server:
@@ -263,7 +263,7 @@ def test_a_server_that_speaks_unasked_is_hung_up_on() -> None:
     run(scenario)
 
 
-def test_a_reply_that_nobody_reads_stops_coming(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reply_that_is_not_read_stops_coming(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection_module, "HIGH_WATER", 1000)
 
     async def scenario() -> None:

@@ -27,7 +27,7 @@ def test_a_reply_comes_with_status_headers_and_body() -> None:
     run(scenario)
 
 
-def test_nobody_listening_is_told_without_an_address() -> None:
+def test_a_refused_connection_is_reported_without_an_address() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]

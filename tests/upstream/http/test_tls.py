@@ -95,7 +95,7 @@ def test_a_trusted_server_is_called_over_one_connection() -> None:
     run(scenario)
 
 
-def test_a_server_that_nobody_vouches_for_is_not_called() -> None:
+def test_a_server_with_an_untrusted_certificate_is_not_called() -> None:
     async def scenario() -> None:
         async with ByteServer([reply(b"x")], tls=server_tls()) as server:
             with pytest.raises(UpstreamFailed, match="certificate is not trusted") as caught:
