@@ -55,6 +55,8 @@ KIND_OF_CALL: dict[ToolKind, CallKind] = {
 HASH_LENGTH = 8
 MAX_ATTEMPTS = 100
 _MCP = "mcp__"
+#: Characters between the parts of a tool's name.
+_SEPARATORS = "_.:/-"
 
 
 class ClientToolName(msgspec.Struct, frozen=True):
@@ -159,9 +161,9 @@ def _assign(tools: dict[ToolKey, ClientToolName], target: Target) -> dict[ToolKe
             changed.append((key, namespace, name))
         else:
             changed.append((key, "", _flatten(namespace, name)))
-    short = Counter(_shorten(name) for _, _, name in changed)
+    uses = Counter(each for _, _, name in changed for each in _list_readable(name, target))
     for key, namespace, name in changed:
-        for candidate in _iter_candidates(key, name, short, target):
+        for candidate in _iter_candidates(key, name, uses, target):
             if (namespace, candidate) not in taken and is_legal_name(candidate, target):
                 assigned[key] = (namespace, candidate)
                 taken.add(assigned[key])
@@ -170,11 +172,18 @@ def _assign(tools: dict[ToolKey, ClientToolName], target: Target) -> dict[ToolKe
 
 
 def _flatten(namespace: str, name: str) -> str:
-    """The name with its namespace in front, once."""
+    """The name with its namespace in front, once: servers may repeat their own name in those of their tools."""
     if not namespace:
         return name
     prefix = namespace if namespace.endswith("__") else namespace + "__"
-    return name if name.startswith(prefix) else prefix + name
+    if name.startswith(prefix):
+        return name
+    group = prefix.removesuffix("__")
+    for repeated in (group, group.rpartition("__")[2]):
+        rest = name.removeprefix(repeated)
+        if repeated and rest != name and rest[:1] in _SEPARATORS and rest.strip(_SEPARATORS):
+            return prefix + rest.lstrip(_SEPARATORS)
+    return prefix + name
 
 
 def _shorten(name: str) -> str:
@@ -182,15 +191,25 @@ def _shorten(name: str) -> str:
     return _MCP + name.rpartition("__")[2] if name.startswith(_MCP) else ""
 
 
-def _iter_candidates(key: ToolKey, name: str, short: Counter[str], target: Target) -> Iterator[str]:
-    """Names to try: the original, the short form, then forms with a hash of the tool, which are stable."""
-    yield name
-    shortened = _shorten(name)
-    if shortened and short[shortened] == 1:
-        yield shortened
+def _clean(name: str, target: Target) -> str:
+    """The name with `_` for characters that the target refuses."""
     clean = build_illegal_pattern(target.tool_name_extra).sub("_", name) or "unnamed"
-    if target.tool_name_letter_first and not _has_legal_start(clean):
-        clean = "_" + clean
+    return "_" + clean if target.tool_name_letter_first and not _has_legal_start(clean) else clean
+
+
+def _list_readable(name: str, target: Target) -> tuple[str, ...]:
+    """Names without a hash that may stand for a name, each once. They are used if no other tool has them."""
+    short = _shorten(name)
+    return tuple({_clean(each, target): None for each in (name, short) if each})
+
+
+def _iter_candidates(key: ToolKey, name: str, uses: Counter[str], target: Target) -> Iterator[str]:
+    """Names to try: the original, readable forms, then forms with a hash of the tool, which are stable."""
+    yield name
+    for readable in _list_readable(name, target):
+        if uses[readable] == 1:
+            yield readable
+    clean = _clean(name, target)
     room = target.tool_name_limit - HASH_LENGTH - 1 if target.tool_name_limit else len(clean)
     for attempt in range(MAX_ATTEMPTS):
         salt = str(attempt) if attempt else ""
