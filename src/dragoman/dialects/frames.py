@@ -37,7 +37,7 @@ class FrameReader(ABC):
         if self.builder.is_ended:
             return []
         try:
-            self._read_frames(self._sse.feed(data))
+            self._read_data(data)
         except (DragomanError, RecursionError) as error:
             self._fail_reply(error)
         return self.builder.take()
@@ -71,6 +71,9 @@ class FrameReader(ABC):
         if not self._sse.saw_event and self._sse.stray:
             self._read_stray(self._sse.stray)
         self._end()
+
+    def _read_data(self, data: bytes) -> None:
+        self._read_frames(self._sse.feed(data))
 
     def _read_frames(self, frames: Iterable[Frame]) -> None:
         for frame in frames:

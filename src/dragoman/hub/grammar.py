@@ -7,7 +7,7 @@ input, writers rely on them. docs/ARCHITECTURE.md draws both tables (`tools/diag
 """
 
 from enum import Enum, auto
-from typing import assert_never
+from typing import Final, assert_never
 
 from dragoman.hub.content import (
     HostedCall,
@@ -74,6 +74,9 @@ BLOCK_DELTAS: dict[type, frozenset[type]] = {
     Opaque: frozenset(),
 }
 
+#: The events of an open block. Most events of a reply are the first kind; `isinstance` tests it first.
+_BLOCK_EVENTS: Final = (TextDelta, ArgumentsDelta, ReasoningDelta, SealAttached, CitationAdded)
+
 
 class GrammarChecker:
     """Follows one reply and raises `UpstreamProtocolError` at the first event that the tables forbid."""
@@ -96,14 +99,14 @@ class GrammarChecker:
         kind = type(event)
         if kind not in self._moves:
             raise UpstreamProtocolError(f"{kind.__name__} in a reply that is {self._phase.name}")
+        if isinstance(event, _BLOCK_EVENTS):
+            accepted = self._open.get(event.index)
+            if accepted is None:
+                raise UpstreamProtocolError(f"{kind.__name__} for block {event.index}, which is not open")
+            if kind not in accepted:
+                raise UpstreamProtocolError(f"{kind.__name__} does not fit block {event.index}")
+            return
         match event:
-            case TextDelta() | ArgumentsDelta() | ReasoningDelta() | SealAttached() | CitationAdded():
-                accepted = self._open.get(event.index)
-                if accepted is None:
-                    raise UpstreamProtocolError(f"{kind.__name__} for block {event.index}, which is not open")
-                if kind not in accepted:
-                    raise UpstreamProtocolError(f"{kind.__name__} does not fit block {event.index}")
-                return
             case BlockOpened():
                 self._check_opening(event)
             case BlockClosed():

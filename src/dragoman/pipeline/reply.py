@@ -179,11 +179,8 @@ class TranslatedReply:
                     if self.is_ended:
                         break
                     continue
-                if (
-                    handlers
-                    and type(event) is TextDelta
-                    and self._skim is not None
-                    and self._skim(event.text)
+                if not handlers or (
+                    type(event) is TextDelta and self._skim is not None and self._skim(event.text)
                 ):
                     check(event)
                     frames += write(event)

@@ -84,7 +84,11 @@ def encode_sse(output: Output) -> bytes:
         return _PREFIXES[frame.event] + frame.data + b"\n\n"
     if isinstance(output, RawEvents):
         return output.data + encode_sse(output.added) if output.added else output.data
-    return b"".join([b"%b%b\n\n" % (_PREFIXES[frame.event], frame.data) for frame in output])
+    if not output:
+        return b""
+    prefixes = _PREFIXES
+    # One concatenation per frame: formatting each frame takes three times as long.
+    return b"\n\n".join([prefixes[frame.event] + frame.data for frame in output]) + b"\n\n"
 
 
 class _EventPrefixes(dict[str, bytes]):
@@ -179,6 +183,11 @@ class SseReader:
     @property
     def stray(self) -> bytes:
         return bytes(self._stray.rstrip(b"\n"))
+
+    @property
+    def is_between_events(self) -> bool:
+        """An event was read, and nothing of the next one."""
+        return self.saw_event and not self._held and not self._after_return
 
     def feed(self, data: bytes) -> list[Frame]:
         """The frames that these bytes complete."""

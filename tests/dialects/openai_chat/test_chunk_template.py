@@ -61,8 +61,10 @@ def test_a_chunk_with_another_text_is_taken_without_being_decoded(data: bytes) -
     heard: list[str] = []
     repetition = learned(data, heard)
     before, _, after = data.rpartition(b"one")
-    assert repetition.take(before + rb"two\n" + after)
-    assert heard == ["two\n"]
+    two = before + rb"two\n" + after
+    assert repetition.take(two, repetition.payload)
+    assert repetition.take(b"data: " + two + b"\n\n", repetition.event)
+    assert heard == ["two\n", "two\n"]
 
 
 @pytest.mark.parametrize(
@@ -80,20 +82,34 @@ def test_a_chunk_with_another_text_is_taken_without_being_decoded(data: bytes) -
 )
 def test_a_chunk_that_differs_elsewhere_is_not_taken(other: bytes) -> None:
     heard: list[str] = []
-    assert not learned(b'{"a":1,"content":"one","b":[]}', heard).take(other)
+    template = learned(b'{"a":1,"content":"one","b":[]}', heard)
+    assert not template.take(other, template.payload)
+    assert not template.take(b"data: " + other + b"\n\n", template.event)
+    assert heard == []
+
+
+def test_two_events_or_a_part_of_one_are_no_event_of_the_template() -> None:
+    heard: list[str] = []
+    data = b'{"content":"one"}'
+    template = learned(data, heard)
+    event = b"data: " + data + b"\n\n"
+    for other in (event + event, event[:-1], event[1:], data, b"event: x\n" + event):
+        assert not template.take(other, template.event)
     assert heard == []
 
 
 def test_a_text_that_stands_elsewhere_is_not_learned() -> None:
     heard: list[str] = []
     data = b'{"content":"one","b":{"content":"one"}}'
-    assert not learned(data, heard).take(data)
+    template = learned(data, heard)
+    assert not template.take(data, template.payload)
 
 
 def test_a_text_whose_block_has_ended_is_left_to_the_long_way() -> None:
     heard: list[str] = []
     data = b'{"content":"one"}'
-    assert not learned(data, heard, accepts=False).take(data)
+    template = learned(data, heard, accepts=False)
+    assert not template.take(data, template.payload)
 
 
 def test_chunks_that_never_repeat_are_not_looked_at_for_ever() -> None:

@@ -5,7 +5,9 @@ it. Without a finish reason and without `[DONE]` the reply is truncated. Unknown
 and deltas are kept in the extras of the start and of the end.
 """
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 import msgspec
 
@@ -23,7 +25,7 @@ from dragoman.dialects.openai_chat.stream_writer import ChatStreamWriter
 from dragoman.hub.content import Opaque
 from dragoman.hub.errors import Failure, UpstreamProtocolError
 from dragoman.hub.events import ReplyFinished, ReplyStarted, StopCause
-from dragoman.wire.sse import Frame, join_frames
+from dragoman.wire.sse import LIMIT, Frame, join_frames
 
 _decode = msgspec.json.Decoder().decode
 _decode_text = msgspec.json.Decoder(str).decode
@@ -52,39 +54,45 @@ NATIVE_REASON = "native_finish_reason"
 MOST_ALTERNATIVES = 128
 
 
+class ChunkShape(NamedTuple):
+    """The bytes around the text of a chunk. `text` is the position of the text, with its quotes."""
+
+    before: bytes
+    after: bytes
+    least: int
+    text: slice
+
+
+#: The shape before one is learned: no bytes fit.
+_NO_SHAPE = ChunkShape(b"\n", b"\n", sys.maxsize, slice(0))
+
+
 class ChunkTemplate:
     """The bytes around the text of the last learned chunk. `take` reads the text of an equal chunk.
 
     Most chunks of a reply have the same bytes except for one JSON string. If the bytes before and after the
     string are the same, then the chunk has the same meaning with another text, and is not decoded again.
+    `payload` is the shape of the chunk alone, `event` the shape of the server-sent event that holds it. A
+    JSON string has no line break, so bytes that fit `event` are exactly one event.
     """
 
-    __slots__ = ("_after", "_before", "_least", "_take", "_text", "_tries")
+    __slots__ = ("_take", "_tries", "event", "payload")
 
     def __init__(self) -> None:
-        self._before = b""
-        self._after = b""
-        self._least = 0
-        #: The position of the text, with its quotes.
-        self._text = slice(0)
-        self._take: Callable[[str], bool] | None = None
+        self.payload = self.event = _NO_SHAPE
+        self._take: Callable[[str], bool] = _take_nothing
         self._tries = MOST_TRIES
 
-    def take(self, data: bytes) -> bool:
-        """Whether this chunk fits the template and its text was taken."""
-        take = self._take
-        if (
-            take is None
-            or not data.startswith(self._before)
-            or not data.endswith(self._after)
-            or len(data) < self._least
-        ):
+    def take(self, data: bytes, shape: ChunkShape) -> bool:
+        """Whether these bytes fit the shape and their text was taken."""
+        before, after, least, position = shape
+        if not data.startswith(before) or not data.endswith(after) or len(data) < least:
             return False
         try:
-            text = _decode_text(data[self._text])
+            text = _decode_text(data[position])
         except (msgspec.DecodeError, UnicodeDecodeError):
             return False
-        return take(text)
+        return self._take(text)
 
     @property
     def can_learn(self) -> bool:
@@ -106,9 +114,19 @@ class ChunkTemplate:
         is_there = _decodes_to(before + _encode(_PROBE)[1:] + after, payload)
         holder[field] = text
         if is_there:
-            self._before, self._after, self._take = before, b'"' + after, take
-            self._least = len(before) + 1 + len(after)
-            self._text = slice(len(before) - 1, -len(after) or None)
+            self._take = take
+            self.payload = _build_shape(before, b'"' + after)
+            self.event = _build_shape(b"data: " + before, b'"' + after + b"\n\n")
+            if b"\n" in before or b"\n" in after:
+                self.event = _NO_SHAPE
+
+
+def _take_nothing(text: str) -> bool:
+    return False
+
+
+def _build_shape(before: bytes, after: bytes) -> ChunkShape:
+    return ChunkShape(before, after, len(before) + len(after), slice(len(before) - 1, 1 - len(after) or None))
 
 
 def _decodes_to(data: bytes, payload: Json) -> bool:
@@ -138,10 +156,21 @@ class ChatStreamReader(FrameReader):
         self._later_chunk: Json = {}
         self._rest = ChoiceAccumulator(UpstreamProtocolError)
 
-    def _read_frame(self, frame: Frame) -> None:
-        if frame.event or not self._template.take(frame.data):
+    def _read_data(self, data: bytes) -> None:
+        # Most reads are one event of the learned template: it needs no frame.
+        template = self._template
+        if len(data) > LIMIT or not self._sse.is_between_events or not template.take(data, template.event):
+            super()._read_data(data)
+
+    def _read_frames(self, frames: Iterable[Frame]) -> None:
+        template = self._template
+        for frame in frames:
+            if not frame.event and template.take(frame.data, template.payload):
+                continue
             self._data = frame.data
-            super()._read_frame(frame)
+            self._read_frame(frame)
+            if self.builder.is_ended:
+                return
 
     def _read(self, payload: Json, event: str) -> None:
         # Chunks after the end are not part of the reply.
@@ -192,8 +221,7 @@ class ChatStreamReader(FrameReader):
 
     def _read_whole(self, body: Json) -> None:
         self._is_whole = True
-        for frame in explode(body):
-            self._read_frame(frame)
+        self._read_frames(explode(body))
 
     def _end(self) -> None:
         if self._reason:
