@@ -3,7 +3,8 @@
 import pytest
 
 from dragoman.hub.content import Media, MediaKind, Text, ToolResult
-from tests.fit.building import call, fitted, request, result, shape, turn
+from dragoman.hub.request import Request
+from tests.fit.building import FOREIGN, call, fitted, request, result, shape, turn
 
 IMAGE = Media(kind="image", media_type="image/png", data="AAAA", at="messages[0].content[1]")
 
@@ -54,6 +55,32 @@ def test_what_is_stored_with_one_vendor_cannot_go_to_another(block: Media) -> No
     assert len(losses) == 1
     home = request(turn("user", block), dialect="openai_chat")
     assert fitted(home, "openai_chat")[0] is home
+
+
+@pytest.mark.rule("F12", "H45")
+@pytest.mark.parametrize(("source", "target"), FOREIGN)
+def test_a_file_id_goes_where_the_same_vendor_stores_the_file(source: str, target: str) -> None:
+    file = Media(kind="document", file_id="file_1", at="here")
+    asked = request(
+        turn("user", "Hi", file),
+        turn("assistant", call("1")),
+        turn("tool", result("1", file)),
+        dialect=source,
+    )
+    after, losses = fitted(asked, target)
+    ids = [block.file_id for block in _list_media(after)]
+    is_shared = (source, target) == ("openai_chat", "openai_responses")
+    assert ids == (["file_1", "file_1"] if is_shared else [])
+    assert losses == ([] if is_shared else ["here: the file is stored with another vendor"])
+    told, losses = fitted(asked, target, shared_files=[source])
+    assert [block.file_id for block in _list_media(told)] == ["file_1", "file_1"]
+    assert losses == []
+
+
+def _list_media(asked: Request) -> list[Media]:
+    blocks = [block for each in asked.turns for block in each.blocks]
+    inner = [each for block in blocks if isinstance(block, ToolResult) for each in block.content]
+    return [block for block in (*blocks, *inner) if isinstance(block, Media)]
 
 
 @pytest.mark.rule("H20", "R36", "P38")

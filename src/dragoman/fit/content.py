@@ -137,7 +137,7 @@ def fit_media(request: Request, target: Target, losses: Losses) -> Request:
                 text = f"{block.title}\n\n{block.text}" if block.title else block.text
                 return Text(text=text, at=block.at, cache=block.cache)
             reason = f"the target takes no {block.kind}"
-        elif foreign and block.file_id:
+        elif foreign and block.file_id and request.dialect not in target.shared_files:
             reason = "the file is stored with another vendor"
         elif foreign and block.url and not block.url.lower().startswith(OPEN_ADDRESSES):
             reason = "the address means something to one vendor only"

@@ -172,7 +172,7 @@ def _assign(tools: dict[ToolKey, ClientToolName], target: Target) -> dict[ToolKe
 
 
 def _flatten(namespace: str, name: str) -> str:
-    """The name with its namespace in front, once: servers may repeat their own name in those of their tools."""
+    """The name with its namespace in front, once: many servers repeat their name in those of their tools."""
     if not namespace:
         return name
     prefix = namespace if namespace.endswith("__") else namespace + "__"

@@ -87,6 +87,8 @@ DIALECT_FACTS: Mapping[str, Facts] = {
         audio=False,
         video=False,
         media_in_answers=False,
+        # OpenAI stores the files of both APIs in one place. Most Chat servers store none.
+        shared_files=frozenset({"openai_chat"}),
         deferred_tools=False,
         hosted_tools=frozenset({"web_search", "file_search", "code_execution", "image_generation"}),
         search_options=SEARCH_OPTIONS - {"blocked_domains", "max_uses"},

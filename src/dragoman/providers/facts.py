@@ -59,6 +59,10 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     media_in_results: Annotated[bool, Doc("Tool results may contain images and documents.")] = True
     media_in_answers: Annotated[bool, Doc("Assistant turns may contain images and documents.")] = True
     media_titles: Annotated[bool, Doc("Images and documents may have a title.")] = True
+    shared_files: Annotated[
+        frozenset[str],
+        Doc("The dialects of other APIs whose file ids the server knows, such as `openai_chat`."),
+    ] = frozenset()
     refusals: Annotated[bool, Doc("The history marks refusals as different from text.")] = True
 
     # Tools.
