@@ -1,15 +1,13 @@
 """Reads output items while they stream, one class for each kind of item, and finds the item of an event.
 
-A text may arrive in deltas, in a `done` event, or only with the finished item. Each item uses the first of
-these, and adds what is missing when it is done. Nothing is reported twice.
+A text may arrive in deltas, in a `done` event, with the finished item, or only with the finished response, and
+each may hold more of it than the one before. Each adds what is missing. Nothing is reported twice.
 """
 
 from abc import ABC, abstractmethod
 from typing import TypeVar
 
-import msgspec
-
-from dragoman.dialects.base import Json, UpstreamContext
+from dragoman.dialects.base import Json
 from dragoman.dialects.openai_responses.citations import read_citation
 from dragoman.dialects.openai_responses.hosted import ITEM, read_hosted
 from dragoman.dialects.openai_responses.names import (
@@ -20,6 +18,7 @@ from dragoman.dialects.openai_responses.names import (
     read_arguments,
 )
 from dragoman.dialects.openai_responses.reasoning import PART_TYPE, read_texts, take_parts
+from dragoman.dialects.openai_responses.streamed_text import ReplyContext, StreamedText
 from dragoman.hub.builder import ReplyBuilder
 from dragoman.hub.content import Extras, Opaque, Reasoning, Refusal, ReplyBlock, Text, ToolCall
 from dragoman.hub.errors import UpstreamProtocolError
@@ -27,23 +26,6 @@ from dragoman.hub.seal import Seal
 
 #: Types of a content part that is a text; some servers omit the type.
 _TEXT_TYPES = ("output_text", "text", "")
-
-
-class ReplyContext(msgspec.Struct):
-    """What all items of one reply share."""
-
-    builder: ReplyBuilder
-    upstream: UpstreamContext
-    model: str = ""
-    #: The number of characters of calls that have no name yet.
-    held: int = 0
-    has_refusal: bool = False
-
-    def hold(self, text: str) -> None:
-        """Count a text that the builder does not count yet."""
-        self.held += len(text)
-        if self.held > ReplyBuilder.MAX_CHARACTERS:
-            raise UpstreamProtocolError(f"more than {ReplyBuilder.MAX_CHARACTERS} characters in one reply")
 
 
 class StreamItem(ABC):
@@ -60,14 +42,22 @@ class StreamItem(ABC):
         """Read the item of its `added` event."""
         self.added = item
 
-    def finish(self, item: Json) -> None:
-        """Read the finished item; empty if the reply ended without it."""
-        if not self.is_done:
+    def finish(self, item: Json, *, is_last: bool = False) -> None:
+        """Read the finished item; empty if the reply ended without it. `is_last`: nothing follows for it."""
+        if self.is_done:
+            return
+        if not is_last and not self._can_finish(item):
+            self.added = {**self.added, **item}
+        else:
             self.is_done = True
             # Without a finished item, the added one counts, but not its status `in_progress`.
             finished = item or omit(self.added, ("status",))
             self.added = self.added or item
             self._finish(finished)
+
+    def _can_finish(self, item: Json) -> bool:
+        """Whether a finished item has everything; otherwise the terminal event must have the rest."""
+        return True
 
     @abstractmethod
     def _finish(self, item: Json) -> None:
@@ -79,19 +69,18 @@ class MessageItem(StreamItem):
 
     def __init__(self, context: ReplyContext, item_type: str) -> None:
         super().__init__(context, item_type)
-        self._blocks: dict[int, int] = {}
-        #: Parts that have their text, and the number of citations of each part.
-        self._has_text: set[int] = set()
+        #: The parts, and the number of citations of each.
+        self._parts: dict[int, StreamedText] = {}
         self._citations: dict[int, int] = {}
         #: Members of finished parts that the hub does not know.
         self._rest: dict[int, Extras] = {}
         self._last = -1
 
-    def open_part(self, index: int, part: Json) -> int:
-        """The block of this part, opened by its first event."""
-        block = self._blocks.get(index)
-        if block is not None:
-            return block
+    def open_part(self, index: int, part: Json) -> StreamedText:
+        """The text of this part, whose block opens with its first event."""
+        known = self._parts.get(index)
+        if known is not None:
+            return known
         self._close_last({})
         head = omit(self.added, ("type", "content"))
         extras: Extras = {ITEM: head} if head else {}
@@ -102,26 +91,24 @@ class MessageItem(StreamItem):
             opened = Refusal(text="", extras=extras)
         elif part_type not in _TEXT_TYPES:
             opened = Opaque(kind=part_type, value=part, form="part", extras=extras)
-        self._blocks[index] = block = self.builder.open(opened)
+        self._parts[index] = streamed = StreamedText(self.context, self.builder.open(opened))
         self._last = index
-        return block
+        return streamed
 
-    def append(self, index: int, text: str, part_type: str) -> int:
-        """Add a delta. Returns the part's block."""
-        block = self.open_part(index, {"type": part_type})
-        self._has_text.add(index)
-        self.builder.append(block, text)
-        return block
+    def append(self, index: int, text: str, part_type: str) -> StreamedText:
+        """Add a delta. Returns the part's text."""
+        streamed = self.open_part(index, {"type": part_type})
+        streamed.append(text)
+        return streamed
 
     def cite(self, index: int, annotation: Json) -> None:
-        block = self.open_part(index, {})
+        block = self.open_part(index, {}).block
         self._citations[index] = self._citations.get(index, 0) + 1
         self.builder.cite(block, read_citation(annotation))
 
     def complete(self, index: int, text: str, part_type: str) -> None:
-        """Read the whole text of a part, which is new only if there was no delta."""
-        if index not in self._has_text:
-            self.append(index, text, part_type)
+        """Read the whole text of a part."""
+        self.open_part(index, {"type": part_type}).complete(text)
 
     def complete_part(self, index: int, part: Json) -> None:
         self.open_part(index, part)
@@ -138,7 +125,7 @@ class MessageItem(StreamItem):
 
     def _close_last(self, extras: Extras) -> None:
         if self._last >= 0:
-            self.builder.close(self._blocks[self._last], {**self._rest.get(self._last, {}), **extras})
+            self.builder.close(self._parts[self._last].block, {**self._rest.get(self._last, {}), **extras})
             self._last = -1
 
     def _finish(self, item: Json) -> None:
@@ -157,7 +144,7 @@ class ReasoningItem(StreamItem):
         super().__init__(context, item_type)
         self._block = -1
         self._field = ""
-        self._has_text: set[int] = set()
+        self._parts: dict[int, StreamedText] = {}
 
     def open(self, field: str, *, redacted: bool = False) -> None:
         if self._block < 0:
@@ -167,15 +154,23 @@ class ReasoningItem(StreamItem):
             self._block = self.builder.open(block)
 
     def append(self, field: str, index: int, text: str) -> None:
-        self.open(field)
-        if self._field == field:
-            self._has_text.add(index)
-            self.builder.append(self._block, text, index)
+        part = self._find_part(field, index)
+        if part is not None:
+            part.append(text)
 
     def complete(self, field: str, index: int, text: str) -> None:
-        """Read the whole text of a part, which is new only if there was no delta."""
-        if index not in self._has_text:
-            self.append(field, index, text)
+        """Read the whole text of a part. Only the last one can grow: writers append."""
+        part = self._find_part(field, index)
+        if part is not None and index == max(self._parts):
+            part.complete(text)
+
+    def _find_part(self, field: str, index: int) -> StreamedText | None:
+        self.open(field)
+        if self._field != field:
+            return None
+        if index not in self._parts:
+            self._parts[index] = StreamedText(self.context, self._block, index)
+        return self._parts[index]
 
     def _finish(self, item: Json) -> None:
         seal = get_text(item, "encrypted_content")
@@ -199,33 +194,30 @@ class CallItem(StreamItem):
     def __init__(self, context: ReplyContext, item_type: str) -> None:
         super().__init__(context, item_type)
         self._call = CALL_OF_ITEM[item_type]
-        self._block = -1
-        self._has_text = False
-        self._pieces: list[str] = []
-        #: The arguments of the `done` event.
-        self._arguments = ""
+        self._arguments = StreamedText(context)
 
     def start(self, item: Json) -> None:
         super().start(item)
         if self._call.is_text:
             self._open(item)
 
-    def append(self, text: str) -> int:
-        """Add a delta. Returns the call's block; -1 if it is not open yet."""
-        self._has_text = self._has_text or bool(text)
-        if self._block < 0:
-            self.context.hold(text)
-            self._pieces.append(text)
-        else:
-            self.builder.append(self._block, text)
-        return self._block
+    def append(self, text: str) -> StreamedText:
+        """Add a delta. Returns the arguments."""
+        self._arguments.append(text)
+        return self._arguments
 
     def complete(self, arguments: str) -> None:
-        self._arguments = arguments
+        """Read the arguments of the `done` event."""
+        if arguments:
+            self._arguments.complete(arguments)
+
+    def _can_finish(self, item: Json) -> bool:
+        has_name = bool(self._call.name or get_text(item, "name")) or self._arguments.block >= 0
+        return has_name and (self._call.field in item or bool(self._arguments.pieces))
 
     def _open(self, item: Json) -> None:
         name = self._call.name or get_text(item, "name")
-        if self._block >= 0 or not name:
+        if self._arguments.block >= 0 or not name:
             return
         block = ToolCall(
             id=get_text(item, "call_id") or self.context.upstream.ids.make("call_"),
@@ -234,24 +226,19 @@ class CallItem(StreamItem):
             namespace=get_text(item, "namespace"),
             extras=omit(item, ("type", "call_id", "name", "namespace", self._call.field)),
         )
-        self._block = self.builder.open(block)
-        for piece in self._pieces:
-            self.builder.append(self._block, piece)
-        self._pieces.clear()
+        self._arguments.open(self.builder.open(block))
 
     def _finish(self, item: Json) -> None:
         self._open(item)
-        if self._block < 0:
+        if self._arguments.block < 0:
             self.context.upstream.losses.add("", "a tool call without a name was skipped")
             return
         field = self._call.field
-        if not self._has_text:
-            arguments = read_arguments(item.get(field)) or self._arguments
-            self.builder.append(self._block, arguments or read_arguments(self.added.get(field)))
+        self.complete(read_arguments(item.get(field)) or read_arguments(self.added.get(field)))
         known = ["type", "name", field]
         # Ids may change in the stream; the client knows the first one.
         known += [name for name in ("call_id", "namespace") if isinstance(item.get(name), str)]
-        self.builder.close(self._block, omit(item, known))
+        self.builder.close(self._arguments.block, omit(item, known))
 
 
 class HostedItem(StreamItem):

@@ -21,7 +21,8 @@ from dragoman.dialects.openai_responses.names import (
     omit,
 )
 from dragoman.dialects.openai_responses.stop_reasons import CAUSE_OF_REASON, TERMINAL_STATUS, read_usage
-from dragoman.dialects.openai_responses.stream_items import CallItem, ItemTable, ReplyContext
+from dragoman.dialects.openai_responses.stream_items import CallItem, ItemTable
+from dragoman.dialects.openai_responses.streamed_text import ReplyContext, StreamedText
 from dragoman.hub.errors import DragomanError, Failure
 from dragoman.hub.events import ReplyEvent, ReplyFinished, ReplyStarted, StopCause
 from dragoman.wire.sse import Frame
@@ -44,10 +45,11 @@ class ResponsesStreamReader(FrameReader):
         super().__init__(context)
         self._context = ReplyContext(self.builder, context)
         self._items = ItemTable(self._context)
-        # The item, the part and the block of the last delta, to which nearly every next delta belongs.
+        # The item, the part and the text of the last delta, to which nearly every next delta belongs.
         self._last_item: object = _NO_ITEM
         self._last_part: object = None
         self._last_block = -1
+        self._last_pieces: list[str] = []
 
     def _read(self, payload: Json, event: str) -> None:
         kind = payload.get("type", event)
@@ -159,9 +161,9 @@ class ResponsesStreamReader(FrameReader):
         """Read the items of the terminal event, then finish the items that were added and never done."""
         for index, item in enumerate(output if isinstance(output, list) else ()):
             if isinstance(item, dict):
-                self._items.find_done(item, index, is_terminal=True).finish(item)
+                self._items.find_done(item, index, is_terminal=True).finish(item, is_last=True)
         for unfinished in self._items.all:
-            unfinished.finish({})
+            unfinished.finish({}, is_last=True)
 
     # Content
 
@@ -172,14 +174,16 @@ class ResponsesStreamReader(FrameReader):
         self.context.losses.add("delta", "a delta that is no text was skipped")
         return None
 
-    def _remember(self, payload: Json, part: object, block: int) -> None:
+    def _remember(self, payload: Json, part: object, text: StreamedText) -> None:
         item_id = payload.get("item_id")
-        if isinstance(item_id, str) and item_id:
-            self._last_item, self._last_part, self._last_block = item_id, part, block
+        if isinstance(item_id, str) and item_id and text.block >= 0:
+            self._last_item, self._last_part = item_id, part
+            self._last_block, self._last_pieces = text.block, text.pieces
 
     def _on_text_delta(self, payload: Json, part_type: str = "output_text") -> None:
         delta, part = payload.get("delta"), payload.get("content_index")
         if payload.get("item_id") == self._last_item and part == self._last_part and isinstance(delta, str):
+            self._last_pieces.append(delta)
             self.builder.append(self._last_block, delta)
             return
         text = self._take_delta(payload)
@@ -195,13 +199,12 @@ class ResponsesStreamReader(FrameReader):
         delta = payload.get("delta")
         is_same = payload.get("item_id") == self._last_item and self._last_part is _WHOLE_CALL
         if is_same and isinstance(delta, str):
+            self._last_pieces.append(delta)
             self.builder.append(self._last_block, delta)
             return
         text = self._take_delta(payload)
         if text:
-            block = self._items.find_call(payload, item_type).append(text)
-            if block >= 0:
-                self._remember(payload, _WHOLE_CALL, block)
+            self._remember(payload, _WHOLE_CALL, self._items.find_call(payload, item_type).append(text))
 
     def _on_arguments_done(self, payload: Json, item_type: str) -> None:
         text = get_text(payload, CALL_OF_ITEM[item_type].field)

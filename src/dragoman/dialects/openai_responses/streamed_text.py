@@ -1,0 +1,63 @@
+"""Texts of a reply that arrive in several events, of which each may hold more than the one before."""
+
+import msgspec
+
+from dragoman.dialects.base import UpstreamContext
+from dragoman.hub.builder import ReplyBuilder
+from dragoman.hub.errors import UpstreamProtocolError
+
+
+class ReplyContext(msgspec.Struct):
+    """What all items of one reply share."""
+
+    builder: ReplyBuilder
+    upstream: UpstreamContext
+    model: str = ""
+    #: The number of characters of calls that have no name yet.
+    held: int = 0
+    has_refusal: bool = False
+
+    def hold(self, text: str) -> None:
+        """Count a text that the builder does not count yet."""
+        self.held += len(text)
+        if self.held > ReplyBuilder.MAX_CHARACTERS:
+            raise UpstreamProtocolError(f"more than {ReplyBuilder.MAX_CHARACTERS} characters in one reply")
+
+
+class StreamedText:
+    """A text, a part of reasoning or the arguments of a call, as far as it is known.
+
+    `block`: its block, -1 while that is not open. `pieces`: the text so far, which later events may continue.
+    """
+
+    __slots__ = ("_context", "_part", "block", "pieces")
+
+    def __init__(self, context: ReplyContext, block: int = -1, part: int = 0) -> None:
+        self._context = context
+        self._part = part
+        self.block = block
+        self.pieces: list[str] = []
+
+    def open(self, block: int) -> None:
+        """Report what arrived before the block could open."""
+        self.block = block
+        for piece in self.pieces:
+            self._context.builder.append(block, piece, self._part)
+
+    def append(self, text: str) -> None:
+        self.pieces.append(text)
+        if self.block < 0:
+            self._context.hold(text)
+        else:
+            self._context.builder.append(self.block, text, self._part)
+
+    def complete(self, whole: str) -> None:
+        """Read the text of a later event, and add what it has more."""
+        known = "".join(self.pieces)
+        # In place: the stream reader keeps the list of the last text.
+        self.pieces[:] = [known] if known else []
+        if whole.startswith(known):
+            if len(whole) > len(known):
+                self.append(whole[len(known) :])
+        elif whole.strip():
+            self._context.upstream.losses.add("", "a finished text differs from what was streamed")
