@@ -1,4 +1,4 @@
-"""The vendors' published clients hear in our streams what the upstream said, and notice when it broke off."""
+"""The vendors' published clients read in our streams what the upstream sent, and notice when it broke off."""
 
 from collections.abc import Callable
 
@@ -8,7 +8,7 @@ import pytest
 from google.genai import errors
 
 from tests.cases.case_file import Case, case_files, given_bytes, read_case
-from tests.cases.essence import HEARD, agree, said
+from tests.cases.essence import HEARD, agree, read_essence
 from tests.cases.run import is_stream, run_stream, upstream_of
 from tests.sdk import anthropic_reader, gemini_reader, openai_chat_reader, openai_responses_reader
 
@@ -19,7 +19,7 @@ STREAMS = [
     if is_stream(case) and case.name.startswith("streams/")
 ]
 
-#: Where what is heard cannot be what was said, and why.
+#: Where a client cannot read what the upstream sent, and why.
 HEARD_OTHERWISE = {
     ("streams/anthropic-refusal", "openai_chat"): "the explanation of a refusal is the refusal's text",
     ("streams/anthropic-refusal", "openai_responses"): "the explanation of a refusal is the refusal's text",
@@ -45,7 +45,7 @@ def test_a_published_client_reads_what_was_written(case: Case, client: str) -> N
     given = given_bytes(upstream_of(case))
     stream, translator = run_stream(case, client, [given])
     if translator.failure is None and (case.name, client) not in HEARD_OTHERWISE:
-        heard, meant = HEARD[client](stream), said(upstream_of(case).dialect, given)
+        heard, meant = HEARD[client](stream), read_essence(upstream_of(case).dialect, given)
         assert agree(heard, meant), (heard, meant)
 
 

@@ -36,8 +36,8 @@ def agree(one: Essence, other: Essence) -> bool:
     )
 
 
-def said(dialect: str, stream: bytes) -> Essence:
-    """What the upstream said, as the hub understands it."""
+def read_essence(dialect: str, stream: bytes) -> Essence:
+    """The content of an upstream's stream, as the hub reads it."""
     reader = dialect_named(dialect).stream_reader(UpstreamContext(issuer=dialect, ids=IdSource("essence")))
     reply = fold([*reader.feed(stream), *reader.close()])
     blocks = reply.blocks

@@ -191,7 +191,7 @@ def forgets_results(reply: Body) -> None:
         message["content"] = "How nice."
 
 
-def says_nothing(reply: Body) -> None:
+def leaves_out_content(reply: Body) -> None:
     message_of(reply)["content"] = None
 
 

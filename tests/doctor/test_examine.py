@@ -187,7 +187,7 @@ DEFECTS: dict[str, tuple[Scripted, dict[str, State], str, dict[str, object]]] = 
         {},
     ),
     "it says nothing": (
-        Scripted(spoils=d.says_nothing),
+        Scripted(spoils=d.leaves_out_content),
         {"answers": "fails", **dict.fromkeys([probe.name for probe in PROBES[1:]], SKIPPED)},
         "the answer is empty",
         {},

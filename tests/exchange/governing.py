@@ -23,7 +23,7 @@ from dragoman.hub.events import (
 from dragoman.hub.ids import IdSource
 from dragoman.hub.usage import Usage
 from dragoman.upstream.port import UpstreamRequest
-from tests.cases.essence import Essence, said
+from tests.cases.essence import Essence, read_essence
 from tests.exchange.clock import run
 from tests.exchange.twin import JSON, SSE, Ask, Bench, Script, ScriptedUpstream, Told, ask, provider
 from tests.pipeline.asking import asking
@@ -121,4 +121,4 @@ def hear(
         body = told.client.body
     else:
         body = explode_sse(dialect_named(client), told.client.json())
-    return Heard(said(client, body), told, scripted.calls)
+    return Heard(read_essence(client, body), told, scripted.calls)

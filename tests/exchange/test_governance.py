@@ -11,7 +11,7 @@ from dragoman.governance.interventions import Intervention, InterventionKind
 from dragoman.governance.tool_choice import EXIT_NAME
 from dragoman.hub.events import StopCause
 from dragoman.hub.tally import Tally
-from tests.cases.essence import said
+from tests.cases.essence import read_essence
 from tests.exchange.clock import run
 from tests.exchange.governing import Block, events_of, governed, hear, question, script, spoken
 from tests.exchange.speech import DIALECTS
@@ -317,7 +317,7 @@ def test_the_family_that_is_known_of_a_model_can_be_harvested(family: str | None
     )
     upstream = ScriptedUpstream(script("openai_chat", events_of(text)))
     told = run(Bench({"up": upstream}, [known]).tell(question("anthropic")))
-    assert len(said("anthropic", told.client.body).calls) == calls
+    assert len(read_essence("anthropic", told.client.body).calls) == calls
 
 
 @pytest.mark.rule("R75")

@@ -8,7 +8,7 @@ import pytest
 from dragoman.dialects.registry import dialect_named
 from dragoman.exchange.exchange import CLOSING
 from dragoman.hub.events import ReplyFinished, StopCause
-from tests.cases.essence import parsed, said
+from tests.cases.essence import parsed, read_essence
 from tests.exchange.clock import run
 from tests.exchange.governing import events_of, governed, hear, question, script, spoken
 from tests.exchange.speech import DIALECTS
@@ -37,7 +37,7 @@ def told_by(
 
 
 def calls_of(client: str, body: bytes) -> list[object]:
-    return [arguments for _, arguments in said(client, body).calls]
+    return [arguments for _, arguments in read_essence(client, body).calls]
 
 
 @pytest.mark.rule("R81", "C17")
@@ -103,7 +103,7 @@ def test_text_that_may_be_a_call_goes_when_its_time_is_up() -> None:
     for piece in spoken("openai_chat", events_of("Well.", begun, rest)):
         pieces += [piece, Wait(20)] if begun.encode()[:10] in piece else [piece]
     told = told_by(pieces, {"harvest": "hermes", "hold_seconds": 5.0}, ping=0)
-    assert said("anthropic", told.client.body).text == f"Well.{begun}{rest}"
+    assert read_essence("anthropic", told.client.body).text == f"Well.{begun}{rest}"
     assert any(5 < time < 8 for time in told.client.times)
 
 
@@ -132,7 +132,7 @@ def test_a_call_is_not_completed_if_the_upstream_never_reported_why_it_ended(
     pieces = [piece for piece in written if b'"finish_reason":"tool_calls"' not in piece]
     assert len(pieces) < len(written)
     told = told_by([*pieces, b"data: [DONE]\n\n"], {"tools": mode}, client=client)
-    heard = said(client, told.client.body)
+    heard = read_essence(client, told.client.body)
     assert told.record.tally is not None
     assert told.record.tally.ending == ReplyFinished(cause="length", implied=True)
     for _, shown in heard.calls:

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from dragoman.dialects.registry import dialect_named
-from tests.cases.essence import said
+from tests.cases.essence import read_essence
 from tests.exchange.clock import run
 from tests.exchange.governing import Json, events_of, governed, hear, question, script, spoken
 from tests.exchange.speech import DIALECTS, error
@@ -120,7 +120,7 @@ def test_a_failure_before_anything_was_sent_is_tried_again_from_the_start() -> N
     )
     told = run(Bench({"up": upstream}, [governed("up", "openai_chat", ASKING)]).tell(question("anthropic")))
     assert [len(messages(call)) for call in upstream.calls] == [1, 3, 1]
-    assert said("anthropic", told.client.body).text == "Hello."
+    assert read_essence("anthropic", told.client.body).text == "Hello."
 
 
 @pytest.mark.parametrize(

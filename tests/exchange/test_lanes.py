@@ -275,7 +275,7 @@ def test_the_first_event_reports_about_how_long_the_prompt_is_and_a_picture_is_n
     assert 4_800 < first["message"]["usage"]["input_tokens"] < 8_000
 
 
-def usage_told(body: bytes) -> bool:
+def has_usage(body: bytes) -> bool:
     return b'"prompt_tokens"' in body
 
 
@@ -294,7 +294,7 @@ def test_usage_is_asked_for_and_kept_from_a_chat_client_that_did_not_ask(
     assert told.record.tally is not None
     assert told.record.tally.usage is not None
     assert told.record.tally.usage.input == 12
-    assert not usage_told(told.client.body)
+    assert not has_usage(told.client.body)
     assert dialect_named("openai_chat").check_stream(told.client.body) == []
 
 
@@ -321,4 +321,4 @@ def test_a_whole_reply_reports_its_usage_unasked() -> None:
     sent = question.body
     told = run(Bench({"up": upstream}).tell(question))
     assert upstream.calls[0].body == sent
-    assert usage_told(told.client.body)
+    assert has_usage(told.client.body)

@@ -57,17 +57,17 @@ def fitted(asked: Request, dialect: str, **facts: Any) -> tuple[Request, list[st
 
 def shape(turns: tuple[Turn, ...]) -> list[list[str]]:
     """Each turn as its role and what its blocks say."""
-    return [[each.role, *map(_said, each.blocks)] for each in turns]
+    return [[each.role, *map(_describe_block, each.blocks)] for each in turns]
 
 
-def _said(block: AnyBlock) -> str:
+def _describe_block(block: AnyBlock) -> str:
     match block:
         case Text():
             return block.text
         case ToolCall():
             return f"call {block.id}"
         case ToolResult():
-            return f"result {block.call_id}: {' '.join(map(_said, block.content))}".rstrip(": ")
+            return f"result {block.call_id}: {' '.join(map(_describe_block, block.content))}".rstrip(": ")
         case Reasoning():
             return f"thought {block.text}"
         case _:

@@ -158,22 +158,22 @@ def growing_conversations(draw: st.DrawFn) -> list[tuple[Turn, ...]]:
     conversation = [
         Turn(role="system", blocks=(Text(text="S"),)),
         Turn(role="user", blocks=(Text(text="Hi"),)),
-        *draw(st.lists(_said_by_the_user(), max_size=2)),
+        *draw(st.lists(_build_user_turn(), max_size=2)),
     ]
     stages = [tuple(conversation)]
     for step in range(draw(st.integers(1, 3))):
-        calls, parts = draw(_said_by_the_assistant(step))
+        calls, parts = draw(_build_assistant_turns(step))
         conversation += parts
         answers = draw(_answers(calls))
         conversation += answers
         if not answers or draw(st.booleans()):
-            conversation.append(draw(_said_by_the_user()))
+            conversation.append(draw(_build_user_turn()))
         stages.append(tuple(conversation))
     return stages
 
 
 @st.composite
-def _said_by_the_user(draw: st.DrawFn) -> Turn:
+def _build_user_turn(draw: st.DrawFn) -> Turn:
     role = draw(st.sampled_from(["user", "user", "user", "system"]))
     blocks = tuple(
         Text(text=text) for text in draw(st.lists(st.sampled_from(["a", "b"]), min_size=1, max_size=2))
@@ -182,7 +182,7 @@ def _said_by_the_user(draw: st.DrawFn) -> Turn:
 
 
 @st.composite
-def _said_by_the_assistant(draw: st.DrawFn, step: int) -> tuple[list[ToolCall], list[Turn]]:
+def _build_assistant_turns(draw: st.DrawFn, step: int) -> tuple[list[ToolCall], list[Turn]]:
     """What one reply left in the history: in one turn, or in a turn for each part of it."""
     count = draw(st.integers(0, 3))
     restarts = draw(st.booleans())

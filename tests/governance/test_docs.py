@@ -89,8 +89,8 @@ def shown(heading: str, number: int = 0) -> str:
     return str(re.findall(r"```\n(.*?)```", section, re.DOTALL)[number])
 
 
-def said_in(example: str, who: str) -> str:
-    """What somebody says in an example, without the remark behind it."""
+def read_line_of(example: str, who: str) -> str:
+    """The text of one side in an example, without the remark behind it."""
     (line,) = re.findall(rf"^{who} +(.*?)(?:  +.*)?$", example, re.MULTILINE)
     return str(line)
 
@@ -109,8 +109,8 @@ def governed(
 @pytest.mark.parametrize(("number", "cause"), [(0, "tool_calls"), (2, "length"), (3, "tool_calls")])
 def test_what_holding_shows_is_what_happens(number: int, cause: StopCause) -> None:
     example = shown("Holding calls", number)
-    (call,) = governed({"tools": "hold"}, ("shell", said_in(example, "model")), cause=cause)
-    assert call.arguments == said_in(example, "client")
+    (call,) = governed({"tools": "hold"}, ("shell", read_line_of(example, "model")), cause=cause)
+    assert call.arguments == read_line_of(example, "client")
 
 
 def test_the_names_that_are_shown_are_mended_as_shown() -> None:
@@ -132,12 +132,12 @@ def test_the_doubles_that_are_shown_are_left_out_as_shown() -> None:
 
 def test_the_answer_that_is_shown_is_text_as_shown() -> None:
     example = shown("Making a model use its tools")
-    name, _, arguments = said_in(example, "model").partition(" ")
+    name, _, arguments = read_line_of(example, "model").partition(" ")
     stages = build_stages(
         read_governance({"choice": "required"}), (SHELL,), ids=IdSource(""), report=Told(), exit_name=name
     )
     reply = fold(through(stages, reply_of(a_call(*arguments, tool=name), cause="tool_calls")))
-    assert reply.blocks == (Text(text=said_in(example, "client")),)
+    assert reply.blocks == (Text(text=read_line_of(example, "client")),)
 
 
 def test_the_call_in_words_that_is_shown_is_read_as_shown() -> None:

@@ -96,7 +96,7 @@ def upstream_failed(*pieces: bytes) -> bytes:
     return told + (flow.close() if flow.trails else b"")
 
 
-def last_word(number: int) -> bytes:
+def write_last_event(number: int) -> bytes:
     response = (
         b'{"id":"resp_1","status":"failed","output":[],"error":{"code":"server_error","message":"busy"}}'
     )
@@ -106,11 +106,11 @@ def last_word(number: int) -> bytes:
 
 @pytest.mark.rule("H73")
 def test_the_last_word_of_an_upstream_that_failed_follows_its_error_in_any_piece() -> None:
-    begun = upstream_failed(ERROR % 4 + last_word(5))
-    assert begun.endswith(ERROR % 4 + last_word(5))
-    assert upstream_failed(ERROR % 4, last_word(5)) == begun
-    assert upstream_failed(ERROR % 4, last_word(5)[:30], last_word(5)[30:]) == begun
-    assert upstream_failed((ERROR % 4)[:20], (ERROR % 4)[20:] + last_word(5)[:-2]) == begun
+    begun = upstream_failed(ERROR % 4 + write_last_event(5))
+    assert begun.endswith(ERROR % 4 + write_last_event(5))
+    assert upstream_failed(ERROR % 4, write_last_event(5)) == begun
+    assert upstream_failed(ERROR % 4, write_last_event(5)[:30], write_last_event(5)[30:]) == begun
+    assert upstream_failed((ERROR % 4)[:20], (ERROR % 4)[20:] + write_last_event(5)[:-2]) == begun
 
 
 @pytest.mark.rule("H73")

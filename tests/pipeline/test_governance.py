@@ -11,7 +11,7 @@ from dragoman.governance.settings import read_governance
 from dragoman.hub.errors import ConfigError
 from dragoman.hub.events import ReplyEvent
 from dragoman.hub.stage import Sequencer
-from tests.cases.essence import said
+from tests.cases.essence import read_essence
 from tests.dialects.strategies import replies
 from tests.exchange.governing import events_of, hear, script, spoken
 from tests.pipeline.asking import DIALECTS, asking
@@ -35,7 +35,7 @@ def test_a_streamed_reply_can_be_governed(client: str) -> None:
     )
     events = events_of(("rEAD", "{'path': 'a'}"), cause="tool_calls", pieces=4)
     stream = b"".join(translator.feed(piece) for piece in chat_reply(events)) + translator.close()
-    assert said(client, stream).calls == (("Read", {"path": "a"}),)
+    assert read_essence(client, stream).calls == (("Read", {"path": "a"}),)
     assert [each.kind for each in translator.interventions] == ["rename", "hold", "repair"]
 
 
@@ -159,7 +159,7 @@ def test_whatever_comes_the_client_gets_a_legal_stream(
         pieces = [stream[start : start + cut] for start in range(0, len(stream), cut)]
         out = b"".join(map(translator.feed, pieces)) + translator.close()
         assert dialect_named(client).check_stream(out) == []
-        told.append(said(client, out))
+        told.append(read_essence(client, out))
     assert told[0] == told[1]
 
 

@@ -9,7 +9,7 @@ import pytest
 from dragoman.config.model import Config, ServerSettings
 from dragoman.dialects.registry import dialect_named
 from dragoman.governance.settings import read_governance
-from tests.cases.essence import said
+from tests.cases.essence import read_essence
 from tests.exchange.governing import events_of, spoken
 from tests.pipeline.asking import asking
 from tests.server.running import OPERATOR, Connected, config_for, running
@@ -79,7 +79,7 @@ def test_a_held_call_is_named_then_pinged_then_sent_complete() -> None:
             going_on.set()
             heard += await heard_until(connection, b"message_stop")
             assert dialect_named("anthropic").check_stream(heard) == []
-            assert said("anthropic", heard).calls == (("Read", {"path": "a"}),)
+            assert read_essence("anthropic", heard).calls == (("Read", {"path": "a"}),)
 
     run(scenario)
 
@@ -102,7 +102,7 @@ def test_what_was_held_for_too_long_goes_while_the_upstream_is_silent() -> None:
             heard = await heard_until(connection, rb"{\"path\"")
             going_on.set()
             heard += await heard_until(connection, b"message_stop")
-            assert said("anthropic", heard).calls == (("Read", {"path": "a"}),)
+            assert read_essence("anthropic", heard).calls == (("Read", {"path": "a"}),)
 
     run(scenario)
 
@@ -121,7 +121,7 @@ def test_the_model_is_asked_again_over_the_same_connection() -> None:
             running(governed_config(upstream.url, {"guard": [rule], "on_denied": "model"})) as gateway,
         ):
             got = await gateway.ask("POST", "/v1/messages", question(stream=True))
-            assert said("anthropic", got.body).text == "Never mind."
+            assert read_essence("anthropic", got.body).text == "Never mind."
             assert dialect_named("anthropic").check_stream(got.body) == []
 
     run(scenario)

@@ -44,7 +44,7 @@ AMBIGUOUS = {
 }
 
 
-def told(head: bytes, body: bytes) -> Answers:
+def send_request(head: bytes, body: bytes) -> Answers:
     async def ask() -> Answers:
         async with running(config_for()) as gateway:
             line = b"POST /v1/responses HTTP/1.1\r\nhost: 127.0.0.1\r\n"
@@ -56,12 +56,12 @@ def told(head: bytes, body: bytes) -> Answers:
 @pytest.mark.rule("S13")
 @pytest.mark.parametrize("name", AMBIGUOUS)
 def test_a_request_whose_end_is_ambiguous_is_refused_and_nothing_behind_it_is_read(name: str) -> None:
-    answers = told(*AMBIGUOUS[name])
+    answers = send_request(*AMBIGUOUS[name])
     assert answers.statuses == [400]
 
 
 def test_what_follows_a_request_that_is_plainly_one_is_a_request_of_its_own() -> None:
-    answers = told(b"content-length: 29", BODY)
+    answers = send_request(b"content-length: 29", BODY)
     assert answers.statuses == [200, 200]
 
 

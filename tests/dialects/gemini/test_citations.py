@@ -16,7 +16,7 @@ from dragoman.hub.content import Citation
 CITED: Json = {"citationMetadata": {"citationSources": [{"startIndex": 2, "endIndex": 4, "uri": "u"}]}}
 
 
-def said(*pieces: str, keep: bool = True) -> CitedText:
+def cited_text(*pieces: str, keep: bool = True) -> CitedText:
     text = CitedText(keep=keep)
     for one in pieces:
         text.add(one)
@@ -46,7 +46,7 @@ def test_offsets_in_bytes_and_in_characters_undo_each_other(text: str, data: st.
     ],
 )
 def test_grounding_of_the_wrong_type_cites_nothing(metadata: object) -> None:
-    assert read_citations({"groundingMetadata": metadata, "citationMetadata": 5}, said("text")) == []
+    assert read_citations({"groundingMetadata": metadata, "citationMetadata": 5}, cited_text("text")) == []
 
 
 def test_a_citation_is_found_by_its_words_if_its_offsets_are_wrong() -> None:
@@ -57,20 +57,20 @@ def test_a_citation_is_found_by_its_words_if_its_offsets_are_wrong() -> None:
             {"segment": {"startIndex": 0, "endIndex": 5, "text": "nowhere"}, "groundingChunkIndices": [0]},
         ],
     }
-    assert read_citations({"groundingMetadata": metadata}, said("some words")) == [
+    assert read_citations({"groundingMetadata": metadata}, cited_text("some words")) == [
         Citation(url="u", title="t", start=5, end=10),
         Citation(url="u", title="t"),
     ]
 
 
 def test_a_text_that_was_not_kept_is_cited_if_every_character_is_one_byte() -> None:
-    assert read_citations(CITED, said("plain", keep=False)) == [Citation(url="u", start=2, end=4)]
-    assert read_citations(CITED, said("gr", "ö", "ßer", keep=False)) == [Citation(url="u")]
-    assert read_citations(CITED, said("grö", "ßer")) == [Citation(url="u", start=2, end=3)]
+    assert read_citations(CITED, cited_text("plain", keep=False)) == [Citation(url="u", start=2, end=4)]
+    assert read_citations(CITED, cited_text("gr", "ö", "ßer", keep=False)) == [Citation(url="u")]
+    assert read_citations(CITED, cited_text("grö", "ßer")) == [Citation(url="u", start=2, end=3)]
 
 
 @pytest.mark.rule("P73")
 def test_a_very_long_text_is_not_kept() -> None:
-    text = said(*["a" * 1000] * 1001)
+    text = cited_text(*["a" * 1000] * 1001)
     assert text.text() is None
     assert (text.characters, text.size) == (1_001_000, 1_001_000)

@@ -9,7 +9,7 @@ from tests.dialects.openai_chat.replies import DONE, frame
 HEAD: Json = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
 
 
-def told(delta: object, reason: object = None, *, index: object = 0, **fields: object) -> bytes:
+def chunk(delta: object, reason: object = None, *, index: object = 0, **fields: object) -> bytes:
     choice = {"index": index, "delta": delta, "logprobs": None, "finish_reason": reason}
     return frame({**HEAD, "choices": [choice], **fields})
 
@@ -18,10 +18,10 @@ def fragment(index: object = 0, **fields: object) -> Json:
     return {"index": index, **fields}
 
 
-ROLE = told({"role": "assistant", "content": ""})
+ROLE = chunk({"role": "assistant", "content": ""})
 CALL = fragment(id="a", type="function", function={"name": "Read", "arguments": ""})
-STOP = told({}, "stop")
-CALLS = told({}, "tool_calls")
+STOP = chunk({}, "stop")
+CALLS = chunk({}, "tool_calls")
 COUNTS = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
 
 
@@ -32,7 +32,7 @@ def first_complaint(*frames: bytes) -> str:
 
 
 def test_a_plain_answer_is_legal() -> None:
-    assert check_stream(ROLE + told({"content": "Hi."}) + STOP + DONE) == []
+    assert check_stream(ROLE + chunk({"content": "Hi."}) + STOP + DONE) == []
 
 
 def test_comments_are_legal() -> None:
@@ -48,7 +48,10 @@ def test_an_error_may_end_a_stream_at_any_point() -> None:
 
 def test_a_usage_chunk_needs_null_usage_before_it() -> None:
     usage = frame({**HEAD, "choices": [], "usage": COUNTS})
-    with_null = [told({"role": "assistant", "content": ""}, usage=None), told({}, "stop", usage=None)]
+    with_null = [
+        chunk({"role": "assistant", "content": ""}, usage=None),
+        chunk({}, "stop", usage=None),
+    ]
     assert check_stream(b"".join((*with_null, usage, DONE))) == []
     assert first_complaint(ROLE, STOP, usage, DONE).startswith("a usage chunk, but")
 
@@ -63,21 +66,21 @@ def test_a_usage_chunk_needs_null_usage_before_it() -> None:
         ([ROLE.replace(b"data: ", b"data:"), STOP, DONE], "a frame is not one line"),
         ([ROLE, b"data: {\n\n", STOP, DONE], "the payload is not JSON"),
         ([ROLE, b"data: 5\n\n", STOP, DONE], "the payload is a number, not an object"),
-        ([told({"content": "Hi."}), STOP, DONE], "the first chunk of a choice has no role"),
+        ([chunk({"content": "Hi."}), STOP, DONE], "the first chunk of a choice has no role"),
         ([ROLE, ROLE, STOP, DONE], "a later chunk of a choice repeats the role"),
-        ([ROLE, STOP, told({"content": "x"}), DONE], "a choice continues after its finish reason"),
-        ([ROLE, told({}, "eos"), DONE], "finish_reason has a value that is not allowed"),
-        ([ROLE, told({"content": "x"}, "stop"), DONE], "the finish chunk has a delta"),
+        ([ROLE, STOP, chunk({"content": "x"}), DONE], "a choice continues after its finish reason"),
+        ([ROLE, chunk({}, "eos"), DONE], "finish_reason has a value that is not allowed"),
+        ([ROLE, chunk({"content": "x"}, "stop"), DONE], "the finish chunk has a delta"),
         ([ROLE, CALLS, DONE], "finish_reason tool_calls without calls"),
-        ([ROLE, told({"tool_calls": [CALL]}), STOP, DONE], "finish_reason stop with calls"),
-        ([ROLE, told({"content": 5}), STOP, DONE], "content is not a string"),
-        ([ROLE, told({"score": 5}), told({"score": 5}), STOP, DONE], "score comes again"),
-        ([ROLE, told(None), STOP, DONE], "delta is not an object"),
-        ([ROLE, told({}, index=2), STOP, DONE], "a choice's index is missing or leaves a gap"),
+        ([ROLE, chunk({"tool_calls": [CALL]}), STOP, DONE], "finish_reason stop with calls"),
+        ([ROLE, chunk({"content": 5}), STOP, DONE], "content is not a string"),
+        ([ROLE, chunk({"score": 5}), chunk({"score": 5}), STOP, DONE], "score comes again"),
+        ([ROLE, chunk(None), STOP, DONE], "delta is not an object"),
+        ([ROLE, chunk({}, index=2), STOP, DONE], "a choice's index is missing or leaves a gap"),
         ([ROLE, frame({**HEAD, "choices": []}), STOP, DONE], "a chunk without choices and without usage"),
         ([ROLE, frame({**HEAD, "choices": None}), STOP, DONE], "choices has a wrong value (null)"),
         ([ROLE, frame({**HEAD, "id": "other", "choices": []})], "id has changed"),
-        ([ROLE, told({}, "stop", usage=COUNTS), DONE], "usage in a chunk with choices"),
+        ([ROLE, chunk({}, "stop", usage=COUNTS), DONE], "usage in a chunk with choices"),
         ([ROLE, STOP.rstrip()], "a frame is not one line"),
     ],
 )
@@ -109,22 +112,22 @@ def test_what_is_refused(frames: list[bytes], complaint: str) -> None:
     ],
 )
 def test_fragments_that_break_the_identity_of_calls_are_refused(later: Json, complaint: str) -> None:
-    frames = [ROLE, told({"tool_calls": [CALL]}), told({"tool_calls": [later]}), CALLS, DONE]
+    frames = [ROLE, chunk({"tool_calls": [CALL]}), chunk({"tool_calls": [later]}), CALLS, DONE]
     assert first_complaint(*frames) == complaint
 
 
 def test_lists_of_unknown_fields_must_be_indexed_or_come_once() -> None:
-    plain = told({"annotations": [{"type": "x"}]})
+    plain = chunk({"annotations": [{"type": "x"}]})
     assert check_stream(ROLE + plain + STOP + DONE) == []
     assert first_complaint(ROLE, plain, plain, STOP, DONE) == "annotations comes again without indexes"
-    gap = told({"reasoning_details": [{"index": 1}]})
+    gap = chunk({"reasoning_details": [{"index": 1}]})
     assert (
         first_complaint(ROLE, gap, STOP, DONE) == "an index of reasoning_details is missing or leaves a gap"
     )
 
 
 def test_usage_must_add_up() -> None:
-    start = [told({"role": "assistant"}, usage=None), told({}, "stop", usage=None)]
+    start = [chunk({"role": "assistant"}, usage=None), chunk({}, "stop", usage=None)]
     usage = frame({**HEAD, "choices": [], "usage": {**COUNTS, "total_tokens": 9}})
     assert first_complaint(*start, usage, DONE) == "usage.total_tokens is not the sum"
     short = frame({**HEAD, "choices": [], "usage": {"prompt_tokens": 1}})
@@ -132,4 +135,4 @@ def test_usage_must_add_up() -> None:
 
 
 def test_the_number_of_the_frame_is_reported() -> None:
-    assert check_stream(ROLE + told({"content": 5}) + STOP + DONE)[0].frame == 2
+    assert check_stream(ROLE + chunk({"content": 5}) + STOP + DONE)[0].frame == 2

@@ -29,7 +29,7 @@ from tests.fit.reply.running import block, call_block, joined, recut, reply_of, 
 BROKEN = Failure(kind="overloaded", message="gone")
 
 
-def said(stops: tuple[str, ...], *pieces: str) -> tuple[str, str | None]:
+def run_stops(stops: tuple[str, ...], *pieces: str) -> tuple[str, str | None]:
     """What is left of a text, and which stop sequence ended it."""
     out = through([StopsStage(stops)], reply_of(block(0, Text(text=""), *pieces)))
     text = "".join(event.text for event in out if isinstance(event, TextDelta))
@@ -56,7 +56,7 @@ def said(stops: tuple[str, ...], *pieces: str) -> tuple[str, str | None]:
 def test_the_text_ends_before_the_first_whole_stop_sequence(
     stops: tuple[str, ...], pieces: list[str], expected: tuple[str, str | None]
 ) -> None:
-    assert said(stops, *pieces) == expected
+    assert run_stops(stops, *pieces) == expected
 
 
 @pytest.mark.rule("H55")
@@ -167,7 +167,7 @@ def test_the_cut_is_where_a_reader_of_single_letters_would_stop(
             longest = max(found, key=len)
             expected = (text[: end - len(longest)], longest)
             break
-    assert said(stops, *pieces) == expected
+    assert run_stops(stops, *pieces) == expected
 
 
 @settings(max_examples=60)
