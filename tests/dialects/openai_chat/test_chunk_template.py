@@ -3,8 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.dialects.openai_chat.stream_blocks import TextChange
-from dragoman.dialects.openai_chat.stream_reader import ChunkTemplate
+from dragoman.dialects.openai_chat.stream_blocks import ChunkTemplate, TextChange
 from tests.dialects.openai_chat.replies import DONE, call, calls, chunk, events_of, finish
 
 TEXTS = st.text(max_size=8) | st.sampled_from(

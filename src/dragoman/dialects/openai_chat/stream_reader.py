@@ -5,11 +5,7 @@ it. Without a finish reason and without `[DONE]` the reply is truncated. Unknown
 and deltas are kept in the extras of the start and of the end.
 """
 
-import sys
-from collections.abc import Callable, Iterable
-from typing import NamedTuple
-
-import msgspec
+from collections.abc import Iterable
 
 from dragoman.dialects.base import ClientContext, Json, UpstreamContext
 from dragoman.dialects.errors import read_failure
@@ -20,22 +16,12 @@ from dragoman.dialects.openai_chat.names import NAME
 from dragoman.dialects.openai_chat.reasoning import TEXT_FIELDS
 from dragoman.dialects.openai_chat.reply import ChoiceAccumulator, collect, explode
 from dragoman.dialects.openai_chat.stop_reasons import FAILURE_OF_REASON, read_cause, read_usage
-from dragoman.dialects.openai_chat.stream_blocks import TextChange
+from dragoman.dialects.openai_chat.stream_blocks import ChunkTemplate
 from dragoman.dialects.openai_chat.stream_writer import ChatStreamWriter
 from dragoman.hub.content import Opaque
 from dragoman.hub.errors import Failure, UpstreamProtocolError
 from dragoman.hub.events import ReplyFinished, ReplyStarted, StopCause
 from dragoman.wire.sse import LIMIT, Frame, join_frames
-
-_decode = msgspec.json.Decoder().decode
-_decode_text = msgspec.json.Decoder(str).decode
-_encode = msgspec.json.Encoder().encode
-
-#: How often a template is learned per reply. A reply whose chunks differ elsewhere gains nothing from more.
-MOST_TRIES = 12
-
-#: Replaces the text while a template is tested; no server sends it.
-_PROBE = "\x00dragoman\x00"
 
 #: Fields of chunks and choices that the hub knows, or that have no meaning.
 CHUNK_FIELDS = frozenset(("id", "object", "created", "model", "choices", "usage", "obfuscation", "error"))
@@ -52,88 +38,6 @@ NATIVE_REASON = "native_finish_reason"
 
 #: The number of further answers (`n` > 1), which are kept in memory until the end.
 MOST_ALTERNATIVES = 128
-
-
-class ChunkShape(NamedTuple):
-    """The bytes around the text of a chunk. `text` is the position of the text, with its quotes."""
-
-    before: bytes
-    after: bytes
-    least: int
-    text: slice
-
-
-#: The shape before one is learned: no bytes fit.
-_NO_SHAPE = ChunkShape(b"\n", b"\n", sys.maxsize, slice(0))
-
-
-class ChunkTemplate:
-    """The bytes around the text of the last learned chunk. `take` reads the text of an equal chunk.
-
-    Most chunks of a reply have the same bytes except for one JSON string. If the bytes before and after the
-    string are the same, then the chunk has the same meaning with another text, and is not decoded again.
-    `payload` is the shape of the chunk alone, `event` the shape of the server-sent event that holds it. A
-    JSON string has no line break, so bytes that fit `event` are exactly one event.
-    """
-
-    __slots__ = ("_take", "_tries", "event", "payload")
-
-    def __init__(self) -> None:
-        self.payload = self.event = _NO_SHAPE
-        self._take: Callable[[str], bool] = _take_nothing
-        self._tries = MOST_TRIES
-
-    def take(self, data: bytes, shape: ChunkShape) -> bool:
-        """Whether these bytes fit the shape and their text was taken."""
-        before, after, least, position = shape
-        if not data.startswith(before) or not data.endswith(after) or len(data) < least:
-            return False
-        try:
-            text = _decode_text(data[position])
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            return False
-        return self._take(text)
-
-    @property
-    def can_learn(self) -> bool:
-        return self._tries > 0
-
-    def learn(self, data: bytes, payload: Json, change: TextChange) -> None:
-        """Learn the template of a chunk: its bytes, its decoded payload, and the text inside it."""
-        self._tries -= 1
-        holder, field, take = change
-        text = holder[field]
-        name, value = _encode(field), _encode(text)
-        # A server with another way to escape characters is not recognised.
-        colon = b": " if name + b": " in data else b":"
-        before, found, after = data.rpartition(name + colon + value)
-        if not found:
-            return
-        before += name + colon + b'"'
-        holder[field] = _PROBE
-        is_there = _decodes_to(before + _encode(_PROBE)[1:] + after, payload)
-        holder[field] = text
-        if is_there:
-            self._take = take
-            self.payload = _build_shape(before, b'"' + after)
-            self.event = _build_shape(b"data: " + before, b'"' + after + b"\n\n")
-            if b"\n" in before or b"\n" in after:
-                self.event = _NO_SHAPE
-
-
-def _take_nothing(text: str) -> bool:
-    return False
-
-
-def _build_shape(before: bytes, after: bytes) -> ChunkShape:
-    return ChunkShape(before, after, len(before) + len(after), slice(len(before) - 1, 1 - len(after) or None))
-
-
-def _decodes_to(data: bytes, payload: Json) -> bool:
-    try:
-        return bool(_decode(data) == payload)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return False
 
 
 class ChatStreamReader(FrameReader):
