@@ -108,7 +108,65 @@ async def test_an_upstream_of_the_same_dialect_is_asked_to_keep_nothing() -> Non
         assert [item["content"] for item in continued["input"]] == ["say hello", "say hello"]
 
 
-@pytest.mark.rule("H62")
+CALLING = msgspec.json.encode(
+    {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "m",
+        "choices": [
+            {
+                "index": 0,
+                "finish_reason": "tool_calls",
+                "message": {
+                    "role": "assistant",
+                    "content": None,
+                    "tool_calls": [
+                        {"id": "call_1", "type": "function", "function": {"name": "Read", "arguments": "{}"}}
+                    ],
+                },
+            }
+        ],
+    }
+)
+
+
+@pytest.mark.rule("F21")
+@pytest.mark.parametrize("kind", ["function_call_output", "custom_tool_call_output"])
+@pytest.mark.parametrize("stream", [True, False])
+@looped
+async def test_a_response_is_continued_only_with_outputs_of_its_own_calls(kind: str, stream: bool) -> None:
+    async with (
+        ByteServer([reply(CALLING)], [reply(CHAT_WHOLE)]) as upstream,
+        running(config_for(upstream.url)) as gateway,
+    ):
+        first = await create(gateway)
+        given: Json = {"type": kind, "call_id": "call_x", "output": "a"}
+        hello: Json = {"role": "user", "content": "hello"}
+        body = {**HELLO, "input": [hello, given], "previous_response_id": first["id"], "stream": stream}
+        got = await gateway.ask("POST", "/v1/responses", body)
+        assert got.status == 400
+        assert error(got)["param"] == "input[1].call_id"
+        assert len(upstream.heard) == 1
+        known = {"type": "function_call_output", "call_id": "call_1", "output": "a"}
+        again = await create(gateway, input=[known], previous_response_id=first["id"])
+        assert again["status"] == "completed"
+
+
+@pytest.mark.rule("F21")
+@looped
+async def test_a_call_may_come_together_with_its_output() -> None:
+    async with running(config_for()) as gateway:
+        first = await create(gateway)
+        items = [
+            {"type": "function_call", "call_id": "call_2", "name": "Read", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": "call_2", "output": "a"},
+            {"role": "user", "content": "the text _output is no output"},
+        ]
+        assert (await create(gateway, input=items, previous_response_id=first["id"]))["status"] == "completed"
+
+
+@pytest.mark.rule("H62", "F10")
 @pytest.mark.parametrize("stream", [True, False])
 @looped
 async def test_a_previous_response_that_is_not_there_is_the_clients_mistake(stream: bool) -> None:

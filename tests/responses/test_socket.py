@@ -154,6 +154,30 @@ async def test_a_failed_turn_cannot_be_continued() -> None:
         assert (await ask(socket))["status"] == "completed"
 
 
+@pytest.mark.rule("F21")
+@looped
+async def test_an_output_of_an_unknown_call_is_refused_and_the_response_is_forgotten() -> None:
+    async with running(config_for()) as gateway, opened(gateway) as socket:
+        first = await ask(socket)
+        given = [{"type": "function_call_output", "call_id": "call_x", "output": "a"}]
+        error = await ask(socket, input=given, previous_response_id=first["id"])
+        assert (error["type"], error["status"]) == ("error", 400)
+        assert error_of(error)["param"] == "input[0].call_id"
+        error = await ask(socket, previous_response_id=first["id"])
+        assert error_of(error)["code"] == "previous_response_not_found"
+        assert (await ask(socket))["status"] == "completed"
+
+
+@pytest.mark.rule("F21")
+@looped
+async def test_a_refused_request_that_continues_nothing_keeps_the_last_response() -> None:
+    async with running(config_for()) as gateway, opened(gateway) as socket:
+        first = await ask(socket)
+        error = await ask(socket, input=7)
+        assert (error["type"], error["status"]) == ("error", 400)
+        assert (await ask(socket, previous_response_id=first["id"]))["status"] == "completed"
+
+
 @looped
 async def test_an_error_brings_the_headers_that_clients_act_on() -> None:
     refusal = [reply(b'{"error": {"message": "no"}}', "429 Too Many Requests", "retry-after: 2")]

@@ -1,4 +1,4 @@
-"""The items that led to a response, as clients list them: in pages, each item with an id."""
+"""The items that led to a response: a check of new ones, and the list that clients read in pages."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -6,7 +6,7 @@ import msgspec
 
 from dragoman.dialects.base import Json
 from dragoman.dialects.openai_responses.hosted import PREFIXES
-from dragoman.dialects.openai_responses.names import CALL_OF_ITEM
+from dragoman.dialects.openai_responses.names import CALL_OF_ITEM, CALL_OF_OUTPUT
 from dragoman.hub.errors import ClientProtocolError
 from dragoman.hub.ids import digest
 from dragoman.responses.stored_response import StoredTurn
@@ -25,6 +25,39 @@ _ID_PREFIXES: Mapping[str, str] = {
     **PREFIXES,
     **{name: call.prefix for name, call in CALL_OF_ITEM.items()},
 }
+
+
+class CallItem(msgspec.Struct):
+    """The members of an item that tell which call it makes or answers."""
+
+    type: object = "message"
+    call_id: object = None
+
+
+_decode_call = msgspec.json.Decoder(CallItem).decode
+
+
+def check_outputs(before: Sequence[msgspec.Raw], new: Sequence[msgspec.Raw]) -> None:
+    """Raise if a new item is the output of a call that neither the conversation nor the new items contain.
+
+    For requests that continue a response. OpenAI refuses them, and the Open Responses suite checks it.
+    """
+    outputs = {place: item for place, item in enumerate(new) if b"_output" in bytes(item)}
+    if not outputs:
+        return
+    known = {call.call_id for call in map(_read_call, (*before, *new)) if call.type in CALL_OF_ITEM}
+    for place, item in outputs.items():
+        output = _read_call(item)
+        if output.type in CALL_OF_OUTPUT and isinstance(output.call_id, str) and output.call_id not in known:
+            raise ClientProtocolError("the conversation has no such call", path=f"input[{place}].call_id")
+
+
+def _read_call(item: msgspec.Raw) -> CallItem:
+    """The item; one without a call if it cannot be read. The dialect's reader refuses wrong types."""
+    try:
+        return _decode_call(item)
+    except (ValueError, RecursionError):
+        return CallItem(type=None)
 
 
 class ItemPage(msgspec.Struct, frozen=True):

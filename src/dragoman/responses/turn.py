@@ -21,6 +21,7 @@ from dragoman.responses.compaction import (
     is_trigger,
     read_head,
 )
+from dragoman.responses.input_items import check_outputs
 from dragoman.responses.members import (
     Members,
     ResponseFacts,
@@ -170,6 +171,8 @@ class TurnBuilder:
             before = list(memory.items)
         elif previous:
             parent, before = previous, await self._load_conversation(previous, caller.owner)
+        if previous:
+            check_outputs(before, new)
         conversation = [*before, *new]
         if before and sum(map(len, conversation)) > self._limit:
             raise build_too_long(self._limit)

@@ -224,12 +224,14 @@ class SocketSession:
         if self._is_closing():
             raise DragomanError("closing", failure=CLOSING)
         is_warm_up = bytes(members.get("generate", b"")) == b"false"
-        turn = await self._build_turn(members, await self._check_caller())
-        self.requests += 1
-        if turn.facts.previous == self._memory.id:
+        caller = await self._check_caller()
+        memory = self._memory
+        if _read_string(members, "previous_response_id") == memory.id:
             # If this turn fails, the response that it continues is forgotten too. The client then sends the
             # whole conversation.
             self._memory = NO_MEMORY
+        turn = await self._build_turn(members, caller, memory)
+        self.requests += 1
         if is_warm_up:
             return await self._warm_up(turn, client)
 
@@ -248,13 +250,13 @@ class SocketSession:
             await self._run_exchange(exchange)
         self._exchange = None
 
-    async def _build_turn(self, members: Members, caller: Caller) -> ResponseTurn:
+    async def _build_turn(self, members: Members, caller: Caller, memory: ConversationMemory) -> ResponseTurn:
         """The turn of the request in a message, as if it had come over HTTP."""
         for name in MESSAGE_MEMBERS:
             members.pop(name, None)
         members["stream"] = msgspec.Raw(b"true")
         client = msgspec.structs.replace(self._opening, request_id=f"req_{uuid4().hex[:24]}")
-        return await self._responses.build_socket_turn(client, members, caller, self._memory)
+        return await self._responses.build_socket_turn(client, members, caller, memory)
 
     async def _warm_up(self, turn: ResponseTurn, client: SocketClient) -> None:
         """Answer `"generate": false`: no upstream is called, and the next request continues the response."""
