@@ -201,6 +201,7 @@ ONLY_SOME_DIALECTS = {
     "deltas.py": "Chat has one delta object for every kind of block",
     "response_object.py": "Responses repeats the request in the reply",
     "stream_items.py": "Responses sends items, which hold blocks",
+    "streamed_text.py": "Responses repeats a text in later events, which may hold more of it",
 }
 
 

@@ -13,7 +13,7 @@ from tests.sse import collect_sse
 
 Json = dict[str, object]
 
-LS = '{"path": "/tmp/über", "all": true}'
+LS = '{"path": "/srv/über", "all": true}'
 PATCH = "*** Begin Patch\n+größer\n*** End Patch"
 
 #: The finished items of one response.
