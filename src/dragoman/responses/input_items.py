@@ -27,14 +27,14 @@ _ID_PREFIXES: Mapping[str, str] = {
 }
 
 
-class CallItem(msgspec.Struct):
+class CallReference(msgspec.Struct):
     """The members of an item that tell which call it makes or answers."""
 
     type: object = "message"
     call_id: object = None
 
 
-_decode_call = msgspec.json.Decoder(CallItem).decode
+_decode_call = msgspec.json.Decoder(CallReference).decode
 
 
 def check_outputs(before: Sequence[msgspec.Raw], new: Sequence[msgspec.Raw]) -> None:
@@ -52,12 +52,12 @@ def check_outputs(before: Sequence[msgspec.Raw], new: Sequence[msgspec.Raw]) -> 
             raise ClientProtocolError("the conversation has no such call", path=f"input[{place}].call_id")
 
 
-def _read_call(item: msgspec.Raw) -> CallItem:
+def _read_call(item: msgspec.Raw) -> CallReference:
     """The item; one without a call if it cannot be read. The dialect's reader refuses wrong types."""
     try:
         return _decode_call(item)
     except (ValueError, RecursionError):
-        return CallItem(type=None)
+        return CallReference(type=None)
 
 
 class ItemPage(msgspec.Struct, frozen=True):
