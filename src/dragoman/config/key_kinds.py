@@ -141,6 +141,7 @@ _KINDS_OF_TYPES: dict[object, Kind] = {
     float: number(0),
     str: TEXT,
     frozenset[str]: TEXTS,
+    tuple[str, ...]: TEXTS,
     tuple[int, int]: INTEGER_PAIR,
 }
 

@@ -30,7 +30,8 @@ _ASSISTANT_ONLY = (ToolCall, Reasoning)
 
 def remove_empty(request: Request, target: Target, losses: Losses) -> Request:
     """Remove empty texts and empty turns; the only turn of a conversation may be empty."""
-    if not is_foreign(request, target) or all(_has_no_empty_block(turn, target) for turn in request.turns):
+    may_be_blank = target.blank_text and not is_foreign(request, target)
+    if may_be_blank or all(_has_no_empty_block(turn, target) for turn in request.turns):
         return request
     turns: list[Turn] = []
     only: Turn | None = None

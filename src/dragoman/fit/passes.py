@@ -18,7 +18,7 @@ from dragoman.fit.schemas import fit_output, fit_schemas
 from dragoman.fit.seals import fit_seals
 from dragoman.fit.stops import fit_stops
 from dragoman.fit.tools import fit_tools
-from dragoman.fit.turns import begin_with_user, fit_last_turn, fit_system, merge_turns
+from dragoman.fit.turns import begin_with_user, fit_last_turn, fit_system, join_leading_turns, merge_turns
 from dragoman.fit.vendor_fields import (
     fit_account,
     refuse_stored_state,
@@ -84,6 +84,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("media of results", move_media_from_results, Scope.TURN),
     # The order of turns comes after every pass that adds or moves one.
     Pass("output", fit_output, Scope.TURNS),
+    Pass("leading turns", join_leading_turns, Scope.TURNS),
     Pass("last turn", fit_last_turn, Scope.TURNS),
     Pass("alternation", merge_turns, Scope.TURNS),
     Pass("first turn", begin_with_user, Scope.TURNS),

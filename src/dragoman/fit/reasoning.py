@@ -227,7 +227,7 @@ def _fit_calls_without_reasoning(request: Request, target: Target, losses: Losse
     wanted = request.reasoning
     if (
         not target.calls_need_reasoning
-        or target.reasoning != "budget"
+        or target.reasoning not in ("budget", None)
         or wanted is None
         or wanted.mode != "on"
     ):
@@ -236,4 +236,4 @@ def _fit_calls_without_reasoning(request: Request, target: Target, losses: Losse
     if turn is None or type(turn.blocks[0]) is Reasoning:
         return request
     losses.add(request.path_of("reasoning"), "the calls being answered came without their reasoning")
-    return replace(request, reasoning=replace(wanted, mode="off", budget=0))
+    return replace(request, reasoning=replace(wanted, mode="off", budget=0, style=""))

@@ -49,7 +49,8 @@ _QUOTED_KEYWORDS = tuple(f'"{keyword}"'.encode() for keyword in VENDOR_KEYWORDS)
 
 def fit_schemas(request: Request, target: Target, losses: Losses) -> Request:
     """Clean the schemas of functions and of the answer, and write them as the target accepts them."""
-    if not is_foreign(request, target) and target.json_schema:
+    takes_any_schema = target.json_schema and target.schema_alternatives and not target.plain_members
+    if not is_foreign(request, target) and takes_any_schema:
         return request
     has_keywords = _may_have_vendor_keywords([tool.schema for tool in request.tools if tool.schema])
     tools = tuple(_fit_tool(tool, target, losses, has_keywords=has_keywords) for tool in request.tools)

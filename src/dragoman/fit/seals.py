@@ -11,6 +11,7 @@ text before. A seal normally comes before the first argument of its call, so the
 back until then; a seal that comes later is still sent.
 """
 
+from collections.abc import Iterator
 from typing import assert_never
 
 from dragoman.fit.editing import edit_turns, is_foreign, replace, replace_turns
@@ -42,10 +43,14 @@ from dragoman.hub.events import (
     TextDelta,
     UsageReported,
 )
+from dragoman.hub.ids import digest
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, Turn
 from dragoman.hub.seal import CALL_CARRIER, TEXT_CARRIER, Seal
 from dragoman.providers.profile import Target
+
+#: The issuer of seals that their own vendor refused.
+REFUSED = "(refused)"
 
 
 def fit_seals(request: Request, target: Target, losses: Losses) -> Request:
@@ -77,6 +82,34 @@ def fit_seals(request: Request, target: Target, losses: Losses) -> Request:
 
     after = edit_turns(request, edit, inside_results=False)
     return after if after is request else _remove_emptied_turns(after, request)
+
+
+def list_seals(request: Request) -> Iterator[Seal]:
+    """All seals in the conversation."""
+    for turn in request.turns:
+        for block in turn.blocks:
+            if isinstance(block, (Reasoning, Text, ToolCall)) and block.seal is not None:
+                yield block.seal
+
+
+def hash_seal(seal: Seal) -> str:
+    """A short name of a seal, by which a refusal of it is remembered."""
+    return digest(seal.value)
+
+
+def disown_seals(request: Request, refused: frozenset[str]) -> Request:
+    """Give the seals with these hashes an issuer that no target has: `fit_seals` then removes them.
+
+    A vendor may refuse its own seal: it was made with another account, or belongs to another conversation.
+    """
+
+    def edit(block: AnyBlock, turn: Turn) -> AnyBlock:
+        if not isinstance(block, (Reasoning, Text, ToolCall)) or block.seal is None:
+            return block
+        is_refused = hash_seal(block.seal) in refused
+        return replace(block, seal=replace(block.seal, issuer=REFUSED)) if is_refused else block
+
+    return edit_turns(request, edit, inside_results=False)
 
 
 def _may_have_seals(turn: Turn) -> bool:

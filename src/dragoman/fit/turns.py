@@ -74,6 +74,19 @@ def _write_reminder(turn: Turn) -> Turn:
     return Turn(role="user", blocks=blocks, at=turn.at)
 
 
+def join_leading_turns(request: Request, target: Target, losses: Losses) -> Request:
+    """One leading system turn instead of several: chat templates take only the first message as one."""
+    count = find_first_non_instruction_turn(request.turns)
+    if target.system != "leading" or count < 2:
+        return request
+    blocks: list[AnyBlock] = []
+    for turn in request.turns[:count]:
+        first, *others = turn.blocks or (Text(text=""),)
+        blocks += [separate_texts(blocks[-1], first) if blocks and target.joins_text else first, *others]
+    leading = replace(request.turns[0], blocks=tuple(blocks), form="", extras={})
+    return replace_turns(request, [leading, *request.turns[count:]])
+
+
 def fit_last_turn(request: Request, target: Target, losses: Losses) -> Request:
     """Ask the model to continue an answer that the client began, where the target cannot continue it."""
     last = request.turns[-1] if request.turns else None

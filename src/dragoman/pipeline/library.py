@@ -22,8 +22,10 @@ from dragoman.hub.loss import Loss, Losses
 from dragoman.pipeline.bodies import Body, encode_body, read_object
 from dragoman.pipeline.governance import govern_request
 from dragoman.pipeline.readers import build_translated_reply
+from dragoman.pipeline.refused_fields import remove_fields
 from dragoman.pipeline.rounds import GovernanceRounds
 from dragoman.providers.profile import Profile, build_target
+from dragoman.wire.fields import encode
 from dragoman.wire.sse import Frame, encode_sse
 
 #: English text and code have about four bytes per token. Upstreams report the true number later.
@@ -73,6 +75,8 @@ def translate_request(
         else:
             fitted = govern_request(request, governance, profile, losses, interventions.append).sent
         translated = dialect_named(target).write_request(fitted, facts, losses)
+        if facts.refused_fields:
+            translated = read_object(remove_fields(encode(translated), facts.refused_fields, losses))
     except RecursionError:
         raise RequestTooLarge("the request is nested too deeply") from None
     if strict:

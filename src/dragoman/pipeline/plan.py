@@ -13,16 +13,18 @@ from dragoman.dialects.base import ClientContext
 from dragoman.dialects.registry import dialect_named
 from dragoman.dialects.request_rules import check_rules
 from dragoman.fit import fit
+from dragoman.fit.seals import disown_seals
 from dragoman.governance.interventions import Intervention, Report
 from dragoman.governance.settings import Governance
 from dragoman.hub.content import Text
 from dragoman.hub.errors import DragomanError, Failure
 from dragoman.hub.events import ReplyFailed
 from dragoman.hub.ids import IdSource, digest
-from dragoman.hub.loss import Losses
+from dragoman.hub.loss import Loss, Losses
 from dragoman.hub.request import Request
 from dragoman.pipeline.bodies import read_object
 from dragoman.pipeline.governance import govern_request
+from dragoman.pipeline.refused_fields import remove_fields
 from dragoman.pipeline.target_request import Lane, TargetRequest
 from dragoman.providers.profile import Profile, Target, build_target
 from dragoman.wire.fields import encode
@@ -142,10 +144,12 @@ class RequestPlan:
         governance: Governance = _UNGOVERNED,
         report: Report = _ignore,
         timer: Callable[[], float] | None = None,
+        refused_seals: frozenset[str] = frozenset(),
     ) -> TargetRequest:
         """The request for one target. Raises `ClientProtocolError` if it cannot be sent there.
 
         `strict` refuses a request that would lose something. `report` receives what governance changed.
+        `refused_seals`: hashes of seals that the target has refused (`fit.seals.hash_seal`).
         """
         is_same_dialect = provider.wire_dialect == self.client.dialect
         can_forward = is_same_dialect and not self.client.is_assembled and not self._has_envelope()
@@ -153,20 +157,26 @@ class RequestPlan:
             check_rules(self.request, self.dialect.request_rules)
         if not governance.is_idle(has_tools=b'"tools"' in self.body):
             return self._govern(
-                provider, model, governance, report, timer, strict=strict, can_forward=can_forward
+                provider,
+                model,
+                governance,
+                report,
+                timer,
+                strict=strict,
+                can_forward=can_forward,
+                refused_seals=refused_seals,
             )
         # A client that asks a server of its own dialect for a model by its name knows the model; only what
         # the configuration states holds for it. Behind an alias the client cannot know the model.
-        if can_forward and not (
-            provider.has_stated_facts(model) if model == self.model else provider.merge_facts(model)
-        ):
+        knows_model = model == self.model
+        has_facts = provider.has_stated_facts(model) if knows_model else bool(provider.merge_facts(model))
+        if can_forward and not has_facts and not refused_seals:
             return TargetRequest(self, provider, model, *self._patch(model, None))
         profile = provider.build_profile(model)
         facts = build_target(profile, self.client.dialect)
         losses = Losses(self.read_losses)
-        fitted = fit(self.request, facts, losses)
-        body, lane = self._encode(fitted, facts, losses, can_forward=can_forward, strict=strict)
-        lost = losses.as_tuple() if lane == "translate" else ()
+        fitted = fit(self._disown_seals(refused_seals), facts, losses)
+        body, lane, lost = self._encode(fitted, facts, losses, can_forward=can_forward, strict=strict)
         return TargetRequest(self, provider, model, body, lane, facts=facts, losses=lost)
 
     def _govern(
@@ -179,12 +189,14 @@ class RequestPlan:
         *,
         strict: bool,
         can_forward: bool,
+        refused_seals: frozenset[str],
     ) -> TargetRequest:
         """A request under governance. Its reply is always translated, even if the request is forwarded."""
         losses = Losses(self.read_losses)
-        governed = govern_request(self.request, governance, provider.build_profile(model), losses, report)
+        request = self._disown_seals(refused_seals)
+        governed = govern_request(request, governance, provider.build_profile(model), losses, report)
         facts = build_target(governed.profile, self.client.dialect)
-        body, lane = self._encode(governed.sent, facts, losses, can_forward=can_forward, strict=strict)
+        body, _, lost = self._encode(governed.sent, facts, losses, can_forward=can_forward, strict=strict)
         return TargetRequest(
             self,
             provider,
@@ -192,23 +204,32 @@ class RequestPlan:
             body,
             "translate",
             facts=facts,
-            losses=losses.as_tuple() if lane == "translate" else (),
+            losses=lost,
             governed=governed,
             report=report,
             timer=timer,
         )
 
+    def _disown_seals(self, refused: frozenset[str]) -> Request:
+        """The request with its refused seals marked as foreign, so that `fit` removes them."""
+        return disown_seals(self.request, refused) if refused else self.request
+
     def _encode(
         self, fitted: Request, facts: Target, losses: Losses, *, can_forward: bool, strict: bool
-    ) -> tuple[bytes, Lane]:
-        """The fitted request as bytes: the client's own if only the model's name differs."""
+    ) -> tuple[bytes, Lane, tuple[Loss, ...]]:
+        """The fitted request as bytes, its lane and its losses; if few values differ, the client's bytes."""
         request = self.request
-        if can_forward and msgspec.structs.replace(fitted, model=request.model) == request:
-            return self._patch(fitted.model, facts)
-        body = self.write(fitted, facts, losses)
+        is_unchanged = msgspec.structs.replace(fitted, model=request.model) == request
+        if can_forward and is_unchanged and _has_limit_field(request, facts):
+            losses = Losses()
+            body, lane = self._patch(fitted.model, facts)
+            patched = remove_fields(body, facts.refused_fields, losses)
+            lane = lane if patched is body else "patch"
+        else:
+            patched, lane = self.write(fitted, facts, losses), "translate"
         if strict:
             losses.refuse_if_any()
-        return body, "translate"
+        return patched, lane, losses.as_tuple()
 
     def _patch(self, model: str, facts: Target | None) -> tuple[bytes, Lane]:
         """The client's own bytes, with the target's model name."""
@@ -220,7 +241,9 @@ class RequestPlan:
     def write(self, fitted: Request, facts: Target, losses: Losses) -> bytes:
         """A fitted request in its target's dialect."""
         body = encode(dialect_named(facts.dialect).write_request(fitted, facts, losses))
-        return self._request_usage(body, facts) if facts.dialect == self.client.dialect else body
+        if facts.dialect == self.client.dialect:
+            body = self._request_usage(body, facts)
+        return remove_fields(body, facts.refused_fields, losses)
 
     def _request_usage(self, body: bytes, facts: Target | None) -> bytes:
         is_accepted = facts is None or facts.stream_usage
@@ -239,6 +262,12 @@ class RequestPlan:
         """The ending of a stream whose head was sent but which no target answered."""
         context = ClientContext(model=self.model, created=self.created, ids=IdSource(self.client.request_id))
         return self.dialect.stream_writer(context).write(ReplyFailed("failed", failure))
+
+
+def _has_limit_field(request: Request, facts: Target) -> bool:
+    """Whether the limit on the answer, if there is one, has the name that the target knows."""
+    name = facts.max_tokens_field
+    return request.max_tokens is None or name in ("", request.path_of("max_tokens"))
 
 
 def _find_first_text(request: Request) -> str:

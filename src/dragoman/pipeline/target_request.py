@@ -120,7 +120,7 @@ class TargetRequest:
         """Restores the client's model name, and sets the members that the gateway decides."""
         plan = self._plan
         forwarding, members = plan.dialect.forwarding, plan.client.reply_members
-        model = {forwarding.model_member: encode(plan.model)} if self.lane == "patch" else {}
+        model = {forwarding.model_member: encode(plan.model)} if self.model != plan.model else {}
         return forwarding.build_patch(model, members) if model or members else None
 
     def _build_forwarded(self) -> ForwardedReply:

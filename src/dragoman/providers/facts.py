@@ -66,6 +66,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     refusals: Annotated[bool, Doc("The history marks refusals as different from text.")] = True
 
     # Tools.
+    function_calling: Annotated[
+        bool, Doc("The server takes tools; otherwise they are described as text, and calls read from text.")
+    ] = True
     custom_tools: Annotated[bool, Doc("Tools with free text as input are supported.")] = True
     namespaces: Annotated[bool, Doc("Tools may be grouped in namespaces.")] = True
     client_tools: Annotated[
@@ -186,6 +189,10 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         CachingStyle | None, Doc("How a request controls prompt caching: `breakpoints`, `key` or `none`.")
     ] = None
     service_tiers: Annotated[frozenset[str] | None, Doc("The supported service tiers.")] = None
+    refused_fields: Annotated[
+        tuple[str, ...],
+        Doc("Fields that the server refuses, by path, such as `messages.*.name`; they are removed."),
+    ] = ()
 
     # Limits.
     context_tokens: Annotated[int, Doc("The context window, in tokens; 0: unknown.")] = 0
