@@ -1,10 +1,17 @@
 """`dragoman models show`: each fact with its source, the strongest voice last."""
 
+import time
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
+from dragoman.config.model import TargetName
+from dragoman.healing.corrections import Removal
+from dragoman.healing.learned import LEARNED_SCHEMA, LearnedFact, write_learned_facts
+from dragoman.storage.database import Database
 from tests.cli.run_command import dragoman
 
 EXAMPLE = """\
@@ -88,3 +95,30 @@ def test_a_learned_profile_that_is_wrong_is_reported_with_its_line(folder: Path)
     assert (
         "dragoman.learned.toml, line 2: providers.deepseek.models.deepseek-v4-pro.stop_limits" in outcome.err
     )
+
+
+def test_a_fact_that_a_refusal_proved_is_shown_with_the_refusal_and_its_date(folder: Path) -> None:
+    config = (folder / "dragoman.toml").read_text("utf-8")
+    (folder / "dragoman.toml").write_text(config + f'[server]\nstate = "{folder / "state"}"\n', "utf-8")
+    now = time.time()
+    target = TargetName("deepseek", "deepseek-v4-pro")
+    kept: dict[str, Any] = {"target": target, "message": "max_tokens is too large", "learned_at": now}
+    facts = [
+        LearnedFact(name="max_output_tokens", value=4096, expires_at=now + 60, **kept),
+        LearnedFact(name="sampling", value=Removal(frozenset({"seed"})), expires_at=now + 60, **kept),
+        LearnedFact(name="images", value=False, expires_at=now + 60, **kept),
+        LearnedFact(name="audio", value=False, expires_at=now - 60, **kept),
+    ]
+    database = Database(folder / "state" / "state.db", LEARNED_SCHEMA)
+    database.run_now(lambda connection: write_learned_facts(connection, facts))
+    database.close()
+    outcome = dragoman(folder, "models", "show", "deepseek/deepseek-v4-pro", "--json")
+    (told,) = msgspec.json.decode(outcome.out)["targets"]
+    date = datetime.fromtimestamp(now, UTC).date()
+    source = f'refusal of {date}: "max_tokens is too large"'
+    assert told["facts"]["max_output_tokens"] == {"value": 4096, "source": source}
+    assert "seed" not in told["facts"]["sampling"]["value"]
+    assert "temperature" in told["facts"]["sampling"]["value"]
+    # The configuration takes precedence, and the other fact has ended.
+    assert told["facts"]["images"]["source"] == "config"
+    assert told["facts"].get("audio", {}).get("source") != source

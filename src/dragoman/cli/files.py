@@ -15,6 +15,7 @@ from dragoman.accounts.store import ACCOUNTS_SCHEMA
 from dragoman.config.find import find_config, find_state_folder
 from dragoman.config.model import Config
 from dragoman.dialects.registry import DIALECTS
+from dragoman.healing.learned import LEARNED_SCHEMA, LearnedFact, read_learned_facts
 from dragoman.hub.errors import ConfigError
 from dragoman.providers.profile import PROFILE_FIELDS, Profile
 from dragoman.storage.database import FILE_NAME, Database
@@ -84,6 +85,20 @@ def use_state(path: str | None, work: Callable[[sqlite3.Connection], Result]) ->
     database = Database(file, ACCOUNTS_SCHEMA)
     try:
         return database.run_now(work)
+    except sqlite3.Error as error:
+        raise ConfigError(f"cannot use the state file {file}: {error}") from None
+    finally:
+        database.close()
+
+
+def list_learned_facts(config: Config) -> list[LearnedFact]:
+    """The facts that a gateway with this configuration has learned from refusals."""
+    file = state_file(config)
+    if not file.is_file():
+        return []
+    database = Database(file, LEARNED_SCHEMA)
+    try:
+        return database.run_now(read_learned_facts)
     except sqlite3.Error as error:
         raise ConfigError(f"cannot use the state file {file}: {error}") from None
     finally:

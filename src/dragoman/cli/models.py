@@ -1,14 +1,18 @@
 """`dragoman models`: lists the model names for clients, and the facts that are known about a model."""
 
 import os
+import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import click
 
+from dragoman.cli.files import list_learned_facts
 from dragoman.cli.formats import config_option, format_json, format_table, format_value, json_option
 from dragoman.config.find import find_config
-from dragoman.config.model import Config, TargetName
+from dragoman.config.model import Config, Provider, TargetName
 from dragoman.config.model_facts import ExplainedFact, explain_facts
+from dragoman.healing.learned import LearnedFact, add_learned_facts
 from dragoman.routing.choose import choose
 
 
@@ -49,8 +53,9 @@ def show(outer: str | None, name: str, path: str | None, is_all: bool, as_json: 
     """
     config = find_config(path or outer, os.environ, secrets=False)
     choice = choose(config, name)
+    learned = list_learned_facts(config)
     known = {
-        target: explain_facts(config.providers[target.provider], target.model, include_dialect=is_all)
+        target: explain_facts(_add_learned(config, target, learned), target.model, include_dialect=is_all)
         for target in choice.targets
     }
     if as_json:
@@ -63,6 +68,18 @@ def show(outer: str | None, name: str, path: str | None, is_all: bool, as_json: 
         lines = format_table(rows) or ["only its dialect is known; --all shows the facts of the dialect"]
         for line in lines:
             click.echo(f"  {line}")
+
+
+def _add_learned(config: Config, target: TargetName, learned: list[LearnedFact]) -> Provider:
+    """The target's provider with the facts that refusals have proved, each with its refusal as the source."""
+    provider = config.providers[target.provider]
+    now = time.time()
+    for fact in learned:
+        if fact.target == target and fact.expires_at > now:
+            date = datetime.fromtimestamp(fact.learned_at, UTC).date()
+            source = f'refusal of {date}: "{fact.message}"'
+            provider = add_learned_facts(provider, target.model, {fact.name: fact.value}, "", source)
+    return provider
 
 
 def _describe_source(fact: ExplainedFact) -> str:

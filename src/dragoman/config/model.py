@@ -204,6 +204,9 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     retries: Annotated[
         int, integer(0, 20), Doc("The most further tries at this provider before the next target.")
     ] = 2
+    heal: Annotated[
+        bool, Doc("Change a refused request as the refusal says, retry it once, and remember the change.")
+    ] = True
     #: Only the facts in the file. `layers` has the others.
     models: Annotated[
         FactsByModel, TABLE, Doc("Facts about models, by name; `*` matches any part of a name.")
@@ -268,6 +271,9 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     def find_governance(self, model: str, route: Mapping[str, object]) -> Governance:
         """The governance of a model's tool calls, with the changes of the model and of the route."""
         changes = {**_merge_matches(self.model_governance, model), **route}
+        if self.merge_facts(model).get("function_calling") is False:
+            # The server refuses tools, so describing them as text is the only way to use any.
+            changes["contract"] = True
         return msgspec.structs.replace(self.governance, **changes) if changes else self.governance
 
 
@@ -306,6 +312,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
         Doc("`provider/model`; of several, the next is tried if one fails."),
     ] = msgspec.field(name="target")
     strict: Annotated[bool, Doc("Refuse requests that cannot be translated without loss.")] = False
+    heal: Annotated[bool, Doc("Change and retry refused requests; see `heal` of a provider.")] = True
     #: Changes of the provider's and the model's governance.
     governance: Annotated[
         dict[str, object], TABLE, Doc("The governance of the tool calls in the replies.")

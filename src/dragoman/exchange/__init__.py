@@ -24,6 +24,7 @@ State
 - `config_snapshot`: one configuration with a `ProviderHandle` per provider; handles own upstreams.
 - `exchange`, `upstream_call`, `sender`, `watchdog`, `record`: belong to one exchange.
 - `client`: the port to a client's connection. HTTP, WebSockets and background runs implement it.
+- `healer`: `RequestHealer` corrects the refused requests of one exchange; the gateway owns what is learned.
 - `redaction`: removes a provider's secrets from its errors. `interventions`: what governance changed.
 
 Call order: `Exchange(gateway, plan, client, caller)`, then `run` once. `stop` and `abandon` may be called by

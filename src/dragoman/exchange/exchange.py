@@ -7,7 +7,6 @@ failure is sent to the client in its own dialect.
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import count
 from typing import TypeVar
 
 import msgspec
@@ -19,6 +18,7 @@ from dragoman.config.model import TargetName
 from dragoman.dialects.rate_limits import PARTS, RateLimitValue, write_rate_limits
 from dragoman.exchange.client import Client
 from dragoman.exchange.gateway import Gateway
+from dragoman.exchange.healer import RequestHealer
 from dragoman.exchange.record import AttemptRecord, ExchangeRecord
 from dragoman.exchange.sender import ResponseSender
 from dragoman.exchange.upstream_call import UpstreamCall
@@ -39,6 +39,9 @@ CLOSING = Failure(
 MAX_INLINE_BODY = 1024 * 1024
 
 Result = TypeVar("Result")
+
+#: What is sent to each target, or why nothing can be.
+TargetRequests = dict[TargetName, TargetRequest | ClientProtocolError]
 
 
 class Exchange:
@@ -67,6 +70,7 @@ class Exchange:
         self._usage = ExchangeUsage(
             gateway.accounts, caller, self._snapshot.config, self._snapshot.prices, len(request.body)
         )
+        self._healer = RequestHealer(self._snapshot.config, request, gateway.learned, gateway.refused_seals)
         self._call: UpstreamCall | None = None
 
     @property
@@ -123,6 +127,8 @@ class Exchange:
         await self._usage.check_model(request.model)
         choice = choose(snapshot.config, request.model)
         record.route, record.has_alternatives = choice.route, len(choice.targets) > 1
+        self._healer.is_on = choice.heal
+        await gateway.learned.load()
         await self._reserve(choice.targets)
         has_several_keys = any(snapshot.keys[target.provider] > 1 for target in choice.targets)
         session = request.hash_session() if has_several_keys else 0
@@ -144,7 +150,7 @@ class Exchange:
 
     async def _try_targets(self, target_keys: list[TargetKey], choice: RouteChoice) -> None:
         """Call the targets in order, each with its keys, until one answers. Raises if none does."""
-        requests: dict[TargetName, TargetRequest | ClientProtocolError] = {}
+        requests: TargetRequests = {}
         errors: list[DragomanError] = []
         left = target_keys
         while left:
@@ -157,7 +163,7 @@ class Exchange:
             if isinstance(request, ClientProtocolError):
                 errors.append(request)
                 continue
-            error = await self._try_target_key(target_key, request, left)
+            error = await self._try_target_key(target_key, requests, left, choice)
             if error is None:
                 return
             errors.append(error)
@@ -179,11 +185,14 @@ class Exchange:
         self, target: TargetName, choice: RouteChoice
     ) -> TargetRequest | ClientProtocolError:
         """The request for one target. A request that one target cannot take may suit the next."""
-        provider = self._snapshot.config.providers[target.provider]
+        provider = self._healer.add_facts(target)
+        refused_seals = self._healer.find_refused_seals(target)
         governance = provider.find_governance(target.model, choice.governance)
         try:
             if governance.is_off:
-                return self._plan.build_target_request(provider, target.model, strict=choice.strict)
+                return self._plan.build_target_request(
+                    provider, target.model, strict=choice.strict, refused_seals=refused_seals
+                )
             return self._plan.build_target_request(
                 provider,
                 target.model,
@@ -191,21 +200,27 @@ class Exchange:
                 governance=governance,
                 report=self.record.interventions.reporter(target, provider.wire_dialect),
                 timer=self._loop.time,
+                refused_seals=refused_seals,
             )
         except ClientProtocolError as error:
             return error
 
     async def _try_target_key(
-        self, target_key: TargetKey, request: TargetRequest, others: list[TargetKey]
+        self, target_key: TargetKey, requests: TargetRequests, others: list[TargetKey], choice: RouteChoice
     ) -> UpstreamFailed | None:
-        """Call one target with one key, and retry if that may help. Returns the last error if all failed."""
+        """Call one target with one key, and retry if that may help. Returns the last error if all failed.
+
+        A request that heals after a refusal replaces the target's request in `requests`.
+        """
         gateway, record = self._gateway, self.record
         target, key = target_key
         handle = self._snapshot.handles[target.provider]
-        record.target, record.lane = target, request.lane
-        record.losses, record.reply_losses = request.losses, request.reply_losses
-        for tries in count(1):
+        tries = 0
+        while isinstance(request := requests[target], TargetRequest):
+            tries += 1
             record.tries += 1
+            record.target, record.lane = target, request.lane
+            record.losses, record.reply_losses = request.losses, request.reply_losses
             began = self._loop.time()
             self._call = UpstreamCall(
                 self._plan,
@@ -221,7 +236,13 @@ class Exchange:
             try:
                 failure = await self._call.run()
             except UpstreamFailed as error:
-                now = self._record_attempt(target_key, began, error.failure)
+                self._healer.end_trial(target, error.failure)
+                healed = await self._heal(target, request, error.failure, choice)
+                now = self._record_attempt(target_key, began, error.failure, is_healed=healed is not None)
+                if healed is not None:
+                    requests[target] = healed
+                    tries -= 1
+                    continue
                 helping = [each for each in others if may_succeed(error.failure, target, each.target)]
                 step = decide_retry(
                     error.failure,
@@ -234,16 +255,37 @@ class Exchange:
                     return error
                 await asyncio.sleep(step.wait)
                 continue
+            self._healer.end_trial(target, None)
             self._record_attempt(target_key, began, failure)
             return None
         return None
 
-    def _record_attempt(self, target_key: TargetKey, began: float, failure: Failure | None) -> float:
-        """Note a call that has ended now, and its effect on the target's health. Returns the time."""
+    async def _heal(
+        self, target: TargetName, request: TargetRequest, failure: Failure, choice: RouteChoice
+    ) -> TargetRequest | None:
+        """The request as the refusal asks for it; None if nothing in it can be changed."""
+        redactor = self._snapshot.handles[target.provider].redactor
+        if not self._healer.start_trial(target, failure, redactor):
+            return None
+        healed = await self._compute(partial(self._build_target_request, target, choice))
+        if not isinstance(healed, TargetRequest) or healed.body == request.body:
+            self._healer.abandon_trial(target, is_known=isinstance(healed, TargetRequest))
+            return None
+        healed.losses = (*healed.losses, self._healer.describe_trial(target))
+        return healed
+
+    def _record_attempt(
+        self, target_key: TargetKey, began: float, failure: Failure | None, *, is_healed: bool = False
+    ) -> float:
+        """Note a call that has ended now, and its effect on the target's health. Returns the time.
+
+        `is_healed`: the request was at fault and is sent again, so the failure is none of the target's.
+        """
         health, start, now = self._gateway.health, self._watchdog.started, self._loop.time()
         if failure is None:
             health.record_success(target_key)
-        cools = failure is not None and health.record_failure(target_key, failure, now)
+        is_faulty = failure is not None and not is_healed
+        cools = failure is not None and is_faulty and health.record_failure(target_key, failure, now)
         self.record.attempts.append(
             AttemptRecord(target_key.target, began - start, now - start, failure, cools)
         )

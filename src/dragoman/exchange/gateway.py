@@ -17,6 +17,8 @@ from dragoman.exchange.config_snapshot import ConfigSnapshot
 from dragoman.exchange.interventions import InterventionCounts
 from dragoman.exchange.record import ExchangeRecord
 from dragoman.exchange.watchdog import WatchdogTimer
+from dragoman.healing.learned import LearnedFacts
+from dragoman.healing.refused_seals import RefusedSeals
 from dragoman.routing.health import TargetHealth
 from dragoman.storage.database import Database
 from dragoman.upstream.port import Upstream
@@ -48,6 +50,8 @@ class Gateway:
         self.random = random
         self.accounts = Accounts(self.database, clock)
         self.health = TargetHealth()
+        self.learned = LearnedFacts(self.database, clock)
+        self.refused_seals = RefusedSeals()
         self.watchdogs = WatchdogTimer()
         #: What governance changed, per target.
         self.intervention_counts = InterventionCounts()
@@ -93,6 +97,7 @@ class Gateway:
             self._release(snapshot)
         if self._closing:
             await asyncio.wait(self._closing)
+        await self.learned.close()
         await self.accounts.close()
         self.database.close()
 

@@ -28,6 +28,7 @@ class RouteChoice(msgspec.Struct, frozen=True, kw_only=True):
 
     targets: tuple[TargetName, ...]
     strict: bool = False
+    heal: bool = True
     #: Governance settings of the route. They are added to those of the target's provider.
     governance: dict[str, object] = {}
     #: For logs: the pattern of the route, `direct` or `default`.
@@ -64,6 +65,7 @@ def _build_choice(route: Route, model: str) -> RouteChoice:
     return RouteChoice(
         targets=_fill_in_model(route.targets, model),
         strict=route.strict,
+        heal=route.heal,
         governance=route.governance,
         route=route.match,
     )

@@ -1,0 +1,171 @@
+"""What the message of a refusal proves about a model: the changes of facts that a row of `refusals` can name.
+
+A change takes the named groups of the row's match, and returns the new value of its fact; None if the message
+does not contain the value.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from dragoman.hub.request import EFFORTS
+from dragoman.providers.facts import SAMPLING
+
+#: The fact to which each named field is added.
+REFUSED_FIELDS = "refused_fields"
+
+#: The named groups of a match.
+Groups = Mapping[str, str | None]
+FactChange = Callable[[Groups], object]
+FactChanges = Mapping[str, FactChange]
+
+#: Seconds for which a learned fact holds. After that the request is tried again as the client sends it.
+LONG = 7 * 86400.0
+#: Facts that take much from the model, and that a restart of a local server with other options can end.
+SHORT = 3600.0
+#: The fact belongs to one request and is not remembered.
+ONCE = 0.0
+
+#: A larger number is no limit of a model.
+_LARGEST = 10**9
+
+_NOT_DIGIT = re.compile(r"\D")
+_INDEX = re.compile(r"\[(\d+)\]")
+_PREFIXES = ("body.", "$.")
+
+
+class Removal(msgspec.Struct, frozen=True):
+    """The value of a fact that is a set: everything that holds otherwise, without these items.
+
+    What holds otherwise depends on the client's dialect, so the set itself is built for each request.
+    """
+
+    without: frozenset[str]
+
+
+class Correction(NamedTuple):
+    """The facts that make a refused request valid. `refuses_seals`: the seals in it are not accepted."""
+
+    facts: Mapping[str, object]
+    lifetime: float = LONG
+    refuses_seals: bool = False
+
+
+def merge_facts(known: Mapping[str, object], later: Mapping[str, object]) -> dict[str, object]:
+    """Both sets of facts: refused fields and removals add up, and of other facts the later value holds."""
+    merged = dict(known)
+    for name, value in later.items():
+        before = merged.get(name)
+        if isinstance(before, Removal) and isinstance(value, Removal):
+            value = Removal(before.without | value.without)
+        elif name == REFUSED_FIELDS and isinstance(before, tuple) and isinstance(value, tuple):
+            value = tuple(dict.fromkeys((*before, *value)))
+        merged[name] = value
+    return merged
+
+
+def constant(value: object) -> FactChange:
+    return lambda groups: value
+
+
+def without(*items: str) -> FactChange:
+    return lambda groups: Removal(frozenset(items))
+
+
+def limit(*names: str, less: int = 0) -> FactChange:
+    """The number in the first of these groups that matched (default: `limit`), reduced by `less`."""
+
+    def read(groups: Groups) -> object:
+        number = _read_number(groups, *(names or ("limit",))) - less
+        return number if 0 < number < _LARGEST else None
+
+    return read
+
+
+def decimal(groups: Groups) -> object:
+    """The number in the group `limit`, which may have a fraction."""
+    return float(groups["limit"] or 0)
+
+
+def number_range(groups: Groups) -> object:
+    """The numbers in the groups `low` or `from`, and `high`; an absent one is 0, which means no limit."""
+    return (_read_number(groups, "low", "from"), _read_number(groups, "high"))
+
+
+def efforts(groups: Groups) -> object:
+    """The efforts that the text in the group `list` names."""
+    named = set(re.findall(r"[a-z]+", (groups["list"] or "").lower()))
+    return tuple(effort for effort in EFFORTS if effort in named)
+
+
+def _read_number(groups: Groups, *names: str) -> int:
+    text = next((text for name in names if (text := groups.get(name))), "0")
+    return int(_NOT_DIGIT.sub("", text)[:18] or "0")
+
+
+def _sampling(name: str) -> FactChanges:
+    return {"sampling": without(name)}
+
+
+#: The objects with the settings of a request: the request itself, and nested ones of Gemini and Responses.
+SETTINGS = frozenset({"", "generation_config", "generationConfig", "text"})
+
+#: The facts about fields that a fact describes better than their removal, by name without `_`, in lower case.
+#: `max_tokens` and `max_completion_tokens` are two names of one limit: a server that refuses one takes the
+#: other.
+FIELD_FACTS: Mapping[str, FactChanges] = {
+    **{name.replace("_", ""): _sampling(name) for name in sorted(SAMPLING)},
+    "toplogprobs": _sampling("logprobs"),
+    "maxtokens": {"max_tokens_field": constant("max_completion_tokens")},
+    "maxcompletiontokens": {"max_tokens_field": constant("max_tokens")},
+    "maxoutputtokens": {"limits_output": constant(False)},
+    "paralleltoolcalls": {"parallel_control": constant(False)},
+    "disableparalleltooluse": {"parallel_control": constant(False)},
+    "streamoptions": {"stream_usage": constant(False), REFUSED_FIELDS: constant(("stream_options",))},
+    "reasoningeffort": {"reasoning": constant("none")},
+    "reasoning": {"reasoning": constant("none"), REFUSED_FIELDS: constant(("reasoning",))},
+    "thinking": {"reasoning": constant("none"), REFUSED_FIELDS: constant(("thinking",))},
+    "thinkingconfig": {"reasoning": constant("none")},
+    "responseformat": {"outputs": constant(frozenset({"text"}))},
+    "outputformat": {"outputs": constant(frozenset({"text"}))},
+    "toolchoice": {"choices": constant(frozenset())},
+    "tools": {"function_calling": constant(False)},
+    "functions": {"function_calling": constant(False)},
+    "stop": {"stop_limit": constant(0)},
+    "stopsequences": {"stop_limit": constant(0)},
+}
+
+#: Fields without which a request means something else, or nothing.
+ESSENTIAL = frozenset(
+    {
+        *("model", "messages", "contents", "input", "role", "content", "parts", "text", "type", "id"),
+        *("callid", "toolcallid", "tooluseid", "function", "arguments", "stream", "system", "instructions"),
+        *("parameters", "inputschema", "schema", "properties", "source", "data", "url", "imageurl", "output"),
+        *("systeminstruction", "functiondeclarations", "toolcalls", "prompt", "n"),
+    }
+)
+
+
+def change_field(field: str, parent: str) -> dict[str, object]:
+    """The facts about a field that a server refuses. `parent`: the path of its object, if it is named apart.
+
+    Empty if the request cannot do without the field.
+    """
+    path = _clean_path(f"{parent}.{field}" if parent else field)
+    holder, _, name = path.rpartition(".")
+    plain = name.replace("_", "").lower()
+    if plain in FIELD_FACTS and holder in SETTINGS:
+        return {fact: change({}) for fact, change in FIELD_FACTS[plain].items()}
+    if plain in ESSENTIAL or not plain.isidentifier():
+        return {}
+    return {REFUSED_FIELDS: (path,)}
+
+
+def _clean_path(path: str) -> str:
+    """A path as `Facts.refused_fields` has it: no root, and `*` for each index."""
+    path = _INDEX.sub(r".\1", path.strip(" `'\""))
+    for prefix in _PREFIXES:
+        path = path.removeprefix(prefix)
+    return ".".join("*" if step.isdecimal() else step for step in path.split(".") if step)

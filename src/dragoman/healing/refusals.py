@@ -1,0 +1,344 @@
+"""The messages with which servers refuse a request, and the facts that each message proves.
+
+The table is searched from its beginning; the first row that matches decides. A row of `NAMED_FIELDS` only
+names a field: `corrections.FIELD_FACTS` has the facts about it, and a field without facts is removed. The
+patterns are written from the messages that tests/healing/messages.py quotes, each with its server.
+"""
+
+import re
+from typing import NamedTuple
+
+from dragoman.healing.corrections import (
+    LONG,
+    ONCE,
+    SHORT,
+    Correction,
+    FactChanges,
+    change_field,
+    constant,
+    decimal,
+    efforts,
+    limit,
+    merge_facts,
+    number_range,
+    without,
+)
+from dragoman.hub.errors import Failure, FailureKind
+from dragoman.providers.facts import CHOICES
+
+#: Characters of a message that are searched.
+MAX_SEARCHED = 2000
+
+#: Kinds of failures that a change of the request can end. Servers with chat templates answer 500 to a
+#: conversation that the template refuses (llama.cpp), and OpenRouter 404 if no server has a capability.
+HEALABLE_KINDS: frozenset[FailureKind] = frozenset({"invalid_request", "not_found", "server"})
+HEALABLE_STATUSES = frozenset({0, 200, 400, 404, 405, 416, 422, 500, 501})
+
+#: Messages about money, keys, permissions, policies and rates. Vendors send some of them with status 400.
+NEVER_HEALED = re.compile(
+    r"\bcredits?\b|\bbalance\b|\bbilling\b|\bquota\b|\bpayment|\binsufficient\b|\bapi[ _-]?keys?\b"
+    r"|authenticat|unauthori[sz]ed|\bpermissions?\b|\bnot have access\b|\bforbidden\b(?!_)"
+    r"|content[ _](?:policy|filter|management)|\bsafety (?:system|reasons|checks?|settings)\b|moderation"
+    r"|usage polic|\bviolat|\bflagged\b|\bblocked\b|rate[ _]limit|too many requests|余额|欠费|违规|敏感",
+    re.IGNORECASE,
+)
+
+
+class RefusalPattern(NamedTuple):
+    """One row: a pattern of messages, and the changes of facts that they prove."""
+
+    pattern: re.Pattern[str]
+    facts: FactChanges
+    lifetime: float = LONG
+    refuses_seals: bool = False
+    #: The limit on the answer, in a message that also names the context window.
+    is_output_limit: bool = False
+
+
+def _row(
+    pattern: str, lifetime: float = LONG, *, seals: bool = False, output_limit: bool = False, **facts: object
+) -> RefusalPattern:
+    """A row of the table. A fact that is no change has this value."""
+    changes = {name: value if callable(value) else constant(value) for name, value in facts.items()}
+    return RefusalPattern(
+        re.compile(pattern, re.IGNORECASE | re.DOTALL), changes, lifetime, seals, output_limit
+    )
+
+
+_TEXT_ONLY = {"images": False, "documents": False, "audio": False, "video": False}
+_UNFORCED = without("required", "named", "allowed")
+
+REFUSALS: tuple[RefusalPattern, ...] = (
+    # Seals: of another account, another conversation, another model.
+    _row(
+        r"invalid `?(?:signature|data)`? in `?(?:redacted_)?thinking`? block"
+        r"|encrypted content .{0,80}could not be (?:verified|decrypted)|\[invalid_encrypted_content\]"
+        r"|(?:corrupted|invalid) thought[ _]signature|thought[ _]signature is not valid"
+        r"|thinking` blocks? in the latest assistant message cannot be modified"
+        r"|of type 'reasoning' was provided without its required following item",
+        ONCE,
+        seals=True,
+        calls_need_reasoning=True,
+    ),
+    _row(r"expected `thinking` or `redacted_thinking`, but found", calls_need_reasoning=True),
+    _row(
+        r"reasoning_content`? (?:in the thinking mode must be passed back|is missing in assistant)",
+        replay_reasoning=True,
+    ),
+    # The length of the answer.
+    _row(
+        r"max(?:_completion|_output)?_?tokens\b.{0,80}?at most (?P<limit>[\d,]+) (?:completion|output) tokens"
+        r"|max_tokens: [\d,]+ > (?P<claude>[\d,]+), which is the maximum allowed number of output tokens",
+        max_output_tokens=limit("limit", "claude"),
+    ),
+    _row(
+        r"range of max_(?:completion_)?tokens (?:is|should be) \[\d+, ?(?P<limit>\d+)\]",
+        max_output_tokens=limit(),
+    ),
+    _row(
+        r"max_(?:completion_|output_)?tokens\b.{0,80}?integer above maximum value\W+expected a value <= "
+        r"(?P<limit>\d+)",
+        max_output_tokens=limit(),
+    ),
+    _row(
+        r"`max_(?:completion_)?tokens` must be less than or equal to `(?P<limit>\d+)`, the maximum value for",
+        output_limit=True,
+        max_output_tokens=limit(),
+    ),
+    _row(
+        r"maxOutputTokens value of \d+ but the supported range is from \d+ \(inclusive\) to (?P<limit>\d+) "
+        r"\(exclusive\)",
+        max_output_tokens=limit(less=1),
+    ),
+    _row(r"max_tokens > (?P<limit>\d+) must have stream ?= ?true", max_output_tokens=limit()),
+    _row(
+        r"max_(?:completion_|output_)?tokens\b.{0,80}?integer below minimum value\W+expected a value >= "
+        r"(?P<limit>\d+)",
+        min_output_tokens=limit(),
+    ),
+    _row(r"max_tokens ?参数非法", limits_output=False),
+    # How a request sets reasoning.
+    _row(
+        r"thinking\.type\.enabled\"? is not supported .{0,40}use \"?thinking\.type\.adaptive",
+        reasoning="adaptive",
+    ),
+    _row(r"adaptive thinking is not supported|thinking[ _]level is not supported", reasoning="budget"),
+    _row(
+        r"(?:effort|reasoning|think)\b.{0,120}?(?:supported (?:values|levels)(?: are)?:|must be one of|"
+        r"\(must be|expected one of)(?P<list>[^.;)]{3,160})",
+        efforts=efforts,
+    ),
+    _row(r"does not support the effort parameter", efforts=()),
+    _row(r"max_tokens` must be greater than `thinking\.budget_tokens", reasoning="budget"),
+    _row(
+        r"budget_tokens: input should be greater than or equal to (?P<low>\d+)"
+        r"|thinking budget \d+ is invalid\. please choose a value between (?P<from>\d+) and (?P<high>\d+)",
+        reasoning="budget",
+        budget_range=number_range,
+    ),
+    _row(
+        r"only works in thinking mode|thinking can(?:no|')t be disabled",
+        reasoning="budget",
+        always_reasons=True,
+        budget_range=(128, 32_768),
+    ),
+    _row(
+        r"does not support (?:thinking|reasoning)\b|thinking(?: budget)? is not (?:supported|enabled)",
+        reasoning="none",
+    ),
+    _row(
+        r"thinking may not be enabled when tool_choice forces|"
+        r"tool_choice parameter does not support being set to required or object in thinking mode",
+        forced_choice_while_reasoning=False,
+        choices=_UNFORCED,
+    ),
+    # Sampling.
+    _row(r"temperature` and `top_p` cannot both be specified", temperature_with_top_p=False),
+    _row(
+        r"`(?:temperature|top_p|top_k)` (?:may only be set to|must be) .{0,60}when thinking is enabled",
+        sampling_with_reasoning=False,
+    ),
+    _row(
+        r"temperature\b.{0,60}?(?:expected a value <= ?|less than or equal to |range: 0\.\.)"
+        r"(?P<limit>\d+(?:\.\d+)?)",
+        temperature_limit=decimal,
+    ),
+    # Tools.
+    _row(
+        r"does not support (?:tools|function calling|tool use|tool calling)\b"
+        r"|requires --enable-auto-tool-choice|tools param requires --jinja"
+        r"|no endpoints found that support tool use|function calling is not enabled"
+        r"|`?tool calling`? is not supported with this model",
+        SHORT,
+        function_calling=False,
+    ),
+    _row(r"tool_choice param requires --jinja", SHORT, choices=frozenset()),
+    _row(r"does not support this tool_choice|support the provided 'tool_choice' value", choices=_UNFORCED),
+    _row(r"invalid tool_choice type: '?object", choices=CHOICES - {"named", "allowed"}),
+    _row(
+        r"tool call id was .{0,80}must be a-z, A-Z, 0-9, with a length of (?P<limit>\d+)",
+        call_id_exact=limit(),
+    ),
+    _row(
+        r"(?:tool_calls\[\d+\]\.id|call_id)': string too long\. expected a string with maximum length "
+        r"(?P<limit>\d+)",
+        call_id_limit=limit(),
+    ),
+    _row(r"tool_use\.id: string should match pattern", call_id_extra=""),
+    _row(
+        r"tools\b.{0,40}name'?: string (?:too long\. expected a string with maximum length|"
+        r"should have at most) (?P<limit>\d+)",
+        tool_name_limit=limit(),
+    ),
+    _row(r"tools\b.{0,40}name'?: string (?:does not|should) match (?:the )?pattern", tool_name_extra=""),
+    _row(
+        r"invalid function name\. must start with a letter or an underscore",
+        tool_name_letter_first=True,
+        tool_name_extra=".:",
+        tool_name_limit=64,
+    ),
+    _row(
+        r"input_schema does not support oneOf, allOf, or anyOf|not have 'oneOf'/'anyOf'/'allOf'",
+        schema_alternatives=False,
+    ),
+    _row(r"property keys should match pattern", plain_members=True),
+    _row(
+        r"unknown name \"[^\"]+\" at 'tools\[\d+\]\.function_declarations\[\d+\]\.parameters"
+        r"|parameters\.properties\[[^\]]+\]\S*: (?:only 'enum' and 'date-time' are supported|missing field)",
+        json_schema=False,
+    ),
+    _row(r"invalid schema for function .{0,200}is required to be supplied", ONCE, strict_tools=False),
+    _row(
+        r"tools\[\d+\]\.type: unknown variant `custom`|tools\[\d+\]\.type\S* .{0,60}'custom'",
+        custom_tools=False,
+    ),
+    _row(
+        r"tool use with function calling is unsupported|function calling cannot be combined",
+        hosted_beside_functions=False,
+    ),
+    _row(r"toolConfig field must be defined|tool_result` blocks must define tools", history_needs_tools=True),
+    _row(
+        r"must be followed by tool messages responding|must be a response to a prec\w+ message with"
+        r"|`tool_use` ids were found without `tool_result`",
+        ONCE,
+        strict_results=True,
+    ),
+    # Content.
+    _row(
+        r"only allowed for messages with role 'user', but this message with role 'tool' contains",
+        media_in_results=False,
+    ),
+    _row(r"content\.type ?参数非法.{0,20}\['text'\]|content must be a string", SHORT, **_TEXT_ONLY),
+    _row(
+        r"support image input|image(?:_url|s)? (?:input|content) (?:is )?not (?:supported|enabled)"
+        r"|image_url is only supported by certain models|unknown variant `image(?:_url)?`"
+        r"|at most 0 image|is not a multimodal model|missing data required for image input"
+        r"|does not support (?:images?|vision)\b",
+        SHORT,
+        images=False,
+    ),
+    _row(r"does not support (?:pdf|document)|unknown variant `(?:file|document)`", SHORT, documents=False),
+    _row(
+        r"does not support audio|audio input is not supported|unknown variant `input_audio`",
+        SHORT,
+        audio=False,
+    ),
+    # Turns.
+    _row(
+        r"(?:role|tag)\b.{0,60}(?:variant|tag|role|support|value|:) ?[`'\"]?developer\b"
+        r"|unknown role: developer|developer is not one of",
+        developer_role=False,
+    ),
+    _row(
+        r"system message must be at the beginning|unexpected role ['\"]?system['\"]?"
+        r"|role: unknown variant `system`",
+        system="leading",
+    ),
+    _row(r"roles must alternate", alternation=True, system="leading"),
+    _row(r"first message must use the \"?user\"? role|must start with a user message", user_first=True),
+    _row(
+        r"does not support assistant message prefill|expected last role user or tool"
+        r"|prefill is incompatible with|when the last message is from the assistant"
+        r"|final assistant content cannot end with trailing whitespace",
+        prefill=False,
+    ),
+    _row(r"text content blocks must (?:be non-empty|contain non-whitespace)", blank_text=False),
+    # The format of the answer.
+    _row(
+        r"response_format\.type' must be 'json_schema' or 'text'", outputs=frozenset({"json_schema", "text"})
+    ),
+    _row(
+        r"response_format type is unavailable|`json_schema` is unavailable"
+        r"|json_schema'? is (?:not supported|enabled only)|does not support response format `json_schema`",
+        outputs=without("json_schema"),
+    ),
+    _row(r"contain the word 'json' in some form", ONCE, outputs=without("json_object")),
+    _row(r"function calling with a response mime type", outputs=frozenset({"text"})),
+    _row(r"invalid schema for response_format", ONCE, outputs=without("json_schema")),
+    _row(
+        r"invalid 'stop': array too long\. expected an array with maximum length (?P<limit>\d+)",
+        stop_limit=limit(),
+    ),
+)
+
+#: Messages that name a field and refuse it. The parent is the path of its object.
+NAMED_FIELDS: tuple[re.Pattern[str], ...] = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        # OpenAI, Azure, and servers that copy their texts.
+        r"un(?:supported|known|recognized) (?:parameter|value|field|argument|property|key): "
+        r"[`'\"]?(?P<field>[\w.\[\]-]+)",
+        r"unrecognized request arguments? supplied: (?P<field>[\w.]+)",
+        r"'(?P<field>[\w.\[\]]+)' parameter is only allowed when",
+        r"additional properties are not allowed \('(?P<field>\w+)' was unexpected\)"
+        r"(?: - '(?P<parent>[\w.]+)')?",
+        # Pydantic: Anthropic, Mistral, vLLM, SGLang.
+        r"(?P<field>[\w.\[\]-]+): extra inputs are not permitted",
+        # Groq, Cerebras.
+        r"'(?P<parent>[\w.]+)' : property '(?P<field>\w+)' is unsupported",
+        r"property '(?P<field>[\w.]+)' is unsupported",
+        r"(?P<field>messages\[\d+\]\.\w+): \w+ is not supported with this model",
+        # Google.
+        r"unknown name \"(?P<field>\w+)\"(?: at '(?P<parent>[\w.\[\]]+)')?: cannot find field",
+        # xAI.
+        r"argument not supported on this model: (?P<field>\w+)",
+        r"does not support parameter (?P<field>\w+)",
+        # Moonshot, Zhipu.
+        r"invalid (?P<field>temperature|top_p|presence_penalty|frequency_penalty|n): only \S+ is allowed",
+        r"(?P<field>\w+) ?参数非法",
+        # serde: DeepSeek and other servers in Rust.
+        r"unknown field `(?P<field>\w+)`",
+        # Anthropic, and others in their own words.
+        r"`(?P<field>\w+)` is deprecated for this model",
+        r"[`'\"](?P<field>\w+)[`'\"] (?:parameter )?is not (?:supported|available|allowed)\b",
+        r"\b(?P<field>[a-z]+(?:_[a-z]+)+) is not (?:supported|available)\b",
+    )
+)
+
+
+def find_correction(failure: Failure) -> Correction | None:
+    """What makes a refused request valid; None if the message does not name it, or must reach the client."""
+    text = failure.message[:MAX_SEARCHED] + (f" [{failure.code}]" if failure.code else "")
+    is_healable = failure.kind in HEALABLE_KINDS and failure.status in HEALABLE_STATUSES
+    if NEVER_HEALED.search(text) or not (is_healable or failure.kind == "context_overflow"):
+        return None
+    for row in REFUSALS:
+        match = row.pattern.search(text) if is_healable or row.is_output_limit else None
+        if match is not None:
+            groups = match.groupdict()
+            changed = {name: change(groups) for name, change in row.facts.items()}
+            if None not in changed.values():
+                return Correction(changed, row.lifetime, row.refuses_seals)
+    return _find_fields(text) if is_healable else None
+
+
+def _find_fields(text: str) -> Correction | None:
+    """The correction for the fields that the text names, all in the same form of message."""
+    for pattern in NAMED_FIELDS:
+        changed: dict[str, object] = {}
+        for match in pattern.finditer(text):
+            found = change_field(match["field"], match.groupdict().get("parent") or "")
+            changed = merge_facts(changed, found)
+        if changed:
+            return Correction(changed)
+    return None

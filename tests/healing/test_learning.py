@@ -1,0 +1,344 @@
+"""What is remembered of a refusal, for how long, and when it is given up."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from dragoman.config.model import TargetName
+from dragoman.storage.database import Database
+from tests.exchange.clock import run
+from tests.exchange.speech import data
+from tests.exchange.twin import Script, ScriptedUpstream, Unreachable
+from tests.healing.vendor import (
+    Bench,
+    Json,
+    RefusingUpstream,
+    ask,
+    has,
+    provider,
+    write_error,
+)
+
+NO_TEMPERATURE = "Unsupported value: 'temperature' does not support 0.7 with this model."
+NO_SEED = "Unsupported parameter: 'seed' is not supported with this model."
+BODY: Json = {"messages": [{"role": "user", "content": "hi"}], "temperature": 0.7, "seed": 7}
+TARGET = TargetName("up", "model")
+
+
+def refuse(path: str, message: str = NO_TEMPERATURE, status: int = 400) -> RefusingUpstream:
+    return RefusingUpstream("openai_chat", has(path), status, write_error(message))
+
+
+def build(upstream: Any, **values: Any) -> Bench:
+    return Bench({"up": upstream}, {"up": provider("up", "openai_chat", **values)})
+
+
+def chat(**changes: Any) -> Any:
+    return ask("openai_chat", {**BODY, **changes})
+
+
+def test_the_next_request_is_right_at_once_and_shows_its_loss() -> None:
+    async def scenario() -> None:
+        upstream = refuse("temperature")
+        bench = build(upstream)
+        await bench.tell(chat())
+        told = await bench.tell(chat())
+        assert [("temperature" in body) for body in upstream.bodies] == [True, False, False]
+        assert told.client.headers["x-dragoman-losses"].startswith("1: temperature")
+        assert "seed" in upstream.bodies[-1]
+
+    run(scenario())
+
+
+def test_another_model_of_the_provider_learns_nothing() -> None:
+    async def scenario() -> None:
+        upstream = refuse("temperature")
+        bench = build(upstream)
+        await bench.tell(chat())
+        other = chat()
+        other.body = other.body.replace(b'"model":"model"', b'"model":"other"')
+        await bench.tell(other)
+        assert [("temperature" in body) for body in upstream.bodies] == [True, False, True, False]
+
+    run(scenario())
+
+
+def test_facts_add_up() -> None:
+    async def scenario() -> None:
+        upstream = refuse("temperature")
+        bench = build(upstream)
+        await bench.tell(chat())
+        upstream.refuses, upstream.body = (
+            has("top_p"),
+            write_error("Unsupported parameter: 'top_p' is not supported with this model."),
+        )
+        await bench.tell(chat(top_p=0.5))
+        await bench.tell(chat(top_p=0.5))
+        assert {"temperature", "top_p"}.isdisjoint(upstream.bodies[-1])
+        assert len(upstream.calls) == 5
+
+    run(scenario())
+
+
+def test_a_learned_fact_survives_a_restart(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        for expected in ([True, False], [False]):
+            upstream = refuse("temperature")
+            bench = Bench(
+                {"up": upstream},
+                {"up": provider("up", "openai_chat")},
+                database=Database(tmp_path / "state.db"),
+            )
+            await bench.tell(chat())
+            await bench.gateway.close()
+            assert [("temperature" in body) for body in upstream.bodies] == expected
+
+    asyncio.run(scenario())
+
+
+def test_every_kind_of_value_survives_a_restart(tmp_path: Path) -> None:
+    facts = {
+        "max_output_tokens": 8192,
+        "temperature_limit": 1.5,
+        "efforts": ("low", "high"),
+        "refused_fields": ("a", "b.*.c"),
+        "outputs": frozenset({"text"}),
+        "images": False,
+        "system": "leading",
+    }
+
+    async def scenario() -> None:
+        first = Bench({}, {"up": provider("up", "openai_chat")}, database=Database(tmp_path / "state.db"))
+        first.gateway.learned.remember(TARGET, facts, "no", 60.0)
+        await first.gateway.close()
+        second = Bench({}, {"up": provider("up", "openai_chat")}, database=Database(tmp_path / "state.db"))
+        await second.gateway.learned.load()
+        known = {name: fact.value for name, fact in second.gateway.learned.find(TARGET).items()}
+        assert known == {**facts, "outputs": ("text",)}
+        await second.gateway.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_learned_fact_ends_and_the_request_is_tried_again() -> None:
+    async def scenario() -> None:
+        upstream = refuse("temperature")
+        bench = build(upstream)
+        await bench.tell(chat())
+        bench.now += 8 * 86400
+        upstream.refuses = lambda body: False
+        await bench.tell(chat())
+        assert upstream.bodies[-1]["temperature"] == 0.7
+        assert not bench.gateway.learned.find(TARGET)
+
+    run(scenario())
+
+
+def test_a_learned_fact_that_no_longer_helps_is_forgotten() -> None:
+    async def scenario() -> None:
+        upstream = refuse("temperature")
+        bench = build(upstream)
+        await bench.tell(chat())
+        assert bench.gateway.learned.find(TARGET)
+        upstream.refuses = lambda body: True
+        told = await bench.tell(chat())
+        assert told.client.status == 400
+        assert len(upstream.calls) == 3
+        assert not bench.gateway.learned.find(TARGET)
+
+    run(scenario())
+
+
+def test_a_server_that_always_refuses_is_asked_twice_and_nothing_is_learned() -> None:
+    async def scenario() -> None:
+        upstream = RefusingUpstream("openai_chat", lambda body: True, 400, write_error(NO_TEMPERATURE))
+        bench = build(upstream)
+        told = await bench.tell(chat())
+        assert len(upstream.calls) == 2
+        assert told.client.status == 400
+        assert NO_TEMPERATURE in told.client.body.decode()
+        assert not bench.gateway.learned.find(TARGET)
+
+    run(scenario())
+
+
+def test_two_refused_fields_take_two_requests_of_the_client() -> None:
+    class TwoFaults(RefusingUpstream):
+        async def send(self, call: Any) -> Any:
+            body = msgspec.json.decode(call.body)
+            self.body = write_error(NO_TEMPERATURE if "temperature" in body else NO_SEED)
+            return await super().send(call)
+
+    async def scenario() -> None:
+        upstream = TwoFaults("openai_chat", lambda body: "temperature" in body or "seed" in body, 400, b"")
+        bench = build(upstream)
+        first = await bench.tell(chat())
+        assert (first.client.status, len(upstream.calls)) == (400, 2)
+        assert "seed" in first.client.body.decode()
+        second = await bench.tell(chat())
+        assert (second.client.status, len(upstream.calls)) == (200, 4)
+
+    run(scenario())
+
+
+STATED: dict[str, Json] = {"model": {"sampling": ["temperature", "seed"]}}
+
+
+@pytest.mark.parametrize(
+    ("values", "route"),
+    [({"models": STATED}, {}), ({"heal": False}, {}), ({}, {"heal": False}), ({}, {"strict": True})],
+    ids=["the configuration states the fact", "off at the provider", "off at the route", "strict"],
+)
+def test_nothing_is_changed_against_the_configuration(values: Json, route: Json) -> None:
+    async def scenario() -> None:
+        upstream = refuse("temperature")
+        bench = Bench({"up": upstream}, {"up": provider("up", "openai_chat", **values)}, route=route)
+        told = await bench.tell(chat())
+        assert len(upstream.calls) == 1
+        assert told.client.json()["error"]["message"] == NO_TEMPERATURE  # type: ignore[index]
+        assert not bench.gateway.learned.find(TARGET)
+
+    run(scenario())
+
+
+def test_a_strict_route_heals_what_costs_nothing() -> None:
+    async def scenario() -> None:
+        upstream = refuse(
+            "max_tokens", "Unsupported parameter: 'max_tokens' is not supported with this model."
+        )
+        bench = Bench({"up": upstream}, {"up": provider("up", "openai_chat")}, route={"strict": True})
+        told = await bench.tell(chat(max_tokens=100))
+        assert told.client.status == 200
+        assert upstream.bodies[-1]["max_completion_tokens"] == 100
+
+    run(scenario())
+
+
+def test_facts_learned_from_one_dialect_hold_for_clients_of_all() -> None:
+    async def scenario() -> None:
+        upstream = refuse("temperature")
+        bench = build(upstream)
+        await bench.tell(chat())
+        claude = {"messages": BODY["messages"], "max_tokens": 100, "temperature": 0.7, "top_k": 5}
+        await bench.tell(ask("anthropic", claude))
+        assert len(upstream.calls) == 3
+        # What another dialect leaves out anyway is still left out.
+        assert {"temperature", "top_k"}.isdisjoint(upstream.bodies[-1])
+
+    run(scenario())
+
+
+def test_an_error_event_before_the_first_content_heals_too() -> None:
+    class StreamError(RefusingUpstream):
+        async def send(self, call: Any) -> Any:
+            answer = await super().send(call)
+            if answer.status == 400:
+                answer.status = 200
+                answer.headers = {"content-type": "text/event-stream"}
+                error = {"error": {"message": NO_TEMPERATURE, "code": 400}}
+                answer.script = Script(pieces=[data(error)])
+            return answer
+
+    async def scenario() -> None:
+        upstream = StreamError("openai_chat", has("temperature"), 400, b"")
+        told = await build(upstream).tell(chat())
+        assert told.client.status == 200
+        assert b"good" in told.client.body
+        assert NO_TEMPERATURE not in told.client.body.decode()
+        assert len(upstream.calls) == 2
+
+    run(scenario())
+
+
+class Failing(RefusingUpstream):
+    """Heals, then fails with these statuses before it answers."""
+
+    def __init__(self, refuses: Callable[[Json], bool], *statuses: int) -> None:
+        super().__init__("openai_chat", refuses, 400, write_error(NO_TEMPERATURE))
+        self._statuses = list(statuses)
+
+    async def send(self, call: Any) -> Any:
+        answer = await super().send(call)
+        if answer.status == 200 and self._statuses:
+            answer.status = self._statuses.pop(0)
+            answer.script = Script(status=answer.status, pieces=[write_error("busy")])
+        return answer
+
+
+def test_a_healed_request_is_retried_and_fails_over_as_any_other() -> None:
+    async def scenario() -> None:
+        first, second = Failing(has("temperature"), 500, 500, 500), refuse("temperature")
+        providers = {"a": provider("a", "openai_chat", retries=2), "b": provider("b", "openai_chat")}
+        told = await Bench({"a": first, "b": second}, providers).tell(chat())
+        assert told.client.status == 200
+        # One refusal and three tries at the first target; a refusal and an answer at the second.
+        assert (len(first.calls), len(second.calls)) == (4, 2)
+        assert told.client.headers["x-dragoman-target"] == "b/model"
+
+    run(scenario())
+
+
+def test_a_healed_request_is_used_with_the_next_key_too() -> None:
+    async def scenario() -> None:
+        from dragoman.config.model import Secret
+
+        upstream = Failing(has("temperature"), 401)
+        keys = (Secret("key-number-one"), Secret("key-number-two"))
+        bench = build(upstream, keys=keys)
+        told = await bench.tell(chat())
+        assert told.client.status == 200
+        assert [("temperature" in body) for body in upstream.bodies] == [True, False, False]
+        assert len({call.key for call in upstream.calls}) == 2
+
+    run(scenario())
+
+
+def test_a_refusal_that_heals_does_not_cool_the_target_down() -> None:
+    async def scenario() -> None:
+        upstream = refuse("temperature", status=500)
+        bench = build(upstream)
+        told = await bench.tell(chat())
+        assert told.client.status == 200
+        assert len(upstream.calls) == 2
+        assert [attempt.cools for attempt in told.record.attempts] == [False, False]
+
+    run(scenario())
+
+
+def test_a_message_is_kept_short_and_without_secrets() -> None:
+    from dragoman.config.model import Secret
+
+    async def scenario() -> None:
+        secret = "correct-horse-battery"
+        message = f"{NO_TEMPERATURE} {secret} sk-ant-0123456789abcdefghij " + "x " * 500
+        bench = build(refuse("temperature", message), keys=(Secret(secret),))
+        await bench.tell(chat())
+        (fact,) = bench.gateway.learned.find(TARGET).values()
+        assert fact.message.startswith(NO_TEMPERATURE)
+        assert secret not in fact.message
+        assert "0123456789" not in fact.message
+        assert len(fact.message) <= 200
+
+    run(scenario())
+
+
+def test_a_request_that_cannot_be_read_is_left_as_it_is() -> None:
+    async def scenario() -> None:
+        upstream = refuse("temperature")
+        told = await build(upstream).tell(chat(tools=5))
+        assert told.client.status == 400
+        assert told.client.json()["error"]["message"] == NO_TEMPERATURE  # type: ignore[index]
+
+    run(scenario())
+
+
+def test_an_unreachable_target_is_no_refusal() -> None:
+    async def scenario() -> None:
+        told = await build(ScriptedUpstream(Unreachable()), retries=0).tell(chat())
+        assert told.client.status >= 500
+
+    run(scenario())

@@ -1,0 +1,94 @@
+"""Every refusal of the table is healed with exactly one retry, in every lane; other errors are not."""
+
+import msgspec
+import pytest
+
+from dragoman.dialects.registry import dialect_named
+from tests.exchange.clock import run
+from tests.healing.messages import CASES, NEVER, UNKNOWN, Case
+from tests.healing.requests import RICH
+from tests.healing.vendor import Bench, RefusingUpstream, ask, provider, write_error
+
+Json = dict[str, object]
+
+
+def build_body(dialect: str, changes: Json) -> Json:
+    body = RICH[dialect]() | changes
+    return {name: value for name, value in body.items() if value is not None}
+
+
+def name_case(case: Case) -> str:
+    text = case.message or dialect_named(case.dialect).read_error(400, {}, case.error).message
+    return f"{case.server}: {text[:60]}"
+
+
+def test_the_table_is_as_large_as_it_should_be() -> None:
+    servers = {case.server for case in CASES}
+    assert len(CASES) >= 60
+    assert servers >= {
+        "OpenAI", "Anthropic", "Gemini", "Azure", "OpenRouter", "DeepSeek", "Moonshot", "Zhipu",
+        "DashScope", "Mistral", "Groq", "vLLM", "llama.cpp", "Ollama", "LM Studio",
+    }  # fmt: skip
+
+
+#: A case of `stream_options` is no case of a whole reply: such a request has no such field.
+STREAMED_AND_WHOLE = [
+    pytest.param(case, stream, id=f"{name_case(case)}, {'streamed' if stream else 'whole'}")
+    for case in CASES
+    for stream in (True, False)
+    if stream or "stream_options" not in str(case.error)
+]
+
+
+@pytest.mark.parametrize(("case", "stream"), STREAMED_AND_WHOLE)
+def test_a_forwarded_request_heals_with_one_retry(case: Case, stream: bool) -> None:
+    body = build_body(case.dialect, case.changes)
+    upstream = RefusingUpstream(case.dialect, case.refuses, case.status, case.error)
+    bench = Bench({"up": upstream}, {"up": provider("up", case.dialect)})
+    told = run(bench.tell(ask(case.dialect, body, stream=stream)))
+    assert len(upstream.calls) == 2, told.client.body
+    assert case.refuses(upstream.bodies[0])
+    assert told.client.status == 200
+    assert b"good" in told.client.body
+    assert any("refused" in loss.reason for loss in told.record.losses)
+    assert "x-dragoman-losses" in told.client.headers
+    assert "lost" in told.record.line()
+
+
+@pytest.mark.parametrize("client", RICH)
+@pytest.mark.parametrize("case", CASES, ids=name_case)
+def test_a_translated_request_heals_with_one_retry(case: Case, client: str) -> None:
+    """Only if the translation has what the server refuses; many translations avoid it."""
+    if client == case.dialect:
+        return
+    upstream = RefusingUpstream(case.dialect, case.refuses, case.status, case.error)
+    bench = Bench({"up": upstream}, {"up": provider("up", case.dialect)})
+    told = run(bench.tell(ask(client, build_body(client, {}))))
+    was_refused = case.refuses(upstream.bodies[0])
+    assert len(upstream.calls) == 1 + was_refused, told.client.body
+    assert told.client.status == 200
+
+
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+@pytest.mark.parametrize(("name", "status", "body"), NEVER, ids=[name for name, _, _ in NEVER])
+def test_errors_about_money_keys_policies_and_size_are_never_healed(
+    name: str, status: int, body: Json, stream: bool
+) -> None:
+    upstream = RefusingUpstream("openai_chat", lambda body: True, status, msgspec.json.encode(body))
+    bench = Bench({"up": upstream}, {"up": provider("up", "openai_chat", retries=0)})
+    told = run(bench.tell(ask("openai_chat", build_body("openai_chat", {}), stream=stream)))
+    assert len(upstream.calls) == 1
+    assert told.client.status >= 400
+
+
+@pytest.mark.parametrize("message", UNKNOWN)
+def test_a_refusal_that_names_nothing_known_reaches_the_client_unchanged(message: str) -> None:
+    upstream = RefusingUpstream("openai_chat", lambda body: True, 400, write_error(message, "some_code"))
+    bench = Bench({"up": upstream}, {"up": provider("up", "openai_chat")})
+    told = run(bench.tell(ask("openai_chat", build_body("openai_chat", {}))))
+    assert len(upstream.calls) == 1
+    assert told.client.status == 400
+    assert told.client.json()["error"] == {
+        "message": message, "type": "invalid_request_error", "param": None, "code": "some_code",
+    }  # fmt: skip
+    assert not told.record.losses
