@@ -1,7 +1,7 @@
 """Reads output items while they stream, one class for each kind of item, and finds the item of an event.
 
-A text may arrive in deltas, in a `done` event, with the finished item, or only with the finished response. Each
-may hold more of it than the one before, and adds what is missing. Nothing is reported twice.
+A text may arrive in deltas, in a `done` event, with the finished item, or only with the finished response.
+Each may hold more of it than the one before, and adds what is missing. Nothing is reported twice.
 """
 
 from abc import ABC, abstractmethod
