@@ -1,6 +1,6 @@
 """Tool calls are put together whatever the server makes of their identity."""
 
-from itertools import pairwise
+from itertools import pairwise, permutations
 
 import pytest
 from hypothesis import given
@@ -10,6 +10,7 @@ from dragoman.dialects.openai_chat import calls as assembling
 from dragoman.hub.content import Text, Tool, ToolCall
 from dragoman.hub.events import ArgumentsDelta, BlockClosed, BlockOpened, ReplyFailed
 from dragoman.hub.loss import Losses
+from dragoman.hub.request import Request
 from dragoman.hub.seal import Seal
 from tests.dialects.openai_chat.replies import (
     DONE,
@@ -442,3 +443,80 @@ def test_however_two_calls_are_cut_and_mixed_their_arguments_are_exact(
 def _cut(text: str, cuts: list[int]) -> list[str]:
     edges = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
     return [text[a:b] for a, b in pairwise(edges)]
+
+
+def mixed(request: Request | None, *entries: object) -> list[ToolCall]:
+    """The calls of a stream with one entry of `tool_calls` in each chunk."""
+    return calls_of(*(calls(entry) for entry in entries), END, request=request)
+
+
+#: With a request, the name of its tool is certain and opens a call at once.
+REQUESTS = {
+    "without a request": None,
+    "with a request": a_request(tools=(Tool(name="Read"), Tool(name="Write"))),
+}
+
+
+@pytest.mark.rule("F9")
+@pytest.mark.parametrize("request_name", REQUESTS)
+@pytest.mark.parametrize("late", range(1, 5))
+def test_an_id_that_comes_before_the_call_is_closed_is_the_servers(late: int, request_name: str) -> None:
+    fragments = [
+        call(0, name="Read"),
+        call(0, arguments='{"p"'),
+        call(0, arguments=":1"),
+        call(0, arguments="}"),
+    ]
+    fragments.insert(late, call(0, id="a"))
+    found = mixed(REQUESTS[request_name], *fragments, call(1, id="b", name="Write", arguments="{}"))
+    assert spoken(found) == [("a", "Read", '{"p":1}'), ("b", "Write", "{}")]
+
+
+@pytest.mark.rule("F9")
+@pytest.mark.parametrize("request_name", REQUESTS)
+def test_an_id_that_comes_after_the_next_call_has_begun_is_still_the_servers(request_name: str) -> None:
+    found = mixed(
+        REQUESTS[request_name],
+        call(0, name="Read", arguments='{"p"'),
+        call(1, name="Write", id="b", arguments='{"q"'),
+        call(0, id="a"),
+        call(1, arguments=":2}"),
+        call(0, arguments=":1}"),
+    )
+    assert spoken(found) == [("a", "Read", '{"p":1}'), ("b", "Write", '{"q":2}')]
+
+
+@pytest.mark.rule("F9")
+@pytest.mark.parametrize("request_name", REQUESTS)
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+def test_calls_go_out_in_the_order_of_their_indexes(order: tuple[int, ...], request_name: str) -> None:
+    starts = [call(index, id=f"id{index}", name="Read") for index in order]
+    arguments = [call(index, arguments=f'{{"p":{index}}}') for index in order]
+    found = mixed(REQUESTS[request_name], *starts, *arguments)
+    assert spoken(found) == [(f"id{index}", "Read", f'{{"p":{index}}}') for index in range(3)]
+
+
+@pytest.mark.rule("F9")
+def test_calls_in_one_chunk_go_out_in_the_order_of_their_indexes() -> None:
+    entries = [call(index, id=f"id{index}", name="Read", arguments="{}") for index in (2, 0, 1)]
+    assert [each.id for each in calls_of(calls(*entries), END)] == ["id0", "id1", "id2"]
+
+
+@pytest.mark.rule("F9")
+def test_a_server_that_counts_from_one_or_names_no_ids_gets_its_calls_through() -> None:
+    found = mixed(None, *(call(index, name="Read", arguments=f'{{"p":{index}}}') for index in (1, 2, 4)))
+    assert [each.arguments for each in found] == ['{"p":1}', '{"p":2}', '{"p":4}']
+    assert len({each.id for each in found}) == 3
+
+
+@pytest.mark.rule("F9")
+def test_a_call_that_waits_for_its_id_goes_before_the_text_that_follows() -> None:
+    blocks = reply_of(calls(call(0, name="Read", arguments="{}")), chunk({"content": "Done."}), END).blocks
+    assert [type(block) for block in blocks] == [ToolCall, Text]
+
+
+@pytest.mark.rule("F9")
+def test_a_long_call_without_an_id_is_sent_when_too_much_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(assembling, "HELD", 100)
+    found = mixed(None, call(0, name="Read", arguments='{"p":"'), call(0, arguments="x" * 200 + '"}'))
+    assert [len(each.arguments) for each in found] == [208]

@@ -3,23 +3,30 @@
 Only this module decides which call a fragment belongs to. A fragment starts a new call if its index is new,
 or if its id differs from the id of the call at that index. Without index and id, it starts a new call if the
 current call is complete. A call opens when its name is certain: at once if the client declared the name,
-otherwise when its arguments start, because until then a name may arrive in pieces.
+otherwise when its arguments start, because until then a name may arrive in pieces. A call without an id waits
+for it, and a call that skips an index waits for the call before it, as long as no complete call must be sent.
 """
 
+from bisect import insort_right
 from functools import partial
 from itertools import pairwise
-from typing import NamedTuple
 
 import msgspec
 
 from dragoman.dialects.base import UpstreamContext
+from dragoman.dialects.openai_chat.fragments import (
+    Fragment,
+    read_arguments,
+    read_fragment,
+    read_thought_signature,
+    text_of,
+)
 from dragoman.dialects.openai_chat.stream_blocks import CurrentBlock, TextChange
 from dragoman.hub.builder import ReplyBuilder
 from dragoman.hub.content import CallKind, ToolCall
 from dragoman.hub.errors import UpstreamProtocolError
 from dragoman.hub.request import Request, iter_declared_tools
 from dragoman.hub.seal import Seal
-from dragoman.wire.fields import encode
 
 #: Longer arguments are not tested for completeness: their call closes with the reply.
 WATCHED = 256 * 1024
@@ -32,15 +39,6 @@ LONGEST_NAME = 1024
 LEGACY = -1
 
 ENTRY_FIELDS = frozenset(("index", "id", "type", "function", "custom", "extra_content", "name", "arguments"))
-
-
-class Fragment(NamedTuple):
-    """The content of one entry of a delta; a value is empty if the entry does not have it."""
-
-    id: str
-    name: str
-    arguments: str
-    kind: CallKind
 
 
 class PendingChatCall:
@@ -58,11 +56,14 @@ class PendingChatCall:
         "repeats",
         "seal",
         "size",
+        "slot",
         "tested",
         "whole",
     )
 
-    def __init__(self, form: str) -> None:
+    def __init__(self, slot: tuple[int, int], form: str) -> None:
+        #: The choice and the index.
+        self.slot = slot
         self.id = ""
         self.name = ""
         self.kind: CallKind = "function"
@@ -111,6 +112,7 @@ class CallAssembler:
         self._current = current
         self._slots: dict[tuple[int, int], PendingChatCall] = {}
         self._by_id: dict[str, PendingChatCall] = {}
+        #: Calls that are not open yet, in the order of their indexes.
         self._held: list[PendingChatCall] = []
         self._live: list[PendingChatCall] = []
         self._used_ids: set[str] = set()
@@ -219,9 +221,9 @@ class CallAssembler:
         self._count += 1
         if self._count > self._builder.MAX_BLOCKS:
             raise UpstreamProtocolError(f"more than {self._builder.MAX_BLOCKS} tool calls in one reply")
-        call = PendingChatCall(form)
+        call = PendingChatCall(slot, form)
         self._slots[slot] = call
-        self._held.append(call)
+        insort_right(self._held, call, key=lambda held: held.slot)
         return call
 
     def _add_fragment(self, call: PendingChatCall, fragment: Fragment) -> None:
@@ -236,8 +238,8 @@ class CallAssembler:
                 call.name = merge_name(call, fragment.name)
         if fragment.arguments:
             self._add_arguments(call, fragment)
-        if call.block < 0 and call.name and (call.size or (call.id and call.name in self._certain)):
-            self._open_held(self._held.index(call) + 1)
+        if self._held:
+            self._open_ready()
 
     def _add_arguments(self, call: PendingChatCall, fragment: Fragment) -> None:
         text = fragment.arguments
@@ -262,6 +264,8 @@ class CallAssembler:
             call.pieces.append(text)
             self._held_size += len(text)
             if self._held_size > HELD:
+                self._open_held(len(self._held))
+            if self._held_size > HELD:
                 raise UpstreamProtocolError("too many arguments for tool calls without a name")
             return
         if not self._builder.is_open(call.block):
@@ -280,6 +284,32 @@ class CallAssembler:
             call.seal = seal
         else:
             self._builder.seal(call.block, seal)
+
+    def _open_ready(self) -> None:
+        """Open the held calls up to the last one whose name is certain, unless one of them must wait."""
+        count = 0
+        for number, call in enumerate(self._held, 1):
+            if not call.name:
+                continue
+            if self._waits(call):
+                break
+            if call.size or call.name in self._certain:
+                count = number
+        if count:
+            self._open_held(count)
+
+    def _waits(self, call: PendingChatCall) -> bool:
+        """Whether the id of the call, or the call before it, may still arrive."""
+        choice, index = call.slot
+        if index == LEGACY:
+            return False
+        is_missing_earlier = index > 0 and (choice, index - 1) not in self._slots
+        if call.id and not is_missing_earlier:
+            return False
+        # A complete call is sent as it is when the next one has begun.
+        last = self._last
+        has_next = last is not None and last is not call and last.slot >= call.slot
+        return not has_next or not call.is_whole()
 
     def _open_held(self, count: int) -> None:
         """Open the first `count` held calls in order, except those without a name."""
@@ -327,24 +357,6 @@ def find_certain_names(request: Request | None) -> frozenset[str]:
     return frozenset(name for name, follower in pairwise((*names, "")) if not follower.startswith(name))
 
 
-def read_fragment(entry: dict[str, object]) -> Fragment:
-    kind: CallKind = "function"
-    body = entry.get("function")
-    if isinstance(entry.get("custom"), dict) or entry.get("type") == "custom":
-        kind = "custom"
-        body = entry.get("custom")
-    if not isinstance(body, dict):
-        # Some servers omit the wrapper.
-        body = entry
-    arguments = body.get("input") if kind == "custom" else body.get("arguments")
-    return Fragment(
-        text_of(entry.get("id")),
-        text_of(body.get("name")),
-        text_of(arguments) if kind == "custom" else read_arguments(arguments),
-        kind,
-    )
-
-
 def is_new_call(call: PendingChatCall, fragment: Fragment) -> bool:
     """Whether a fragment at the index of `call` starts another call."""
     if fragment.id and call.id:
@@ -366,22 +378,3 @@ def merge_name(call: PendingChatCall, name: str) -> str:
     if name.startswith(call.name):
         return name[:LONGEST_NAME]
     return call.name if call.size else (call.name + name)[:LONGEST_NAME]
-
-
-def read_arguments(value: object) -> str:
-    """The arguments as JSON text; some servers send an object."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, dict):
-        return encode(value, blame=UpstreamProtocolError).decode()
-    return ""
-
-
-def read_thought_signature(extra_content: object) -> str:
-    """The signature that Google's compatible endpoint sends with a call."""
-    google = extra_content.get("google") if isinstance(extra_content, dict) else None
-    return text_of(google.get("thought_signature")) if isinstance(google, dict) else ""
-
-
-def text_of(value: object) -> str:
-    return value if isinstance(value, str) else ""

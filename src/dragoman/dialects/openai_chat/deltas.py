@@ -7,8 +7,9 @@ the next. Calls are open beside the current block.
 from functools import partial
 
 from dragoman.dialects.base import Json, UpstreamContext
-from dragoman.dialects.openai_chat.calls import CallAssembler, text_of
+from dragoman.dialects.openai_chat.calls import CallAssembler
 from dragoman.dialects.openai_chat.citations import read_annotation
+from dragoman.dialects.openai_chat.fragments import text_of
 from dragoman.dialects.openai_chat.media import read_reply_image
 from dragoman.dialects.openai_chat.reasoning import LIST_FIELDS, TEXT_FIELDS, Thought, read_entry
 from dragoman.dialects.openai_chat.stream_blocks import CurrentBlock, TextChange

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dragoman.dialects.base import ClientContext, Json, UpstreamContext
 from dragoman.dialects.errors import read_failure
 from dragoman.dialects.frames import FrameReader
-from dragoman.dialects.openai_chat.calls import text_of
 from dragoman.dialects.openai_chat.deltas import CALL_FIELDS, DeltaReader
+from dragoman.dialects.openai_chat.fragments import text_of
 from dragoman.dialects.openai_chat.names import NAME
 from dragoman.dialects.openai_chat.reasoning import TEXT_FIELDS
 from dragoman.dialects.openai_chat.reply import ChoiceAccumulator, collect, explode

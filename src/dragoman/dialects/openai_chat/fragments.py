@@ -1,0 +1,53 @@
+"""Reads the fragments of tool calls, also in the forms of compatible servers."""
+
+from typing import NamedTuple
+
+from dragoman.hub.content import CallKind
+from dragoman.hub.errors import UpstreamProtocolError
+from dragoman.wire.fields import encode
+
+
+class Fragment(NamedTuple):
+    """The content of one entry of a delta; a value is empty if the entry does not have it."""
+
+    id: str
+    name: str
+    arguments: str
+    kind: CallKind
+
+
+def read_fragment(entry: dict[str, object]) -> Fragment:
+    kind: CallKind = "function"
+    body = entry.get("function")
+    if isinstance(entry.get("custom"), dict) or entry.get("type") == "custom":
+        kind = "custom"
+        body = entry.get("custom")
+    if not isinstance(body, dict):
+        # Some servers omit the wrapper.
+        body = entry
+    arguments = body.get("input") if kind == "custom" else body.get("arguments")
+    return Fragment(
+        text_of(entry.get("id")),
+        text_of(body.get("name")),
+        text_of(arguments) if kind == "custom" else read_arguments(arguments),
+        kind,
+    )
+
+
+def read_arguments(value: object) -> str:
+    """The arguments as JSON text; some servers send an object."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict):
+        return encode(value, blame=UpstreamProtocolError).decode()
+    return ""
+
+
+def read_thought_signature(extra_content: object) -> str:
+    """The signature that Google's compatible endpoint sends with a call."""
+    google = extra_content.get("google") if isinstance(extra_content, dict) else None
+    return text_of(google.get("thought_signature")) if isinstance(google, dict) else ""
+
+
+def text_of(value: object) -> str:
+    return value if isinstance(value, str) else ""
