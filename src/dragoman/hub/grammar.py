@@ -77,6 +77,8 @@ BLOCK_DELTAS: dict[type, frozenset[type]] = {
 #: The events of an open block. Most events of a reply are the first kind; `isinstance` tests it first.
 _BLOCK_EVENTS: Final = (TextDelta, ArgumentsDelta, ReasoningDelta, SealAttached, CitationAdded)
 
+_NOTHING: frozenset[type] = frozenset()
+
 
 class GrammarChecker:
     """Follows one reply and raises `UpstreamProtocolError` at the first event that the tables forbid."""
@@ -97,16 +99,15 @@ class GrammarChecker:
 
     def check(self, event: ReplyEvent) -> None:
         kind = type(event)
+        # A block is open only in a phase that accepts deltas, so the phase needs no test here.
+        if isinstance(event, _BLOCK_EVENTS) and kind in self._open.get(event.index, _NOTHING):
+            return
         if kind not in self._moves:
             raise UpstreamProtocolError(f"{kind.__name__} in a reply that is {self._phase.name}")
-        if isinstance(event, _BLOCK_EVENTS):
-            accepted = self._open.get(event.index)
-            if accepted is None:
-                raise UpstreamProtocolError(f"{kind.__name__} for block {event.index}, which is not open")
-            if kind not in accepted:
-                raise UpstreamProtocolError(f"{kind.__name__} does not fit block {event.index}")
-            return
         match event:
+            case TextDelta() | ArgumentsDelta() | ReasoningDelta() | SealAttached() | CitationAdded():
+                fault = "does not fit block" if event.index in self._open else "has no open block"
+                raise UpstreamProtocolError(f"{kind.__name__} {fault} {event.index}")
             case BlockOpened():
                 self._check_opening(event)
             case BlockClosed():
@@ -121,6 +122,8 @@ class GrammarChecker:
         phase = self._moves[kind]
         if phase is not self._phase:
             self._phase, self._moves = phase, REPLY_MOVES[phase]
+            # No phase begins or ends with open blocks: a failed reply leaves them incomplete.
+            self._open.clear()
 
     def _check_opening(self, event: BlockOpened) -> None:
         if event.index != self._next:
