@@ -97,7 +97,7 @@ def test_a_recorded_stream_becomes_a_legal_stream_of_the_client(dialect: str, st
     assert translator.ended
 
 
-TWINS = [pair for pair in STREAMS if (pair[0], pair[1].replace("stream-", "reply-", 1)) in REPLIES]
+TWINS = [pair for pair in STREAMS if (pair[0], pair[1].replace("stream-", "reply-", 1)) in ANSWERS]
 
 
 @pytest.mark.rule("R90", "R60")

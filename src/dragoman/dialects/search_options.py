@@ -1,10 +1,11 @@
-"""Reads and writes the options of web search that several dialects write in the same way.
+"""Reads and writes the options of web search that several dialects write in the same way, and its queries.
 
 The `take_` functions are tolerant: a value of another form than expected stays in the object.
 """
 
 from dragoman.dialects.base import Json
-from dragoman.hub.content import Location
+from dragoman.hub.content import HostedCall, Location
+from dragoman.wire.partial_json import parse_object
 
 #: Extras whose name starts with this are notes of a reader for its own writer.
 NOTE = "@"
@@ -46,3 +47,13 @@ def take_location(values: Json) -> Location | None:
 def write_location(location: Location) -> Json:
     places = {name: value for name in PLACES if (value := getattr(location, name))}
     return {"type": "approximate", **places}
+
+
+def find_queries(call: HostedCall) -> tuple[str, ...]:
+    """The queries of a web search that a vendor ran; empty for another tool or another action."""
+    arguments = parse_object(call.arguments) if call.tool == "web_search" else None
+    if not arguments:
+        return ()
+    queries = arguments.get("queries")
+    values = queries if isinstance(queries, list) and queries else [arguments.get("query")]
+    return tuple(query for query in values if isinstance(query, str) and query)

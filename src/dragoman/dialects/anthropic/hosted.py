@@ -1,6 +1,7 @@
 """Reads and writes blocks of the tools that Anthropic runs: calls, results, and the results as readable text.
 
-The structure stays in the extras and is written back only to Anthropic. Other targets get the text.
+The structure stays in the extras and is written back only to Anthropic. Other targets get the text. A web
+search that another vendor ran is written with its query and the addresses of its pages.
 """
 
 import re
@@ -24,6 +25,7 @@ CALLS = frozenset({"server_tool_use", "mcp_tool_use"})
 _NAME = "@name"
 _CONTENT = "@content"
 _RESULT = "_tool_result"
+_SEARCH = "web_search"
 
 #: Parts of the names of server tools and of their results, in search order, and the family of each.
 _FAMILIES: tuple[tuple[str, str], ...] = (
@@ -100,6 +102,36 @@ def write_result(result: HostedResult) -> Json:
     if _CONTENT in result.extras:
         written["content"] = result.extras[_CONTENT]
     return add_common(written, result.cache, result.extras, own=True)
+
+
+def write_search(query: str, call_id: str) -> Json:
+    """The call of a web search that another vendor ran."""
+    return {"type": "server_tool_use", "id": call_id, "name": _SEARCH, "input": {"query": query}}
+
+
+def write_pages(result: HostedResult | None, call_id: str) -> Json:
+    """The result of a web search that another vendor ran; without pages if the vendor names none.
+
+    Anthropic's clients expect a result after each call.
+    """
+    content: object = []
+    if result is not None and result.is_error:
+        content = {"type": "web_search_tool_result_error", "error_code": "unavailable"}
+    elif result is not None:
+        content = [_build_page(line) for line in result.text.splitlines() if "://" in line]
+    return {"type": _SEARCH + _RESULT, "tool_use_id": call_id, "content": content}
+
+
+def _build_page(line: str) -> Json:
+    """A page of a result, from a line with its title, if known, and its address."""
+    title, _, url = line.strip().rpartition(" ")
+    return {
+        "type": "web_search_result",
+        "url": url,
+        "title": title.strip() or url,
+        "encrypted_content": "",
+        "page_age": None,
+    }
 
 
 def read_opaque(kind: str, value: Json, at: str = "") -> Opaque:

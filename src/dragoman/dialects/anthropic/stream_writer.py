@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dragoman.dialects.anthropic.errors import write_error
-from dragoman.dialects.anthropic.hosted import write_call, write_result
+from dragoman.dialects.anthropic.hosted import write_call, write_pages, write_result, write_search
 from dragoman.dialects.anthropic.names import NAME, object_of
 from dragoman.dialects.anthropic.reply import block_frames, frame
 from dragoman.dialects.anthropic.stop_reasons import choose_reason, write_usage
@@ -24,6 +24,7 @@ from dragoman.dialects.anthropic.stream_blocks import (
     whole_frames,
 )
 from dragoman.dialects.base import ClientContext, Json
+from dragoman.dialects.search_options import find_queries
 from dragoman.hub.content import HostedCall, HostedResult, Media, Opaque, Reasoning, Refusal, Text, ToolCall
 from dragoman.hub.events import (
     ArgumentsDelta,
@@ -62,6 +63,8 @@ class AnthropicStreamWriter:
         self._start_usage: Json = {}
         #: The seal of a text, which is written as a block of its own when another block follows.
         self._waiting: str = ""
+        #: The id of another vendor's search whose result is not written yet.
+        self._search = ""
 
     def write(self, event: ReplyEvent) -> Frames:
         return _HANDLERS[type(event)](self, event)
@@ -109,7 +112,9 @@ class AnthropicStreamWriter:
         return ()
 
     def _on_block_opened(self, event: BlockOpened) -> Frames:
-        return _OPENERS[type(event.block)](self, event.block)
+        block = event.block
+        ended = () if isinstance(block, HostedResult) else self._end_search()
+        return ended + _OPENERS[type(block)](self, block)
 
     def _open_text(self, block: Text) -> Frames:
         before = self._write_text_seal()
@@ -152,16 +157,23 @@ class AnthropicStreamWriter:
         return before + opened.open(block, own=self._own) + opened.grow(block.arguments)
 
     def _open_hosted_call(self, block: HostedCall) -> Frames:
-        return (
-            self._write_whole(write_call(block)) if self._own else self._lose("a call of a vendor's own tool")
-        )
+        if self._own:
+            return self._write_whole(write_call(block))
+        queries = find_queries(block)
+        if not queries:
+            return self._lose("a call of a vendor's own tool")
+        self._search = self._context.ids.adopt("srvtoolu_", block.id)
+        return self._write_whole(write_search("; ".join(queries), self._search))
 
     def _open_hosted_result(self, block: HostedResult) -> Frames:
-        return (
-            self._write_whole(write_result(block))
-            if self._own
-            else self._lose("the result of a vendor's own tool")
-        )
+        if self._own:
+            return self._write_whole(write_result(block))
+        return self._end_search(block) if self._search else self._lose("the result of a vendor's own tool")
+
+    def _end_search(self, result: HostedResult | None = None) -> Frames:
+        """Write the result of a search; one without pages if they are not known."""
+        search, self._search = self._search, ""
+        return self._write_whole(write_pages(result, search)) if search else ()
 
     def _open_opaque(self, block: Opaque) -> Frames:
         if self._own:
@@ -215,6 +227,7 @@ class AnthropicStreamWriter:
         if self._waiting:
             # Some clients look for the answer in the last block, so a seal must not be the last one.
             self._context.losses.add("", "the seal of the last text has no place in this dialect")
+        ended = self._end_search()
         reason = choose_reason(event, own=self._own, has_calls=self._has_calls)
         matched = event.stop_sequence if reason == "stop_sequence" else None
         delta: Json = {"stop_reason": reason, "stop_sequence": matched}
@@ -224,7 +237,7 @@ class AnthropicStreamWriter:
             ending |= {name: value for name, value in event.extras.items() if name != "delta"}
         if reason == "refusal" and event.explanation and "stop_details" not in delta:
             delta["stop_details"] = {"type": "refusal", "category": None, "explanation": event.explanation}
-        return frame(ending) + _STOP
+        return ended + frame(ending) + _STOP
 
     def _final_usage(self) -> Json:
         """The final counts, without the values that `message_start` already contained unchanged."""

@@ -21,6 +21,7 @@ from dragoman.dialects.gemini.names import NAME, NO_ARGUMENTS, NO_ID
 from dragoman.dialects.gemini.reasoning import BARE, UNSEALED, encode_envelope, is_native
 from dragoman.dialects.gemini.stop_reasons import choose_finish_reason, write_usage
 from dragoman.dialects.gemini.stream_blocks import OpenPart
+from dragoman.dialects.search_options import find_queries
 from dragoman.hub.content import HostedCall, HostedResult, Media, Opaque, Reasoning, Refusal, Text, ToolCall
 from dragoman.hub.events import (
     ArgumentsDelta,
@@ -152,11 +153,10 @@ class GeminiStreamWriter:
 
     def _add_query(self, block: HostedCall | HostedResult) -> Frames:
         """Record the query of a search. Gemini has no part for a search, only queries and citations."""
-        arguments = parse_object(block.arguments) if isinstance(block, HostedCall) else None
-        query = arguments.get("query") if arguments else None
-        if isinstance(query, str):
+        queries = find_queries(block) if isinstance(block, HostedCall) else ()
+        for query in queries:
             self._grounding.add_query(query)
-        else:
+        if not queries:
             self._context.losses.add(block.at, "Gemini shows only the query and the citations of a search")
         return ()
 
