@@ -259,6 +259,18 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
             merged |= facts
         return merged
 
+    def find_fact(self, name: str, model: str, *, only_stated: bool = False) -> object:
+        """One fact about a model, from its strongest source; None if no source has it.
+
+        `only_stated`: from the sources that apply to every client; see `FactLayer`.
+        """
+        layers = [layer.models for layer in self.layers if layer.is_stated or not only_stated]
+        for models in (self.models, *reversed(layers)):
+            facts = _merge_matches(models, model)
+            if name in facts:
+                return facts[name]
+        return None
+
     def has_stated_facts(self, model: str) -> bool:
         """Whether any source has facts about the model that apply to every client; see `FactLayer`."""
         stated = [layer.models for layer in self.layers if layer.is_stated]
@@ -271,7 +283,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     def find_governance(self, model: str, route: Mapping[str, object]) -> Governance:
         """The governance of a model's tool calls, with the changes of the model and of the route."""
         changes = {**_merge_matches(self.model_governance, model), **route}
-        if self.merge_facts(model).get("function_calling") is False:
+        if self.find_fact("function_calling", model) is False:
             # The server refuses tools, so describing them as text is the only way to use any.
             changes["contract"] = True
         return msgspec.structs.replace(self.governance, **changes) if changes else self.governance

@@ -82,6 +82,10 @@ class HttpApi:
         """Whether a failed stream must break off because the client ignores an error in it."""
         return False
 
+    def has_long_context(self, headers: Mapping[str, str]) -> bool:
+        """Whether the headers ask an upstream for a longer context window than the model usually has."""
+        return False
+
     def build_upstream_path(self, model: str, *, stream: bool, endpoint: str = "") -> UpstreamPath:
         """The path of a turn, or of the endpoint below it, at an upstream."""
         return UpstreamPath(f"{self.turn_path}{endpoint}")

@@ -23,6 +23,7 @@ from dragoman.exchange.record import AttemptRecord, ExchangeRecord
 from dragoman.exchange.sender import ResponseSender
 from dragoman.exchange.upstream_call import UpstreamCall
 from dragoman.exchange.watchdog import Watchdog
+from dragoman.exchange.windows import find_fitting_targets
 from dragoman.hub.errors import ClientProtocolError, DragomanError, Failure, UpstreamFailed
 from dragoman.pipeline.plan import RequestPlan
 from dragoman.pipeline.target_request import TargetRequest
@@ -129,10 +130,11 @@ class Exchange:
         record.route, record.has_alternatives = choice.route, len(choice.targets) > 1
         self._healer.is_on = choice.heal
         await gateway.learned.load()
-        await self._reserve(choice.targets)
-        has_several_keys = any(snapshot.keys[target.provider] > 1 for target in choice.targets)
+        targets = await self._compute(partial(find_fitting_targets, snapshot.config, request, choice.targets))
+        await self._reserve(targets)
+        has_several_keys = any(snapshot.keys[target.provider] > 1 for target in targets)
         session = request.hash_session() if has_several_keys else 0
-        target_keys = gateway.health.order_targets(choice.targets, snapshot.keys, session, self._loop.time())
+        target_keys = gateway.health.order_targets(targets, snapshot.keys, session, self._loop.time())
         await self._try_targets(target_keys, choice)
 
     async def _reserve(self, targets: Sequence[TargetName]) -> None:

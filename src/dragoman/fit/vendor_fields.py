@@ -89,6 +89,9 @@ DEFAULTS: dict[str, tuple[object, ...]] = {
 #: Objects that readers take apart: each remaining field is a loss of its own.
 OPENED = frozenset({"output_config", "text"})
 
+#: Extras by which a vendor shortens a conversation that is too long, and the value that forbids it.
+SHORTENING: dict[str, object] = {"context_management": None, "truncation": "disabled"}
+
 #: Extras with this prefix are notes of a reader for the writer of the same dialect.
 NOTE = "@"
 #: The one note whose content is a loss: the description of a group of tools.
@@ -96,6 +99,11 @@ GROUP = "@namespace"
 
 _NO_EQUIVALENT = "no other dialect has this field"
 _CITED = "only the vendor of a citation accepts it back"
+
+
+def may_be_shortened(request: Request) -> bool:
+    """Whether the client's own vendor may shorten the conversation before the model sees it."""
+    return any(request.extras.get(name) not in (None, forbidding) for name, forbidding in SHORTENING.items())
 
 
 def refuse_stored_state(request: Request, target: Target, losses: Losses) -> Request:

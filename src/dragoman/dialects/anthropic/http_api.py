@@ -31,6 +31,10 @@ class AnthropicHttpApi(HttpApi):
         forwarded=re.compile(r"anthropic-ratelimit-[a-z0-9-]{1,60}"),
     )
 
+    def has_long_context(self, headers: Mapping[str, str]) -> bool:
+        # The beta `context-1m-2025-08-07` gives Sonnet 4 and 4.5 a million tokens instead of 200,000.
+        return "context-1m" in headers.get("anthropic-beta", "")
+
     def build_key_header(self, key: str) -> dict[str, str]:
         # Anthropic accepts OAuth tokens as bearer tokens only, and API keys in this header only.
         is_token = key.startswith("sk-ant-oat")
