@@ -73,8 +73,9 @@ def fit_content(request: Request, target: Target, losses: Losses) -> Request:
 
     def edit_inside(block: AnyBlock, turn: Turn) -> AnyBlock | tuple[AnyBlock, ...]:
         """Edit a block of a result. Nothing is removed there: the model needs the content of the result."""
-        if isinstance(block, Opaque) and not block.text:
-            return Text(text=encode(block.value, blame=ClientProtocolError).decode(), at=block.at)
+        if isinstance(block, Opaque):
+            text = block.text or encode(block.value, blame=ClientProtocolError).decode()
+            return Text(text=text, at=block.at, cache=block.cache)
         return edit(block, turn)
 
     turns = [replace_blocks(turn, edit_blocks(turn.blocks, turn, edit)) for turn in request.turns]
@@ -98,15 +99,15 @@ def _write_as_text(
             losses.add(block.at, f"what the vendor's own {block.tool} found became text")
             text = f"[{block.tool} {'failed' if block.is_error else 'result'}]\n{block.text}"
         case Opaque():
-            if block.text:
-                return Text(text=block.text, at=block.at, cache=block.cache)
-            if not block.is_covered:
-                losses.add(block.at, f"no other dialect has blocks of type {block.kind!r}")
-            return ()
+            if not block.text:
+                if not block.is_covered:
+                    losses.add(block.at, f"no other dialect has blocks of type {block.kind!r}")
+                return ()
+            text = block.text
         case _:
             assert_never(block)
     # Separates inserted text from the text of the conversation.
-    return Text(text=f"\n{text}\n" if target.joins_text else text, at=block.at)
+    return Text(text=f"\n{text}\n" if target.joins_text else text, at=block.at, cache=block.cache)
 
 
 def _mark_error(result: ToolResult) -> ToolResult:

@@ -34,6 +34,8 @@ SEND_ALL = "send the whole conversation instead"
 #: Extras that change what the request means, and what the client can do instead.
 REFUSED_EXTRAS: dict[str, str] = {
     "background": "leave it out and wait for the reply",
+    # With this setting Anthropic returns a summary of the conversation and no answer to it.
+    "compaction": "ask for a summary in a message instead",
     "conversation": SEND_ALL,
     "prompt": "send the prompt itself instead of its id",
     # Claude Code checks by itself if an error names the field. Without an error it relies on the results.

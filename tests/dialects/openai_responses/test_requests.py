@@ -335,7 +335,6 @@ def test_reasoning_keeps_its_parts_and_its_seal() -> None:
         {"type": "mcp_list_tools", "id": "mcpl_1", "server_label": "n", "tools": []},
         {"type": "mcp_approval_response", "approval_request_id": "a", "approve": True},
         {"type": "tool_search_call", "execution": "server", "call_id": None, "arguments": {}, "id": "t"},
-        {"type": "program", "id": "p", "code": "x"},
         {"type": "of_tomorrow", "anything": [1, {"a": None}]},
     ],
 )

@@ -18,11 +18,15 @@ from dragoman.dialects.anthropic.names import (
 )
 from dragoman.dialects.base import Json
 from dragoman.hub.content import HostedCall, HostedResult, Opaque
+from dragoman.wire.fields import encode
 
-CALLS = frozenset({"server_tool_use", "mcp_tool_use"})
+MCP_CALL = "mcp_tool_use"
+CALLS = frozenset({"server_tool_use", MCP_CALL})
 
 #: Notes in the extras for our own writer. Other targets use the family and the readable text instead.
 _NAME = "@name"
+_INPUT = "@input"
+_SERVER = "@server_name"
 _CONTENT = "@content"
 _RESULT = "_tool_result"
 _SEARCH = "web_search"
@@ -36,6 +40,8 @@ _FAMILIES: tuple[tuple[str, str], ...] = (
     ("mcp", "mcp"),
     ("advisor", "advisor"),
 )
+#: Blocks that no model sees: they tell Anthropic's servers where another model took over.
+_NOT_RENDERED = frozenset({"fallback"})
 _DATE = re.compile(r"_\d{8}$")
 TEXT_LIMIT = 200_000
 
@@ -59,11 +65,16 @@ def read_call(value: Json, at: str = "", arguments: str | None = None) -> Hosted
         value[_NAME] = name
     if arguments is None:
         arguments = read_arguments(given)
+    if kind == MCP_CALL:
+        # Other targets get the arguments alone, so these must name the tool and its server.
+        value[_INPUT] = arguments
+        server = value[_SERVER] = value.pop("server_name", "")
+        arguments = encode({"server": server, "name": name, "arguments": arguments}).decode()
     return HostedCall(
         at=at,
         form=kind,
         id=take_text(value, "id"),
-        tool="mcp" if kind == "mcp_tool_use" else find_family(name),
+        tool="mcp" if kind == MCP_CALL else find_family(name),
         arguments=arguments,
         extras=value,
     )
@@ -74,8 +85,10 @@ def write_call(call: HostedCall) -> Json:
         "type": call.form or "server_tool_use",
         "id": call.id,
         "name": call.extras.get(_NAME, call.tool),
-        "input": build_input(call.arguments),
+        "input": build_input(text_of(call.extras.get(_INPUT)) or call.arguments),
     }
+    if call.extras.get(_SERVER):
+        written["server_name"] = call.extras[_SERVER]
     return add_common(written, call.cache, call.extras, own=True)
 
 
@@ -137,7 +150,7 @@ def _build_page(line: str) -> Json:
 def read_opaque(kind: str, value: Json, at: str = "") -> Opaque:
     """Keep a block that no other dialect knows, with its readable text if it has one."""
     text = _read_text_of(value)[:TEXT_LIMIT] if kind in _READABLE else ""
-    return Opaque(at=at, kind=kind, value=value, text=text)
+    return Opaque(at=at, kind=kind, value=value, text=text, is_covered=kind in _NOT_RENDERED)
 
 
 def _read_text_of(content: object) -> str:

@@ -10,7 +10,7 @@ from typing import assert_never
 import msgspec
 
 from dragoman.dialects.openai_responses.citations import read_citation
-from dragoman.dialects.openai_responses.hosted import read_hosted
+from dragoman.dialects.openai_responses.hosted import CALLS_WITH_OUTPUT, read_hosted, read_shell_output
 from dragoman.dialects.openai_responses.media import read_audio, read_cache, read_file, read_image
 from dragoman.dialects.openai_responses.names import (
     CALL_OF_ITEM,
@@ -18,7 +18,6 @@ from dragoman.dialects.openai_responses.names import (
     FAILED,
     STRING,
     CallFormat,
-    get_object,
     get_text,
     is_for_client,
     read_arguments,
@@ -28,7 +27,6 @@ from dragoman.dialects.openai_responses.reasoning import read_reasoning
 from dragoman.dialects.openai_responses.tools import require_tools
 from dragoman.hub.content import (
     AnyBlock,
-    Extras,
     Opaque,
     Refusal,
     Text,
@@ -80,6 +78,8 @@ class InputReader:
         self._turns: list[Turn] = []
         #: Seals of calls and texts, and the number of turns before each.
         self._carried: list[tuple[int, SealedItem]] = []
+        #: The ids of calls that the vendor ran: their outputs are no results of the client.
+        self._hosted: set[str] = set()
 
     def read(self, fields: Fields) -> None:
         item_type = fields.rest().get("type")
@@ -89,9 +89,12 @@ class InputReader:
             # Raises the error about it.
             item_type = fields.text("type")
         reader = _ITEM_READERS.get(item_type)
-        if reader is not None and is_for_client(item_type, fields.rest()):
+        call_id = get_text(fields.rest(), "call_id")
+        if reader is not None and is_for_client(item_type, fields.rest()) and call_id not in self._hosted:
             reader(self, fields, item_type)
         else:
+            if item_type in CALLS_WITH_OUTPUT and call_id:
+                self._hosted.add(call_id)
             blocks = read_hosted(fields.rest(), fields.path)
             self._add(ROLE_OF_ITEM.get(item_type, "assistant"), blocks, fields.path)
 
@@ -290,15 +293,4 @@ def _read_shell_output(fields: Fields) -> str:
     """The output of the commands as readable text; the output itself stays in the extras."""
     output = fields.maybe_list("output") or []
     fields.rest()[OUTPUT] = output
-    lines: list[str] = []
-    for entry in output:
-        if not isinstance(entry, dict):
-            continue
-        values: Extras = entry
-        lines += [text for name in ("stdout", "stderr") if (text := get_text(values, name))]
-        outcome = get_object(values, "outcome")
-        if "exit_code" in outcome:
-            lines.append(f"[exit code {outcome['exit_code']}]")
-        elif isinstance(values.get("outcome"), dict):
-            lines.append(f"[{outcome.get('type')}]")
-    return "\n".join(lines)
+    return read_shell_output(output)

@@ -45,7 +45,16 @@ FAMILIES = {
     "code_interpreter_call": "code_execution",
     "image_generation_call": "image_generation",
     "mcp_call": "mcp",
+    # Programmatic tool calling: OpenAI runs a program that the model wrote.
+    "program": "code_execution",
+    "program_output": "code_execution",
+    "shell_call": "shell",
+    "shell_call_output": "shell",
 }
+
+#: Items whose `call_id` connects a call with its output, which is an item of its own.
+CALLS_WITH_OUTPUT = frozenset({"program", "shell_call"})
+OUTPUTS = frozenset({"program_output", "shell_call_output"})
 
 #: Members that clients require in a finished item of a type, with their defaults.
 REQUIRED_MEMBERS: dict[str, Extras] = {
@@ -105,7 +114,14 @@ def read_hosted(item: Extras, at: str = "") -> list[ReplyBlock]:
         media_type = "image/" + (get_text(item, "output_format") or "png")
         extras: Extras = {ITEM: omit(item, ("result",))}
         return [Media(kind="image", media_type=media_type, data=result, at=at, extras=extras)]
-    family, item_id = FAMILIES[item_type], get_text(item, "id")
+    family = FAMILIES[item_type]
+    if item_type in OUTPUTS:
+        call_id = get_text(item, "call_id")
+        kept: Extras = {ITEM: item}
+        return [
+            HostedResult(call_id=call_id, tool=family, text=result, is_error=is_error, at=at, extras=kept)
+        ]
+    item_id = get_text(item, "call_id" if item_type in CALLS_WITH_OUTPUT else "id")
     call = HostedCall(id=item_id, tool=family, arguments=arguments, at=at, extras={ITEM: item})
     if not (result or is_error):
         return [call]
@@ -191,12 +207,48 @@ def _read_mcp(item: Extras) -> _HostedContent:
     return written, text, failed or bool(error)
 
 
+def _read_program(item: Extras) -> _HostedContent:
+    return _build_content(item, {"code": item.get("code")}, ())
+
+
+def _read_program_output(item: Extras) -> _HostedContent:
+    return _build_content(item, {}, (get_text(item, "result"),))
+
+
+def _read_shell(item: Extras) -> _HostedContent:
+    return _build_content(item, get_object(item, "action"), ())
+
+
+def _read_shell_output(item: Extras) -> _HostedContent:
+    return _build_content(item, {}, (read_shell_output(item.get("output")),))
+
+
+def read_shell_output(output: object) -> str:
+    """The output of a shell's commands as readable text."""
+    lines: list[str] = []
+    for entry in output if isinstance(output, list) else ():
+        if not isinstance(entry, dict):
+            continue
+        values: Extras = entry
+        lines += [text for name in ("stdout", "stderr") if (text := get_text(values, name))]
+        outcome = get_object(values, "outcome")
+        if "exit_code" in outcome:
+            lines.append(f"[exit code {outcome['exit_code']}]")
+        elif isinstance(values.get("outcome"), dict):
+            lines.append(f"[{outcome.get('type')}]")
+    return "\n".join(lines)
+
+
 _READERS: dict[str, Callable[[Extras], _HostedContent]] = {
     "web_search_call": _read_web_search,
     "file_search_call": _read_file_search,
     "code_interpreter_call": _read_code,
     "image_generation_call": _read_image,
     "mcp_call": _read_mcp,
+    "program": _read_program,
+    "program_output": _read_program_output,
+    "shell_call": _read_shell,
+    "shell_call_output": _read_shell_output,
 }
 
 

@@ -267,6 +267,10 @@ def _build_item(item: Json, context: ReplyContext) -> StreamItem:
     return _find_class(item)(context, get_text(item, "type"))
 
 
+def _build_call_key(item: Json) -> tuple[str, str]:
+    return get_text(item, "type"), get_text(item, "call_id")
+
+
 _Item = TypeVar("_Item", bound=StreamItem)
 
 
@@ -281,7 +285,8 @@ class ItemTable:
         self._context = context
         self.all: list[StreamItem] = []
         self._by_id: dict[str, StreamItem] = {}
-        self._by_call: dict[str, StreamItem] = {}
+        #: By type and `call_id`, which a call shares with its output: OpenAI streams both for what it runs.
+        self._by_call: dict[tuple[str, str], StreamItem] = {}
         self._by_index: dict[int, StreamItem] = {}
 
     def find_added(self, item: Json, index: object) -> StreamItem:
@@ -299,7 +304,7 @@ class ItemTable:
         `is_terminal`: the item is from the terminal event, so it may be done already. Otherwise an item at
         the same index that is done is another one.
         """
-        found = self._by_id.get(get_text(item, "id")) or self._by_call.get(get_text(item, "call_id"))
+        found = self._by_id.get(get_text(item, "id")) or self._by_call.get(_build_call_key(item))
         if found is None:
             found = self._find_at(index, item)
             if found is not None and found.is_done and not is_terminal:
@@ -351,11 +356,11 @@ class ItemTable:
     def _register(self, found: StreamItem | None, item: Json, index: object) -> StreamItem:
         """Add an item that was not found, and make it known by the ids and the index of this event."""
         found = found or self._add(_build_item(item, self._context))
-        item_id, call_id = get_text(item, "id"), get_text(item, "call_id")
+        item_id, call_key = get_text(item, "id"), _build_call_key(item)
         if item_id:
             self._by_id[item_id] = found
-        if call_id:
-            self._by_call[call_id] = found
+        if call_key[1]:
+            self._by_call[call_key] = found
         if type(index) is int:
             self._by_index[index] = found
         return found
