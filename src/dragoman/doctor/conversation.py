@@ -46,12 +46,13 @@ class QuestionRefused(Exception):
 class ModelConversation:
     """Sends questions to one target and counts the tokens.
 
-    `upstream` answers in place of the provider; the caller closes it. Questions are not retried.
+    `upstream` answers in place of the provider; the caller closes it. Questions are not retried and not healed: a
+    refusal is what a probe looks for.
     """
 
     def __init__(self, provider: Provider, model: str, upstream: Upstream, *, budget: int) -> None:
         self.target = TargetName(provider.name, model)
-        self.provider = msgspec.structs.replace(provider, retries=0)
+        self.provider = msgspec.structs.replace(provider, retries=0, heal=False)
         self.budget = budget
         self.tokens = 0
         self.micro_dollars = 0
