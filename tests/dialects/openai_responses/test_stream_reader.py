@@ -4,7 +4,7 @@ import pytest
 
 from dragoman.dialects.base import Json, UpstreamContext
 from dragoman.dialects.openai_responses import DIALECT
-from dragoman.hub.content import Opaque, Reasoning, Refusal, Text, ToolCall
+from dragoman.hub.content import HostedCall, Opaque, Reasoning, Refusal, Text, ToolCall
 from dragoman.hub.errors import FailureKind
 from dragoman.hub.events import (
     ArgumentsDelta,
@@ -506,7 +506,7 @@ def test_the_client_runs_a_tool_search_only_if_the_item_has_its_execution() -> N
 
 def test_the_client_does_not_run_a_shell_in_a_container_of_the_vendor() -> None:
     item = {"id": "sh_1", "type": "shell_call", "call_id": "c", "action": {"commands": ["ls"]}}
-    for environment, kind in (({"type": "local"}, ToolCall), ({"type": "container_reference"}, Opaque)):
+    for environment, kind in (({"type": "local"}, ToolCall), ({"type": "container_reference"}, HostedCall)):
         (block,) = reply_of(created(), done({**item, "environment": environment}), completed()).blocks
         assert isinstance(block, kind)
 
