@@ -10,6 +10,7 @@ from dragoman.config.model import ServerSettings
 from dragoman.exchange.exchange import MAX_INLINE_BODY
 from dragoman.pipeline.plan import RequestPlan
 from dragoman.pipeline.target_request import TargetRequest
+from dragoman.server import app
 from dragoman.server import connection as connection_module
 from tests.exchange.speech import CHAT_START, CHAT_STREAM, chat_text
 from tests.server.running import config_for, running, serving
@@ -255,6 +256,29 @@ def test_a_large_request_is_translated_beside_the_loop(
             assert len(upstream.heard[0].body) > size
 
     monkeypatch.setattr(RequestPlan, "build_target_request", recorded)
+    run(scenario)
+    assert threads == [is_beside]
+
+
+@pytest.mark.rule("S13")
+@pytest.mark.parametrize(("size", "is_beside"), [(1000, False), (MAX_INLINE_BODY, True)])
+def test_the_tokens_of_a_large_request_are_counted_beside_the_loop(
+    size: int, is_beside: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[bool] = []
+    build = app.build_count_body
+
+    def recorded(*arguments: Any) -> dict[str, object]:
+        threads.append(threading.current_thread() is not threading.main_thread())
+        return build(*arguments)
+
+    async def scenario() -> None:
+        async with ByteServer(STREAM) as upstream, running(config_for(upstream.url)) as gateway:
+            question = {**QUESTION, "messages": [{"role": "user", "content": "x " * size}]}
+            got = await gateway.ask("POST", "/v1/messages/count_tokens", question)
+            assert got.status == 200
+
+    monkeypatch.setattr(app, "build_count_body", recorded)
     run(scenario)
     assert threads == [is_beside]
 

@@ -45,6 +45,14 @@ Result = TypeVar("Result")
 TargetRequests = dict[TargetName, TargetRequest | ClientProtocolError]
 
 
+async def compute(body: bytes, work: Callable[[], Result]) -> Result:
+    """Run work that reads or writes the whole body of a request: in a thread if the body is large.
+
+    A legal body of 50 MB takes seconds, in which no other exchange would go on.
+    """
+    return work() if len(body) <= MAX_INLINE_BODY else await asyncio.to_thread(work)
+
+
 class Exchange:
     """Runs once. `record` describes what happened; it is complete when `run` returns."""
 
@@ -123,14 +131,16 @@ class Exchange:
 
     async def _answer(self) -> None:
         gateway, snapshot, request, record = self._gateway, self._snapshot, self._plan, self.record
-        await self._compute(request.peek)
+        await compute(self._plan.body, request.peek)
         record.model, record.stream = request.model, request.stream
         await self._usage.check_model(request.model)
         choice = choose(snapshot.config, request.model)
         record.route, record.has_alternatives = choice.route, len(choice.targets) > 1
         self._healer.is_on = choice.heal
         await gateway.learned.load()
-        targets = await self._compute(partial(find_fitting_targets, snapshot.config, request, choice.targets))
+        targets = await compute(
+            self._plan.body, partial(find_fitting_targets, snapshot.config, request, choice.targets)
+        )
         await self._reserve(targets)
         has_several_keys = any(snapshot.keys[target.provider] > 1 for target in targets)
         session = request.hash_session() if has_several_keys else 0
@@ -160,7 +170,7 @@ class Exchange:
             target = target_key.target
             request = requests.get(target)
             if request is None:
-                request = await self._compute(partial(self._build_target_request, target, choice))
+                request = await compute(self._plan.body, partial(self._build_target_request, target, choice))
             requests[target] = request
             if isinstance(request, ClientProtocolError):
                 errors.append(request)
@@ -173,15 +183,6 @@ class Exchange:
                 break
             left = [each for each in left if may_succeed(error.failure, target, each.target)]
         raise _choose_error(errors)
-
-    async def _compute(self, work: Callable[[], Result]) -> Result:
-        """Run work that reads or writes the whole body: in a thread if the body is large.
-
-        A legal body of 50 MB takes seconds, in which no other exchange would go on.
-        """
-        if len(self._plan.body) <= MAX_INLINE_BODY:
-            return work()
-        return await asyncio.to_thread(work)
 
     def _build_target_request(
         self, target: TargetName, choice: RouteChoice
@@ -269,7 +270,7 @@ class Exchange:
         redactor = self._snapshot.handles[target.provider].redactor
         if not self._healer.start_trial(target, failure, redactor):
             return None
-        healed = await self._compute(partial(self._build_target_request, target, choice))
+        healed = await compute(self._plan.body, partial(self._build_target_request, target, choice))
         if not isinstance(healed, TargetRequest) or healed.body == request.body:
             self._healer.abandon_trial(target, is_known=isinstance(healed, TargetRequest))
             return None

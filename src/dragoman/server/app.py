@@ -6,6 +6,7 @@ a stream costs more than its translation.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 
 import msgspec
 
@@ -13,7 +14,7 @@ from dragoman.accounts.keys import Caller
 from dragoman.config.find import identify_config
 from dragoman.config.model import Config, Secret
 from dragoman.dialects.registry import dialect_named
-from dragoman.exchange.exchange import Exchange
+from dragoman.exchange.exchange import Exchange, compute
 from dragoman.exchange.gateway import Gateway
 from dragoman.hub.errors import DragomanError, Failure, FailureKind
 from dragoman.pipeline.plan import RequestPlan
@@ -159,7 +160,8 @@ class App:
 
     async def _handle_count(self, request: HttpRequest, endpoint: Endpoint, caller: Caller) -> None:
         body = await self._receive_body(request)
-        await request.respond_json(build_count_body(self.gateway.config, endpoint, body))
+        count = partial(build_count_body, self.gateway.config, endpoint, body)
+        await request.respond_json(await compute(body, count))
 
     async def _handle_turn(self, request: HttpRequest, endpoint: Endpoint, caller: Caller) -> None:
         """Run an exchange for a request of an API without state."""
