@@ -12,6 +12,7 @@ from dragoman.pipeline.plan import RequestPlan
 from dragoman.pipeline.target_request import TargetRequest
 from dragoman.server import app
 from dragoman.server import connection as connection_module
+from dragoman.server.models import build_count_body
 from tests.exchange.speech import CHAT_START, CHAT_STREAM, chat_text
 from tests.server.running import config_for, running, serving
 from tests.upstream.byte_server import (
@@ -266,7 +267,7 @@ def test_the_tokens_of_a_large_request_are_counted_beside_the_loop(
     size: int, is_beside: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads: list[bool] = []
-    build = app.build_count_body
+    build = build_count_body
 
     def recorded(*arguments: Any) -> dict[str, object]:
         threads.append(threading.current_thread() is not threading.main_thread())

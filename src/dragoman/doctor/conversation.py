@@ -46,8 +46,8 @@ class QuestionRefused(Exception):
 class ModelConversation:
     """Sends questions to one target and counts the tokens.
 
-    `upstream` answers in place of the provider; the caller closes it. Questions are not retried and not healed: a
-    refusal is what a probe looks for.
+    `upstream` answers in place of the provider; the caller closes it. Questions are not retried and
+    not healed: a refusal is what a probe looks for.
     """
 
     def __init__(self, provider: Provider, model: str, upstream: Upstream, *, budget: int) -> None:
