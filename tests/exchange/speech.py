@@ -114,6 +114,19 @@ def gemini_text(text: str, finish: str = "") -> bytes:
 GEMINI_MALFORMED = data(
     {"candidates": [{"finishReason": "MALFORMED_FUNCTION_CALL", "index": 0}], "modelVersion": "model"}
 )
+#: The same with a signature, which is no content.
+GEMINI_SIGNED_MALFORMED = data(
+    {
+        "candidates": [
+            {
+                "content": {"role": "model", "parts": [{"thoughtSignature": "c2ln"}]},
+                "finishReason": "MALFORMED_FUNCTION_CALL",
+                "index": 0,
+            }
+        ],
+        "modelVersion": "model",
+    }
+)
 GEMINI_STREAM = (gemini_text("good"), gemini_text(" day", "STOP"))
 
 RESPONSES_CREATED = event(

@@ -16,6 +16,7 @@ from tests.exchange.speech import (
     CHAT_WHOLE,
     DIALECTS,
     GEMINI_MALFORMED,
+    GEMINI_SIGNED_MALFORMED,
     GEMINI_STREAM,
     RESPONSES_CREATED,
     RESPONSES_FAILED,
@@ -112,9 +113,8 @@ def gemini_script(*pieces: bytes, stream: bool) -> Script:
 @pytest.mark.parametrize("stream", [True, False])
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_malformed_call_before_any_content_is_tried_again(dialect: str, stream: bool) -> None:
-    bad = gemini_script(GEMINI_MALFORMED, stream=stream)
-    good = gemini_script(*GEMINI_STREAM, stream=stream)
-    upstream = ScriptedUpstream(bad, bad, good)
+    bad = [gemini_script(piece, stream=stream) for piece in (GEMINI_MALFORMED, GEMINI_SIGNED_MALFORMED)]
+    upstream = ScriptedUpstream(*bad, gemini_script(*GEMINI_STREAM, stream=stream))
     told = run(Bench({"up": upstream}, [provider("up", "gemini")]).tell(ask(dialect, stream=stream)))
     assert told.client.status == 200
     assert b"day" in told.client.body

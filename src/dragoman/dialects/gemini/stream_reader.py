@@ -2,8 +2,9 @@
 
 The stream does not open or close blocks, so a block lasts as long as the parts are of its kind. A signature
 ends its block too, but only before the next part, because citations in the same chunk still belong to the
-block. The reply is complete when the bytes end after a finish reason or a blocked prompt; otherwise it is
-truncated.
+block. A part with nothing but a signature completes the text or thought before it. Without one it gets a
+block of its own, at the next part or at the end: calls keep the signatures that they came with. The reply is
+complete when the bytes end after a finish reason or a blocked prompt; otherwise it is truncated.
 """
 
 from dragoman.dialects.base import Json, UpstreamContext
@@ -12,7 +13,7 @@ from dragoman.dialects.frames import FrameReader
 from dragoman.dialects.gemini.citations import CitedText, read_citations
 from dragoman.dialects.gemini.content_reader import PartReader, find_extra_data, remove_invalid_fields
 from dragoman.dialects.gemini.names import NameConverter, to_camel
-from dragoman.dialects.gemini.reasoning import BARE, read_signature
+from dragoman.dialects.gemini.reasoning import BARE, BARE_NOTE, read_signature
 from dragoman.dialects.gemini.stop_reasons import (
     CAUSES,
     KNOWN_IN_REPLY,
@@ -105,6 +106,8 @@ class GeminiStreamReader(FrameReader):
         self._block = -1
         self._thinking = False
         self._sealed = False
+        #: A signature that no part carries, and the fields beside it.
+        self._stray_seal: tuple[Seal, Reasoning, Extras] | None = None
         self._keeps_text = context.request is None or any(t.kind == "hosted" for t in context.request.tools)
         self._cited_text = CitedText(keep=False)
         self._extras: Extras = {}
@@ -246,7 +249,7 @@ class GeminiStreamReader(FrameReader):
         self.builder.append(self._block, text)
 
     def _close_block(self) -> None:
-        """Close the open block, and a call that never got its last part."""
+        """Close the open block, and a call that never got its last part. Report a signature on its own."""
         if self._block >= 0:
             self.builder.close(self._block, self._extras)
             self._block = -1
@@ -254,6 +257,12 @@ class GeminiStreamReader(FrameReader):
             self._extras = {}
         if self._call is not None:
             self._end_call(whole=False)
+        if self._stray_seal is not None:
+            seal, carrier, extras = self._stray_seal
+            self._stray_seal = None
+            block = self.builder.open(carrier)
+            self.builder.seal(block, seal)
+            self.builder.close(block, extras)
 
     def _read_signed_text(self, part: Json) -> None:
         """Read text with a signature or with other fields, or a signature alone."""
@@ -264,17 +273,27 @@ class GeminiStreamReader(FrameReader):
         stray = find_extra_data(part, "text")
         extras = {key: value for key, value in part.items() if key not in _TEXT_FIELDS and key not in stray}
         seal = self._read_seal(part)
-        joins = self._block >= 0 and not self._sealed and self._thinking is thinking
-        if not joins and (seal is not None or extras):
+        if seal is not None and not text:
+            self._complete_block(seal, extras, thinking=thinking, is_bare="text" not in part)
+            return
+        if extras and (self._block < 0 or self._sealed or self._thinking is not thinking):
             self._close_block()
-            # A signature without text belongs to a thought without text.
-            self._thinking = thinking or seal is not None
-            carrier = Reasoning(form="" if "text" in part else BARE)
-            self._block = self.builder.open(carrier if self._thinking else Text(text=""))
+            self._thinking = thinking
+            self._block = self.builder.open(Reasoning() if thinking else Text(text=""))
         self._extras.update(extras)
         if seal is not None:
             self.builder.seal(self._block, seal)
             self._sealed = True
+
+    def _complete_block(self, seal: Seal, extras: Extras, *, thinking: bool, is_bare: bool) -> None:
+        """Put a signature without text on the block before it, or keep it for a block of its own."""
+        if self._block < 0 or self._sealed or (thinking and not self._thinking):
+            self._close_block()
+            self._stray_seal = (seal, Reasoning(form=BARE if is_bare else ""), extras)
+            return
+        self.builder.seal(self._block, seal)
+        self._sealed = True
+        self._extras.update(extras | ({BARE_NOTE: True} if is_bare else {}))
 
     def _read_seal(self, part: Json) -> Seal | None:
         signature = part.get("thoughtSignature")

@@ -18,7 +18,7 @@ from dragoman.dialects.gemini.citations import GroundingBuilder
 from dragoman.dialects.gemini.content_writer import write_part
 from dragoman.dialects.gemini.errors import write_error
 from dragoman.dialects.gemini.names import NAME, NO_ARGUMENTS, NO_ID
-from dragoman.dialects.gemini.reasoning import BARE, UNSEALED, encode_envelope, is_native
+from dragoman.dialects.gemini.reasoning import BARE, BARE_NOTE, UNSEALED, encode_envelope, is_native
 from dragoman.dialects.gemini.stop_reasons import choose_finish_reason, write_usage
 from dragoman.dialects.gemini.stream_blocks import OpenPart
 from dragoman.dialects.search_options import find_queries
@@ -248,14 +248,17 @@ class GeminiStreamWriter:
             part["thoughtSignature"] = closing.seal.value
         if self._native:
             part |= closing.block.extras | event.extras
+        is_bare = closing.block.form == BARE or part.pop(BARE_NOTE, False)
         if not part:
             return ()
         if not self._joining:
             self._parts += 1
         self._joining = ""
+        if is_bare and self._native:
+            return self._write_part(part)
         if thought:
             part["thought"] = True
-        return self._write_part(part if closing.block.form == BARE and self._native else {"text": "", **part})
+        return self._write_part({"text": "", **part})
 
     def _write_call(self, closing: OpenPart, block: ToolCall) -> Frames:
         text = "".join(closing.pieces)
