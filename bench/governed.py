@@ -17,7 +17,7 @@ from dragoman.hub.ids import IdSource
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
 from dragoman.pipeline.reply import TranslatedReply
-from dragoman.providers.profile import Profile, build_target
+from dragoman.providers.profile import Profile, build_target_facts
 from dragoman.wire.fields import decode
 from dragoman.wire.sse import encode_sse
 
@@ -71,7 +71,7 @@ def _request() -> Request:
 def _job(governance: Governance, request: Request, pieces: list[bytes]) -> Callable[[], object]:
     tools = find_declared_tools(request)
     client = dialect_named("anthropic")
-    facts = build_target(Profile(dialect="openai_chat"), "anthropic")
+    facts = build_target_facts(Profile(dialect="openai_chat"), "anthropic")
     traits = ClientTraits(seals_on_calls=client.seals_on_calls, object_arguments=client.object_arguments)
 
     def run() -> bytes:

@@ -7,7 +7,7 @@ from dragoman.hub.content import AnyBlock, Reasoning, Text, Tool, ToolCall, Tool
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, Role, Turn
 from dragoman.hub.seal import Seal
-from dragoman.providers.profile import Profile, Target, build_target
+from dragoman.providers.profile import Profile, TargetFacts, build_target_facts
 
 DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini")
 OTHERS = {dialect: tuple(other for other in DIALECTS if other != dialect) for dialect in DIALECTS}
@@ -15,9 +15,9 @@ PAIRS = [(source, target) for source in DIALECTS for target in DIALECTS]
 FOREIGN = [(source, target) for source, target in PAIRS if source != target]
 
 
-def target_for(dialect: str, source: str = "elsewhere", **facts: Any) -> Target:
+def target_for(dialect: str, source: str = "elsewhere", **facts: Any) -> TargetFacts:
     """The facts that a client of `source` meets at a target of `dialect`."""
-    return build_target(Profile(dialect=dialect, **facts), source)
+    return build_target_facts(Profile(dialect=dialect, **facts), source)
 
 
 def turn(role: Role, *blocks: AnyBlock | str, at: str = "") -> Turn:

@@ -23,7 +23,7 @@ from dragoman.hub.content import (
 )
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, Turn
-from dragoman.providers.profile import Target
+from dragoman.providers.profile import TargetFacts
 from tests.fit.building import DIALECTS, FOREIGN, target_for
 from tests.fit.strategies import growing_conversations, requests
 
@@ -113,7 +113,7 @@ def test_what_comes_out_is_legal(asked: Request, pair: tuple[str, str]) -> None:
     _check_turns(after, target)
 
 
-def _check_turns(after: Request, target: Target) -> None:
+def _check_turns(after: Request, target: TargetFacts) -> None:
     roles = [turn.role for turn in after.turns]
     if target.alternation:
         spoken = [role for role in roles if role != "system"]

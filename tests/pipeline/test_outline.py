@@ -11,7 +11,7 @@ from dragoman.fit import build_restoration
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
 from dragoman.pipeline.outline import build_outline
-from dragoman.providers.profile import Profile, build_target
+from dragoman.providers.profile import Profile, build_target_facts
 
 RECORDINGS = sorted((Path(__file__).parent.parent / "recordings").glob("*/request-*.json"))
 
@@ -29,7 +29,7 @@ def test_there_are_recordings() -> None:
 @pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.stem)
 def test_the_way_back_is_the_same_for_an_outline(path: Path, upstream: str) -> None:
     request = request_of(path)
-    facts = build_target(Profile(dialect=upstream, model="model"), request.dialect)
+    facts = build_target_facts(Profile(dialect=upstream, model="model"), request.dialect)
     assert build_restoration(build_outline(request), facts) == build_restoration(request, facts)
     assert find_certain_names(build_outline(request)) == find_certain_names(request)
 

@@ -7,33 +7,35 @@ import pytest
 
 from dragoman.providers.dialect_facts import DIALECT_FACTS
 from dragoman.providers.facts import PERMISSIVE, Facts, list_changes
-from dragoman.providers.profile import PROFILE_FIELDS, Profile, build_target
+from dragoman.providers.profile import PROFILE_FIELDS, Profile, build_target_facts
 
 
 @pytest.mark.parametrize("dialect", list(DIALECT_FACTS))
 def test_a_client_of_the_same_dialect_meets_no_restriction(dialect: str) -> None:
-    target = build_target(Profile(dialect=dialect), dialect)
+    target = build_target_facts(Profile(dialect=dialect), dialect)
     assert list_changes(target) == {"issuer": dialect}
 
 
 @pytest.mark.parametrize("dialect", list(DIALECT_FACTS))
 def test_a_client_of_another_dialect_meets_the_facts_of_the_dialect(dialect: str) -> None:
-    target = build_target(Profile(dialect=dialect), "another")
+    target = build_target_facts(Profile(dialect=dialect), "another")
     assert list_changes(target) == {"issuer": dialect, **list_changes(DIALECT_FACTS[dialect])}
 
 
 @pytest.mark.parametrize("client", ["anthropic", "openai_chat"])
 def test_a_stated_fact_takes_precedence_over_the_dialect_also_if_it_permits(client: str) -> None:
-    target = build_target(Profile(dialect="anthropic", audio=True, images=False, issuer="vendor"), client)
+    target = build_target_facts(
+        Profile(dialect="anthropic", audio=True, images=False, issuer="vendor"), client
+    )
     assert (target.audio, target.images, target.issuer) == (True, False, "vendor")
 
 
 def test_a_dialect_without_facts_is_permissive() -> None:
-    assert list_changes(build_target(Profile(dialect="fifth"), "anthropic")) == {"issuer": "fifth"}
+    assert list_changes(build_target_facts(Profile(dialect="fifth"), "anthropic")) == {"issuer": "fifth"}
 
 
 def test_a_target_has_the_place_of_its_profile() -> None:
-    target = build_target(Profile(dialect="gemini", provider="google", model="flash"), "anthropic")
+    target = build_target_facts(Profile(dialect="gemini", provider="google", model="flash"), "anthropic")
     assert (target.dialect, target.provider, target.model) == ("gemini", "google", "flash")
 
 

@@ -6,13 +6,13 @@ from dragoman.dialects.base import Json
 from dragoman.hub.content import Refusal, Text, Tool, ToolCall, ToolResult
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, Turn
-from dragoman.providers.profile import Target
+from dragoman.providers.profile import TargetFacts
 from tests.toy_dialect.request_reader import ROLES
 
 NAMES = {role: name for name, role in ROLES.items()} | {"developer": "system"}
 
 
-def write_request(request: Request, target: Target, losses: Losses) -> Json:
+def write_request(request: Request, target: TargetFacts, losses: Losses) -> Json:
     extras = request.extras if request.dialect == "toy" else {}
     body: Json = {"model": target.model or request.model, **extras}
     body["lines"] = [line for turn in request.turns for line in _write_turn(turn, losses)]

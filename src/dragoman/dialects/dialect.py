@@ -28,7 +28,7 @@ from dragoman.dialects.request_rules import RequestRule
 from dragoman.hub.errors import Failure
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
-from dragoman.providers.profile import Target
+from dragoman.providers.profile import TargetFacts
 from dragoman.wire.sse import Frame, Frames
 
 
@@ -43,7 +43,7 @@ class RequestReaderModule(Protocol):
 class RequestWriterModule(Protocol):
     """`request_writer.py`"""
 
-    def write_request(self, request: Request, target: Target, losses: Losses) -> Json:
+    def write_request(self, request: Request, target: TargetFacts, losses: Losses) -> Json:
         """A body for the upstream, from a request that fits the target."""
         ...
 

@@ -1,6 +1,6 @@
 """Makes a request legal for its target, and the reply legal for the client again.
 
-Everything here is pure and depends on the facts of a `Target`, never on the name of a dialect or model. The
+Everything here is pure and depends on `TargetFacts`, never on the name of a dialect or model. The
 request is a frozen value: each pass returns a new one, or the same object if there is nothing to change. What
 cannot be sent as the client sent it is added to `Losses`.
 

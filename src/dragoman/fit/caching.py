@@ -20,7 +20,7 @@ from dragoman.hub.content import AnyBlock, CacheMark, Media, Text, ToolResult
 from dragoman.hub.ids import digest
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, Turn
-from dragoman.providers.profile import Target
+from dragoman.providers.profile import TargetFacts
 
 MAX_MARKS = 4
 USER_TURNS = 2
@@ -39,7 +39,7 @@ class _MarkPosition(msgspec.Struct, frozen=True):
     at: str
 
 
-def fit_caching(request: Request, target: Target, losses: Losses) -> Request:
+def fit_caching(request: Request, target: TargetFacts, losses: Losses) -> Request:
     """Write the client's cache marks in the target's style; add marks if the client's API has none."""
     style = target.caching
     if style is None:
@@ -66,7 +66,7 @@ def _iter_marks(request: Request) -> Iterator[_MarkPosition]:
                 yield _MarkPosition(number, index, block.at)
 
 
-def _remove_all_marks(request: Request, target: Target, losses: Losses) -> Request:
+def _remove_all_marks(request: Request, target: TargetFacts, losses: Losses) -> Request:
     """Remove the marks: one loss for all of them, or none if a key has their effect."""
     marks = list(_iter_marks(request))
     if not marks and request.cache is None:

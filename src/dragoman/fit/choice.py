@@ -7,12 +7,12 @@ from dragoman.fit.editing import is_foreign, iter_calls, replace
 from dragoman.hub.content import Tool
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, ToolChoice
-from dragoman.providers.profile import Target
+from dragoman.providers.profile import TargetFacts
 
 FORCED = ("required", "named")
 
 
-def fit_choice(request: Request, target: Target, losses: Losses) -> Request:
+def fit_choice(request: Request, target: TargetFacts, losses: Losses) -> Request:
     """Fit the choice in steps: each handles one mode and returns the request that the next one gets."""
     if not request.tools and is_foreign(request, target):
         return _fit_without_tools(request, losses)
@@ -35,7 +35,7 @@ def _fit_without_tools(request: Request, losses: Losses) -> Request:
     return replace(request, tool_choice=None, parallel_calls=None)
 
 
-def _fit_parallel(request: Request, target: Target, losses: Losses) -> Request:
+def _fit_parallel(request: Request, target: TargetFacts, losses: Losses) -> Request:
     if request.parallel_calls is None or target.parallel_control:
         return request
     if request.parallel_calls is False:
@@ -43,7 +43,7 @@ def _fit_parallel(request: Request, target: Target, losses: Losses) -> Request:
     return replace(request, parallel_calls=None)
 
 
-def _fit_allowed(request: Request, chosen: ToolChoice, target: Target, losses: Losses) -> Request:
+def _fit_allowed(request: Request, chosen: ToolChoice, target: TargetFacts, losses: Losses) -> Request:
     """Send only the allowed tools: the model cannot call the others then."""
     if chosen.mode != "allowed" or "allowed" in target.choices:
         return request
@@ -57,7 +57,7 @@ def _is_among(tool: Tool, allowed: tuple[str, ...]) -> bool:
     return tool.name in allowed or (tool.kind == "hosted" and tool.family in allowed)
 
 
-def _fit_none(request: Request, chosen: ToolChoice, target: Target, losses: Losses) -> Request:
+def _fit_none(request: Request, chosen: ToolChoice, target: TargetFacts, losses: Losses) -> Request:
     if chosen.mode != "none" or "none" in target.choices:
         return request
     is_needed = target.history_needs_tools and any(True for _ in iter_calls(request.turns))
@@ -67,12 +67,12 @@ def _fit_none(request: Request, chosen: ToolChoice, target: Target, losses: Loss
     return replace(request, tool_choice=None)
 
 
-def _fit_auto(request: Request, chosen: ToolChoice, target: Target, losses: Losses) -> Request:
+def _fit_auto(request: Request, chosen: ToolChoice, target: TargetFacts, losses: Losses) -> Request:
     """Remove `auto` if the target does not know it: it is the default of every target."""
     return request if chosen.mode in target.choices else replace(request, tool_choice=None)
 
 
-def _fit_forced(request: Request, chosen: ToolChoice, target: Target, losses: Losses) -> Request:
+def _fit_forced(request: Request, chosen: ToolChoice, target: TargetFacts, losses: Losses) -> Request:
     if chosen.mode not in FORCED:
         return request
     path = request.path_of("tool_choice")
@@ -100,7 +100,9 @@ def _fit_kind(request: Request, chosen: ToolChoice, tool: Tool) -> Request:
     return replace(request, tool_choice=replace(chosen, kind="function", form="", extras={}))
 
 
-def _fit_while_reasoning(request: Request, chosen: ToolChoice, target: Target, losses: Losses) -> Request:
+def _fit_while_reasoning(
+    request: Request, chosen: ToolChoice, target: TargetFacts, losses: Losses
+) -> Request:
     """Switch reasoning off if it prevents a forced call: the client expects the call."""
     wanted = request.reasoning
     if target.forced_choice_while_reasoning or chosen.mode not in FORCED:

@@ -32,7 +32,7 @@ from dragoman.hub.content import (
 from dragoman.hub.errors import ClientProtocolError
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, Turn
-from dragoman.providers.profile import Target
+from dragoman.providers.profile import TargetFacts
 from dragoman.wire.fields import encode
 
 ERROR_MARK = "[tool error] "
@@ -44,7 +44,7 @@ _VENDOR_BLOCKS: frozenset[type] = frozenset({HostedCall, HostedResult, Opaque})
 OPEN_ADDRESSES = ("http://", "https://", "data:")
 
 
-def fit_content(request: Request, target: Target, losses: Losses) -> Request:
+def fit_content(request: Request, target: TargetFacts, losses: Losses) -> Request:
     """Write as text what the target cannot express: vendor blocks, refusals, the error flag of results."""
     foreign = is_foreign(request, target)
     changed = _VENDOR_BLOCKS if foreign else frozenset()
@@ -89,7 +89,7 @@ def _has_errors(request: Request) -> bool:
 
 
 def _write_as_text(
-    block: HostedCall | HostedResult | Opaque, target: Target, losses: Losses
+    block: HostedCall | HostedResult | Opaque, target: TargetFacts, losses: Losses
 ) -> AnyBlock | tuple[AnyBlock, ...]:
     match block:
         case HostedCall():
@@ -120,7 +120,7 @@ def _mark_error(result: ToolResult) -> ToolResult:
     return replace(result, content=blocks, is_error=False, form="", extras={})
 
 
-def fit_media(request: Request, target: Target, losses: Losses) -> Request:
+def fit_media(request: Request, target: TargetFacts, losses: Losses) -> Request:
     """Replace images, documents, audio and video that the target does not accept by a placeholder."""
     accepted = {
         "image": target.images,
@@ -154,7 +154,7 @@ def fit_media(request: Request, target: Target, losses: Losses) -> Request:
     return edit_turns(request, edit, only=frozenset({Media}))
 
 
-def move_media_from_results(request: Request, target: Target, losses: Losses) -> Request:
+def move_media_from_results(request: Request, target: TargetFacts, losses: Losses) -> Request:
     """Move media from results to a user turn right behind them, labelled with the id of the call.
 
     The media always stand there, so that a longer conversation begins with the same turns as a shorter one.

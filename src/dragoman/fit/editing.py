@@ -9,7 +9,7 @@ import msgspec
 
 from dragoman.hub.content import AnyBlock, Text, ToolCall, ToolResult
 from dragoman.hub.request import Request, Turn
-from dragoman.providers.profile import Target
+from dragoman.providers.profile import TargetFacts
 
 replace = msgspec.structs.replace
 
@@ -20,7 +20,7 @@ BlockEdit = Callable[[AnyBlock, Turn], "AnyBlock | tuple[AnyBlock, ...]"]
 INSTRUCTING = ("system", "developer")
 
 
-def is_foreign(request: Request, target: Target) -> bool:
+def is_foreign(request: Request, target: TargetFacts) -> bool:
     """Whether client and target use different dialects: the client then does not know the target's rules."""
     return request.dialect != target.dialect
 

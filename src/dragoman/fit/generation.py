@@ -7,7 +7,7 @@ from dragoman.fit.editing import is_foreign, replace
 from dragoman.hub.errors import ClientProtocolError
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
-from dragoman.providers.profile import Target
+from dragoman.providers.profile import TargetFacts
 
 SAMPLING = ("temperature", "top_p", "top_k", "presence_penalty", "frequency_penalty", "seed", "logit_bias")
 
@@ -24,7 +24,7 @@ DEFAULTS: dict[str, object] = {
 NOT_WHILE_REASONING = ("temperature", "top_p", "top_k")
 
 
-def refuse_candidates(request: Request, target: Target, losses: Losses) -> Request:
+def refuse_candidates(request: Request, target: TargetFacts, losses: Losses) -> Request:
     """Refuse several answers per request: a hub reply is one answer, so several cannot be translated."""
     if request.candidates is None or (target.candidates and not is_foreign(request, target)):
         return request
@@ -37,7 +37,7 @@ def refuse_candidates(request: Request, target: Target, losses: Losses) -> Reque
     return replace(request, candidates=None)
 
 
-def fit_max_tokens(request: Request, target: Target, losses: Losses) -> Request:
+def fit_max_tokens(request: Request, target: TargetFacts, losses: Losses) -> Request:
     """The cap on output tokens, within the target's bounds."""
     cap = request.max_tokens
     path = request.path_of("max_tokens")
@@ -56,7 +56,7 @@ def fit_max_tokens(request: Request, target: Target, losses: Losses) -> Request:
     return request if cap == request.max_tokens else replace(request, max_tokens=cap)
 
 
-def fit_sampling(request: Request, target: Target, losses: Losses) -> Request:
+def fit_sampling(request: Request, target: TargetFacts, losses: Losses) -> Request:
     removed = {
         name: "the target has no such setting"
         for name in SAMPLING
@@ -86,7 +86,7 @@ def _is_reasoning(request: Request) -> bool:
     return wanted.mode in ("on", "adaptive") or (wanted.mode is None and wanted.effort not in (None, "none"))
 
 
-def _fit_temperature(request: Request, target: Target, losses: Losses) -> Request:
+def _fit_temperature(request: Request, target: TargetFacts, losses: Losses) -> Request:
     if request.temperature is None or not 0 < target.temperature_limit < request.temperature:
         return request
     path = request.path_of("temperature")
@@ -94,14 +94,14 @@ def _fit_temperature(request: Request, target: Target, losses: Losses) -> Reques
     return replace(request, temperature=target.temperature_limit)
 
 
-def _fit_verbosity(request: Request, target: Target, losses: Losses) -> Request:
+def _fit_verbosity(request: Request, target: TargetFacts, losses: Losses) -> Request:
     if not request.verbosity or "verbosity" in target.sampling:
         return request
     losses.add(request.path_of("verbosity"), "the target has no such setting")
     return replace(request, verbosity="")
 
 
-def _fit_log_probabilities(request: Request, target: Target, losses: Losses) -> Request:
+def _fit_log_probabilities(request: Request, target: TargetFacts, losses: Losses) -> Request:
     """Remove the request for token probabilities between dialects: replies of the hub do not carry them."""
     if request.logprobs is None and request.top_logprobs is None:
         return request

@@ -19,7 +19,7 @@ from dragoman.fit.editing import (
 from dragoman.hub.content import AnyBlock, Reasoning, Refusal, Text, ToolCall, ToolResult
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, Turn
-from dragoman.providers.profile import Target
+from dragoman.providers.profile import TargetFacts
 
 NO_RESULT = "[no result: interrupted]"
 ORPHAN = "[result of an unknown tool call]"
@@ -28,7 +28,7 @@ ORPHAN = "[result of an unknown tool call]"
 _ASSISTANT_ONLY = (ToolCall, Reasoning)
 
 
-def remove_empty(request: Request, target: Target, losses: Losses) -> Request:
+def remove_empty(request: Request, target: TargetFacts, losses: Losses) -> Request:
     """Remove empty texts and empty turns; the only turn of a conversation may be empty."""
     may_be_blank = target.blank_text and not is_foreign(request, target)
     if may_be_blank or all(_has_no_empty_block(turn, target) for turn in request.turns):
@@ -52,7 +52,7 @@ def remove_empty(request: Request, target: Target, losses: Losses) -> Request:
     return replace_turns(request, turns)
 
 
-def _has_no_empty_block(turn: Turn, target: Target) -> bool:
+def _has_no_empty_block(turn: Turn, target: TargetFacts) -> bool:
     """Whether the turn needs no change, as nearly all turns. Results of several blocks need a closer look."""
     for block in turn.blocks:
         if _is_empty(block, target):
@@ -62,7 +62,7 @@ def _has_no_empty_block(turn: Turn, target: Target) -> bool:
     return bool(turn.blocks)
 
 
-def _remove_empty_texts(result: ToolResult, target: Target) -> ToolResult:
+def _remove_empty_texts(result: ToolResult, target: TargetFacts) -> ToolResult:
     """Remove the empty texts of a result; a result with one block stays, because it may be empty."""
     if len(result.content) < 2:
         return result
@@ -70,7 +70,7 @@ def _remove_empty_texts(result: ToolResult, target: Target) -> ToolResult:
     return result if len(content) == len(result.content) else replace(result, content=content)
 
 
-def _is_empty(block: AnyBlock, target: Target) -> bool:
+def _is_empty(block: AnyBlock, target: TargetFacts) -> bool:
     if type(block) is Text:
         return block.seal is None and not (block.text if target.blank_text else block.text.strip())
     if type(block) is Refusal:
@@ -97,7 +97,7 @@ class _Step:
 class _History:
     """Reads the turns of one conversation and writes them in the canonical form."""
 
-    def __init__(self, target: Target, losses: Losses) -> None:
+    def __init__(self, target: TargetFacts, losses: Losses) -> None:
         self._target = target
         self._losses = losses
         self._items: list[Turn | _Step] = []
@@ -240,7 +240,7 @@ class _History:
         return result if result.kind == call.kind else replace(result, kind=call.kind, form="", extras={})
 
 
-def fit_history(request: Request, target: Target, losses: Losses) -> Request:
+def fit_history(request: Request, target: TargetFacts, losses: Losses) -> Request:
     """Write the conversation in the canonical form, where the target demands it."""
     if not target.strict_results:
         return request

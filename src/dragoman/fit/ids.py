@@ -15,7 +15,7 @@ from dragoman.hub.events import DELTAS, BlockOpened, ReplyEvent
 from dragoman.hub.ids import digest
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, Turn
-from dragoman.providers.profile import Target
+from dragoman.providers.profile import TargetFacts
 
 #: Ids that every client and every vendor accepts.
 SAFE = re.compile(r"[A-Za-z0-9_-]{1,40}")
@@ -75,7 +75,7 @@ def _encode_id(original: str) -> str:
         return ""
 
 
-def fit_ids(request: Request, target: Target, losses: Losses) -> Request:
+def fit_ids(request: Request, target: TargetFacts, losses: Losses) -> Request:
     """Give calls and results legal ids, in the order of the conversation.
 
     The order makes the ids stable: a longer conversation repeats the ids of a shorter one.
@@ -90,7 +90,7 @@ def fit_ids(request: Request, target: Target, losses: Losses) -> Request:
 class _Assignment:
     """The ids given so far in one conversation."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: TargetFacts) -> None:
         self._target = target
         self._used: set[str] = set()
         self._repeats: dict[str, int] = {}
@@ -136,7 +136,7 @@ class _Assignment:
         return unanswered.pop(0) if len(unanswered) > 1 else unanswered[0]
 
 
-def is_legal_id(call_id: str, target: Target) -> bool:
+def is_legal_id(call_id: str, target: TargetFacts) -> bool:
     if target.call_id_exact:
         return len(call_id) == target.call_id_exact and call_id.isascii() and call_id.isalnum()
     if target.call_id_limit and len(call_id) > target.call_id_limit:
@@ -144,7 +144,7 @@ def is_legal_id(call_id: str, target: Target) -> bool:
     return bool(call_id) and not build_illegal_pattern(target.call_id_extra).search(call_id)
 
 
-def _hash_id(client: str, repeat: int, target: Target) -> str:
+def _hash_id(client: str, repeat: int, target: TargetFacts) -> str:
     """A new id for a client's id. It quotes no part of it: `tool-1` is the beginning of `tool-10`."""
     salt = str(repeat) if repeat else ""
     if target.call_id_exact:

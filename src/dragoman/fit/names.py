@@ -34,7 +34,7 @@ from dragoman.hub.events import DELTAS, ArgumentsDelta, BlockClosed, BlockOpened
 from dragoman.hub.ids import digest
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, ToolChoice, Turn, iter_declared_tools
-from dragoman.providers.profile import Target
+from dragoman.providers.profile import TargetFacts
 from dragoman.wire.partial_json import StringMember
 
 #: OpenAI's own tools that the client runs. Their kind identifies them; their name does not matter.
@@ -105,7 +105,7 @@ def build_tool_key(kind: str, namespace: str, name: str) -> ToolKey:
     return (kind, "", kind) if kind in BUILT_IN else ("", namespace, name)
 
 
-def build_name_map(request: Request, target: Target) -> NameMap:
+def build_name_map(request: Request, target: TargetFacts) -> NameMap:
     """The names of all tools that the request declares or calls."""
     if not is_foreign(request, target) and _takes_any_tool(target):
         return NameMap({}, {}, {})
@@ -129,7 +129,7 @@ def build_name_map(request: Request, target: Target) -> NameMap:
     return NameMap(tools, _assign(tools, target), namespaces)
 
 
-def fit_names(request: Request, target: Target, losses: Losses) -> Request:
+def fit_names(request: Request, target: TargetFacts, losses: Losses) -> Request:
     """Give every tool, call, result, reference and choice a name that the target accepts."""
     mapping = build_name_map(request, target)
     if not mapping.has_changes:
@@ -140,12 +140,12 @@ def fit_names(request: Request, target: Target, losses: Losses) -> Request:
     return replace(request, tools=tools, tool_choice=choice)
 
 
-def _takes_any_tool(target: Target) -> bool:
+def _takes_any_tool(target: TargetFacts) -> bool:
     kinds = target.namespaces and target.custom_tools and target.client_tools
     return kinds and target.tool_name_extra == "*" and not target.tool_name_limit
 
 
-def _assign(tools: dict[ToolKey, ClientToolName], target: Target) -> dict[ToolKey, TargetToolName]:
+def _assign(tools: dict[ToolKey, ClientToolName], target: TargetFacts) -> dict[ToolKey, TargetToolName]:
     """Assign a unique name to each tool; names that are legal already are assigned first and stay."""
     assigned: dict[ToolKey, TargetToolName] = {}
     taken: set[TargetToolName] = set()
@@ -191,19 +191,19 @@ def _shorten(name: str) -> str:
     return _MCP + name.rpartition("__")[2] if name.startswith(_MCP) else ""
 
 
-def _clean(name: str, target: Target) -> str:
+def _clean(name: str, target: TargetFacts) -> str:
     """The name with `_` for characters that the target refuses."""
     clean = build_illegal_pattern(target.tool_name_extra).sub("_", name) or "unnamed"
     return "_" + clean if target.tool_name_letter_first and not _has_legal_start(clean) else clean
 
 
-def _list_readable(name: str, target: Target) -> tuple[str, ...]:
+def _list_readable(name: str, target: TargetFacts) -> tuple[str, ...]:
     """Names without a hash that may stand for a name, each once. They are used if no other tool has them."""
     short = _shorten(name)
     return tuple({_clean(each, target): None for each in (name, short) if each})
 
 
-def _iter_candidates(key: ToolKey, name: str, uses: Counter[str], target: Target) -> Iterator[str]:
+def _iter_candidates(key: ToolKey, name: str, uses: Counter[str], target: TargetFacts) -> Iterator[str]:
     """Names to try: the original, readable forms, then forms with a hash of the tool, which are stable."""
     yield name
     for readable in _list_readable(name, target):
@@ -219,7 +219,7 @@ def _iter_candidates(key: ToolKey, name: str, uses: Counter[str], target: Target
     )
 
 
-def is_legal_name(name: str, target: Target) -> bool:
+def is_legal_name(name: str, target: TargetFacts) -> bool:
     if not name:
         return target.tool_name_extra == "*"
     if target.tool_name_limit and len(name) > target.tool_name_limit:

@@ -27,7 +27,7 @@ from dragoman.fit.vendor_fields import (
 )
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
-from dragoman.providers.profile import Target
+from dragoman.providers.profile import TargetFacts
 
 
 class Scope(Enum):
@@ -53,11 +53,11 @@ class Pass(msgspec.Struct, frozen=True):
     """One step of `fit`. `apply` returns its argument if there is nothing to change."""
 
     name: str
-    apply: Callable[[Request, Target, Losses], Request]
+    apply: Callable[[Request, TargetFacts, Losses], Request]
     scope: Scope
 
 
-def set_model(request: Request, target: Target, losses: Losses) -> Request:
+def set_model(request: Request, target: TargetFacts, losses: Losses) -> Request:
     return replace(request, model=target.model) if target.model not in ("", request.model) else request
 
 
@@ -101,7 +101,7 @@ PASSES: tuple[Pass, ...] = (
 )
 
 
-def fit(request: Request, target: Target, losses: Losses) -> Request:
+def fit(request: Request, target: TargetFacts, losses: Losses) -> Request:
     """Make a request legal for the target; the same object if there is nothing to change.
 
     What cannot be sent as the client sent it is added to `losses`, with its path in the client's JSON.

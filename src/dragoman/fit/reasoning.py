@@ -13,7 +13,7 @@ from dragoman.hub.content import Reasoning
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import EFFORTS, Effort, ReasoningSettings, Request
 from dragoman.providers.facts import ReasoningStyle
-from dragoman.providers.profile import Target
+from dragoman.providers.profile import TargetFacts
 
 #: The budget in tokens that stands for an effort.
 BUDGETS: dict[Effort, int] = {
@@ -39,7 +39,7 @@ LEVELS: tuple[Effort, ...] = ("minimal", "low", "medium", "high")
 DEFAULT: Effort = "medium"
 
 
-def fit_reasoning(request: Request, target: Target, losses: Losses) -> Request:
+def fit_reasoning(request: Request, target: TargetFacts, losses: Losses) -> Request:
     """Write the reasoning settings in the target's style, and make budget, token cap and history agree."""
     wanted = request.reasoning
     if wanted is None:
@@ -94,7 +94,7 @@ def _find_effort_path(request: Request) -> str:
 
 
 def _fit_effort(
-    wanted: ReasoningSettings, request: Request, target: Target, losses: Losses
+    wanted: ReasoningSettings, request: Request, target: TargetFacts, losses: Losses
 ) -> ReasoningSettings:
     if wanted.effort is None or wanted.effort in target.efforts or wanted.effort == "none":
         return wanted
@@ -102,7 +102,7 @@ def _fit_effort(
 
 
 def _write_effort(
-    wanted: ReasoningSettings, request: Request, target: Target, losses: Losses
+    wanted: ReasoningSettings, request: Request, target: TargetFacts, losses: Losses
 ) -> ReasoningSettings:
     plain = replace(wanted, mode=None, effort=None, budget=None)
     if is_off(wanted):
@@ -128,7 +128,7 @@ def _reduce(
 
 
 def _write_level(
-    wanted: ReasoningSettings, request: Request, target: Target, losses: Losses
+    wanted: ReasoningSettings, request: Request, target: TargetFacts, losses: Losses
 ) -> ReasoningSettings:
     plain = replace(wanted, mode=None, effort=None, budget=None)
     levels = tuple(effort for effort in target.efforts if effort in LEVELS)
@@ -143,7 +143,7 @@ def _write_level(
 
 
 def _write_adaptive(
-    wanted: ReasoningSettings, request: Request, target: Target, losses: Losses
+    wanted: ReasoningSettings, request: Request, target: TargetFacts, losses: Losses
 ) -> ReasoningSettings:
     plain = replace(wanted, mode="adaptive", effort=None, budget=None)
     if is_off(wanted) and target.always_reasons:
@@ -161,7 +161,7 @@ def _write_adaptive(
 
 
 def _write_budget(
-    wanted: ReasoningSettings, request: Request, target: Target, losses: Losses
+    wanted: ReasoningSettings, request: Request, target: TargetFacts, losses: Losses
 ) -> ReasoningSettings:
     plain = replace(wanted, mode=None, effort=None, budget=None)
     if is_off(wanted) and target.always_reasons:
@@ -179,13 +179,13 @@ def _write_budget(
     return replace(plain, mode="on", budget=_clamp_budget(BUDGETS[effort or DEFAULT], target))
 
 
-def _write_none(wanted: ReasoningSettings, request: Request, target: Target, losses: Losses) -> None:
+def _write_none(wanted: ReasoningSettings, request: Request, target: TargetFacts, losses: Losses) -> None:
     if not is_off(wanted) and (wanted.mode or wanted.effort or wanted.budget):
         losses.add(request.path_of("reasoning"), "the target does not reason on demand")
 
 
 STYLES: dict[
-    ReasoningStyle, Callable[[ReasoningSettings, Request, Target, Losses], ReasoningSettings | None]
+    ReasoningStyle, Callable[[ReasoningSettings, Request, TargetFacts, Losses], ReasoningSettings | None]
 ] = {
     "effort": _write_effort,
     "level": _write_level,
@@ -195,13 +195,13 @@ STYLES: dict[
 }
 
 
-def _clamp_budget(budget: int, target: Target) -> int:
+def _clamp_budget(budget: int, target: TargetFacts) -> int:
     least, most = target.budget_range
     budget = max(budget, least)
     return min(budget, most) if most else budget
 
 
-def _fit_budget_below_cap(request: Request, target: Target, losses: Losses) -> Request:
+def _fit_budget_below_cap(request: Request, target: TargetFacts, losses: Losses) -> Request:
     """Keep the budget below the cap on all output; raise the cap if no room is left for the answer."""
     wanted, cap = request.reasoning, request.max_tokens
     if target.reasoning != "budget" or wanted is None or cap is None or wanted.budget is None:
@@ -219,7 +219,7 @@ def _fit_budget_below_cap(request: Request, target: Target, losses: Losses) -> R
     return replace(request, reasoning=replace(wanted, budget=budget))
 
 
-def _fit_calls_without_reasoning(request: Request, target: Target, losses: Losses) -> Request:
+def _fit_calls_without_reasoning(request: Request, target: TargetFacts, losses: Losses) -> Request:
     """Switch reasoning off if the open calls come without reasoning that the target accepts.
 
     That is so for calls of another model. The target refuses to continue its reasoning behind them.

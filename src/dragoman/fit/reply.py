@@ -15,7 +15,7 @@ from dragoman.fit.stops import StopsStage, find_watched_stops
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
 from dragoman.hub.stage import Stage
-from dragoman.providers.profile import Target
+from dragoman.providers.profile import TargetFacts
 
 
 class ClientTraits(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,7 +38,7 @@ class Restoration(msgspec.Struct, frozen=True, kw_only=True):
     stops: tuple[str, ...] = ()
 
 
-def build_restoration(request: Request, target: Target) -> Restoration:
+def build_restoration(request: Request, target: TargetFacts) -> Restoration:
     """What the reply stages must undo. `request` is the client's request before `fit`."""
     tools = build_name_map(request, target).client_names
     return Restoration(

@@ -12,7 +12,7 @@ from dragoman.hub.content import Text, Tool
 from dragoman.hub.errors import ClientProtocolError
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import OutputFormat, Request, Turn
-from dragoman.providers.profile import Target
+from dragoman.providers.profile import TargetFacts
 from dragoman.schema import (
     Schema,
     add_properties,
@@ -47,7 +47,7 @@ OUTPUT_NAME = "answer"
 _QUOTED_KEYWORDS = tuple(f'"{keyword}"'.encode() for keyword in VENDOR_KEYWORDS)
 
 
-def fit_schemas(request: Request, target: Target, losses: Losses) -> Request:
+def fit_schemas(request: Request, target: TargetFacts, losses: Losses) -> Request:
     """Clean the schemas of functions and of the answer, and write them as the target accepts them."""
     takes_any_schema = target.json_schema and target.schema_alternatives and not target.plain_members
     if not is_foreign(request, target) and takes_any_schema:
@@ -66,7 +66,7 @@ def fit_schemas(request: Request, target: Target, losses: Losses) -> Request:
     return request
 
 
-def _fit_tool(tool: Tool, target: Target, losses: Losses, *, has_keywords: bool) -> Tool:
+def _fit_tool(tool: Tool, target: TargetFacts, losses: Losses, *, has_keywords: bool) -> Tool:
     if tool.kind != "function":
         return tool
     if tool.schema is None and not target.json_schema:
@@ -129,7 +129,7 @@ def _remove_odd_members(schema: Schema, at: str, losses: Losses) -> Schema:
     return {**schema, "properties": plain} | ({"required": needed} if "required" in schema else {})
 
 
-def _fit_objects(schema: Schema, target: Target, at: str, losses: Losses) -> Schema:
+def _fit_objects(schema: Schema, target: TargetFacts, at: str, losses: Losses) -> Schema:
     """Add `properties` to objects without, and remove stale names of `required`, as far as the target asks.
 
     OpenAI refuses an object without `properties`, Google a required name that is no property. Clients send
@@ -179,7 +179,7 @@ def _is_removed(name: str, value: object) -> bool:
     return name == "$schema" or (name in VENDOR_KEYWORDS and type(value) in (bool, list))
 
 
-def fit_output(request: Request, target: Target, losses: Losses) -> Request:
+def fit_output(request: Request, target: TargetFacts, losses: Losses) -> Request:
     """The format of the answer: native where the target has it, otherwise an instruction."""
     wanted = request.output
     if wanted is None:

@@ -47,13 +47,13 @@ from dragoman.hub.ids import digest
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, Turn
 from dragoman.hub.seal import CALL_CARRIER, TEXT_CARRIER, Seal
-from dragoman.providers.profile import Target
+from dragoman.providers.profile import TargetFacts
 
 #: The issuer of seals that their own vendor refused.
 REFUSED = "(refused)"
 
 
-def fit_seals(request: Request, target: Target, losses: Losses) -> Request:
+def fit_seals(request: Request, target: TargetFacts, losses: Losses) -> Request:
     """Remove seals, and reasoning, that the target does not accept."""
     if not any(map(_may_have_seals, request.turns)):
         return request
@@ -130,7 +130,7 @@ def _remove_emptied_turns(after: Request, before: Request) -> Request:
     return replace_turns(after, kept)
 
 
-def belongs(seal: Seal, request: Request, target: Target) -> bool:
+def belongs(seal: Seal, request: Request, target: TargetFacts) -> bool:
     """Whether the target issued this seal, for the model of this request."""
     model = target.model or request.model
     return seal.issuer == target.issuer and seal.model in ("", model)

@@ -26,13 +26,13 @@ from dragoman.hub.events import (
 )
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
-from dragoman.providers.profile import Target
+from dragoman.providers.profile import TargetFacts
 
 #: Every piece of text is searched for each of them. No vendor accepts as many.
 MAX_STOPS = 64
 
 
-def fit_stops(request: Request, target: Target, losses: Losses) -> Request:
+def fit_stops(request: Request, target: TargetFacts, losses: Losses) -> Request:
     """Keep the stop sequences that the target accepts; `find_watched_stops` covers the others."""
     accepted = _find_accepted(request, target)
     if accepted == request.stop:
@@ -42,14 +42,14 @@ def fit_stops(request: Request, target: Target, losses: Losses) -> Request:
     return replace(request, stop=accepted)
 
 
-def find_watched_stops(request: Request, target: Target) -> tuple[str, ...]:
+def find_watched_stops(request: Request, target: TargetFacts) -> tuple[str, ...]:
     """The stop sequences to look for in the reply: none, or all of them, so that one rule decides."""
     if _find_accepted(request, target) == request.stop:
         return ()
     return tuple(stop for stop in request.stop if stop)[:MAX_STOPS]
 
 
-def _find_accepted(request: Request, target: Target) -> tuple[str, ...]:
+def _find_accepted(request: Request, target: TargetFacts) -> tuple[str, ...]:
     stop = request.stop
     if not target.blank_text and any(not text.strip() for text in stop):
         stop = tuple(text for text in stop if text.strip())

@@ -40,7 +40,7 @@ from dragoman.hub.errors import ClientProtocolError
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, ToolChoice, Turn, iter_declared_tools
 from dragoman.providers.facts import SEARCH_OPTIONS
-from dragoman.providers.profile import Target
+from dragoman.providers.profile import TargetFacts
 from dragoman.schema import make_strict
 from dragoman.wire.fields import encode
 
@@ -57,7 +57,7 @@ HOSTED_DEFAULTS: dict[str, tuple[object, ...]] = {
 _NO_OPTIONS = SearchOptions()
 
 
-def fit_tools(request: Request, target: Target, losses: Losses) -> Request:
+def fit_tools(request: Request, target: TargetFacts, losses: Losses) -> Request:
     """Declare all tools in front, as kinds that the target knows, and change calls and results with them."""
     request = _move_declarations(request, target, losses)
     fitted = [
@@ -69,7 +69,7 @@ def fit_tools(request: Request, target: Target, losses: Losses) -> Request:
     return _declare_called_tools(_fit_calls(request, target), target)
 
 
-def _is_known_kind(kind: str, request: Request, target: Target) -> bool:
+def _is_known_kind(kind: str, request: Request, target: TargetFacts) -> bool:
     """Whether the target knows tools and calls of this kind."""
     if kind == "custom":
         return target.custom_tools
@@ -78,7 +78,7 @@ def _is_known_kind(kind: str, request: Request, target: Target) -> bool:
     return True
 
 
-def _move_declarations(request: Request, target: Target, losses: Losses) -> Request:
+def _move_declarations(request: Request, target: TargetFacts, losses: Losses) -> Request:
     """Declare all tools in front, each once; of two with the same name the first stays."""
     if target.deferred_tools and not is_foreign(request, target):
         return request
@@ -132,7 +132,7 @@ def _name_loaded_tools(block: AnyBlock) -> AnyBlock:
     return Text(text=f"Tools loaded: {listed}." if listed else "No tools were found.", at=block.at)
 
 
-def _fit_tool(tool: Tool, request: Request, target: Target, losses: Losses) -> Tool | None:
+def _fit_tool(tool: Tool, request: Request, target: TargetFacts, losses: Losses) -> Tool | None:
     if tool.kind == "hosted":
         return tool
     if tool.deferred and not target.deferred_tools:
@@ -179,7 +179,7 @@ def _describe_input(tool: Tool) -> str:
     return "\n\n".join(paragraphs)
 
 
-def _fit_strict(tool: Tool, target: Target, losses: Losses) -> Tool:
+def _fit_strict(tool: Tool, target: TargetFacts, losses: Losses) -> Tool:
     """A strict tool with a schema that strict modes accept; otherwise a tool that is not strict."""
     strict = make_strict(tool.schema) if target.strict_tools else None
     if strict is not None:
@@ -189,7 +189,7 @@ def _fit_strict(tool: Tool, target: Target, losses: Losses) -> Tool:
     return replace(tool, strict=None)
 
 
-def _fit_flags(tool: Tool, request: Request, target: Target, losses: Losses) -> Tool:
+def _fit_flags(tool: Tool, request: Request, target: TargetFacts, losses: Losses) -> Tool:
     """Fit `strict` and `description`. Strict is never switched on: it makes optional members required."""
     if tool.kind != "function":
         return tool
@@ -207,7 +207,7 @@ def _fit_flags(tool: Tool, request: Request, target: Target, losses: Losses) -> 
     return tool
 
 
-def _fit_calls(request: Request, target: Target) -> Request:
+def _fit_calls(request: Request, target: TargetFacts) -> Request:
     """Change calls, results and references of kinds that the target does not know."""
     """Calls, results and references in the history follow their tools."""
     keeps_references = target.deferred_tools and not is_foreign(request, target)
@@ -239,7 +239,7 @@ def _fit_calls(request: Request, target: Target) -> Request:
     return edit_turns(request, edit, only=frozenset({ToolReference}) if has_only_functions else None)
 
 
-def _declare_called_tools(request: Request, target: Target) -> Request:
+def _declare_called_tools(request: Request, target: TargetFacts) -> Request:
     """Declare the tools of the calls in the history if the request declares none.
 
     Agents send such requests when they ask for a summary; some targets refuse calls without tools.
@@ -256,7 +256,7 @@ def _declare_called_tools(request: Request, target: Target) -> Request:
     return replace(request, tools=substitutes, tool_choice=ToolChoice(mode="none"))
 
 
-def _fit_hosted_tools(tools: list[Tool], request: Request, target: Target, losses: Losses) -> list[Tool]:
+def _fit_hosted_tools(tools: list[Tool], request: Request, target: TargetFacts, losses: Losses) -> list[Tool]:
     """Keep the hosted tools that the target runs too, with the settings that it knows."""
     kept: list[Tool] = []
     # If the target refuses both together, the functions stay: the client waits for their calls.
@@ -275,14 +275,14 @@ def _fit_hosted_tools(tools: list[Tool], request: Request, target: Target, losse
     return kept
 
 
-def _fit_hosted_tool(tool: Tool, request: Request, target: Target, losses: Losses) -> Tool:
+def _fit_hosted_tool(tool: Tool, request: Request, target: TargetFacts, losses: Losses) -> Tool:
     if is_foreign(request, target):
         defaults = {name for name, value in tool.extras.items() if value in HOSTED_DEFAULTS.get(name, ())}
         report_extras(tool.at, tool.extras, losses, BOOKKEEPING | defaults)
     return _fit_search_options(tool, target, losses)
 
 
-def _fit_search_options(tool: Tool, target: Target, losses: Losses) -> Tool:
+def _fit_search_options(tool: Tool, target: TargetFacts, losses: Losses) -> Tool:
     """Remove the search options that the target's tool does not have."""
     options = tool.search
     if options is None:

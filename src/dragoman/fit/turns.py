@@ -16,7 +16,7 @@ from dragoman.fit.editing import (
 from dragoman.hub.content import AnyBlock, Text, ToolCall, ToolResult
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, Role, Turn
-from dragoman.providers.profile import Target
+from dragoman.providers.profile import TargetFacts
 
 #: Claude Code's note for Anthropic. It changes with every request and would defeat any other vendor's cache.
 BILLING = "x-anthropic-billing-header:"
@@ -25,7 +25,7 @@ OPENING = "[the conversation begins here]"
 CONTINUE = "Continue exactly where your last message ended."
 
 
-def fit_system(request: Request, target: Target, losses: Losses) -> Request:
+def fit_system(request: Request, target: TargetFacts, losses: Losses) -> Request:
     """Write system and developer texts where, and with the role, that the target accepts."""
     foreign = is_foreign(request, target)
     if not foreign and target.system == "inline" and target.developer_role:
@@ -74,7 +74,7 @@ def _write_reminder(turn: Turn) -> Turn:
     return Turn(role="user", blocks=blocks, at=turn.at)
 
 
-def join_leading_turns(request: Request, target: Target, losses: Losses) -> Request:
+def join_leading_turns(request: Request, target: TargetFacts, losses: Losses) -> Request:
     """One leading system turn instead of several: chat templates take only the first message as one."""
     count = find_first_non_instruction_turn(request.turns)
     if target.system != "leading" or count < 2:
@@ -87,7 +87,7 @@ def join_leading_turns(request: Request, target: Target, losses: Losses) -> Requ
     return replace_turns(request, [leading, *request.turns[count:]])
 
 
-def fit_last_turn(request: Request, target: Target, losses: Losses) -> Request:
+def fit_last_turn(request: Request, target: TargetFacts, losses: Losses) -> Request:
     """Ask the model to continue an answer that the client began, where the target cannot continue it."""
     last = request.turns[-1] if request.turns else None
     if last is None or last.role != "assistant":
@@ -110,7 +110,7 @@ def _trim_last_text(request: Request, last: Turn) -> Request:
     return replace_turns(request, [*request.turns[:-1], replace_blocks(last, (*last.blocks[:-1], trimmed))])
 
 
-def merge_turns(request: Request, target: Target, losses: Losses) -> Request:
+def merge_turns(request: Request, target: TargetFacts, losses: Losses) -> Request:
     """Merge adjacent turns of one side; in a user turn results come first, right behind their calls."""
     if not target.alternation:
         return request
@@ -130,7 +130,7 @@ def _find_side(turn: Turn) -> str:
     return "assistant" if turn.role == "assistant" else "user"
 
 
-def _merge_run(run: list[Turn], target: Target) -> Turn:
+def _merge_run(run: list[Turn], target: TargetFacts) -> Turn:
     first = run[0]
     if len(run) == 1:
         return replace(first, role="user", form="", extras={}) if first.role == "tool" else first
@@ -146,7 +146,7 @@ def _merge_run(run: list[Turn], target: Target) -> Turn:
     return replace(first, role=role, blocks=(*results, *others), form="", extras={})
 
 
-def begin_with_user(request: Request, target: Target, losses: Losses) -> Request:
+def begin_with_user(request: Request, target: TargetFacts, losses: Losses) -> Request:
     """Insert a user turn in front where the target demands one."""
     front = find_first_non_instruction_turn(request.turns)
     if front < len(request.turns):

@@ -27,7 +27,7 @@ from dragoman.hub.errors import ClientProtocolError
 from dragoman.hub.ids import digest
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
-from dragoman.providers.profile import Target
+from dragoman.providers.profile import TargetFacts
 
 SEND_ALL = "send the whole conversation instead"
 
@@ -108,7 +108,7 @@ def may_be_shortened(request: Request) -> bool:
     return any(request.extras.get(name) not in (None, forbidding) for name, forbidding in SHORTENING.items())
 
 
-def refuse_stored_state(request: Request, target: Target, losses: Losses) -> Request:
+def refuse_stored_state(request: Request, target: TargetFacts, losses: Losses) -> Request:
     """Refuse a request that refers to responses, conversations, prompts or items stored at another vendor."""
     if not is_foreign(request, target):
         return request
@@ -142,7 +142,7 @@ def check_vendor_extras(extras: Mapping[str, object]) -> None:
             raise ClientProtocolError("this target does not support it", path=name, hint=hint)
 
 
-def fit_account(request: Request, target: Target, losses: Losses) -> Request:
+def fit_account(request: Request, target: TargetFacts, losses: Losses) -> Request:
     """The end user, metadata, storage and the service tier."""
     request = _fit_service_tier(request, target, losses)
     if not is_foreign(request, target):
@@ -164,7 +164,7 @@ def fit_account(request: Request, target: Target, losses: Losses) -> Request:
     return replace(request, **changes) if changes else request
 
 
-def _fit_service_tier(request: Request, target: Target, losses: Losses) -> Request:
+def _fit_service_tier(request: Request, target: TargetFacts, losses: Losses) -> Request:
     tier = request.service_tier
     if not tier or target.service_tiers is None or tier in target.service_tiers:
         return request
@@ -175,7 +175,7 @@ def _fit_service_tier(request: Request, target: Target, losses: Losses) -> Reque
     return replace(request, service_tier=known[0] if known else "")
 
 
-def report_request_extras(request: Request, target: Target, losses: Losses) -> Request:
+def report_request_extras(request: Request, target: TargetFacts, losses: Losses) -> Request:
     """Report the extras of the settings and of the tools. Changes nothing."""
     if not is_foreign(request, target):
         return request
@@ -189,7 +189,7 @@ def report_request_extras(request: Request, target: Target, losses: Losses) -> R
     return request
 
 
-def report_turn_extras(request: Request, target: Target, losses: Losses) -> Request:
+def report_turn_extras(request: Request, target: TargetFacts, losses: Losses) -> Request:
     """Report the extras and citations of the conversation. Changes nothing."""
     if not is_foreign(request, target):
         return request

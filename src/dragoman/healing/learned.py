@@ -14,7 +14,7 @@ import msgspec
 from dragoman.config.model import FactLayer, Provider, TargetName
 from dragoman.healing.corrections import Removal, merge_facts
 from dragoman.hub.errors import ConfigError
-from dragoman.providers.profile import build_target
+from dragoman.providers.profile import build_target_facts
 from dragoman.storage.database import Database, Schema
 
 LOGGER = logging.getLogger("dragoman")
@@ -160,7 +160,7 @@ def add_learned_facts(
         return provider
     values = dict(facts)
     if any(isinstance(value, Removal) for value in values.values()):
-        target = build_target(provider.build_profile(model), client_dialect)
+        target = build_target_facts(provider.build_profile(model), client_dialect)
         for name, value in facts.items():
             if isinstance(value, Removal):
                 values[name] = sorted(getattr(target, name) - value.without)

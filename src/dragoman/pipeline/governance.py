@@ -21,7 +21,7 @@ from dragoman.hub.ids import IdSource
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
 from dragoman.hub.stage import Stage
-from dragoman.providers.profile import Profile, build_target
+from dragoman.providers.profile import Profile, build_target_facts
 
 #: The text contract has only one kind of tool.
 _IN_WORDS = {"custom_tools": False, "client_tools": False, "deferred_tools": False}
@@ -90,7 +90,7 @@ def govern_request(
     governance = governance.with_model_family(profile.facts.call_family)
     facts = {"candidates": False, **(_IN_WORDS if governance.contract else {})}
     profile = profile.with_facts(**facts)
-    target = build_target(profile, request.dialect)
+    target = build_target_facts(profile, request.dialect)
     chosen = apply_tool_choice(
         request,
         governance,

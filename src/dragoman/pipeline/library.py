@@ -24,7 +24,7 @@ from dragoman.pipeline.governance import govern_request
 from dragoman.pipeline.readers import build_translated_reply
 from dragoman.pipeline.refused_fields import remove_fields
 from dragoman.pipeline.rounds import GovernanceRounds
-from dragoman.providers.profile import Profile, build_target
+from dragoman.providers.profile import Profile, build_target_facts
 from dragoman.wire.fields import encode
 from dragoman.wire.sse import Frame, encode_sse
 
@@ -65,7 +65,7 @@ def translate_request(
     losses = Losses()
     interventions: list[Intervention] = []
     profile = _check_profile(profile, target)
-    facts = build_target(profile, source)
+    facts = build_target_facts(profile, source)
     try:
         request = dialect_named(source).read_request(read_object(body), losses, model=model, stream=stream)
         if source != target:
@@ -117,7 +117,7 @@ class StreamTranslator:
         if governance is not None and not governance.is_off and asked is not None:
             governed = govern_request(asked, governance, profile, Losses(), self._interventions.append)
         ids = ids or IdSource(data)
-        facts = build_target(governed.profile if governed else profile, target)
+        facts = build_target_facts(governed.profile if governed else profile, target)
         rounds = None
         if governed is not None:
             rounds = GovernanceRounds(

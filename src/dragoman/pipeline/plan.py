@@ -26,7 +26,7 @@ from dragoman.pipeline.bodies import read_object
 from dragoman.pipeline.governance import govern_request
 from dragoman.pipeline.refused_fields import remove_fields
 from dragoman.pipeline.target_request import Lane, TargetRequest
-from dragoman.providers.profile import Profile, Target, build_target
+from dragoman.providers.profile import Profile, TargetFacts, build_target_facts
 from dragoman.wire.fields import encode
 from dragoman.wire.sse import Frames
 
@@ -173,7 +173,7 @@ class RequestPlan:
         if can_forward and not has_facts and not refused_seals:
             return TargetRequest(self, provider, model, *self._patch(model, None))
         profile = provider.build_profile(model)
-        facts = build_target(profile, self.client.dialect)
+        facts = build_target_facts(profile, self.client.dialect)
         losses = Losses(self.read_losses)
         fitted = fit(self._disown_seals(refused_seals), facts, losses)
         body, lane, lost = self._encode(fitted, facts, losses, can_forward=can_forward, strict=strict)
@@ -195,7 +195,7 @@ class RequestPlan:
         losses = Losses(self.read_losses)
         request = self._disown_seals(refused_seals)
         governed = govern_request(request, governance, provider.build_profile(model), losses, report)
-        facts = build_target(governed.profile, self.client.dialect)
+        facts = build_target_facts(governed.profile, self.client.dialect)
         body, _, lost = self._encode(governed.sent, facts, losses, can_forward=can_forward, strict=strict)
         return TargetRequest(
             self,
@@ -215,7 +215,7 @@ class RequestPlan:
         return disown_seals(self.request, refused) if refused else self.request
 
     def _encode(
-        self, fitted: Request, facts: Target, losses: Losses, *, can_forward: bool, strict: bool
+        self, fitted: Request, facts: TargetFacts, losses: Losses, *, can_forward: bool, strict: bool
     ) -> tuple[bytes, Lane, tuple[Loss, ...]]:
         """The fitted request as bytes, its lane and its losses; if few values differ, the client's bytes."""
         request = self.request
@@ -231,21 +231,21 @@ class RequestPlan:
             losses.refuse_if_any()
         return patched, lane, losses.as_tuple()
 
-    def _patch(self, model: str, facts: Target | None) -> tuple[bytes, Lane]:
+    def _patch(self, model: str, facts: TargetFacts | None) -> tuple[bytes, Lane]:
         """The client's own bytes, with the target's model name."""
         if model == self.model:
             return self._request_usage(self.body, facts), "forward"
         body = self.dialect.forwarding.rename_model(self.body, model)
         return self._request_usage(body, facts), "patch"
 
-    def write(self, fitted: Request, facts: Target, losses: Losses) -> bytes:
+    def write(self, fitted: Request, facts: TargetFacts, losses: Losses) -> bytes:
         """A fitted request in its target's dialect."""
         body = encode(dialect_named(facts.dialect).write_request(fitted, facts, losses))
         if facts.dialect == self.client.dialect:
             body = self._request_usage(body, facts)
         return remove_fields(body, facts.refused_fields, losses)
 
-    def _request_usage(self, body: bytes, facts: Target | None) -> bytes:
+    def _request_usage(self, body: bytes, facts: TargetFacts | None) -> bytes:
         is_accepted = facts is None or facts.stream_usage
         return self.dialect.forwarding.request_usage(body) if self.hides_usage and is_accepted else body
 
@@ -264,7 +264,7 @@ class RequestPlan:
         return self.dialect.stream_writer(context).write(ReplyFailed("failed", failure))
 
 
-def _has_limit_field(request: Request, facts: Target) -> bool:
+def _has_limit_field(request: Request, facts: TargetFacts) -> bool:
     """Whether the limit on the answer, if there is one, has the name that the target knows."""
     name = facts.max_tokens_field
     return request.max_tokens is None or name in ("", request.path_of("max_tokens"))

@@ -10,11 +10,11 @@ from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
 from dragoman.pipeline.governance import GovernedRequest
 from dragoman.pipeline.reply import ReplyRounds, TranslatedReply
-from dragoman.providers.profile import Target
+from dragoman.providers.profile import TargetFacts
 
 
 def build_reader(
-    upstream: str, asked: Request | None, facts: Target, *, ids: IdSource, losses: Losses
+    upstream: str, asked: Request | None, facts: TargetFacts, *, ids: IdSource, losses: Losses
 ) -> StreamReader:
     """The reader of one reply. `asked` is the request that the upstream answers, if it is known."""
     model = facts.model or (asked.model if asked else "")
@@ -26,7 +26,7 @@ def build_translated_reply(
     client_dialect: str,
     request: Request | None,
     body: Json,
-    facts: Target,
+    facts: TargetFacts,
     *,
     ids: IdSource,
     created: int,

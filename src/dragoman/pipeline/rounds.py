@@ -15,7 +15,7 @@ from dragoman.hub.stage import Stage
 from dragoman.pipeline.governance import GovernedRequest
 from dragoman.pipeline.outline import build_outline
 from dragoman.pipeline.readers import build_reader
-from dragoman.providers.profile import Target
+from dragoman.providers.profile import TargetFacts
 
 
 class GovernanceRounds:
@@ -28,7 +28,7 @@ class GovernanceRounds:
     def __init__(
         self,
         governed: GovernedRequest,
-        facts: Target,
+        facts: TargetFacts,
         *,
         ids: IdSource,
         losses: Losses,

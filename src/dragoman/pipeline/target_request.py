@@ -18,7 +18,7 @@ from dragoman.pipeline.outline import build_outline
 from dragoman.pipeline.readers import build_translated_reply
 from dragoman.pipeline.reply import ReplyPipeline, TranslatedReply
 from dragoman.pipeline.rounds import GovernanceRounds
-from dragoman.providers.profile import Target, build_target
+from dragoman.providers.profile import TargetFacts, build_target_facts
 from dragoman.tokens.families import find_family
 from dragoman.tokens.request import estimate_from_samples
 from dragoman.wire.fields import encode
@@ -47,7 +47,7 @@ class TargetRequest:
         body: bytes,
         lane: Lane,
         *,
-        facts: Target | None = None,
+        facts: TargetFacts | None = None,
         losses: tuple[Loss, ...] = (),
         governed: GovernedRequest | None = None,
         report: Report | None = None,
@@ -135,7 +135,7 @@ class TargetRequest:
 
     def _build_translated(self) -> TranslatedReply:
         plan, client = self._plan, self._plan.client
-        facts = self._facts or build_target(self._provider.build_profile(self.model), client.dialect)
+        facts = self._facts or build_target_facts(self._provider.build_profile(self.model), client.dialect)
         ids = IdSource(client.request_id)
         governed = self._governed
         if governed is not None and self._report is not None:

@@ -1,9 +1,9 @@
 """The facts about a model and its server: one table for requests, configuration and documentation.
 
 `Facts` is the table. A field is one fact: its name, its type, its meaning (`Doc`) and its default, which
-permits everything. The values of each API are in `dialect_facts`. `Profile`, `Target`, the configuration keys
-below `[providers.NAME.models."MODEL"]` and their documentation derive from the fields, so a new fact is one
-new field here, and the pass in `fit` or the writer that reads it.
+permits everything. The values of each API are in `dialect_facts`. `Profile`, `TargetFacts`, the configuration
+keys below `[providers.NAME.models."MODEL"]` and their documentation derive from the fields, so a new fact is
+one new field here, and the pass in `fit` or the writer that reads it.
 """
 
 from typing import Annotated, Literal, NamedTuple

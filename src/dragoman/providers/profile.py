@@ -1,4 +1,4 @@
-"""What is known about one model (`Profile`), and the complete facts for one request to it (`Target`).
+"""What is known about one model (`Profile`), and the complete facts for one request to it (`TargetFacts`).
 
 A fact that a profile does not state comes from the target's dialect, or permits everything if the client
 uses the same dialect: such a client knows what its server accepts, and its request must not change.
@@ -16,7 +16,7 @@ from dragoman.providers.facts import PERMISSIVE, Facts
 PROFILE_FIELDS = ("dialect", "provider", "model", *Facts.__struct_fields__)
 
 
-class Target(Facts, frozen=True, kw_only=True):
+class TargetFacts(Facts, frozen=True, kw_only=True):
     """The model that a request goes to, with all facts. The fit passes and the request writers read it."""
 
     dialect: str
@@ -43,7 +43,7 @@ class Profile:
         self.model = model or ""
         known = {name: value for name, value in facts.items() if value is not None}
         place = {"dialect": dialect, "provider": self.provider, "model": self.model}
-        self.facts: Facts = msgspec.convert({**place, **known}, Target)
+        self.facts: Facts = msgspec.convert({**place, **known}, TargetFacts)
         self.stated: Mapping[str, object] = {name: getattr(self.facts, name) for name in known}
 
     def with_facts(self, **facts: object) -> "Profile":
@@ -55,13 +55,15 @@ class Profile:
         return f"Profile({self.dialect!r}, {self.provider!r}, {self.model!r}, {self.stated!r})"
 
 
-def build_target(profile: Profile, client_dialect: str) -> Target:
+def build_target_facts(profile: Profile, client_dialect: str) -> TargetFacts:
     """The complete facts for a request that a client sends in `client_dialect`."""
-    usual = _usual_target(profile.dialect, is_own=client_dialect == profile.dialect)
+    usual = _usual_facts(profile.dialect, is_own=client_dialect == profile.dialect)
     return msgspec.structs.replace(usual, provider=profile.provider, model=profile.model, **profile.stated)
 
 
 @cache
-def _usual_target(dialect: str, *, is_own: bool) -> Target:
+def _usual_facts(dialect: str, *, is_own: bool) -> TargetFacts:
     facts = PERMISSIVE if is_own else DIALECT_FACTS.get(dialect, PERMISSIVE)
-    return msgspec.convert({**msgspec.structs.asdict(facts), "dialect": dialect, "issuer": dialect}, Target)
+    return msgspec.convert(
+        {**msgspec.structs.asdict(facts), "dialect": dialect, "issuer": dialect}, TargetFacts
+    )

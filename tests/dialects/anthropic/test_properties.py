@@ -21,7 +21,7 @@ from dragoman.hub.events import (
 )
 from dragoman.hub.fold import fold
 from dragoman.hub.loss import Losses
-from dragoman.providers.profile import Profile, build_target
+from dragoman.providers.profile import Profile, build_target_facts
 from dragoman.wire.partial_json import parse_object
 from tests.dialects.anthropic.replies import names, read, recorded, recorded_json, write
 from tests.dialects.strategies import mutated_bodies, mutated_streams, pieces_of, replies
@@ -39,7 +39,7 @@ class Samples(tuple[Sample, ...]):
 
 STREAMS = Samples(recorded(name) for name in names("stream-*.sse"))
 REPLIES = Samples(recorded_json(name) for name in names("reply-*.json"))
-OWN = build_target(Profile(dialect="anthropic"), "anthropic")
+OWN = build_target_facts(Profile(dialect="anthropic"), "anthropic")
 
 
 def requests() -> list[Json]:

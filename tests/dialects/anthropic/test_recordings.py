@@ -5,11 +5,11 @@ import pytest
 from dragoman.dialects.anthropic import DIALECT
 from dragoman.dialects.base import ClientContext, Json
 from dragoman.hub.loss import Losses
-from dragoman.providers.profile import Profile, build_target
+from dragoman.providers.profile import Profile, build_target_facts
 from tests.dialects.anthropic.replies import names, pairs, payloads, read, recorded, recorded_json, write
 from tests.sse import collect_sse, explode_sse
 
-OWN = build_target(Profile(dialect="anthropic"), "anthropic")
+OWN = build_target_facts(Profile(dialect="anthropic"), "anthropic")
 
 
 def through(stream: bytes) -> tuple[bytes, Losses]:

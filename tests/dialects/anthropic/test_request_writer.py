@@ -23,10 +23,10 @@ from dragoman.hub.content import (
 )
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import OutputFormat, ReasoningSettings, Request, ToolChoice, Turn
-from dragoman.providers.profile import Profile, build_target
+from dragoman.providers.profile import Profile, build_target_facts
 
-OWN = build_target(Profile(dialect="anthropic"), "anthropic")
-TARGET = build_target(Profile(dialect="anthropic", model="claude-x"), "openai_chat")
+OWN = build_target_facts(Profile(dialect="anthropic"), "anthropic")
+TARGET = build_target_facts(Profile(dialect="anthropic", model="claude-x"), "openai_chat")
 
 MESSAGES: list[Json] = [{"role": "user", "content": "Hi."}]
 BODY: Json = {"model": "m", "max_tokens": 10, "messages": MESSAGES}
@@ -307,7 +307,7 @@ def test_an_own_request_is_written_as_it_came(name: str) -> None:
 
 def test_the_target_decides_the_model() -> None:
     request = DIALECT.read_request(copy(BODY), Losses())
-    target = build_target(Profile(dialect="anthropic", model="claude-y"), "anthropic")
+    target = build_target_facts(Profile(dialect="anthropic", model="claude-y"), "anthropic")
     assert DIALECT.write_request(request, target, Losses())["model"] == "claude-y"
 
 

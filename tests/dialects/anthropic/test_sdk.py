@@ -13,7 +13,7 @@ from dragoman.hub.events import ReplyEvent, ReplyFailed
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import OutputFormat, ReasoningSettings, Request, ToolChoice, Turn
 from dragoman.hub.seal import Seal
-from dragoman.providers.profile import Target
+from dragoman.providers.profile import TargetFacts
 from tests.dialects.anthropic.replies import names, pairs, read, recorded, recorded_json, write
 from tests.dialects.anthropic.test_properties import legal_arguments
 from tests.dialects.strategies import replies
@@ -133,7 +133,7 @@ def test_what_we_write_for_other_dialects_has_the_types_that_the_client_declares
 ) -> None:
     request = msgspec.structs.replace(FOREIGN, reasoning=wish)
     validate_request(
-        DIALECT.write_request(request, Target(dialect="anthropic", issuer="anthropic"), Losses())
+        DIALECT.write_request(request, TargetFacts(dialect="anthropic", issuer="anthropic"), Losses())
     )
 
 

@@ -23,7 +23,7 @@ from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, Turn
 from dragoman.hub.seal import Seal, SealedItem, read_envelope, write_envelope
 from dragoman.hub.usage import Usage
-from dragoman.providers.profile import Target
+from dragoman.providers.profile import TargetFacts
 from tests.dialects.anthropic.replies import payloads, write
 from tests.sse import collect_sse
 
@@ -273,7 +273,7 @@ def written(
         Turn(role="assistant", blocks=(*blocks, Text(text="."))),
     )
     request = Request(dialect=dialect, model="m", max_tokens=1, turns=turns)
-    body = DIALECT.write_request(request, Target(dialect="anthropic", issuer=issuer), losses)
+    body = DIALECT.write_request(request, TargetFacts(dialect="anthropic", issuer=issuer), losses)
     messages = body["messages"]
     assert isinstance(messages, list)
     return messages[1]["content"][:-1], len(losses)

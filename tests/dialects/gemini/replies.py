@@ -14,14 +14,14 @@ from dragoman.hub.grammar import GrammarChecker
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
 from dragoman.hub.stage import Sequencer
-from dragoman.providers.profile import Profile, Target, build_target
+from dragoman.providers.profile import Profile, TargetFacts, build_target_facts
 from tests.sse import collect_sse, write_sse
 
 Json = dict[str, object]
 
 RECORDINGS = Path(__file__).resolve().parents[2] / "recordings" / "gemini"
-NATIVE = build_target(Profile(dialect="gemini"), "gemini")
-FOREIGN = build_target(Profile(dialect="gemini"), "anthropic")
+NATIVE = build_target_facts(Profile(dialect="gemini"), "gemini")
+FOREIGN = build_target_facts(Profile(dialect="gemini"), "anthropic")
 
 
 def recorded(name: str) -> bytes:
@@ -139,7 +139,7 @@ def asked(
     return DIALECT.read_request(fresh, Losses() if losses is None else losses, model=model, stream=stream)
 
 
-def sent(request: Request, target: Target = FOREIGN, losses: Losses | None = None) -> Json:
+def sent(request: Request, target: TargetFacts = FOREIGN, losses: Losses | None = None) -> Json:
     return DIALECT.write_request(request, target, Losses() if losses is None else losses)
 
 

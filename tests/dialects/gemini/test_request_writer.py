@@ -21,7 +21,7 @@ from dragoman.hub.content import (
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import OutputFormat, ReasoningSettings, Request, Role, ToolChoice, Turn
 from dragoman.hub.seal import Seal
-from dragoman.providers.profile import Profile, Target, build_target
+from dragoman.providers.profile import Profile, TargetFacts, build_target_facts
 from tests.dialects.gemini.replies import (
     FOREIGN,
     NATIVE,
@@ -36,8 +36,8 @@ from tests.dialects.gemini.replies import (
 )
 
 HELLO = [user({"text": "hello"})]
-SUBSET = build_target(Profile(dialect="gemini", json_schema=False), "anthropic")
-BY_LEVEL = build_target(Profile(dialect="gemini", reasoning="level"), "anthropic")
+SUBSET = build_target_facts(Profile(dialect="gemini", json_schema=False), "anthropic")
+BY_LEVEL = build_target_facts(Profile(dialect="gemini", reasoning="level"), "anthropic")
 OBJECT: dict[str, object] = {"type": "object", "properties": {"a": {"type": "string"}}}
 
 
@@ -350,7 +350,9 @@ def test_functions_are_declared_in_capitals_where_the_target_takes_the_subset() 
     "schema", [None, {}, {"type": "object", "properties": {}, "additionalProperties": False}]
 )
 @pytest.mark.parametrize("target", [FOREIGN, SUBSET])
-def test_a_tool_without_parameters_declares_none(schema: dict[str, object] | None, target: Target) -> None:
+def test_a_tool_without_parameters_declares_none(
+    schema: dict[str, object] | None, target: TargetFacts
+) -> None:
     body = sent(foreign(tools=(Tool(name="a", description="does a", schema=schema),)), target)
     assert dig(body, "tools", 0, "functionDeclarations") == [{"name": "a", "description": "does a"}]
 
@@ -366,7 +368,7 @@ def test_a_missing_description_is_empty() -> None:
 def test_a_native_schema_becomes_the_subset_when_the_target_takes_no_other() -> None:
     declaration = {"name": "a", "parametersJsonSchema": OBJECT}
     request = asked({"contents": HELLO, "tools": [{"functionDeclarations": [declaration]}]})
-    target = build_target(Profile(dialect="gemini", json_schema=False), "gemini")
+    target = build_target_facts(Profile(dialect="gemini", json_schema=False), "gemini")
     assert dig(sent(request, target), "tools", 0, "functionDeclarations", 0) == {
         "name": "a",
         "parameters": {"type": "OBJECT", "properties": {"a": {"type": "STRING"}}},
@@ -474,7 +476,7 @@ def test_settings_go_into_the_generation_config() -> None:
     ],
 )
 def test_the_wish_to_think_is_written_in_the_target_s_terms(
-    wish: ReasoningSettings, target: Target, config: object
+    wish: ReasoningSettings, target: TargetFacts, config: object
 ) -> None:
     assert sent(foreign(reasoning=wish), target)["generationConfig"] == {"thinkingConfig": config}
 
@@ -496,7 +498,7 @@ def test_the_wish_to_think_is_written_in_the_target_s_terms(
         ),
     ],
 )
-def test_the_form_of_the_answer_is_written(output: OutputFormat, target: Target, config: object) -> None:
+def test_the_form_of_the_answer_is_written(output: OutputFormat, target: TargetFacts, config: object) -> None:
     assert sent(foreign(output=output), target)["generationConfig"] == config
 
 
@@ -551,7 +553,7 @@ def test_code_that_is_no_json_is_reported_as_it_is() -> None:
 def test_a_native_answer_schema_becomes_the_subset_when_the_target_takes_no_other() -> None:
     config = {"responseMimeType": "application/json", "responseJsonSchema": {"type": ["string", "NULL"]}}
     request = asked({"contents": HELLO, "generationConfig": config})
-    target = build_target(Profile(dialect="gemini", json_schema=False), "gemini")
+    target = build_target_facts(Profile(dialect="gemini", json_schema=False), "gemini")
     assert dig(sent(request, target), "generationConfig", "responseSchema") == {
         "type": "STRING",
         "nullable": True,

@@ -12,7 +12,7 @@ from dragoman.hub.events import ReplyEvent, ReplyFailed, ReplyFinished
 from dragoman.hub.fold import fold
 from dragoman.hub.ids import IdSource
 from dragoman.hub.loss import Losses
-from dragoman.providers.profile import Target
+from dragoman.providers.profile import TargetFacts
 from tests.dialects.openai_chat.bodies import MESSAGES, SETTINGS
 from tests.dialects.openai_chat.replies import RECORDINGS, a_request, events_of, object_of, written
 from tests.dialects.strategies import mutated_bodies, mutated_streams, pieces_of, replies
@@ -102,7 +102,7 @@ def test_damaged_requests_are_read_or_refused_in_our_own_words(body: Json) -> No
         return
     for dialect in ("openai_chat", "anthropic"):
         read = msgspec.structs.replace(request, dialect=dialect)
-        assert msgspec.json.encode(DIALECT.write_request(read, Target(dialect="openai_chat"), losses))
+        assert msgspec.json.encode(DIALECT.write_request(read, TargetFacts(dialect="openai_chat"), losses))
 
 
 @given(data=st.binary(max_size=200), status=st.sampled_from([200, 400, 429, 500, 599]))

@@ -8,7 +8,7 @@ import pytest
 from dragoman.dialects.base import ClientContext, Json
 from dragoman.dialects.openai_chat import DIALECT
 from dragoman.hub.loss import Losses
-from dragoman.providers.profile import Target
+from dragoman.providers.profile import TargetFacts
 from tests.dialects.openai_chat.replies import RECORDINGS, events_of, object_of, written
 from tests.sse import collect_sse, explode_sse
 
@@ -68,7 +68,7 @@ def test_the_judge_accepts_what_openai_sends(path: Path) -> None:
 def test_a_recorded_request_is_written_as_it_was_read(path: Path) -> None:
     losses = Losses()
     request = DIALECT.read_request(object_of(body_of(path)["body"]), losses)
-    assert DIALECT.write_request(request, Target(dialect="openai_chat"), losses) == body_of(path)["body"]
+    assert DIALECT.write_request(request, TargetFacts(dialect="openai_chat"), losses) == body_of(path)["body"]
     assert len(losses) == 0
 
 

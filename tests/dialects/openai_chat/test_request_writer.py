@@ -22,10 +22,10 @@ from dragoman.hub.content import (
 )
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import OutputFormat, ReasoningSettings, Request, Role, ToolChoice, Turn
-from dragoman.providers.profile import Profile, Target, build_target
+from dragoman.providers.profile import Profile, TargetFacts, build_target_facts
 from tests.dialects.openai_chat.replies import list_of
 
-SERVER = build_target(Profile(dialect="openai_chat"), "anthropic")
+SERVER = build_target_facts(Profile(dialect="openai_chat"), "anthropic")
 READ = ToolCall(id="toolu_abc123", name="Read", arguments='{"file_path":"/home/user/hello.py"}')
 READ_CALL = {
     "id": "toolu_abc123",
@@ -40,13 +40,15 @@ def turn(role: Role, *blocks: AnyBlock) -> Turn:
     return Turn(role=role, blocks=blocks, form="absent", extras={"secret": 1})
 
 
-def body_of(*turns: Turn, target: Target = SERVER, losses: Losses | None = None, **fields: object) -> Json:
+def body_of(
+    *turns: Turn, target: TargetFacts = SERVER, losses: Losses | None = None, **fields: object
+) -> Json:
     request = Request(dialect="anthropic", model="claude", turns=turns, extras={"secret": 1})
     request = msgspec.structs.replace(request, **fields)
     return DIALECT.write_request(request, target, Losses() if losses is None else losses)
 
 
-def messages_of(*turns: Turn, target: Target = SERVER, losses: Losses | None = None) -> list[Json]:
+def messages_of(*turns: Turn, target: TargetFacts = SERVER, losses: Losses | None = None) -> list[Json]:
     return list_of(body_of(*turns, target=target, losses=losses)["messages"])
 
 
@@ -76,7 +78,7 @@ def test_an_empty_system_text_is_no_message() -> None:
 def test_a_later_system_text_stays_in_its_place_under_the_role_that_the_server_knows() -> None:
     turns = (turn("user", text("Hi")), turn("developer", text("Now.")))
     assert messages_of(*turns)[1] == {"role": "system", "content": "Now."}
-    modern = build_target(Profile(dialect="openai_chat", developer_role=True), "anthropic")
+    modern = build_target_facts(Profile(dialect="openai_chat", developer_role=True), "anthropic")
     assert messages_of(*turns, target=modern)[1] == {"role": "developer", "content": "Now."}
 
 
@@ -178,7 +180,7 @@ def test_an_image_in_a_result_goes_only_where_it_may() -> None:
     (message,) = messages_of(turn("tool", result("a", text("x"), image)), losses=losses)
     assert message["content"] == "x"
     assert [loss.path for loss in losses] == ["here"]
-    generous = build_target(Profile(dialect="openai_chat", media_in_results=True), "anthropic")
+    generous = build_target_facts(Profile(dialect="openai_chat", media_in_results=True), "anthropic")
     (message,) = messages_of(turn("tool", result("a", text("x"), image)), target=generous)
     assert message["content"] == [
         {"type": "text", "text": "x"},
@@ -353,14 +355,14 @@ def test_a_custom_tool_with_its_grammar() -> None:
 def test_usage_is_asked_for_with_streams_alone() -> None:
     assert body_of(stream=True)["stream_options"] == {"include_usage": True}
     assert "stream_options" not in body_of()
-    quiet = build_target(Profile(dialect="openai_chat", stream_usage=False), "anthropic")
+    quiet = build_target_facts(Profile(dialect="openai_chat", stream_usage=False), "anthropic")
     assert "stream_options" not in body_of(stream=True, target=quiet)
 
 
 @pytest.mark.rule("R117", "H56")
 def test_the_cap_has_the_name_that_the_server_knows() -> None:
     assert body_of(max_tokens=5)["max_tokens"] == 5
-    modern = build_target(
+    modern = build_target_facts(
         Profile(dialect="openai_chat", max_tokens_field="max_completion_tokens"), "anthropic"
     )
     assert body_of(max_tokens=5, target=modern)["max_completion_tokens"] == 5
@@ -403,9 +405,9 @@ def test_cache_wishes_go_where_they_are_understood() -> None:
     plain = body_of(marked, cache_key="k")
     assert plain["messages"] == [{"role": "user", "content": "ab"}]
     assert "prompt_cache_key" not in plain
-    keyed = build_target(Profile(dialect="openai_chat", caching="key"), "anthropic")
+    keyed = build_target_facts(Profile(dialect="openai_chat", caching="key"), "anthropic")
     assert body_of(marked, cache_key="k", target=keyed)["prompt_cache_key"] == "k"
-    marking = build_target(Profile(dialect="openai_chat", caching="breakpoints"), "anthropic")
+    marking = build_target_facts(Profile(dialect="openai_chat", caching="breakpoints"), "anthropic")
     body = body_of(marked, target=marking)
     assert list_of(body["messages"])[0]["content"] == [
         {"type": "text", "text": "a", "prompt_cache_breakpoint": {"ttl": "12h", "mode": "explicit"}},
@@ -416,7 +418,7 @@ def test_cache_wishes_go_where_they_are_understood() -> None:
 
 def test_the_targets_model_is_asked() -> None:
     assert (
-        body_of(target=build_target(Profile(dialect="openai_chat", model="qwen"), "anthropic"))["model"]
+        body_of(target=build_target_facts(Profile(dialect="openai_chat", model="qwen"), "anthropic"))["model"]
         == "qwen"
     )
 
@@ -441,4 +443,4 @@ def test_old_functions_become_tools_elsewhere_and_stay_functions_here() -> None:
     calling, answering = list_of(body["messages"])
     assert list_of(calling["tool_calls"])[0]["id"] == answering["tool_call_id"]
     assert "functions" not in body
-    assert "functions" in DIALECT.write_request(request, Target(dialect="openai_chat"), Losses())
+    assert "functions" in DIALECT.write_request(request, TargetFacts(dialect="openai_chat"), Losses())

@@ -7,7 +7,7 @@ from dragoman.dialects.base import Json
 from dragoman.dialects.openai_chat import DIALECT
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
-from dragoman.providers.profile import Target
+from dragoman.providers.profile import TargetFacts
 from tests.dialects.openai_chat.bodies import MESSAGES, SETTINGS
 from tests.dialects.openai_chat.replies import object_of
 
@@ -21,10 +21,10 @@ def read(body: Json) -> Request:
 @pytest.mark.parametrize("message", MESSAGES, ids=str)
 def test_a_message_is_written_again_as_it_was(message: Json) -> None:
     body: Json = {"model": "m", "messages": [message]}
-    assert DIALECT.write_request(read(body), Target(dialect="openai_chat"), Losses()) == body
+    assert DIALECT.write_request(read(body), TargetFacts(dialect="openai_chat"), Losses()) == body
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 def test_settings_are_written_again_as_they_were(settings: Json) -> None:
     body: Json = {"model": "m", "messages": [HELLO], **settings}
-    assert DIALECT.write_request(read(body), Target(dialect="openai_chat"), Losses()) == body
+    assert DIALECT.write_request(read(body), TargetFacts(dialect="openai_chat"), Losses()) == body

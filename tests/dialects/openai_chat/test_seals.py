@@ -22,7 +22,7 @@ from dragoman.hub.ids import IdSource
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, Turn
 from dragoman.hub.seal import Seal, SealedItem, read_envelope, write_envelope
-from dragoman.providers.profile import Target
+from dragoman.providers.profile import TargetFacts
 from tests.dialects.openai_chat.replies import (
     DONE,
     chunk,
@@ -65,7 +65,7 @@ def read(*messages: Json) -> tuple[Turn, ...]:
 
 def sent(turns: tuple[Turn, ...], dialect: str = "anthropic") -> list[Json]:
     request = Request(dialect=dialect, model="m", turns=turns)
-    return list_of(DIALECT.write_request(request, Target(dialect="openai_chat"), Losses())["messages"])
+    return list_of(DIALECT.write_request(request, TargetFacts(dialect="openai_chat"), Losses())["messages"])
 
 
 @pytest.mark.rule("H1", "H3")
@@ -229,10 +229,12 @@ def test_reasoning_goes_back_as_text_only_to_targets_that_want_it() -> None:
     )
     request = Request(dialect="anthropic", model="m", turns=(turn,))
     losses = Losses()
-    plain = DIALECT.write_request(request, Target(dialect="openai_chat"), losses)
+    plain = DIALECT.write_request(request, TargetFacts(dialect="openai_chat"), losses)
     assert "reasoning_content" not in list_of(plain["messages"])[0]
     assert [loss.path for loss in losses] == ["here"]
-    replayed = DIALECT.write_request(request, Target(dialect="openai_chat", replay_reasoning=True), Losses())
+    replayed = DIALECT.write_request(
+        request, TargetFacts(dialect="openai_chat", replay_reasoning=True), Losses()
+    )
     assert list_of(replayed["messages"])[0]["reasoning_content"] == "a\n\nb"
 
 

@@ -14,7 +14,7 @@ from dragoman.hub.errors import ClientProtocolError
 from dragoman.hub.events import ReplyEvent, ReplyFailed, ReplyFinished
 from dragoman.hub.fold import fold
 from dragoman.hub.loss import Losses
-from dragoman.providers.profile import Profile, build_target
+from dragoman.providers.profile import Profile, build_target_facts
 from tests.dialects.openai_responses.replies import (
     OWN,
     names,
@@ -47,8 +47,8 @@ def small(body: Json) -> Json:
 STREAMS = Samples(recorded(name) for name in names("stream-*.sse"))
 REPLIES = Samples(recorded_json(name) for name in names("reply-*.json"))
 REQUESTS = Samples(small(body) for body in requests().values())
-TARGET = build_target(Profile(dialect=OWN), OWN)
-FOREIGN = build_target(Profile(dialect=OWN), "anthropic")
+TARGET = build_target_facts(Profile(dialect=OWN), OWN)
+FOREIGN = build_target_facts(Profile(dialect=OWN), "anthropic")
 
 
 @given(st.sampled_from(STREAMS).flatmap(pieces_of))

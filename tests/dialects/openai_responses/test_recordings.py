@@ -5,7 +5,7 @@ import pytest
 
 from dragoman.dialects.openai_responses import DIALECT
 from dragoman.hub.loss import Losses
-from dragoman.providers.profile import Profile, build_target
+from dragoman.providers.profile import Profile, build_target_facts
 from tests.dialects.openai_responses.replies import (
     OWN,
     names,
@@ -20,7 +20,7 @@ from tests.dialects.openai_responses.replies import (
 )
 from tests.sse import collect_sse, explode_sse
 
-TARGET = build_target(Profile(dialect=OWN), OWN)
+TARGET = build_target_facts(Profile(dialect=OWN), OWN)
 REQUESTS = requests()
 
 

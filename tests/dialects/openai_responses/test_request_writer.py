@@ -19,14 +19,14 @@ from dragoman.hub.content import (
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import OutputFormat, ReasoningSettings, Request, Role, ToolChoice, Turn
 from dragoman.hub.seal import Seal
-from dragoman.providers.profile import Profile, Target, build_target
+from dragoman.providers.profile import Profile, TargetFacts, build_target_facts
 from tests.dialects.openai_responses.replies import OWN
 
-TARGET = build_target(Profile(dialect=OWN), "anthropic")
+TARGET = build_target_facts(Profile(dialect=OWN), "anthropic")
 HI = Turn(role="user", blocks=(Text(text="Hi."),))
 
 
-def write(request: Request, target: Target = TARGET, *, losses: int = 0) -> Json:
+def write(request: Request, target: TargetFacts = TARGET, *, losses: int = 0) -> Json:
     found = Losses()
     body = DIALECT.write_request(request, target, found)
     assert len(found) == losses
@@ -42,7 +42,7 @@ def turn(role: Role, *blocks: AnyBlock) -> Turn:
     return Turn(role=role, blocks=blocks)
 
 
-def items(*turns: Turn, target: Target = TARGET, losses: int = 0) -> object:
+def items(*turns: Turn, target: TargetFacts = TARGET, losses: int = 0) -> object:
     return write(asked(*turns), target, losses=losses)["input"]
 
 
@@ -67,7 +67,7 @@ def test_leading_system_turns_are_instructions_and_later_ones_keep_their_place()
         "role": "developer",
         "content": [{"type": "input_text", "text": "Note."}],
     }
-    plain = build_target(Profile(dialect=OWN, developer_role=False), "anthropic")
+    plain = build_target_facts(Profile(dialect=OWN, developer_role=False), "anthropic")
     written = items(HI, later, target=plain)
     assert isinstance(written, list)
     assert written[1]["role"] == "system"
@@ -342,7 +342,7 @@ def test_settings_with_the_same_meaning_keep_it() -> None:
 
 
 def test_the_targets_model_comes_before_the_clients() -> None:
-    renamed = build_target(Profile(dialect=OWN, model="gpt-real"), "anthropic")
+    renamed = build_target_facts(Profile(dialect=OWN, model="gpt-real"), "anthropic")
     assert write(asked(HI), renamed)["model"] == "gpt-real"
 
 

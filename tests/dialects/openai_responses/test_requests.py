@@ -24,10 +24,10 @@ from dragoman.hub.errors import ClientProtocolError
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, Turn
 from dragoman.hub.seal import Seal
-from dragoman.providers.profile import Profile, build_target
+from dragoman.providers.profile import Profile, build_target_facts
 from tests.dialects.openai_responses.replies import OWN
 
-TARGET = build_target(Profile(dialect=OWN), OWN)
+TARGET = build_target_facts(Profile(dialect=OWN), OWN)
 
 
 def read(body: Json) -> Request:

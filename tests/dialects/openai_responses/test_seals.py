@@ -10,7 +10,7 @@ from dragoman.hub.fold import Reply, unfold
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Turn
 from dragoman.hub.seal import Seal, SealedItem, write_envelope
-from dragoman.providers.profile import Profile, build_target
+from dragoman.providers.profile import Profile, build_target_facts
 from tests.dialects.openai_responses.replies import OWN, output_of, write
 from tests.sse import collect_sse
 
@@ -64,7 +64,7 @@ def test_another_vendors_reasoning_without_a_seal_is_not_sent_to_openai() -> Non
     losses = Losses()
     body: Json = {"model": "m", "input": [reasoning(summary="Shown."), dict(ANSWER)]}
     request = DIALECT.read_request(body, losses)
-    written = DIALECT.write_request(request, build_target(Profile(dialect=OWN), OWN), losses)
+    written = DIALECT.write_request(request, build_target_facts(Profile(dialect=OWN), OWN), losses)
     assert written["input"] == [ANSWER]
     assert [loss.path for loss in losses] == ["input[0]"]
 

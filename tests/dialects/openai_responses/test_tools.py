@@ -8,10 +8,10 @@ from dragoman.dialects.openai_responses import DIALECT
 from dragoman.hub.content import Tool, ToolGrammar
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, ToolChoice
-from dragoman.providers.profile import Profile, build_target
+from dragoman.providers.profile import Profile, build_target_facts
 from tests.dialects.openai_responses.replies import OWN, requests
 
-TARGET = build_target(Profile(dialect=OWN), OWN)
+TARGET = build_target_facts(Profile(dialect=OWN), OWN)
 SCHEMA: Json = {"type": "object", "properties": {"a": {"type": "string", "encrypted": True}}}
 
 
@@ -186,7 +186,7 @@ def test_a_hosted_tool_of_another_vendor_becomes_ours_or_a_loss() -> None:
     )
     losses = Losses()
     request = Request(dialect="anthropic", model="m", tools=tools)
-    body = DIALECT.write_request(request, build_target(Profile(dialect=OWN), "anthropic"), losses)
+    body = DIALECT.write_request(request, build_target_facts(Profile(dialect=OWN), "anthropic"), losses)
     assert body["tools"] == [
         {"type": "web_search"},
         {"type": "code_interpreter", "container": {"type": "auto"}},

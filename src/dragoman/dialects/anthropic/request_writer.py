@@ -12,7 +12,7 @@ from dragoman.dialects.base import Json
 from dragoman.hub.content import ToolResult
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, Turn
-from dragoman.providers.profile import Target
+from dragoman.providers.profile import TargetFacts
 
 ROLES = {
     "user": "user",
@@ -26,7 +26,7 @@ ROLES = {
 _PLAIN = ("temperature", "top_p", "top_k")
 
 
-def write_request(request: Request, target: Target, losses: Losses) -> Json:
+def write_request(request: Request, target: TargetFacts, losses: Losses) -> Json:
     """Build the body for the upstream from a request that fits the target."""
     own = request.dialect == NAME
     writer = ContentWriter(losses, frozenset({NAME, target.issuer}), own=own, replays=target.replay_reasoning)

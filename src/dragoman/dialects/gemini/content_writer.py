@@ -59,14 +59,14 @@ from dragoman.hub.content import (
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, Turn
 from dragoman.hub.seal import Seal
-from dragoman.providers.profile import Target
+from dragoman.providers.profile import TargetFacts
 from dragoman.wire.partial_json import parse_object, wrap_as_object
 
 
 class HistoryWriter:
     """Writes the turns of one request: `write_system` and `write_contents`."""
 
-    def __init__(self, request: Request, target: Target, losses: Losses) -> None:
+    def __init__(self, request: Request, target: TargetFacts, losses: Losses) -> None:
         self._turns = request.turns
         self._native = request.dialect == NAME
         self._issuers = (target.issuer, NAME)

@@ -11,7 +11,7 @@ from dragoman.dialects.gemini.names import (
 )
 from dragoman.dialects.gemini.tools import read_schema, write_schema
 from dragoman.hub.request import Effort, OutputFormat, ReasoningSettings, Request
-from dragoman.providers.profile import Target
+from dragoman.providers.profile import TargetFacts
 from dragoman.wire.fields import Fields
 
 CONFIG = "generationConfig"
@@ -134,7 +134,7 @@ def _read_output(config: Fields) -> OutputFormat | None:
     return OutputFormat(kind="json_object") if has_media_type else None
 
 
-def write_generation(request: Request, target: Target, form: RequestForm, *, native: bool) -> Json:
+def write_generation(request: Request, target: TargetFacts, form: RequestForm, *, native: bool) -> Json:
     """Write `generationConfig`; an empty object if nothing is set."""
     config: Json = {}
     for names in (NUMBERS, INTEGERS, FLAGS):
@@ -153,7 +153,9 @@ def write_generation(request: Request, target: Target, form: RequestForm, *, nat
     return config | extract_below(CONFIG, request.extras) if native else config
 
 
-def _write_thinking(reasoning: ReasoningSettings, target: Target, form: RequestForm, *, native: bool) -> Json:
+def _write_thinking(
+    reasoning: ReasoningSettings, target: TargetFacts, form: RequestForm, *, native: bool
+) -> Json:
     config: Json = dict(reasoning.extras) if native else {}
     if reasoning.show is not None:
         config["includeThoughts"] = reasoning.show
@@ -173,7 +175,7 @@ def _write_thinking(reasoning: ReasoningSettings, target: Target, form: RequestF
     return config
 
 
-def _write_output(output: OutputFormat, target: Target, *, native: bool) -> Json:
+def _write_output(output: OutputFormat, target: TargetFacts, *, native: bool) -> Json:
     if output.kind == "text":
         return {"responseMimeType": PLAIN} if native else {}
     spelled = read_output_form(output.form) if native else OutputForm(media_type=True)

@@ -14,10 +14,10 @@ from dragoman.dialects.gemini.request_reader import MODELS
 from dragoman.dialects.gemini.tools import TOOL_CONFIG, write_config, write_tools
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
-from dragoman.providers.profile import Target
+from dragoman.providers.profile import TargetFacts
 
 
-def write_request(request: Request, target: Target, losses: Losses) -> Json:
+def write_request(request: Request, target: TargetFacts, losses: Losses) -> Json:
     """Build the body for the upstream. A request of this dialect is written exactly as it was received."""
     native = request.dialect == NAME
     form = read_request_form(request.form) if native else RequestForm()

@@ -23,7 +23,7 @@ from dragoman.dialects.search_options import take_domains
 from dragoman.hub.content import Extras, SearchOptions, Tool
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, ToolChoice
-from dragoman.providers.profile import Target
+from dragoman.providers.profile import TargetFacts
 from dragoman.schema import edit_schema
 from dragoman.wire.fields import Fields
 
@@ -120,7 +120,7 @@ def _read_hosted(entry: Fields, group: int) -> list[Tool]:
     return tools
 
 
-def write_tools(request: Request, target: Target, form: RequestForm, losses: Losses) -> list[Json]:
+def write_tools(request: Request, target: TargetFacts, form: RequestForm, losses: Losses) -> list[Json]:
     """The entries of `tools`."""
     native = request.dialect == target.dialect
     entries: dict[int, Json] = dict(form.empty_tools) if native else {}
@@ -151,7 +151,7 @@ def _write_hosted(tool: Tool, form: ToolForm, *, native: bool) -> object:
     return {**(tool.extras if native else {}), **({EXCLUDED: list(excluded)} if excluded else {})}
 
 
-def _write_declaration(tool: Tool, target: Target, form: ToolForm, *, native: bool) -> Json:
+def _write_declaration(tool: Tool, target: TargetFacts, form: ToolForm, *, native: bool) -> Json:
     declaration: Json = {"name": tool.name}
     if tool.description is not None:
         declaration["description"] = tool.description

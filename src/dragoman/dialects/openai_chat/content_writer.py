@@ -50,7 +50,7 @@ from dragoman.hub.content import (
 )
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, Turn
-from dragoman.providers.profile import Target
+from dragoman.providers.profile import TargetFacts
 from dragoman.wire.fields import encode
 from dragoman.wire.partial_json import parse_object
 
@@ -70,7 +70,7 @@ BREAKPOINT_TTL = {"5m": "30m", "1h": "12h"}
 class MessageWriter:
     """Writes the conversation of one request for one target."""
 
-    def __init__(self, request: Request, target: Target, losses: Losses) -> None:
+    def __init__(self, request: Request, target: TargetFacts, losses: Losses) -> None:
         self._own = request.dialect == NAME
         self._target = target
         self._losses = losses

@@ -3,7 +3,7 @@
 from dragoman.dialects.base import Json
 from dragoman.dialects.openai_chat.names import STOP_TEXT, add_inner, read_optional_text, split_inner
 from dragoman.hub.request import EFFORTS, OutputFormat, ReasoningSettings, Request
-from dragoman.providers.profile import Target
+from dragoman.providers.profile import TargetFacts
 from dragoman.wire.fields import Fields
 
 #: The names of the token limit in a body.
@@ -74,7 +74,7 @@ def read_output(fields: Fields) -> OutputFormat | None:
     )
 
 
-def choose_limit_name(request: Request, target: Target, *, own: bool) -> str:
+def choose_limit_name(request: Request, target: TargetFacts, *, own: bool) -> str:
     """The name of the token limit: the target's, or the client's, or OpenAI's current one."""
     return target.max_tokens_field or (request.path_of("max_tokens") if own else CAP)
 

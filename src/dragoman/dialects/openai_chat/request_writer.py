@@ -14,7 +14,7 @@ from dragoman.dialects.openai_chat.names import (
 from dragoman.dialects.openai_chat.tools import write_tools
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
-from dragoman.providers.profile import Target
+from dragoman.providers.profile import TargetFacts
 
 #: Hub fields that are written unchanged, with their names in this API.
 PLAIN_FIELDS = {
@@ -35,7 +35,7 @@ PLAIN_FIELDS = {
 WORD_FIELDS = {"verbosity": "verbosity", "service_tier": "service_tier"}
 
 
-def write_request(request: Request, target: Target, losses: Losses) -> Json:
+def write_request(request: Request, target: TargetFacts, losses: Losses) -> Json:
     """Build the body for the upstream. For a request of this dialect it equals the client's body."""
     own = request.dialect == NAME
     body: Json = {
@@ -69,7 +69,7 @@ def write_request(request: Request, target: Target, losses: Losses) -> Json:
     return body
 
 
-def _add_caching(request: Request, target: Target, body: Json, *, own: bool) -> None:
+def _add_caching(request: Request, target: TargetFacts, body: Json, *, own: bool) -> None:
     if request.cache_key and (own or target.caching == "key"):
         body["prompt_cache_key"] = request.cache_key
     if not own and target.caching == "breakpoints" and _is_marked(body["messages"]):
@@ -84,7 +84,7 @@ def _is_marked(messages: object) -> bool:
     )
 
 
-def _add_stream(request: Request, target: Target, body: Json, *, own: bool) -> None:
+def _add_stream(request: Request, target: TargetFacts, body: Json, *, own: bool) -> None:
     if request.stream:
         body["stream"] = True
     if not own:

@@ -11,7 +11,7 @@ from dragoman.dialects.openai_chat.names import NAME, add_inner, split_inner
 from dragoman.hub.content import Tool, ToolGrammar
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, ToolChoice
-from dragoman.providers.profile import Target
+from dragoman.providers.profile import TargetFacts
 from dragoman.wire.fields import Fields
 
 #: Forms of tools and choices.
@@ -157,7 +157,7 @@ def _write_reference(name: str) -> Json:
     return {"type": "function", "function": {"name": name}}
 
 
-def write_tools(request: Request, target: Target, losses: Losses) -> Json:
+def write_tools(request: Request, target: TargetFacts, losses: Losses) -> Json:
     """The fields of a body about tools. Without tools there are none, unless the client sent them."""
     own = request.dialect == NAME
     tools = [_write_tool(tool, losses, own=own) for tool in request.tools if not own or tool.form != LEGACY]

@@ -36,7 +36,7 @@ from dragoman.hub.content import (
 )
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Turn
-from dragoman.providers.profile import Target
+from dragoman.providers.profile import TargetFacts
 from dragoman.wire.fields import encode
 from dragoman.wire.partial_json import parse_object
 
@@ -44,7 +44,7 @@ from dragoman.wire.partial_json import parse_object
 class InputWriter:
     """Writes the items of one request. `own`: the request came in this dialect."""
 
-    def __init__(self, target: Target, losses: Losses, *, own: bool) -> None:
+    def __init__(self, target: TargetFacts, losses: Losses, *, own: bool) -> None:
         self._target = target
         self._losses = losses
         self._own = own

@@ -22,7 +22,7 @@ from dragoman.hub.content import Text
 from dragoman.hub.ids import digest
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, Turn
-from dragoman.providers.profile import Target
+from dragoman.providers.profile import TargetFacts
 
 #: OpenAI refuses smaller limits.
 MIN_OUTPUT_TOKENS = 16
@@ -41,7 +41,7 @@ TEXTS_AND_FLAGS = ("stream", "service_tier", "previous_response_id")
 UNSUPPORTED = ("top_k", "seed", "logit_bias", *OPEN_RESPONSES)
 
 
-def write_request(request: Request, target: Target, losses: Losses) -> Json:
+def write_request(request: Request, target: TargetFacts, losses: Losses) -> Json:
     own = request.dialect == NAME
     body: Json = {}
     if request.model or target.model:
@@ -72,7 +72,7 @@ def _split_instructions(turns: tuple[Turn, ...], *, own: bool) -> tuple[str, tup
 
 
 def _write_input(
-    body: Json, request: Request, turns: Sequence[Turn], target: Target, losses: Losses, *, own: bool
+    body: Json, request: Request, turns: Sequence[Turn], target: TargetFacts, losses: Losses, *, own: bool
 ) -> None:
     forms = request.form.split() if own else []
     if NO_INPUT in forms and not turns:

@@ -100,7 +100,7 @@ class HttpUpstream:
         if cached is None:
             cached = self._fixed_heads[(request.key, request.stream)] = self._build_fixed_head(request)
         fixed, configured = cached
-        target = build_target(provider, request)
+        target = build_target_facts(provider, request)
         if self._proxy is not None and not self._origin.is_secure:
             target = f"http://{self._origin.authority}{target}"
         lines = [f"POST {target} HTTP/1.1\r\n".encode("latin-1"), fixed]
@@ -181,7 +181,7 @@ class DecompressedReply:
         self._reply.close()
 
 
-def build_target(provider: Provider, request: UpstreamRequest) -> str:
+def build_target_facts(provider: Provider, request: UpstreamRequest) -> str:
     """Build path and query of a request. The configured address may or may not end in a version segment."""
     base = urlsplit(provider.base_url)
     root = base.path.rstrip("/")
