@@ -102,7 +102,13 @@ def test_a_fact_that_a_refusal_proved_is_shown_with_the_refusal_and_its_date(fol
     (folder / "dragoman.toml").write_text(config + f'[server]\nstate = "{folder / "state"}"\n', "utf-8")
     now = time.time()
     target = TargetName("deepseek", "deepseek-v4-pro")
-    kept: dict[str, Any] = {"target": target, "message": "max_tokens is too large", "learned_at": now}
+    address = "https://api.deepseek.com/v1"
+    kept: dict[str, Any] = {
+        "address": address,
+        "target": target,
+        "message": "max_tokens is too large",
+        "learned_at": now,
+    }
     facts = [
         LearnedFact(name="max_output_tokens", value=4096, expires_at=now + 60, **kept),
         LearnedFact(name="sampling", value=Removal(frozenset({"seed"})), expires_at=now + 60, **kept),

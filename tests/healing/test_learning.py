@@ -27,6 +27,7 @@ NO_TEMPERATURE = "Unsupported value: 'temperature' does not support 0.7 with thi
 NO_SEED = "Unsupported parameter: 'seed' is not supported with this model."
 BODY: Json = {"messages": [{"role": "user", "content": "hi"}], "temperature": 0.7, "seed": 7}
 TARGET = TargetName("up", "model")
+ADDRESS = "http://upstream.invalid"
 
 
 def refuse(path: str, message: str = NO_TEMPERATURE, status: int = 400) -> RefusingUpstream:
@@ -113,11 +114,11 @@ def test_every_kind_of_value_survives_a_restart(tmp_path: Path) -> None:
 
     async def scenario() -> None:
         first = Bench({}, {"up": provider("up", "openai_chat")}, database=Database(tmp_path / "state.db"))
-        first.gateway.learned.remember(TARGET, facts, "no", 60.0)
+        first.gateway.learned.remember(TARGET, ADDRESS, facts, "no", 60.0)
         await first.gateway.close()
         second = Bench({}, {"up": provider("up", "openai_chat")}, database=Database(tmp_path / "state.db"))
         await second.gateway.learned.load()
-        known = {name: fact.value for name, fact in second.gateway.learned.find(TARGET).items()}
+        known = {name: fact.value for name, fact in second.gateway.learned.find(TARGET, ADDRESS).items()}
         assert known == {**facts, "outputs": ("text",)}
         await second.gateway.close()
 
@@ -133,7 +134,21 @@ def test_a_learned_fact_ends_and_the_request_is_tried_again() -> None:
         upstream.refuses = lambda body: False
         await bench.tell(chat())
         assert upstream.bodies[-1]["temperature"] == 0.7
-        assert not bench.gateway.learned.find(TARGET)
+        assert not bench.gateway.learned.find(TARGET, ADDRESS)
+
+    run(scenario())
+
+
+def test_a_learned_fact_ends_when_its_provider_has_another_address() -> None:
+    async def scenario() -> None:
+        upstream = refuse("temperature")
+        bench = build(upstream)
+        await bench.tell(chat())
+        config = bench.gateway.config
+        moved = msgspec.structs.replace(config.providers["up"], base_url="http://other.invalid")
+        bench.gateway.reload(msgspec.structs.replace(config, providers={"up": moved}))
+        await bench.tell(chat())
+        assert [("temperature" in body) for body in upstream.bodies] == [True, False, True, False]
 
     run(scenario())
 
@@ -143,12 +158,12 @@ def test_a_learned_fact_that_no_longer_helps_is_forgotten() -> None:
         upstream = refuse("temperature")
         bench = build(upstream)
         await bench.tell(chat())
-        assert bench.gateway.learned.find(TARGET)
+        assert bench.gateway.learned.find(TARGET, ADDRESS)
         upstream.refuses = lambda body: True
         told = await bench.tell(chat())
         assert told.client.status == 400
         assert len(upstream.calls) == 3
-        assert not bench.gateway.learned.find(TARGET)
+        assert not bench.gateway.learned.find(TARGET, ADDRESS)
 
     run(scenario())
 
@@ -161,7 +176,7 @@ def test_a_server_that_always_refuses_is_asked_twice_and_nothing_is_learned() ->
         assert len(upstream.calls) == 2
         assert told.client.status == 400
         assert NO_TEMPERATURE in told.client.body.decode()
-        assert not bench.gateway.learned.find(TARGET)
+        assert not bench.gateway.learned.find(TARGET, ADDRESS)
 
     run(scenario())
 
@@ -200,7 +215,7 @@ def test_nothing_is_changed_against_the_configuration(values: Json, route: Json)
         told = await bench.tell(chat())
         assert len(upstream.calls) == 1
         assert told.client.json()["error"]["message"] == NO_TEMPERATURE  # type: ignore[index]
-        assert not bench.gateway.learned.find(TARGET)
+        assert not bench.gateway.learned.find(TARGET, ADDRESS)
 
     run(scenario())
 
@@ -317,7 +332,7 @@ def test_a_message_is_kept_short_and_without_secrets() -> None:
         message = f"{NO_TEMPERATURE} {secret} sk-ant-0123456789abcdefghij " + "x " * 500
         bench = build(refuse("temperature", message), keys=(Secret(secret),))
         await bench.tell(chat())
-        (fact,) = bench.gateway.learned.find(TARGET).values()
+        (fact,) = bench.gateway.learned.find(TARGET, ADDRESS).values()
         assert fact.message.startswith(NO_TEMPERATURE)
         assert secret not in fact.message
         assert "0123456789" not in fact.message

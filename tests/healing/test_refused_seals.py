@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from dragoman.config.model import TargetName
 from dragoman.hub.seal import Seal, SealedItem, write_envelope
 from tests.exchange.clock import run
 from tests.healing.vendor import Bench, Json, RefusingUpstream, ask, find_values, provider, write_error
@@ -130,6 +131,6 @@ def test_thinking_is_switched_off_if_the_calls_being_answered_lose_it() -> None:
         await bench.tell(ask("anthropic", body))
         assert b.bodies[-1]["thinking"] == {"type": "disabled"}
         assert b.bodies[-1]["messages"][1]["content"] == [call]
-        assert not bench.gateway.learned.find(next(iter(bench.gateway.config.routes[0].targets)))
+        assert not bench.gateway.learned.find(TargetName("b", "model"), "http://upstream.invalid")
 
     run(scenario())

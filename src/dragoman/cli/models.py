@@ -75,7 +75,7 @@ def _add_learned(config: Config, target: TargetName, learned: list[LearnedFact])
     provider = config.providers[target.provider]
     now = time.time()
     for fact in learned:
-        if fact.target == target and fact.expires_at > now:
+        if fact.target == target and fact.holds(provider.base_url, now):
             date = datetime.fromtimestamp(fact.learned_at, UTC).date()
             source = f'refusal of {date}: "{fact.message}"'
             provider = add_learned_facts(provider, target.model, {fact.name: fact.value}, "", source)

@@ -65,8 +65,7 @@ class RequestHealer:
         correction = find_correction(failure)
         if correction is None:
             return False
-        message = redact(redactor.redact(" ".join(failure.message.split())))[:MAX_MESSAGE]
-        self._trials[target] = Trial(correction, message)
+        self._trials[target] = Trial(correction, _shorten(redactor.redact(failure.message)))
         if correction.refuses_seals:
             self._refuse_seals(provider)
         return True
@@ -100,7 +99,8 @@ class RequestHealer:
             second = find_correction(failure)
             if second is None or merge_facts(facts, second.facts) == facts:
                 return
-        self._learned.remember(target, facts, trial.message, trial.correction.lifetime)
+        address = self._config.providers[target.provider].base_url
+        self._learned.remember(target, address, facts, trial.message, trial.correction.lifetime)
         self._trials[target] = Trial(Correction({}), trial.message)
 
     def _heals(self, provider: Provider) -> bool:
@@ -108,7 +108,8 @@ class RequestHealer:
         return self.is_on and provider.heal and not provider.keeps_sessions
 
     def _find_facts(self, target: TargetName) -> Mapping[str, object]:
-        learned = {name: fact.value for name, fact in self._learned.find(target).items()}
+        address = self._config.providers[target.provider].base_url
+        learned = {name: fact.value for name, fact in self._learned.find(target, address).items()}
         trial = self._trials.get(target)
         return merge_facts(learned, trial.correction.facts) if trial else learned
 
@@ -118,3 +119,9 @@ class RequestHealer:
         except DragomanError:
             # A forwarded request need not be one that the dialect's reader accepts.
             return
+
+
+def _shorten(message: str) -> str:
+    """The message of a refusal on one line, without secrets and control characters."""
+    line = "".join(each if each.isprintable() else " " for each in redact(message))
+    return " ".join(line.split())[:MAX_MESSAGE]

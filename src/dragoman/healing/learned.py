@@ -1,7 +1,8 @@
 """The facts that refusals have proved, by provider and model, in memory and in the state file.
 
 A fact ends after its lifetime, so that the request is tried again as the client sends it. It also ends when a
-request that was built with it is refused in the same way. The configuration takes precedence over it.
+request that was built with it is refused in the same way, and when the provider has another address. The
+configuration takes precedence over it.
 """
 
 import asyncio
@@ -31,6 +32,7 @@ LEARNED_SCHEMA = Schema(
             model TEXT NOT NULL,
             name TEXT NOT NULL,
             value TEXT NOT NULL,
+            address TEXT NOT NULL,
             message TEXT NOT NULL,
             learned_at REAL NOT NULL,
             expires_at REAL NOT NULL,
@@ -42,14 +44,19 @@ LEARNED_SCHEMA = Schema(
 
 
 class LearnedFact(msgspec.Struct, frozen=True, kw_only=True):
-    """One fact about one model. `message` is the refusal, shortened; times are dates in seconds."""
+    """One fact about one model at one address. `message`: the refusal, shortened. Times are dates."""
 
     target: TargetName
     name: str
     value: object
+    address: str
     message: str
     learned_at: float
     expires_at: float
+
+    def holds(self, address: str, now: float) -> bool:
+        """Whether the fact is still true of the server at this address."""
+        return self.address == address and now < self.expires_at
 
 
 class LearnedFacts:
@@ -73,21 +80,22 @@ class LearnedFacts:
         if not self._loading.done():
             await asyncio.shield(self._loading)
 
-    def find(self, target: TargetName) -> Mapping[str, LearnedFact]:
-        """The facts about a model that hold now."""
+    def find(self, target: TargetName, address: str) -> Mapping[str, LearnedFact]:
+        """The facts about a model that hold now, if its provider has this address."""
         known = self._facts.get(target)
         if not known:
             return {}
         now = self._clock()
-        ended = [name for name, fact in known.items() if fact.expires_at <= now]
+        ended = [name for name, fact in known.items() if not fact.holds(address, now)]
         if ended:
             self.forget(target, ended)
         return self._facts.get(target, {})
 
     def remember(
-        self, target: TargetName, facts: Mapping[str, object], message: str, lifetime: float
+        self, target: TargetName, address: str, facts: Mapping[str, object], message: str, lifetime: float
     ) -> None:
         """Add what a refusal has proved."""
+        self.find(target, address)
         known = self._facts.setdefault(target, {})
         merged = merge_facts({name: fact.value for name, fact in known.items()}, facts)
         now = self._clock()
@@ -96,6 +104,7 @@ class LearnedFacts:
                 target=target,
                 name=name,
                 value=merged[name],
+                address=address,
                 message=message,
                 learned_at=now,
                 expires_at=now + lifetime,
@@ -171,7 +180,7 @@ def add_learned_facts(
 def read_learned_facts(connection: sqlite3.Connection) -> list[LearnedFact]:
     """All facts in the file, the oldest first."""
     rows = connection.execute(
-        "SELECT provider, model, name, value, message, learned_at, expires_at FROM learned_facts"
+        "SELECT provider, model, name, value, address, message, learned_at, expires_at FROM learned_facts"
         " ORDER BY learned_at"
     )
     return [
@@ -179,23 +188,25 @@ def read_learned_facts(connection: sqlite3.Connection) -> list[LearnedFact]:
             target=TargetName(provider, model),
             name=name,
             value=_decode_value(value),
+            address=address,
             message=message,
             learned_at=learned_at,
             expires_at=expires_at,
         )
-        for provider, model, name, value, message, learned_at, expires_at in rows
+        for provider, model, name, value, address, message, learned_at, expires_at in rows
     ]
 
 
 def write_learned_facts(connection: sqlite3.Connection, facts: Iterable[LearnedFact]) -> None:
     connection.executemany(
-        "INSERT OR REPLACE INTO learned_facts VALUES (?, ?, ?, ?, ?, ?, ?)",
+        "INSERT OR REPLACE INTO learned_facts VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         [
             (
                 fact.target.provider,
                 fact.target.model,
                 fact.name,
                 _encode_value(fact.value),
+                fact.address,
                 fact.message,
                 fact.learned_at,
                 fact.expires_at,
