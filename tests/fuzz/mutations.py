@@ -2,6 +2,7 @@
 
 import gzip
 from collections.abc import Callable
+from contextlib import suppress
 from random import Random
 
 import msgspec
@@ -98,6 +99,91 @@ def _put_in(dice: Random, data: bytes, place: int) -> bytes:
 
 
 _SPOILERS: tuple[Callable[[Random, bytes, int], bytes], ...] = (_flip, _cut, _double, _put_in)
+
+
+def spoil_stream(dice: Random, stream: bytes, other: bytes) -> bytes:
+    """A stream with one to three kinds of damage: to its events, to their JSON, to its bytes; or cut off.
+
+    `other` is a stream of the same dialect, of which events may be mixed in.
+    """
+    for _ in range(dice.choice((1, 1, 2, 3))):
+        stream = dice.choice(_STREAM_SPOILERS)(dice, stream, other)
+    return stream
+
+
+def _cut_off(dice: Random, stream: bytes, other: bytes) -> bytes:
+    return stream[: dice.randint(0, len(stream))]
+
+
+def _cut_off_after_event(dice: Random, stream: bytes, other: bytes) -> bytes:
+    events = stream.split(b"\n\n")
+    return b"\n\n".join(events[: dice.randint(0, len(events))]) + b"\n\n"
+
+
+def _change_events(dice: Random, stream: bytes, other: bytes) -> bytes:
+    """Whole events lost, doubled, moved or exchanged."""
+    events = stream.split(b"\n\n")
+    for _ in range(dice.randint(1, 3)):
+        place = dice.randrange(len(events))
+        change = dice.randrange(4)
+        if change == 0 and len(events) > 1:
+            del events[place]
+        elif change == 1:
+            events.insert(place, dice.choice(events))
+        elif change == 2:
+            events.insert(dice.randrange(len(events)), events.pop(place))
+        else:
+            events[place] = dice.choice(other.split(b"\n\n"))
+    return b"\n\n".join(events)
+
+
+def _splice(dice: Random, stream: bytes, other: bytes) -> bytes:
+    """The beginning of one stream and the end of another, joined between events or anywhere."""
+    if dice.random() < 0.3:
+        return stream[: dice.randint(0, len(stream))] + other[dice.randint(0, len(other)) :]
+    mine, yours = stream.split(b"\n\n"), other.split(b"\n\n")
+    return b"\n\n".join(mine[: dice.randint(0, len(mine))] + yours[dice.randint(0, len(yours)) :])
+
+
+def _change_json(dice: Random, stream: bytes, other: bytes) -> bytes:
+    """Good framing, JSON with changed values."""
+    lines = stream.split(b"\n")
+    data = [number for number, line in enumerate(lines) if line.startswith(b"data: {")]
+    for number in dice.sample(data, min(len(data), dice.randint(1, 3))):
+        with suppress(ValueError, RecursionError):
+            lines[number] = b"data: " + spoiled_json(dice, lines[number][6:])
+    return b"\n".join(lines)
+
+
+def _shorten_texts(dice: Random, stream: bytes, other: bytes) -> bytes:
+    """Texts inside the JSON end early, so that arguments come half and the end still comes."""
+    lines = stream.split(b"\n")
+    for _ in range(dice.randint(1, 3)):
+        number = dice.randrange(len(lines))
+        with suppress(ValueError, RecursionError):
+            tree = msgspec.json.decode(lines[number].removeprefix(b"data: "))
+            lines[number] = b"data: " + msgspec.json.encode(_shortened(dice, tree))
+    return b"\n".join(lines)
+
+
+def _shortened(dice: Random, value: Json) -> Json:
+    if isinstance(value, dict) and value:
+        name = dice.choice(list(value))
+        return {**value, name: _shortened(dice, value[name])}
+    if isinstance(value, list) and value:
+        place = dice.randrange(len(value))
+        return [*value[:place], _shortened(dice, value[place]), *value[place + 1 :]]
+    return value[: dice.randint(0, len(value))] if isinstance(value, str) else value
+
+
+def _spoil_bytes(dice: Random, stream: bytes, other: bytes) -> bytes:
+    return spoiled_bytes(dice, stream)
+
+
+_STREAM_SPOILERS: tuple[Callable[[Random, bytes, bytes], bytes], ...] = (
+    _cut_off, _cut_off, _cut_off_after_event, _change_events, _change_events, _splice,
+    _change_json, _change_json, _shorten_texts, _spoil_bytes,
+)  # fmt: skip
 
 
 def bomb(size: int) -> bytes:
