@@ -22,6 +22,7 @@ def main() -> int:
         faults = find_faults(run)
         _show(run, faults)
         return 1 if faults else 0
+    commit = _find_commit()
     begun = time.monotonic()
     end = begun + arguments.seconds if arguments.seconds else float("inf")
     shown = begun
@@ -43,7 +44,7 @@ def main() -> int:
             print(f"{runs} runs, {kinds.total()} failures, {runs / (now - begun):.0f} runs/s", flush=True)
             if now >= end:
                 break
-    _print_table(arguments.seed, arguments.first, runs, inputs, kinds, time.monotonic() - begun)
+    _print_table(commit, arguments.seed, arguments.first, runs, inputs, kinds, time.monotonic() - begun)
     return 1 if kinds else 0
 
 
@@ -72,10 +73,10 @@ def _show(run: Run, faults: list[Fault]) -> None:
 
 
 def _print_table(
-    seed: int, first: int, runs: int, inputs: Counter[str], kinds: Counter[str], seconds: float
+    commit: str, seed: int, first: int, runs: int, inputs: Counter[str], kinds: Counter[str], seconds: float
 ) -> None:
     rows = [
-        ("commit", _find_commit()),
+        ("commit", commit),
         ("seed", str(seed)),
         ("runs", f"{runs} (from {first})"),
         *((f"  {kind}", str(count)) for kind, count in sorted(inputs.items())),

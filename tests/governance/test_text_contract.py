@@ -104,6 +104,32 @@ def test_tools_of_other_kinds_stay() -> None:
     assert (after.tools, after.tool_choice) == ((hosted,), choice)
 
 
+HOSTED = function("web_search", kind="web_search")
+NAMED = ToolChoice(mode="named", name="web_search")
+ALLOWED = ToolChoice(mode="allowed", allowed=("web_search",), allowed_mode="required")
+
+
+@pytest.mark.rule("S15")
+@pytest.mark.parametrize(
+    ("choice", "kept"),
+    [
+        (ToolChoice(mode="named", name="Read"), None),
+        (NAMED, NAMED),
+        (ToolChoice(mode="required"), None),
+        (ToolChoice(mode="none"), ToolChoice(mode="none")),
+        (ToolChoice(mode="allowed", allowed=("Read",)), ToolChoice(mode="none")),
+        (
+            ToolChoice(mode="allowed", allowed=("Read", "web_search")),
+            ToolChoice(mode="allowed", allowed=("web_search",)),
+        ),
+        (ALLOWED, ALLOWED),
+    ],
+)
+def test_the_choice_names_only_tools_that_stay_declared(choice: ToolChoice, kept: ToolChoice | None) -> None:
+    asked = request(turn("user", "hi"), tools=(READ, HOSTED), tool_choice=choice)
+    assert apply_text_contract(asked).tool_choice == kept
+
+
 def test_earlier_calls_and_results_are_reported_in_the_same_form() -> None:
     image = Media(kind="image", url="https://example.com/a.png")
     asked = request(

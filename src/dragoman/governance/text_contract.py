@@ -55,7 +55,7 @@ def apply_text_contract(request: Request) -> Request:
         request,
         turns=turns,
         tools=others,
-        tool_choice=request.tool_choice if others else None,
+        tool_choice=_choose_among(others, request.tool_choice),
         parallel_calls=request.parallel_calls if others else None,
     )
 
@@ -90,6 +90,25 @@ def _find_offered(tools: Iterable[Tool], chosen: ToolChoice | None) -> Iterator[
     for tool in tools:
         if chosen is None or chosen.mode != "allowed" or tool.name in chosen.allowed:
             yield tool
+
+
+def _choose_among(tools: tuple[Tool, ...], chosen: ToolChoice | None) -> ToolChoice | None:
+    """The choice for the tools that stay declared. Vendors refuse a choice that names any other tool.
+
+    A choice that forces a call is left out: the contract states it, and a tool of the vendor must not be
+    forced in place of a function.
+    """
+    if chosen is None or not tools or chosen.mode == "required":
+        return None
+    names = {tool.name for tool in tools}
+    if chosen.mode == "named":
+        return chosen if chosen.name in names else None
+    if chosen.mode != "allowed":
+        return chosen
+    allowed = tuple(name for name in chosen.allowed if name in names)
+    if not allowed:
+        return ToolChoice(mode="none")
+    return chosen if allowed == chosen.allowed else replace(chosen, allowed=allowed, allowed_mode="auto")
 
 
 def _describe(tool: Tool) -> str:
