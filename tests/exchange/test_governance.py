@@ -100,7 +100,7 @@ def test_a_good_reply_is_reported_as_without_governance(upstream: str, client: s
     pieces = spoken(upstream, events)
     # Without governance the reply to a forwarded request would be forwarded, too.
     asked = question(client)
-    asked.client = msgspec.structs.replace(asked.client, is_assembled=True)
+    asked.metadata = msgspec.structs.replace(asked.metadata, is_assembled=True)
     bodies = [
         run(
             Bench(

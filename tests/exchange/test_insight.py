@@ -220,7 +220,7 @@ def test_ids_of_two_exchanges_differ_and_those_of_one_do_not() -> None:
     def ids(request_id: str) -> set[str]:
         bench = Bench({"up": ScriptedUpstream(Script(pieces=pieces))}, [provider("up", "anthropic")])
         question = ask("openai_chat")
-        question.client = msgspec.structs.replace(question.client, request_id=request_id)
+        question.metadata = msgspec.structs.replace(question.metadata, request_id=request_id)
         body = run(bench.tell(question)).client.body
         frames = [frame[6:] for frame in body.split(b"\n\n") if frame.startswith(b"data: {")]
         return {msgspec.json.decode(frame)["id"] for frame in frames}

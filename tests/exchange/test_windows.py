@@ -136,7 +136,7 @@ def test_a_longer_window_that_the_client_asks_for_is_respected() -> None:
     bench, (upstream,) = build_bench("anthropic", WINDOW)
     question = ask("anthropic", build_body("anthropic", LONG))
     headers = {"anthropic-beta": "oauth-2025-04-20,context-1m-2025-08-07"}
-    question.client = msgspec.structs.replace(question.client, headers=headers)
+    question.metadata = msgspec.structs.replace(question.metadata, headers=headers)
     assert run(bench.tell(question)).client.status == 200
     assert len(upstream.calls) == 1
 

@@ -13,7 +13,7 @@ from dragoman.exchange.exchange import Exchange
 from dragoman.exchange.gateway import Gateway
 from dragoman.exchange.record import ExchangeRecord
 from dragoman.hub.errors import Failure, UpstreamFailed
-from dragoman.pipeline.plan import ClientRequest, RequestPlan
+from dragoman.pipeline.plan import RequestMetadata, RequestPlan
 from dragoman.pipeline.transports import SSE as SSE_TRANSPORT
 from dragoman.pipeline.transports import JsonArrayTransport, Transport
 from dragoman.upstream.port import UpstreamRequest
@@ -187,13 +187,13 @@ class RememberingClient:
 class Ask(msgspec.Struct, kw_only=True):
     """A client's request: what stands beside the body, the body, and the form of the stream."""
 
-    client: ClientRequest
+    metadata: RequestMetadata
     body: bytes
     as_array: bool = False
     caller: Caller = ANONYMOUS
 
     def plan(self, now: float = 0.0) -> RequestPlan:
-        return RequestPlan(self.client, self.body, created=int(now))
+        return RequestPlan(self.metadata, self.body, created=int(now))
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -277,7 +277,7 @@ def ask(
         if dialect == "openai_chat" and stream:
             question.setdefault("stream_options", {"include_usage": True})
     return Ask(
-        client=ClientRequest(
+        metadata=RequestMetadata(
             dialect=dialect,
             headers=headers or {},
             model=model if dialect == "gemini" else "",
@@ -291,4 +291,4 @@ def ask(
 
 def record_of(question: Ask) -> ExchangeRecord:
     """The record of an exchange that has not begun."""
-    return ExchangeRecord(question.client, question.caller)
+    return ExchangeRecord(question.metadata, question.caller)

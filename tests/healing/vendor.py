@@ -8,7 +8,7 @@ import msgspec
 from dragoman.config.model import Config, Provider, Route, TargetName
 from dragoman.exchange.exchange import Exchange
 from dragoman.exchange.gateway import Gateway
-from dragoman.pipeline.plan import ClientRequest
+from dragoman.pipeline.plan import RequestMetadata
 from dragoman.storage.database import Database
 from dragoman.upstream.port import UpstreamRequest
 from tests.exchange.speech import ANTHROPIC_STREAM, CHAT_STREAM, GEMINI_STREAM, RESPONSES_CREATED, event
@@ -175,10 +175,10 @@ def ask(dialect: str, body: Json, *, stream: bool = True) -> Ask:
         body = {**body, "model": "model", "stream": stream}
     if dialect == "openai_chat" and not stream:
         body.pop("stream_options", None)
-    client = ClientRequest(
+    metadata = RequestMetadata(
         dialect=dialect,
         model="model" if dialect == "gemini" else "",
         stream=stream if dialect == "gemini" else False,
         request_id="req_1",
     )
-    return Ask(client=client, body=msgspec.json.encode(body))
+    return Ask(metadata=metadata, body=msgspec.json.encode(body))

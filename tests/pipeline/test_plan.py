@@ -19,7 +19,7 @@ from tests.exchange.twin import Bench, RememberingClient, Script, ScriptedUpstre
 
 
 def plan_of(body: bytes, dialect: str = "openai_chat") -> RequestPlan:
-    plan = RequestPlan(ask(dialect).client, body)
+    plan = RequestPlan(ask(dialect).metadata, body)
     plan.peek()
     return plan
 
@@ -130,7 +130,7 @@ def test_headers_go_on_to_an_upstream_of_the_same_dialect_only(dialect: str, hea
 def test_an_alias_within_one_dialect_is_patched_and_not_read(dialect: str) -> None:
     """The body is not even valid for the reader: only the model's name may be looked at."""
     body = b'{"model":"alias", "messages":"?", "input":5, "contents":"?", "n":[1 , 2]}'
-    client = msgspec.structs.replace(ask(dialect).client, model="alias" if dialect == "gemini" else "")
+    client = msgspec.structs.replace(ask(dialect).metadata, model="alias" if dialect == "gemini" else "")
     plan = RequestPlan(client, body)
     plan.peek()
     request = plan.build_target_request(provider("up", dialect), "real")
@@ -148,7 +148,7 @@ def test_the_request_is_let_go_when_the_reply_begins(dialect: str) -> None:
     async def scenario() -> None:
         question = ask(dialect)
         body = bytes(bytearray(question.body))
-        plan = RequestPlan(question.client, body)
+        plan = RequestPlan(question.metadata, body)
         running = asyncio.ensure_future(Exchange(bench.gateway, plan, RememberingClient()).run())
         await asyncio.sleep(10)
         upstream.calls.clear()

@@ -265,7 +265,7 @@ REQUESTS = [
 @pytest.mark.parametrize(("dialect", "body"), REQUESTS)
 def test_within_its_dialect_a_request_stays_the_same(dialect: str, body: Json) -> None:
     sent = msgspec.json.encode(body)
-    forwarded = RequestPlan(ask(dialect).client, sent).build_target_request(
+    forwarded = RequestPlan(ask(dialect).metadata, sent).build_target_request(
         msgspec.structs.replace(provider("up"), dialect=dialect), "any"
     )
     assert forwarded.lane in ("forward", "patch")

@@ -16,7 +16,7 @@ from dragoman.config.model import Config, ResponsesSettings
 from dragoman.dialects.registry import dialect_named
 from dragoman.exchange.gateway import Gateway
 from dragoman.hub.errors import DragomanError
-from dragoman.pipeline.plan import ClientRequest
+from dragoman.pipeline.plan import RequestMetadata
 from dragoman.responses.background import DEAD_AFTER, MAX_RUNNING, MAX_WAITING, BackgroundRun, BackgroundRuns
 from dragoman.responses.service import ResponsesService
 from dragoman.responses.stored_response import StoredResponse
@@ -181,8 +181,8 @@ async def test_a_waiting_run_fails_when_the_gateway_closes() -> None:
 
 
 async def hello(responses: ResponsesService) -> ResponseTurn:
-    client = ClientRequest(dialect="openai_responses")
-    turn = await responses.build_turn(client, msgspec.json.encode(HELLO), ANONYMOUS)
+    metadata = RequestMetadata(dialect="openai_responses")
+    turn = await responses.build_turn(metadata, msgspec.json.encode(HELLO), ANONYMOUS)
     assert isinstance(turn, ResponseTurn)
     return turn
 

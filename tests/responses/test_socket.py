@@ -11,7 +11,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from dragoman.accounts.keys import ANONYMOUS, Caller
 from dragoman.config.model import Secret, ServerSettings
-from dragoman.pipeline.plan import ClientRequest
+from dragoman.pipeline.plan import RequestMetadata
 from dragoman.responses.websocket import MAX_WAITING, SocketSession
 from dragoman.server.connection import SocketConnection
 from dragoman.server.responses_api import MAX_SOCKETS
@@ -465,7 +465,7 @@ async def test_a_silent_or_old_connection_is_closed(idle: float, lifetime: float
             app.gateway,
             app.responses.service,
             socket,
-            ClientRequest(dialect="openai_responses"),
+            RequestMetadata(dialect="openai_responses"),
             anyone,
             app.exchanges.run,
             lambda: False,

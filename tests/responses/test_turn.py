@@ -5,7 +5,7 @@ import pytest
 
 from dragoman.accounts.keys import ANONYMOUS
 from dragoman.exchange.gateway import Gateway
-from dragoman.pipeline.plan import ClientRequest, RequestPlan
+from dragoman.pipeline.plan import RequestMetadata, RequestPlan
 from dragoman.responses.members import read_members
 from dragoman.responses.service import ResponsesService
 from dragoman.responses.turn import ResponseTurn
@@ -13,7 +13,7 @@ from tests.responses.looped import looped
 from tests.server.running import config_for
 
 HELLO: dict[str, object] = {"model": "any", "input": "hello"}
-CLIENT = ClientRequest(dialect="openai_responses")
+CLIENT = RequestMetadata(dialect="openai_responses")
 
 
 async def build(**fields: object) -> ResponseTurn | RequestPlan:
@@ -30,7 +30,7 @@ async def test_a_request_without_state_becomes_a_plan_that_knows_model_and_strea
 ) -> None:
     plan = await build(store=False, **fields)
     assert isinstance(plan, RequestPlan)
-    assert (plan.client.is_peeked, plan.model, plan.stream) == (True, "any", stream)
+    assert (plan.metadata.is_peeked, plan.model, plan.stream) == (True, "any", stream)
     assert msgspec.json.decode(plan.body) == {**HELLO, "store": False, **fields}
 
 
@@ -44,7 +44,7 @@ async def test_a_turn_knows_model_and_stream(
 ) -> None:
     turn = await build(**fields)
     assert isinstance(turn, ResponseTurn)
-    assert turn.plan.client.is_peeked
+    assert turn.plan.metadata.is_peeked
     assert (turn.plan.model, turn.plan.stream, turn.stream) == ("any", is_upstream_stream, is_client_stream)
     # The reader of the body must agree.
     assert (turn.plan.request.model, turn.plan.request.stream) == ("any", is_upstream_stream)
@@ -55,7 +55,7 @@ async def test_a_turn_knows_model_and_stream(
 async def test_wrong_types_are_left_to_the_reader_of_the_dialect(fields: dict[str, object]) -> None:
     plan = await build(store=False, **fields)
     assert isinstance(plan, RequestPlan)
-    assert not plan.client.is_peeked
+    assert not plan.metadata.is_peeked
 
 
 @looped

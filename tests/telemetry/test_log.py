@@ -12,7 +12,7 @@ from dragoman.config.model import TargetName
 from dragoman.exchange.record import ExchangeRecord
 from dragoman.governance.interventions import Intervention
 from dragoman.hub.errors import Failure
-from dragoman.pipeline.plan import ClientRequest
+from dragoman.pipeline.plan import RequestMetadata
 from dragoman.telemetry.log import LOGGER, LogFormatter, log_exchange, log_refusal
 
 
@@ -29,8 +29,8 @@ def written(request: pytest.FixtureRequest) -> Iterator[io.StringIO]:
 
 
 def record(model: str = "m", agent: str = "agent/1") -> ExchangeRecord:
-    client = ClientRequest(dialect="anthropic", headers={"user-agent": agent}, request_id="req_1")
-    made = ExchangeRecord(client, ANONYMOUS)
+    metadata = RequestMetadata(dialect="anthropic", headers={"user-agent": agent}, request_id="req_1")
+    made = ExchangeRecord(metadata, ANONYMOUS)
     made.model = model
     made.refused = Failure(kind="server", message='it said "no" a=b')
     return made

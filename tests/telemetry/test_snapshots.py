@@ -33,7 +33,7 @@ def kept(folder: Path, *blocks: Block, replies: int = 1, **values: object) -> li
         gateway.observers.append(files.write_snapshot)
         for number in range(replies):
             asked = question("anthropic")
-            asked.client = msgspec.structs.replace(asked.client, request_id=f"req_{number}")
+            asked.metadata = msgspec.structs.replace(asked.metadata, request_id=f"req_{number}")
             await Exchange(gateway, asked.plan(), RememberingClient()).run()
         files.close()
         await gateway.close()

@@ -13,7 +13,7 @@ from dragoman.exchange.client import DirectConnection
 from dragoman.exchange.exchange import Exchange
 from dragoman.exchange.gateway import Gateway
 from dragoman.hub.usage import Usage
-from dragoman.pipeline.plan import ClientRequest, RequestPlan
+from dragoman.pipeline.plan import RequestMetadata, RequestPlan
 from dragoman.pipeline.transports import SSE
 from dragoman.providers.prices import compute_cost
 from dragoman.upstream.port import Upstream, UpstreamReply, UpstreamRequest
@@ -95,8 +95,8 @@ class ModelConversation:
         if self.tokens + len(body) // BYTES_PER_TOKEN + max_tokens > self.budget:
             raise BudgetSpent
         client = MemoryClient()
-        request = ClientRequest(dialect=DIALECT, request_id=f"doctor-{next(self._numbers)}")
-        exchange = Exchange(self._gateway, RequestPlan(request, body), client)
+        metadata = RequestMetadata(dialect=DIALECT, request_id=f"doctor-{next(self._numbers)}")
+        exchange = Exchange(self._gateway, RequestPlan(metadata, body), client)
         await exchange.run()
         self.last = reply = ProbeReply(
             exchange.record,

@@ -57,29 +57,29 @@ class Exchange:
     """Runs once. `record` describes what happened; it is complete when `run` returns."""
 
     def __init__(
-        self, gateway: Gateway, request: RequestPlan, client: Client, caller: Caller = ANONYMOUS
+        self, gateway: Gateway, plan: RequestPlan, client: Client, caller: Caller = ANONYMOUS
     ) -> None:
         self._gateway = gateway
         self._snapshot = gateway.snapshot
-        self._plan = request
+        self._plan = plan
         self._caller = caller
         self._loop = asyncio.get_running_loop()
         self._task: asyncio.Task[object] | None = None
         self._stop_reason: Failure | None = None
         self._is_abandoned = False
-        self.record = ExchangeRecord(request.client, caller)
-        http_api = request.dialect.http_api
+        self.record = ExchangeRecord(plan.metadata, caller)
+        http_api = plan.dialect.http_api
         self._watchdog = Watchdog(
             self._loop.time(),
             ping_every=self._snapshot.config.server.ping if http_api.ping else 0.0,
             ping=self._ping,
             abandon=self._abandon_client,
         )
-        self._sender = ResponseSender(request.dialect, client, self.record, self._watchdog)
+        self._sender = ResponseSender(plan.dialect, client, self.record, self._watchdog)
         self._usage = ExchangeUsage(
-            gateway.accounts, caller, self._snapshot.config, self._snapshot.prices, len(request.body)
+            gateway.accounts, caller, self._snapshot.config, self._snapshot.prices, len(plan.body)
         )
-        self._healer = RequestHealer(self._snapshot.config, request, gateway.learned, gateway.refused_seals)
+        self._healer = RequestHealer(self._snapshot.config, plan, gateway.learned, gateway.refused_seals)
         self._call: UpstreamCall | None = None
 
     @property
@@ -130,20 +130,20 @@ class Exchange:
             await self._refuse(error.failure)
 
     async def _answer(self) -> None:
-        gateway, snapshot, request, record = self._gateway, self._snapshot, self._plan, self.record
-        await compute(self._plan.body, request.peek)
-        record.model, record.stream = request.model, request.stream
-        await self._usage.check_model(request.model)
-        choice = choose(snapshot.config, request.model)
+        gateway, snapshot, plan, record = self._gateway, self._snapshot, self._plan, self.record
+        await compute(plan.body, plan.peek)
+        record.model, record.stream = plan.model, plan.stream
+        await self._usage.check_model(plan.model)
+        choice = choose(snapshot.config, plan.model)
         record.route, record.has_alternatives = choice.route, len(choice.targets) > 1
         self._healer.is_on = choice.heal
         await gateway.learned.load()
         targets = await compute(
-            self._plan.body, partial(find_fitting_targets, snapshot.config, request, choice.targets)
+            self._plan.body, partial(find_fitting_targets, snapshot.config, plan, choice.targets)
         )
         await self._reserve(targets)
         has_several_keys = any(snapshot.keys[target.provider] > 1 for target in targets)
-        session = request.hash_session() if has_several_keys else 0
+        session = plan.hash_session() if has_several_keys else 0
         target_keys = gateway.health.order_targets(targets, snapshot.keys, session, self._loop.time())
         await self._try_targets(target_keys, choice)
 
@@ -168,12 +168,14 @@ class Exchange:
         while left:
             target_key, *left = left
             target = target_key.target
-            request = requests.get(target)
-            if request is None:
-                request = await compute(self._plan.body, partial(self._build_target_request, target, choice))
-            requests[target] = request
-            if isinstance(request, ClientProtocolError):
-                errors.append(request)
+            target_request = requests.get(target)
+            if target_request is None:
+                target_request = await compute(
+                    self._plan.body, partial(self._build_target_request, target, choice)
+                )
+            requests[target] = target_request
+            if isinstance(target_request, ClientProtocolError):
+                errors.append(target_request)
                 continue
             error = await self._try_target_key(target_key, requests, left, choice)
             if error is None:
@@ -219,15 +221,15 @@ class Exchange:
         target, key = target_key
         handle = self._snapshot.handles[target.provider]
         tries = 0
-        while isinstance(request := requests[target], TargetRequest):
+        while isinstance(target_request := requests[target], TargetRequest):
             tries += 1
             record.tries += 1
-            record.target, record.lane = target, request.lane
-            record.losses, record.reply_losses = request.losses, request.reply_losses
+            record.target, record.lane = target, target_request.lane
+            record.losses, record.reply_losses = target_request.losses, target_request.reply_losses
             began = self._loop.time()
             self._call = UpstreamCall(
                 self._plan,
-                request,
+                target_request,
                 handle,
                 key,
                 caller=self._caller.owner,
@@ -240,7 +242,7 @@ class Exchange:
                 failure = await self._call.run()
             except UpstreamFailed as error:
                 self._healer.end_trial(target, error.failure)
-                healed = await self._heal(target, request, error.failure, choice)
+                healed = await self._heal(target, target_request, error.failure, choice)
                 now = self._record_attempt(target_key, began, error.failure, is_healed=healed is not None)
                 if healed is not None:
                     requests[target] = healed
@@ -264,14 +266,14 @@ class Exchange:
         return None
 
     async def _heal(
-        self, target: TargetName, request: TargetRequest, failure: Failure, choice: RouteChoice
+        self, target: TargetName, target_request: TargetRequest, failure: Failure, choice: RouteChoice
     ) -> TargetRequest | None:
         """The request as the refusal asks for it; None if nothing in it can be changed."""
         redactor = self._snapshot.handles[target.provider].redactor
         if not self._healer.start_trial(target, failure, redactor):
             return None
         healed = await compute(self._plan.body, partial(self._build_target_request, target, choice))
-        if not isinstance(healed, TargetRequest) or healed.body == request.body:
+        if not isinstance(healed, TargetRequest) or healed.body == target_request.body:
             self._healer.abandon_trial(target, is_known=isinstance(healed, TargetRequest))
             return None
         healed.losses = (*healed.losses, self._healer.describe_trial(target))
@@ -299,7 +301,7 @@ class Exchange:
         self.record.refused = failure
         # The client sees our request id, which the log has too; the upstream's id goes to the log only.
         self.record.upstream_id = failure.request_id or self.record.upstream_id
-        failure = msgspec.structs.replace(failure, request_id=self._plan.client.request_id)
+        failure = msgspec.structs.replace(failure, request_id=self._plan.metadata.request_id)
         if self._sender.is_committed:
             await self._sender.finish(self._plan.write_failure(failure), failed=True)
         else:

@@ -49,7 +49,7 @@ class RequestHealer:
         if not self._heals(provider):
             return provider
         facts = self._find_facts(target)
-        return add_learned_facts(provider, target.model, facts, self._plan.client.dialect)
+        return add_learned_facts(provider, target.model, facts, self._plan.metadata.dialect)
 
     def find_refused_seals(self, target: TargetName) -> frozenset[str]:
         """The hashes of seals that the target must not get."""

@@ -13,7 +13,7 @@ from dragoman.hub.events import ReplyFailed, ReplyFinished
 from dragoman.hub.loss import Loss, Losses
 from dragoman.hub.tally import Tally
 from dragoman.hub.usage import Usage
-from dragoman.pipeline.plan import ClientRequest
+from dragoman.pipeline.plan import RequestMetadata
 from dragoman.telemetry.log import make_printable
 
 #: Characters of one value in a log line.
@@ -38,15 +38,15 @@ class AttemptRecord(NamedTuple):
 class ExchangeRecord:
     """What happened in one exchange. Filled in while it runs; observers see it when it has ended."""
 
-    def __init__(self, client: ClientRequest, caller: Caller) -> None:
-        self.dialect = client.dialect
-        self.request_id = client.request_id
-        self.agent = client.agent
+    def __init__(self, metadata: RequestMetadata, caller: Caller) -> None:
+        self.dialect = metadata.dialect
+        self.request_id = metadata.request_id
+        self.agent = metadata.agent
         self.caller = caller
         #: The client's own trace, if it has one.
-        self.traceparent = client.headers.get("traceparent", "")
-        self.tracestate = client.headers.get("tracestate", "")
-        self.model = client.model
+        self.traceparent = metadata.headers.get("traceparent", "")
+        self.tracestate = metadata.headers.get("tracestate", "")
+        self.model = metadata.model
         self.stream = False
         self.route = ""
         self.target: TargetName | None = None

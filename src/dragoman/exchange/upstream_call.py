@@ -40,7 +40,7 @@ class UpstreamCall:
     def __init__(
         self,
         plan: RequestPlan,
-        request: TargetRequest,
+        target_request: TargetRequest,
         handle: ProviderHandle,
         key: int,
         *,
@@ -51,7 +51,7 @@ class UpstreamCall:
         now: float,
     ) -> None:
         self._plan = plan
-        self._request = request
+        self._target_request = target_request
         self._handle = handle
         self._key = key
         self._caller = caller
@@ -71,8 +71,8 @@ class UpstreamCall:
 
     async def run(self) -> Failure | None:
         """Raises `UpstreamFailed` if no content was sent. Returns why the reply failed, if it did."""
-        failure = await self._call(self._request.body)
-        while self._request.needs_next_round:
+        failure = await self._call(self._target_request.body)
+        while self._target_request.needs_next_round:
             failure = await self._call_again()
         return failure
 
@@ -86,7 +86,7 @@ class UpstreamCall:
         """Continue the same reply with the model's answer to the next round."""
         usage = self._record.tally.usage if self._record.tally else None
         self._record.earlier_input += (usage.input or 0) if usage else 0
-        body = self._request.build_next_body()
+        body = self._target_request.build_next_body()
         reply = self._reply or self._whole_reply
         if reply is not None:
             reply.next_round()
@@ -103,15 +103,15 @@ class UpstreamCall:
     async def _call(self, body: bytes) -> Failure | None:
         """One request and its reply."""
         sees_headers = (
-            self._provider.wire_dialect == self._plan.client.dialect or self._provider.keeps_sessions
+            self._provider.wire_dialect == self._plan.metadata.dialect or self._provider.keeps_sessions
         )
         reply = await self._handle.upstream.send(
             UpstreamRequest(
                 body=body,
-                model=self._request.model,
+                model=self._target_request.model,
                 stream=self._plan.stream,
                 key=self._key,
-                headers=self._plan.client.headers if sees_headers else {},
+                headers=self._plan.metadata.headers if sees_headers else {},
                 caller=self._caller,
             )
         )
@@ -143,9 +143,9 @@ class UpstreamCall:
         reply = self._reply
         if reply is None:
             content_type = upstream.headers.get("content-type", "").lower()
-            self._reply = reply = self._request.start_reply(content_type)
-            self._record.tally, self._record.snapshot = reply.tally, self._request.snapshot
-        self._watchdog.tick = self._tick if self._request.needs_ticks else None
+            self._reply = reply = self._target_request.start_reply(content_type)
+            self._record.tally, self._record.snapshot = reply.tally, self._target_request.snapshot
+        self._watchdog.tick = self._tick if self._target_request.needs_ticks else None
         pieces = upstream.pieces()
         await self._receive_first(pieces, reply)
         if reply.needs_next_round and not reply.tally.has_content:
@@ -153,7 +153,7 @@ class UpstreamCall:
             return None
         held, self._held = self._held, []
         self._record.first_token = self._record.first_token or self._loop.time() - self._watchdog.started
-        self._request.release()
+        self._target_request.release()
         if reply.is_round_over:
             await self._finish(join_output(held), reply, pieces)
         else:
@@ -271,16 +271,16 @@ class UpstreamCall:
         body = await self._read_body(upstream, MAX_WHOLE_REPLY)
         whole = self._whole_reply
         if whole is None:
-            self._whole_reply = whole = self._request.start_whole_reply()
-            self._record.tally, self._record.snapshot = whole.tally, self._request.snapshot
+            self._whole_reply = whole = self._target_request.start_whole_reply()
+            self._record.tally, self._record.snapshot = whole.tally, self._target_request.snapshot
         whole.feed(body, upstream.headers.get("content-type", "").lower())
-        if self._request.needs_next_round:
+        if self._target_request.needs_next_round:
             return None
         failure = whole.tally.failure
         if failure is not None:
             raise UpstreamFailed(self._redact(failure))
         self._record.first_token = self._loop.time() - self._watchdog.started
-        self._request.release()
+        self._target_request.release()
         await self._sender.respond(whole.build_body())
         return None
 

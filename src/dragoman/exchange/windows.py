@@ -49,8 +49,8 @@ def _find_window(provider: Provider, target: TargetName, plan: RequestPlan) -> i
     """
     if provider.keeps_sessions:
         return 0
-    is_own = provider.wire_dialect == plan.client.dialect
-    if is_own and plan.dialect.http_api.has_long_context(plan.client.headers):
+    is_own = provider.wire_dialect == plan.metadata.dialect
+    if is_own and plan.dialect.http_api.has_long_context(plan.metadata.headers):
         return 0
     knows_model = is_own and target.model == plan.model
     window = provider.find_fact("context_tokens", target.model, only_stated=knows_model)

@@ -36,8 +36,8 @@ SESSION_HEADERS = ("x-claude-code-session-id", "session-id", "x-session-id", "x-
 _UNGOVERNED = Governance()
 
 
-class ClientRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What the client sent beside the body, and what the gateway decided about it."""
+class RequestMetadata(msgspec.Struct, frozen=True, kw_only=True):
+    """The metadata of a client's request: everything but the body, and what the gateway decided about it."""
 
     dialect: str
     #: Names in lower case.
@@ -84,12 +84,12 @@ def _ignore(intervention: Intervention) -> None:
 class RequestPlan:
     """One request of a client. `body` is decompressed; `created` is the time of the request."""
 
-    def __init__(self, client: ClientRequest, body: bytes, *, created: int = 0) -> None:
-        self.client = client
-        self.dialect = dialect_named(client.dialect)
+    def __init__(self, metadata: RequestMetadata, body: bytes, *, created: int = 0) -> None:
+        self.metadata = metadata
+        self.dialect = dialect_named(metadata.dialect)
         self.body = body
         self.created = created
-        self.model, self.stream = client.model, client.stream
+        self.model, self.stream = metadata.model, metadata.stream
         self._request: Request | None = None
         self._error: DragomanError | None = None
         self.read_losses = Losses()
@@ -98,12 +98,12 @@ class RequestPlan:
 
     def peek(self) -> None:
         """Find the model and `stream` in the body. Called once, first; raises what is wrong with the body."""
-        if self.client.is_peeked:
+        if self.metadata.is_peeked:
             return
         peeked = self.dialect.forwarding.peek(self.body)
         if peeked is not None:
             self.model, self.stream, self.hides_usage = peeked.model, peeked.stream, peeked.hides_usage
-        elif not self.client.model:
+        elif not self.metadata.model:
             self.model, self.stream = self.request.model, self.request.stream
 
     @property
@@ -112,10 +112,10 @@ class RequestPlan:
         if self._error is not None:
             raise self._error
         if self._request is None:
-            client = self.client
+            metadata = self.metadata
             try:
                 self._request = self.dialect.read_request(
-                    read_object(self.body), self.read_losses, model=client.model, stream=client.stream
+                    read_object(self.body), self.read_losses, model=metadata.model, stream=metadata.stream
                 )
             except DragomanError as error:
                 self._error = error
@@ -124,7 +124,7 @@ class RequestPlan:
 
     def hash_session(self) -> int:
         """A number that stays the same through a conversation, to keep it with one key and its caches."""
-        headers = self.client.headers
+        headers = self.metadata.headers
         for name in SESSION_HEADERS:
             if headers.get(name):
                 return int(digest(headers[name], length=8), 16)
@@ -151,8 +151,8 @@ class RequestPlan:
         `strict` refuses a request that would lose something. `report` receives what governance changed.
         `refused_seals`: hashes of seals that the target has refused (`fit.seals.hash_seal`).
         """
-        is_same_dialect = provider.wire_dialect == self.client.dialect
-        can_forward = is_same_dialect and not self.client.is_assembled and not self._has_envelope()
+        is_same_dialect = provider.wire_dialect == self.metadata.dialect
+        can_forward = is_same_dialect and not self.metadata.is_assembled and not self._has_envelope()
         if not is_same_dialect:
             check_rules(self.request, self.dialect.request_rules)
         if not governance.is_idle(has_tools=b'"tools"' in self.body):
@@ -173,7 +173,7 @@ class RequestPlan:
         if can_forward and not has_facts and not refused_seals:
             return TargetRequest(self, provider, model, *self._patch(model, None))
         profile = provider.build_profile(model)
-        facts = build_target_facts(profile, self.client.dialect)
+        facts = build_target_facts(profile, self.metadata.dialect)
         losses = Losses(self.read_losses)
         fitted = fit(self._disown_seals(refused_seals), facts, losses)
         body, lane, lost = self._encode(fitted, facts, losses, can_forward=can_forward, strict=strict)
@@ -195,7 +195,7 @@ class RequestPlan:
         losses = Losses(self.read_losses)
         request = self._disown_seals(refused_seals)
         governed = govern_request(request, governance, provider.build_profile(model), losses, report)
-        facts = build_target_facts(governed.profile, self.client.dialect)
+        facts = build_target_facts(governed.profile, self.metadata.dialect)
         body, _, lost = self._encode(governed.sent, facts, losses, can_forward=can_forward, strict=strict)
         return TargetRequest(
             self,
@@ -241,7 +241,7 @@ class RequestPlan:
     def write(self, fitted: Request, facts: TargetFacts, losses: Losses) -> bytes:
         """A fitted request in its target's dialect."""
         body = encode(dialect_named(facts.dialect).write_request(fitted, facts, losses))
-        if facts.dialect == self.client.dialect:
+        if facts.dialect == self.metadata.dialect:
             body = self._request_usage(body, facts)
         return remove_fields(body, facts.refused_fields, losses)
 
@@ -260,7 +260,9 @@ class RequestPlan:
 
     def write_failure(self, failure: Failure) -> Frames:
         """The ending of a stream whose head was sent but which no target answered."""
-        context = ClientContext(model=self.model, created=self.created, ids=IdSource(self.client.request_id))
+        context = ClientContext(
+            model=self.model, created=self.created, ids=IdSource(self.metadata.request_id)
+        )
         return self.dialect.stream_writer(context).write(ReplyFailed("failed", failure))
 
 

@@ -119,7 +119,7 @@ class TargetRequest:
     def _build_patch(self) -> ReplyPatch | None:
         """Restores the client's model name, and sets the members that the gateway decides."""
         plan = self._plan
-        forwarding, members = plan.dialect.forwarding, plan.client.reply_members
+        forwarding, members = plan.dialect.forwarding, plan.metadata.reply_members
         model = {forwarding.model_member: encode(plan.model)} if self.model != plan.model else {}
         return forwarding.build_patch(model, members) if model or members else None
 
@@ -134,9 +134,9 @@ class TargetRequest:
         )
 
     def _build_translated(self) -> TranslatedReply:
-        plan, client = self._plan, self._plan.client
-        facts = self._facts or build_target_facts(self._provider.build_profile(self.model), client.dialect)
-        ids = IdSource(client.request_id)
+        plan, metadata = self._plan, self._plan.metadata
+        facts = self._facts or build_target_facts(self._provider.build_profile(self.model), metadata.dialect)
+        ids = IdSource(metadata.request_id)
         governed = self._governed
         if governed is not None and self._report is not None:
             self._rounds = GovernanceRounds(
@@ -149,8 +149,8 @@ class TargetRequest:
                 streams=plan.stream,
             )
         return build_translated_reply(
-            client.dialect,
-            build_outline(plan.request, with_seals=client.with_seals),
+            metadata.dialect,
+            build_outline(plan.request, with_seals=metadata.with_seals),
             read_object(plan.body) if plan.dialect.echoes_request else {},
             facts,
             ids=ids,
@@ -159,7 +159,7 @@ class TargetRequest:
             losses=self.reply_losses,
             governed=governed,
             rounds=self._rounds,
-            reply_members=client.reply_members,
+            reply_members=metadata.reply_members,
         )
 
     def _estimate_input(self) -> int:
@@ -177,9 +177,14 @@ class WholeReply:
     """
 
     def __init__(
-        self, request: TargetRequest, pipeline: ReplyPipeline, patch: ReplyPatch | None, *, forwards: bool
+        self,
+        target_request: TargetRequest,
+        pipeline: ReplyPipeline,
+        patch: ReplyPatch | None,
+        *,
+        forwards: bool,
     ) -> None:
-        self._request = request
+        self._target_request = target_request
         self._pipeline = pipeline
         self._patch = patch
         self._forwards = forwards
@@ -194,7 +199,7 @@ class WholeReply:
         else:
             if self._forwards:
                 self._body = body if self._patch is None else self._patch.apply_to_body(body)
-            self._add(self._pipeline.feed_frames(self._request.explode(body)))
+            self._add(self._pipeline.feed_frames(self._target_request.explode(body)))
         if not self._pipeline.is_round_over:
             self._add(self._pipeline.close())
 
@@ -202,7 +207,7 @@ class WholeReply:
         self._pipeline.next_round()
 
     def build_body(self) -> bytes:
-        return self._body or self._request.collect(self._frames)
+        return self._body or self._target_request.collect(self._frames)
 
     def _add(self, output: Output) -> None:
         self._frames.extend(output)

@@ -8,7 +8,7 @@ Call order
 ----------
 1. `ResponsesService.build_turn` decodes the body into members, once. A request that uses no state becomes a
    plain `RequestPlan`. Any other becomes a `ResponseTurn`: its plan contains the whole conversation, and its
-   `ResponseFacts` are in the plan's `ClientRequest`.
+   `ResponseFacts` are in the plan's `RequestMetadata`.
 2. `ResponsesService.build_client` wraps the client in a `StoringClient`. An `Exchange` runs with the plan and
    this client.
 3. The `ResponseCollector` takes the finished response from the frames. The client stores it, and then sends

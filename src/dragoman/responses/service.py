@@ -8,7 +8,7 @@ from dragoman.dialects.registry import dialect_named
 from dragoman.exchange.client import Client
 from dragoman.exchange.gateway import Gateway
 from dragoman.hub.errors import ClientProtocolError, DragomanError
-from dragoman.pipeline.plan import ClientRequest, RequestPlan
+from dragoman.pipeline.plan import RequestMetadata, RequestPlan
 from dragoman.responses.compaction import CompactionCollector
 from dragoman.responses.input_items import ItemPage, list_input_items
 from dragoman.responses.members import Members
@@ -38,7 +38,7 @@ class ResponsesService:
         return self._gateway.config.server.max_body_mb * MEGABYTE
 
     async def build_turn(
-        self, client: ClientRequest, body: bytes, caller: Caller
+        self, metadata: RequestMetadata, body: bytes, caller: Caller
     ) -> ResponseTurn | RequestPlan:
         """The turn of a request; a plain plan if the request uses no state and is not stored."""
         try:
@@ -46,25 +46,27 @@ class ResponsesService:
             state = read_state(members)
         except ClientProtocolError:
             # The dialect's reader reports what is wrong.
-            return RequestPlan(client, body, created=int(self._gateway.clock()))
+            return RequestPlan(metadata, body, created=int(self._gateway.clock()))
         if not state.needs_turn(body):
-            return RequestPlan(state.apply_to(client), body, created=int(self._gateway.clock()))
-        return await self._build_builder().build(client, members, state, caller)
+            return RequestPlan(state.apply_to(metadata), body, created=int(self._gateway.clock()))
+        return await self._build_builder().build(metadata, members, state, caller)
 
     async def build_socket_turn(
-        self, client: ClientRequest, members: Members, caller: Caller, memory: ConversationMemory
+        self, metadata: RequestMetadata, members: Members, caller: Caller, memory: ConversationMemory
     ) -> ResponseTurn:
         """The turn of a request over a WebSocket, which may continue a response that is only in memory."""
         state = read_state(members)
-        return await self._build_builder().build(client, members, state, caller, memory=memory)
+        return await self._build_builder().build(metadata, members, state, caller, memory=memory)
 
-    async def build_summary_turn(self, client: ClientRequest, body: bytes, caller: Caller) -> ResponseTurn:
+    async def build_summary_turn(
+        self, metadata: RequestMetadata, body: bytes, caller: Caller
+    ) -> ResponseTurn:
         """The request for a summary of the conversation that the body contains or continues."""
         members = read_request_members(body)
         state = msgspec.structs.replace(read_state(members), store=False, background=False, stream=False)
         if not isinstance(state.model, str) or not state.model:
             raise ClientProtocolError("expected the name of a model", path="model")
-        return await self._build_builder().build(client, members, state, caller, is_summary=True)
+        return await self._build_builder().build(metadata, members, state, caller, is_summary=True)
 
     def build_client(self, turn: ResponseTurn, client: Client, store: StoreResponse | None = None) -> Client:
         """A client that stores the response before its end is sent, by `store` if that is given."""

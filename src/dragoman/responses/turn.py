@@ -13,7 +13,7 @@ import msgspec
 
 from dragoman.accounts.keys import Caller
 from dragoman.hub.errors import ClientProtocolError, DragomanError
-from dragoman.pipeline.plan import ClientRequest, RequestPlan
+from dragoman.pipeline.plan import RequestMetadata, RequestPlan
 from dragoman.responses.compaction import (
     add_summary_prompt,
     expand_summaries,
@@ -64,11 +64,11 @@ class StateRequest(msgspec.Struct, frozen=True):
         is_plain = self.store is False and self.previous_response_id is None and not self.background
         return not is_plain or any(mark in body for mark in _MARKS)
 
-    def apply_to(self, client: ClientRequest) -> ClientRequest:
-        """The client's request with its model and `stream`, so that the plan need not search the body."""
+    def apply_to(self, metadata: RequestMetadata) -> RequestMetadata:
+        """The metadata with the request's model and `stream`, so that the plan need not search the body."""
         if not isinstance(self.model, str) or not isinstance(self.stream, bool | None):
-            return client
-        return msgspec.structs.replace(client, model=self.model, stream=self.stream is True, is_peeked=True)
+            return metadata
+        return msgspec.structs.replace(metadata, model=self.model, stream=self.stream is True, is_peeked=True)
 
 
 def read_state(members: Members) -> StateRequest:
@@ -150,7 +150,7 @@ class TurnBuilder:
 
     async def build(
         self,
-        client: ClientRequest,
+        metadata: RequestMetadata,
         members: Members,
         state: StateRequest,
         caller: Caller,
@@ -192,14 +192,14 @@ class TurnBuilder:
         is_stream = _read_flag(state.stream, "stream", default=False)
         # A background run is streamed, also if its client gets a whole response.
         asked = msgspec.structs.replace(state, stream=is_stream or is_background)
-        client = msgspec.structs.replace(
-            asked.apply_to(client),
+        metadata = msgspec.structs.replace(
+            asked.apply_to(metadata),
             is_assembled=bool(previous),
             with_seals=True,
             reply_members=facts.encode_members(),
         )
         return ResponseTurn(
-            plan=RequestPlan(client, encode_json(members), created=int(self._clock())),
+            plan=RequestPlan(metadata, encode_json(members), created=int(self._clock())),
             caller=caller,
             facts=facts,
             parent=parent,

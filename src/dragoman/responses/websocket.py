@@ -20,7 +20,7 @@ from dragoman.exchange.client import DirectConnection
 from dragoman.exchange.exchange import CLOSING, Exchange
 from dragoman.exchange.gateway import Gateway
 from dragoman.hub.errors import ClientProtocolError, DragomanError, Failure, RequestTooLarge
-from dragoman.pipeline.plan import ClientRequest
+from dragoman.pipeline.plan import RequestMetadata
 from dragoman.pipeline.transports import SSE
 from dragoman.responses.compaction import extend_conversation
 from dragoman.responses.members import Members, encode_json, read_items, read_members
@@ -124,7 +124,7 @@ class SocketSession:
         gateway: Gateway,
         responses: ResponsesService,
         socket: Socket,
-        opening: ClientRequest,
+        opening: RequestMetadata,
         check_caller: Callable[[], Awaitable[Caller]],
         run_exchange: Callable[[Exchange], Awaitable[None]],
         is_closing: Callable[[], bool],
@@ -255,8 +255,8 @@ class SocketSession:
         for name in MESSAGE_MEMBERS:
             members.pop(name, None)
         members["stream"] = msgspec.Raw(b"true")
-        client = msgspec.structs.replace(self._opening, request_id=f"req_{uuid4().hex[:24]}")
-        return await self._responses.build_socket_turn(client, members, caller, memory)
+        metadata = msgspec.structs.replace(self._opening, request_id=f"req_{uuid4().hex[:24]}")
+        return await self._responses.build_socket_turn(metadata, members, caller, memory)
 
     async def _warm_up(self, turn: ResponseTurn, client: SocketClient) -> None:
         """Answer `"generate": false`: no upstream is called, and the next request continues the response."""

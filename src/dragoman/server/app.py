@@ -165,7 +165,7 @@ class App:
 
     async def _handle_turn(self, request: HttpRequest, endpoint: Endpoint, caller: Caller) -> None:
         """Run an exchange for a request of an API without state."""
-        client = request.build_client_request(endpoint)
+        client = request.build_metadata(endpoint)
         plan = RequestPlan(client, await self._receive_body(request), created=int(self.gateway.clock()))
         await self.exchanges.run_for(request, Exchange(self.gateway, plan, request.client, caller))
 

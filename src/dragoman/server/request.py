@@ -11,7 +11,7 @@ import zstandard
 
 from dragoman.dialects.registry import dialect_named
 from dragoman.hub.errors import ClientProtocolError, RequestTooLarge
-from dragoman.pipeline.plan import ClientRequest
+from dragoman.pipeline.plan import RequestMetadata
 from dragoman.pipeline.transports import JsonArrayTransport
 from dragoman.server.client import AsgiClient, Scope, Send
 from dragoman.server.paths import Endpoint, find_client_dialect, find_endpoint, find_error_dialect
@@ -75,12 +75,12 @@ class HttpRequest:
                 return decompress_body(body, encoding, min(MAX_INLINE, limit))
         return await asyncio.to_thread(decompress_body, body, encoding, limit)
 
-    def build_client_request(self, endpoint: Endpoint) -> ClientRequest:
+    def build_metadata(self, endpoint: Endpoint) -> RequestMetadata:
         """What the pipeline must know beside the body. Also selects the transport of a stream."""
         is_stream = endpoint.name == "stream"
         if is_stream and dialect_named(endpoint.dialect).http_api.wants_json_array(self.query):
             self.client.transport = JsonArrayTransport()
-        return ClientRequest(
+        return RequestMetadata(
             dialect=endpoint.dialect,
             headers=self.headers,
             model=endpoint.model,

@@ -16,7 +16,7 @@ from dragoman.exchange.client import Client
 from dragoman.exchange.exchange import Exchange
 from dragoman.exchange.gateway import Gateway
 from dragoman.hub.errors import ClientProtocolError, DragomanError, Failure
-from dragoman.pipeline.plan import ClientRequest, RequestPlan
+from dragoman.pipeline.plan import RequestMetadata, RequestPlan
 from dragoman.responses.background import BackgroundRun, BackgroundRuns
 from dragoman.responses.compaction import CompactClient
 from dragoman.responses.input_items import read_page
@@ -83,8 +83,8 @@ class ResponsesEndpoints:
         await request.respond_json(build_count_body(self._gateway.config, endpoint, plan.body))
 
     async def _handle_compact(self, request: HttpRequest, endpoint: Endpoint, caller: Caller) -> None:
-        client, body = await self._receive(request, endpoint)
-        turn = await self.service.build_summary_turn(client, body, caller)
+        metadata, body = await self._receive(request, endpoint)
+        turn = await self.service.build_summary_turn(metadata, body, caller)
         compacting = CompactClient(request.client, turn.conversation)
         await self._run(request, turn.plan, self.service.build_client(turn, compacting), caller)
 
@@ -110,12 +110,12 @@ class ResponsesEndpoints:
     async def _build_turn(
         self, request: HttpRequest, endpoint: Endpoint, caller: Caller
     ) -> ResponseTurn | RequestPlan:
-        client, body = await self._receive(request, endpoint)
-        return await self.service.build_turn(client, body, caller)
+        metadata, body = await self._receive(request, endpoint)
+        return await self.service.build_turn(metadata, body, caller)
 
-    async def _receive(self, request: HttpRequest, endpoint: Endpoint) -> tuple[ClientRequest, bytes]:
+    async def _receive(self, request: HttpRequest, endpoint: Endpoint) -> tuple[RequestMetadata, bytes]:
         self._exchanges.check_open()
-        return request.build_client_request(endpoint), await request.receive_body(self.service.limit)
+        return request.build_metadata(endpoint), await request.receive_body(self.service.limit)
 
     async def _run(self, request: HttpRequest, plan: RequestPlan, client: Client, caller: Caller) -> None:
         await self._exchanges.run_for(request, Exchange(self._gateway, plan, client, caller))
@@ -153,7 +153,7 @@ class ResponsesEndpoints:
         # Upstreams are called over HTTP, so they must not see the announcement of the WebSocket.
         headers = {name: value for name, value in request.headers.items() if WEBSOCKET_FEATURE not in value}
         dialect = request.endpoint.dialect if request.endpoint else request.dialect
-        opening = ClientRequest(dialect=dialect, headers=headers)
+        opening = RequestMetadata(dialect=dialect, headers=headers)
         session = SocketSession(
             self._gateway,
             self.service,
