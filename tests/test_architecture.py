@@ -198,6 +198,7 @@ def test_every_dialect_has_the_files_that_a_dialect_needs() -> None:
 ONLY_SOME_DIALECTS = {
     "hosted.py": "Chat has no blocks for tools that the server runs",
     "calls.py": "Chat sends calls in fragments, which compatible servers identify badly",
+    "fragments.py": "Chat sends calls in fragments, in several forms",
     "deltas.py": "Chat has one delta object for every kind of block",
     "response_object.py": "Responses repeats the request in the reply",
     "stream_items.py": "Responses sends items, which hold blocks",
