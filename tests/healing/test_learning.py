@@ -357,3 +357,14 @@ def test_an_unreachable_target_is_no_refusal() -> None:
         assert told.client.status >= 500
 
     run(scenario())
+
+
+def test_the_loss_names_what_was_changed() -> None:
+    async def scenario() -> None:
+        told = await build(refuse("temperature")).tell(chat())
+        assert "sampling without temperature" in told.client.headers["x-dragoman-losses"]
+        message = "property 'seed' is unsupported; property 'user' is unsupported"
+        told = await build(refuse("user", message)).tell(chat(user="ann"))
+        assert "(sampling without seed, refused_fields user)" in told.client.headers["x-dragoman-losses"]
+
+    run(scenario())

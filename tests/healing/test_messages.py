@@ -5,6 +5,7 @@ import pytest
 
 from dragoman.dialects.registry import dialect_named
 from tests.exchange.clock import run
+from tests.exchange.twin import Told
 from tests.healing.messages import CASES, NEVER, UNKNOWN, Case
 from tests.healing.requests import RICH
 from tests.healing.vendor import Bench, RefusingUpstream, ask, provider, write_error
@@ -31,6 +32,9 @@ def test_the_table_is_as_large_as_it_should_be() -> None:
     }  # fmt: skip
 
 
+#: How many of the refusals the translation of each client's rich request runs into.
+LEAST_HEALED = {"openai_chat": 12, "anthropic": 45, "openai_responses": 45, "gemini": 45}
+
 #: A case of `stream_options` is no case of a whole reply: such a request has no such field.
 STREAMED_AND_WHOLE = [
     pytest.param(case, stream, id=f"{name_case(case)}, {'streamed' if stream else 'whole'}")
@@ -55,18 +59,25 @@ def test_a_forwarded_request_heals_with_one_retry(case: Case, stream: bool) -> N
     assert "lost" in told.record.line()
 
 
-@pytest.mark.parametrize("client", RICH)
-@pytest.mark.parametrize("case", CASES, ids=name_case)
-def test_a_translated_request_heals_with_one_retry(case: Case, client: str) -> None:
-    """Only if the translation has what the server refuses; many translations avoid it."""
-    if client == case.dialect:
-        return
+def translate(case: Case, client: str) -> tuple[RefusingUpstream, Told]:
+    """The rich request of a client of another dialect, and what became of it."""
     upstream = RefusingUpstream(case.dialect, case.refuses, case.status, case.error)
     bench = Bench({"up": upstream}, {"up": provider("up", case.dialect)})
-    told = run(bench.tell(ask(client, build_body(client, {}))))
-    was_refused = case.refuses(upstream.bodies[0])
-    assert len(upstream.calls) == 1 + was_refused, told.client.body
-    assert told.client.status == 200
+    return upstream, run(bench.tell(ask(client, build_body(client, {}))))
+
+
+@pytest.mark.parametrize("client", RICH)
+def test_translated_requests_heal_with_one_retry(client: str) -> None:
+    """Many translations avoid what a server refuses; those that do not must heal, and there are many."""
+    others = [case for case in CASES if case.dialect != client]
+    healed = 0
+    for case in others:
+        upstream, told = translate(case, client)
+        was_refused = case.refuses(upstream.bodies[0])
+        assert len(upstream.calls) == 1 + was_refused, (name_case(case), told.client.body)
+        assert told.client.status == 200, name_case(case)
+        healed += was_refused
+    assert healed >= LEAST_HEALED[client]
 
 
 @pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])

@@ -7,7 +7,7 @@ import msgspec
 from dragoman.config.model import Config, Provider, TargetName
 from dragoman.exchange.redaction import Redactor
 from dragoman.fit.seals import list_seals
-from dragoman.healing.corrections import Correction, merge_facts
+from dragoman.healing.corrections import Correction, describe_facts, merge_facts
 from dragoman.healing.learned import LearnedFacts, add_learned_facts
 from dragoman.healing.refusals import find_correction
 from dragoman.healing.refused_seals import RefusedSeals
@@ -83,7 +83,7 @@ class RequestHealer:
     def describe_trial(self, target: TargetName) -> Loss:
         """The loss that reports the correction to the client and the log."""
         correction = self._trials[target].correction
-        changed = "seals" if correction.refuses_seals else ", ".join(correction.facts)
+        changed = "seals" if correction.refuses_seals else describe_facts(correction.facts)
         return Loss("", f"the target refused the request, which was changed ({changed}) and sent again")
 
     def end_trial(self, target: TargetName, failure: Failure | None) -> None:

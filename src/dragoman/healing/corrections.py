@@ -66,6 +66,19 @@ def merge_facts(known: Mapping[str, object], later: Mapping[str, object]) -> dic
     return merged
 
 
+def describe_facts(facts: Mapping[str, object]) -> str:
+    """The facts for logs and headers, such as `sampling without temperature, max_output_tokens 8192`."""
+    return ", ".join(f"{name} {_describe_value(value)}" for name, value in facts.items())
+
+
+def _describe_value(value: object) -> str:
+    if isinstance(value, Removal):
+        return f"without {' '.join(sorted(value.without))}"
+    if isinstance(value, frozenset | tuple):
+        return " ".join(map(str, sorted(value) if isinstance(value, frozenset) else value)) or "none"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def constant(value: object) -> FactChange:
     return lambda groups: value
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 import msgspec
 
 from dragoman.config.model import FactLayer, Provider, TargetName
-from dragoman.healing.corrections import Removal, merge_facts
+from dragoman.healing.corrections import Removal, describe_facts, merge_facts
 from dragoman.hub.errors import ConfigError
 from dragoman.providers.profile import build_target_facts
 from dragoman.storage.database import Database, Schema
@@ -113,7 +113,7 @@ class LearnedFacts:
         ]
         known |= {fact.name: fact for fact in added}
         self._drop_oldest()
-        LOGGER.info("learned about %s: %s; it refused a request: %s", target, ", ".join(facts), message)
+        LOGGER.info("learned about %s: %s; the refusal: %s", target, describe_facts(facts), message)
         self._write(lambda connection: write_learned_facts(connection, added))
 
     def forget(self, target: TargetName, names: Iterable[str]) -> None:

@@ -6,6 +6,7 @@ patterns are written from the messages that tests/healing/messages.py quotes, ea
 """
 
 import re
+from functools import cache
 from typing import NamedTuple
 
 from dragoman.healing.corrections import (
@@ -35,19 +36,18 @@ HEALABLE_KINDS: frozenset[FailureKind] = frozenset({"invalid_request", "not_foun
 HEALABLE_STATUSES = frozenset({0, 200, 400, 404, 405, 416, 422, 500, 501})
 
 #: Messages about money, keys, permissions, policies and rates. Vendors send some of them with status 400.
-NEVER_HEALED = re.compile(
+NEVER_HEALED = (
     r"\bcredits?\b|\bbalance\b|\bbilling\b|\bquota\b|\bpayment|\binsufficient\b|\bapi[ _-]?keys?\b"
     r"|authenticat|unauthori[sz]ed|\bpermissions?\b|\bnot have access\b|\bforbidden\b(?!_)"
     r"|content[ _](?:policy|filter|management)|\bsafety (?:system|reasons|checks?|settings)\b|moderation"
-    r"|usage polic|\bviolat|\bflagged\b|\bblocked\b|rate[ _]limit|too many requests|余额|欠费|违规|敏感",
-    re.IGNORECASE,
+    r"|usage polic|\bviolat|\bflagged\b|\bblocked\b|rate[ _]limit|too many requests|余额|欠费|违规|敏感"
 )
 
 
 class RefusalPattern(NamedTuple):
     """One row: a pattern of messages, and the changes of facts that they prove."""
 
-    pattern: re.Pattern[str]
+    pattern: str
     facts: FactChanges
     lifetime: float = LONG
     refuses_seals: bool = False
@@ -60,9 +60,7 @@ def _row(
 ) -> RefusalPattern:
     """A row of the table. A fact that is no change has this value."""
     changes = {name: value if callable(value) else constant(value) for name, value in facts.items()}
-    return RefusalPattern(
-        re.compile(pattern, re.IGNORECASE | re.DOTALL), changes, lifetime, seals, output_limit
-    )
+    return RefusalPattern(pattern, changes, lifetime, seals, output_limit)
 
 
 _TEXT_ONLY = {"images": False, "documents": False, "audio": False, "video": False}
@@ -282,48 +280,51 @@ REFUSALS: tuple[RefusalPattern, ...] = (
 )
 
 #: Messages that name a field and refuse it. The parent is the path of its object.
-NAMED_FIELDS: tuple[re.Pattern[str], ...] = tuple(
-    re.compile(pattern, re.IGNORECASE)
-    for pattern in (
-        # OpenAI, Azure, and servers that copy their texts.
-        r"un(?:supported|known|recognized) (?:parameter|value|field|argument|property|key): "
-        r"[`'\"]?(?P<field>[\w.\[\]-]+)",
-        r"unrecognized request arguments? supplied: (?P<field>[\w.]+)",
-        r"'(?P<field>[\w.\[\]]+)' parameter is only allowed when",
-        r"additional properties are not allowed \('(?P<field>\w+)' was unexpected\)"
-        r"(?: - '(?P<parent>[\w.]+)')?",
-        # Pydantic: Anthropic, Mistral, vLLM, SGLang.
-        r"(?P<field>[\w.\[\]-]+): extra inputs are not permitted",
-        # Groq, Cerebras.
-        r"'(?P<parent>[\w.]+)' : property '(?P<field>\w+)' is unsupported",
-        r"property '(?P<field>[\w.]+)' is unsupported",
-        r"(?P<field>messages\[\d+\]\.\w+): \w+ is not supported with this model",
-        # Google.
-        r"unknown name \"(?P<field>\w+)\"(?: at '(?P<parent>[\w.\[\]]+)')?: cannot find field",
-        # xAI.
-        r"argument not supported on this model: (?P<field>\w+)",
-        r"does not support parameter (?P<field>\w+)",
-        # Moonshot, Zhipu.
-        r"invalid (?P<field>temperature|top_p|presence_penalty|frequency_penalty|n): only \S+ is allowed",
-        r"(?P<field>\w+) ?参数非法",
-        # serde: DeepSeek and other servers in Rust.
-        r"unknown field `(?P<field>\w+)`",
-        # Anthropic, and others in their own words.
-        r"`(?P<field>\w+)` is deprecated for this model",
-        r"[`'\"](?P<field>\w+)[`'\"] (?:parameter )?is not (?:supported|available|allowed)\b",
-        r"\b(?P<field>[a-z]+(?:_[a-z]+)+) is not (?:supported|available)\b",
-    )
+NAMED_FIELDS: tuple[str, ...] = (
+    # OpenAI, Azure, and servers that copy their texts.
+    r"un(?:supported|known|recognized) (?:parameter|value|field|argument|property|key): "
+    r"[`'\"]?(?P<field>[\w.\[\]-]+)",
+    r"unrecognized request arguments? supplied: (?P<field>[\w.]+)",
+    r"'(?P<field>[\w.\[\]]+)' parameter is only allowed when",
+    r"additional properties are not allowed \('(?P<field>\w+)' was unexpected\)"
+    r"(?: - '(?P<parent>[\w.]+)')?",
+    # Pydantic: Anthropic, Mistral, vLLM, SGLang.
+    r"(?P<field>[\w.\[\]-]+): extra inputs are not permitted",
+    # Groq, Cerebras.
+    r"'(?P<parent>[\w.]+)' : property '(?P<field>\w+)' is unsupported",
+    r"property '(?P<field>[\w.]+)' is unsupported",
+    r"(?P<field>messages\[\d+\]\.\w+): \w+ is not supported with this model",
+    # Google.
+    r"unknown name \"(?P<field>\w+)\"(?: at '(?P<parent>[\w.\[\]]+)')?: cannot find field",
+    # xAI.
+    r"argument not supported on this model: (?P<field>\w+)",
+    r"does not support parameter (?P<field>\w+)",
+    # Moonshot, Zhipu.
+    r"invalid (?P<field>temperature|top_p|presence_penalty|frequency_penalty|n): only \S+ is allowed",
+    r"(?P<field>\w+) ?参数非法",
+    # serde: DeepSeek and other servers in Rust.
+    r"unknown field `(?P<field>\w+)`",
+    # Anthropic, and others in their own words.
+    r"`(?P<field>\w+)` is deprecated for this model",
+    r"[`'\"](?P<field>\w+)[`'\"] (?:parameter )?is not (?:supported|available|allowed)\b",
+    r"\b(?P<field>[a-z]+(?:_[a-z]+)+) is not (?:supported|available)\b",
 )
+
+
+@cache
+def _compile(pattern: str) -> re.Pattern[str]:
+    """Called at the first refusal: compiling the whole table would make every start slower."""
+    return re.compile(pattern, re.IGNORECASE | re.DOTALL | re.ASCII)
 
 
 def find_correction(failure: Failure) -> Correction | None:
     """What makes a refused request valid; None if the message does not name it, or must reach the client."""
     text = failure.message[:MAX_SEARCHED] + (f" [{failure.code}]" if failure.code else "")
     is_healable = failure.kind in HEALABLE_KINDS and failure.status in HEALABLE_STATUSES
-    if NEVER_HEALED.search(text) or not (is_healable or failure.kind == "context_overflow"):
+    if _compile(NEVER_HEALED).search(text) or not (is_healable or failure.kind == "context_overflow"):
         return None
     for row in REFUSALS:
-        match = row.pattern.search(text) if is_healable or row.is_output_limit else None
+        match = _compile(row.pattern).search(text) if is_healable or row.is_output_limit else None
         if match is not None:
             groups = match.groupdict()
             changed = {name: change(groups) for name, change in row.facts.items()}
@@ -336,7 +337,7 @@ def _find_fields(text: str) -> Correction | None:
     """The correction for the fields that the text names, all in the same form of message."""
     for pattern in NAMED_FIELDS:
         changed: dict[str, object] = {}
-        for match in pattern.finditer(text):
+        for match in _compile(pattern).finditer(text):
             found = change_field(match["field"], match.groupdict().get("parent") or "")
             changed = merge_facts(changed, found)
         if changed:
