@@ -65,7 +65,7 @@ def test_a_streamed_call_has_one_id_and_its_order(stage: Stage, caller: Caller) 
     entries = [entry for choice in choices for entry in choice["delta"].get("tool_calls", ())]
     assert {entry["index"] for entry in entries} == {0}
     pieces = [entry["function"]["arguments"] for entry in entries]
-    assert pieces == ["", '{"expression":"123 + 456"}'], "the arguments come whole, right after the name"
+    assert pieces == ['{"expression":"123 + 456"}'], "the call comes in one chunk"
     assert [choice["finish_reason"] for choice in choices[:-1]] == [None] * (len(choices) - 1)
     assert (choices[-1]["delta"], choices[-1]["finish_reason"]) == ({}, "tool_calls")
 

@@ -141,7 +141,11 @@ def test_a_whole_reply_reports_in_its_head_what_was_done() -> None:
 def test_a_stream_reports_in_its_head_what_was_done_by_then() -> None:
     events = events_of(("rEAD", "{'path': 'a',}"), cause="tool_calls", pieces=3)
     heard = hear(MENDING, script("openai_chat", events))
-    assert heard.told.client.headers["x-dragoman-repairs"] == "1: rename Read (case)"
+    assert heard.told.client.headers["x-dragoman-repairs"] == (
+        "3: rename Read (case); hold Read; repair Read (commas, quotes)"
+    )
+    live = hear({"rename": True}, script("openai_chat", events))
+    assert live.told.client.headers["x-dragoman-repairs"] == "1: rename Read (case)"
     assert heard.kinds == ["rename", "hold", "repair"]
 
 
@@ -167,7 +171,7 @@ def test_every_intervention_is_a_line_of_the_log() -> None:
         "ok": True,
         "before": 14,
         "after": 13,
-        "held_ms": 2000,
+        "held_ms": 2500,
     }
     assert heard.told.record.line()["interventions"] == 2
 

@@ -21,10 +21,12 @@ from dragoman.hub.events import (
     ReplyFailed,
     ReplyFinished,
     ReplyStarted,
+    SealAttached,
     StopCause,
     TextDelta,
 )
 from dragoman.hub.fold import fold
+from dragoman.hub.seal import Seal
 from dragoman.wire.partial_json import parse_object
 from tests.dialects.strategies import argument_texts, json_objects, replies
 from tests.fit.reply.running import block, calls_in, recut, reply_of, through
@@ -52,6 +54,11 @@ MALFORMED = [
     ('{"command": "ls"', {"command": "ls"}),
     ('{command: "ls"}', {"command": "ls"}),
 ]
+
+
+def whole(index: int, arguments: str, call_id: str = "call_0") -> BlockOpened:
+    """A call that opens with all its arguments."""
+    return BlockOpened(index, ToolCall(id=call_id, name="any", arguments=arguments))
 
 
 def begun(index: int) -> ArgumentsDelta:
@@ -91,13 +98,12 @@ def test_what_is_nearly_json_becomes_what_was_meant(mode: str, text: str, meant:
         assert (told[1].before, told[1].after) == (len(text), len(after))
 
 
-@pytest.mark.rule("R81", "C17")
-def test_a_held_call_opens_at_once_and_gets_its_arguments_in_one_piece() -> None:
+@pytest.mark.rule("R81", "C17", "G11")
+def test_a_held_call_is_sent_when_it_is_whole() -> None:
     events = reply_of(a_call('{"a"', ":1", "}"), cause="tool_calls")
     _, opened, *pieces, closed, finished = fed(gate(), events)
-    assert opened == [BlockOpened(0, ToolCall(id="call_0", name="any"))]
-    assert pieces == [[begun(0)], [], []]
-    assert closed == [ArgumentsDelta(0, '{"a":1}'), BlockClosed(0)]
+    assert (opened, pieces) == ([], [[], [], []])
+    assert closed == [whole(0, '{"a":1}'), BlockClosed(0)]
     assert finished == [ReplyFinished(cause="tool_calls")]
 
 
@@ -105,21 +111,43 @@ def test_a_held_call_opens_at_once_and_gets_its_arguments_in_one_piece() -> None
 def test_arguments_that_come_with_the_call_are_held_like_any_others() -> None:
     call = ToolCall(id="1", name="any", arguments="{'a'")
     stage = gate()
-    assert stage.feed(BlockOpened(0, call)) == [BlockOpened(0, ToolCall(id="1", name="any")), begun(0)]
+    assert stage.feed(BlockOpened(0, call)) == []
     assert stage.feed(ArgumentsDelta(0, ": 1}")) == []
     assert stage.feed(BlockClosed(0)) == []
     finished = ReplyFinished(cause="tool_calls")
-    assert stage.feed(finished) == [ArgumentsDelta(0, '{"a": 1}'), BlockClosed(0), finished]
+    assert stage.feed(finished) == [whole(0, '{"a": 1}', "1"), BlockClosed(0), finished]
 
 
-@pytest.mark.rule("R82")
+@pytest.mark.rule("R82", "G11")
 @pytest.mark.parametrize("mode", MODES)
 def test_text_is_never_delayed(mode: str) -> None:
     stage = gate(mode=mode)
     fed(stage, [ReplyStarted(), BlockOpened(0, ToolCall(id="1", name="any")), ArgumentsDelta(0, "{'a")])
+    number = 0 if mode == "hold" else 1
     for event in (BlockOpened(1, Text(text="")), TextDelta(1, "meanwhile"), BlockClosed(1)):
-        assert stage.feed(event) == [event]
-    assert TextDelta in stage.passes
+        assert stage.feed(event) == [msgspec.structs.replace(event, index=number)]
+    fed(stage, [ArgumentsDelta(0, "': 1}"), BlockClosed(0)])
+    sent = stage.feed(ReplyFinished(cause="tool_calls"))
+    assert sent[-2:] == [BlockClosed(1 - number), ReplyFinished(cause="tool_calls")]
+
+
+@pytest.mark.rule("G11", "H6")
+def test_a_seal_stays_with_its_held_call() -> None:
+    stage = gate()
+    seal = Seal("gemini", "m", "proof")
+    events: list[ReplyEvent] = [BlockOpened(0, ToolCall(id="1", name="any")), SealAttached(0, seal)]
+    assert fed(stage, [*events, ArgumentsDelta(0, "{}")]) == [[], [], []]
+    call = ToolCall(id="1", name="any", arguments="{}", seal=seal)
+    assert stage.feed(BlockClosed(0)) == [BlockOpened(0, call), BlockClosed(0)]
+
+
+@pytest.mark.rule("G11", "R53")
+def test_held_calls_leave_in_the_order_in_which_they_opened() -> None:
+    stage = gate()
+    fed(stage, [BlockOpened(0, ToolCall(id="1", name="any")), BlockOpened(1, ToolCall(id="2", name="any"))])
+    assert fed(stage, [ArgumentsDelta(1, "{}"), BlockClosed(1), ArgumentsDelta(0, "{}")]) == [[], [], []]
+    expected = [whole(0, "{}", "1"), BlockClosed(0), whole(1, "{}", "2"), BlockClosed(1)]
+    assert stage.feed(BlockClosed(0)) == expected
 
 
 @pytest.mark.rule("C16", "R81")
@@ -282,7 +310,8 @@ def test_a_reply_that_fails_leaves_its_calls_unfinished(mode: str, ending: Faile
     told = Told()
     for events in (a_call(*text)[:-1], a_call(*text)):
         out = through([gate(told, mode=mode)], [ReplyStarted(), *events, failed])
-        assert out == [ReplyStarted(), BlockOpened(0, ToolCall(id="call_0", name="any")), begun(0), failed]
+        opened = [BlockOpened(0, ToolCall(id="call_0", name="any")), begun(0)]
+        assert out == [ReplyStarted(), *(opened if mode == "auto" else []), failed]
     assert [(each.kind, each.ok) for each in told] == [("hold", False), ("hold", False)]
 
 
@@ -326,7 +355,7 @@ def test_many_calls_share_what_may_be_held() -> None:
     for index in range(3):
         stage.feed(BlockOpened(index, ToolCall(id=str(index), name="any")))
     out = [stage.feed(ArgumentsDelta(index, "x" * 400)) for index in range(3)]
-    assert out == [[begun(0)], [begun(1)], [ArgumentsDelta(2, "x" * 400)]]
+    assert out == [[], [], [whole(0, "x" * 400, "2")]]
 
 
 @pytest.mark.rule("R85")
@@ -337,9 +366,9 @@ def test_time_that_a_call_was_held_is_reported_and_bounded() -> None:
     stage = HoldStage(governance, [], report=told, clock=lambda: now)
     stage.feed(BlockOpened(0, ToolCall(id="1", name="any")))
     now = 104.0
-    assert stage.feed(ArgumentsDelta(0, '{"a":')) == [begun(0)]
+    assert stage.feed(ArgumentsDelta(0, '{"a":')) == []
     now = 106.0
-    assert stage.feed(ArgumentsDelta(0, "1}")) == [ArgumentsDelta(0, '{"a":1}')]
+    assert stage.feed(ArgumentsDelta(0, "1}")) == [whole(0, '{"a":1}', "1")]
     assert stage.feed(BlockClosed(0)) == [BlockClosed(0)]
     assert [(each.kind, each.held, each.ok) for each in told] == [("hold", 6.0, False)]
 
@@ -353,7 +382,7 @@ def test_time_passes_while_nothing_comes() -> None:
     fed(stage, [BlockOpened(1, ToolCall(id="2", name="any")), ArgumentsDelta(1, '{"a":')])
     assert stage.take_overdue() == []
     now = 106.0
-    assert stage.take_overdue() == [ArgumentsDelta(1, '{"a":')]
+    assert stage.take_overdue() == [whole(1, '{"a":', "2")]
     assert stage.take_overdue() == []
     assert stage.feed(ArgumentsDelta(1, "1}")) == [ArgumentsDelta(1, "1}")]
     assert [each.reason for each in told if not each.ok] == ["held for as long as allowed"]
@@ -365,7 +394,7 @@ def test_a_call_that_waits_for_the_ending_goes_as_it_is_when_time_is_up() -> Non
     stage = HoldStage(governance, [], report=Told(), clock=lambda: now)
     fed(stage, [BlockOpened(0, ToolCall(id="1", name="any")), ArgumentsDelta(0, "{'a': 1}"), BlockClosed(0)])
     now = 106.0
-    assert stage.take_overdue() == [ArgumentsDelta(0, "{'a': 1}"), BlockClosed(0)]
+    assert stage.take_overdue() == [whole(0, "{'a': 1}", "1"), BlockClosed(0)]
     assert stage.feed(ReplyFinished(cause="tool_calls")) == [ReplyFinished(cause="tool_calls")]
 
 

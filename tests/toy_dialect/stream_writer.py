@@ -58,7 +58,8 @@ class ToyStreamWriter:
     def _open(self, block: ReplyBlock) -> Frames:
         match block:
             case ToolCall():
-                return _frame({"call": {"id": block.id, "tool": block.name}})
+                opened = _frame({"call": {"id": block.id, "tool": block.name}})
+                return opened + (_frame({"input": block.arguments}) if block.arguments else ())
             case Text() | Refusal():
                 return _frame({"text": block.text}) if block.text else ()
             case _:

@@ -28,6 +28,7 @@ from dragoman.dialects.request_rules import RequestRule
 from dragoman.hub.errors import Failure
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
+from dragoman.hub.stage import CallOrder
 from dragoman.providers.profile import TargetFacts
 from dragoman.wire.sse import Frame, Frames
 
@@ -84,6 +85,7 @@ class Dialect:
     """One API. Each dialect package has one instance, `DIALECT`.
 
     `object_arguments`: tool arguments are JSON objects, not texts.
+    `call_order`: whether text may come while a call is open (`hub.stage`).
     `seals_on_calls`: a seal can stand on a tool call; otherwise it travels in a reasoning block before it.
     `echoes_request`: replies repeat the client's request, so its body is needed until the reply begins.
     `keeps_state`: the API keeps responses that later requests refer to; `responses` serves it.
@@ -109,6 +111,7 @@ class Dialect:
         request_rules: tuple[RequestRule, ...] = (),
         read_error: Callable[[int, Mapping[str, str], bytes], Failure] = read_error,
         object_arguments: bool = False,
+        call_order: CallOrder = "in_turn",
         seals_on_calls: bool = False,
         echoes_request: bool = False,
         keeps_state: bool = False,
@@ -137,6 +140,7 @@ class Dialect:
         #: What the vendor refuses although `read_request` accepts it.
         self.request_rules = request_rules
         self.object_arguments = object_arguments
+        self.call_order = call_order
         self.seals_on_calls = seals_on_calls
         self.echoes_request = echoes_request
         self.keeps_state = keeps_state

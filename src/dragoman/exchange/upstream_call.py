@@ -173,14 +173,18 @@ class UpstreamCall:
             self._sender.send_soon(output)
 
     async def _receive_first(self, pieces: AsyncIterator[bytes], reply: ReplyPipeline) -> None:
-        """Read until the first content. The client does not see a failure before it."""
+        """Read until the first content, or a call that may have to be sent while the upstream is silent.
+
+        The client does not see a failure before that.
+        """
         size = 0
         try:
             async for piece in pieces:
                 self._watchdog.count_received(piece)
                 self._held.append(reply.feed(piece))
                 size += len(piece)
-                if reply.is_round_over or reply.tally.has_content or size > MAX_HELD:
+                is_begun = reply.tally.has_content or reply.holds_for_a_time
+                if is_begun or reply.is_round_over or size > MAX_HELD:
                     break
             else:
                 self._held.append(reply.close())

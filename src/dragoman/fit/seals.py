@@ -7,8 +7,7 @@ lost nothing that the target could read, so that is no loss.
 
 In a reply, a client may have no place for the seal of a call or a text. Such a seal travels in a reasoning
 block of its own without text, whose form (`hub.seal`) names what it belongs to: the call that follows, or the
-text before. A seal normally comes before the first argument of its call, so the opening of a call is held
-back until then; a seal that comes later is still sent.
+text before. A seal that comes after the opening of its call travels behind the call.
 """
 
 from collections.abc import Iterator
@@ -144,7 +143,6 @@ class SealsStage:
         self.passes: frozenset[type] = frozenset({TextDelta})
         #: The new number of each open block.
         self._numbers: dict[int, int] = {}
-        self._held: BlockOpened | None = None
         #: By block: the ids of open calls, the seals of open texts.
         self._calls: dict[int, str] = {}
         self._texts: dict[int, Seal | None] = {}
@@ -152,43 +150,31 @@ class SealsStage:
     def feed(self, event: ReplyEvent) -> list[ReplyEvent]:
         match event:
             case TextDelta() | ArgumentsDelta() | ReasoningDelta() | CitationAdded():
-                return [*self._release(event.index), self._renumber(event)]
+                return [self._renumber(event)]
             case SealAttached():
                 return self._attach(event)
             case BlockOpened():
                 return self._open(event)
             case BlockClosed():
                 return self._close(event)
-            case ReplyFailed():
-                return [*self._release(), event]
-            case ReplyStarted() | UsageReported() | ReplyFinished():
+            case ReplyStarted() | UsageReported() | ReplyFinished() | ReplyFailed():
                 return [event]
             case _:
                 assert_never(event)
 
-    def _release(self, index: int | None = None) -> list[ReplyEvent]:
-        """The opening that is held back, if it is of this block; of any block without an index."""
-        held = self._held
-        if held is None or index not in (None, held.index):
-            return []
-        self._held = None
-        return [self._number(held)]
-
     def _open(self, event: BlockOpened) -> list[ReplyEvent]:
-        released = self._release()
         block = event.block
         if type(block) is ToolCall:
             self._calls[event.index] = block.id
             if block.seal is None:
-                self._held = event
-                return released
+                return [self._number(event)]
             bare = BlockOpened(event.index, replace(block, seal=None))
-            return [*released, *self._write_carrier(block.seal, CALL_CARRIER + block.id), self._number(bare)]
+            return [*self._write_carrier(block.seal, CALL_CARRIER + block.id), self._number(bare)]
         if type(block) is Text:
             self._texts[event.index] = block.seal
             if block.seal is not None:
                 event = BlockOpened(event.index, replace(block, seal=None))
-        return [*released, self._number(event)]
+        return [self._number(event)]
 
     def _attach(self, event: SealAttached) -> list[ReplyEvent]:
         if event.index in self._texts:
@@ -197,16 +183,14 @@ class SealsStage:
         call_id = self._calls.get(event.index)
         if call_id is None:
             return [self._renumber(event)]
-        carrier = self._write_carrier(event.seal, CALL_CARRIER + call_id)
-        return [*carrier, *self._release(event.index)]
+        return self._write_carrier(event.seal, CALL_CARRIER + call_id)
 
     def _close(self, event: BlockClosed) -> list[ReplyEvent]:
-        released = self._release(event.index)
         self._calls.pop(event.index, None)
         seal = self._texts.pop(event.index, None)
         number = self._numbers.pop(event.index)
         closed = event if number == event.index else BlockClosed(number, event.extras)
-        return [*released, closed, *(self._write_carrier(seal, TEXT_CARRIER) if seal else ())]
+        return [closed, *(self._write_carrier(seal, TEXT_CARRIER) if seal else ())]
 
     def _number(self, event: BlockOpened) -> BlockOpened:
         number = self._numbers[event.index] = self._next

@@ -17,19 +17,17 @@ from dragoman.hub.events import (
     ArgumentsDelta,
     BlockClosed,
     BlockOpened,
-    CitationAdded,
     Delta,
-    ReasoningDelta,
     ReplyEvent,
     ReplyFailed,
     ReplyFinished,
     SealAttached,
     TextDelta,
 )
+from dragoman.hub.stage import INDEXED, BlockNumbers
 
 replace = msgspec.structs.replace
 
-_INDEXED = (ArgumentsDelta, TextDelta, ReasoningDelta, SealAttached, CitationAdded, BlockClosed)
 _CALL_DELTAS = frozenset({ArgumentsDelta, SealAttached})
 _NOTHING: frozenset[type] = frozenset()
 
@@ -86,13 +84,10 @@ class CallQueueStage(ABC):
         self._limit = limit
         self._held: dict[int, HeldCall] = {}
         self._size = 0
-        #: The number that the client knows, by the upstream's number.
-        self._numbers: dict[int, int] = {}
-        self._next = 0
+        self._numbers = BlockNumbers()
         self._open_calls: set[int] = set()
         #: Blocks that the client does not get, and that the upstream has not closed yet.
         self._dropped: set[int] = set()
-        self._has_moved = False
         self._has_removed = False
         #: How many calls the client gets.
         self.calls = 0
@@ -123,17 +118,15 @@ class CallQueueStage(ABC):
 
     def append_text(self, text: str) -> list[ReplyEvent]:
         """The events of a new text block with the next free number."""
-        number = self._next
-        self._next += 1
-        return write_text_block(number, text)
+        return write_text_block(self._numbers.add_block(), text)
 
     def _find_passes(self) -> frozenset[type]:
-        if self._has_moved:
+        if self._numbers.has_moved:
             return _NOTHING
         return self._passes_busy if self._held or self._dropped else self._passes_idle
 
     def _route(self, event: ReplyEvent) -> list[ReplyEvent]:
-        if isinstance(event, _INDEXED):
+        if isinstance(event, INDEXED):
             held = self._held.get(event.index)
             if held is None:
                 return self._pass_on(event)
@@ -150,7 +143,7 @@ class CallQueueStage(ABC):
     def _open(self, event: BlockOpened) -> list[ReplyEvent]:
         call = event.block
         if type(call) is not ToolCall:
-            return [self._renumber(event)]
+            return [self._numbers.renumber(event)]
         if self._held or self.must_wait(call):
             held = self._held[event.index] = HeldCall(event, call)
             self._size += held.size
@@ -163,7 +156,7 @@ class CallQueueStage(ABC):
                 self._dropped.discard(event.index)
             return []
         if event.index not in self._open_calls:
-            return [self._renumber(event)]
+            return [self._numbers.renumber(event)]
         return [*self._release([event]), *(self._advance() if self._held else ())]
 
     def _advance(self) -> list[ReplyEvent]:
@@ -185,9 +178,9 @@ class CallQueueStage(ABC):
     def _release(self, events: list[ReplyEvent]) -> list[ReplyEvent]:
         """Send events of one call."""
         for event in events:
-            if _opens_call(event) or (isinstance(event, _INDEXED) and event.index in self._open_calls):
+            if _opens_call(event) or (isinstance(event, INDEXED) and event.index in self._open_calls):
                 self._note_call(event)
-        return [self._renumber(event) for event in events]
+        return [self._numbers.renumber(event) for event in events]
 
     def _note_call(self, event: ReplyEvent) -> None:
         if type(event) is BlockOpened:
@@ -196,19 +189,6 @@ class CallQueueStage(ABC):
         elif type(event) is BlockClosed:
             self._open_calls.discard(event.index)
         self.note_passed(event)
-
-    def _renumber(self, event: ReplyEvent) -> ReplyEvent:
-        if type(event) is BlockOpened:
-            number = self._numbers[event.index] = self._next
-            self._next += 1
-            self._has_moved |= number != event.index
-            return event if number == event.index else BlockOpened(number, event.block)
-        if isinstance(event, _INDEXED):
-            number = self._numbers[event.index]
-            if type(event) is BlockClosed:
-                del self._numbers[event.index]
-            return event if number == event.index else replace(event, index=number)
-        return event
 
     def _finish(self, event: ReplyFinished) -> ReplyFinished:
         """Without its calls a reply did not end in order to call tools."""

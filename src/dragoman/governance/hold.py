@@ -1,11 +1,13 @@
 """`tools = "hold"` and `"auto"`: sends a call's arguments when they are whole JSON, repaired if necessary.
 
-The call opens at once; only arguments are delayed. Arguments that are not JSON wait until the reply shows
-whether the model finished them. Arguments that were cut off go out as they are: completing them could run
-half a command. A reply that fails leaves its calls unfinished.
+With `hold` a call is sent when it is whole, in the order in which the calls opened; other blocks do not wait
+for it. With `auto` it opens at once, and only arguments are delayed. Arguments that are not JSON wait until
+the reply shows whether the model finished them. Arguments that were cut off go out as they are: completing
+them could run half a command. A reply that fails leaves its calls unfinished, or without a beginning.
 """
 
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 from typing import Protocol
 
 from dragoman.governance.call_queue import replace
@@ -24,8 +26,10 @@ from dragoman.hub.events import (
     ReplyEvent,
     ReplyFailed,
     ReplyFinished,
+    SealAttached,
     StopCause,
 )
+from dragoman.hub.stage import BlockNumbers
 from dragoman.schema import properties_of
 from dragoman.wire.fields import encode
 from dragoman.wire.partial_json import parse_object
@@ -33,7 +37,8 @@ from dragoman.wire.partial_json import parse_object
 #: Stop causes after which the last call is complete. After any other one it may be cut off.
 DONE: frozenset[StopCause] = frozenset({"tool_calls", "end", "malformed_call"})
 
-_NO_ARGUMENTS: frozenset[type] = DELTAS - {ArgumentsDelta}
+#: What this stage does not change while no block has another number.
+_NOT_OF_CALLS: frozenset[type] = DELTAS - {ArgumentsDelta, SealAttached}
 _NOTHING: frozenset[type] = frozenset()
 
 TRUNCATED = "the reply was cut off"
@@ -59,13 +64,17 @@ class RepairFunction(Protocol):
 
 
 class _UnsentCall:
-    """A call whose end has not been sent. `closed` is its last event, once that has arrived."""
+    """A call whose end has not been sent. `closed` is its last event, once that has arrived.
 
-    __slots__ = ("arguments", "closed", "has_begun", "since", "size", "tool")
+    `unopened`: the call itself, if not even its opening has been sent.
+    """
+
+    __slots__ = ("arguments", "closed", "has_begun", "since", "size", "tool", "unopened")
 
     def __init__(self, tool: str, arguments: HeldArguments, since: float) -> None:
         self.tool = tool
         self.arguments = arguments
+        self.unopened: ToolCall | None = None
         self.since = since
         self.size = 0
         self.closed: BlockClosed | None = None
@@ -85,10 +94,12 @@ class HoldStage:
         clock: Callable[[], float] | None = None,
         repair_arguments: RepairFunction = repair,
     ) -> None:
-        self.passes = _NO_ARGUMENTS
+        self.passes = _NOT_OF_CALLS
         self._governance = governance
         self._limit = governance.hold_bytes
-        self._arguments_class = HeldArguments if governance.tools == "hold" else StreamedArguments
+        self._holds_opening = governance.tools == "hold"
+        self._arguments_class = HeldArguments if self._holds_opening else StreamedArguments
+        self._numbers = BlockNumbers()
         self._schemas = {tool.name: tool.schema for tool in tools}
         self._repair = repair_arguments
         self._report = report
@@ -103,8 +114,16 @@ class HoldStage:
     def feed(self, event: ReplyEvent) -> list[ReplyEvent]:
         if self._has_failed:
             return []
+        out = [self._numbers.renumber(each) for each in self._route(event)]
+        if self._numbers.has_moved:
+            self.passes = _NOTHING
+        return out
+
+    def _route(self, event: ReplyEvent) -> list[ReplyEvent]:
         if type(event) is ArgumentsDelta:
             return self._add(event)
+        if type(event) is SealAttached:
+            return self._attach(event)
         if type(event) is BlockOpened:
             # A block after a call proves that the call was not cut off.
             return self._finish_calls(event, is_done=True) or self._open(event)
@@ -117,6 +136,11 @@ class HoldStage:
             self._abandon()
         return [event]
 
+    @property
+    def holds_for_a_time(self) -> bool:
+        """Whether a call waits that `take_overdue` returns when its time is over."""
+        return self._governance.hold_seconds > 0 and bool(self._calls)
+
     def take_overdue(self) -> list[ReplyEvent]:
         """The calls that have been held for `hold_seconds`. The pipeline calls this as time passes."""
         out: list[ReplyEvent] = []
@@ -124,17 +148,25 @@ class HoldStage:
             if self._is_late(call):
                 out += self._stop_holding(index, call, "")
                 out += [call.closed] if call.closed is not None else []
-        return out
+        return [self._numbers.renumber(event) for event in out]
 
     def _open(self, event: BlockOpened) -> list[ReplyEvent]:
         block = event.block
         if type(block) is not ToolCall or block.kind == "custom":
             return [event]
-        self._calls[event.index] = _UnsentCall(block.name, self._arguments_class(), self._clock())
-        if not block.arguments:
+        call = self._calls[event.index] = _UnsentCall(block.name, self._arguments_class(), self._clock())
+        opened = BlockOpened(event.index, replace(block, arguments="")) if block.arguments else event
+        if self._holds_opening:
+            call.unopened = block
+        out: list[ReplyEvent] = [] if self._holds_opening else [opened]
+        return out + (self._add(ArgumentsDelta(event.index, block.arguments)) if block.arguments else [])
+
+    def _attach(self, event: SealAttached) -> list[ReplyEvent]:
+        call = self._calls.get(event.index)
+        if call is None or call.unopened is None:
             return [event]
-        opened = BlockOpened(event.index, replace(block, arguments=""))
-        return [opened, *self._add(ArgumentsDelta(event.index, block.arguments))]
+        call.unopened = replace(call.unopened, seal=event.seal)
+        return []
 
     def _add(self, event: ArgumentsDelta) -> list[ReplyEvent]:
         index, text = event.index, event.text
@@ -147,6 +179,8 @@ class HoldStage:
         self._size += size
         if self._size > self._limit or self._is_late(call):
             return self._stop_holding(index, call, ready)
+        if call.unopened is not None:
+            return []
         if ready == text:
             call.has_begun = True
             # The same object again, which the pipeline forwards at no cost.
@@ -167,22 +201,30 @@ class HoldStage:
         self._remove(index)
         if call.arguments.is_held:
             self._report_call("hold", call, len(call.arguments.raw), ok=False, reason=reason)
-        return _write_delta(index, ready + call.arguments.rest)
+        return _write_rest(index, call, ready + call.arguments.rest)
 
     def _close(self, event: BlockClosed) -> list[ReplyEvent]:
         call = self._calls.get(event.index)
         if call is None:
             return [event]
-        arguments = call.arguments
-        if self._governance.repair and not (arguments.is_valid and self._is_whole(call)):
-            call.closed = event
-            return []
-        self._remove(event.index)
-        if arguments.is_held:
-            self._report_call("hold", call, len(arguments.raw))
+        call.closed = event
+        out: list[ReplyEvent] = []
+        for index, waiting in list(self._calls.items()):
+            if waiting.closed is None or not self._is_sound(waiting):
+                break
+            self._remove(index)
+            out += [*_write_rest(index, waiting, self._take_sound(waiting)), waiting.closed]
+        return out
+
+    def _is_sound(self, call: _UnsentCall) -> bool:
+        """Whether a closed call can be sent as it is, whatever follows it."""
+        return not self._governance.repair or (call.arguments.is_valid and self._is_whole(call))
+
+    def _take_sound(self, call: _UnsentCall) -> str:
+        if call.arguments.is_held:
+            self._report_call("hold", call, len(call.arguments.raw))
         # Arguments of white space alone are no JSON for Chat and Responses clients.
-        rest = "" if arguments.is_empty else arguments.rest
-        return [*_write_delta(event.index, rest), event]
+        return "" if call.arguments.is_empty else call.arguments.rest
 
     def _is_whole(self, call: _UnsentCall) -> bool:
         """Empty arguments are complete if the tool has no properties; otherwise they may be cut off."""
@@ -193,18 +235,18 @@ class HoldStage:
 
         `is_done`: the event proves that the calls were not cut off.
         """
-        waiting = [index for index, call in self._calls.items() if call.closed is not None]
+        waiting = list(takewhile(lambda item: item[1].closed is not None, self._calls.items()))
         if not waiting:
             return []
         out: list[ReplyEvent] = []
-        for index in waiting:
-            call = self._remove(index)
-            rest = self._repair_call(call) if is_done else self._finish_cut_call(call)
+        for index, call in waiting:
+            self._remove(index)
+            rest = self._finish_call(call, is_done=is_done)
             if rest is None:
                 self._has_failed = True
                 self.passes = _NOTHING
                 return [*out, ReplyFailed("failed", UNREPAIRABLE)]
-            out += _write_delta(index, rest)
+            out += _write_rest(index, call, rest)
             if call.closed is not None:
                 out.append(call.closed)
         if type(event) is BlockOpened:
@@ -213,6 +255,11 @@ class HoldStage:
             # A client must not take a reply with half a call for a complete one.
             event = replace(event, cause="length", raw_cause="")
         return [*out, event]
+
+    def _finish_call(self, call: _UnsentCall, *, is_done: bool) -> str | None:
+        if self._is_sound(call):
+            return self._take_sound(call)
+        return self._repair_call(call) if is_done else self._finish_cut_call(call)
 
     def _finish_cut_call(self, call: _UnsentCall) -> str:
         """The rest of a call that may be cut off: complete only if its schema proves it, else not JSON."""
@@ -303,6 +350,14 @@ class HoldStage:
 
 def _no_clock() -> float:
     return 0.0
+
+
+def _write_rest(index: int, call: _UnsentCall, text: str) -> list[ReplyEvent]:
+    """The rest of a call's arguments, with its opening if that is not sent yet."""
+    if call.unopened is None:
+        return _write_delta(index, text)
+    opened, call.unopened = call.unopened, None
+    return [BlockOpened(index, replace(opened, arguments=text))]
 
 
 def _write_delta(index: int, text: str) -> list[ReplyEvent]:

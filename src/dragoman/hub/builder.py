@@ -87,7 +87,9 @@ class ReplyBuilder:
         delta = _DELTA_OF_BLOCK.get(type(block))
         if delta is not None:
             self._deltas[index] = delta
-        self._calls += isinstance(block, ToolCall)
+        if isinstance(block, ToolCall):
+            self._calls += 1
+            self._count(len(block.arguments))
         if not isinstance(block, Reasoning | Text | Refusal) or (type(block) is not Reasoning and block.text):
             self._has_answer = True
         self._events.append(BlockOpened(index, block))
@@ -101,12 +103,15 @@ class ReplyBuilder:
         delta = self._deltas.get(index)
         if delta is None or not text:
             return
-        self._characters += len(text)
-        if self._characters > self.MAX_CHARACTERS:
-            raise UpstreamProtocolError(f"more than {self.MAX_CHARACTERS} characters in one reply")
+        self._count(len(text))
         if delta is TextDelta:
             self._has_answer = True
         self._events.append(ReasoningDelta(index, text, part) if part else delta(index, text))
+
+    def _count(self, characters: int) -> None:
+        self._characters += characters
+        if self._characters > self.MAX_CHARACTERS:
+            raise UpstreamProtocolError(f"more than {self.MAX_CHARACTERS} characters in one reply")
 
     def seal(self, index: int, seal: Seal) -> None:
         """Attach a seal to an open block of a kind that has one."""

@@ -1,11 +1,15 @@
 """Stages: steps that take the events of a reply and give events.
 
-`Stage` is the interface of all of them; `Sequencer` is the one that every target needs whose clients
-accept only one open block at a time.
+`Stage` is the interface of all of them. `Sequencer` is the last one of every reply: no client accepts blocks
+that are open at the same time without a rule. `BlockNumbers` numbers the blocks of a stage that changes their
+order.
 """
 
-from typing import Protocol, assert_never
+from typing import Literal, Protocol, assert_never
 
+import msgspec
+
+from dragoman.hub.content import ToolCall
 from dragoman.hub.events import (
     DELTAS,
     ArgumentsDelta,
@@ -37,58 +41,152 @@ class Stage(Protocol):
 
 
 _NOTHING: frozenset[type] = frozenset()
+#: The events that name a block by its number.
+INDEXED = (ArgumentsDelta, TextDelta, ReasoningDelta, SealAttached, CitationAdded, BlockClosed)
+
+
+class BlockNumbers:
+    """Numbers the blocks of a reply in the order in which a stage sends them."""
+
+    __slots__ = ("_next", "_numbers", "has_moved")
+
+    def __init__(self) -> None:
+        #: The number that the next stage knows, by the number before this stage.
+        self._numbers: dict[int, int] = {}
+        self._next = 0
+        #: Whether a block has another number than before: then every later event must be renumbered.
+        self.has_moved = False
+
+    def add_block(self) -> int:
+        """The number of a block that the stage adds."""
+        self._next += 1
+        self.has_moved = True
+        return self._next - 1
+
+    def renumber(self, event: ReplyEvent) -> ReplyEvent:
+        """The event with the number of its block; an opening block gets the next one."""
+        if type(event) is BlockOpened:
+            number = self._numbers[event.index] = self._next
+            self._next += 1
+            self.has_moved |= number != event.index
+            return event if number == event.index else BlockOpened(number, event.block)
+        if isinstance(event, INDEXED):
+            number = self._numbers[event.index]
+            if type(event) is BlockClosed:
+                del self._numbers[event.index]
+            return event if number == event.index else msgspec.structs.replace(event, index=number)
+        return event
+
+
+#: When the calls of a reply are sent, beside its other blocks:
+#: `in_turn`: all blocks come one after another.
+#: `beside`: other blocks may come while a call is open. Calls come one after another.
+#: `whole`: a call comes when it is complete, and opens with its arguments. Other blocks do not wait for it.
+CallOrder = Literal["in_turn", "beside", "whole"]
+
+
+class _Track:
+    """Blocks that are sent one after another: the open one, and the events of those behind it.
+
+    `sends_whole`: a block is sent when it is complete.
+    """
+
+    __slots__ = ("held", "live", "sends_whole")
+
+    def __init__(self, *, sends_whole: bool = False) -> None:
+        self.live: int | None = None
+        self.held: dict[int, list[ReplyEvent]] = {}
+        self.sends_whole = sends_whole
+
+    def open(self, event: BlockOpened) -> list[ReplyEvent]:
+        if self.live is None and not self.sends_whole:
+            self.live = event.index
+            return [event]
+        self.held[event.index] = [event]
+        return []
+
+    def add(self, index: int, event: ReplyEvent) -> list[ReplyEvent]:
+        """A delta or the end of an open block."""
+        if index != self.live:
+            self.held[index].append(event)
+            return []
+        if type(event) is BlockClosed:
+            self.live = None
+        return [event]
+
+    def take_next(self) -> list[ReplyEvent]:
+        """The complete blocks that no other block is before, then the first incomplete one, which is live."""
+        released: list[ReplyEvent] = []
+        while self.held and self.live is None:
+            index, events = next(iter(self.held.items()))
+            is_complete = type(events[-1]) is BlockClosed
+            if self.sends_whole and not is_complete:
+                break
+            del self.held[index]
+            released += join_call(events) if self.sends_whole else events
+            if not is_complete:
+                self.live = index
+        return released
+
+
+def join_call(events: list[ReplyEvent]) -> list[ReplyEvent]:
+    """The events of one complete call as its opening, with all arguments and the seal, and its end."""
+    opened, *deltas, closed = events
+    if type(opened) is not BlockOpened or type(opened.block) is not ToolCall:
+        return events
+    call = opened.block
+    pieces = [event.text for event in deltas if type(event) is ArgumentsDelta]
+    seals = [event.seal for event in deltas if type(event) is SealAttached]
+    whole = msgspec.structs.replace(
+        call, arguments=call.arguments + "".join(pieces), seal=seals[-1] if seals else call.seal
+    )
+    return [BlockOpened(opened.index, whole), closed]
 
 
 class Sequencer:
-    """Writes interleaved blocks one after another; `feed` returns the events that may be sent now.
+    """Brings interleaved blocks into an order that the client accepts; `feed` returns what may be sent now.
 
     The first open block is sent live, the others are held back in the order in which they opened. The order
     inside a block does not change. When a reply fails, the blocks that are held back are never sent.
+    `call_order` states which blocks wait for which.
     """
 
-    __slots__ = ("_held", "_live", "passes")
+    __slots__ = ("_blocks", "_calls", "_numbers", "_others", "passes")
 
-    def __init__(self) -> None:
-        # While no block is held back, every delta belongs to the live block.
+    def __init__(self, call_order: CallOrder = "in_turn") -> None:
+        # While no block is held back, every delta belongs to a live block.
         self.passes: frozenset[type] = DELTAS
-        self._live: int | None = None
-        self._held: dict[int, list[ReplyEvent]] = {}
+        self._others = _Track()
+        self._calls = self._others if call_order == "in_turn" else _Track(sends_whole=call_order == "whole")
+        #: The track of each open block.
+        self._blocks: dict[int, _Track] = {}
+        self._numbers = BlockNumbers()
 
     def feed(self, event: ReplyEvent) -> list[ReplyEvent]:
         match event:
             case TextDelta() | ArgumentsDelta() | ReasoningDelta() | SealAttached() | CitationAdded():
-                return self._send_or_hold(event.index, event)
+                sent = self._blocks[event.index].add(event.index, event)
             case BlockClosed():
-                sent = self._send_or_hold(event.index, event)
-                return [event, *self._next_block()] if sent else sent
+                sent = self._blocks.pop(event.index).add(event.index, event)
+                sent += self._take_next()
             case BlockOpened():
-                if self._live is None:
-                    self._live = event.index
-                    return [event]
-                self._held[event.index] = [event]
-                self.passes = _NOTHING
-                return []
+                track = self._calls if type(event.block) is ToolCall else self._others
+                self._blocks[event.index] = track
+                sent = track.open(event)
             case ReplyStarted() | UsageReported() | ReplyFinished() | ReplyFailed():
                 return [event]
             case _:
                 assert_never(event)
+        sent = [self._numbers.renumber(each) for each in sent]
+        is_idle = not (self._calls.held or self._others.held or self._numbers.has_moved)
+        self.passes = DELTAS if is_idle else _NOTHING
+        return sent
 
-    def _send_or_hold(self, index: int, event: ReplyEvent) -> list[ReplyEvent]:
-        if index == self._live:
-            return [event]
-        self._held[index].append(event)
-        return []
-
-    def _next_block(self) -> list[ReplyEvent]:
-        """The live block closed: send every complete block, then the first incomplete one becomes live."""
-        self._live = None
-        released: list[ReplyEvent] = []
-        while self._held and self._live is None:
-            index = next(iter(self._held))
-            events = self._held.pop(index)
-            released += events
-            if type(events[-1]) is not BlockClosed:
-                self._live = index
-        if not self._held:
-            self.passes = DELTAS
+    def _take_next(self) -> list[ReplyEvent]:
+        """What can go because a block closed. A whole call stands between two other blocks, never inside."""
+        released = self._others.take_next()
+        if self._calls is not self._others and not (
+            self._calls.sends_whole and self._others.live is not None
+        ):
+            released += self._calls.take_next()
         return released

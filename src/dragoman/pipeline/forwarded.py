@@ -61,6 +61,10 @@ class ForwardedReply:
     def is_round_over(self) -> bool:
         return self.is_ended
 
+    @property
+    def holds_for_a_time(self) -> bool:
+        return False
+
     def release_overdue(self) -> Output:
         return ()
 

@@ -59,4 +59,5 @@ def build_translated_reply(
         build_reply_stages(restored, client=traits, losses=losses),
         writer,
         rounds=rounds,
+        call_order="whole" if facts.whole_calls else client.call_order,
     )

@@ -18,7 +18,7 @@ from dragoman.dialects.frames import TOO_DEEP
 from dragoman.hub.errors import DragomanError
 from dragoman.hub.events import DELTAS, ReplyEvent, ReplyFailed, TextDelta
 from dragoman.hub.grammar import GrammarChecker
-from dragoman.hub.stage import Sequencer, Stage
+from dragoman.hub.stage import CallOrder, Sequencer, Stage
 from dragoman.hub.tally import TALLY_EVENTS, Tally
 from dragoman.wire.sse import Frame, Output
 
@@ -45,6 +45,11 @@ class ReplyPipeline(Protocol):
     @property
     def is_round_over(self) -> bool:
         """The reply is ended, or another round is needed before it can end."""
+        ...
+
+    @property
+    def holds_for_a_time(self) -> bool:
+        """Whether a call waits that `release_overdue` sends when its time is over."""
         ...
 
     @property
@@ -105,6 +110,16 @@ class HoldingStage(Protocol):
         ...
 
 
+@runtime_checkable
+class TimedStage(HoldingStage, Protocol):
+    """A stage that holds calls back from their beginning."""
+
+    @property
+    def holds_for_a_time(self) -> bool:
+        """Whether a call waits that `take_overdue` returns when its time is over."""
+        ...
+
+
 class TranslatedReply:
     """A reply that is read, changed by stages and written in the client's dialect."""
 
@@ -117,11 +132,10 @@ class TranslatedReply:
         writer: StreamWriter,
         *,
         rounds: ReplyRounds | None = None,
+        call_order: CallOrder = "in_turn",
     ) -> None:
         self._reader = reader
-        # Chat is the only dialect that may interleave blocks, and OpenAI's own stream helper takes a change
-        # of index for the end of a call. So blocks are always written one after another.
-        self._lasting: list[Stage] = [*stages, Sequencer()]
+        self._lasting: list[Stage] = [*stages, Sequencer(call_order)]
         self._rounds = rounds
         self._writer = writer
         self._checker = GrammarChecker()
@@ -133,6 +147,10 @@ class TranslatedReply:
     @property
     def needs_next_round(self) -> bool:
         return self._rounds is not None and self._rounds.needs_next_round
+
+    @property
+    def holds_for_a_time(self) -> bool:
+        return any(isinstance(stage, TimedStage) and stage.holds_for_a_time for stage in self._stages)
 
     def feed(self, data: bytes) -> list[Frame]:
         return [] if self.is_ended else self._run(self._reader.feed(data))

@@ -208,6 +208,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     stream_usage: Annotated[bool, Doc("Streamed Chat requests ask for the usage.")] = True
 
     # Governance.
+    whole_calls: Annotated[bool, Doc("Streamed calls come whole, in several events one after the other.")] = (
+        False
+    )
     call_family: Annotated[
         str, Doc("The format in which the model writes calls as text, if its server does not parse them.")
     ] = ""

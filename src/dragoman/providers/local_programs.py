@@ -66,6 +66,7 @@ LOCAL_PROGRAMS = {
             "stop_limit": 0,
             "outputs": ["text"],
             "hosted_tools": [],
+            "whole_calls": True,
         },
         takes_address=True,
         has_sessions=True,

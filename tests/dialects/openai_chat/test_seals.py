@@ -107,13 +107,17 @@ def test_an_envelope_without_text_seals_the_text_of_the_field() -> None:
 
 
 @pytest.mark.rule("H6", "P42", "P43")
-def test_googles_seal_rides_on_the_first_fragment_of_its_call() -> None:
+@pytest.mark.parametrize("is_late", [False, True])
+def test_googles_seal_rides_on_the_first_fragment_of_its_call_or_follows_it(is_late: bool) -> None:
+    opened, sealed, *rest = called(GOOGLE)
+    with_seal = BlockOpened(0, ToolCall(id="call_1", name="Read", seal=GOOGLE))
+    events = [opened, sealed, *rest] if is_late else [with_seal, *rest]
     fragments = [
         list_of(delta["tool_calls"])[0]
-        for delta in deltas(written(reply(*called(GOOGLE), cause="tool_calls")))
+        for delta in deltas(written(reply(*events, cause="tool_calls")))
         if "tool_calls" in delta
     ]
-    assert fragments[0] == {
+    assert {**fragments[0], **(fragments[1] if is_late else {}), "function": fragments[0]["function"]} == {
         "index": 0,
         "id": "call_1",
         "type": "function",

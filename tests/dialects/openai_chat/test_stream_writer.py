@@ -273,10 +273,21 @@ def test_a_reply_that_failed_ends_in_an_error_and_nothing_more(ending: FailedEnd
     assert collect_sse(DIALECT, stream) == DIALECT.write_error(failure)
 
 
-def test_a_call_that_had_just_begun_is_not_reported_when_the_reply_fails() -> None:
+@pytest.mark.rule("G11")
+def test_a_call_is_opened_at_once_even_if_the_reply_then_fails() -> None:
     failure = Failure(kind="server", message="x")
     stream = written([START, called(0)[0], ReplyFailed("failed", failure)])
-    assert b"tool_calls" not in stream
+    assert b'"tool_calls":[{"index":0,"id":' in stream
+    assert DIALECT.check_stream(stream) == []
+
+
+@pytest.mark.rule("D10", "R107")
+def test_a_call_that_opens_whole_is_one_chunk() -> None:
+    call = ToolCall(id="call_1", name="Read", arguments='{"p":1}')
+    stream = written(reply(BlockOpened(0, call), BlockClosed(0), cause="tool_calls"))
+    fragments = [delta["tool_calls"] for delta in deltas(stream) if "tool_calls" in delta]
+    function = {"name": "Read", "arguments": '{"p":1}'}
+    assert fragments == [[{"index": 0, "id": "call_1", "type": "function", "function": function}]]
 
 
 @pytest.mark.rule("H48")

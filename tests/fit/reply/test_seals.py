@@ -42,21 +42,6 @@ def test_a_seal_that_comes_with_a_call_goes_before_it() -> None:
     assert blocks_after(events) == (CARRIER, ToolCall(id="c1", name="a", arguments="{}"))
 
 
-@pytest.mark.rule("H6", "P43")
-def test_a_seal_that_comes_before_the_arguments_goes_before_the_call() -> None:
-    events = reply_of(
-        [BlockOpened(0, CALL), SealAttached(0, SEAL), ArgumentsDelta(0, "{}"), BlockClosed(0)],
-        cause="tool_calls",
-    )
-    assert blocks_after(events) == (CARRIER, ToolCall(id="c1", name="a", arguments="{}"))
-
-
-@pytest.mark.rule("H6")
-def test_a_seal_of_a_call_without_arguments_goes_before_it_too() -> None:
-    events = reply_of([BlockOpened(0, CALL), SealAttached(0, SEAL), BlockClosed(0)], cause="tool_calls")
-    assert blocks_after(events) == (CARRIER, CALL)
-
-
 @pytest.mark.rule("H6")
 def test_a_seal_that_comes_too_late_is_not_lost() -> None:
     events = reply_of(
@@ -83,10 +68,11 @@ def test_seals_of_thoughts_stay_where_they_are() -> None:
     assert through([SealsStage()], events) == events
 
 
-def test_a_call_opens_with_its_first_argument_and_not_later() -> None:
+@pytest.mark.rule("G11")
+def test_a_call_opens_at_once() -> None:
     stage = SealsStage()
-    assert stage.feed(BlockOpened(0, CALL)) == []
-    assert stage.feed(ArgumentsDelta(0, "{")) == [BlockOpened(0, CALL), ArgumentsDelta(0, "{")]
+    assert stage.feed(BlockOpened(0, CALL)) == [BlockOpened(0, CALL)]
+    assert stage.feed(ArgumentsDelta(0, "{")) == [ArgumentsDelta(0, "{")]
 
 
 def test_parallel_calls_open_in_their_order() -> None:
@@ -102,7 +88,7 @@ def test_parallel_calls_open_in_their_order() -> None:
         BlockClosed(0),
         ReplyFinished(cause="tool_calls"),
     ]
-    assert [type(each).__name__ for each in blocks_after(events)] == ["ToolCall", "Reasoning", "ToolCall"]
+    assert [type(each).__name__ for each in blocks_after(events)] == ["ToolCall", "ToolCall", "Reasoning"]
 
 
 def test_a_call_that_never_got_further_is_still_reported_of() -> None:

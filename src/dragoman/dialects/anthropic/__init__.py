@@ -43,6 +43,8 @@ DIALECT = Dialect(
     forwarding=FORWARDING,
     http_api=HTTP_API,
     request_rules=REQUEST_RULES,
+    # A content block starts after the stop of the one before it.
+    call_order="in_turn",
     object_arguments=True,
     reports_input_first=True,
     writes_input_estimate=True,

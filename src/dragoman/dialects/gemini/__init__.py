@@ -48,6 +48,8 @@ DIALECT = Dialect(
     forwarding=FORWARDING,
     http_api=HTTP_API,
     request_rules=REQUEST_RULES,
+    # A call is one part with all its arguments.
+    call_order="whole",
     object_arguments=True,
     seals_on_calls=True,
 )

@@ -7,6 +7,8 @@ block of its own, at the next part or at the end: calls keep the signatures that
 complete when the bytes end after a finish reason or a blocked prompt; otherwise it is truncated.
 """
 
+import msgspec
+
 from dragoman.dialects.base import Json, UpstreamContext
 from dragoman.dialects.errors import read_failure
 from dragoman.dialects.frames import FrameReader
@@ -313,14 +315,22 @@ class GeminiStreamReader(FrameReader):
                 self.context.losses.add("functionCall", "a call without a name was skipped")
                 return
             self._call = PendingCall(call, part, self._choose_id(call.get("id")))
-            self._call.index = self.builder.open(self._call.block)
-        seal = self._read_seal(part)
-        if seal is not None:
-            self.builder.seal(self._call.index, seal)
-        for item in self._call.add(call):
+        pending, seal = self._call, self._read_seal(part)
+        for item in pending.add(call):
             self.context.losses.add("functionCall.partialArgs", item)
-        if call.get("willContinue") is not True:
-            self._end_call(whole=True)
+        continues = call.get("willContinue") is True
+        if pending.index < 0:
+            arguments = "" if continues else pending.arguments(whole=True)
+            block = msgspec.structs.replace(pending.block, arguments=arguments, seal=seal)
+            pending.index = self.builder.open(block)
+            if not continues:
+                self.builder.close(pending.index)
+                self._call = None
+        else:
+            if seal is not None:
+                self.builder.seal(pending.index, seal)
+            if not continues:
+                self._end_call(whole=True)
 
     def _choose_id(self, given: object) -> str:
         """The id of a call, or a new one if it has none or repeats one."""

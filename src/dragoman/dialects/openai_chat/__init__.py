@@ -44,6 +44,9 @@ DIALECT = Dialect(
     forwarding=FORWARDING,
     http_api=HTTP_API,
     request_rules=REQUEST_RULES,
+    # Text and calls are different fields of a message. OpenAI's stream helper takes a change of index for the
+    # end of a call, so calls do not interleave with each other.
+    call_order="beside",
     # Google's compatible endpoint seals calls.
     seals_on_calls=True,
     writes_input_estimate=True,

@@ -326,16 +326,20 @@ class CallAssembler:
         if not identity or identity in self._used_ids:
             identity = self._context.ids.make("call_")
         self._used_ids.add(identity)
-        block = ToolCall(id=identity, name=call.name, kind=call.kind, form=call.form, extras=call.extras)
+        block = ToolCall(
+            id=identity,
+            name=call.name,
+            arguments=call.join_arguments() if call.pieces else "",
+            kind=call.kind,
+            form=call.form,
+            extras=call.extras,
+            seal=call.seal,
+        )
         call.block = self._builder.open(block)
         self._live.append(call)
-        if call.seal is not None:
-            self._builder.seal(call.block, call.seal)
-        if call.pieces:
-            self._builder.append(call.block, call.join_arguments())
-            self._held_size -= call.size
-            if call.size > WATCHED:
-                call.pieces = []
+        self._held_size -= call.size
+        if call.size > WATCHED:
+            call.pieces = []
 
     def _close_complete(self) -> None:
         """Close complete calls, so that clients that read blocks one by one get the next block live."""

@@ -83,18 +83,16 @@ class OpenThought:
 class OpenCall:
     """A call. `number` is its index in the client's list; -1 for a call that is not written."""
 
-    __slots__ = ("block", "has_arguments", "is_written", "number")
+    __slots__ = ("block", "has_arguments", "number")
 
     def __init__(self, block: ToolCall, number: int) -> None:
         self.block = block
         self.number = number
         self.has_arguments = False
-        #: Whether the first fragment is written. A seal that arrives earlier is written with it.
-        self.is_written = False
 
     def build_first_fragment(self, seal: Seal | None, *, own: bool) -> Json:
         block = self.block
-        body: Json = {"name": block.name, "input" if block.kind == "custom" else "arguments": ""}
+        body: Json = {"name": block.name, "input" if block.kind == "custom" else "arguments": block.arguments}
         kind = "custom" if block.kind == "custom" else "function"
         fragment: Json = {"index": self.number, "id": block.id, "type": kind, kind: body}
         if seal is not None:

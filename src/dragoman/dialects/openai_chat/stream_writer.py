@@ -78,8 +78,6 @@ class ChatStreamWriter:
         self._shape: Json | None = None
         self._has_sent_role = False
         self._open: dict[int, OpenText | OpenThought | OpenCall] = {}
-        #: A call whose first fragment waits for the next event, which may be its seal.
-        self._waiting: OpenCall | None = None
         self._calls = 0
         self._refused = False
         self._thought = False
@@ -89,16 +87,7 @@ class ChatStreamWriter:
         self._usage: Usage | None = None
 
     def write(self, event: ReplyEvent) -> Frames:
-        waiting = self._waiting
-        if waiting is None or type(event) is ReplyFailed:
-            return _HANDLERS[type(event)](self, event)
-        seal: Seal | None = None
-        if isinstance(event, SealAttached) and self._open.get(event.index) is waiting:
-            if event.seal.issuer not in GOOGLE_ISSUERS:
-                return self._write_first_fragment(waiting, None) + _HANDLERS[SealAttached](self, event)
-            seal = event.seal
-        written = self._write_first_fragment(waiting, seal)
-        return written if seal is not None else written + _HANDLERS[type(event)](self, event)
+        return _HANDLERS[type(event)](self, event)
 
     def _on_reply_started(self, event: ReplyStarted) -> Frames:
         context = self._context
@@ -156,27 +145,22 @@ class ChatStreamWriter:
             self._lose("a further tool call: the client's old form of functions has room for one")
         self._calls += 1
         call = self._open[index] = OpenCall(block, number)
-        if block.seal is None:
-            self._waiting = call
-            return ()
-        if block.seal.issuer in GOOGLE_ISSUERS:
+        if block.seal is None or block.seal.issuer in GOOGLE_ISSUERS:
             return self._write_first_fragment(call, block.seal)
         return self._write_first_fragment(call, None) + self._on_seal_attached(
             SealAttached(index, block.seal)
         )
 
     def _write_first_fragment(self, call: OpenCall, seal: Seal | None) -> Frames:
-        """The first fragment of a call, with id, type and name."""
-        self._waiting = None
-        call.is_written = True
+        """The first fragment of a call, with id, type and name; a call that is whole has no other."""
         block = call.block
+        call.has_arguments = bool(block.arguments)
+        self._characters += len(block.arguments)
         if call.number < 0:
             return ()
         if self._legacy:
-            written = self._frames.delta({"function_call": {"name": block.name, "arguments": ""}})
-        else:
-            written = self._frames.delta({"tool_calls": [call.build_first_fragment(seal, own=self._own)]})
-        return written + (self._write_fragment(call, block.arguments) if block.arguments else ())
+            return self._frames.delta({"function_call": {"name": block.name, "arguments": block.arguments}})
+        return self._frames.delta({"tool_calls": [call.build_first_fragment(seal, own=self._own)]})
 
     def _open_media(self, index: int, block: Media) -> Frames:
         if block.kind != "image" or not (block.url or block.data):

@@ -54,6 +54,8 @@ DIALECT = Dialect(
     forwarding=FORWARDING,
     http_api=HTTP_API,
     request_rules=REQUEST_RULES,
+    # Codex ends the message that it is receiving with any item that is done (`active_item`).
+    call_order="in_turn",
     echoes_request=True,
     keeps_state=True,
 )
