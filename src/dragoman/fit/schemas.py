@@ -19,8 +19,7 @@ from dragoman.schema import (
     close_schema,
     convert_to_openapi,
     edit_schema,
-    has_stale_names,
-    lacks_properties,
+    has_irregular_objects,
     properties_of,
     remove_stale_names,
     required_of,
@@ -135,14 +134,15 @@ def _fit_objects(schema: Schema, target: TargetFacts, at: str, losses: Losses) -
     OpenAI refuses an object without `properties`, Google a required name that is no property. Clients send
     both, because tools of MCP servers hold them.
     """
-    if target.declared_required and has_stale_names(schema):
+    is_exact = target.declared_required or target.object_properties
+    if not is_exact or not has_irregular_objects(schema):
+        return schema
+    if target.declared_required:
         declared = edit_schema(schema, remove_stale_names)
         if declared is not schema:
             losses.add(at, "required members that the schema does not describe were removed")
         schema = declared
-    if target.object_properties and lacks_properties(schema):
-        schema = edit_schema(schema, add_properties)
-    return schema
+    return edit_schema(schema, add_properties) if target.object_properties else schema
 
 
 def clean_schema(schema: Schema) -> Schema:

@@ -30,7 +30,7 @@ from dragoman.schema.nodes import (
     resolve,
     types_of,
 )
-from dragoman.schema.objects import add_properties, has_stale_names, lacks_properties, remove_stale_names
+from dragoman.schema.objects import add_properties, has_irregular_objects, remove_stale_names
 from dragoman.schema.openapi import convert_to_openapi
 
 __all__ = [
@@ -42,11 +42,10 @@ __all__ = [
     "convert_to_openapi",
     "edit_schema",
     "find_reference",
-    "has_stale_names",
+    "has_irregular_objects",
     "is_object_schema",
     "is_strict_schema",
     "iter_children",
-    "lacks_properties",
     "make_strict",
     "properties_of",
     "remove_stale_names",

@@ -1,10 +1,8 @@
 """Objects as servers accept them: with `properties`, and with `required` names that are properties.
 
-`lacks_properties` and `has_stale_names` find out in one quick walk whether an edit is needed: agents send
-dozens of schemas with every request, and nearly none needs one.
+`has_irregular_objects` finds out in one quick walk whether an edit may be needed: agents send dozens of
+schemas with every request, and nearly none needs one.
 """
-
-from collections.abc import Callable
 
 from dragoman.schema.nodes import Schema, required_of
 
@@ -13,7 +11,7 @@ _DESCRIBING = frozenset(
     {"$ref", "allOf", "anyOf", "oneOf", "if", "then", "else", "patternProperties", "dependentSchemas"}
 )
 
-#: Nodes that the quick walks look at. A larger schema counts as one that needs the edit.
+#: Nodes that the quick walk looks at. A larger schema counts as one that needs an edit.
 MAX_NODES = 10_000
 
 
@@ -30,16 +28,6 @@ def remove_stale_names(node: Schema) -> Schema:
     known = properties if isinstance(properties, dict) else {}
     names = [name for name in required_of(node) if name in known]
     return {**node, "required": names}
-
-
-def lacks_properties(schema: Schema) -> bool:
-    """Whether some object of the schema may lack `properties`."""
-    return _find(schema, _lacks_properties)
-
-
-def has_stale_names(schema: Schema) -> bool:
-    """Whether some object of the schema may require names that are no properties."""
-    return _find(schema, _has_stale_names)
 
 
 def _lacks_properties(node: Schema) -> bool:
@@ -61,8 +49,8 @@ def _has_stale_names(node: Schema) -> bool:
     return _DESCRIBING.isdisjoint(node) and not isinstance(node.get("additionalProperties"), dict)
 
 
-def _find(schema: Schema, is_found: Callable[[Schema], bool]) -> bool:
-    """Whether a node satisfies the condition. Also looks into values that are no schemas."""
+def has_irregular_objects(schema: Schema) -> bool:
+    """Whether an edit of this module may change the schema. Also looks into values that are no schemas."""
     waiting: list[object] = [schema]
     nodes = 0
     while waiting:
@@ -71,9 +59,16 @@ def _find(schema: Schema, is_found: Callable[[Schema], bool]) -> bool:
         if nodes > MAX_NODES:
             return True
         if type(node) is dict:
-            if is_found(node):
+            if node.get("type") == "object" and _is_irregular(node.get("properties"), node.get("required")):
                 return True
             waiting += [value for value in node.values() if type(value) is dict or type(value) is list]
         elif type(node) is list:
             waiting += [value for value in node if type(value) is dict or type(value) is list]
     return False
+
+
+def _is_irregular(properties: object, required: object) -> bool:
+    if type(properties) is not dict:
+        return True
+    names = required if type(required) is list else ()
+    return any(type(name) is not str or name not in properties for name in names)
