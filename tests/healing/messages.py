@@ -218,6 +218,27 @@ CASES: tuple[Case, ...] = (
         has("prompt_cache_key"),
         code="unknown_parameter",
     ),
+    Case(
+        "OpenAI",
+        RESPONSES,
+        "",
+        has("reasoning.summary", lambda v: v == "auto"),
+        body={
+            "error": {
+                "message": "Unsupported value: 'auto' is not supported with the 'computer-use-preview' model. Supported values are: 'concise'.",
+                "type": "invalid_request_error",
+                "param": "reasoning.summary",
+                "code": "unsupported_value",
+            }
+        },
+    ),
+    Case(
+        "OpenAI",
+        RESPONSES,
+        "Hosted tool 'web_search' is not supported with gpt-5-codex.",
+        has("tools.*.type", lambda v: v == "web_search"),
+        changes={"tools": [{"type": "web_search"}], "tool_choice": "auto"},
+    ),
     # Azure.
     Case("Azure", CHAT, "Unrecognized request argument supplied: stream_options", has("stream_options")),
     Case(

@@ -125,6 +125,20 @@ def test_every_kind_of_value_survives_a_restart(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+def test_facts_that_this_version_does_not_know_are_ignored(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        unknown = {"fish": 3, "images": "perhaps", "efforts": ("huge",), "max_output_tokens": 8192}
+        for expected in (4, 1):
+            bench = Bench({}, {"up": provider("up", "openai_chat")}, database=Database(tmp_path / "state.db"))
+            await bench.gateway.learned.load()
+            if expected == 4:
+                bench.gateway.learned.remember(TARGET, ADDRESS, unknown, "no", 60.0)
+            assert len(bench.gateway.learned.find(TARGET, ADDRESS)) == expected
+            await bench.gateway.close()
+
+    asyncio.run(scenario())
+
+
 def test_a_learned_fact_ends_and_the_request_is_tried_again() -> None:
     async def scenario() -> None:
         upstream = refuse("temperature")

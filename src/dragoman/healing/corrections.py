@@ -110,7 +110,7 @@ def number_range(groups: Groups) -> object:
 def efforts(groups: Groups) -> object:
     """The efforts that the text in the group `list` names."""
     named = set(re.findall(r"[a-z]+", (groups["list"] or "").lower()))
-    return tuple(effort for effort in EFFORTS if effort in named)
+    return tuple(effort for effort in EFFORTS if effort in named) or None
 
 
 def _read_number(groups: Groups, *names: str) -> int:

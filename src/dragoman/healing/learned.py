@@ -15,6 +15,7 @@ import msgspec
 from dragoman.config.model import FactLayer, Provider, TargetName
 from dragoman.healing.corrections import Removal, describe_facts, merge_facts
 from dragoman.hub.errors import ConfigError
+from dragoman.providers.facts import PERMISSIVE, Facts
 from dragoman.providers.profile import build_target_facts
 from dragoman.storage.database import Database, Schema
 
@@ -183,7 +184,7 @@ def read_learned_facts(connection: sqlite3.Connection) -> list[LearnedFact]:
         "SELECT provider, model, name, value, address, message, learned_at, expires_at FROM learned_facts"
         " ORDER BY learned_at"
     )
-    return [
+    facts = [
         LearnedFact(
             target=TargetName(provider, model),
             name=name,
@@ -195,6 +196,18 @@ def read_learned_facts(connection: sqlite3.Connection) -> list[LearnedFact]:
         )
         for provider, model, name, value, address, message, learned_at, expires_at in rows
     ]
+    return [fact for fact in facts if _is_valid(fact)]
+
+
+def _is_valid(fact: LearnedFact) -> bool:
+    """Whether this version knows the fact: the file may be from another one."""
+    if isinstance(fact.value, Removal):
+        return isinstance(getattr(PERMISSIVE, fact.name, None), frozenset)
+    try:
+        msgspec.convert({fact.name: fact.value}, Facts)
+    except msgspec.ValidationError:
+        return False
+    return True
 
 
 def write_learned_facts(connection: sqlite3.Connection, facts: Iterable[LearnedFact]) -> None:

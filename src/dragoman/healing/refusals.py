@@ -38,7 +38,7 @@ HEALABLE_STATUSES = frozenset({0, 200, 400, 404, 405, 416, 422, 500, 501})
 #: Messages about money, keys, permissions, policies and rates. Vendors send some of them with status 400.
 NEVER_HEALED = (
     r"\bcredits?\b|\bbalance\b|\bbilling\b|\bquota\b|\bpayment|\binsufficient\b|\bapi[ _-]?keys?\b"
-    r"|authenticat|unauthori[sz]ed|\bpermissions?\b|\bnot have access\b|\bforbidden\b(?!_)"
+    r"|authenticat|unauthori[sz]ed|\bpermissions?\b|\bnot have access\b|\bnot allowed to\b|\bforbidden\b(?!_)"
     r"|content[ _](?:policy|filter|management)|\bsafety (?:system|reasons|checks?|settings)\b|moderation"
     r"|usage polic|\bviolat|\bflagged\b|\bblocked\b|rate[ _]limit|too many requests|余额|欠费|违规|敏感"
 )
@@ -210,6 +210,7 @@ REFUSALS: tuple[RefusalPattern, ...] = (
         r"tools\[\d+\]\.type: unknown variant `custom`|tools\[\d+\]\.type\S* .{0,60}'custom'",
         custom_tools=False,
     ),
+    _row(r"hosted tool '\w+' is not supported", SHORT, hosted_tools=frozenset()),
     _row(
         r"tool use with function calling is unsupported|function calling cannot be combined",
         hosted_beside_functions=False,
@@ -279,6 +280,9 @@ REFUSALS: tuple[RefusalPattern, ...] = (
     ),
 )
 
+#: Codes of OpenAI with which `param` is the refused field. Its message may name only the value.
+PARAMETER_CODES = frozenset({"unsupported_parameter", "unknown_parameter", "unsupported_value"})
+
 #: Messages that name a field and refuse it. The parent is the path of its object.
 NAMED_FIELDS: tuple[str, ...] = (
     # OpenAI, Azure, and servers that copy their texts.
@@ -330,7 +334,10 @@ def find_correction(failure: Failure) -> Correction | None:
             changed = {name: change(groups) for name, change in row.facts.items()}
             if None not in changed.values():
                 return Correction(changed, row.lifetime, row.refuses_seals)
-    return _find_fields(text) if is_healable else None
+    if not is_healable:
+        return None
+    named = change_field(failure.param, "") if failure.code in PARAMETER_CODES and failure.param else {}
+    return Correction(named) if named else _find_fields(text)
 
 
 def _find_fields(text: str) -> Correction | None:
