@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from bench.measure import compare
 from bench.payloads import agent_request, chat_stream
-from dragoman.dialects.base import ClientContext, UpstreamContext
+from dragoman.dialects.interfaces import ClientContext, UpstreamContext
 from dragoman.dialects.registry import dialect_named
 from dragoman.fit import ClientTraits, build_reply_stages, build_restoration
 from dragoman.governance.settings import Governance, read_governance

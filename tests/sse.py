@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from dragoman.dialects.base import Json
+from dragoman.dialects.interfaces import Json
 from dragoman.hub.events import ReplyEvent
 from dragoman.wire.sse import Frame, Frames, SseReader, encode_sse, join_frames
 

@@ -150,7 +150,7 @@ def test_the_exceptions_are_the_listed_ones(
         ('match name:\n    case "openai_chat": pass', compares_names),
         ('TABLE = {"openai_responses": 1}', names_in),
         ("from dragoman.dialects.gemini import path", imports_a_dialect),
-        ("import dragoman.dialects.anthropic.check", imports_a_dialect),
+        ("import dragoman.dialects.anthropic.stream_check", imports_a_dialect),
         ("frames = SseReader().feed(events)", parses_events),
         ('if provider.dialect == "embedded": pass', upstreams_in),
         ('TABLE = {"claude-code": 1}', upstreams_in),

@@ -13,7 +13,7 @@ import pytest
 from dragoman import StreamTranslator, translate_error, translate_reply, translate_request
 from dragoman.config.load import load
 from dragoman.config.model import Config, Route, Secret, ServerSettings, TargetName
-from dragoman.dialects.base import Json, UpstreamContext
+from dragoman.dialects.interfaces import Json, UpstreamContext
 from dragoman.dialects.registry import DIALECTS, dialect_named
 from dragoman.doctor.examine import examine
 from dragoman.doctor.probes import PROBES

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from dragoman.dialects.base import UpstreamContext
+from dragoman.dialects.interfaces import UpstreamContext
 from dragoman.dialects.registry import dialect_named
 from dragoman.hub.content import Reasoning, Refusal, Text, ToolCall
 from dragoman.hub.fold import fold

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from dragoman.config.model import Provider
-from dragoman.dialects.base import ClientContext
+from dragoman.dialects.interfaces import ClientContext
 from dragoman.dialects.registry import dialect_named
 from dragoman.governance.settings import read_governance
 from dragoman.hub.content import Text, ToolCall

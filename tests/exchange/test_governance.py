@@ -205,7 +205,7 @@ def test_counts_report_which_model_misbehaves() -> None:
             await bench.tell(question("anthropic"))
 
     run(scene())
-    assert bench.gateway.intervention_counts.snapshot() == {
+    assert bench.gateway.intervention_counts.copy_counts() == {
         "up/m": {"replies": 2, "calls": 2, "renamed": 1, "held": 2, "repaired": 1, "harvested": 1}
     }
 
@@ -218,8 +218,8 @@ def test_models_beyond_a_number_are_counted_together() -> None:
         record.tally = Tally()
         record.interventions.reporter(record.target, "openai_chat")(Intervention(kind="rename", tool="a"))
         counts.add(record)
-    assert len(counts.snapshot()) == MAX_TARGETS + 1
-    assert counts.snapshot()["(others)"] == {"replies": 10, "renamed": 10}
+    assert len(counts.copy_counts()) == MAX_TARGETS + 1
+    assert counts.copy_counts()["(others)"] == {"replies": 10, "renamed": 10}
 
 
 def test_every_kind_of_intervention_is_counted_as_something() -> None:

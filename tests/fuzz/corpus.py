@@ -10,7 +10,7 @@ from random import Random
 
 import msgspec
 
-from dragoman.dialects.base import ClientContext
+from dragoman.dialects.interfaces import ClientContext
 from dragoman.dialects.registry import dialect_named
 from dragoman.governance.settings import Governance, read_governance
 from dragoman.hub.content import Reasoning, Text, ToolCall

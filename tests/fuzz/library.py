@@ -24,7 +24,7 @@ from typing import Literal
 import msgspec
 
 from dragoman import DragomanError, StreamTranslator, translate_error, translate_reply, translate_request
-from dragoman.dialects.base import Json, UpstreamContext
+from dragoman.dialects.interfaces import Json, UpstreamContext
 from dragoman.dialects.registry import dialect_named
 from dragoman.dialects.request_rules import check_rules
 from dragoman.governance.settings import Governance

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from dragoman.dialects.registry import DIALECTS as REGISTERED
-from dragoman.pipeline.library import StreamTranslator
+from dragoman.pipeline.translate import StreamTranslator
 from tests.fuzz import library
 from tests.fuzz.corpus import DIALECTS, ClientRequest
 from tests.fuzz.library import HangError, Run, build_run, find_faults, load_corpus, minimise

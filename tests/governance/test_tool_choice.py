@@ -204,8 +204,8 @@ def test_replies_without_the_exit_are_not_changed(events: list[ReplyEvent]) -> N
 
 def test_a_closed_answer_costs_later_deltas_nothing() -> None:
     stage = exit_stage()
-    assert ArgumentsDelta in stage.passes
+    assert ArgumentsDelta in stage.unchanged_kinds
     stage.feed(BlockOpened(0, ToolCall(id="1", name=EXIT_NAME)))
-    assert ArgumentsDelta not in stage.passes
+    assert ArgumentsDelta not in stage.unchanged_kinds
     stage.feed(BlockClosed(0))
-    assert ArgumentsDelta in stage.passes
+    assert ArgumentsDelta in stage.unchanged_kinds

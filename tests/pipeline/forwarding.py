@@ -1,6 +1,6 @@
 """Forwarded replies as bytes, through the transport that a client would have."""
 
-from dragoman.dialects.base import UpstreamContext
+from dragoman.dialects.interfaces import UpstreamContext
 from dragoman.dialects.registry import dialect_named
 from dragoman.hub.events import ReplyFailed
 from dragoman.pipeline.forwarded import ForwardedReply

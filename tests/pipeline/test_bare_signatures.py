@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from dragoman import StreamTranslator, translate_reply, translate_request
-from dragoman.dialects.base import UpstreamContext
+from dragoman.dialects.interfaces import UpstreamContext
 from dragoman.dialects.registry import dialect_named
 from dragoman.hub.content import Reasoning, ReplyBlock, Text
 from dragoman.hub.fold import fold

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.dialects.base import UpstreamContext
+from dragoman.dialects.interfaces import UpstreamContext
 from dragoman.dialects.registry import dialect_named
 from dragoman.hub.errors import Failure
 from dragoman.hub.events import ReplyFailed

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from dragoman import StreamTranslator, translate_reply
-from dragoman.dialects.base import UpstreamContext
+from dragoman.dialects.interfaces import UpstreamContext
 from dragoman.dialects.registry import dialect_named
 from dragoman.hub.errors import UpstreamFailed
 from dragoman.hub.events import ReplyFailed

@@ -6,7 +6,7 @@ The counts were taken with the published tables of each family: o200k for `gpt`,
 
 from pathlib import Path
 
-from dragoman.dialects.base import TokenFamily
+from dragoman.dialects.interfaces import TokenFamily
 
 FOLDER = Path(__file__).parent / "samples"
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.dialects.base import TokenFamily
+from dragoman.dialects.interfaces import TokenFamily
 from dragoman.dialects.registry import DIALECTS
 from dragoman.hub.errors import ClientProtocolError, DragomanError
 from dragoman.tokens.families import find_family

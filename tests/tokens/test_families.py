@@ -2,7 +2,7 @@
 
 import pytest
 
-from dragoman.dialects.base import TokenFamily
+from dragoman.dialects.interfaces import TokenFamily
 from dragoman.dialects.registry import DIALECTS
 from dragoman.tokens.families import OVERHEADS, find_family
 from dragoman.tokens.text import FAMILIES

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from dragoman.dialects.base import TokenFamily
+from dragoman.dialects.interfaces import TokenFamily
 from dragoman.hub.content import (
     AnyBlock,
     HostedCall,

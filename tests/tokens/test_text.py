@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.dialects.base import TokenFamily
+from dragoman.dialects.interfaces import TokenFamily
 from dragoman.tokens.text import FAMILIES, KINDS, PATTERNS, SCRIPTS, estimate_text_tokens
 from tests.tokens.sample_texts import SAMPLES, TRUE_COUNTS
 

@@ -10,7 +10,7 @@ header, field names, errors, pings and rate-limit headers.
 """
 
 from dragoman.dialects.dialect import Dialect
-from tests.toy_dialect import check, errors, reply, request_reader, request_writer
+from tests.toy_dialect import errors, reply, request_reader, request_writer, stream_check
 from tests.toy_dialect.forwarding import FORWARDING
 from tests.toy_dialect.http_api import COUNTING, HTTP_API
 from tests.toy_dialect.stream_reader import ToyStreamReader
@@ -24,7 +24,7 @@ DIALECT = Dialect(
     stream_writer=ToyStreamWriter,
     reply=reply,
     errors=errors,
-    check=check,
+    stream_check=stream_check,
     counting=COUNTING,
     forwarding=FORWARDING,
     http_api=HTTP_API,

@@ -6,7 +6,7 @@ from contextlib import suppress
 import msgspec
 
 from dragoman.dialects import errors
-from dragoman.dialects.base import Json
+from dragoman.dialects.interfaces import Json
 from dragoman.hub.errors import STATUS_OF_KIND, Failure, FailureKind
 
 

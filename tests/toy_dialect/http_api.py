@@ -3,8 +3,8 @@
 import re
 from collections.abc import Sequence
 
-from dragoman.dialects.base import CountFormat, Json
 from dragoman.dialects.http_api import READ, EndpointPattern, HttpApi
+from dragoman.dialects.interfaces import CountFormat, Json
 from dragoman.dialects.rate_limits import RateLimitFormat
 from dragoman.providers.profile import Profile
 

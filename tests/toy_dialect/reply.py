@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from dragoman.dialects.base import Json
+from dragoman.dialects.interfaces import Json
 from dragoman.hub.builder import TRUNCATED_MESSAGE
 from dragoman.hub.errors import Failure
 from dragoman.wire.sse import Frame, Frames

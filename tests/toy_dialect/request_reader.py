@@ -1,6 +1,6 @@
 """Reads a body of `POST /toy/chat` into a hub request."""
 
-from dragoman.dialects.base import Json
+from dragoman.dialects.interfaces import Json
 from dragoman.hub.content import AnyBlock, Text, Tool, ToolCall, ToolResult
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, Role, Turn

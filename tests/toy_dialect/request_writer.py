@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from dragoman.dialects.base import Json
+from dragoman.dialects.interfaces import Json
 from dragoman.hub.content import Refusal, Text, Tool, ToolCall, ToolResult
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, Turn

@@ -1,7 +1,7 @@
 """Reads a stream of the toy API."""
 
-from dragoman.dialects.base import Json, UpstreamContext
 from dragoman.dialects.frames import FrameReader
+from dragoman.dialects.interfaces import Json, UpstreamContext
 from dragoman.hub.content import Text, ToolCall
 from dragoman.hub.events import ReplyFinished, ReplyStarted, StopCause
 from dragoman.hub.usage import Usage

@@ -2,7 +2,7 @@
 
 from typing import assert_never
 
-from dragoman.dialects.base import ClientContext, Json
+from dragoman.dialects.interfaces import ClientContext, Json
 from dragoman.hub.content import Refusal, ReplyBlock, Text, ToolCall
 from dragoman.hub.events import (
     ArgumentsDelta,

@@ -5,7 +5,8 @@ use this model?), `reserve` (do the limits admit the request?), and at the end a
 The exchange passes values: the caller, targets, a function that reads the request, and an
 `ExchangeOutcome`.
 
-- `usage`: `Accounts`, which a gateway constructs once, and `ExchangeUsage`.
+- `accounts`: `Accounts` owns the keys and the ledger. A gateway builds it once.
+- `usage`: `ExchangeUsage`.
 - `keys`: `Caller`, `ClientKey`, the check of allowed models, and the SQL of the stored keys.
 - `key_cache`: `ClientKeyCache` owns the copy of the stored keys in memory.
 - `limits`: `Limits`, `Account` and `decide`. Pure: no clock, no file, no event loop.

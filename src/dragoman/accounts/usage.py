@@ -1,9 +1,9 @@
-"""The accounts of a gateway, and the usage of one exchange: check, reserve, settle."""
+"""`ExchangeUsage`: checks, reserves and settles the usage of one exchange."""
 
 import logging
-import sqlite3
 from collections.abc import Callable, Sequence
 
+from dragoman.accounts.accounts import Accounts
 from dragoman.accounts.errors import PriceUnknown, build_limit_error
 from dragoman.accounts.estimates import (
     BYTES_PER_TOKEN,
@@ -15,29 +15,22 @@ from dragoman.accounts.estimates import (
     estimate_max_output,
     estimate_usage,
 )
-from dragoman.accounts.key_cache import ClientKeyCache
-from dragoman.accounts.keys import ANONYMOUS, Caller, check_model, list_keys
-from dragoman.accounts.ledger import UsageLedger
+from dragoman.accounts.keys import ANONYMOUS, Caller, check_model
 from dragoman.accounts.limits import (
     NOTHING,
     Amount,
     LimitRefusal,
-    LimitUse,
     RateLimitStatus,
-    find_nearly_used_limits,
 )
 from dragoman.accounts.store import (
-    ACCOUNTS_SCHEMA,
     Reservation,
     ReservationRequest,
     UsageCounts,
-    read_account,
 )
 from dragoman.config.model import Config, TargetName
-from dragoman.hub.errors import ConfigError, DragomanError
+from dragoman.hub.errors import DragomanError
 from dragoman.hub.request import Request
 from dragoman.hub.usage import Usage
-from dragoman.storage.database import Database
 from dragoman.tokens.families import find_family
 from dragoman.tokens.request import estimate_from_samples
 
@@ -45,47 +38,6 @@ LOGGER = logging.getLogger("dragoman")
 
 #: Characters of a model name in the statistics.
 MAX_NAME = 200
-
-
-class Accounts:
-    """The client keys and the ledger of one gateway. `clock` returns the date."""
-
-    def __init__(self, database: Database, clock: Callable[[], float]) -> None:
-        database.add_schema(ACCOUNTS_SCHEMA)
-        self.database = database
-        self.clock = clock
-        self.keys = ClientKeyCache(database, clock)
-        self.ledger = UsageLedger(database, clock)
-
-    async def find_nearly_used_limits(self) -> list[tuple[str, LimitUse]]:
-        """The limits that are nearly used up, each with the name of its key; for the operator.
-
-        Empty if the file cannot be read: the other parts of a status page are still useful.
-        """
-        # Without keys there is no file, and reading would create it.
-        if not self.keys.has_keys:
-            return []
-        now = self.clock()
-
-        def work(connection: sqlite3.Connection) -> list[tuple[str, LimitUse]]:
-            callers = [key.caller for key in list_keys(connection) if not key.revoked]
-            return [
-                (caller.name, use)
-                for caller in callers
-                if caller.limits.has_any
-                for use in find_nearly_used_limits(
-                    caller.limits, read_account(connection, caller.id, now), now
-                )
-            ]
-
-        try:
-            return await self.database.run(work)
-        except (sqlite3.Error, ConfigError) as error:
-            LOGGER.error("the usage of the client keys cannot be read: %s", error)
-            return []
-
-    async def close(self) -> None:
-        await self.ledger.close()
 
 
 class ExchangeUsage:

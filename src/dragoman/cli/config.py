@@ -8,7 +8,7 @@ from dragoman.cli.files import has_stored_keys
 from dragoman.cli.formats import config_option
 from dragoman.config.find import find_config, list_config_places
 from dragoman.config.model import list_tables
-from dragoman.server.guard import check_exposure
+from dragoman.server.access import check_exposure
 
 
 @click.group()

@@ -1,7 +1,7 @@
 """The APIs that clients and upstreams use, one package each. No dialect imports another.
 
 - `dialect`: `Dialect`, assembled from the modules of a package, and the functions that each module has.
-- `base`: the values that readers and writers receive.
+- `interfaces`: the values that readers and writers receive.
 - `registry`: all dialects by name. A new dialect is one package and one line here.
 - `frames`: `FrameReader`, the base class of stream readers.
 - `http_api`: paths, headers, pings and model lists; how an upstream of the dialect is called.
@@ -9,10 +9,10 @@
 - `rate_limits`: rate-limit headers and their translation.
 - `errors`: reads the errors of upstreams, by tables of each dialect.
 - `openai_errors`, `openai_rate_limits`: errors and rate-limit headers, which both OpenAI APIs share.
-- `checker`: the toolkit of the stream checkers. `search_options`: options of hosted web search.
+- `stream_checker`: the toolkit of the stream checkers. `search_options`: options of hosted web search.
 
 Every dialect package has the modules `request_reader`, `request_writer`, `stream_reader`, `stream_writer`,
-`reply`, `errors`, `check`, `http_api`, `forwarding`. The same part of an API has the same module
+`reply`, `errors`, `stream_check`, `http_api`, `forwarding`. The same part of an API has the same module
 in each of them: `content_reader`, `content_writer`, `generation`, `tools`, `media`, `citations`, `reasoning`,
 `hosted` (tools that the server runs), `stop_reasons` (with usage), `stream_blocks` (what open blocks
 remember), `names`. Its `__init__` describes the modules and defines `DIALECT`.

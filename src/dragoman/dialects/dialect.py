@@ -12,7 +12,10 @@ its module: `explode` of every dialect is in its `reply.py`.
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
-from dragoman.dialects.base import (
+from dragoman.dialects.errors import read_error
+from dragoman.dialects.forwarding import Forwarding
+from dragoman.dialects.http_api import HttpApi
+from dragoman.dialects.interfaces import (
     ClientContext,
     CountFormat,
     Json,
@@ -21,9 +24,6 @@ from dragoman.dialects.base import (
     UpstreamContext,
     Violation,
 )
-from dragoman.dialects.errors import read_error
-from dragoman.dialects.forwarding import Forwarding
-from dragoman.dialects.http_api import HttpApi
 from dragoman.dialects.request_rules import RequestRule
 from dragoman.hub.errors import Failure
 from dragoman.hub.loss import Losses
@@ -73,8 +73,8 @@ class ErrorsModule(Protocol):
     def error_headers(self, failure: Failure) -> dict[str, str]: ...
 
 
-class CheckModule(Protocol):
-    """`check.py`"""
+class StreamCheckModule(Protocol):
+    """`stream_check.py`"""
 
     def check_stream(self, stream: bytes) -> list[Violation]:
         """Judge a stream against this dialect's grammar, independently of our reader and writer."""
@@ -104,7 +104,7 @@ class Dialect:
         stream_writer: Callable[[ClientContext], StreamWriter],
         reply: ReplyModule,
         errors: ErrorsModule,
-        check: CheckModule,
+        stream_check: StreamCheckModule,
         counting: CountFormat,
         forwarding: Forwarding,
         http_api: HttpApi,
@@ -130,7 +130,7 @@ class Dialect:
         self.write_error = errors.write_error
         self.error_status = errors.error_status
         self.error_headers = errors.error_headers
-        self.check_stream = check.check_stream
+        self.check_stream = stream_check.check_stream
         #: The endpoint that counts prompt tokens.
         self.counting = counting
         #: How a stream is passed on without being rewritten.

@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from dragoman.dialects.base import Json
+from dragoman.dialects.interfaces import Json
 from dragoman.hub.errors import STATUS_OF_KIND, DragomanError, Failure, FailureKind, kind_of_status
 from dragoman.wire.fields import decode
 

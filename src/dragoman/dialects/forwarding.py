@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from dragoman.dialects.base import ClientContext
+from dragoman.dialects.interfaces import ClientContext
 from dragoman.hub.events import ReplyFailed, ReplyStarted
 from dragoman.hub.seal import PREFIX
 from dragoman.wire.sse import Frame, Frames, SseReader, write_frame

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from dragoman.dialects.base import Json, UpstreamContext
+from dragoman.dialects.interfaces import Json, UpstreamContext
 from dragoman.hub.builder import ReplyBuilder
 from dragoman.hub.errors import DragomanError, Failure
 from dragoman.hub.events import ReplyEvent

@@ -6,7 +6,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from dragoman.dialects.base import Json
+from dragoman.dialects.interfaces import Json
 from dragoman.dialects.rate_limits import RateLimitFormat
 from dragoman.providers.profile import Profile
 

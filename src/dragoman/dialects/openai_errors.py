@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from dragoman.dialects.base import Json
 from dragoman.dialects.errors import choose_status, write_retry_headers
+from dragoman.dialects.interfaces import Json
 from dragoman.hub.errors import Failure, FailureKind
 
 #: The type and the code by which OpenAI's clients know each kind.

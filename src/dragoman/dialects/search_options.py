@@ -3,7 +3,7 @@
 The `take_` functions are tolerant: a value of another form than expected stays in the object.
 """
 
-from dragoman.dialects.base import Json
+from dragoman.dialects.interfaces import Json
 from dragoman.hub.content import HostedCall, Location
 from dragoman.wire.partial_json import parse_object
 

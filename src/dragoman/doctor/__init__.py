@@ -9,7 +9,7 @@ tested exactly as an agent would use it.
 - `examine`: runs the probes in order and turns each outcome into a finding. Entry point: `examine`.
 - `probes`: the table `PROBES` and the functions that test answers, limits, reasoning and media.
 - `tool_probes`: the functions that test tool calls.
-- `probe`: the types of a probe (`Probe`, `Remedy`, `ProbeOutcome`) and the functions that build outcomes.
+- `probe_types`: `Probe`, `Remedy`, `ProbeOutcome`, and the functions that build outcomes.
 - `conversation`: `ModelConversation` sends the questions; it owns the token budget and the assumed facts.
 - `replies`: `ProbeReply`, one reply as the client received it and as the provider sent it.
 - `learned`: writes the learned facts to `dragoman.learned.toml`.

@@ -13,7 +13,7 @@ from dragoman.doctor.examine import Progress
 from dragoman.doctor.findings import Finding
 from dragoman.exchange.redaction import Redactor
 from dragoman.hub.errors import ConfigError, DragomanError, Failure
-from dragoman.server.guard import check_exposure
+from dragoman.server.access import check_exposure
 from dragoman.server.run import bind
 from dragoman.storage.database import FILE_NAME
 from dragoman.upstream.http.upstream import HttpUpstream

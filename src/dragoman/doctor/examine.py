@@ -14,7 +14,7 @@ from dragoman.config.model import Config, Provider, TargetName
 from dragoman.config.model_facts import LEARNED_SOURCE, find_prices
 from dragoman.doctor.conversation import BudgetSpent, ModelConversation, QuestionRefused
 from dragoman.doctor.findings import Examination, Facts, Finding, State
-from dragoman.doctor.probe import GOVERNANCE, Probe, ProbeOutcome, Remedy, report_refusal
+from dragoman.doctor.probe_types import GOVERNANCE, Probe, ProbeOutcome, Remedy, report_refusal
 from dragoman.doctor.probes import PROBES
 from dragoman.hub.errors import Failure, FailureKind
 from dragoman.upstream.port import Upstream

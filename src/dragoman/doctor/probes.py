@@ -5,7 +5,7 @@ import msgspec
 from dragoman.doctor import tool_probes as tools
 from dragoman.doctor.conversation import SYSTEM, Message, ModelConversation, user_message
 from dragoman.doctor.findings import Facts
-from dragoman.doctor.probe import (
+from dragoman.doctor.probe_types import (
     Probe,
     ProbeFunction,
     ProbeOutcome,

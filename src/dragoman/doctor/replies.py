@@ -4,7 +4,7 @@ import re
 
 import msgspec
 
-from dragoman.dialects.base import Json, UpstreamContext
+from dragoman.dialects.interfaces import Json, UpstreamContext
 from dragoman.dialects.registry import dialect_named
 from dragoman.exchange.record import ExchangeRecord
 from dragoman.governance.harvest import HarvestStage, families

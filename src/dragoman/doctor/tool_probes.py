@@ -5,7 +5,7 @@ from functools import partial
 import msgspec
 
 from dragoman.doctor.conversation import ModelConversation, build_results, user_message
-from dragoman.doctor.probe import ProbeOutcome, quote, report_absence, report_mistake, report_success
+from dragoman.doctor.probe_types import ProbeOutcome, quote, report_absence, report_mistake, report_success
 from dragoman.doctor.replies import ProbeReply, find_call_family
 
 #: Of a request that asks for reasoning.

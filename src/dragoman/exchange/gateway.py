@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from random import SystemRandom
 
-from dragoman.accounts.usage import Accounts
+from dragoman.accounts.accounts import Accounts
 from dragoman.config.find import find_state_folder
 from dragoman.config.model import Config, Provider
 from dragoman.exchange.config_snapshot import ConfigSnapshot

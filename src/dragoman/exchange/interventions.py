@@ -139,7 +139,7 @@ class InterventionCounts:
         for logged in record.interventions:
             self._find_counter(str(logged.target))[logged.counter_name] += 1
 
-    def snapshot(self) -> dict[str, dict[str, int]]:
+    def copy_counts(self) -> dict[str, dict[str, int]]:
         """The counts by target (`provider/model`), without zeros."""
         return {target: dict(+counter) for target, counter in self._counts.items()}
 

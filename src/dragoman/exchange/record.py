@@ -7,7 +7,7 @@ from dragoman.accounts.keys import Caller
 from dragoman.config.model import TargetName
 from dragoman.dialects.registry import dialect_named
 from dragoman.exchange.interventions import InterventionLog
-from dragoman.governance.snapshot import Snapshot
+from dragoman.governance.snapshot import SnapshotPair
 from dragoman.hub.errors import Failure
 from dragoman.hub.events import ReplyFailed, ReplyFinished
 from dragoman.hub.loss import Loss, Losses
@@ -61,12 +61,12 @@ class ExchangeRecord:
         #: What governance changed.
         self.interventions = InterventionLog()
         #: The reply before and after governance, if the settings ask for it.
-        self.snapshot: Snapshot | None = None
+        self.snapshots: SnapshotPair | None = None
         self.tally: Tally | None = None
         #: The HTTP status that was sent to the client; 0 if none was.
         self.status = 0
         #: Seconds from the beginning of the exchange to the first content; 0 if there was none.
-        self.first_token = 0.0
+        self.first_token_seconds = 0.0
         self.seconds = 0.0
         #: The client closed the connection, or accepted nothing for too long, before the reply had ended.
         self.is_cancelled = False
@@ -153,7 +153,7 @@ class ExchangeRecord:
             "cached": usage.cache_read if usage else None,
             "output": usage.output if usage else None,
             "cost": None if self.cost is None else self.cost / 1e6,
-            "first_token": round(self.first_token, 4) if self.first_token else None,
+            "first_token": round(self.first_token_seconds, 4) if self.first_token_seconds else None,
             "seconds": round(self.seconds, 4),
             "retries": self.retries,
             "losses": len(losses),

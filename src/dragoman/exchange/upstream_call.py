@@ -144,7 +144,7 @@ class UpstreamCall:
         if reply is None:
             content_type = upstream.headers.get("content-type", "").lower()
             self._reply = reply = self._target_request.start_reply(content_type)
-            self._record.tally, self._record.snapshot = reply.tally, self._target_request.snapshot
+            self._record.tally, self._record.snapshots = reply.tally, self._target_request.snapshots
         self._watchdog.tick = self._tick if self._target_request.needs_ticks else None
         pieces = upstream.pieces()
         await self._receive_first(pieces, reply)
@@ -152,7 +152,9 @@ class UpstreamCall:
             await _read_to_end(pieces)
             return None
         held, self._held = self._held, []
-        self._record.first_token = self._record.first_token or self._loop.time() - self._watchdog.started
+        self._record.first_token_seconds = (
+            self._record.first_token_seconds or self._loop.time() - self._watchdog.started
+        )
         self._target_request.release()
         if reply.is_round_over:
             await self._finish(join_output(held), reply, pieces)
@@ -276,14 +278,14 @@ class UpstreamCall:
         whole = self._whole_reply
         if whole is None:
             self._whole_reply = whole = self._target_request.start_whole_reply()
-            self._record.tally, self._record.snapshot = whole.tally, self._target_request.snapshot
+            self._record.tally, self._record.snapshots = whole.tally, self._target_request.snapshots
         whole.feed(body, upstream.headers.get("content-type", "").lower())
         if self._target_request.needs_next_round:
             return None
         failure = whole.tally.failure
         if failure is not None:
             raise UpstreamFailed(self._redact(failure))
-        self._record.first_token = self._loop.time() - self._watchdog.started
+        self._record.first_token_seconds = self._loop.time() - self._watchdog.started
         self._target_request.release()
         await self._sender.respond(whole.build_body())
         return None

@@ -114,7 +114,7 @@ class ArgumentsStage:
 
     __slots__ = ("_calls", "_is_ambiguous", "_is_incomplete", "_losses", "_texts")
 
-    passes = DELTAS - {ArgumentsDelta}
+    unchanged_kinds = DELTAS - {ArgumentsDelta}
 
     def __init__(self, losses: Losses) -> None:
         self._losses = losses

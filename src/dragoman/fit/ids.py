@@ -163,7 +163,7 @@ class IdsStage:
 
     __slots__ = ("_ids",)
 
-    passes = DELTAS
+    unchanged_kinds = DELTAS
 
     def __init__(self, taken: frozenset[str]) -> None:
         self._ids = ClientIds(taken)

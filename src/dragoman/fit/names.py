@@ -289,7 +289,7 @@ class NamesStage:
 
     __slots__ = ("_inputs", "_names", "_unwraps")
 
-    passes = DELTAS - {ArgumentsDelta}
+    unchanged_kinds = DELTAS - {ArgumentsDelta}
 
     def __init__(self, names: Mapping[TargetToolName, ClientToolName], *, unwraps: bool) -> None:
         self._names = names

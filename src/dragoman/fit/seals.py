@@ -140,7 +140,7 @@ class SealsStage:
 
     def __init__(self) -> None:
         self._next = 0
-        self.passes: frozenset[type] = frozenset({TextDelta})
+        self.unchanged_kinds: frozenset[type] = frozenset({TextDelta})
         #: The new number of each open block.
         self._numbers: dict[int, int] = {}
         #: By block: the ids of open calls, the seals of open texts.
@@ -200,7 +200,7 @@ class SealsStage:
     def _write_carrier(self, seal: Seal, form: str) -> list[ReplyEvent]:
         number = self._next
         self._next += 1
-        self.passes = frozenset()
+        self.unchanged_kinds = frozenset()
         return [BlockOpened(number, Reasoning(seal=seal, form=form)), BlockClosed(number)]
 
     def _renumber(

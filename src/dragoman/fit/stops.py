@@ -60,7 +60,7 @@ class StopsStage:
     """Cuts a reply at the first complete stop sequence."""
 
     #: None: a cut can come with any text, and changes what becomes of all events after it.
-    passes: frozenset[type] = frozenset()
+    unchanged_kinds: frozenset[type] = frozenset()
 
     def __init__(self, stops: tuple[str, ...]) -> None:
         self._stops = stops

@@ -92,9 +92,9 @@ class CallQueueStage(ABC):
         #: How many calls the client gets.
         self.calls = 0
         #: What passes while no call waits, and while one does.
-        self._passes_idle = DELTAS - watched
-        self._passes_busy = self._passes_idle - _CALL_DELTAS
-        self.passes: frozenset[type] = self._passes_idle
+        self._unchanged_idle = DELTAS - watched
+        self._unchanged_busy = self._unchanged_idle - _CALL_DELTAS
+        self.unchanged_kinds: frozenset[type] = self._unchanged_idle
 
     @abstractmethod
     def must_wait(self, call: ToolCall) -> bool:
@@ -113,17 +113,17 @@ class CallQueueStage(ABC):
     def feed(self, event: ReplyEvent) -> list[ReplyEvent]:
         out = self._route(event)
         if type(event) not in DELTAS or len(out) != 1:
-            self.passes = self._find_passes()
+            self.unchanged_kinds = self._find_unchanged()
         return out
 
     def append_text(self, text: str) -> list[ReplyEvent]:
         """The events of a new text block with the next free number."""
         return write_text_block(self._numbers.add_block(), text)
 
-    def _find_passes(self) -> frozenset[type]:
+    def _find_unchanged(self) -> frozenset[type]:
         if self._numbers.has_moved:
             return _NOTHING
-        return self._passes_busy if self._held or self._dropped else self._passes_idle
+        return self._unchanged_busy if self._held or self._dropped else self._unchanged_idle
 
     def _route(self, event: ReplyEvent) -> list[ReplyEvent]:
         if isinstance(event, INDEXED):

@@ -94,7 +94,7 @@ class HoldStage:
         clock: Callable[[], float] | None = None,
         repair_arguments: RepairFunction = repair,
     ) -> None:
-        self.passes = _NOT_OF_CALLS
+        self.unchanged_kinds = _NOT_OF_CALLS
         self._governance = governance
         self._limit = governance.hold_bytes
         self._holds_opening = governance.tools == "hold"
@@ -116,7 +116,7 @@ class HoldStage:
             return []
         out = [self._numbers.renumber(each) for each in self._route(event)]
         if self._numbers.has_moved:
-            self.passes = _NOTHING
+            self.unchanged_kinds = _NOTHING
         return out
 
     def _route(self, event: ReplyEvent) -> list[ReplyEvent]:
@@ -244,7 +244,7 @@ class HoldStage:
             rest = self._finish_call(call, is_done=is_done)
             if rest is None:
                 self._has_failed = True
-                self.passes = _NOTHING
+                self.unchanged_kinds = _NOTHING
                 return [*out, ReplyFailed("failed", UNREPAIRABLE)]
             out += _write_rest(index, call, rest)
             if call.closed is not None:

@@ -39,7 +39,7 @@ class SnapshotBlock(msgspec.Struct, kw_only=True, omit_defaults=True):
     is_open: bool = True
 
 
-class SnapshotSide(msgspec.Struct, kw_only=True):
+class ReplySnapshot(msgspec.Struct, kw_only=True):
     """The reply before or after governance: its blocks, and how it ended."""
 
     blocks: list[SnapshotBlock] = []
@@ -47,20 +47,20 @@ class SnapshotSide(msgspec.Struct, kw_only=True):
     left_out: int = 0
 
 
-class Snapshot:
+class SnapshotPair:
     """Both sides of one reply."""
 
     def __init__(self) -> None:
-        self.before = SnapshotSide()
-        self.after = SnapshotSide()
+        self.before = ReplySnapshot()
+        self.after = ReplySnapshot()
 
 
 class SnapshotStage:
     """Passes every event and keeps the beginning of the reply."""
 
-    passes = DELTAS - _KEPT_DELTAS
+    unchanged_kinds = DELTAS - _KEPT_DELTAS
 
-    def __init__(self, side: SnapshotSide) -> None:
+    def __init__(self, side: ReplySnapshot) -> None:
         self._side = side
         self._room = MAX_CHARACTERS
         self._open: dict[int, tuple[SnapshotBlock, list[str]]] = {}

@@ -114,7 +114,7 @@ class ExitToolStage:
         self._answers: dict[int, StringMember] = {}
         self._calls = 0
         self._has_answered = False
-        self.passes: frozenset[type] = DELTAS
+        self.unchanged_kinds: frozenset[type] = DELTAS
 
     def feed(self, event: ReplyEvent) -> list[ReplyEvent]:
         if type(event) is BlockOpened:
@@ -135,7 +135,7 @@ class ExitToolStage:
             return [event]
         self._has_answered = True
         answer = self._answers[event.index] = StringMember(EXIT_ARGUMENT)
-        self.passes = DELTAS - {ArgumentsDelta, SealAttached}
+        self.unchanged_kinds = DELTAS - {ArgumentsDelta, SealAttached}
         return [
             BlockOpened(event.index, Text(text="")),
             *_write_text(event.index, answer.feed(call.arguments)),
@@ -150,7 +150,7 @@ class ExitToolStage:
             return []
         del self._answers[event.index]
         if not self._answers:
-            self.passes = DELTAS
+            self.unchanged_kinds = DELTAS
         rest = answer.finish()
         if not answer.is_found:
             # The model answered, but not in the form of the tool.

@@ -41,7 +41,7 @@ class ToolNameStage:
 
     __slots__ = ("_by_case", "_names", "_report")
 
-    passes = DELTAS
+    unchanged_kinds = DELTAS
 
     def __init__(self, tools: Sequence[DeclaredTool], report: Report) -> None:
         self._report = report

@@ -36,7 +36,7 @@ class ValidateStage:
 
     __slots__ = ("_calls", "_limit", "_report", "_schemas")
 
-    passes = DELTAS - {ArgumentsDelta}
+    unchanged_kinds = DELTAS - {ArgumentsDelta}
 
     def __init__(self, tools: Sequence[DeclaredTool], report: Report, *, limit: int) -> None:
         self._schemas = {tool.name: tool.schema for tool in tools if tool.schema is not None}

@@ -30,12 +30,12 @@ from dragoman.hub.events import (
 class Stage(Protocol):
     """A step between a stream reader and a stream writer: grammatical events in, grammatical events out.
 
-    `passes` holds the kinds of event that `feed` would return unchanged at this moment. The pipeline checks
-    it before every event and skips `feed` for those: most events of a reply are deltas.
+    `unchanged_kinds`: the kinds of event that `feed` would return unchanged at this moment. The pipeline
+    reads it before every event and skips `feed` for those kinds: most events of a reply are deltas.
     """
 
     @property
-    def passes(self) -> frozenset[type]: ...
+    def unchanged_kinds(self) -> frozenset[type]: ...
 
     def feed(self, event: ReplyEvent) -> list[ReplyEvent]: ...
 
@@ -151,11 +151,11 @@ class Sequencer:
     `call_order` states which blocks wait for which.
     """
 
-    __slots__ = ("_blocks", "_calls", "_numbers", "_others", "passes")
+    __slots__ = ("_blocks", "_calls", "_numbers", "_others", "unchanged_kinds")
 
     def __init__(self, call_order: CallOrder = "in_turn") -> None:
         # While no block is held back, every delta belongs to a live block.
-        self.passes: frozenset[type] = DELTAS
+        self.unchanged_kinds: frozenset[type] = DELTAS
         self._others = _Track()
         self._calls = self._others if call_order == "in_turn" else _Track(sends_whole=call_order == "whole")
         #: The track of each open block.
@@ -179,7 +179,7 @@ class Sequencer:
                 assert_never(event)
         sent = [self._numbers.renumber(each) for each in sent]
         is_idle = not (self._calls.held or self._others.held or self._numbers.has_moved)
-        self.passes = DELTAS if is_idle else _NOTHING
+        self.unchanged_kinds = DELTAS if is_idle else _NOTHING
         return sent
 
     def _take_next(self) -> list[ReplyEvent]:

@@ -24,7 +24,7 @@ from dragoman.importing.draft import (
     read_texts,
 )
 from dragoman.importing.vendors import CCR_DIALECTS, CCR_UNREACHABLE, build_provider, remove_secrets
-from dragoman.server.guard import is_loopback
+from dragoman.server.access import is_loopback
 
 #: The router accepts comments and trailing commas. Strings match first, so they are never changed.
 _JSON_TOKEN = re.compile(

@@ -30,14 +30,14 @@ them is shared between tasks.
 Modules
 -------
 - `plan`, `target_request`, `reply`, `forwarded`: the objects above.
-- `readers`: builds the reader, stages and writer of a translated reply.
+- `reply_builder`: builds the reader, stages and writer of a translated reply.
 - `governance`, `rounds`: the request under governance, and the rounds of a governed reply.
 - `outline`: the part of a request that its reply needs.
 - `bodies`: JSON bodies. `transports`: frames as HTTP bodies.
-- `library`: `translate_request`, `translate_reply`, `StreamTranslator`, `translate_error`.
+- `translate`: `translate_request`, `translate_reply`, `StreamTranslator`, `translate_error`.
 """
 
-from dragoman.pipeline.library import (
+from dragoman.pipeline.translate import (
     StreamTranslator,
     Translation,
     translate_error,

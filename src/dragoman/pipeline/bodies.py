@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from dragoman.dialects.base import Json
+from dragoman.dialects.interfaces import Json
 from dragoman.hub.errors import ClientProtocolError
 from dragoman.wire.fields import decode, encode
 

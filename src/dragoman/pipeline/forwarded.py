@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from dragoman.dialects.base import StreamReader
 from dragoman.dialects.dialect import Dialect
 from dragoman.dialects.forwarding import ReplyPatch
+from dragoman.dialects.interfaces import StreamReader
 from dragoman.hub.events import ReplyEvent, ReplyFailed
 from dragoman.hub.tally import TALLY_EVENTS, Tally
 from dragoman.wire.sse import LIMIT, Frame, Frames, Output, RawEvents, SseReader

@@ -12,7 +12,7 @@ from dragoman.fit import fit
 from dragoman.governance.guard.retry import DenialRetry
 from dragoman.governance.interventions import Intervention, Report
 from dragoman.governance.settings import Governance
-from dragoman.governance.snapshot import Snapshot, SnapshotStage
+from dragoman.governance.snapshot import SnapshotPair, SnapshotStage
 from dragoman.governance.stages import build_stages
 from dragoman.governance.text_contract import apply_text_contract
 from dragoman.governance.tool_choice import apply_tool_choice
@@ -60,11 +60,11 @@ class GovernedRequest(msgspec.Struct, frozen=True, kw_only=True):
         streams: bool = True,
         retry: DenialRetry | None = None,
         clock: Callable[[], float] | None = None,
-        snapshot: Snapshot | None = None,
+        snapshots: SnapshotPair | None = None,
     ) -> list[Stage]:
         """The governance stages of one reply, directly after its reader."""
         return [
-            *([SnapshotStage(snapshot.before)] if snapshot else ()),
+            *([SnapshotStage(snapshots.before)] if snapshots else ()),
             *build_stages(
                 self.governance,
                 self.tools,
@@ -76,7 +76,7 @@ class GovernedRequest(msgspec.Struct, frozen=True, kw_only=True):
                 clock=clock,
                 request=self.asked,
             ),
-            *([SnapshotStage(snapshot.after)] if snapshot else ()),
+            *([SnapshotStage(snapshots.after)] if snapshots else ()),
         ]
 
 

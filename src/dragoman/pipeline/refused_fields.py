@@ -8,7 +8,7 @@ so names are compared without `_` and case.
 
 from collections.abc import Iterator, Sequence
 
-from dragoman.dialects.base import Json
+from dragoman.dialects.interfaces import Json
 from dragoman.hub.loss import Losses
 from dragoman.pipeline.bodies import read_object
 from dragoman.wire.fields import encode

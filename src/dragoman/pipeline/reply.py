@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Protocol, runtime_checkable
 
-from dragoman.dialects.base import StreamReader, StreamWriter
 from dragoman.dialects.frames import TOO_DEEP
+from dragoman.dialects.interfaces import StreamReader, StreamWriter
 from dragoman.hub.errors import DragomanError
 from dragoman.hub.events import DELTAS, ReplyEvent, ReplyFailed, TextDelta
 from dragoman.hub.grammar import GrammarChecker
@@ -228,14 +228,14 @@ class TranslatedReply:
 
     def _pass_changed(self, events: list[ReplyEvent], position: int, frames: list[Frame]) -> None:
         """Continue after the stage at `position`: its events go through the later stages."""
-        if events or self._stages[position].passes != self._passes[position]:
+        if events or self._stages[position].unchanged_kinds != self._unchanged_kinds[position]:
             self._pass(events, self._stages[position + 1 :], frames)
 
     def _pass(self, events: list[ReplyEvent], stages: Sequence[Stage], frames: list[Frame]) -> None:
         """Pass events through stages, which may handle other kinds of deltas afterwards, and write them."""
         for stage in stages:
             if len(events) == 1:
-                if type(events[0]) not in stage.passes:
+                if type(events[0]) not in stage.unchanged_kinds:
                     events = stage.feed(events[0])
             else:
                 events = [after for each in events for after in stage.feed(each)]
@@ -252,17 +252,17 @@ class TranslatedReply:
 
     def _update_handlers(self) -> None:
         """Find which stages handle each kind of delta now; mostly none."""
-        self._passes = tuple([stage.passes for stage in self._stages])
-        self._handlers = _find_handlers(self._passes)
+        self._unchanged_kinds = tuple([stage.unchanged_kinds for stage in self._stages])
+        self._handlers = _find_handlers(self._unchanged_kinds)
         texts = self._handlers[TextDelta]
         #: The cheap test of the only stage that handles texts, if it has one.
         self._skim: Skim | None = getattr(self._stages[texts[0]], "skim", None) if len(texts) == 1 else None
 
 
 @lru_cache(maxsize=1024)
-def _find_handlers(passes: tuple[frozenset[type], ...]) -> dict[type, tuple[int, ...]]:
+def _find_handlers(unchanged: tuple[frozenset[type], ...]) -> dict[type, tuple[int, ...]]:
     """Positions of the stages that do not pass a delta, by its kind. The same few cases recur."""
     return {
-        kind: tuple(position for position, passed in enumerate(passes) if kind not in passed)
+        kind: tuple(position for position, kinds in enumerate(unchanged) if kind not in kinds)
         for kind in DELTAS
     }

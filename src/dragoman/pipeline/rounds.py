@@ -4,17 +4,17 @@ from collections.abc import Callable
 
 import msgspec
 
-from dragoman.dialects.base import StreamReader
+from dragoman.dialects.interfaces import StreamReader
 from dragoman.governance.guard.retry import DenialRetry
 from dragoman.governance.interventions import Report
-from dragoman.governance.snapshot import Snapshot
+from dragoman.governance.snapshot import SnapshotPair
 from dragoman.hub.ids import IdSource
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
 from dragoman.hub.stage import Stage
 from dragoman.pipeline.governance import GovernedRequest
 from dragoman.pipeline.outline import build_outline
-from dragoman.pipeline.readers import build_reader
+from dragoman.pipeline.reply_builder import build_reader
 from dragoman.providers.profile import TargetFacts
 
 
@@ -50,7 +50,7 @@ class GovernanceRounds:
         self._fitted = fitted
         self._number = 1
         #: The reply before and after governance, if the settings ask for it.
-        self.snapshot = Snapshot() if governed.governance.snapshots else None
+        self.snapshots = SnapshotPair() if governed.governance.snapshots else None
 
     @property
     def needs_next_round(self) -> bool:
@@ -74,7 +74,7 @@ class GovernanceRounds:
             streams=self._streams,
             retry=self._retry,
             clock=self._timer,
-            snapshot=self.snapshot,
+            snapshots=self.snapshots,
         )
 
     def build_next_reader(self) -> StreamReader:

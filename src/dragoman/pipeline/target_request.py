@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal
 
-from dragoman.dialects.base import UpstreamContext
 from dragoman.dialects.forwarding import ReplyPatch
+from dragoman.dialects.interfaces import UpstreamContext
 from dragoman.dialects.registry import dialect_named
 from dragoman.governance.interventions import Report
-from dragoman.governance.snapshot import Snapshot
+from dragoman.governance.snapshot import SnapshotPair
 from dragoman.hub.ids import IdSource
 from dragoman.hub.loss import Loss, Losses
 from dragoman.hub.tally import Tally
@@ -15,8 +15,8 @@ from dragoman.pipeline.bodies import read_object, read_reply_object
 from dragoman.pipeline.forwarded import ForwardedReply
 from dragoman.pipeline.governance import GovernedRequest
 from dragoman.pipeline.outline import build_outline
-from dragoman.pipeline.readers import build_translated_reply
 from dragoman.pipeline.reply import ReplyPipeline, TranslatedReply
+from dragoman.pipeline.reply_builder import build_translated_reply
 from dragoman.pipeline.rounds import GovernanceRounds
 from dragoman.providers.profile import TargetFacts, build_target_facts
 from dragoman.tokens.families import find_family
@@ -78,9 +78,9 @@ class TargetRequest:
         return self._rounds is not None and self._rounds.needs_ticks
 
     @property
-    def snapshot(self) -> Snapshot | None:
+    def snapshots(self) -> SnapshotPair | None:
         """The reply before and after governance, if the settings ask for it."""
-        return self._rounds.snapshot if self._rounds else None
+        return self._rounds.snapshots if self._rounds else None
 
     def build_next_body(self) -> bytes:
         """The request of the next round. Called only while `needs_next_round`."""

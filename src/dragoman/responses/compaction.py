@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from dragoman.dialects.base import Json
+from dragoman.dialects.interfaces import Json
 from dragoman.exchange.client import Client
 from dragoman.hub.errors import DragomanError, Failure
 from dragoman.responses.input_items import describe_item

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from dragoman.dialects.base import Json
+from dragoman.dialects.interfaces import Json
 from dragoman.dialects.openai_responses.hosted import PREFIXES
 from dragoman.dialects.openai_responses.names import CALL_OF_ITEM, CALL_OF_OUTPUT
 from dragoman.hub.errors import ClientProtocolError

@@ -3,7 +3,7 @@
 import msgspec
 
 from dragoman.accounts.keys import Caller
-from dragoman.dialects.base import Json
+from dragoman.dialects.interfaces import Json
 from dragoman.dialects.registry import dialect_named
 from dragoman.exchange.client import Client
 from dragoman.exchange.gateway import Gateway

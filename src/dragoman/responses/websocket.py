@@ -13,7 +13,7 @@ from uuid import uuid4
 import msgspec
 
 from dragoman.accounts.keys import Caller
-from dragoman.dialects.base import Json
+from dragoman.dialects.interfaces import Json
 from dragoman.dialects.openai_responses.errors import error_status, write_error
 from dragoman.dialects.openai_responses.response_object import build_started_response
 from dragoman.exchange.client import DirectConnection
@@ -115,7 +115,7 @@ class SocketClient:
 class SocketSession:
     """One connection. `opening` is the request that opened it; `run_exchange` runs an exchange to its end.
 
-    `check_caller` is called for every request: a key may be revoked while the connection is open. `idle` and
+    `authenticate` is called for every request: a key may be revoked while the connection is open. `idle` and
     `lifetime` are seconds.
     """
 
@@ -125,7 +125,7 @@ class SocketSession:
         responses: ResponsesService,
         socket: Socket,
         opening: RequestMetadata,
-        check_caller: Callable[[], Awaitable[Caller]],
+        authenticate: Callable[[], Awaitable[Caller]],
         run_exchange: Callable[[Exchange], Awaitable[None]],
         is_closing: Callable[[], bool],
         *,
@@ -136,7 +136,7 @@ class SocketSession:
         self._responses = responses
         self._socket = socket
         self._opening = opening
-        self._check_caller = check_caller
+        self._authenticate = authenticate
         self._run_exchange = run_exchange
         self._is_closing = is_closing
         self._idle = idle
@@ -224,7 +224,7 @@ class SocketSession:
         if self._is_closing():
             raise DragomanError("closing", failure=CLOSING)
         is_warm_up = bytes(members.get("generate", b"")) == b"false"
-        caller = await self._check_caller()
+        caller = await self._authenticate()
         memory = self._memory
         if _read_string(members, "previous_response_id") == memory.id:
             # If this turn fails, the response that it continues is forgotten too. The client then sends the

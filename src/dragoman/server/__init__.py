@@ -19,7 +19,7 @@ Modules
 -------
 - `app`: the application. `run`: starts and stops it. `connection`: uvicorn's protocols with limits.
 - `request`, `client`: one request and its response. `paths`: endpoints by path.
-- `guard`: host, origin and key checks. `models`: model lists and token counts.
+- `access`: host, origin and key checks. `models`: model lists and token counts.
 - `responses_api`: the endpoints of the Responses API.
 - `admin`, `admin_token`, `status`, `metrics`: for the operator. `state`: what they report on.
 - `reload`: the configuration is read again.

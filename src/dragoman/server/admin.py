@@ -13,7 +13,7 @@ import msgspec
 from dragoman.accounts.errors import InvalidKey
 from dragoman.config.model import Secret
 from dragoman.hub.errors import ConfigError, DragomanError, Failure
-from dragoman.server.guard import AccessRefused, has_bearer, is_loopback
+from dragoman.server.access import AccessRefused, has_bearer, is_loopback
 from dragoman.server.request import HttpRequest, receive_body
 from dragoman.server.state import ServerState
 from dragoman.server.status import build_status

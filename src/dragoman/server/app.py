@@ -10,6 +10,7 @@ from functools import partial
 
 import msgspec
 
+from dragoman.accounts.key_cache import ClientKeyCache
 from dragoman.accounts.keys import Caller
 from dragoman.config.find import identify_config
 from dragoman.config.model import Config, Secret
@@ -18,9 +19,9 @@ from dragoman.exchange.exchange import Exchange, compute
 from dragoman.exchange.gateway import Gateway
 from dragoman.hub.errors import DragomanError, Failure, FailureKind
 from dragoman.pipeline.plan import RequestPlan
+from dragoman.server.access import authenticate, check_origin
 from dragoman.server.admin import handle_admin
 from dragoman.server.client import Scope, Send
-from dragoman.server.guard import check_key, check_origin
 from dragoman.server.metrics import handle_metrics
 from dragoman.server.models import build_count_body, build_models_body
 from dragoman.server.paths import Endpoint, list_turn_paths
@@ -117,33 +118,36 @@ class App:
         request = HttpRequest(scope, receive, refuse_over_http(send))
         try:
             await self._check_origin(request)
-            await self.responses.serve_socket(request, send, lambda: self._check_caller(request))
+            await self.responses.serve_socket(request, send, lambda: self._authenticate(request))
         except DragomanError as error:
             await self._refuse(request, error.failure)
 
     async def _handle(self, request: HttpRequest) -> None:
         await self._check_origin(request)
-        endpoint = _check_endpoint(request)
+        endpoint = _require_endpoint(request)
         handle_own = self._own_handlers.get(endpoint.name)
         if handle_own is not None:
             return await handle_own(request)
-        caller = await self._check_caller(request)
+        caller = await self._authenticate(request)
         has_state = dialect_named(endpoint.dialect).keeps_state
         handlers = self._state_handlers if has_state else self._handlers
         await handlers[endpoint.name](request, endpoint, caller)
 
     async def _check_origin(self, request: HttpRequest) -> None:
-        keys = self.gateway.accounts.keys
-        if keys.is_stale:
-            await keys.refresh()
+        keys = await self._refresh_keys()
         check_origin(request.headers, self.gateway.config.server, needs_key=keys.has_keys)
 
-    async def _check_caller(self, request: HttpRequest) -> Caller:
-        """The caller, by the keys that are valid now."""
+    async def _authenticate(self, request: HttpRequest) -> Caller:
+        """Find the caller by the keys that are valid now. Raises `InvalidKey` without a valid one."""
+        keys = await self._refresh_keys()
+        return authenticate(request.headers, request.query, self.gateway.config.server, keys)
+
+    async def _refresh_keys(self) -> ClientKeyCache:
+        """Read the stored keys again if they have changed. Returns the cache."""
         keys = self.gateway.accounts.keys
         if keys.is_stale:
             await keys.refresh()
-        return check_key(request.headers, request.query, self.gateway.config.server, keys)
+        return keys
 
     async def _handle_health(self, request: HttpRequest) -> None:
         health = {
@@ -165,8 +169,8 @@ class App:
 
     async def _handle_turn(self, request: HttpRequest, endpoint: Endpoint, caller: Caller) -> None:
         """Run an exchange for a request of an API without state."""
-        client = request.build_metadata(endpoint)
-        plan = RequestPlan(client, await self._receive_body(request), created=int(self.gateway.clock()))
+        metadata = request.build_metadata(endpoint)
+        plan = RequestPlan(metadata, await self._receive_body(request), created=int(self.gateway.clock()))
         await self.exchanges.run_for(request, Exchange(self.gateway, plan, request.client, caller))
 
     async def _receive_body(self, request: HttpRequest) -> bytes:
@@ -192,7 +196,7 @@ def _list_methods(endpoint: Endpoint) -> tuple[str, ...]:
     return ("POST",) if endpoint.name == "turn" else endpoint.methods
 
 
-def _check_endpoint(request: HttpRequest) -> Endpoint:
+def _require_endpoint(request: HttpRequest) -> Endpoint:
     """The endpoint of an HTTP request. Raises if there is none, or if it does not take the method."""
     endpoint = request.endpoint
     if endpoint is None:

@@ -12,7 +12,7 @@ from dragoman import __version__
 from dragoman.accounts.errors import InvalidKey
 from dragoman.config.model import Secret, TelemetrySettings
 from dragoman.hub.errors import DragomanError, Failure
-from dragoman.server.guard import has_bearer
+from dragoman.server.access import has_bearer
 from dragoman.server.request import HttpRequest
 from dragoman.server.state import ServerState
 from dragoman.telemetry.instruments import (

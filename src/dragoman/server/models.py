@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from dragoman.accounts.keys import ANONYMOUS, Caller, check_model, may_use_model
 from dragoman.config.model import Config
-from dragoman.dialects.base import Json
+from dragoman.dialects.interfaces import Json
 from dragoman.dialects.registry import dialect_named
 from dragoman.providers.profile import Profile
 from dragoman.routing.choose import choose, list_model_names

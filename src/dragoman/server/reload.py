@@ -15,7 +15,7 @@ from dragoman.config.model import Config
 from dragoman.config.model_facts import learned_path
 from dragoman.exchange.gateway import Gateway
 from dragoman.hub.errors import ConfigError
-from dragoman.server.guard import check_exposure
+from dragoman.server.access import check_exposure
 from dragoman.telemetry.log import log_reload, log_reload_refused, set_up_logging
 
 #: Seconds between two checks of the file.

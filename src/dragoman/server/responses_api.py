@@ -141,10 +141,10 @@ class ResponsesEndpoints:
             following.result()
 
     async def serve_socket(
-        self, request: HttpRequest, send: Send, check_caller: Callable[[], Awaitable[Caller]]
+        self, request: HttpRequest, send: Send, authenticate: Callable[[], Awaitable[Caller]]
     ) -> None:
-        """Accept a WebSocket and answer its messages. `check_caller` checks the client's key."""
-        await check_caller()
+        """Accept a WebSocket and answer its messages. `authenticate` checks the client's key."""
+        await authenticate()
         self._exchanges.check_open()
         if len(self.sessions) >= MAX_SOCKETS:
             raise DragomanError("too many", failure=TOO_MANY_SOCKETS)
@@ -159,7 +159,7 @@ class ResponsesEndpoints:
             self.service,
             AsgiSocket(request.receive, send),
             opening,
-            check_caller,
+            authenticate,
             self._exchanges.run,
             lambda: self._exchanges.is_closing,
         )

@@ -15,9 +15,9 @@ from dragoman.config.find import find_state_folder
 from dragoman.config.model import Config, Secret
 from dragoman.exchange.gateway import Gateway
 from dragoman.hub.errors import ConfigError
+from dragoman.server.access import check_exposure
 from dragoman.server.app import App
 from dragoman.server.connection import Connection, SocketConnection
-from dragoman.server.guard import check_exposure
 from dragoman.storage.database import Database
 from dragoman.telemetry.log import log_closing, set_up_logging
 from dragoman.telemetry.spans import build_tracer

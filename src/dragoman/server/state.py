@@ -45,7 +45,7 @@ class OpenExchanges:
                 self._idle.set()
 
     async def run_for(self, request: HttpRequest, exchange: Exchange) -> None:
-        """Run an exchange until its end, or until the client closes the connection."""
+        """Run an exchange to its end. If the client closes the connection before, call `Exchange.abandon`."""
         watching = asyncio.get_running_loop().create_task(_abandon_on_disconnect(request, exchange))
         try:
             await self.run(exchange)

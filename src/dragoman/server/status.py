@@ -66,7 +66,7 @@ def _describe_exchange(exchange: Exchange) -> Mapping[str, object]:
         "target": make_printable(str(record.target)) if record.target else "",
         "stream": record.stream,
         "tries": record.tries,
-        "first_token": round(record.first_token, 3),
+        "first_token": round(record.first_token_seconds, 3),
         "seconds": round(asyncio.get_running_loop().time() - exchange.started, 3),
     }
 
@@ -138,7 +138,7 @@ async def _build_tools(state: ServerState) -> object:
     """What governance did to the tool calls of each target since the gateway started."""
     return [
         {"target": make_printable(target), "counts": counts}
-        for target, counts in state.gateway.intervention_counts.snapshot().items()
+        for target, counts in state.gateway.intervention_counts.copy_counts().items()
     ]
 
 

@@ -103,8 +103,8 @@ class Metrics:
         target = self.find_labels(record.target)
         self.requests.add((record.dialect, record.route, *target, record.ending))
         self.seconds.add(target, record.seconds)
-        if record.first_token:
-            self.first_token.add(target, record.first_token)
+        if record.first_token_seconds:
+            self.first_token.add(target, record.first_token_seconds)
         for kind, count in count_classes(record.tally.usage if record.tally else None):
             self.tokens.add((*target, kind), count)
         if record.cost:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from dragoman.governance.snapshot import SnapshotSide
+from dragoman.governance.snapshot import ReplySnapshot
 from dragoman.telemetry.redaction import redact
 
 if TYPE_CHECKING:
@@ -43,8 +43,8 @@ class SnapshotWriter:
 
     def write_snapshot(self, record: "ExchangeRecord") -> None:
         """Write both sides of the reply of an exchange that has ended, if it has any. Does not wait."""
-        snapshot = record.snapshot
-        if snapshot is None or not record.interventions or self._folder is None:
+        snapshots = record.snapshots
+        if snapshots is None or not record.interventions or self._folder is None:
             return
         if not self._free.acquire(blocking=False):
             return
@@ -53,7 +53,7 @@ class SnapshotWriter:
         provider = record.target.provider if record.target else ""
         head = {**record.line(), "interventions": list(record.governance_lines())}
         texts = []
-        for name, side in (("before", snapshot.before), ("after", snapshot.after)):
+        for name, side in (("before", snapshots.before), ("after", snapshots.after)):
             text = msgspec.json.encode({"side": name, **head, "reply": _redact_side(side)}).decode()
             texts.append((name, self._hide_secrets(provider, text)))
         name = _UNSAFE.sub("_", record.request_id)[:80]
@@ -81,7 +81,7 @@ def _write_files(folder: Path, name: str, texts: list[tuple[str, str]]) -> None:
         return
 
 
-def _redact_side(side: SnapshotSide) -> object:
+def _redact_side(side: ReplySnapshot) -> object:
     """One side of a reply without secrets. Arguments stay text, because they may be invalid JSON."""
     return {
         "ending": side.ending,

@@ -214,8 +214,8 @@ def _build_reply_attributes(record: "ExchangeRecord") -> Attributes:
     if isinstance(tally.ending, ReplyFinished):
         cause = tally.ending.raw_cause or tally.ending.cause
         attributes["gen_ai.response.finish_reasons"] = [make_printable(cause)]
-    if record.stream and record.first_token:
-        attributes["gen_ai.response.time_to_first_chunk"] = record.first_token
+    if record.stream and record.first_token_seconds:
+        attributes["gen_ai.response.time_to_first_chunk"] = record.first_token_seconds
     if (usage := tally.usage) is not None:
         attributes |= {
             "gen_ai.usage.input_tokens": usage.input,

@@ -5,7 +5,7 @@ from typing import Literal
 
 import msgspec
 
-from dragoman.dialects.base import TokenFamily
+from dragoman.dialects.interfaces import TokenFamily
 from dragoman.dialects.registry import dialect_named
 from dragoman.hub.content import MediaKind
 

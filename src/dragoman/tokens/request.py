@@ -7,7 +7,7 @@ their schemas.
 from collections.abc import Iterable, Iterator
 from typing import assert_never
 
-from dragoman.dialects.base import TokenFamily
+from dragoman.dialects.interfaces import TokenFamily
 from dragoman.dialects.registry import dialect_named
 from dragoman.hub.content import (
     AnyBlock,

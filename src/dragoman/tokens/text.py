@@ -9,7 +9,7 @@ docs/token-counts.md has the errors. An estimate takes a few milliseconds for 10
 import re
 from typing import get_args
 
-from dragoman.dialects.base import TokenFamily
+from dragoman.dialects.interfaces import TokenFamily
 
 FAMILIES: tuple[TokenFamily, ...] = get_args(TokenFamily)
 

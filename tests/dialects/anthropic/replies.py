@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from dragoman.dialects.anthropic import DIALECT
-from dragoman.dialects.base import ClientContext, Json, UpstreamContext
+from dragoman.dialects.interfaces import ClientContext, Json, UpstreamContext
 from dragoman.hub.events import ReplyEvent
 from dragoman.hub.grammar import GrammarChecker
 from dragoman.hub.stage import Sequencer

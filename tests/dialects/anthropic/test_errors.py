@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from dragoman.dialects.anthropic import DIALECT
-from dragoman.dialects.base import Json
+from dragoman.dialects.interfaces import Json
 from dragoman.hub.errors import STATUS_OF_KIND, Failure, FailureKind
 from tests.dialects.anthropic.replies import names, recorded_json
 

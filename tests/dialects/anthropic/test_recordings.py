@@ -3,7 +3,7 @@
 import pytest
 
 from dragoman.dialects.anthropic import DIALECT
-from dragoman.dialects.base import ClientContext, Json
+from dragoman.dialects.interfaces import ClientContext, Json
 from dragoman.hub.loss import Losses
 from dragoman.providers.profile import Profile, build_target_facts
 from tests.dialects.anthropic.replies import names, pairs, payloads, read, recorded, recorded_json, write

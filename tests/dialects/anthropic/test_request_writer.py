@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from dragoman.dialects.anthropic import DIALECT
-from dragoman.dialects.base import Json
+from dragoman.dialects.interfaces import Json
 from dragoman.hub.content import (
     AnyBlock,
     CacheMark,

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.dialects.anthropic import DIALECT
-from dragoman.dialects.base import ClientContext, Json
+from dragoman.dialects.interfaces import ClientContext, Json
 from dragoman.hub.content import CacheMark, Media, Reasoning, Text, Tool, ToolCall, ToolResult
 from dragoman.hub.events import ReplyEvent, ReplyFailed
 from dragoman.hub.loss import Losses

@@ -3,7 +3,7 @@
 import pytest
 
 from dragoman.dialects.anthropic import DIALECT
-from dragoman.dialects.base import Json, UpstreamContext
+from dragoman.dialects.interfaces import Json, UpstreamContext
 from dragoman.hub.builder import ReplyBuilder
 from dragoman.hub.content import HostedCall, HostedResult, Opaque, Reasoning, Text, ToolCall
 from dragoman.hub.events import ReplyFailed, ReplyFinished, ReplyStarted, TextDelta

@@ -3,7 +3,7 @@
 import pytest
 
 from dragoman.dialects.anthropic import DIALECT
-from dragoman.dialects.base import ClientContext, Json
+from dragoman.dialects.interfaces import ClientContext, Json
 from dragoman.hub.content import (
     Citation,
     HostedCall,

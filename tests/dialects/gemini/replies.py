@@ -5,8 +5,8 @@ from pathlib import Path
 
 import msgspec
 
-from dragoman.dialects.base import ClientContext, UpstreamContext
 from dragoman.dialects.gemini import DIALECT
+from dragoman.dialects.interfaces import ClientContext, UpstreamContext
 from dragoman.hub.content import AnyBlock
 from dragoman.hub.events import ReplyEvent
 from dragoman.hub.fold import Reply, fold

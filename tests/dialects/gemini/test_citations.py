@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.dialects.base import Json
 from dragoman.dialects.gemini.citations import (
     CitedText,
     convert_to_bytes,
     convert_to_characters,
     read_citations,
 )
+from dragoman.dialects.interfaces import Json
 from dragoman.hub.content import Citation
 
 CITED: Json = {"citationMetadata": {"citationSources": [{"startIndex": 2, "endIndex": 4, "uri": "u"}]}}

@@ -1,7 +1,7 @@
 """Converts names between snake_case and camelCase."""
 
-from dragoman.dialects.base import Json
 from dragoman.dialects.gemini.names import CAMEL, NAMES, restore_snake_names, to_camel, to_snake
+from dragoman.dialects.interfaces import Json
 
 
 def test_every_name_has_a_spelling_of_its_own() -> None:

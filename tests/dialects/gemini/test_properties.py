@@ -3,8 +3,8 @@
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from dragoman.dialects.base import ClientContext
 from dragoman.dialects.gemini import DIALECT
+from dragoman.dialects.interfaces import ClientContext
 from dragoman.hub.content import Opaque, Text, ToolCall
 from dragoman.hub.errors import DragomanError
 from dragoman.hub.events import BlockOpened, ReplyEvent, ReplyFailed, ReplyFinished

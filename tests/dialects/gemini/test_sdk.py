@@ -3,7 +3,7 @@
 import pytest
 from google.genai import errors
 
-from dragoman.dialects.base import ClientContext
+from dragoman.dialects.interfaces import ClientContext
 from dragoman.hub.content import Citation, Media, Reasoning, ReplyBlock, Text, ToolCall
 from dragoman.hub.errors import Failure
 from dragoman.hub.events import ReplyFailed, ReplyFinished, ReplyStarted

@@ -4,9 +4,9 @@ import base64
 
 import pytest
 
-from dragoman.dialects.base import ClientContext
 from dragoman.dialects.gemini import DIALECT
 from dragoman.dialects.gemini.reasoning import SENTINEL, decode_envelope, encode_envelope
+from dragoman.dialects.interfaces import ClientContext
 from dragoman.hub.content import AnyBlock, Reasoning, ReplyBlock, Text, ToolCall
 from dragoman.hub.events import ReplyFinished, ReplyStarted
 from dragoman.hub.fold import Reply, unfold

@@ -2,8 +2,8 @@
 
 import pytest
 
-from dragoman.dialects.base import Json
 from dragoman.dialects.gemini.stream_blocks import PartialArguments
+from dragoman.dialects.interfaces import Json
 
 
 def piece(path: str, **value: object) -> Json:

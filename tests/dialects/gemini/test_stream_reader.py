@@ -2,7 +2,7 @@
 
 import pytest
 
-from dragoman.dialects.base import UpstreamContext
+from dragoman.dialects.interfaces import UpstreamContext
 from dragoman.hub.content import Citation, HostedCall, HostedResult, Media, Opaque, Reasoning, Text, ToolCall
 from dragoman.hub.events import ReplyFailed, ReplyFinished, ReplyStarted, UsageReported
 from dragoman.hub.ids import IdSource

@@ -2,8 +2,8 @@
 
 import pytest
 
-from dragoman.dialects.base import ClientContext
 from dragoman.dialects.gemini import DIALECT
+from dragoman.dialects.interfaces import ClientContext
 from dragoman.hub.content import (
     Citation,
     HostedCall,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from dragoman.dialects.base import Json
 from dragoman.dialects.gemini.tools import is_empty, read_schema, write_schema
+from dragoman.dialects.interfaces import Json
 
 
 @pytest.mark.rule("H34")

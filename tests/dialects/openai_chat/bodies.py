@@ -1,6 +1,6 @@
 """Messages and settings in all the spellings that clients use: each must come out as it went in."""
 
-from dragoman.dialects.base import Json
+from dragoman.dialects.interfaces import Json
 
 PIXEL = "data:image/png;base64,iVBORw0KGgo="
 

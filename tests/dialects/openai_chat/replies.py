@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from dragoman.dialects.base import ClientContext, Json, UpstreamContext
+from dragoman.dialects.interfaces import ClientContext, Json, UpstreamContext
 from dragoman.dialects.openai_chat import DIALECT
 from dragoman.hub.content import AnyBlock, ToolCall
 from dragoman.hub.events import ReplyEvent

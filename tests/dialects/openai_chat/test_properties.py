@@ -4,7 +4,7 @@ import msgspec
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from dragoman.dialects.base import ClientContext, Json
+from dragoman.dialects.interfaces import ClientContext, Json
 from dragoman.dialects.openai_chat import DIALECT
 from dragoman.hub.content import Opaque, Refusal, Text, ToolCall
 from dragoman.hub.errors import ClientProtocolError

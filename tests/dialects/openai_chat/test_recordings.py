@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from dragoman.dialects.base import ClientContext, Json
+from dragoman.dialects.interfaces import ClientContext, Json
 from dragoman.dialects.openai_chat import DIALECT
 from dragoman.hub.loss import Losses
 from dragoman.providers.profile import TargetFacts

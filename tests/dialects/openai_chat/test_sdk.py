@@ -6,7 +6,7 @@ import openai
 import pytest
 from hypothesis import given, settings
 
-from dragoman.dialects.base import ClientContext, Json
+from dragoman.dialects.interfaces import ClientContext, Json
 from dragoman.hub.content import Citation, Reasoning, Text, ToolCall
 from dragoman.hub.errors import Failure
 from dragoman.hub.events import (

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dragoman.dialects.base import ClientContext
+from dragoman.dialects.interfaces import ClientContext
 from dragoman.dialects.openai_chat import DIALECT
 from dragoman.hub.builder import TRUNCATED_MESSAGE
 from dragoman.hub.content import Citation, Media, Opaque, Reasoning, Refusal, Text

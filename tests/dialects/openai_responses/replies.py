@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from dragoman.dialects.base import ClientContext, Json, UpstreamContext
+from dragoman.dialects.interfaces import ClientContext, Json, UpstreamContext
 from dragoman.dialects.openai_responses import DIALECT
 from dragoman.hub.events import BlockOpened, ReplyEvent, ReplyFailed, ReplyFinished
 from dragoman.hub.fold import Reply, fold

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dragoman.dialects.base import ClientContext, Json
+from dragoman.dialects.interfaces import ClientContext, Json
 from dragoman.dialects.openai_responses import DIALECT
 from dragoman.hub.content import Reasoning, Refusal, ReplyBlock, Text, ToolCall
 from dragoman.hub.errors import Failure

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.dialects.base import ClientContext, Json, UpstreamContext
+from dragoman.dialects.interfaces import ClientContext, Json, UpstreamContext
 from dragoman.dialects.openai_responses import DIALECT
 from dragoman.hub.content import Reasoning, Text, ToolCall
 from dragoman.hub.errors import ClientProtocolError

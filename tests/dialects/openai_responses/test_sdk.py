@@ -4,7 +4,7 @@ import openai
 import pytest
 from hypothesis import given, settings
 
-from dragoman.dialects.base import ClientContext
+from dragoman.dialects.interfaces import ClientContext
 from dragoman.dialects.openai_responses import DIALECT
 from dragoman.hub.errors import Failure
 from dragoman.hub.events import ReplyEvent, ReplyFailed, ReplyFinished

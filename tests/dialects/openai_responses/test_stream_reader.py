@@ -2,7 +2,7 @@
 
 import pytest
 
-from dragoman.dialects.base import Json, UpstreamContext
+from dragoman.dialects.interfaces import Json, UpstreamContext
 from dragoman.dialects.openai_responses import DIALECT
 from dragoman.hub.content import HostedCall, Opaque, Reasoning, Refusal, Text, ToolCall
 from dragoman.hub.errors import FailureKind

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from dragoman.dialects.base import ClientContext, Json
+from dragoman.dialects.interfaces import ClientContext, Json
 from dragoman.dialects.openai_responses import DIALECT
 from dragoman.hub.content import (
     CallKind,

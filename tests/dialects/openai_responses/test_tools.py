@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from dragoman.dialects.base import Json
+from dragoman.dialects.interfaces import Json
 from dragoman.dialects.openai_responses import DIALECT
 from dragoman.hub.content import Tool, ToolGrammar
 from dragoman.hub.loss import Losses

@@ -14,14 +14,14 @@ Replies:
 - `reply`: whole replies into streams and back.
 - `stop_reasons`: stop reasons and usage.
 
-`errors` writes errors, `check` checks streams, `http_api` and `forwarding` hold the facts of the HTTP API,
-`names` the names and small functions that all of them use.
+`errors` writes errors, `stream_check` checks streams, `http_api` and `forwarding` hold the facts of the HTTP
+API, `names` the names and small functions that all of them use.
 
 State: one `ContentReader` per request, one `AnthropicStreamReader` or `AnthropicStreamWriter` per reply.
 Everything else is functions and tables.
 """
 
-from dragoman.dialects.anthropic import check, errors, reply, request_reader, request_writer
+from dragoman.dialects.anthropic import errors, reply, request_reader, request_writer, stream_check
 from dragoman.dialects.anthropic.forwarding import FORWARDING
 from dragoman.dialects.anthropic.http_api import COUNTING, HTTP_API
 from dragoman.dialects.anthropic.names import NAME
@@ -38,7 +38,7 @@ DIALECT = Dialect(
     stream_writer=AnthropicStreamWriter,
     reply=reply,
     errors=errors,
-    check=check,
+    stream_check=stream_check,
     counting=COUNTING,
     forwarding=FORWARDING,
     http_api=HTTP_API,

@@ -14,7 +14,7 @@ from dragoman.dialects.anthropic.media import write_media
 from dragoman.dialects.anthropic.names import add_common, build_input, restore_empty
 from dragoman.dialects.anthropic.reasoning import write_reasoning
 from dragoman.dialects.anthropic.tools import write_tool
-from dragoman.dialects.base import Json
+from dragoman.dialects.interfaces import Json
 from dragoman.hub.content import (
     AnyBlock,
     HostedCall,

@@ -6,8 +6,8 @@ any upstream is therefore written in this form, with the numbers from the upstre
 
 import re
 
-from dragoman.dialects.base import Json
 from dragoman.dialects.errors import MESSAGE_LIMIT, choose_status, write_retry_headers
+from dragoman.dialects.interfaces import Json
 from dragoman.hub.errors import Failure, FailureKind
 
 _TYPES: dict[FailureKind, str] = {

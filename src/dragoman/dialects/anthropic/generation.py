@@ -3,7 +3,7 @@
 from typing import Literal
 
 from dragoman.dialects.anthropic.names import NAME
-from dragoman.dialects.base import Json
+from dragoman.dialects.interfaces import Json
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Effort, OutputFormat, ReasoningSettings, Request
 from dragoman.wire.fields import Fields

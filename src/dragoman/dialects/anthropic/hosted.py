@@ -16,7 +16,7 @@ from dragoman.dialects.anthropic.names import (
     take_text,
     text_of,
 )
-from dragoman.dialects.base import Json
+from dragoman.dialects.interfaces import Json
 from dragoman.hub.content import HostedCall, HostedResult, Opaque
 from dragoman.wire.fields import encode
 

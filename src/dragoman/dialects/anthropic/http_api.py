@@ -3,8 +3,8 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from dragoman.dialects.base import CountFormat, Json
 from dragoman.dialects.http_api import CREATED_TEXT, V1, EndpointPattern, HttpApi
+from dragoman.dialects.interfaces import CountFormat, Json
 from dragoman.dialects.rate_limits import RateLimitFormat
 from dragoman.providers.profile import Profile
 

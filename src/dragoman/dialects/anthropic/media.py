@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from dragoman.dialects.anthropic.names import object_of, read_cache, take_text, text_of
-from dragoman.dialects.base import Json
+from dragoman.dialects.interfaces import Json
 from dragoman.hub.content import Media, MediaKind
 from dragoman.wire.fields import Fields
 

@@ -7,7 +7,7 @@ From an envelope come reasoning blocks, and the seals of calls and texts go back
 import msgspec
 
 from dragoman.dialects.anthropic.names import NAME, read_cache, take_text
-from dragoman.dialects.base import Json
+from dragoman.dialects.interfaces import Json
 from dragoman.hub.content import AnyBlock, Reasoning, Text, ToolCall
 from dragoman.hub.seal import Seal, SealedItem, read_envelope
 from dragoman.wire.fields import Fields

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from dragoman.dialects.anthropic.errors import write_error
 from dragoman.dialects.anthropic.names import build_input, list_of, object_of, text_of
-from dragoman.dialects.base import Json
+from dragoman.dialects.interfaces import Json
 from dragoman.hub.builder import TRUNCATED_MESSAGE
 from dragoman.hub.errors import DragomanError, Failure
 from dragoman.wire.fields import decode, encode

@@ -4,7 +4,7 @@ Anthropic counts cached prompt tokens apart from `input_tokens`; the hub's `inpu
 """
 
 from dragoman.dialects.anthropic.names import object_of
-from dragoman.dialects.base import Json
+from dragoman.dialects.interfaces import Json
 from dragoman.hub.events import ReplyFinished, StopCause
 from dragoman.hub.usage import Usage
 

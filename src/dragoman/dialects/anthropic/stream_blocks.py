@@ -11,7 +11,7 @@ import msgspec
 
 from dragoman.dialects.anthropic.citations import write_citation
 from dragoman.dialects.anthropic.names import NAME, restore_empty
-from dragoman.dialects.base import Json
+from dragoman.dialects.interfaces import Json
 from dragoman.hub.content import Citation, Reasoning, ToolCall
 from dragoman.hub.seal import Seal, SealedItem, is_envelope, write_envelope
 from dragoman.wire.fields import encode

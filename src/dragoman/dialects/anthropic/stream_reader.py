@@ -18,9 +18,9 @@ from dragoman.dialects.anthropic.names import (
 )
 from dragoman.dialects.anthropic.reply import payloads
 from dragoman.dialects.anthropic.stop_reasons import UsageReader, read_cause
-from dragoman.dialects.base import Json, UpstreamContext
 from dragoman.dialects.errors import read_failure
 from dragoman.dialects.frames import FrameReader
+from dragoman.dialects.interfaces import Json, UpstreamContext
 from dragoman.hub.builder import ReplyBuilder
 from dragoman.hub.content import Reasoning, ReplyBlock, Text, ToolCall
 from dragoman.hub.errors import UpstreamProtocolError

@@ -23,7 +23,7 @@ from dragoman.dialects.anthropic.stream_blocks import (
     UnwrittenBlock,
     whole_frames,
 )
-from dragoman.dialects.base import ClientContext, Json
+from dragoman.dialects.interfaces import ClientContext, Json
 from dragoman.dialects.search_options import find_queries
 from dragoman.hub.content import HostedCall, HostedResult, Media, Opaque, Reasoning, Refusal, Text, ToolCall
 from dragoman.hub.events import (

@@ -8,7 +8,7 @@ import re
 
 from dragoman.dialects.anthropic.hosted import find_family
 from dragoman.dialects.anthropic.names import NOTE, add_common, read_cache
-from dragoman.dialects.base import Json
+from dragoman.dialects.interfaces import Json
 from dragoman.dialects.search_options import LOCATION, take_domains, take_location, write_location
 from dragoman.hub.content import SearchOptions, Tool
 from dragoman.hub.loss import Losses

@@ -16,15 +16,15 @@ Replies:
 - `reply`: whole replies into streams and back.
 - `stop_reasons`: finish reasons, usage and the other metadata of a reply.
 
-`errors` writes errors, `check` checks streams, `http_api` and `forwarding` hold the facts of the HTTP API,
-`names` the names of the API and the notes about how a request was written.
+`errors` writes errors, `stream_check` checks streams, `http_api` and `forwarding` hold the facts of the HTTP
+API, `names` the names of the API and the notes about how a request was written.
 
 State: one `HistoryReader` or `HistoryWriter` per request, one `GeminiStreamReader` or `GeminiStreamWriter`
 per reply. Everything else is functions and tables.
 """
 
 from dragoman.dialects.dialect import Dialect
-from dragoman.dialects.gemini import check, errors, reply, request_reader, request_writer
+from dragoman.dialects.gemini import errors, reply, request_reader, request_writer, stream_check
 from dragoman.dialects.gemini.forwarding import FORWARDING
 from dragoman.dialects.gemini.http_api import COUNTING, HTTP_API
 from dragoman.dialects.gemini.names import NAME
@@ -43,7 +43,7 @@ DIALECT = Dialect(
     stream_writer=GeminiStreamWriter,
     reply=reply,
     errors=errors,
-    check=check,
+    stream_check=stream_check,
     counting=COUNTING,
     forwarding=FORWARDING,
     http_api=HTTP_API,

@@ -8,7 +8,7 @@ from itertools import chain, islice
 
 import msgspec
 
-from dragoman.dialects.base import Json
+from dragoman.dialects.interfaces import Json
 from dragoman.hub.content import Citation
 
 #: More than a valid reply has.

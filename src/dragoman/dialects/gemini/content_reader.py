@@ -12,7 +12,6 @@ JSON text. Requests and streams hold the same complete parts, so the stream read
 from collections import OrderedDict
 from collections.abc import Callable
 
-from dragoman.dialects.base import Json
 from dragoman.dialects.gemini.hosted import HOSTED_READERS, HostedReader
 from dragoman.dialects.gemini.media import MEDIA_READERS
 from dragoman.dialects.gemini.names import (
@@ -44,6 +43,7 @@ from dragoman.dialects.gemini.reasoning import (
     read_signature,
     seal_last_text,
 )
+from dragoman.dialects.interfaces import Json
 from dragoman.hub.content import AnyBlock, Opaque, Reasoning, ReplyBlock, Text, ToolCall, ToolResult
 from dragoman.hub.ids import digest
 from dragoman.hub.loss import Losses

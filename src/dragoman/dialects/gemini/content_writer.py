@@ -10,7 +10,6 @@ from typing import assert_never
 
 import msgspec
 
-from dragoman.dialects.base import Json
 from dragoman.dialects.gemini.content_reader import (
     AS_JSON,
     CONTENT,
@@ -42,6 +41,7 @@ from dragoman.dialects.gemini.names import (
     find_note,
 )
 from dragoman.dialects.gemini.reasoning import BARE, SENTINEL
+from dragoman.dialects.interfaces import Json
 from dragoman.hub.content import (
     AnyBlock,
     HostedCall,

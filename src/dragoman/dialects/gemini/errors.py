@@ -7,8 +7,8 @@ quota per day as final), `BadRequest` the wrong field, `ErrorInfo` a reason that
 import re
 from collections.abc import Iterator
 
-from dragoman.dialects.base import Json
 from dragoman.dialects.errors import KIND_OF_CODE, MESSAGE_LIMIT, limit_wait, write_retry_headers
+from dragoman.dialects.interfaces import Json
 from dragoman.hub.errors import Failure, FailureKind, kind_of_status
 
 _STATUSES: dict[FailureKind, str] = {

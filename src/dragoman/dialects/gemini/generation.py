@@ -1,6 +1,5 @@
 """Reads and writes `generationConfig`: sampling, thinking and the output format."""
 
-from dragoman.dialects.base import Json
 from dragoman.dialects.gemini.names import (
     NameConverter,
     OutputForm,
@@ -10,6 +9,7 @@ from dragoman.dialects.gemini.names import (
     write_form,
 )
 from dragoman.dialects.gemini.tools import read_schema, write_schema
+from dragoman.dialects.interfaces import Json
 from dragoman.hub.request import Effort, OutputFormat, ReasoningSettings, Request
 from dragoman.providers.profile import TargetFacts
 from dragoman.wire.fields import Fields

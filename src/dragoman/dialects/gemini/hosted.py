@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from dragoman.dialects.base import Json
 from dragoman.dialects.gemini.names import to_camel, to_snake
+from dragoman.dialects.interfaces import Json
 from dragoman.hub.content import Extras, HostedCall, HostedResult, ReplyBlock
 from dragoman.hub.loss import Losses
 from dragoman.wire.fields import Fields, encode

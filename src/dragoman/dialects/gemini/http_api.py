@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from urllib.parse import parse_qs, quote
 
-from dragoman.dialects.base import CountFormat, Json
 from dragoman.dialects.http_api import READ, EndpointPattern, HttpApi, UpstreamPath
+from dragoman.dialects.interfaces import CountFormat, Json
 from dragoman.hub.errors import ClientProtocolError
 from dragoman.providers.profile import Profile
 from dragoman.wire.fields import json_type

@@ -3,8 +3,8 @@
 import base64
 from collections.abc import Callable
 
-from dragoman.dialects.base import Json
 from dragoman.dialects.gemini.names import NameConverter
+from dragoman.dialects.interfaces import Json
 from dragoman.hub.content import Extras, Media, MediaKind
 from dragoman.hub.loss import Losses
 from dragoman.wire.fields import Fields

@@ -13,7 +13,7 @@ import re
 
 import msgspec
 
-from dragoman.dialects.base import Json
+from dragoman.dialects.interfaces import Json
 from dragoman.wire.fields import Fields
 
 NAME = "gemini"

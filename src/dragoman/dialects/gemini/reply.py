@@ -8,9 +8,9 @@ from collections.abc import Iterable
 
 import msgspec
 
-from dragoman.dialects.base import Json
 from dragoman.dialects.gemini.stop_reasons import merge_value
 from dragoman.dialects.gemini.stream_blocks import PartialArguments
+from dragoman.dialects.interfaces import Json
 from dragoman.wire.fields import encode
 from dragoman.wire.sse import Frame, Frames
 

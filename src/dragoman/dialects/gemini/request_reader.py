@@ -5,11 +5,11 @@ The URL holds the model and whether to stream. The model in the body counts only
 
 from msgspec.structs import replace
 
-from dragoman.dialects.base import Json
 from dragoman.dialects.gemini.content_reader import HistoryReader
 from dragoman.dialects.gemini.generation import CONFIG, PATHS, read_generation
 from dragoman.dialects.gemini.names import NAME, NameConverter, RequestForm, prefix_names, write_form
 from dragoman.dialects.gemini.tools import read_choice, read_tools
+from dragoman.dialects.interfaces import Json
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, Turn
 from dragoman.wire.fields import Fields

@@ -1,6 +1,5 @@
 """Writes the body of a request. The model and whether to stream go into the URL, see `path`."""
 
-from dragoman.dialects.base import Json
 from dragoman.dialects.gemini.content_writer import HistoryWriter
 from dragoman.dialects.gemini.generation import CONFIG, write_generation
 from dragoman.dialects.gemini.names import (
@@ -12,6 +11,7 @@ from dragoman.dialects.gemini.names import (
 )
 from dragoman.dialects.gemini.request_reader import MODELS
 from dragoman.dialects.gemini.tools import TOOL_CONFIG, write_config, write_tools
+from dragoman.dialects.interfaces import Json
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
 from dragoman.providers.profile import TargetFacts

@@ -8,8 +8,8 @@ chunk holds only its own share.
 
 from datetime import UTC, datetime
 
-from dragoman.dialects.base import Json
 from dragoman.dialects.gemini.names import to_camel
+from dragoman.dialects.interfaces import Json
 from dragoman.hub.builder import reconcile_cause
 from dragoman.hub.content import Extras
 from dragoman.hub.events import ReplyFinished, StopCause

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final
 
-from dragoman.dialects.base import Json
 from dragoman.dialects.gemini.citations import CitedText
 from dragoman.dialects.gemini.content_reader import find_extra_data
 from dragoman.dialects.gemini.names import NO_ARGUMENTS, NO_ID, to_camel
+from dragoman.dialects.interfaces import Json
 from dragoman.hub.content import Citation, Extras, ReplyBlock, ToolCall
 from dragoman.hub.errors import UpstreamProtocolError
 from dragoman.hub.seal import Seal

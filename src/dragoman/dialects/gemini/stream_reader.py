@@ -9,7 +9,6 @@ complete when the bytes end after a finish reason or a blocked prompt; otherwise
 
 import msgspec
 
-from dragoman.dialects.base import Json, UpstreamContext
 from dragoman.dialects.errors import read_failure
 from dragoman.dialects.frames import FrameReader
 from dragoman.dialects.gemini.citations import CitedText, read_citations
@@ -26,6 +25,7 @@ from dragoman.dialects.gemini.stop_reasons import (
     read_usage,
 )
 from dragoman.dialects.gemini.stream_blocks import PendingCall
+from dragoman.dialects.interfaces import Json, UpstreamContext
 from dragoman.hub.content import Extras, Reasoning, Text
 from dragoman.hub.errors import DragomanError, UpstreamProtocolError
 from dragoman.hub.events import ReplyFinished, ReplyStarted

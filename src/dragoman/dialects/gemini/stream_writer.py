@@ -13,7 +13,6 @@ from typing import Any, assert_never
 
 import msgspec
 
-from dragoman.dialects.base import ClientContext, Json
 from dragoman.dialects.gemini.citations import GroundingBuilder
 from dragoman.dialects.gemini.content_writer import write_part
 from dragoman.dialects.gemini.errors import write_error
@@ -21,6 +20,7 @@ from dragoman.dialects.gemini.names import NAME, NO_ARGUMENTS, NO_ID
 from dragoman.dialects.gemini.reasoning import BARE, BARE_NOTE, UNSEALED, encode_envelope, is_native
 from dragoman.dialects.gemini.stop_reasons import choose_finish_reason, write_usage
 from dragoman.dialects.gemini.stream_blocks import OpenPart
+from dragoman.dialects.interfaces import ClientContext, Json
 from dragoman.dialects.search_options import find_queries
 from dragoman.hub.content import HostedCall, HostedResult, Media, Opaque, Reasoning, Refusal, Text, ToolCall
 from dragoman.hub.events import (

@@ -8,7 +8,6 @@ Each reverses the other for a schema that the other could have written. `schema.
 which keywords the subset accepts.
 """
 
-from dragoman.dialects.base import Json
 from dragoman.dialects.gemini.hosted import find_family
 from dragoman.dialects.gemini.names import (
     NameConverter,
@@ -19,6 +18,7 @@ from dragoman.dialects.gemini.names import (
     to_snake,
     write_form,
 )
+from dragoman.dialects.interfaces import Json
 from dragoman.dialects.search_options import take_domains
 from dragoman.hub.content import Extras, SearchOptions, Tool
 from dragoman.hub.loss import Losses

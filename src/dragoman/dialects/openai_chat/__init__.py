@@ -15,15 +15,15 @@ Replies:
 - `reply`: whole replies into streams and back.
 - `stop_reasons`: finish reasons and usage.
 
-`errors` writes errors, `check` checks streams, `http_api` and `forwarding` hold the facts of the HTTP API,
-`names` the names of the API and the notes about how a request was written.
+`errors` writes errors, `stream_check` checks streams, `http_api` and `forwarding` hold the facts of the HTTP
+API, `names` the names of the API and the notes about how a request was written.
 
 State: one `MessageReader` or `MessageWriter` per request, one `ChatStreamReader` or `ChatStreamWriter` per
 reply. Everything else is functions and tables.
 """
 
 from dragoman.dialects.dialect import Dialect
-from dragoman.dialects.openai_chat import check, errors, reply, request_reader, request_writer
+from dragoman.dialects.openai_chat import errors, reply, request_reader, request_writer, stream_check
 from dragoman.dialects.openai_chat.forwarding import FORWARDING
 from dragoman.dialects.openai_chat.http_api import COUNTING, HTTP_API
 from dragoman.dialects.openai_chat.names import NAME
@@ -39,7 +39,7 @@ DIALECT = Dialect(
     stream_writer=ChatStreamWriter,
     reply=reply,
     errors=errors,
-    check=check,
+    stream_check=stream_check,
     counting=COUNTING,
     forwarding=FORWARDING,
     http_api=HTTP_API,

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import msgspec
 
-from dragoman.dialects.base import UpstreamContext
+from dragoman.dialects.interfaces import UpstreamContext
 from dragoman.dialects.openai_chat.fragments import (
     Fragment,
     read_arguments,

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from dragoman.dialects.base import Json
+from dragoman.dialects.interfaces import Json
 from dragoman.hub.content import Citation
 
 

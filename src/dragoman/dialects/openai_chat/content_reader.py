@@ -6,7 +6,7 @@ The order of blocks is thoughts, content, calls. Seals that our writer put into 
 
 import msgspec
 
-from dragoman.dialects.base import Json
+from dragoman.dialects.interfaces import Json
 from dragoman.dialects.openai_chat.fragments import read_thought_signature
 from dragoman.dialects.openai_chat.media import MEDIA_READERS
 from dragoman.dialects.openai_chat.names import (

@@ -10,7 +10,7 @@ from typing import assert_never
 
 import msgspec
 
-from dragoman.dialects.base import Json
+from dragoman.dialects.interfaces import Json
 from dragoman.dialects.openai_chat.content_reader import (
     BESIDE,
     ENTRY,

@@ -6,7 +6,7 @@ the next. Calls are open beside the current block.
 
 from functools import partial
 
-from dragoman.dialects.base import Json, UpstreamContext
+from dragoman.dialects.interfaces import Json, UpstreamContext
 from dragoman.dialects.openai_chat.calls import CallAssembler
 from dragoman.dialects.openai_chat.citations import read_annotation
 from dragoman.dialects.openai_chat.fragments import text_of

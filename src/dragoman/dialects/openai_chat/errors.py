@@ -1,6 +1,6 @@
 """Writes failures as the error bodies that clients of Chat Completions expect."""
 
-from dragoman.dialects.base import Json
+from dragoman.dialects.interfaces import Json
 from dragoman.dialects.openai_errors import (
     OTHER_TYPES,
     TYPE_AND_CODE,

@@ -1,6 +1,6 @@
 """Reads and writes the token limit, stop sequences, effort and output format."""
 
-from dragoman.dialects.base import Json
+from dragoman.dialects.interfaces import Json
 from dragoman.dialects.openai_chat.names import STOP_TEXT, add_inner, read_optional_text, split_inner
 from dragoman.hub.request import EFFORTS, OutputFormat, ReasoningSettings, Request
 from dragoman.providers.profile import TargetFacts

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 
-from dragoman.dialects.base import Json
+from dragoman.dialects.interfaces import Json
 from dragoman.dialects.openai_chat.names import split_inner
 from dragoman.hub.content import Media, MediaKind
 from dragoman.wire.fields import Fields

@@ -6,7 +6,7 @@ object are kept in the extras of the outer object, under a name with a dot.
 
 from collections.abc import Iterable
 
-from dragoman.dialects.base import Json
+from dragoman.dialects.interfaces import Json
 from dragoman.hub.request import Request
 from dragoman.wire.fields import Fields
 

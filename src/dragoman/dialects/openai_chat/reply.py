@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
-from dragoman.dialects.base import Json
 from dragoman.dialects.errors import find_messages
+from dragoman.dialects.interfaces import Json
 from dragoman.dialects.openai_chat.errors import write_error
 from dragoman.dialects.openai_chat.stream_blocks import DONE
 from dragoman.hub.errors import DragomanError, Failure, UpstreamProtocolError

@@ -4,7 +4,7 @@ Values that mean the same as their absence (`stream: false`, an empty list) stay
 the body for a server of this dialect is the body of the client.
 """
 
-from dragoman.dialects.base import Json
+from dragoman.dialects.interfaces import Json
 from dragoman.dialects.openai_chat.content_reader import MessageReader
 from dragoman.dialects.openai_chat.generation import read_effort, read_max_tokens, read_output, read_stop
 from dragoman.dialects.openai_chat.names import (

@@ -1,6 +1,6 @@
 """Writes a request as a body of the Chat Completions API."""
 
-from dragoman.dialects.base import Json
+from dragoman.dialects.interfaces import Json
 from dragoman.dialects.openai_chat.content_writer import MessageWriter
 from dragoman.dialects.openai_chat.generation import choose_limit_name, write_output
 from dragoman.dialects.openai_chat.names import (

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from dragoman.dialects.base import Json, UpstreamContext
+from dragoman.dialects.interfaces import Json, UpstreamContext
 from dragoman.dialects.openai_chat.names import NAME
 from dragoman.dialects.openai_chat.reasoning import TEXT_FIELDS, WRAPPED_FORMAT, write_entry
 from dragoman.hub.builder import ReplyBuilder

@@ -7,9 +7,9 @@ and deltas are kept in the extras of the start and of the end.
 
 from collections.abc import Iterable
 
-from dragoman.dialects.base import ClientContext, Json, UpstreamContext
 from dragoman.dialects.errors import read_failure
 from dragoman.dialects.frames import FrameReader
+from dragoman.dialects.interfaces import ClientContext, Json, UpstreamContext
 from dragoman.dialects.openai_chat.deltas import CALL_FIELDS, DeltaReader
 from dragoman.dialects.openai_chat.fragments import text_of
 from dragoman.dialects.openai_chat.names import NAME

@@ -11,7 +11,7 @@ The bytes of a ping are not written here: they are `ping` in `http_api.py`.
 from collections.abc import Callable
 from typing import Any
 
-from dragoman.dialects.base import ClientContext, Json
+from dragoman.dialects.interfaces import ClientContext, Json
 from dragoman.dialects.openai_chat.citations import write_annotation
 from dragoman.dialects.openai_chat.errors import write_error
 from dragoman.dialects.openai_chat.media import find_url

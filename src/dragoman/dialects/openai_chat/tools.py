@@ -6,7 +6,7 @@ this dialect.
 
 from typing import Literal
 
-from dragoman.dialects.base import Json
+from dragoman.dialects.interfaces import Json
 from dragoman.dialects.openai_chat.names import NAME, add_inner, split_inner
 from dragoman.hub.content import Tool, ToolGrammar
 from dragoman.hub.loss import Losses

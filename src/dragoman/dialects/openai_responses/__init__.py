@@ -18,8 +18,8 @@ Replies:
 - `reply`: whole replies into streams and back.
 - `stop_reasons`: statuses, reasons and usage.
 
-`errors` writes errors, `check` checks streams, `http_api` and `forwarding` hold the facts of the HTTP API,
-`names` the names and small functions that all of them use.
+`errors` writes errors, `stream_check` checks streams, `http_api` and `forwarding` hold the facts of the HTTP
+API, `names` the names and small functions that all of them use.
 
 State: one `InputReader` or `InputWriter` per request, one `ResponsesStreamReader` or `ResponsesStreamWriter`
 per reply. Everything else is functions and tables.
@@ -33,7 +33,7 @@ The writer emits events in this order, with consecutive sequence numbers:
 """
 
 from dragoman.dialects.dialect import Dialect
-from dragoman.dialects.openai_responses import check, errors, reply, request_reader, request_writer
+from dragoman.dialects.openai_responses import errors, reply, request_reader, request_writer, stream_check
 from dragoman.dialects.openai_responses.forwarding import FORWARDING
 from dragoman.dialects.openai_responses.http_api import COUNTING, HTTP_API
 from dragoman.dialects.openai_responses.names import NAME
@@ -49,7 +49,7 @@ DIALECT = Dialect(
     stream_writer=ResponsesStreamWriter,
     reply=reply,
     errors=errors,
-    check=check,
+    stream_check=stream_check,
     counting=COUNTING,
     forwarding=FORWARDING,
     http_api=HTTP_API,

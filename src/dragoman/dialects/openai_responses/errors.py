@@ -2,8 +2,8 @@
 
 import re
 
-from dragoman.dialects.base import Json
 from dragoman.dialects.errors import limit_wait
+from dragoman.dialects.interfaces import Json
 from dragoman.dialects.openai_errors import TYPE_AND_CODE, error_headers, error_status, write_openai_error
 from dragoman.hub.errors import Failure, FailureKind
 from dragoman.hub.events import FailedEnding

@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from dragoman.dialects.base import Json
+from dragoman.dialects.interfaces import Json
 from dragoman.dialects.openai_responses.hosted import UPDATE
 from dragoman.dialects.openai_responses.names import drop_none, get_object, omit, take_text
 from dragoman.hub.content import Extras, Opaque

@@ -1,7 +1,7 @@
 """The HTTP side of the Responses API: paths, headers, pings, rate limits, token counts."""
 
-from dragoman.dialects.base import CountFormat
 from dragoman.dialects.http_api import READ, V1, EndpointPattern, HttpApi
+from dragoman.dialects.interfaces import CountFormat
 from dragoman.dialects.openai_rate_limits import build_openai_rate_limits
 
 

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from dragoman.dialects.base import ClientContext, Json, UpstreamContext
 from dragoman.dialects.errors import read_failure
+from dragoman.dialects.interfaces import ClientContext, Json, UpstreamContext
 from dragoman.dialects.openai_responses.errors import write_error
 from dragoman.dialects.openai_responses.names import NAME, get_text
 from dragoman.dialects.openai_responses.stop_reasons import TERMINAL_STATUS

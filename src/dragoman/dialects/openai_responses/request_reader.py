@@ -4,7 +4,7 @@ A field without content (null, an empty array) stays in the extras, too, so that
 as it was received.
 """
 
-from dragoman.dialects.base import Json
+from dragoman.dialects.interfaces import Json
 from dragoman.dialects.openai_responses.content_reader import InputReader
 from dragoman.dialects.openai_responses.generation import (
     REASONING_FROM_INPUT,

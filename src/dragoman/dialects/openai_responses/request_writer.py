@@ -6,7 +6,7 @@ most upstreams accept.
 
 from collections.abc import Sequence
 
-from dragoman.dialects.base import Json
+from dragoman.dialects.interfaces import Json
 from dragoman.dialects.openai_responses.content_writer import InputWriter
 from dragoman.dialects.openai_responses.generation import write_generation
 from dragoman.dialects.openai_responses.names import (

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from dragoman.dialects.base import ClientContext, Json
+from dragoman.dialects.interfaces import ClientContext, Json
 from dragoman.dialects.openai_responses.names import COMPLETED, IN_PROGRESS, NAME, get_object
 from dragoman.hub.content import Extras
 from dragoman.hub.errors import UpstreamProtocolError

@@ -124,7 +124,7 @@ class GrowingItemEmitter(ItemEmitter, ABC):
     def open(self) -> Frames: ...
 
     @abstractmethod
-    def snapshot(self) -> Extras | None:
+    def build_unfinished(self) -> Extras | None:
         """The item so far, as an incomplete one; None if it was never added."""
 
     @abstractmethod
@@ -202,7 +202,7 @@ class MessageEmitter(GrowingItemEmitter):
     def close(self, extras: Extras) -> Frames:
         return self._write_done(self._build_item(_drop_invalid(extras), self._content))
 
-    def snapshot(self) -> Extras:
+    def build_unfinished(self) -> Extras:
         content = [*self._content, self._build_part({})] if self._part_type else self._content
         return self._build_item({**self.extras, "status": INCOMPLETE}, content)
 
@@ -303,7 +303,7 @@ class ReasoningEmitter(GrowingItemEmitter):
         """The events of an item that holds only an envelope."""
         return self.open() + self._write_done({**self._build_item({}), "encrypted_content": envelope})
 
-    def snapshot(self) -> Extras:
+    def build_unfinished(self) -> Extras:
         return self._build_item(self.extras, unfinished=self._text.getvalue() if self._part >= 0 else "")
 
 
@@ -361,7 +361,7 @@ class CallEmitter(GrowingItemEmitter):
             frames += self._write_event(f"{self._find_event_name()}.done", {self._call.field: text})
         return frames + self._write_done(item)
 
-    def snapshot(self) -> Extras | None:
+    def build_unfinished(self) -> Extras | None:
         if not self._call.is_text:
             return None
         return self._build_item({**self.extras, "status": INCOMPLETE}, self._text.getvalue())

@@ -7,7 +7,7 @@ Each may hold more of it than the one before, and adds what is missing. Nothing 
 from abc import ABC, abstractmethod
 from typing import TypeVar
 
-from dragoman.dialects.base import Json
+from dragoman.dialects.interfaces import Json
 from dragoman.dialects.openai_responses.citations import read_citation
 from dragoman.dialects.openai_responses.hosted import ITEM, read_hosted
 from dragoman.dialects.openai_responses.names import (

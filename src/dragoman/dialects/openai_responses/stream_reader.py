@@ -6,9 +6,9 @@ Only a terminal event completes a reply. Content that only the terminal event ha
 from collections.abc import Callable
 from functools import partial
 
-from dragoman.dialects.base import Json, UpstreamContext
 from dragoman.dialects.errors import read_failure
 from dragoman.dialects.frames import FrameReader
+from dragoman.dialects.interfaces import Json, UpstreamContext
 from dragoman.dialects.openai_responses.names import (
     CALL_OF_ITEM,
     COMPLETED,

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from copy import copy
 from typing import Any, assert_never
 
-from dragoman.dialects.base import ClientContext
+from dragoman.dialects.interfaces import ClientContext
 from dragoman.dialects.openai_responses.errors import write_error, write_stream_error
 from dragoman.dialects.openai_responses.hosted import (
     FOLLOWS,
@@ -156,7 +156,7 @@ class ResponsesStreamWriter:
             frames += self._close_held()
         output = list(self._output)
         item = self._item or self._held
-        unfinished = item.snapshot() if item else None
+        unfinished = item.build_unfinished() if item else None
         if unfinished is not None:
             output.append(encode(unfinished, blame=UpstreamProtocolError))
         frames += self._events.write("error", event_members)

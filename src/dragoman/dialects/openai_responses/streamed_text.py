@@ -2,7 +2,7 @@
 
 import msgspec
 
-from dragoman.dialects.base import UpstreamContext
+from dragoman.dialects.interfaces import UpstreamContext
 from dragoman.hub.builder import ReplyBuilder
 from dragoman.hub.errors import UpstreamProtocolError
 

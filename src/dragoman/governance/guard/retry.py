@@ -27,7 +27,7 @@ _GENERATED = ("output", "reasoning", "audio_output", "web_searches")
 class DenialRetry:
     """`limit`: how often the model is asked again. After that the client gets the denials as text."""
 
-    passes: frozenset[type] = frozenset()
+    unchanged_kinds: frozenset[type] = frozenset()
 
     def __init__(self, limit: int = 3) -> None:
         self._left = limit

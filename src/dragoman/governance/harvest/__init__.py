@@ -6,7 +6,8 @@ quotations. Everything else stays text, unchanged and in its place.
 Modules, in the order in which a reply passes them:
 
 - `stage`: `HarvestStage`, the step on reply events. It owns block numbers, call ids and reports.
-- `repetition`: text that repeats the request, or a call that the server itself made; whole replies.
+- `echo`: text that repeats the request, and calls of the server that repeat a harvested call.
+- `whole_reply`: the stage for replies that are not streamed.
 - `candidates`: `SearchPlan`, what to look for under a family or `auto`; the readers behind one marker.
 - `scanner`: `TextScanner`, one text block as it arrives: text, reasoning, calls.
 - `quoting`: `QuoteTracker`, whether a place in the text is code or a quotation.
@@ -27,8 +28,9 @@ To add a format: choose the module of `formats` by how the call looks (`json_in_
 row to `docs/harvest.md`, and `tests/governance/harvest/cases/<family>.txt`.
 """
 
+from dragoman.governance.harvest.echo import EchoStage, RequestText
 from dragoman.governance.harvest.formats import AUTO, families
-from dragoman.governance.harvest.repetition import EchoStage, RequestText, WholeHarvestStage
 from dragoman.governance.harvest.stage import HarvestStage
+from dragoman.governance.harvest.whole_reply import WholeHarvestStage
 
 __all__ = ["AUTO", "EchoStage", "HarvestStage", "RequestText", "WholeHarvestStage", "families"]

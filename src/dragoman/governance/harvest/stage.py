@@ -122,7 +122,7 @@ class HarvestStage:
         self.found: list[tuple[ToolCall, str]] = []
 
     @property
-    def passes(self) -> frozenset[type]:
+    def unchanged_kinds(self) -> frozenset[type]:
         """The kinds of delta that this stage returns unchanged at the moment."""
         if self._has_renumbered:
             return frozenset()

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from dragoman.dialects.base import Json
+from dragoman.dialects.interfaces import Json
 from dragoman.dialects.registry import dialect_named
 from dragoman.dialects.request_rules import check_rules
 from dragoman.fit import fit
@@ -21,8 +21,8 @@ from dragoman.hub.ids import IdSource
 from dragoman.hub.loss import Loss, Losses
 from dragoman.pipeline.bodies import Body, encode_body, read_object
 from dragoman.pipeline.governance import govern_request
-from dragoman.pipeline.readers import build_translated_reply
 from dragoman.pipeline.refused_fields import remove_fields
+from dragoman.pipeline.reply_builder import build_translated_reply
 from dragoman.pipeline.rounds import GovernanceRounds
 from dragoman.providers.profile import Profile, build_target_facts
 from dragoman.wire.fields import encode

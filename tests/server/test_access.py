@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from dragoman.accounts.errors import InvalidKey
 from dragoman.config.model import Secret, ServerSettings
 from dragoman.hub.errors import ConfigError
-from dragoman.server.guard import (
+from dragoman.server.access import (
     AccessRefused,
+    authenticate,
     check_exposure,
-    check_key,
     check_origin,
     is_loopback,
 )
@@ -96,7 +96,7 @@ def test_only_loopback_can_be_served_without_keys() -> None:
 
 
 def test_without_keys_no_request_needs_one() -> None:
-    check_key({}, "", LOCAL)
+    authenticate({}, "", LOCAL)
 
 
 @pytest.mark.rule("R124")
@@ -113,7 +113,7 @@ def test_without_keys_no_request_needs_one() -> None:
 )
 def test_a_key_is_found_where_clients_put_it(headers: dict[str, str], query: str) -> None:
     shown = f"{headers} {query}"
-    assert check_key(headers, query, GUARDED).id == ("config-1" if "first-key" in shown else "config-2")
+    assert authenticate(headers, query, GUARDED).id == ("config-1" if "first-key" in shown else "config-2")
 
 
 @pytest.mark.rule("R124")
@@ -133,7 +133,7 @@ def test_a_key_is_found_where_clients_put_it(headers: dict[str, str], query: str
 )
 def test_anything_else_is_no_key(headers: dict[str, str], query: str) -> None:
     with pytest.raises(InvalidKey) as caught:
-        check_key(headers, query, GUARDED)
+        authenticate(headers, query, GUARDED)
     assert (caught.value.status, caught.value.code) == (401, "invalid_api_key")
     assert "first-key" not in caught.value.failure.message
 
@@ -142,7 +142,7 @@ def test_anything_else_is_no_key(headers: dict[str, str], query: str) -> None:
 def test_only_the_very_key_opens(key: str) -> None:
     if key.strip() not in ("first-key", "second-key"):
         with pytest.raises(InvalidKey):
-            check_key({"x-api-key": key}, "", GUARDED)
+            authenticate({"x-api-key": key}, "", GUARDED)
 
 
 @given(host=st.text(max_size=40))

@@ -1,15 +1,15 @@
-"""Text that repeats something is not a call: the request, or a call that the server itself made.
+"""Finds echoes: text that repeats the request, and calls of the server that repeat a harvested call.
 
 A model may repeat a file or a web page that contains a textual call. Harvesting it would run what a stranger
 wrote, so text that stands in the request's user messages or tool results is never harvested.
 
-Some servers read the calls out of a text and leave the text as it was. In a whole reply calls are harvested
-only if the server made none. In a stream the text comes first and counts; a later call of the server that
-equals a harvested one is dropped.
+Some servers read the calls out of a text and leave the text as it was. In a stream the text comes first, and
+its call is harvested; `EchoStage` removes a later call of the server that equals a harvested one. Whole
+replies: `whole_reply`.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import assert_never
 
 import msgspec
@@ -31,7 +31,7 @@ from dragoman.hub.content import (
     ToolReference,
     ToolResult,
 )
-from dragoman.hub.events import BlockOpened, ReplyEvent, ReplyFailed, ReplyFinished
+from dragoman.hub.events import ReplyEvent
 from dragoman.hub.request import Request
 from dragoman.wire.partial_json import parse_object
 
@@ -85,25 +85,6 @@ def _iter_texts(role: str, blocks: Iterable[AnyBlock]) -> Iterator[str]:
                 assert_never(block)
 
 
-class WholeHarvestStage:
-    """For replies that are not streamed. `make` builds the stage: True for one that harvests calls."""
-
-    passes: frozenset[type] = frozenset()
-
-    def __init__(self, make: Callable[[bool], HarvestStage]) -> None:
-        self._make = make
-        self._events: list[ReplyEvent] = []
-
-    def feed(self, event: ReplyEvent) -> list[ReplyEvent]:
-        """Nothing until the reply ends, then all its events."""
-        self._events.append(event)
-        if not isinstance(event, ReplyFinished | ReplyFailed):
-            return []
-        events, self._events = self._events, []
-        harvest = self._make(not any(map(_opens_call, events)))
-        return [after for each in events for after in harvest.feed(each)]
-
-
 class EchoStage(CallQueueStage):
     """Removes calls of a stream that repeat a harvested call; placed directly after `HarvestStage`.
 
@@ -138,10 +119,6 @@ class EchoStage(CallQueueStage):
             return held.events
         self._report(Intervention(kind="dedupe", tool=held.call.name, detail=("text",), before=held.size))
         return []
-
-
-def _opens_call(event: ReplyEvent) -> bool:
-    return type(event) is BlockOpened and type(event.block) is ToolCall
 
 
 def _content_of(name: str, arguments: str) -> tuple[str, bytes]:

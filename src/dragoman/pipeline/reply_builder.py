@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from dragoman.dialects.base import ClientContext, Json, StreamReader, UpstreamContext
+from dragoman.dialects.interfaces import ClientContext, Json, StreamReader, UpstreamContext
 from dragoman.dialects.registry import dialect_named
 from dragoman.fit import ClientTraits, build_reply_stages, build_restoration
 from dragoman.hub.ids import IdSource

@@ -2,8 +2,8 @@
 
 import pytest
 
-from dragoman.dialects.base import Json
-from dragoman.dialects.openai_chat.check import check_stream
+from dragoman.dialects.interfaces import Json
+from dragoman.dialects.openai_chat.stream_check import check_stream
 from tests.dialects.openai_chat.replies import DONE, frame
 
 HEAD: Json = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "m"}

@@ -4,8 +4,8 @@ import re
 
 import msgspec
 
-from dragoman.dialects.base import Json, Violation
-from dragoman.dialects.checker import Exactly, FieldRules, StreamChecker, fields, one_of
+from dragoman.dialects.interfaces import Json, Violation
+from dragoman.dialects.stream_checker import Exactly, FieldRules, StreamChecker, fields, one_of
 
 _MOVES = {
     "NEW": {"start": "STARTED"},

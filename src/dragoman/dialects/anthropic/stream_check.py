@@ -2,8 +2,8 @@
 
 import re
 
-from dragoman.dialects.base import Json, Violation
-from dragoman.dialects.checker import Exactly, FieldRules, StreamChecker, fields, one_of
+from dragoman.dialects.interfaces import Json, Violation
+from dragoman.dialects.stream_checker import Exactly, FieldRules, StreamChecker, fields, one_of
 from dragoman.hub.errors import DragomanError
 from dragoman.wire.fields import decode
 

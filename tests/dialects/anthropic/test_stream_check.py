@@ -3,7 +3,7 @@
 import pytest
 
 from dragoman.dialects.anthropic import DIALECT
-from dragoman.dialects.base import Json
+from dragoman.dialects.interfaces import Json
 from tests.dialects.anthropic.replies import (
     MESSAGE_STOP,
     block_delta,

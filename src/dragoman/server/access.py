@@ -64,7 +64,7 @@ def check_origin(headers: Mapping[str, str], server: ServerSettings, *, needs_ke
         raise AccessRefused("pages of that origin may not call this gateway", hint="add it to server.hosts")
 
 
-def check_key(
+def authenticate(
     headers: Mapping[str, str], query: str, server: ServerSettings, client_keys: ClientKeyCache | None = None
 ) -> Caller:
     """The caller whose client key the request contains. Raises `InvalidKey` if it has none that is valid."""

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from dragoman.dialects.base import Json, Violation
+from dragoman.dialects.interfaces import Json, Violation
 from dragoman.hub.errors import DragomanError
 from dragoman.wire.fields import decode, json_type
 from dragoman.wire.sse import SseReader

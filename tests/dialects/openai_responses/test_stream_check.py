@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from dragoman.dialects.base import Json
+from dragoman.dialects.interfaces import Json
 from dragoman.dialects.openai_responses import DIALECT
 from tests.dialects.openai_responses.replies import payloads, recorded, stream_of
 
