@@ -21,6 +21,7 @@ SECTIONS = {
     "governance": "G",
     "faults": "S",
     "translation": "F",
+    "first_minutes": "M",
     "beyond": "RCHP",
 }
 
@@ -83,5 +84,5 @@ def test_every_requirement_and_contradiction_is_in_the_manifest() -> None:
     expected |= {f"H{number}" for number in range(1, 87)} | {f"P{number}" for number in range(1, 76)}
     expected |= {f"D{number}" for number in range(1, 13)}
     expected |= {f"G{number}" for number in range(1, 14)}
-    expected |= set(sections()["translation"])
+    expected |= set(sections()["translation"]) | set(sections()["first_minutes"])
     assert sorted(expected ^ set(manifest())) == []

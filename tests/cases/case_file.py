@@ -29,7 +29,7 @@ from dragoman.hub.seal import PREFIX, SealedItem, read_envelope, write_envelope
 HERE = Path(__file__).resolve().parent
 DIALECTS = ("anthropic", "openai_chat", "openai_responses", "gemini")
 HEADING = re.compile(r"== (request|profile|to|upstream|client) (\w+)((?: \S+)*)")
-RULE = re.compile(r"[RCHPDGSF][1-9]\d*")
+RULE = re.compile(r"[RCHPDGSFM][1-9]\d*")
 LOSS = "losses: "
 
 _ENVELOPE = re.compile(re.escape(PREFIX) + r"[A-Za-z0-9_-]+|ZGdtMS[A-Za-z0-9+/]+=*")

@@ -92,7 +92,8 @@ def test_models_are_listed_with_their_targets_and_need_no_keys(folder: Path) -> 
     assert outcome.code == 0
     assert outcome.out.splitlines() == [
         "via-chat       local/mock-large, else local/*, strict",
-        "local/MODEL    any model of http://127.0.0.1:8901/v1 (openai_chat)",
+        "local/MODEL    any model of http://127.0.0.1:8901/v1 (openai_chat), unusable: the environment"
+        " variable LOCAL_KEY is not set",
         "anything else  refused, with status 404",
     ]
 

@@ -160,7 +160,7 @@ def test_an_agent_that_is_not_installed_is_reported_with_how_to_get_it(tmp_path:
 
 
 def test_a_gateway_that_cannot_start_states_why(folder: Path) -> None:
-    (folder / "dragoman.toml").write_text("[providers.openai]\n[server]\nport = 1\n", "utf-8")
+    (folder / "dragoman.toml").write_text('[server]\nport = 1\nkeys = ["env:OPENAI_API_KEY"]\n', "utf-8")
     outcome = dragoman(folder, "run", "claude", PATH=path_of(folder))
     assert outcome.code == 2
     assert "OPENAI_API_KEY is not set" in outcome.err

@@ -47,8 +47,12 @@ def test_a_provider_and_a_route_are_all_that_a_file_needs() -> None:
     ]
 
 
-def test_an_empty_file_is_a_configuration() -> None:
-    assert loaded("") == Config(path="dragoman.toml")
+@pytest.mark.rule("M29")
+@pytest.mark.parametrize("text", ["", "[server]\nport = 1\n"])
+def test_a_file_without_providers_is_a_configuration_with_a_warning(text: str) -> None:
+    (warning,) = loaded(text).warnings
+    assert "there are no providers, so every request is refused" in warning.message
+    assert "dragoman init" in warning.hint
 
 
 def test_a_list_of_targets_keeps_its_order_and_a_route_can_be_strict() -> None:
@@ -191,7 +195,7 @@ def test_facts_of_a_preset_give_way_to_the_file() -> None:
         ("http://127", "http://me:secret@127", 7, "without a user name", ""),
         (":8901/v1", ":8901/v1?key=secret", 7, "without `?`", ""),
         ('"env:LOCAL_KEY"', "5", 8, "api_key: expected a string or a list of strings, got an integer", ""),
-        ('"env:LOCAL_KEY"', "[]", 8, "api_key: expected a string or a list of strings, got a list", ""),
+        ('"env:LOCAL_KEY"', "[]", 8, "expected a string or a list of strings, got an empty list", ""),
         ('"env:LOCAL_KEY"', '"env:"', 8, "expected the name of a variable after env:", ""),
         (
             '"env:LOCAL_KEY"',
@@ -200,7 +204,6 @@ def test_facts_of_a_preset_give_way_to_the_file() -> None:
             "expected the name of a variable after env:",
             "without env:",
         ),
-        ('"env:LOCAL_KEY"', '"env:NO_KEY"', 8, "variable NO_KEY is not set", "export NO_KEY=…"),
         ('"env:LOCAL_KEY"', '"secret\\nhost: x"', 8, "visible ASCII characters only", ""),
         ("[providers.local]", "[providers.loc]", 12, 'no provider "local"', 'did you mean "loc"?'),
         ("[providers.local]", '[providers."a/b"]', 5, "expected a name of letters", ""),
@@ -253,10 +256,38 @@ def test_the_error_about_an_unknown_preset_suggests_the_nearest() -> None:
     )
 
 
-def test_the_error_about_a_missing_key_names_its_variable() -> None:
-    error = refused("[providers.openai]\n", {})
-    assert "the environment variable OPENAI_API_KEY is not set" in error.message
-    assert "export OPENAI_API_KEY=…" in error.hint
+@pytest.mark.rule("M13")
+@pytest.mark.parametrize(
+    ("line", "variable"),
+    [
+        ("", "OPENAI_API_KEY"),
+        ('api_key = "env:NO_KEY"', "NO_KEY"),
+        ('api_key = "k"\nheaders = { x-team = "env:NO_TEAM" }', "NO_TEAM"),
+        ('api_key = "k"\nproxy = "env:NO_PROXY_SET"', "NO_PROXY_SET"),
+    ],
+)
+def test_a_missing_variable_concerns_one_provider(line: str, variable: str) -> None:
+    config = loaded(f"[providers.openai]\n{line}\n[providers.ollama]\n", {})
+    (warning,) = config.warnings
+    assert f"the environment variable {variable} is not set" in warning.message
+    assert f"export {variable}=…" in warning.hint
+    assert config.providers["openai"].obstacle == f"the environment variable {variable} is not set"
+    assert config.providers["ollama"].obstacle == ""
+
+
+@pytest.mark.rule("M13")
+def test_of_several_keys_those_that_are_set_are_used() -> None:
+    text = EXAMPLE.replace('"env:LOCAL_KEY"', '["env:NO_KEY", "env:LOCAL_KEY"]')
+    config = loaded(text)
+    assert [key.reveal() for key in config.providers["local"].keys] == ["local-secret"]
+    assert config.providers["local"].obstacle == ""
+    assert "dragoman.toml, line 8: providers.local.api_key[0]: " in config.warnings[0].message
+
+
+def test_a_client_key_whose_variable_is_not_set_is_a_mistake() -> None:
+    """Otherwise a gateway that should ask for a key would serve every client."""
+    error = refused('[server]\nkeys = ["env:NO_KEY"]\n')
+    assert "line 2: server.keys[0]: the environment variable NO_KEY is not set" in error.message
 
 
 def test_a_provider_needs_an_address() -> None:

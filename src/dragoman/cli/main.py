@@ -6,7 +6,8 @@ from importlib import import_module
 import click
 
 from dragoman import __version__
-from dragoman.hub.errors import DragomanError
+from dragoman.config.mistakes import list_mistakes
+from dragoman.hub.errors import ConfigError, DragomanError
 
 #: Each command, its module and function, and its line in `dragoman --help`.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -18,7 +19,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "env": ("dragoman.cli.run:env", "Print the settings that connect an agent to the gateway."),
     "init": ("dragoman.cli.init:init", "Write a configuration file."),
     "import": ("dragoman.cli.import_:import_", "Convert the configuration of another gateway."),
-    "config": ("dragoman.cli.config:config", "Check the configuration, or list its keys."),
+    "config": ("dragoman.cli.config:config", "Check the configuration, show its values, list its keys."),
     "models": ("dragoman.cli.models:models", "List the model names, or show the facts about a model."),
     "keys": ("dragoman.cli.keys:keys", "Create, list, change and revoke client keys."),
     "usage": ("dragoman.cli.usage:usage", "Show usage and cost, by key, model, provider or day."),
@@ -60,7 +61,7 @@ class LazyGroup(click.Group):
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="dragoman")
+@click.version_option(__version__, "-V", "--version", prog_name="dragoman")
 def root() -> None:
     """dragoman connects any coding agent to any model, tool calls included.
 
@@ -79,11 +80,17 @@ def root() -> None:
 
 
 def main() -> None:
-    """Run the command. A `DragomanError` is printed as two lines, with exit code 2."""
+    """Run the command. A `DragomanError` is printed with its hint, with exit code 2."""
     try:
         root(prog_name="dragoman")
     except DragomanError as error:
-        click.echo(f"error: {error.message}", err=True)
-        if error.hint:
-            click.echo(f"hint: {error.hint}", err=True)
+        print_error(error)
         sys.exit(2)
+
+
+def print_error(error: DragomanError) -> None:
+    """Print an error and its hint on standard error; of a configuration file, every mistake."""
+    for each in list_mistakes(error) if isinstance(error, ConfigError) else (error,):
+        click.echo(f"{click.style('error:', fg='red')} {each.message}", err=True)
+        if each.hint:
+            click.echo(f"hint: {each.hint}", err=True)

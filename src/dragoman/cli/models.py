@@ -13,13 +13,14 @@ from dragoman.config.find import find_config
 from dragoman.config.model import Config, Provider, TargetName
 from dragoman.config.model_facts import ExplainedFact, explain_facts
 from dragoman.healing.learned import LearnedFact, add_learned_facts
-from dragoman.routing.choose import choose
+from dragoman.routing.choose import choose, is_pattern
 
 
 @click.group(invoke_without_command=True)
 @config_option
+@json_option
 @click.pass_context
-def models(context: click.Context, path: str | None) -> None:
+def models(context: click.Context, path: str | None, as_json: bool) -> None:
     """List the model names that clients can request, with their targets.
 
     \b
@@ -30,7 +31,11 @@ def models(context: click.Context, path: str | None) -> None:
     if context.invoked_subcommand is not None:
         context.obj = path
         return
-    for line in format_table(list(_list_models(find_config(path, os.environ, secrets=False)))):
+    config = find_config(path, os.environ, secrets=False)
+    if as_json:
+        click.echo(format_json(_describe_models(config)))
+        return
+    for line in format_table(list(_list_models(config))):
         click.echo(line)
 
 
@@ -103,9 +108,30 @@ def _list_models(config: Config) -> Iterator[tuple[str, str]]:
         yield route.match, _join_targets(route.targets) + (", strict" if route.strict else "")
     for provider in config.providers.values():
         server = provider.base_url or "this process"
-        yield f"{provider.name}/MODEL", f"any model of {server} ({provider.dialect})"
+        obstacle = f", unusable: {provider.obstacle}" if provider.obstacle else ""
+        yield f"{provider.name}/MODEL", f"any model of {server} ({provider.dialect}){obstacle}"
     if all(route.match != "*" for route in config.routes):
         yield "anything else", _join_targets(config.default) or "refused, with status 404"
+
+
+def _describe_models(config: Config) -> object:
+    return {
+        "routes": [
+            {"match": route.match, "targets": list(map(str, route.targets)), "strict": route.strict}
+            for route in config.routes
+        ],
+        "providers": [
+            {
+                "name": provider.name,
+                "dialect": provider.dialect,
+                "base_url": provider.base_url,
+                "models": [model for model in provider.models if not is_pattern(model)],
+                "obstacle": provider.obstacle,
+            }
+            for provider in config.providers.values()
+        ],
+        "default": list(map(str, config.default)),
+    }
 
 
 def _join_targets(targets: tuple[TargetName, ...]) -> str:

@@ -16,7 +16,6 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-import click
 import msgspec
 
 from dragoman.cli.connection import build_url
@@ -26,17 +25,19 @@ from dragoman.hub.errors import ConfigError, DragomanError
 from dragoman.server.admin_token import find_or_create_token
 from dragoman.server.run import bind, ignore_early_hangup, serve
 from dragoman.storage.database import FILE_NAME, Database
+from dragoman.telemetry.log import log_warning, set_up_logging
 
 #: The variable in which `run` passes a client key to its child gateway.
 KEY_VARIABLE = "DRAGOMAN_COMPANION_KEY"
 
 
 class GatewayNotice(msgspec.Struct, frozen=True):
-    """The address, the state folder and the process id of a running gateway."""
+    """The address, the state folder, the process id and the configuration file of a running gateway."""
 
     url: str
     state: str
     process: int
+    config: str = ""
 
 
 def read_notice(config_path: str, environment: Mapping[str, str]) -> GatewayNotice | None:
@@ -44,6 +45,16 @@ def read_notice(config_path: str, environment: Mapping[str, str]) -> GatewayNoti
     with suppress(OSError, msgspec.MsgspecError):
         return msgspec.json.decode(_notice_path(config_path, environment).read_bytes(), type=GatewayNotice)
     return None
+
+
+def find_loaded_file(url: str, environment: Mapping[str, str]) -> str:
+    """The configuration file of the gateway at this address, by its notice; empty if there is none."""
+    for path in find_state_folder(Config(), environment).glob("gateway-*.json"):
+        with suppress(OSError, msgspec.MsgspecError):
+            notice = msgspec.json.decode(path.read_bytes(), type=GatewayNotice)
+            if notice.url == url and notice.config:
+                return notice.config
+    return ""
 
 
 def write_notice(config_path: str, notice: GatewayNotice, environment: Mapping[str, str]) -> None:
@@ -87,20 +98,20 @@ class ConfigReader:
 def run_gateway(config: Config, listener: socket.socket, read: Callable[[], Config]) -> None:
     """Serve on the listener until a signal stops the process. `read` is called for every reload."""
     folder = find_state_folder(config, os.environ)
-    token = _open_token(folder)
+    token = _open_token(folder, config.server.log)
     url = build_url(*listener.getsockname()[:2])
-    notice = GatewayNotice(url, str(folder.absolute()), os.getpid())
-    paths: set[str] = set()
+    notices: dict[str, GatewayNotice] = {}
 
     def announce(loaded: Config) -> Config:
         # A gateway that starts without a file may load one later.
-        if loaded.path not in paths:
-            paths.add(loaded.path)
-            write_notice(loaded.path, notice, os.environ)
+        if loaded.path not in notices:
+            file = str(Path(loaded.path).absolute()) if loaded.path else ""
+            notices[loaded.path] = GatewayNotice(url, str(folder.absolute()), os.getpid(), file)
+            write_notice(loaded.path, notices[loaded.path], os.environ)
         return loaded
 
     def withdraw() -> None:
-        for path in paths:
+        for path, notice in notices.items():
             remove_notice(path, notice, os.environ)
 
     serve(
@@ -113,14 +124,17 @@ def run_gateway(config: Config, listener: socket.socket, read: Callable[[], Conf
     )
 
 
-def _open_token(folder: Path) -> Secret | None:
+def _open_token(folder: Path, style: str) -> Secret | None:
     """The admin token. Without a writable state folder the gateway runs without an admin API."""
     try:
         return find_or_create_token(folder, os.environ)
     except ConfigError as error:
-        click.echo(f"warning: the admin API is off: {error.message}", err=True)
-        if error.hint:
-            click.echo(f"hint: {error.hint}", err=True)
+        set_up_logging(style)
+        log_warning(
+            f"the admin API is off: {error.message}",
+            also="no client keys, no usage and no stored responses outlive the gateway",
+            hint=error.hint,
+        )
         return None
 
 

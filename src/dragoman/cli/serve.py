@@ -1,5 +1,6 @@
 """`dragoman serve`: runs the gateway in the foreground."""
 
+import os
 import socket
 
 import click
@@ -8,11 +9,13 @@ import msgspec
 from dragoman.cli.connection import build_url, find_running, program_name
 from dragoman.cli.files import has_stored_keys
 from dragoman.cli.formats import config_option
-from dragoman.cli.process import ConfigReader, run_gateway
+from dragoman.cli.process import ConfigReader, find_loaded_file, run_gateway
+from dragoman.cli.warnings import print_warnings
 from dragoman.config.model import Config
 from dragoman.hub.errors import ConfigError
 from dragoman.routing.choose import list_model_names
 from dragoman.server.run import bind, ignore_early_hangup
+from dragoman.telemetry.log import log_start, set_up_logging
 
 NO_FILE = "no configuration: the embedded model answers for every model name"
 
@@ -38,11 +41,21 @@ def serve(path: str | None, host: str | None, port: int | None) -> None:
     requires_key = has_stored_keys(config)
     ignore_early_hangup()
     listener = _bind(config, requires_key=requires_key)
-    address, actual = listener.getsockname()[:2]
-    shown = f"[{address}]" if ":" in address else address
-    click.echo(f"dragoman listens on http://{shown}:{actual}  ({config.path or NO_FILE})", err=True)
-    click.echo(_build_banner(config, build_url(address, actual), requires_key=requires_key), err=True)
+    _announce(config, listener, requires_key=requires_key)
     run_gateway(config, listener, read)
+
+
+def _announce(config: Config, listener: socket.socket, *, requires_key: bool) -> None:
+    """Print the address, the warnings and the banner; in a JSON log, one JSON line each, without a banner."""
+    address, actual = listener.getsockname()[:2]
+    url = f"http://{f'[{address}]' if ':' in address else address}:{actual}"
+    if config.server.log == "json":
+        set_up_logging("json")
+        log_start(url, config.path, map(str, config.warnings))
+        return
+    click.echo(f"dragoman listens on {url}  ({config.path or NO_FILE})", err=True)
+    print_warnings(config)
+    click.echo(_build_banner(config, build_url(address, actual), requires_key=requires_key), err=True)
 
 
 def _bind(config: Config, *, requires_key: bool) -> socket.socket:
@@ -53,8 +66,16 @@ def _bind(config: Config, *, requires_key: bool) -> socket.socket:
         running = find_running(config)
         if running is None:
             raise
-        hint = "`dragoman status` shows what it does; `--port 0` starts another one on a free port"
-        raise ConfigError(f"a dragoman already listens on {running.url}", hint=hint) from None
+        program = program_name()
+        loaded = config.path or "no configuration file"
+        if not running.is_own:
+            loaded = find_loaded_file(running.url, os.environ) or "another configuration file"
+        hint = (
+            f"`{program} status` shows what it does, `{program} reload` loads a changed file; "
+            "`--port 0` starts another gateway on a free port"
+        )
+        message = f"a dragoman already listens on {running.url}, with {loaded}"
+        raise ConfigError(message, hint=hint) from None
 
 
 def _build_banner(config: Config, url: str, *, requires_key: bool) -> str:

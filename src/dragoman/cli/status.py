@@ -112,7 +112,9 @@ def _format_targets(targets: list[dict[str, Any]]) -> Iterator[str]:
         return
     rows = [("TARGET", "TRIES", "FAILED", "FIRST TOKEN", "HEALTH", "REASON")]
     for target in targets:
-        reason = "; ".join(_format_cooldown(each, target["keys"]) for each in target["cooldowns"])
+        reason = target.get("obstacle") or "; ".join(
+            _format_cooldown(each, target["keys"]) for each in target["cooldowns"]
+        )
         first = f"{target['first_token']:.2f} s" if target["first_token"] else "-"
         numbers = (f"{target['tries']:.0f}", f"{target['failed']:.0f}", first)
         rows.append((target["target"], *numbers, target["health"], reason))

@@ -65,7 +65,11 @@ def read_provider_governance(
 
 
 def _is_vendor(base_url: str) -> bool:
-    host = urlsplit(base_url).hostname or ""
+    try:
+        host = urlsplit(base_url).hostname or ""
+    except ValueError:
+        # The address is a mistake, which is reported by the reader of the address.
+        return False
     return any(f".{host}".endswith(f".{domain}") for domain in VENDOR_DOMAINS)
 
 

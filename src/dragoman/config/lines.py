@@ -67,6 +67,9 @@ class _LineScanner:
         *parents, last = self._read_names()
         self._take(_TO_LINE_END)
         path = (*self._resolve(parents), last)
+        # A misspelt table has a line although only the tables below it have headings.
+        for length in range(1, len(path)):
+            self._record(path[:length], start)
         if repeated:
             number = self._counts[path] = self._counts.get(path, -1) + 1
             self._record(path, start)

@@ -4,25 +4,27 @@
 """
 
 from collections.abc import Mapping
+from pathlib import Path
 from urllib.parse import urlsplit
 
+import msgspec
+
 from dragoman.config.document import TomlDocument, TomlTable
-from dragoman.config.governance import read_governance_changes
 from dragoman.config.key_kinds import read_keys
 from dragoman.config.load_provider import check_address, read_provider
+from dragoman.config.load_routes import read_routes, read_targets, warn_about_routes
+from dragoman.config.mistakes import collect_mistakes, raise_mistakes, read_each
 from dragoman.config.model import (
     Config,
     FactsByModel,
     Provider,
     ResponsesSettings,
-    Route,
     ServerSettings,
-    TargetName,
     TelemetrySettings,
 )
 from dragoman.config.model_facts import learned_path, read_learned
 from dragoman.config.secrets import Environment, read_secrets
-from dragoman.hub.errors import ConfigError, suggest_spelling
+from dragoman.hub.errors import ConfigError
 
 
 def load_file(path: str, variables: Mapping[str, str], *, secrets_needed: bool = True) -> Config:
@@ -33,10 +35,19 @@ def load_file(path: str, variables: Mapping[str, str], *, secrets_needed: bool =
     return load(text, path, variables, secrets_needed=secrets_needed, learned=learned)
 
 
+def find_line(path: str, *keys: str) -> int:
+    """The line of a key in a file; 0 if the file does not have the key."""
+    return TomlDocument(_read_text(path), path).find_line(keys)
+
+
 def _read_text(path: str) -> str:
     try:
         with open(path, "rb") as file:
             return file.read().decode("utf-8")
+    except IsADirectoryError:
+        raise ConfigError(
+            f"{path} is a folder", hint=f"name the file in it: {Path(path) / 'dragoman.toml'}"
+        ) from None
     except OSError as error:
         raise ConfigError(
             f"cannot read {path}: {error.strerror}", hint="`dragoman init` writes a configuration"
@@ -55,25 +66,36 @@ def load(
 ) -> Config:
     """The configuration in `text`. `variables` resolve `env:NAME`, `learned` are facts by provider.
 
-    With `secrets_needed=False` variables may be unset, for commands that call no provider.
+    Raises all mistakes together. A provider whose variables are not set has an `obstacle`. With
+    `secrets_needed=False` the variables of client keys may be unset too, for commands that serve nothing.
     """
     environment = Environment(variables, secrets_needed)
-    root = TomlDocument(text, path).root()
-    root.check(read_keys(Config))
-    providers = {
-        name: read_provider(name, table, environment, (learned or {}).get(name, {}))
-        for name, table in root.table("providers").named_tables()
-    }
-    return root.build(
-        Config,
-        server=_read_server(root.table("server"), environment),
-        responses=_read_responses(root.table("responses")),
-        telemetry=_read_telemetry(root.table("telemetry"), environment),
-        providers=providers,
-        routes=_read_routes(root, providers),
-        default=_read_targets(root, "default", providers),
-        path=path,
-    )
+    document = TomlDocument(text, path)
+    root = document.root()
+    found: list[ConfigError] = []
+    with collect_mistakes(found):
+        root.check(read_keys(Config))
+    providers: dict[str, Provider] = {}
+    with collect_mistakes(found):
+        for name, table in root.table("providers").named_tables():
+            with collect_mistakes(found):
+                providers[name] = read_provider(name, table, environment, (learned or {}).get(name, {}))
+    fields: dict[str, object] = {"providers": providers}
+    with collect_mistakes(found):
+        fields |= read_each(
+            {
+                "server": lambda: _read_server(root.table("server"), environment),
+                "responses": lambda: _read_responses(root.table("responses")),
+                "telemetry": lambda: _read_telemetry(root.table("telemetry"), environment),
+                "routes": lambda: read_routes(root),
+                "default": lambda: read_targets(root, "default", root.table("providers").values),
+            }
+        )
+    raise_mistakes(found)
+    config = root.build(Config, path=path, **fields)
+    warn_about_routes(root, config)
+    warnings = sorted(document.warnings, key=lambda warning: warning.line)
+    return msgspec.structs.replace(config, warnings=tuple(warnings))
 
 
 def _read_server(table: TomlTable, environment: Environment) -> ServerSettings:
@@ -105,32 +127,3 @@ def _read_telemetry(table: TomlTable, environment: Environment) -> TelemetrySett
             )
     keys = read_secrets(table, "metrics_key", environment)
     return table.build(TelemetrySettings, metrics_key=keys[0] if keys else None)
-
-
-def _read_routes(root: TomlTable, providers: Mapping[str, Provider]) -> tuple[Route, ...]:
-    routes: dict[str, Route] = {}
-    for table in root.tables("routes"):
-        table.check(read_keys(Route))
-        match = table.text("match")
-        if not match:
-            raise table.error("expected `match`: the model name that clients send, or a pattern")
-        if match in routes:
-            raise table.error("an earlier route has the same name, so this one is never used", "match")
-        targets = _read_targets(table, "target", providers)
-        if not targets:
-            raise table.error("expected `target`", hint='for example target = "provider/model"')
-        routes[match] = table.build(Route, targets=targets, governance=read_governance_changes(table))
-    return tuple(routes.values())
-
-
-def _read_targets(table: TomlTable, key: str, providers: Mapping[str, Provider]) -> tuple[TargetName, ...]:
-    targets = []
-    for name in table.texts(key):
-        provider, slash, model = name.partition("/")
-        if provider not in providers:
-            known = suggest_spelling(provider, providers) or f"providers: {', '.join(providers) or 'none'}"
-            raise table.error(f'no provider "{provider}"', key, hint=known)
-        if slash and not model:
-            raise table.error("expected a model after the slash", key)
-        targets.append(TargetName(provider, model or "*"))
-    return tuple(targets)

@@ -1,12 +1,16 @@
 """Reads one `[providers.NAME]` table into a `Provider`."""
 
 import re
+from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
+
+import msgspec
 
 from dragoman.config.document import TomlTable
 from dragoman.config.governance import read_model_governance, read_provider_governance
 from dragoman.config.key_kinds import quote_choices, read_keys
+from dragoman.config.mistakes import read_each
 from dragoman.config.model import (
     FactsByModel,
     Provider,
@@ -16,13 +20,15 @@ from dragoman.config.model import (
     list_dialects,
 )
 from dragoman.config.model_facts import build_layers, read_models
-from dragoman.config.secrets import Environment, read_preset_secret, read_secret, read_secrets
+from dragoman.config.secrets import PREFIX, Environment, read_preset_secret, read_secret, read_secrets
+from dragoman.dialects.registry import DIALECTS
 from dragoman.hub.errors import suggest_spelling
 from dragoman.providers.local_programs import LOCAL_PROGRAMS, LocalProgram
 from dragoman.providers.presets import Preset, load_presets
 
 #: A provider's name is part of `provider/model`, of headers and of log lines.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_PORT = re.compile(r":\d+$")
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 #: The HTTP client sets these headers.
 _RESERVED_HEADERS = frozenset({"content-length", "transfer-encoding", "connection"})
@@ -32,8 +38,9 @@ def read_provider(name: str, table: TomlTable, environment: Environment, learned
     """The provider of this name. `learned` are the facts that the doctor stored about its models."""
     if not _NAME.fullmatch(name):
         raise table.error("expected a name of letters, digits, `.`, `_` and `-`")
+    # The gateway also serves if the secrets of one provider are not set.
+    environment = environment._replace(is_needed=False)
     table.check(read_keys(Provider))
-    _check_certificates(table)
     preset_name, preset = _find_preset(name, table)
     dialect = table.text("dialect") or preset.dialect
     if not dialect:
@@ -42,26 +49,47 @@ def read_provider(name: str, table: TomlTable, environment: Environment, learned
             hint=suggest_spelling(name, load_presets()) or f"dialects: {quote_choices(list_dialects())}",
         )
     program = LOCAL_PROGRAMS.get(dialect)
-    base_url = _read_base_url(table, preset, dialect)
-    own_defaults = {"retries": program.retries} if program and "retries" not in table.values else {}
-    return table.build(
-        Provider,
-        name=name,
-        dialect=dialect,
-        base_url=base_url,
-        timeouts=_read_timeouts(table),
-        models=read_models(table),
-        sessions=_read_sessions(table, program),
-        governance=read_provider_governance(
-            table, preset.governance, "" if program else base_url, environment.variables
-        ),
-        model_governance=read_model_governance(table),
-        keys=_read_keys(table, preset, environment),
-        headers=_read_headers(table, environment),
-        proxy=_read_proxy(table, environment),
-        layers=build_layers(preset_name, preset, learned),
-        **own_defaults,
+    url = "" if program else table.text("base_url") or preset.base_url
+    fields = read_each(
+        {
+            "verify": lambda: _read_certificates(table),
+            "base_url": lambda: _read_base_url(table, preset, dialect),
+            "timeouts": lambda: _read_timeouts(table),
+            "models": lambda: read_models(table),
+            "sessions": lambda: _read_sessions(table, program),
+            "governance": lambda: read_provider_governance(
+                table, preset.governance, url, environment.variables
+            ),
+            "model_governance": lambda: read_model_governance(table),
+            "keys": lambda: _read_keys(table, preset, environment),
+            "headers": lambda: _read_headers(table, environment),
+            "proxy": lambda: _read_proxy(table, environment),
+        }
     )
+    _check_program(program, table)
+    if program and "retries" not in table.values:
+        fields["retries"] = program.retries
+    provider = table.build(
+        Provider, name=name, dialect=dialect, layers=build_layers(preset_name, preset, learned), **fields
+    )
+    return msgspec.structs.replace(provider, obstacle=_find_obstacle(provider, table))
+
+
+def _find_obstacle(provider: Provider, table: TomlTable) -> str:
+    """Why requests to the provider cannot succeed; empty if nothing is known against it."""
+    unset = [header.variable for header in provider.headers.values() if not header]
+    if provider.keys and not any(provider.keys):
+        unset += [key.variable for key in provider.keys]
+    if "proxy" in table.values and not provider.proxy:
+        unset.append(table.text("proxy").removeprefix(PREFIX).strip())
+    return f"the environment variable {unset[0]} is not set" if unset else ""
+
+
+def _check_program(program: LocalProgram | None, table: TomlTable) -> None:
+    """Warn if a package that the local program needs is missing: every request to it would fail."""
+    if program and program.module and find_spec(program.module) is None:
+        hint = f"install dragoman with the extra {program.extra}"
+        table.warn(f"the extra {program.extra} is not installed", hint=hint)
 
 
 def _find_preset(name: str, table: TomlTable) -> tuple[str, Preset]:
@@ -95,27 +123,48 @@ def _read_base_url(table: TomlTable, preset: Preset, dialect: str) -> str:
     check_address(table, "base_url", url)
     if urlsplit(url).username is not None:
         raise table.error("expected an address without a user name; keys belong in `api_key`", "base_url")
-    return url.rstrip("/")
+    url = url.rstrip("/")
+    if not program:
+        _check_endpoint(table, url, dialect)
+    return url
+
+
+def _check_endpoint(table: TomlTable, url: str, dialect: str) -> None:
+    """Raise if the address ends in the path of an endpoint, of any API: the gateway adds that path."""
+    path = urlsplit(url).path
+    tails = {name: row.http_api.find_endpoint(path) for name, row in DIALECTS.items()}
+    tail = tails[dialect] or max(tails.values(), key=len)
+    if not tail:
+        return
+    owners = [name for name, found in tails.items() if found == tail]
+    hint = f'base_url = "{url.removesuffix(tail)}"'
+    if dialect not in owners:
+        hint += f', and dialect = "{owners[0]}"'
+    raise table.error(f"expected the root of the API, without the endpoint {tail}", "base_url", hint=hint)
 
 
 def check_address(table: TomlTable, key: str, url: str) -> None:
     """Raise `ConfigError` unless the value is an HTTP address without query and fragment."""
+    hint = "" if url.startswith(("http://", "https://")) else "it begins with http:// or https://"
     try:
         parts = urlsplit(url)
-        is_valid = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        if _PORT.search(parts.netloc) and not 0 < int(parts.netloc.rpartition(":")[2]) < 65536:
+            raise table.error("expected a port from 1 to 65535 in the address", key)
+        is_valid = parts.scheme in ("http", "https") and parts.hostname
     except ValueError:
         is_valid = False
     if not is_valid or not url.isascii() or not url.isprintable() or " " in url:
-        raise table.error('expected an address such as "https://api.example.com/v1"', key)
+        raise table.error('expected an address such as "https://api.example.com/v1"', key, hint=hint)
     if parts.query or parts.fragment:
         raise table.error("expected an address without `?` and `#`", key)
 
 
-def _check_certificates(table: TomlTable) -> None:
-    """A missing file of certificates is an error now, not at the first request."""
-    file = table.values.get("verify")
+def _read_certificates(table: TomlTable) -> bool | str:
+    """`verify`. A missing file of certificates is an error now, not at the first request."""
+    file = table.values.get("verify", True)
     if isinstance(file, str) and not Path(file).is_file():
         raise table.error("expected true, false or a file of certificates; there is no such file", "verify")
+    return file if isinstance(file, str) else bool(file)
 
 
 def _read_keys(table: TomlTable, preset: Preset, environment: Environment) -> tuple[Secret, ...]:
@@ -124,7 +173,9 @@ def _read_keys(table: TomlTable, preset: Preset, environment: Environment) -> tu
     Otherwise the key of one vendor could go to another server.
     """
     if "api_key" in table.values:
-        return read_secrets(table, "api_key", environment)
+        keys = read_secrets(table, "api_key", environment)
+        # Of several keys those that are set are used.
+        return tuple(filter(None, keys)) or keys
     if not preset.key or "base_url" in table.values or "headers" in table.values:
         return ()
     return (read_preset_secret(preset.key, table, environment),)

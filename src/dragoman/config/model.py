@@ -27,6 +27,7 @@ from dragoman.config.key_kinds import (
     one_name_of,
     read_keys,
 )
+from dragoman.config.mistakes import ConfigWarning
 from dragoman.dialects.registry import DIALECTS
 from dragoman.governance.settings import Governance
 from dragoman.providers.facts import Doc, Facts
@@ -221,6 +222,8 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     layers: tuple[FactLayer, ...] = ()
     #: Changes of `governance` for some models, by name or pattern.
     model_governance: FactsByModel = {}
+    #: Why requests to the provider cannot succeed, such as a variable that is not set; empty: they can.
+    obstacle: str = ""
 
     def __repr__(self) -> str:
         # Without the addresses: that of a proxy may contain a password.
@@ -348,6 +351,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     ] = ()
     #: The path of the file, for messages; empty: no file.
     path: str = ""
+    #: The parts of the file that have no effect or cannot work, in the order of the lines.
+    warnings: tuple[ConfigWarning, ...] = ()
 
 
 class KeyTable(NamedTuple):

@@ -12,10 +12,15 @@ from dragoman.config.model import Secret
 
 PREFIX = "env:"
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+#: How shells, Windows, LiteLLM and OpenCode refer to a variable.
+_FOREIGN_REFERENCE = re.compile(
+    r"\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?|%([A-Za-z_][A-Za-z0-9_]*)%"
+    r"|os\.environ/([A-Za-z_][A-Za-z0-9_]*)|\{env:([A-Za-z_][A-Za-z0-9_]*)\}"
+)
 
 
 class Environment(NamedTuple):
-    """The environment variables. Those of secrets may be unset unless `is_needed`."""
+    """The environment variables. Those of the gateway's own secrets may be unset unless `is_needed`."""
 
     variables: Mapping[str, str]
     is_needed: bool = True
@@ -23,6 +28,11 @@ class Environment(NamedTuple):
 
 def read_secret(value: str, table: TomlTable, *keys: str | int, environment: Environment) -> Secret:
     """The secret that `value` is or refers to. The keys lead to the value, for the error."""
+    if foreign := _FOREIGN_REFERENCE.fullmatch(value.strip()):
+        hint = f'write "env:{next(filter(None, foreign.groups()))}"'
+        raise table.error(
+            "expected a secret or env:NAME, got another reference to a variable", *keys, hint=hint
+        )
     variable = value.removeprefix(PREFIX).strip() if value.startswith(PREFIX) else ""
     if value.startswith(PREFIX):
         if not _VARIABLE.fullmatch(variable):
@@ -62,10 +72,9 @@ def read_preset_secret(variable: str, table: TomlTable, environment: Environment
 
 
 def _read_unset(variable: str, table: TomlTable, *keys: str | int, environment: Environment) -> Secret:
-    if not environment.is_needed:
-        return Secret("", variable)
-    raise table.error(
-        f"the environment variable {variable} is not set",
-        *keys,
-        hint=f"export {variable}=…" if keys else f"export {variable}=…, or set api_key",
-    )
+    hint = f"export {variable}=…" if keys else f"export {variable}=…, or set api_key"
+    message = f"the environment variable {variable} is not set"
+    if environment.is_needed:
+        raise table.error(message, *keys, hint=hint)
+    table.warn(message, *keys, hint=hint)
+    return Secret("", variable)

@@ -86,6 +86,14 @@ class HttpApi:
         """Whether the headers ask an upstream for a longer context window than the model usually has."""
         return False
 
+    def find_endpoint(self, path: str) -> str:
+        """The path of an endpoint at the end of an address's path; empty if it is only the API's root.
+
+        Users copy whole endpoints from documentation where the root is expected.
+        """
+        tails = (f"/{tail}" for tail in (self.turn_path, "models") if tail)
+        return next((tail for tail in tails if path.endswith(tail)), "")
+
     def build_upstream_path(self, model: str, *, stream: bool, endpoint: str = "") -> UpstreamPath:
         """The path of a turn, or of the endpoint below it, at an upstream."""
         return UpstreamPath(f"{self.turn_path}{endpoint}")

@@ -19,6 +19,8 @@ TYPE_AND_CODE: dict[FailureKind, tuple[str, str | None]] = {
     "rate_limit": ("rate_limit_error", "rate_limit_exceeded"),
     "quota": ("insufficient_quota", "insufficient_quota"),
     "server": ("server_error", None),
+    "unreachable": ("server_error", None),
+    "misconfigured": ("server_error", None),
     "overloaded": ("server_error", "server_is_overloaded"),
     "timeout": ("server_error", None),
     "cancelled": ("server_error", None),

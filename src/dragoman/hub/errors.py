@@ -31,12 +31,15 @@ FailureKind = Literal[
     "rate_limit",
     "quota",
     "server",
+    "unreachable",
+    "misconfigured",
     "overloaded",
     "timeout",
     "cancelled",
 ]
 
-#: The usual HTTP status of each kind; a failure may have its own.
+#: The usual HTTP status of each kind; a failure may have its own. `unreachable`: no server listens at the
+#: provider's address. `misconfigured`: the gateway cannot use the provider as it is configured.
 STATUS_OF_KIND: dict[FailureKind, int] = {
     "invalid_request": 400,
     "context_overflow": 400,
@@ -49,6 +52,8 @@ STATUS_OF_KIND: dict[FailureKind, int] = {
     "rate_limit": 429,
     "quota": 429,
     "server": 500,
+    "unreachable": 502,
+    "misconfigured": 502,
     "overloaded": 503,
     "timeout": 504,
     "cancelled": 499,
@@ -192,9 +197,13 @@ class UpstreamFailed(DragomanError):
 
 
 class ConfigError(DragomanError):
-    """The configuration is invalid."""
+    """The configuration is invalid. `line` is the line of the file; 0 if it is unknown."""
 
     default_status = 500
+
+    def __init__(self, message: str, *, path: str = "", hint: str = "", line: int = 0) -> None:
+        super().__init__(message, path=path, hint=hint)
+        self.line = line
 
 
 def suggest_spelling(given: str, known: Iterable[str]) -> str:

@@ -31,6 +31,9 @@ class LocalProgram(msgspec.Struct, frozen=True, kw_only=True):
     telemetry_provider: str = ""
     #: The folder of its files below the state folder, which a killed gateway may leave behind.
     state_folder: str = ""
+    #: The module without which it cannot be started, and the extra that installs it.
+    module: str = ""
+    extra: str = ""
     #: The doctor's advice if the program cannot be started.
     advice: str = "install the program"
     #: The default of `retries`.
@@ -72,6 +75,8 @@ LOCAL_PROGRAMS = {
         has_sessions=True,
         is_agent=True,
         state_folder="claude-code",
+        module="claude_agent_sdk",
+        extra="claude-code",
         advice="install Claude Code, or set sessions.command",
         retries=0,
     ),

@@ -39,6 +39,8 @@ class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
 
     checked: date
     models: dict[str, dict[str, object]]
+    #: No other provider with a catalogue has these models.
+    exclusive: bool = False
 
 
 class _CatalogueFile(msgspec.Struct, forbid_unknown_fields=True):
@@ -46,6 +48,7 @@ class _CatalogueFile(msgspec.Struct, forbid_unknown_fields=True):
 
     checked: date
     models: list[dict[str, object]]
+    exclusive: bool = False
 
 
 @cache
@@ -76,4 +79,4 @@ def load_catalogue(name: str) -> Catalogue | None:
         facts = {fact: value for fact, value in entry.items() if fact != "match"}
         for pattern in msgspec.convert(entry["match"], list[str]):
             models[pattern] = {**models.get(pattern, {}), **facts}
-    return Catalogue(checked=found.checked, models=models)
+    return Catalogue(checked=found.checked, models=models, exclusive=found.exclusive)

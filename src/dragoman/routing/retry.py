@@ -26,6 +26,8 @@ STEPS: dict[FailureKind, RetryStep] = {
     "rate_limit": "retry",
     "quota": "next target",
     "server": "retry",
+    "unreachable": "retry",
+    "misconfigured": "next target",
     "overloaded": "retry",
     "timeout": "next target",
     "cancelled": "stop",
@@ -34,6 +36,7 @@ STEPS: dict[FailureKind, RetryStep] = {
 #: Kinds that concern the target, not only this request.
 TARGET_KINDS = frozenset(
     {"authentication", "billing", "permission", "rate_limit", "quota", "server", "overloaded", "timeout"}
+    | {"unreachable", "misconfigured"}
 )
 
 #: Kinds that may concern the key, so that another key of the same target may succeed. Vendors answer

@@ -125,13 +125,21 @@ def _describe_target(
     provider = config.providers.get(target.provider)
     keys = len(provider.keys) if provider else 0
     cooled = len(cooldowns)
+    obstacle = provider.obstacle if provider else ""
     return {
         "target": make_printable(str(target)),
         "dialect": provider.dialect if provider else "",
         "keys": keys,
-        "health": "ok" if not cooled else "cooling" if cooled >= max(1, keys) else "partly cooling",
+        "health": "unusable" if obstacle else _judge_health(cooled, keys),
+        "obstacle": obstacle,
         "cooldowns": cooldowns,
     }
+
+
+def _judge_health(cooled: int, keys: int) -> str:
+    if not cooled:
+        return "ok"
+    return "cooling" if cooled >= max(1, keys) else "partly cooling"
 
 
 async def _build_tools(state: ServerState) -> object:

@@ -6,7 +6,7 @@ Any value can come from outside. Control characters are escaped, so they never r
 import logging
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -140,6 +140,18 @@ def log_socket(agent: str, responses: int, seconds: float) -> None:
     """Log a WebSocket that has closed, with the number of its responses."""
     fields = {"agent": make_printable(agent)[:80], "responses": responses, "seconds": round(seconds, 1)}
     _write(logging.INFO, "socket closed", fields)
+
+
+def log_start(url: str, path: str, warnings: Iterable[str]) -> None:
+    """Log the address and the configuration file at the start, and each warning about that file."""
+    _write(logging.INFO, "listening", {"url": url, "config": path})
+    for warning in warnings:
+        _write(logging.WARNING, "configuration", {"warning": warning})
+
+
+def log_warning(message: str, **fields: object) -> None:
+    """Log something that the gateway cannot do, although it serves."""
+    _write(logging.WARNING, message, {name: value for name, value in fields.items() if value})
 
 
 def log_error(message: str, **fields: object) -> None:

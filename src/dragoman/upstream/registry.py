@@ -9,9 +9,25 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from dragoman.config.model import Provider
+from dragoman.hub.errors import Failure, UpstreamFailed
 from dragoman.providers.local_programs import LOCAL_PROGRAMS
 from dragoman.upstream.http.upstream import HttpUpstream
-from dragoman.upstream.port import Upstream
+from dragoman.upstream.port import Upstream, UpstreamReply, UpstreamRequest
+
+
+class UnusableUpstream:
+    """A provider whose requests cannot succeed: each fails with the reason, and nothing is sent."""
+
+    def __init__(self, provider: Provider) -> None:
+        self._provider = provider
+
+    async def send(self, request: UpstreamRequest) -> UpstreamReply:
+        message = f"provider {self._provider.name} cannot be used: {self._provider.obstacle}"
+        message += "; set it and restart the gateway"
+        raise UpstreamFailed(Failure(kind="misconfigured", message=message))
+
+    async def close(self) -> None:
+        pass
 
 
 class LocalUpstreamModule(Protocol):
@@ -40,6 +56,8 @@ def _load(name: str) -> LocalUpstreamModule:
 
 def build_upstream(provider: Provider, state: Path) -> Upstream:
     """Build the upstream of a provider. `state` is the folder for files that outlive the process."""
+    if provider.obstacle:
+        return UnusableUpstream(provider)
     if provider.program is None:
         return HttpUpstream(provider)
     return _load(provider.dialect).build_upstream(provider, state)

@@ -22,6 +22,8 @@ _TYPES: dict[FailureKind, str] = {
     "rate_limit": "rate_limit_error",
     "quota": "rate_limit_error",
     "server": "api_error",
+    "unreachable": "api_error",
+    "misconfigured": "api_error",
     "overloaded": "overloaded_error",
     "timeout": "timeout_error",
     # Clients retry after an overload. A client that still listens after a cancellation should retry too.

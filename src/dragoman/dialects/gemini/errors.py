@@ -23,6 +23,8 @@ _STATUSES: dict[FailureKind, str] = {
     "rate_limit": "RESOURCE_EXHAUSTED",
     "quota": "RESOURCE_EXHAUSTED",
     "server": "INTERNAL",
+    "unreachable": "UNAVAILABLE",
+    "misconfigured": "FAILED_PRECONDITION",
     "overloaded": "UNAVAILABLE",
     "timeout": "DEADLINE_EXCEEDED",
     "cancelled": "CANCELLED",

@@ -1,5 +1,6 @@
 """The HTTP side of the Gemini API, with the paths of Vertex AI, and its token counts."""
 
+import re
 from collections.abc import Sequence
 from urllib.parse import parse_qs, quote
 
@@ -21,6 +22,9 @@ _COUNT_WRAPPERS = ("generateContentRequest", "generate_content_request")
 
 #: Gemini CLI shows an error in a stream that ends well, and takes a broken stream for fatal.
 _READS_STREAM_ERRORS = "GeminiCLI"
+
+#: The end of an address that is not the API's root: `/models`, or a model with its method.
+_ENDPOINT = re.compile(r"/models(?:/[^/:]+(?::[A-Za-z]+)?)?$")
 
 
 class GeminiHttpApi(HttpApi):
@@ -48,6 +52,10 @@ class GeminiHttpApi(HttpApi):
 
     def must_abort_failed_stream(self, agent: str) -> bool:
         return _READS_STREAM_ERRORS not in agent
+
+    def find_endpoint(self, path: str) -> str:
+        found = _ENDPOINT.search(path)
+        return found[0] if found else ""
 
     def build_upstream_path(self, model: str, *, stream: bool, endpoint: str = "") -> UpstreamPath:
         verb = endpoint or ("streamGenerateContent" if stream else "generateContent")

@@ -42,6 +42,8 @@ _STREAM_CODES: dict[FailureKind, str] = {
     "rate_limit": "rate_limit_exceeded",
     "quota": "insufficient_quota",
     "server": "server_error",
+    "unreachable": "server_error",
+    "misconfigured": "invalid_prompt",
     "overloaded": "server_error",
     "timeout": "server_error",
     "cancelled": "cancelled",
