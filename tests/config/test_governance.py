@@ -24,7 +24,7 @@ def asked_of(config: Config, model: str = "agent") -> Governance:
     """What holds for the first target of a model, as an exchange finds it out."""
     choice = choose(config, model)
     target = choice.targets[0]
-    return config.providers[target.provider].find_governance(target.model, choice.governance)
+    return config.providers[target.provider].find_governance(target.model, choice.route.governance)
 
 
 def refusal(text: str) -> tuple[str, str]:

@@ -48,7 +48,7 @@ def targets(config: Config, model: str) -> list[str]:
 @pytest.mark.rule("R131")
 def test_an_exact_name_is_taken_before_a_pattern_that_stands_first() -> None:
     choice = choose(CONFIG, "claude-small")
-    assert (choice.targets, choice.strict, choice.route) == (
+    assert (choice.targets, choice.route.strict, choice.route.match) == (
         (TargetName("local", "small"),),
         True,
         "claude-small",
@@ -67,7 +67,7 @@ def test_a_target_without_a_model_takes_the_name_of_the_client() -> None:
 
 def test_every_model_of_every_provider_can_be_asked_for_directly() -> None:
     choice = choose(CONFIG, "local/org/model:free")
-    assert (choice.targets, choice.route) == ((TargetName("local", "org/model:free"),), "direct")
+    assert (choice.targets, choice.route.match) == ((TargetName("local", "org/model:free"),), "direct")
 
 
 def test_an_exact_route_goes_before_a_direct_name() -> None:
@@ -81,7 +81,7 @@ def test_a_direct_name_goes_before_a_pattern() -> None:
 def test_a_name_that_no_route_takes_goes_to_the_default() -> None:
     config = load('default = ["other", "other/last"]\n[providers.other]\npreset = "embedded"', "", {})
     assert targets(config, "any") == ["other/any", "other/last"]
-    assert choose(config, "any").route == "default"
+    assert choose(config, "any").route.match == "default"
 
 
 def test_patterns_are_case_sensitive() -> None:

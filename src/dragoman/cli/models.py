@@ -64,11 +64,11 @@ def show(outer: str | None, name: str, path: str | None, is_all: bool, as_json: 
         for target in choice.targets
     }
     if as_json:
-        click.echo(format_json(_build_report(name, choice.route, known)))
+        click.echo(format_json(_build_report(name, choice.route.match, known)))
         return
     for target, facts in known.items():
         provider = config.providers[target.provider]
-        click.secho(f"{target} ({provider.dialect}, by route {choice.route})", bold=True)
+        click.secho(f"{target} ({provider.dialect}, by route {choice.route.match})", bold=True)
         rows = [(fact.name, format_value(fact.value), _describe_source(fact)) for fact in facts]
         lines = format_table(rows) or ["only its dialect is known; --all shows the facts of the dialect"]
         for line in lines:

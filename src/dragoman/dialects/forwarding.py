@@ -142,7 +142,8 @@ def _split_events(events: bytes) -> Iterator[bytes]:
 class ForwardedEnding:
     """The ending of one forwarded stream. It follows events of the upstream, so it must agree with them.
 
-    This default is for dialects whose error event needs only the reply's identity.
+    This default is for dialects whose error event needs only the reply's identity. Its bytes are those of
+    the dialect's stream writer (`_on_reply_failed`).
     """
 
     def __init__(self, dialect: "Dialect") -> None:

@@ -54,6 +54,8 @@ class HttpApi:
     request_id_header = "x-request-id"
     #: Bytes that keep a stream's connection alive; empty: clients of the API accept nothing but data.
     ping = b""
+    #: The ping before the first event of the reply: a comment, because no event may come first.
+    waiting_ping = b": waiting\n\n"
     rate_limits: RateLimitFormat | None = None
     #: The version segment of an upstream's address (empty: none), and the path of a turn below it.
     version = "v1"
@@ -108,5 +110,5 @@ class HttpApi:
         return {"id": name, "object": "model", "created": CREATED, "owned_by": owner}
 
     def list_models(self, names: Sequence[str], entries: list[Json]) -> Json:
-        """The model list; `entries` are the models by `describe_model`."""
+        """The body of the model list. `entries`: the result of `describe_model` for each name."""
         return {"object": "list", "data": entries}

@@ -1,6 +1,7 @@
 """Rate-limit headers: how each API reports limits, and how they pass from an upstream to a client.
 
-The names of each API's headers are in its `http_api.py`. Between dialects of one vendor the whole set of
+The names of each API's headers are in its `http_api.py`, those of both OpenAI APIs in
+`openai_rate_limits.py`. Between dialects of one vendor the whole set of
 headers passes. Between vendors the numbers that both have are translated. No other header of an upstream
 reaches a client: headers may name accounts.
 """

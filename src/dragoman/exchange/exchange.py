@@ -41,7 +41,7 @@ MAX_INLINE_BODY = 1024 * 1024
 
 Result = TypeVar("Result")
 
-#: What is sent to each target, or why nothing can be.
+#: The request for each target, or the error that forbids to send it there.
 TargetRequests = dict[TargetName, TargetRequest | ClientProtocolError]
 
 
@@ -54,7 +54,7 @@ async def compute(body: bytes, work: Callable[[], Result]) -> Result:
 
 
 class Exchange:
-    """Runs once. `record` describes what happened; it is complete when `run` returns."""
+    """One client request and its reply. Call `run` once; then `record` is complete."""
 
     def __init__(
         self, gateway: Gateway, plan: RequestPlan, client: Client, caller: Caller = ANONYMOUS
@@ -135,8 +135,8 @@ class Exchange:
         record.model, record.stream = plan.model, plan.stream
         await self._usage.check_model(plan.model)
         choice = choose(snapshot.config, plan.model)
-        record.route, record.has_alternatives = choice.route, len(choice.targets) > 1
-        self._healer.is_on = choice.heal
+        record.route, record.has_alternatives = choice.route.match, len(choice.targets) > 1
+        self._healer.is_on = choice.route.heal
         await gateway.learned.load()
         targets = await compute(
             self._plan.body, partial(find_fitting_targets, snapshot.config, plan, choice.targets)
@@ -177,7 +177,7 @@ class Exchange:
             if isinstance(target_request, ClientProtocolError):
                 errors.append(target_request)
                 continue
-            error = await self._try_target_key(target_key, requests, left, choice)
+            error = await self._try_target_key(target_key, target_request, requests, left, choice)
             if error is None:
                 return
             errors.append(error)
@@ -192,16 +192,16 @@ class Exchange:
         """The request for one target. A request that one target cannot take may suit the next."""
         provider = self._healer.add_facts(target)
         refused_seals = self._healer.find_refused_seals(target)
-        governance = provider.find_governance(target.model, choice.governance)
+        governance = provider.find_governance(target.model, choice.route.governance)
         try:
             if governance.is_off:
                 return self._plan.build_target_request(
-                    provider, target.model, strict=choice.strict, refused_seals=refused_seals
+                    provider, target.model, strict=choice.route.strict, refused_seals=refused_seals
                 )
             return self._plan.build_target_request(
                 provider,
                 target.model,
-                strict=choice.strict,
+                strict=choice.route.strict,
                 governance=governance,
                 report=self.record.interventions.reporter(target, provider.wire_dialect),
                 timer=self._loop.time,
@@ -211,17 +211,22 @@ class Exchange:
             return error
 
     async def _try_target_key(
-        self, target_key: TargetKey, requests: TargetRequests, others: list[TargetKey], choice: RouteChoice
+        self,
+        target_key: TargetKey,
+        target_request: TargetRequest,
+        requests: TargetRequests,
+        others: list[TargetKey],
+        choice: RouteChoice,
     ) -> UpstreamFailed | None:
         """Call one target with one key, and retry if that may help. Returns the last error if all failed.
 
-        A request that heals after a refusal replaces the target's request in `requests`.
+        A request that is healed after a refusal replaces the target's request in `requests`.
         """
         gateway, record = self._gateway, self.record
         target, key = target_key
         handle = self._snapshot.handles[target.provider]
         tries = 0
-        while isinstance(target_request := requests[target], TargetRequest):
+        while True:
             tries += 1
             record.tries += 1
             record.target, record.lane = target, target_request.lane
@@ -245,7 +250,7 @@ class Exchange:
                 healed = await self._heal(target, target_request, error.failure, choice)
                 now = self._record_attempt(target_key, began, error.failure, is_healed=healed is not None)
                 if healed is not None:
-                    requests[target] = healed
+                    requests[target] = target_request = healed
                     tries -= 1
                     continue
                 helping = [each for each in others if may_succeed(error.failure, target, each.target)]
@@ -263,7 +268,6 @@ class Exchange:
             self._healer.end_trial(target, None)
             self._record_attempt(target_key, began, failure)
             return None
-        return None
 
     async def _heal(
         self, target: TargetName, target_request: TargetRequest, failure: Failure, choice: RouteChoice

@@ -1,4 +1,7 @@
-"""`ExchangeRecord`: what happened in one exchange, for logs, metrics and headers. It holds no content."""
+"""`ExchangeRecord`: what happened in one exchange, for logs, metrics, traces and headers.
+
+It holds no content of requests or replies, except in `snapshots`, which the configuration must enable.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple

@@ -18,9 +18,6 @@ from dragoman.pipeline.transports import JSON_HEADERS
 from dragoman.routing.retry import concerns_session
 from dragoman.wire.sse import Output
 
-#: Sent before a reply has begun, when no event may be sent yet.
-WAITING = b": waiting\n\n"
-
 #: Seconds. Clients really sleep through a longer `retry-after`, or give up without an explanation.
 MAX_WAIT = 30.0
 _NO_RETRY = {"x-should-retry": "false"}
@@ -120,7 +117,7 @@ class ResponseSender:
         self._sending = asyncio.get_running_loop().create_task(self._ping())
 
     def send_soon(self, output: Output) -> None:
-        """Send a part of a stream that has content, from code that cannot wait."""
+        """Write or schedule output from code that is no coroutine. Only after the first content."""
         if self._is_ended:
             return
         self._watchdog.has_sent = True
@@ -144,7 +141,8 @@ class ResponseSender:
         # The reply may have ended meanwhile; then even its head may be missing.
         if not self._is_ended:
             await self._commit(is_waiting=True)
-            await self._client.ping(self._dialect.http_api.ping if self.is_target_fixed else WAITING)
+            http_api = self._dialect.http_api
+            await self._client.ping(http_api.ping if self.is_target_fixed else http_api.waiting_ping)
         self._forget_send()
 
     async def _acquire(self) -> None:

@@ -101,7 +101,10 @@ class UpstreamCall:
             return failure
 
     async def _call(self, body: bytes) -> Failure | None:
-        """One request and its reply."""
+        """Send `body` and pass the reply to the client. Returns why it failed after its first content.
+
+        Raises `UpstreamFailed` for an earlier failure.
+        """
         sees_headers = (
             self._provider.wire_dialect == self._plan.metadata.dialect or self._provider.keeps_sessions
         )
@@ -148,7 +151,7 @@ class UpstreamCall:
         self._watchdog.tick = self._tick if self._target_request.needs_ticks else None
         pieces = upstream.pieces()
         await self._receive_first(pieces, reply)
-        if reply.needs_next_round and not reply.tally.has_content:
+        if self._target_request.needs_next_round and not reply.tally.has_content:
             await _read_to_end(pieces)
             return None
         held, self._held = self._held, []
@@ -250,7 +253,7 @@ class UpstreamCall:
 
     async def _finish(self, output: Output, reply: ReplyPipeline, pieces: AsyncIterator[bytes]) -> None:
         """Send the last output, and read the upstream to its end."""
-        if reply.needs_next_round:
+        if self._target_request.needs_next_round:
             if output:
                 await self._sender.send(output)
             return await _read_to_end(pieces)

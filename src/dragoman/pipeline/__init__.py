@@ -20,9 +20,10 @@ reads only what the tally needs. Output is a sequence of frames, or the upstream
 transport (transports) makes bytes of it: server-sent events or a JSON array. A whole reply takes the same
 way: it is exploded into frames and collected into a body at the end, so streamed and whole replies agree.
 
-Call order: `RequestPlan(client, body)`, `peek`, `build_target_request` for each target that is tried,
-`start_reply`, `feed` … until `is_round_over` or `close`. `release` frees the request when the reply has
-begun. With governance that retries denied calls, one reply may need several requests (rounds).
+Call order: `RequestPlan(metadata, body)`, `peek`, `build_target_request` for each target that is tried,
+`start_reply`, then `feed` until `is_round_over` or `close` (the exact order: `ReplyPipeline`). `release`
+frees the request when the reply has begun. With governance that retries denied calls, one reply may need
+several requests (rounds).
 
 State: a plan belongs to one request, a target request and its pipeline to one call of one target. None of
 them is shared between tasks.
@@ -33,6 +34,7 @@ Modules
 - `reply_builder`: builds the reader, stages and writer of a translated reply.
 - `governance`, `rounds`: the request under governance, and the rounds of a governed reply.
 - `outline`: the part of a request that its reply needs.
+- `refused_fields`: removes fields that the target is known to refuse.
 - `bodies`: JSON bodies. `transports`: frames as HTTP bodies.
 - `translate`: `translate_request`, `translate_reply`, `StreamTranslator`, `translate_error`.
 """

@@ -26,8 +26,6 @@ _EVENT_ENDS = (b"\n\n", b"\n\r\n", b"\r\r")
 class ForwardedReply:
     """One forwarded reply. `patch` replaces members such as the model's name; see `ReplyPatch`."""
 
-    needs_next_round = False
-
     def __init__(
         self,
         reader: StreamReader,
@@ -50,7 +48,7 @@ class ForwardedReply:
 
     @property
     def passes_trailing(self) -> bool:
-        """Whether closing events follow the ending: always, except after a failure that is complete."""
+        """False only after a failure whose closing event was sent."""
         return self._lacks_closing or not isinstance(self.tally.ending, ReplyFailed)
 
     @property
@@ -93,7 +91,7 @@ class ForwardedReply:
         return RawEvents(events)
 
     def feed_frames(self, frames: Iterable[Frame]) -> Output:
-        """The frames of a whole reply, for the tally: the client gets the upstream's body instead."""
+        """Add the frames of a whole reply to the tally. The client gets the upstream's body instead."""
         self._add_to_tally(self._reader.feed_frames(frames))
         return ()
 
@@ -131,7 +129,7 @@ class ForwardedReply:
         return events if self._patch is None else self._patch.apply(events)
 
     def _complete_failure(self, ending: ReplyFailed, events: bytes, *, was_ended: bool) -> Frames:
-        """What must be added to the events of a reply that has failed."""
+        """The frames that the client still needs after these events of a failed reply."""
         if was_ended:
             self._lacks_closing = self._lacks_closing and not self._ending.is_complete(events)
         elif self._ending.has_failure(events):
@@ -166,7 +164,7 @@ class ForwardedReply:
 
 
 def _complete_event(event: bytes) -> bytes:
-    """The last event with its blank line, which some servers leave out. Half an event gives nothing."""
+    """The last event with its blank line, which some servers leave out; empty if the event is incomplete."""
     completed = event.rstrip(b"\r\n") + b"\n\n"
     payloads = [frame.data for frame in SseReader().feed(completed)]
     return completed if payloads and all(map(is_whole_payload, payloads)) else b""
@@ -182,7 +180,7 @@ def is_whole_payload(payload: bytes) -> bool:
 
 
 def _slice_events(events: bytes) -> Iterator[bytes]:
-    """Runs of events, so that a few events that matter do not make all the others be read."""
+    """Split the events into runs of about `SLICE` bytes, so that runs of deltas can be skipped."""
     start, size = 0, len(events)
     while size - start > SLICE:
         end = events.find(b"\n\n", start + SLICE - 2) + 2

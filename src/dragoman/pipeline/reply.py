@@ -26,9 +26,12 @@ from dragoman.wire.sse import Frame, Output
 class ReplyPipeline(Protocol):
     """One reply on its way to the client. Nothing here waits; output always ends between two events.
 
-    Call `feed` (or `feed_frames`) for each piece until `is_round_over`, or `close` when the upstream ends
-    the reply before. `fail` ends the reply instead, at any time. `release_overdue` may be called in between.
-    If `needs_next_round`, governance asks the model again: call `next_round`, then feed the new reply.
+    Call order:
+
+    1. `feed` (or `feed_frames`) for each piece, until `is_round_over`. `close`, if the upstream ends the
+       reply before that. `fail` instead of both, at any time. `release_overdue` between two pieces.
+    2. If `TargetRequest.needs_next_round`: `next_round`, then again from 1 with the reply to that request.
+    3. If `passes_trailing`: `feed` for each piece that still comes after the ending, then `close`.
     """
 
     #: Usage, ending, number of calls and whether there is content yet.
@@ -38,9 +41,6 @@ class ReplyPipeline(Protocol):
     def is_ended(self) -> bool:
         """The reply has its ending. What follows does not matter, unless `passes_trailing`."""
         ...
-
-    @property
-    def needs_next_round(self) -> bool: ...
 
     @property
     def is_round_over(self) -> bool:
@@ -54,11 +54,11 @@ class ReplyPipeline(Protocol):
 
     @property
     def passes_trailing(self) -> bool:
-        """Whether bytes after the ending still go to the client.
+        """Whether events after the ending still go to the client.
 
-        True for a forwarded reply: its ending has closing events behind it (`[DONE]`, usage), which the
-        client waits for. False for a translated reply, whose writer has written them, and after a failure
-        that has its closing event.
+        True for a forwarded reply: an upstream may send more events than the reader needs, such as `[DONE]`
+        after `response.completed` or after an error. False after a failure whose closing event was sent, and
+        for a translated reply: its writer has written all closing events.
         """
         ...
 
@@ -145,10 +145,6 @@ class TranslatedReply:
         self._set_stages()
 
     @property
-    def needs_next_round(self) -> bool:
-        return self._rounds is not None and self._rounds.needs_next_round
-
-    @property
     def holds_for_a_time(self) -> bool:
         return any(isinstance(stage, TimedStage) and stage.holds_for_a_time for stage in self._stages)
 
@@ -178,7 +174,7 @@ class TranslatedReply:
             for event in stage.take_overdue():
                 self._pass([event], self._stages[number + 1 :], frames)
         self._update_handlers()
-        self.is_round_over = self.is_ended or self.needs_next_round
+        self.is_round_over = self.is_ended or (self._rounds is not None and self._rounds.needs_next_round)
         return frames
 
     def _set_stages(self) -> None:

@@ -27,8 +27,9 @@ from dragoman.wire.sse import Frame, Output
 if TYPE_CHECKING:
     from dragoman.pipeline.plan import RequestPlan, TargetProvider
 
-#: `forward`: the client's bytes. `patch`: the client's bytes but for a few values, such as the model's name.
-#: `translate`: the request is written anew.
+#: How much of a request and its reply is rewritten. `forward`: both go on as they came. `patch`: a few values
+#: are replaced, such as the model's name. `translate`: the reply is read and written anew, and so is the
+#: request, unless only its reply is governed.
 Lane = Literal["forward", "patch", "translate"]
 
 
@@ -57,9 +58,10 @@ class TargetRequest:
         self._provider = provider
         self.model = model
         self.body = body
+        #: For the record, and for the reply, which is translated only in the lane `translate`.
         self.lane = lane
         self._facts = facts
-        #: What the request could not carry, and what its reply could not.
+        #: The losses of the request, and those of its reply.
         self.losses = losses
         self.reply_losses = Losses()
         self._governed = governed
@@ -69,7 +71,7 @@ class TargetRequest:
 
     @property
     def needs_next_round(self) -> bool:
-        """The model must be asked again before the reply can end."""
+        """Whether the model must be asked again before the reply can end. True only while `is_round_over`."""
         return self._rounds is not None and self._rounds.needs_next_round
 
     @property
@@ -89,13 +91,13 @@ class TargetRequest:
         return self._plan.write(self._rounds.next_request(), self._facts, Losses())
 
     def start_reply(self, content_type: str) -> ReplyPipeline:
-        """The pipeline of a streamed reply. A reply that is no event stream becomes one."""
+        """Build the pipeline of a streamed reply. A reply that is no event stream becomes one."""
         if "event-stream" in content_type and self._forwards_reply():
             return self._build_forwarded()
         return self._build_translated()
 
     def start_whole_reply(self) -> "WholeReply":
-        """The pipeline of a reply that is not streamed."""
+        """Build the pipeline of a reply that is not streamed."""
         if self._forwards_reply():
             return WholeReply(self, self._build_forwarded(), self._build_patch(), forwards=True)
         return WholeReply(self, self._build_translated(), None, forwards=False)
@@ -117,7 +119,7 @@ class TargetRequest:
         return self.lane != "translate"
 
     def _build_patch(self) -> ReplyPatch | None:
-        """Restores the client's model name, and sets the members that the gateway decides."""
+        """The changes of a forwarded reply: the client's model name, and members that the gateway decides."""
         plan = self._plan
         forwarding, members = plan.dialect.forwarding, plan.metadata.reply_members
         model = {forwarding.model_member: encode(plan.model)} if self.model != plan.model else {}
@@ -163,7 +165,7 @@ class TargetRequest:
         )
 
     def _estimate_input(self) -> int:
-        """The prompt's tokens, for clients that need a number before the upstream reports one."""
+        """Estimate the prompt's tokens, for clients that need a number before the upstream reports one."""
         upstream = dialect_named(self._provider.wire_dialect)
         if upstream.reports_input_first or not self._plan.dialect.writes_input_estimate:
             return 0

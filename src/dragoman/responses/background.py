@@ -37,7 +37,6 @@ MAX_BYTES = 64 * 1024 * 1024
 HEARTBEAT_INTERVAL = 10.0
 DEAD_AFTER = 45.0
 
-KEEP_ALIVE = b": keep-alive\n\n"
 DONE = Frame("", b"[DONE]")
 #: Events about the beginning: a run writes its own.
 _START_EVENTS = frozenset({"response.created", "response.queued", "response.in_progress"})
@@ -251,7 +250,7 @@ class BackgroundRuns:
                     async with asyncio.timeout(ping or None):
                         await changed.wait()
                 except TimeoutError:
-                    await client.ping(KEEP_ALIVE)
+                    await client.ping(found.turn.plan.dialect.http_api.ping)
 
     async def close(self) -> None:
         """End the runs that are waiting, as failed. Runs that have begun are ended by their exchanges."""

@@ -24,15 +24,14 @@ class ModelNotFound(DragomanError):
 
 
 class RouteChoice(msgspec.Struct, frozen=True, kw_only=True):
-    """The targets of a request in the order of preference, and the settings of its route."""
+    """The targets of a request in the order of preference, and the route with its settings.
 
+    A request without a configured route has one with default settings, named `direct` or `default`.
+    """
+
+    #: The targets of the route, with the client's model name instead of `*`.
     targets: tuple[TargetName, ...]
-    strict: bool = False
-    heal: bool = True
-    #: Governance settings of the route. They are added to those of the target's provider.
-    governance: dict[str, object] = {}
-    #: For logs: the pattern of the route, `direct` or `default`.
-    route: str
+    route: Route
 
 
 def choose(config: Config, model: str) -> RouteChoice:
@@ -49,12 +48,12 @@ def choose(config: Config, model: str) -> RouteChoice:
             return _build_choice(route, model)
     provider, _, rest = model.partition("/")
     if rest and provider in config.providers:
-        return RouteChoice(targets=(TargetName(provider, rest),), route="direct")
+        return _build_choice(Route(match="direct", targets=(TargetName(provider, rest),)), model)
     for route in config.routes:
         if fnmatchcase(model, route.match):
             return _build_choice(route, model)
     if config.default:
-        return RouteChoice(targets=_fill_in_model(config.default, model), route="default")
+        return _build_choice(Route(match="default", targets=config.default), model)
     if not model:
         hint = f"there are: {_list_served(config)}"
         raise ClientProtocolError("expected the name of a model, got nothing", path="model", hint=hint)
@@ -62,13 +61,7 @@ def choose(config: Config, model: str) -> RouteChoice:
 
 
 def _build_choice(route: Route, model: str) -> RouteChoice:
-    return RouteChoice(
-        targets=_fill_in_model(route.targets, model),
-        strict=route.strict,
-        heal=route.heal,
-        governance=route.governance,
-        route=route.match,
-    )
+    return RouteChoice(targets=_fill_in_model(route.targets, model), route=route)
 
 
 def _fill_in_model(targets: tuple[TargetName, ...], model: str) -> tuple[TargetName, ...]:

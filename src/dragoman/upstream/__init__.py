@@ -9,6 +9,9 @@ Modules and packages:
 - `embedded`: a deterministic model inside this process, for trying and testing.
 - `claude_code`: Claude Code as a model with the caller's own tools. The only kind that keeps sessions.
 
+A new local program is a package here and a row of the same name in `providers/local_programs.py`; see
+`registry`.
+
 State: the exchange holds one upstream per provider, builds it on first use and closes it when no exchange
 uses its configuration any more. An upstream owns its connections, processes and sessions. A reply is owned
 by the task that called `send`.

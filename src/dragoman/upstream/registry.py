@@ -1,7 +1,8 @@
 """The kinds of upstream: HTTP, and one package for each local program.
 
-A new kind is a package beside `http` with the name of its row in `providers.local_programs`. Its module
-`upstream` has the functions of `LocalUpstreamModule`.
+A new local program needs two things: a row in `providers/local_programs.py`, which describes it to the other
+packages, and a package beside `http` with the name of that row. The package's module `upstream` has the
+functions of `LocalUpstreamModule`.
 """
 
 from importlib import import_module

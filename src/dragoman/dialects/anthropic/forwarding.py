@@ -1,4 +1,8 @@
-"""Rules for forwarding a stream of the Messages API."""
+"""Rules for forwarding a stream of the Messages API.
+
+A failed stream ends as `ForwardedEnding` in `dialects/forwarding.py` does it, with the error event of
+`stream_writer`.
+"""
 
 from dragoman.dialects.forwarding import Forwarding
 

@@ -1,4 +1,8 @@
-"""Rules for forwarding a stream of the Gemini API."""
+"""Rules for forwarding a stream of the Gemini API.
+
+A failed stream ends as `ForwardedEnding` in `dialects/forwarding.py` does it, with the error event of
+`stream_writer`.
+"""
 
 from dragoman.dialects.forwarding import Forwarding, RequestPeek
 from dragoman.wire.sse import SseReader, split_plain_events, write_frame

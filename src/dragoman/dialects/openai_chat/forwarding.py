@@ -2,6 +2,9 @@
 
 Chat servers report the usage only if `stream_options.include_usage` is set, in a chunk of its own. Logs and
 budgets need the usage always, so the gateway asks for it and removes that chunk for clients that did not.
+
+A failed stream ends as `ForwardedEnding` in `dialects/forwarding.py` does it, with the error event of
+`stream_writer`.
 """
 
 import msgspec
@@ -20,6 +23,11 @@ class _Chunk(msgspec.Struct):
 _read_chunk = msgspec.json.Decoder(_Chunk).decode
 
 
+def hides_usage(*, stream: bool, asks_for_usage: bool) -> bool:
+    """Whether the client's reply has no usage. A reply that is not streamed always has it."""
+    return stream and not asks_for_usage
+
+
 class ChatForwarding(Forwarding):
     closing_mark = b"[DONE]"
     closing_event = b"data: [DONE]\n\n"
@@ -32,7 +40,9 @@ class ChatForwarding(Forwarding):
             return None
         model, stream, options = found
         asks_for_usage = isinstance(options, dict) and options.get("include_usage") is True
-        return RequestPeek(model, stream, hides_usage=stream and not asks_for_usage)
+        return RequestPeek(
+            model, stream, hides_usage=hides_usage(stream=stream, asks_for_usage=asks_for_usage)
+        )
 
     def request_usage(self, body: bytes) -> bytes:
         try:

@@ -14,6 +14,7 @@ from typing import Any
 from dragoman.dialects.interfaces import ClientContext, Json
 from dragoman.dialects.openai_chat.citations import write_annotation
 from dragoman.dialects.openai_chat.errors import write_error
+from dragoman.dialects.openai_chat.forwarding import hides_usage
 from dragoman.dialects.openai_chat.media import find_url
 from dragoman.dialects.openai_chat.names import LEGACY_FUNCTIONS, NAME, has_flag
 from dragoman.dialects.openai_chat.reasoning import find_list_field
@@ -71,8 +72,9 @@ class ChatStreamWriter:
         self._context = context
         self._own = context.upstream == NAME
         request = context.request
-        # A client that did not ask for a stream always gets the usage, through the same chunks.
-        self._reports_usage = request is None or not request.stream or request.include_usage
+        self._reports_usage = request is None or not hides_usage(
+            stream=request.stream, asks_for_usage=request.include_usage
+        )
         self._legacy = has_flag(request, LEGACY_FUNCTIONS) if request is not None else None
         self._frames = ChunkFrames({}, {}, has_usage=False)
         self._shape: Json | None = None

@@ -1,4 +1,4 @@
-"""Rules for forwarding a stream of the Responses API."""
+"""Rules for forwarding a stream of the Responses API, and for its ending (`ResponsesEnding`)."""
 
 import re
 from typing import TYPE_CHECKING

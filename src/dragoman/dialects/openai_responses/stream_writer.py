@@ -77,13 +77,20 @@ from dragoman.hub.usage import Usage
 from dragoman.wire.fields import encode
 from dragoman.wire.sse import Frame, Frames, join_frames
 
-#: Blocks that only a client of their own dialect can get.
-UNSHOWN: dict[type, str] = {
-    HostedCall: "what another vendor's own tool was asked",
-    HostedResult: "what another vendor's own tool gave back",
-    Media: "media that the model made",
-    Opaque: "a block that only its own dialect knows",
-}
+
+def _describe_block(block: HostedCall | HostedResult | Media | Opaque) -> str:
+    """The text of a loss: a block that only a client of its own dialect can receive."""
+    match block:
+        case HostedCall():
+            return "what another vendor's own tool was asked"
+        case HostedResult():
+            return "what another vendor's own tool gave back"
+        case Media():
+            return "media that the model made"
+        case Opaque():
+            return "a block that only its own dialect knows"
+        case _:
+            assert_never(block)
 
 
 class ResponsesStreamWriter:
@@ -261,7 +268,7 @@ class ResponsesStreamWriter:
             item = {"id": item_id, "type": "web_search_call", "status": COMPLETED, "action": action}
         if item is None:
             if not (self._own and isinstance(block, HostedResult) and block.form == FOLLOWS):
-                self._context.losses.add(block.at, f"OpenAI Responses cannot show {UNSHOWN[type(block)]}")
+                self._context.losses.add(block.at, f"OpenAI Responses cannot show {_describe_block(block)}")
             return ()
         item = add_required(item)
         emitter = HostedItemEmitter(self._start_item(PREFIXES.get(get_text(item, "type"), ""), item))

@@ -20,8 +20,8 @@ Modules, in the order in which a reply passes them:
 State: one `HarvestStage` per reply, one `TextScanner` per text block, one `TextCursor` per reader. Formats
 and plans are immutable and shared.
 
-Call order: `feed` every event of the reply in order, `overdue` on a timer; the last event is `ReplyFinished`
-or `ReplyFailed`. Readers are generators; see `cursor`.
+Call order: `feed` every event of the reply in order, `take_overdue` on a timer; the last event is
+`ReplyFinished` or `ReplyFailed`. Readers are generators; see `cursor`.
 
 To add a format: choose the module of `formats` by how the call looks (`json_in_tags`, `tagged_parameters`,
 `python_calls`, `token_sections`, `channels`, `bare_calls`, `vendor_tokens`), add a row to its `FORMATS`, a
