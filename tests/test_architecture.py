@@ -203,6 +203,7 @@ ONLY_SOME_DIALECTS = {
     "response_object.py": "Responses repeats the request in the reply",
     "stream_items.py": "Responses sends items, which hold blocks",
     "streamed_text.py": "Responses repeats a text in later events, which may hold more of it",
+    "logprobs.py": "Gemini has its own form of token probabilities, the OpenAI dialects share one",
 }
 
 

@@ -102,12 +102,15 @@ def _fit_verbosity(request: Request, target: TargetFacts, losses: Losses) -> Req
 
 
 def _fit_log_probabilities(request: Request, target: TargetFacts, losses: Losses) -> Request:
-    """Remove the request for token probabilities between dialects: replies of the hub do not carry them."""
+    """Remove the request for token probabilities where the target has none.
+
+    The most likely tokens are part of them: a request for these alone is valid at no vendor.
+    """
     if request.logprobs is None and request.top_logprobs is None:
         return request
-    if "logprobs" in target.sampling and not is_foreign(request, target):
+    if "logprobs" in target.sampling and (request.logprobs or not is_foreign(request, target)):
         return request
     for name in ("logprobs", "top_logprobs"):
         if getattr(request, name):
-            losses.add(request.path_of(name), "token probabilities do not travel between dialects")
+            losses.add(request.path_of(name), "the target's replies have no token probabilities")
     return replace(request, logprobs=None, top_logprobs=None)

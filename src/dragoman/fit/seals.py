@@ -189,7 +189,7 @@ class SealsStage:
         self._calls.pop(event.index, None)
         seal = self._texts.pop(event.index, None)
         number = self._numbers.pop(event.index)
-        closed = event if number == event.index else BlockClosed(number, event.extras)
+        closed = event if number == event.index else replace(event, index=number)
         return [closed, *(self._write_carrier(seal, TEXT_CARRIER) if seal else ())]
 
     def _number(self, event: BlockOpened) -> BlockOpened:

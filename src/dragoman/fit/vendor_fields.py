@@ -59,8 +59,8 @@ TIERS: tuple[frozenset[str], ...] = (
     frozenset({"flex"}),
 )
 
-#: Values of `include` that the reply fulfils without the target's help.
-INCLUDED_ANYWAY = frozenset({"reasoning.encrypted_content"})
+#: Values of `include` that the reply fulfils without the target's help, or that are a setting of their own.
+INCLUDED_ANYWAY = frozenset({"reasoning.encrypted_content", "message.output_text.logprobs"})
 
 #: Bookkeeping of the source dialect and hints for its transport: the conversation loses nothing without them.
 BOOKKEEPING = frozenset(

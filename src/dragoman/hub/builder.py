@@ -6,9 +6,20 @@ ignores everything after the end. A reply that ends without an answer becomes a 
 clients can retry. The builder also bounds the size of a reply and the number of its blocks.
 """
 
+from collections.abc import Sequence
+
 import msgspec
 
-from dragoman.hub.content import Citation, Extras, Reasoning, Refusal, ReplyBlock, Text, ToolCall
+from dragoman.hub.content import (
+    Citation,
+    Extras,
+    Reasoning,
+    Refusal,
+    ReplyBlock,
+    Text,
+    TokenLogprob,
+    ToolCall,
+)
 from dragoman.hub.errors import Failure, UpstreamProtocolError
 from dragoman.hub.events import (
     ArgumentsDelta,
@@ -46,12 +57,17 @@ class ReplyBuilder:
 
     MAX_CHARACTERS = 256 * 1024 * 1024
     MAX_BLOCKS = 10_000
+    #: Tokens with their probabilities. Further ones are left out.
+    MAX_LOGPROBS = 200_000
 
     def __init__(self) -> None:
         self._events: list[ReplyEvent] = []
         self._open: dict[int, ReplyBlock] = {}
         #: The delta for text, for each open block that accepts one.
         self._deltas: dict[int, type[TextDelta] | type[ReasoningDelta] | type[ArgumentsDelta]] = {}
+        #: The tokens of open texts.
+        self._logprobs: dict[int, list[TokenLogprob]] = {}
+        self._scored = 0
         self._next = 0
         self._calls = 0
         self._characters = 0
@@ -126,10 +142,17 @@ class ReplyBuilder:
         if CitationAdded in self._find_accepted(index):
             self._events.append(CitationAdded(index, citation))
 
+    def add_logprobs(self, index: int, tokens: Sequence[TokenLogprob]) -> None:
+        """Add tokens of an open text. Other blocks have none."""
+        if type(self._open.get(index)) is Text and self._scored < self.MAX_LOGPROBS:
+            self._scored += len(tokens)
+            self._logprobs.setdefault(index, []).extend(tokens)
+
     def close(self, index: int, extras: Extras | None = None) -> None:
         if self._open.pop(index, None) is not None:
             self._deltas.pop(index, None)
-            self._events.append(BlockClosed(index, extras or {}))
+            tokens = self._logprobs.pop(index, ()) if self._logprobs else ()
+            self._events.append(BlockClosed(index, extras or {}, tuple(tokens)))
 
     def close_all(self) -> None:
         for index in sorted(self._open):

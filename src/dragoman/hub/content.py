@@ -46,6 +46,18 @@ class Citation(msgspec.Struct, frozen=True, kw_only=True):
     extras: Extras = {}
 
 
+class TokenLogprob(msgspec.Struct, frozen=True):
+    """A token of the model and the logarithm of its probability.
+
+    `data`: the bytes of the token, None if they are unknown. `top`: the most likely tokens at this place.
+    """
+
+    token: str
+    logprob: float
+    data: tuple[int, ...] | None = None
+    top: tuple["TokenLogprob", ...] = ()
+
+
 class Block(msgspec.Struct, frozen=True, kw_only=True):
     """The fields that all blocks have."""
 
@@ -61,6 +73,8 @@ class Text(Block, frozen=True, kw_only=True):
     text: str
     citations: tuple[Citation, ...] = ()
     seal: Seal | None = None
+    #: In a reply whose client asked for them: the tokens of the text.
+    logprobs: tuple[TokenLogprob, ...] = ()
 
 
 class Refusal(Block, frozen=True, kw_only=True):

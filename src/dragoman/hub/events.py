@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias, get_args
 
 import msgspec
 
-from dragoman.hub.content import Citation, Extras, ReplyBlock
+from dragoman.hub.content import Citation, Extras, ReplyBlock, TokenLogprob
 from dragoman.hub.errors import Failure
 from dragoman.hub.seal import Seal
 from dragoman.hub.usage import Usage
@@ -95,10 +95,14 @@ class CitationAdded(Event, frozen=True):
 
 
 class BlockClosed(Event, frozen=True):
-    """The block is complete. `extras` are those that its dialect sends only at the end."""
+    """The block is complete. `extras` are those that its dialect sends only at the end.
+
+    `logprobs`: the tokens of a `Text` block, if the client asked for them.
+    """
 
     index: int
     extras: Extras = {}
+    logprobs: tuple[TokenLogprob, ...] = ()
 
 
 class UsageReported(Event, frozen=True):

@@ -17,6 +17,7 @@ from dragoman.hub.content import (
     Refusal,
     ReplyBlock,
     Text,
+    TokenLogprob,
     ToolCall,
 )
 from dragoman.hub.errors import UpstreamProtocolError
@@ -59,8 +60,8 @@ class _OpenBlock:
         self.citations: list[Citation] = []
         self.seal: Seal | None = None
 
-    def build(self, extras: Extras) -> ReplyBlock:
-        """The block with its deltas, and with the extras of its close."""
+    def build(self, extras: Extras, logprobs: tuple[TokenLogprob, ...] = ()) -> ReplyBlock:
+        """The block with its deltas, and with the extras and tokens of its close."""
         block = self.block
         if extras:
             block = msgspec.structs.replace(block, extras={**block.extras, **extras})
@@ -71,6 +72,7 @@ class _OpenBlock:
                     text=block.text + self.texts.getvalue(),
                     citations=(*block.citations, *self.citations),
                     seal=self.seal or block.seal,
+                    logprobs=(*block.logprobs, *logprobs),
                 )
             case Refusal():
                 return msgspec.structs.replace(block, text=block.text + self.texts.getvalue())
@@ -105,7 +107,8 @@ class ReplyFolder:
             case BlockOpened():
                 self._blocks[event.index] = _OpenBlock(event.block)
             case BlockClosed():
-                self._blocks[event.index] = self._find_open(event.index).build(event.extras)
+                opened = self._find_open(event.index)
+                self._blocks[event.index] = opened.build(event.extras, event.logprobs)
             case SealAttached():
                 self._find_open(event.index).seal = event.seal
             case CitationAdded():
@@ -149,7 +152,7 @@ def unfold(reply: Reply) -> Iterator[ReplyEvent]:
         yield reply.started
     for index, block in enumerate(reply.blocks):
         yield from _unfold_block(index, block)
-        yield BlockClosed(index)
+        yield BlockClosed(index, logprobs=block.logprobs if isinstance(block, Text) else ())
     if reply.usage:
         yield UsageReported(reply.usage)
     if reply.ending:
@@ -160,7 +163,7 @@ def _unfold_block(index: int, block: ReplyBlock) -> Iterator[ReplyEvent]:
     replace = msgspec.structs.replace
     match block:
         case Text():
-            yield BlockOpened(index, replace(block, text="", citations=(), seal=None))
+            yield BlockOpened(index, replace(block, text="", citations=(), seal=None, logprobs=()))
             if block.text:
                 yield TextDelta(index, block.text)
             for citation in block.citations:

@@ -13,6 +13,7 @@ from dragoman.dialects.errors import read_failure
 from dragoman.dialects.frames import FrameReader
 from dragoman.dialects.gemini.citations import CitedText, read_citations
 from dragoman.dialects.gemini.content_reader import PartReader, find_extra_data, remove_invalid_fields
+from dragoman.dialects.gemini.logprobs import RESULT, read_tokens
 from dragoman.dialects.gemini.names import NameConverter, to_camel
 from dragoman.dialects.gemini.reasoning import BARE, BARE_NOTE, read_signature
 from dragoman.dialects.gemini.stop_reasons import (
@@ -201,6 +202,8 @@ class GeminiStreamReader(FrameReader):
         metadata = self._metadata.add_candidate(candidate)
         if not _CITING.isdisjoint(metadata):
             self._cite(metadata)
+        if RESULT in metadata:
+            self.builder.add_logprobs(self._block, read_tokens(metadata[RESULT]))
         reason = candidate.get("finishReason")
         if isinstance(reason, str) and reason not in NO_REASON:
             self._finish = reason

@@ -16,13 +16,24 @@ import msgspec
 from dragoman.dialects.gemini.citations import GroundingBuilder
 from dragoman.dialects.gemini.content_writer import write_part
 from dragoman.dialects.gemini.errors import write_error
+from dragoman.dialects.gemini.logprobs import RESULT, write_tokens
 from dragoman.dialects.gemini.names import NAME, NO_ARGUMENTS, NO_ID
 from dragoman.dialects.gemini.reasoning import BARE, BARE_NOTE, UNSEALED, encode_envelope, is_native
 from dragoman.dialects.gemini.stop_reasons import choose_finish_reason, write_usage
 from dragoman.dialects.gemini.stream_blocks import OpenPart
 from dragoman.dialects.interfaces import ClientContext, Json
 from dragoman.dialects.search_options import find_queries
-from dragoman.hub.content import HostedCall, HostedResult, Media, Opaque, Reasoning, Refusal, Text, ToolCall
+from dragoman.hub.content import (
+    HostedCall,
+    HostedResult,
+    Media,
+    Opaque,
+    Reasoning,
+    Refusal,
+    Text,
+    TokenLogprob,
+    ToolCall,
+)
 from dragoman.hub.events import (
     ArgumentsDelta,
     BlockClosed,
@@ -81,6 +92,8 @@ class GeminiStreamWriter:
         self._waiting: list[SealedItem] = []
         self._usage: Usage | None = None
         self._grounding = GroundingBuilder()
+        self._logprobs: list[TokenLogprob] = []
+        self._shows_logprobs = not self._native and (request is None or bool(request.logprobs))
         #: The number of parts that the client has. It joins neighbouring parts of one kind: `_joining` is the
         #: kind of the last part, and `_joined` the number of bytes that earlier blocks wrote to it.
         self._parts = 0
@@ -217,6 +230,7 @@ class GeminiStreamWriter:
             seal = closing.seal
             carried = SealedItem(kind="text", seal=seal) if seal and not is_native(seal) else None
             self._add_citations(closing)
+            self._logprobs += event.logprobs
             return self._close_text(closing, event, thought=False, carried=carried)
         if isinstance(block, Refusal):
             return self._close_text(closing, event, thought=False, carried=None)
@@ -325,6 +339,8 @@ class GeminiStreamWriter:
             return candidate | fields
         if event.explanation:
             candidate["finishMessage"] = event.explanation
+        if self._logprobs and self._shows_logprobs:
+            candidate[RESULT] = write_tokens(self._logprobs)
         grounding = self._grounding.build()
         if grounding:
             candidate["groundingMetadata"] = grounding

@@ -13,6 +13,7 @@ from dragoman.dialects.openai_chat.fragments import text_of
 from dragoman.dialects.openai_chat.media import read_reply_image
 from dragoman.dialects.openai_chat.reasoning import LIST_FIELDS, TEXT_FIELDS, Thought, read_entry
 from dragoman.dialects.openai_chat.stream_blocks import CurrentBlock, TextChange
+from dragoman.dialects.openai_logprobs import read_tokens
 from dragoman.hub.builder import ReplyBuilder
 from dragoman.hub.content import Reasoning, Refusal, ReplyBlock, Text
 
@@ -48,8 +49,8 @@ class DeltaReader:
         self.said_nothing = False
         self._visible_before = 0
 
-    def read(self, delta: Json, choice: int) -> Json:
-        """Read one delta. Returns the fields that the hub does not know."""
+    def read(self, delta: Json, choice: int, logprobs: object = None) -> Json:
+        """Read one delta and the `logprobs` beside it. Returns the fields that the hub does not know."""
         self._read_reasoning(delta)
         content = delta.get("content")
         if isinstance(content, str):
@@ -58,6 +59,9 @@ class DeltaReader:
         elif isinstance(content, list):
             for part in content:
                 self._read_part(part)
+        if isinstance(logprobs, dict):
+            # Before a call closes the text.
+            self._builder.add_logprobs(self.current.block, read_tokens(logprobs.get("content")))
         refusal = delta.get("refusal")
         if isinstance(refusal, str):
             self.append_text(Refusal, refusal)

@@ -67,9 +67,10 @@ def explode_choice(choice: Json, position: int) -> Iterator[Json]:
         ]
     yield {"index": index, "delta": opening, "logprobs": None, "finish_reason": None}
     delta = {name: value for name, value in fields.items() if value is not None}
-    if delta:
-        yield {"index": index, "delta": delta, "logprobs": None, "finish_reason": None}
     rest = {name: value for name, value in choice.items() if name not in ("index", "message")}
+    if delta:
+        logprobs = rest.pop("logprobs", None)
+        yield {"index": index, "delta": delta, "logprobs": logprobs, "finish_reason": None}
     # A whole reply cannot be cut short. Without content and without a reason, it is no answer.
     reason = "stop" if any(delta.values()) else None
     yield {"index": index, "delta": {}, "finish_reason": reason, **rest}

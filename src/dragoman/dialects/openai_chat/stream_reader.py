@@ -185,7 +185,7 @@ class ChatStreamReader(FrameReader):
         if index and self._is_alternative(index, delta):
             self._alternatives[index].read_alone(choice)
             return
-        rest = self._deltas.read(delta, index)
+        rest = self._deltas.read(delta, index, choice.get("logprobs"))
         self._note_choice(choice, rest)
         self._report(choice.get("usage"))
         reason = choice.get("finish_reason")

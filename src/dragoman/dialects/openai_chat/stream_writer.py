@@ -31,6 +31,7 @@ from dragoman.dialects.openai_chat.stream_blocks import (
     error_frame,
     write_envelope_entry,
 )
+from dragoman.dialects.openai_logprobs import write_tokens
 from dragoman.hub.content import (
     Citation,
     HostedCall,
@@ -75,6 +76,8 @@ class ChatStreamWriter:
         self._reports_usage = request is None or not hides_usage(
             stream=request.stream, asks_for_usage=request.include_usage
         )
+        # Within this dialect they are extras of the end.
+        self._shows_logprobs = not self._own and (request is None or bool(request.logprobs))
         self._legacy = has_flag(request, LEGACY_FUNCTIONS) if request is not None else None
         self._frames = ChunkFrames({}, {}, has_usage=False)
         self._shape: Json | None = None
@@ -272,11 +275,16 @@ class ChatStreamWriter:
         if isinstance(opened, OpenThought):
             details = opened.write_details()
             return join_frames(self._frames.entries(find_list_field(entry), [entry]) for entry in details)
-        if opened is not None and opened.seal is not None:
-            return self._frames.entries(
-                "reasoning_details", [write_envelope_entry(SealedItem(kind="text", seal=opened.seal))]
+        written: Frames = ()
+        if event.logprobs and self._shows_logprobs:
+            tokens: Json = {"content": write_tokens(event.logprobs), "refusal": None}
+            written = self._frames.choice(
+                {"index": 0, "delta": {}, "logprobs": tokens, "finish_reason": None}
             )
-        return ()
+        if opened is not None and opened.seal is not None:
+            carried = write_envelope_entry(SealedItem(kind="text", seal=opened.seal))
+            written += self._frames.entries("reasoning_details", [carried])
+        return written
 
     def _on_usage_reported(self, event: UsageReported) -> Frames:
         self._usage = self._usage.merge(event.usage) if self._usage else event.usage

@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from typing import TypeVar
 
 from dragoman.dialects.interfaces import Json
+from dragoman.dialects.openai_logprobs import read_tokens
 from dragoman.dialects.openai_responses.citations import read_citation
 from dragoman.dialects.openai_responses.hosted import ITEM, read_hosted
 from dragoman.dialects.openai_responses.names import (
@@ -125,6 +126,8 @@ class MessageItem(StreamItem):
 
     def _close_last(self, extras: Extras) -> None:
         if self._last >= 0:
+            tokens = read_tokens(self._rest.get(self._last, {}).get("logprobs"))
+            self.builder.add_logprobs(self._parts[self._last].block, tokens)
             self.builder.close(self._parts[self._last].block, {**self._rest.get(self._last, {}), **extras})
             self._last = -1
 

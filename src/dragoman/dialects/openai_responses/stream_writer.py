@@ -12,6 +12,7 @@ from copy import copy
 from typing import Any, assert_never
 
 from dragoman.dialects.interfaces import ClientContext
+from dragoman.dialects.openai_logprobs import write_tokens
 from dragoman.dialects.openai_responses.errors import write_error, write_stream_error
 from dragoman.dialects.openai_responses.hosted import (
     FOLLOWS,
@@ -101,6 +102,8 @@ class ResponsesStreamWriter:
         self._own = context.upstream == NAME
         request = context.request
         self._with_seals = self._own or request is None or ENCRYPTED_REASONING in request.include
+        # Within this dialect they are extras of the part.
+        self._shows_logprobs = not self._own and (request is None or bool(request.logprobs))
         self._events = EventNumbering()
         self._response: ResponseObject | None = None
         #: The finished items, encoded.
@@ -325,6 +328,8 @@ class ResponsesStreamWriter:
         if item is None or block is None:
             return () if self._held is not None else self._write_seals()
         extras = dict(event.extras) if self._own else {}
+        if event.logprobs and self._shows_logprobs:
+            extras["logprobs"] = write_tokens(event.logprobs)
         if isinstance(item, MessageEmitter):
             last = extras.pop(ITEM, None)
             frames = () if isinstance(block, Opaque) else item.close_part(extras)

@@ -218,7 +218,7 @@ class HarvestStage:
         scanned = self._scanned.get(event.index)
         if scanned is None:
             number = self._numbers.pop(event.index)
-            return [event if number == event.index else BlockClosed(number, event.extras)]
+            return [event if number == event.index else replace(event, index=number)]
         scanned.close = event
         if not self._is_over and scanned.scanner.is_undecided:
             return []
@@ -365,8 +365,8 @@ class HarvestStage:
     def _close_block(self, scanned: _ScannedBlock, close: BlockClosed | None = None) -> list[ReplyEvent]:
         if scanned.number is None:
             return []
-        extras = close.extras if close and not scanned.is_reasoning else {}
-        event = BlockClosed(scanned.number, extras)
+        kept = close if close and not scanned.is_reasoning else BlockClosed(0)
+        event = BlockClosed(scanned.number, kept.extras, () if scanned.is_altered else kept.logprobs)
         scanned.number = None
         scanned.is_reasoning = False
         return [event]
