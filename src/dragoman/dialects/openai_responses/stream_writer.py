@@ -102,7 +102,6 @@ class ResponsesStreamWriter:
         self._own = context.upstream == NAME
         request = context.request
         self._with_seals = self._own or request is None or ENCRYPTED_REASONING in request.include
-        # Within this dialect they are extras of the part.
         self._shows_logprobs = not self._own and (request is None or bool(request.logprobs))
         self._events = EventNumbering()
         self._response: ResponseObject | None = None
