@@ -31,9 +31,9 @@ FileStamp = tuple[tuple[int, int, int], ...]
 
 
 class ClientKeyCache:
-    """Finds callers by the hash of their key. `clock` returns the date. Without a file there are no keys.
+    """Finds callers by the hash of their key. Without a state file there are no keys.
 
-    Call `refresh` if `is_stale`, then `find_caller`.
+    `clock` returns the date in Unix seconds. Call `refresh` if `is_stale`, then `find_caller`.
     """
 
     def __init__(self, database: Database, clock: Callable[[], float]) -> None:

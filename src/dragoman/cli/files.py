@@ -33,7 +33,10 @@ def read_file(name: str) -> bytes:
 
 
 def read_pieces(name: str) -> Iterator[bytes]:
-    """The bytes as they arrive, so that a piped stream is translated while it is still running."""
+    """Yield the bytes of file `name` (`-`: standard input) as they arrive.
+
+    So a piped stream is translated while it is still running.
+    """
     try:
         with open(0 if name == "-" else name, "rb", closefd=name != "-") as stream:
             while piece := stream.read1(PIECE):

@@ -71,7 +71,10 @@ def usage(by: tuple[UsageGroup, ...], since: float, form: str | None, path: str 
 
 
 def _name_groups(by: Sequence[UsageGroup], group: Sequence[str]) -> tuple[str, ...]:
-    """The names of a group, with descriptions for keys of the configuration and for missing names."""
+    """The labels of one row, one per column of `by`.
+
+    Keys from `server.keys` are described; a missing name becomes `(none)` or `(no key)`.
+    """
     return tuple(
         _name_key(name) if each == "key" else name or "(none)" for each, name in zip(by, group, strict=True)
     )

@@ -74,7 +74,10 @@ def _is_vendor(base_url: str) -> bool:
 
 
 def read_model_governance(provider: "TomlTable") -> dict[str, dict[str, object]]:
-    """The changes that a provider's tables make for some models, by model name or pattern."""
+    """The `governance` tables of a provider's models, by model name or pattern.
+
+    They override the provider's governance.
+    """
     tables = dict(provider.table("models").named_tables())
     for table in (provider, *tables.values()):
         _check_family(table, "call_family", "the name of a family", families())
@@ -84,7 +87,7 @@ def read_model_governance(provider: "TomlTable") -> dict[str, dict[str, object]]
 
 
 def _check_family(table: "TomlTable", key: str, expected: str, known: Collection[str]) -> None:
-    """Refuse an unknown name, with all families as a hint: nothing would be harvested under it."""
+    """Raise an error that lists all families if the name is unknown: nothing would be harvested."""
     value = table.values.get(key)
     if isinstance(value, str) and value not in known:
         hint = suggest_spelling(value, known) or f"families: {', '.join(families())}"

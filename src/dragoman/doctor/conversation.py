@@ -169,7 +169,7 @@ class RecordingUpstream:
 
 
 class RecordedReply:
-    """Forwards an answer and appends its bytes to `raw`."""
+    """An upstream reply that also appends each piece to `raw`."""
 
     def __init__(self, answer: UpstreamReply, raw: bytearray) -> None:
         self.status = answer.status

@@ -65,7 +65,7 @@ def report_success(reply: ProbeReply, detail: str = "", *help: str) -> ProbeOutc
 
 
 def report_refusal(reply: ProbeReply) -> ProbeOutcome:
-    """The outcome for an error of the server."""
+    """The outcome of a probe that the server answered with an error."""
     message = reply.failure.message if reply.failure else ""
     return ProbeOutcome(result="refused", detail=message, failure=reply.failure)
 

@@ -83,7 +83,7 @@ class Gateway:
 
     @contextmanager
     def use(self, snapshot: ConfigSnapshot) -> Iterator[None]:
-        """Keep the snapshot's upstreams open while an exchange runs."""
+        """Context manager: keeps the snapshot's upstreams open while an exchange runs."""
         snapshot.open += 1
         try:
             yield

@@ -44,7 +44,7 @@ def _fit_parallel(request: Request, target: TargetFacts, losses: Losses) -> Requ
 
 
 def _fit_allowed(request: Request, chosen: ToolChoice, target: TargetFacts, losses: Losses) -> Request:
-    """Send only the allowed tools: the model cannot call the others then."""
+    """Remove the tools that are not allowed, so that the model cannot call them."""
     if chosen.mode != "allowed" or "allowed" in target.choices:
         return request
     tools = tuple(tool for tool in request.tools if _is_among(tool, chosen.allowed))

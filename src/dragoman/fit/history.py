@@ -53,7 +53,10 @@ def remove_empty(request: Request, target: TargetFacts, losses: Losses) -> Reque
 
 
 def _has_no_empty_block(turn: Turn, target: TargetFacts) -> bool:
-    """Whether the turn needs no change, as nearly all turns. Results of several blocks need a closer look."""
+    """Quick test: True if the turn certainly has no empty block.
+
+    False also for a result with several blocks, which needs the full test.
+    """
     for block in turn.blocks:
         if _is_empty(block, target):
             return False

@@ -172,7 +172,11 @@ def _assign(tools: dict[ToolKey, ClientToolName], target: TargetFacts) -> dict[T
 
 
 def _flatten(namespace: str, name: str) -> str:
-    """The name with its namespace in front, once: many servers repeat their name in those of their tools."""
+    """Namespace and name as one tool name.
+
+    A name that begins with its namespace does not get it again: many servers repeat their name in those of
+    their tools.
+    """
     if not namespace:
         return name
     prefix = namespace if namespace.endswith("__") else namespace + "__"

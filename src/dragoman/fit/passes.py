@@ -31,7 +31,7 @@ from dragoman.providers.profile import TargetFacts
 
 
 class Scope(Enum):
-    """What of a request a pass reads and changes, besides the target and the settings.
+    """Which parts of a request a pass reads and changes, besides the facts and the settings.
 
     The settings are all fields of a `Request` but `turns` and `tools`. The scope decides what can be reused
     when a conversation grows: the result of a `TURN` pass for one turn never depends on another turn.

@@ -79,7 +79,10 @@ def _is_known_kind(kind: str, request: Request, target: TargetFacts) -> bool:
 
 
 def _move_declarations(request: Request, target: TargetFacts, losses: Losses) -> Request:
-    """Declare all tools in front, each once; of two with the same name the first stays."""
+    """Move tools that are declared inside the conversation to `request.tools`.
+
+    Of two with the same name the first is kept.
+    """
     if target.deferred_tools and not is_foreign(request, target):
         return request
     declared: dict[ToolKey, Tool] = {}

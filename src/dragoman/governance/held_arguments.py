@@ -238,7 +238,7 @@ def _write_value_end(innermost: _OpenContainer, closing: str) -> str | None:
 
 
 def _find_key(container: _OpenContainer, begun: str) -> str | None:
-    """The key that is unfinished: the first wanted one that begins like it and is not sent yet."""
+    """The key of the wanted object that completes the partly sent key `begun`; None if none does."""
     sent, wanted = container
     if not isinstance(sent, dict) or not isinstance(wanted, dict):
         return None

@@ -77,7 +77,10 @@ class Governance(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def is_idle(self, *, has_tools: bool) -> bool:
-        """Whether a request and its reply pass unchanged: without tools only a harvest has anything to do."""
+        """Whether governance cannot change this request or its reply.
+
+        It is off, or there are no tools and harvest is off.
+        """
         return self.is_off or (not has_tools and self.family == OFF)
 
 

@@ -37,16 +37,19 @@ _PREFIXES = ("body.", "$.")
 
 
 class Removal(msgspec.Struct, frozen=True):
-    """The value of a fact that is a set: everything that holds otherwise, without these items.
+    """A change of a set-valued fact: remove `without` from the set.
 
-    What holds otherwise depends on the client's dialect, so the set itself is built for each request.
+    The set is computed per request, because it depends on the client's dialect.
     """
 
     without: frozenset[str]
 
 
 class Correction(NamedTuple):
-    """The facts that make a refused request valid. `refuses_seals`: the seals in it are not accepted."""
+    """The facts that make a refused request valid.
+
+    `refuses_seals`: the target refused the seals in the request.
+    """
 
     facts: Mapping[str, object]
     lifetime: float = LONG
@@ -88,7 +91,10 @@ def without(*items: str) -> FactChange:
 
 
 def limit(*names: str, less: int = 0) -> FactChange:
-    """The number in the first of these groups that matched (default: `limit`), reduced by `less`."""
+    """Build a `FactChange`: the number in the first matched group of `names`, minus `less`.
+
+    The groups are those of the refusal's pattern; the default is the group `limit`.
+    """
 
     def read(groups: Groups) -> object:
         number = _read_number(groups, *(names or ("limit",))) - less
@@ -98,7 +104,7 @@ def limit(*names: str, less: int = 0) -> FactChange:
 
 
 def decimal(groups: Groups) -> object:
-    """The number in the group `limit`, which may have a fraction."""
+    """A `FactChange`: the number in the group `limit`, as a float."""
     return float(groups["limit"] or 0)
 
 

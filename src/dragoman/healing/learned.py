@@ -95,7 +95,7 @@ class LearnedFacts:
     def remember(
         self, target: TargetName, address: str, facts: Mapping[str, object], message: str, lifetime: float
     ) -> None:
-        """Add what a refusal has proved."""
+        """Store facts about `target` that a refusal proved, for `lifetime` seconds."""
         self.find(target, address)
         known = self._facts.setdefault(target, {})
         merged = merge_facts({name: fact.value for name, fact in known.items()}, facts)

@@ -322,7 +322,10 @@ def _compile(pattern: str) -> re.Pattern[str]:
 
 
 def find_correction(failure: Failure) -> Correction | None:
-    """What makes a refused request valid; None if the message does not name it, or must reach the client."""
+    """Find the correction of a refused request.
+
+    None if the message names no cause, or if the client must handle the error itself.
+    """
     text = failure.message[:MAX_SEARCHED] + (f" [{failure.code}]" if failure.code else "")
     is_healable = failure.kind in HEALABLE_KINDS and failure.status in HEALABLE_STATUSES
     if _compile(NEVER_HEALED).search(text) or not (is_healable or failure.kind == "context_overflow"):

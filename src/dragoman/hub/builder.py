@@ -226,7 +226,10 @@ _LONGEST_CAUSE = 100
 
 
 def reconcile_cause(cause: StopCause, *, has_calls: bool) -> StopCause:
-    """The cause that agrees with the content: `tool_calls` if there are calls, and only then."""
+    """Make the cause agree with the content.
+
+    With calls a normal end becomes `tool_calls`; without calls `tool_calls` becomes `end`.
+    """
     if has_calls and cause in ("end", "other", "stop_sequence"):
         return "tool_calls"
     if not has_calls and cause == "tool_calls":

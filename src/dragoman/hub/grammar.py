@@ -37,7 +37,7 @@ from dragoman.hub.events import (
 
 
 class ReplyPhase(Enum):
-    """How far a reply is."""
+    """The phases of a reply."""
 
     NEW = auto()
     LIVE = auto()

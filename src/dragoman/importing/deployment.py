@@ -23,7 +23,7 @@ from dragoman.importing.vendors import (
 
 
 class Deployment(msgspec.Struct, frozen=True, kw_only=True):
-    """A deployment that dragoman can serve."""
+    """One converted model entry: provider, model, key, prices."""
 
     #: In the file.
     place: str

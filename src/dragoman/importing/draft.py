@@ -72,7 +72,7 @@ class ConfigDraft:
         return f"env:{name}"
 
     def build_key(self, value: object, address: str, variable: str, place: str) -> str:
-        """The reference for the key of a provider; empty if the provider needs none."""
+        """The value `env:NAME` for a provider's key; empty if it needs none."""
         text = value.strip() if isinstance(value, str) else ""
         if text.lower() in _NO_KEY:
             return ""
@@ -119,7 +119,7 @@ def build_provider_name(text: str) -> str:
 
 
 def build_variable_name(text: str) -> str:
-    """A name for an environment variable."""
+    """An environment variable name made of `text`."""
     name = _NOT_IN_VARIABLE.sub("_", text).strip("_").upper()
     return f"KEY_{name}" if not name or name[0].isdigit() else name
 

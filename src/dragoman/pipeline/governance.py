@@ -28,7 +28,7 @@ _IN_WORDS = {"custom_tools": False, "client_tools": False, "deferred_tools": Fal
 
 
 class GovernedRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """One request, fitted to its target."""
+    """A request under governance: what is sent, the profile, and what the reply's stages need."""
 
     governance: Governance
     #: The facts that it was fitted to; its replies must be read with the same ones.

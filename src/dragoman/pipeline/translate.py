@@ -181,7 +181,7 @@ class StreamTranslator:
         return b"" if self.is_forwarded else encode_sse(self._reply.fail(ReplyFailed(ending, failure)))
 
     def translate_whole(self, frames: tuple[Frame, ...]) -> list[Frame]:
-        """The frames of a whole reply, translated to the end."""
+        """Translate the frames of a whole reply and end it. Returns the client's frames."""
         return [*self._reply.feed_frames(frames), *self._reply.close()]
 
 

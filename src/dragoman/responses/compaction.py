@@ -133,7 +133,7 @@ def find_user_messages(items: Sequence[msgspec.Raw]) -> list[msgspec.Raw]:
 
 
 class CompactionCollector(ResponseCollector):
-    """Replaces the output of a reply that is a summary by the one item that contains the summary."""
+    """Collects a reply whose text is a summary, and replaces its output by one item with that summary."""
 
     changes_stream = True
 

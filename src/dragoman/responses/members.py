@@ -44,7 +44,7 @@ def complete_response(response: Members) -> Members:
 
 
 def replace_response(frame: Frame, response: Members) -> Frame:
-    """An event with another response."""
+    """The event with its member `response` replaced."""
     payload = read_members(frame.data)
     payload["response"] = msgspec.Raw(encode_json(response))
     return Frame(frame.event, encode_json(payload))

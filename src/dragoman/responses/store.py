@@ -174,7 +174,10 @@ class ResponseStore:
         await self._run(work)
 
     async def load_turns(self, response_id: str, owner: str, limit: int) -> tuple[str, list[StoredTurn]]:
-        """The status of a response, and the conversation up to it, of at most `limit` bytes."""
+        """The status of a response, and the conversation up to it.
+
+        Raises if the conversation is longer than `limit` bytes.
+        """
         since = self._find_oldest_date()
 
         def work(connection: sqlite3.Connection) -> tuple[str, list[StoredTurn]]:

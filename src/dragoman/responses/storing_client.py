@@ -163,7 +163,10 @@ class StoringClient(WrappedClient):
         await self._client.respond(status, headers, body)
 
     def process(self, output: Output) -> Output:
-        """Collect from the output. Forwarded events that do not matter stay unparsed."""
+        """Give the frames to the collector and return the output for the client.
+
+        Forwarded events that the collector does not need stay unparsed.
+        """
         is_forwarded = isinstance(output, RawEvents) and not output.added
         if is_forwarded and not self._collector.changes_stream and not _matters(output):
             return output

@@ -26,7 +26,7 @@ class Cooldown(NamedTuple):
 
 
 class TargetKey(NamedTuple):
-    """A target, and the index of one of its provider's keys: what one call uses, and what cools down."""
+    """A target and the index of a provider key. Cooldowns apply to this pair."""
 
     target: TargetName
     key: int

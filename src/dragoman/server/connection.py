@@ -147,9 +147,9 @@ class Connection(HttpToolsProtocol):
             self._timer = None
 
     def _should_upgrade(self) -> bool:
-        """Only turns of an API with state are served over WebSockets. Other requests stay ordinary requests.
+        """Whether to upgrade this request to a WebSocket: only turns of an API with state.
 
-        So do heads that the WebSocket library does not accept: it answers them with a malformed status line.
+        The WebSocket library must accept the head: its own refusal would have a malformed status line.
         """
         if self.parser.get_method() != b"GET" or not super()._should_upgrade():
             return False

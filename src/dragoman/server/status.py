@@ -19,7 +19,7 @@ NO_TRAFFIC: dict[str, float] = {"tries": 0, "failed": 0, "first_token": 0.0}
 
 
 async def build_status(state: ServerState) -> dict[str, object]:
-    """All sections by name."""
+    """The status report: a dict of all sections by name."""
     return {name: await build(state) for name, build in SECTIONS.items()}
 
 

@@ -89,7 +89,7 @@ def make_private_folder(folder: Path) -> None:
 
 
 def make_private(descriptor: int) -> None:
-    """Close a file to other users, if it is ours."""
+    """Take the access of other users from a file, if this user owns it."""
     if os.name == "posix" and os.fstat(descriptor).st_mode & 0o077:
         with suppress(PermissionError):
             os.fchmod(descriptor, 0o600)
@@ -122,7 +122,7 @@ def migrate(connection: sqlite3.Connection, schemas: Sequence[Schema]) -> None:
 
 
 def _find_outdated(connection: sqlite3.Connection, schemas: Sequence[Schema]) -> list[tuple[Schema, int]]:
-    """The schemas with migrations that the file does not have, and how many it has."""
+    """The schemas with missing migrations, each with the number already applied."""
     file_format = _read_file_format(connection)
     versions: dict[str, int] = {}
     if file_format == FILE_FORMAT:
@@ -201,7 +201,7 @@ class Database:
         return self._connection
 
     def _identify_file(self) -> tuple[int, int]:
-        """Device and number of the file; zeros if there is none."""
+        """Device and inode of the file; zeros if there is none."""
         try:
             status = os.stat(self.path) if self.path is not None else None
         except OSError:

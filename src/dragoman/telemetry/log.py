@@ -160,7 +160,7 @@ def log_error(message: str, **fields: object) -> None:
 
 
 def _write(level: int, message: str, fields: Mapping[str, object]) -> None:
-    """Call `handle` directly: `Logger.log` would first search the stack for its caller."""
+    """Emit one log record. Calls `handle` directly: `Logger.log` would search the stack for its caller."""
     record = logging.LogRecord(LOGGER.name, level, "", 0, message, None, None)
     record.fields = fields
     LOGGER.handle(record)

@@ -107,7 +107,7 @@ def is_deeper_than(depth: int, value: Json) -> bool:
 
 
 def _describe_flaw(data: bytes, error: ValueError) -> str:
-    """The reason and position of a decoding error, without a quotation."""
+    """The reason and position of a decoding error, without any of the input."""
     if isinstance(error, UnicodeDecodeError):
         # The error counts from the start of one string; the offset in the whole text is more useful.
         try:

@@ -242,7 +242,7 @@ class StringMember:
 
     @property
     def raw(self) -> str:
-        """The whole text, as long as the member is not found."""
+        """The text so far; empty once the member is found."""
         return self._raw.getvalue()
 
     def feed(self, text: str) -> str:
@@ -333,10 +333,10 @@ class StringMember:
                 pieces.append("\\")
                 stop += 1
             position = stop
-        return self._pair("".join(pieces))
+        return self._join_surrogates("".join(pieces))
 
-    def _pair(self, text: str) -> str:
-        """The text without lone surrogates; a high surrogate at the end is kept for the next piece."""
+    def _join_surrogates(self, text: str) -> str:
+        """Join surrogate pairs and replace lone ones; keep a high surrogate at the end for the next piece."""
         self._half = ""
         if text.isascii() or not SURROGATE.search(text):
             return text

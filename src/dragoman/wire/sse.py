@@ -233,7 +233,10 @@ class SseReader:
         return self._frames_by_lines([part if self._has_begun else part.removeprefix(BYTE_ORDER_MARK)])
 
     def _begin(self, data: bytes) -> bytes:
-        """Remove the byte order mark when the first event is complete: before, the mark may be cut."""
+        """Remove the byte order mark once the first event is complete.
+
+        An incomplete first event may hold only a part of the mark.
+        """
         data = data.lstrip(b"\n")
         if data.find(b"\n\n") >= 0:
             self._has_begun = True

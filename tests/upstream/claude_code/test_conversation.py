@@ -91,15 +91,17 @@ def test_results_that_come_in_parts_are_news_until_claude_goes_on() -> None:
     )
     assert [item.id for item in heard.results] == ["c2", "c1"]
     assert heard.open_calls == ()
-    assert heard.rounds == 1
+    assert heard.call_groups == 1
 
 
 @pytest.mark.rule("R100")
 def test_rounds_are_counted_from_the_last_words_of_the_user() -> None:
     earlier = (user("go"), claude(call("c1")), user(result("c1")), claude(call("c2")), user(result("c2")))
-    assert talk(*earlier).rounds == 2
-    assert talk(*earlier, claude("done"), user("more")).rounds == 0
-    assert talk(*earlier, claude("done"), user("more"), claude(call("c3")), user(result("c3"))).rounds == 1
+    assert talk(*earlier).call_groups == 2
+    assert talk(*earlier, claude("done"), user("more")).call_groups == 0
+    assert (
+        talk(*earlier, claude("done"), user("more"), claude(call("c3")), user(result("c3"))).call_groups == 1
+    )
 
 
 texts = st.text(st.characters(codec="utf-8"), max_size=20)
@@ -125,7 +127,7 @@ def test_thoughts_that_lead_to_the_calls_being_answered_are_missed() -> None:
     assert talk(user("go"), claude({**THOUGHT, "signature": ""}, call("c1")), answer).lacks_thinking
     assert not talk(user("go"), claude(THOUGHT, "So.", call("c1")), answer).lacks_thinking
     assert not talk(user("go"), claude(call("c1")), user(result("c1"), "and?")).lacks_thinking
-    assert talk(user("go"), claude(THOUGHT, call("c1"), THOUGHT, call("c2")), answer).rounds == 1
+    assert talk(user("go"), claude(THOUGHT, call("c1"), THOUGHT, call("c2")), answer).call_groups == 1
 
 
 def test_a_system_prompt_in_parts_is_one_text() -> None:

@@ -214,7 +214,7 @@ def read_output_form(form: str) -> OutputForm:
 
 
 def find_note(form: str, prefix: str) -> str | None:
-    """The value of the note with a prefix such as `role=`, or None."""
+    """The rest of the first note in `form` that begins with `prefix`, such as `role=`; None without one."""
     for note in form.split(" "):
         if note.startswith(prefix):
             return note[len(prefix) :]

@@ -80,7 +80,7 @@ def read_seal(carried: SealedItem) -> Seal | None:
 
 
 def _find_end_of_last_call(blocks: list[AnyBlock]) -> int:
-    """The index after the last call of the turn, within the search limit."""
+    """The index after the last tool call among the last `SEARCH_LIMIT` blocks, or where those begin."""
     for index in reversed(range(max(0, len(blocks) - SEARCH_LIMIT), len(blocks))):
         if isinstance(blocks[index], ToolCall):
             return index + 1

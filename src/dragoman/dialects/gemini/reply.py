@@ -54,7 +54,7 @@ def _objects(value: object) -> list[Json]:
 
 
 class _CandidateBuilder:
-    """Accumulates one candidate."""
+    """Builds one candidate of a whole reply from stream chunks."""
 
     def __init__(self) -> None:
         self._fields: Json = {}

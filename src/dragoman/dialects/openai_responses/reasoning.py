@@ -111,7 +111,10 @@ def is_carrier(block: Reasoning) -> bool:
 
 
 def build_sealed_item(carrier: Reasoning, seal: Seal) -> SealedItem:
-    """The entry of an envelope for the seal that a block carries."""
+    """The envelope item for `seal`.
+
+    `carrier`: the reasoning block that transports the seal of a text or call.
+    """
     if carrier.form == TEXT_CARRIER:
         return SealedItem(kind="text", seal=seal)
     return SealedItem(kind="call", seal=seal, call_id=carrier.form.removeprefix(CALL_CARRIER))

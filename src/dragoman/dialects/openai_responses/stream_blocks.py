@@ -125,7 +125,7 @@ class GrowingItemEmitter(ItemEmitter, ABC):
 
     @abstractmethod
     def build_unfinished(self) -> Extras | None:
-        """The item so far, as an incomplete one; None if it was never added."""
+        """The item with the content so far and the status `incomplete`; None if it cannot be shown."""
 
     @abstractmethod
     def close(self, extras: Extras) -> Frames:

@@ -246,7 +246,7 @@ class _ScriptCache:
 
 
 class _GuardedCall:
-    """One call while the rules apply to it."""
+    """The state of one tool call while the guard rules are applied."""
 
     def __init__(self, call: ToolCall, arguments: str, schema: dict[str, object] | None) -> None:
         self._is_text = call.kind == "custom"

@@ -80,7 +80,7 @@ class PartList:
         self._add_stripped(ReasoningPart, text.rstrip(), text)
 
     def add_layout(self, kind: TextKind, *texts: str) -> None:
-        """Add the blanks that wait, and more text as it is."""
+        """Append the blanks held back so far, then `texts` unchanged, as parts of `kind`."""
         for text in (*self.layout, *texts):
             self._add(kind, text)
         self.layout = []

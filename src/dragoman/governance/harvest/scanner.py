@@ -137,7 +137,10 @@ class TextScanner:
         return self._parts.take()
 
     def give_up(self) -> list[ScannedPart]:
-        """What waits, as the text that it is. The scanner gets no more text."""
+        """Return everything held back as text or reasoning, without a further search for calls.
+
+        `feed` must not be called afterwards.
+        """
         waiting = self._source.text[self._at - self._source.base :]
         if self._body is not None:
             waiting = self._body.text(self._source.end)

@@ -96,7 +96,10 @@ def has_member_behind(text: str, position: int) -> bool:
 
 
 def can_string_end(text: str, position: int, brackets: Sequence[str], names: frozenset[str]) -> bool:
-    """Whether what follows this position can follow a string that ends right before it."""
+    """Whether a string can end just before `position`.
+
+    It can if the text from there on is legal after a string inside `brackets`.
+    """
     found = _FOLLOWS[_place_of(brackets)].match(text, position)
     if found is None:
         return False

@@ -39,7 +39,10 @@ def find_space_end(text: str, position: int) -> int:
 
 
 def _match_blank(text: str, position: int, place: BlankPlace) -> tuple[int, str, RepairStep] | None:
-    """The end of the blank at this position, its replacement and its step; None if there is none."""
+    """Match a removable blank at `position`: a byte order mark, odd space, fence or comment.
+
+    Returns its end, its replacement and the step to report; None if there is no such blank.
+    """
     if found := _BYTE_ORDER_MARKS.match(text, position):
         return found.end(), "", RepairStep.WRAPPING
     if found := _ODD_SPACE.match(text, position):

@@ -77,19 +77,19 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(calls)
 
     @property
-    def rounds(self) -> int:
-        """The number of rounds of calls since the last user content."""
-        rounds = 0
+    def call_groups(self) -> int:
+        """The number of groups of tool calls since the last user content."""
+        groups = 0
         before: HistoryItem | None = None
         for item in self.items:
             if item.kind == "thinking":
                 continue
             if item.role == "user" and item.kind != "result":
-                rounds = 0
+                groups = 0
             elif item.kind == "call" and (before is None or before.kind != "call"):
-                rounds += 1
+                groups += 1
             before = item
-        return rounds
+        return groups
 
     @property
     def lacks_thinking(self) -> bool:

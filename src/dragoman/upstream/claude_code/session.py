@@ -102,7 +102,7 @@ class ClaudeSession:
         self.owner = ""
         self.state: SessionState = "running"
         #: Rounds of calls since the last user content, and requests in all.
-        self.rounds = 0
+        self.call_groups = 0
         self.requests = 0
         #: Calls without a result, by the caller's id.
         self.waiting: dict[str, CallerCall] = {}
@@ -243,7 +243,7 @@ class ClaudeSession:
         """Return the summary, the tools, the calls that wait, and the decisions about calls."""
         return {
             **self.summarize(),
-            "rounds": self.rounds,
+            "rounds": self.call_groups,
             "tools": sorted(self.tools.names),
             "calls": [{"id": call.id, "tool": call.name} for call in self.waiting.values()],
             "audit": self.permissions.list_decisions(),
@@ -268,7 +268,7 @@ class ClaudeSession:
         self.waiting = {call.id: call for call in joiner.calls}
         for call in joiner.calls:
             self.permissions.set_public_id(call.inner_id, call.id)
-        self.rounds = self.rounds + 1 if self.waiting else 0
+        self.call_groups = self.call_groups + 1 if self.waiting else 0
         self._set_history("parked" if self.waiting else "idle", extend_history(conversation, joiner.blocks))
 
     def _set_history(self, state: SessionState, items: tuple[HistoryItem, ...]) -> None:
@@ -297,7 +297,7 @@ class ClaudeSession:
         """Send the new items of a request. User content cancels the calls that have no result."""
         if conversation.prompt:
             await self.send_prompt(conversation.prompt)
-            self.rounds = 0
+            self.call_groups = 0
         self.deliver(conversation.results)
         if conversation.prompt:
             self._cancel_calls()

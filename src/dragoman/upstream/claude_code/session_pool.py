@@ -136,7 +136,7 @@ class SessionPool:
         session = spare or self._build(settings, tools, name)
         session.assign(spec.owner, name)
         session.forbids_calls = spec.forbids_calls
-        session.rounds = 0 if is_new else conversation.rounds
+        session.call_groups = 0 if is_new else conversation.call_groups
         session.on_change = lambda: self._update_index(session)
         self._live[name] = session
         if self._checking is None:

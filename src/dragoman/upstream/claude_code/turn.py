@@ -57,7 +57,7 @@ class SessionTurn:
                 session.settings.model,
                 allowed=session.allowed_tools,
                 one_at_a_time=self._one_at_a_time,
-                is_last=session.rounds >= session.provider.sessions.max_turns,
+                is_last=session.call_groups >= session.provider.sessions.max_turns,
             )
         while not self._is_over:
             out = self._read_message(await self.session.queue.take(), joiner)

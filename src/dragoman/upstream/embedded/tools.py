@@ -150,7 +150,7 @@ def build_example(schema: object, root: object = None) -> object:
 
 
 class _ExampleBuilder:
-    """Builds values up to `MAX_VALUES`."""
+    """Builds an example value for a schema, of at most `MAX_VALUES` values."""
 
     def __init__(self, root: object) -> None:
         self._root = root

@@ -42,7 +42,7 @@ def is_end_of_reply(cursor: TextCursor, *tokens: str) -> Step[bool]:
 
 
 def _read_objects(cursor: TextCursor, context: ReaderContext) -> Step[tuple[TextCall, ...]]:
-    """Objects with semicolons between them."""
+    """Read call objects separated by `;`. Returns their calls; none if one object is no call."""
     calls: tuple[TextCall, ...] = ()
     while True:
         found = yield from read_json_calls(cursor, context, _OBJECT)
