@@ -137,10 +137,7 @@ class TextScanner:
         return self._parts.take()
 
     def give_up(self) -> list[ScannedPart]:
-        """Return everything held back as text or reasoning, without a further search for calls.
-
-        `feed` must not be called afterwards.
-        """
+        """Return all that is held back as text or reasoning. `feed` must not be called afterwards."""
         waiting = self._source.text[self._at - self._source.base :]
         if self._body is not None:
             waiting = self._body.text(self._source.end)

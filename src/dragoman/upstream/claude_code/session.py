@@ -101,7 +101,7 @@ class ClaudeSession:
         self.folder = folder
         self.owner = ""
         self.state: SessionState = "running"
-        #: Rounds of calls since the last user content, and requests in all.
+        #: Groups of tool calls since the last user content, and requests in all.
         self.call_groups = 0
         self.requests = 0
         #: Calls without a result, by the caller's id.
