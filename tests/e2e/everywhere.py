@@ -17,7 +17,10 @@ from tests.e2e.upstream.voices.registry import DIALECTS
 
 ANSWER = "This is the whole answer."
 GOOD = Turn(text=ANSWER, reasoning="A thought.")
-IDLE = 2.0
+#: Seconds of silence that the providers of most routes accept: more than a busy machine needs for any answer.
+PATIENCE = 60.0
+#: Seconds of silence that the `hasty` routes accept, for tests of a silence beyond the limit.
+HASTE = 2.0
 CONFIG = """\
 [server]
 ping = 0.7
@@ -27,7 +30,14 @@ dialect = "{dialect}"
 base_url = "{first}"
 api_key = "{key}"
 retries = 1
-timeouts = {{ connect = 2.0, first_byte = {idle}, idle = {idle} }}
+timeouts = {{ connect = {patience}, first_byte = {patience}, idle = {patience} }}
+
+[providers.hasty]
+dialect = "{dialect}"
+base_url = "{first}"
+api_key = "{key}"
+retries = 1
+timeouts = {{ first_byte = {haste}, idle = {haste} }}
 
 [providers.second]
 dialect = "{dialect}"
@@ -46,6 +56,18 @@ target = "first/mock-large"
 [[routes]]
 match = "pair-*"
 target = ["first/*", "second/*"]
+
+[[routes]]
+match = "hasty-*"
+target = "hasty/*"
+
+[[routes]]
+match = "hastyrenamed-*"
+target = "hasty/mock-large"
+
+[[routes]]
+match = "hastypair-*"
+target = ["hasty/*", "second/*"]
 """
 
 
@@ -73,17 +95,20 @@ class Happening(msgspec.Struct, frozen=True):
 
 
 def faulty_gateway(stage: Stage, dialect: str) -> Gateway:
-    """A gateway with short limits and two providers of one dialect."""
+    """A gateway with two providers of one dialect; the first also has an entry with short limits."""
     config = CONFIG.format(
         dialect=dialect,
         first=stage.upstream.base_url(dialect, "first"),
         second=stage.upstream.base_url(dialect, "second"),
         key=UPSTREAM_KEY,
-        idle=IDLE,
+        patience=PATIENCE,
+        haste=HASTE,
     )
     return stage.gateway(f"faults-{dialect}", config)
 
 
+#: The routes with one target, and those that also give the model another name.
+RENAMED = {"alone": "renamed", "hasty": "hastyrenamed"}
 Steps = Sequence[Step] | Mapping[str, Sequence[Step]]
 
 
@@ -97,8 +122,8 @@ def everywhere(
 ) -> list[Happening]:
     """Every pair of dialects; where both are the same, also with a renamed model, which is written anew."""
     pairs = [(client, upstream, route) for client in DIALECTS for upstream in DIALECTS]
-    if route == "alone":
-        pairs += [(dialect, dialect, "renamed") for dialect in DIALECTS]
+    if route in RENAMED:
+        pairs += [(dialect, dialect, RENAMED[route]) for dialect in DIALECTS]
     gateways = {dialect: faulty_gateway(stage, dialect).url for dialect in DIALECTS}
 
     async def one(client: str, upstream: str, route: str) -> Happening:

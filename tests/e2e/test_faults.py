@@ -11,7 +11,7 @@ import pytest
 
 from tests.e2e.asking import ask, leave_early
 from tests.e2e.clients.python_tools import GRIPS
-from tests.e2e.everywhere import ANSWER, GOOD, IDLE, Happening, Steps, everywhere, faulty_gateway
+from tests.e2e.everywhere import ANSWER, GOOD, HASTE, PATIENCE, Happening, Steps, everywhere, faulty_gateway
 from tests.e2e.stage import Stage
 from tests.e2e.upstream.script import Fault, FaultKind, Manner, Place, Turn, Use
 from tests.e2e.upstream.voices.registry import DIALECTS
@@ -215,7 +215,7 @@ def test_a_short_wait_is_waited_for(stage: Stage) -> None:
         (Fault(kind="html"), 2),
         (Fault(kind="empty"), 2),
         (Fault(kind="error", place="opened"), 2),
-        (Fault(kind="silence", place="start", seconds=3 * IDLE), 1),
+        (Fault(kind="silence", place="start", seconds=PATIENCE), 1),
     ],
     ids=lambda value: f"{value.kind}-{value.status}" if isinstance(value, Fault) else "",
 )
@@ -226,7 +226,8 @@ def test_the_next_target_takes_over_before_the_first_word(stage: Stage, fault: F
         return has_answer(happening) and happening.requests() <= most and happening.requests("second") == 1
 
     steps: Steps = {"first": [fault], "second": [GOOD]}
-    assert complaints(everywhere(stage, steps, route="pair"), is_right) == []
+    route = "hastypair" if fault.kind == "silence" else "pair"
+    assert complaints(everywhere(stage, steps, route=route), is_right) == []
 
 
 @pytest.mark.rule("P56")
@@ -267,20 +268,20 @@ def test_the_last_failure_is_reported_when_every_target_fails(stage: Stage) -> N
 
 @pytest.mark.parametrize("place", ["start", "text"])
 def test_a_silence_within_the_limit_is_waited_out(stage: Stage, place: Place) -> None:
-    steps: Steps = [Fault(kind="silence", place=place, seconds=0.6 * IDLE, turn=GOOD)]
+    steps: Steps = [Fault(kind="silence", place=place, seconds=0.6 * HASTE, turn=GOOD)]
     assert complaints(everywhere(stage, steps), recovered_after(1)) == []
 
 
 @pytest.mark.rule("R128")
 @pytest.mark.parametrize("place", ["start", "text"])
-def test_a_silence_beyond_the_limit_ends_in_an_error_in_time(stage: Stage, place: Place) -> None:
-    begun = time.monotonic()
-    happenings = everywhere(stage, [Fault(kind="silence", place=place, seconds=10 * IDLE, turn=GOOD)])
+def test_a_silence_beyond_the_limit_ends_in_an_error(stage: Stage, place: Place) -> None:
+    """Without the limit the client would give up before the silence is over."""
+    steps: Steps = [Fault(kind="silence", place=place, seconds=PATIENCE, turn=GOOD)]
+    happenings = everywhere(stage, steps, route="hasty")
     assert (
         complaints(happenings, lambda one: one.told.outcome() == "failed" and "timed out" in one.told.error)
         == []
     )
-    assert time.monotonic() - begun < 5 * IDLE
 
 
 SIGNS_OF_LIFE = {
@@ -299,7 +300,7 @@ def test_a_waiting_client_gets_signs_of_life_but_for_gemini(stage: Stage) -> Non
             return all(line == b"" or line.startswith(b"data: {") for line in lines)
         return any((sign in line and b"data: {" not in line) or b'"ping"' in line for line in lines)
 
-    steps: Steps = [Fault(kind="silence", place="text", seconds=0.8 * IDLE, turn=GOOD)]
+    steps: Steps = [Fault(kind="silence", place="text", seconds=1.5 * HASTE, turn=GOOD)]
     assert complaints(everywhere(stage, steps), is_right) == []
 
 
@@ -322,11 +323,11 @@ def test_a_reply_that_reached_its_cap_reports_it(stage: Stage) -> None:
 @pytest.mark.parametrize("client", DIALECTS)
 def test_a_client_that_leaves_ends_the_upstreams_reply(stage: Stage, client: str, upstream: str) -> None:
     gateway = faulty_gateway(stage, upstream)
-    fault = Fault(kind="silence", place="text", seconds=10 * IDLE, turn=GOOD)
+    fault = Fault(kind="silence", place="text", seconds=PATIENCE, turn=GOOD)
     conversation = stage.upstream.open([fault], GRIPS)
     model = f"alone-{conversation.key}"
     assert stage.run(leave_early(client, gateway.url, model, f"This is {conversation.key}."))
-    deadline = time.monotonic() + 0.8 * IDLE
+    deadline = time.monotonic() + PATIENCE / 2
     while not conversation.received[0].left and time.monotonic() < deadline:
         stage.wait(0.02)
     assert conversation.received[0].left
