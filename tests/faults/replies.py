@@ -5,7 +5,7 @@ from typing import Literal
 
 import msgspec
 
-from dragoman.dialects.base import ClientContext
+from dragoman.dialects.interfaces import ClientContext
 from dragoman.dialects.registry import dialect_named
 from dragoman.hub.content import Text, ToolCall
 from dragoman.hub.errors import Failure

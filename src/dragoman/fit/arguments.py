@@ -33,6 +33,8 @@ AMBIGUOUS = Failure(
     code="malformed_arguments",
     message="the model wrote more than one JSON object as the arguments of a tool",
 )
+#: The causes that state that a reply was cut short. With any other, clients run the calls of the reply.
+CUTTING_CAUSES = frozenset(("length", "context_window", "refusal", "content_filter"))
 #: Characters that models write after an object and that mean nothing.
 _HARMLESS = " \t\r\n}]`"
 
@@ -133,9 +135,9 @@ class ArgumentsStage:
             return [*self._finish(event.index), event]
         if type(event) is ReplyFinished and self._is_ambiguous:
             return [ReplyFailed("failed", AMBIGUOUS)]
-        if type(event) is ReplyFinished and event.cause == "tool_calls" and self._is_incomplete:
+        if type(event) is ReplyFinished and self._is_incomplete and event.cause not in CUTTING_CAUSES:
             self._losses.add("", "the arguments of a call are incomplete, so the reply ends as truncated")
-            return [replace(event, cause="length", raw_cause="")]
+            return [replace(event, cause="length", raw_cause="", stop_sequence=None)]
         return [event]
 
     def _continue(self, event: ArgumentsDelta) -> list[ReplyEvent]:

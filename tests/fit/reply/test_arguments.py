@@ -1,5 +1,7 @@
 """Arguments for clients that read them as an object."""
 
+from typing import get_args
+
 import msgspec
 import pytest
 from hypothesis import given, settings
@@ -16,6 +18,7 @@ from dragoman.hub.events import (
     ReplyFailed,
     ReplyFinished,
     ReplyStarted,
+    StopCause,
 )
 from dragoman.hub.fold import fold
 from dragoman.hub.loss import Losses
@@ -60,6 +63,18 @@ def test_a_reply_with_a_call_that_broke_off_was_cut_short(text: str, cause: str)
     ending = fold(through([ArgumentsStage(Losses())], events)).ending
     assert isinstance(ending, ReplyFinished)
     assert ending.cause == cause
+
+
+CUTTING = ("length", "context_window", "refusal", "content_filter")
+
+
+@pytest.mark.rule("S15", "C15")
+@pytest.mark.parametrize("cause", [cause for cause in get_args(StopCause) if cause != "end"])
+def test_no_cause_makes_half_a_call_a_whole_one(cause: StopCause) -> None:
+    events = reply_of(call_block(0, ToolCall(id="1", name="a"), '{"a":'), cause=cause)
+    ending = fold(through([ArgumentsStage(Losses())], events)).ending
+    assert isinstance(ending, ReplyFinished)
+    assert ending.cause == (cause if cause in CUTTING else "length")
 
 
 def test_pieces_that_are_sound_pass_untouched() -> None:
