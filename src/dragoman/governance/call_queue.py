@@ -102,13 +102,13 @@ class CallQueueStage(ABC):
 
     @abstractmethod
     def decide(self, held: HeldCall, *, is_full: bool) -> list[ReplyEvent] | None:
-        """The events to send for the first call of the queue: none removes it, None lets it wait.
+        """Return the events to send for the first call of the queue. `[]` removes it, None lets it wait.
 
-        `is_full`: the limit is exceeded, so that None is no valid answer.
+        `is_full`: the limit is exceeded, so None must not be returned.
         """
 
     def note_passed(self, event: ReplyEvent) -> None:  # noqa: B027 (not every subclass needs it)
-        """Called with each event of a call that goes out, with the upstream's numbers."""
+        """Called with each event of a call that is sent. Its block number is the upstream's."""
 
     def feed(self, event: ReplyEvent) -> list[ReplyEvent]:
         out = self._route(event)
@@ -191,7 +191,7 @@ class CallQueueStage(ABC):
         self.note_passed(event)
 
     def _finish(self, event: ReplyFinished) -> ReplyFinished:
-        """Without its calls a reply did not end in order to call tools."""
+        """Correct the stop cause `tool_calls` of a reply whose calls were all removed."""
         if not self._has_removed:
             return event
         cause = reconcile_cause(event.cause, has_calls=self.calls > 0)

@@ -14,7 +14,7 @@ from dragoman.hub.events import ArgumentsDelta, BlockClosed, BlockOpened, ReplyE
 
 
 class _SentCall:
-    """A call that the client gets, with its arguments as far as they are kept."""
+    """A call that was sent to the client, with the part of its arguments that is kept."""
 
     __slots__ = ("_arguments", "call", "is_closed", "is_forgotten", "size")
 
@@ -46,7 +46,7 @@ class _SentCall:
 
 
 class _Comparison:
-    """Compares a waiting call with a sent one, as both grow."""
+    """Compares a held call with a sent one, while the arguments of both still arrive."""
 
     __slots__ = ("_equal", "detail", "held", "sent")
 
@@ -58,7 +58,7 @@ class _Comparison:
         self._equal = 0
 
     def is_same(self) -> bool | None:
-        """None: the same so far."""
+        """Whether both calls are the same; None if they are equal so far and not complete."""
         held, sent = self.held, self.sent
         if sent.is_forgotten:
             return False
@@ -73,7 +73,10 @@ class _Comparison:
 
 
 class DedupeStage(CallQueueStage):
-    """`limit` also bounds the arguments that are kept of sent calls."""
+    """Removes calls that repeat an earlier call of the reply.
+
+    `limit`: characters of held calls, and of the arguments that are kept of sent calls.
+    """
 
     def __init__(self, report: Report, *, limit: int) -> None:
         super().__init__(limit, watched=frozenset({ArgumentsDelta}))

@@ -31,7 +31,7 @@ MAX_KEY = 4096
 
 
 class HeldArguments:
-    """Arguments of which nothing is sent before the end."""
+    """The arguments of one call, all held back until its end."""
 
     __slots__ = ("_pieces", "sent")
 
@@ -41,7 +41,7 @@ class HeldArguments:
         self.sent = 0
 
     def add(self, text: str) -> str:
-        """Add a piece; return what may be sent now."""
+        """Add a piece. Returns the text that may be sent now."""
         self._pieces.append(text)
         return ""
 
@@ -120,7 +120,7 @@ class StreamedArguments(HeldArguments):
         return self._split_at(text, self._ready_length(text))
 
     def _ready_length(self, text: str) -> int:
-        """How much may be sent of a text that ends outside strings."""
+        """The number of characters that may be sent of a text that ends outside strings."""
         ready = text.rstrip(_WAITING)
         if self._prefix.is_complete:
             # Some models write more after the last bracket, so it waits too.
@@ -219,7 +219,7 @@ def _write_rest(containers: list[_OpenContainer], closing: str) -> str | None:
 
 
 def _write_value_end(innermost: _OpenContainer, closing: str) -> str | None:
-    """The end of the unfinished member; `closing` shows in which state it is."""
+    """Write the end of the unfinished member. `closing`: the text that would close the sent JSON."""
     sent, wanted = innermost
     if closing.startswith('":'):
         begun = str(_last_key(sent))
@@ -279,7 +279,7 @@ def _read_member(container: object, key: str | int) -> object:
 
 
 def _try_member(container: object, key: str | int) -> object:
-    """None if there is no such member: an unfinished key is no member of the wanted object."""
+    """The member `key` of the container; None without one, for example if the key is unfinished."""
     try:
         return _read_member(container, key)
     except (KeyError, IndexError):

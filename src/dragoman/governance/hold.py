@@ -83,7 +83,7 @@ class _UnsentCall:
 
 
 class HoldStage:
-    """One reply. With `tools = "live"` this stage is not used."""
+    """Holds and repairs the calls of one reply. With `tools = "live"` it is not used."""
 
     def __init__(
         self,
@@ -138,11 +138,11 @@ class HoldStage:
 
     @property
     def holds_for_a_time(self) -> bool:
-        """Whether a call waits that `take_overdue` returns when its time is over."""
+        """Whether a call is held back that `take_overdue` returns when its time is over."""
         return self._governance.hold_seconds > 0 and bool(self._calls)
 
     def take_overdue(self) -> list[ReplyEvent]:
-        """The calls that have been held for `hold_seconds`. The pipeline calls this as time passes."""
+        """Send the calls that have been held for `hold_seconds`. Called while the upstream sends nothing."""
         out: list[ReplyEvent] = []
         for index, call in list(self._calls.items()):
             if self._is_late(call):
@@ -196,7 +196,7 @@ class HoldStage:
         return limit > 0 and call.arguments.is_held and self._clock() - call.since > limit
 
     def _stop_holding(self, index: int, call: _UnsentCall, ready: str) -> list[ReplyEvent]:
-        """Send what is held. From here on the call's pieces pass as they arrive."""
+        """Send the held part of a call. Later pieces of it are sent as they arrive."""
         reason = TOO_MUCH if self._size > self._limit else TOO_LONG
         self._remove(index)
         if call.arguments.is_held:
@@ -217,7 +217,7 @@ class HoldStage:
         return out
 
     def _is_sound(self, call: _UnsentCall) -> bool:
-        """Whether a closed call can be sent as it is, whatever follows it."""
+        """Whether a closed call can be sent unchanged, even if the reply is cut off after it."""
         return not self._governance.repair or (call.arguments.is_valid and self._is_whole(call))
 
     def _take_sound(self, call: _UnsentCall) -> str:
@@ -227,11 +227,11 @@ class HoldStage:
         return "" if call.arguments.is_empty else call.arguments.rest
 
     def _is_whole(self, call: _UnsentCall) -> bool:
-        """Empty arguments are complete if the tool has no properties; otherwise they may be cut off."""
+        """Whether the arguments can be complete. Empty ones are only if the tool has no properties."""
         return not call.arguments.is_empty or not properties_of(self._schemas.get(call.tool))
 
     def _finish_calls(self, event: ReplyEvent, *, is_done: bool) -> list[ReplyEvent]:
-        """The closed calls that waited for `event`, then the event; nothing if no call waited.
+        """Write the closed calls that were held until `event`, then the event; nothing if there were none.
 
         `is_done`: the event proves that the calls were not cut off.
         """
@@ -306,7 +306,7 @@ class HoldStage:
         return encode({self._find_raw_key(call): raw.encode("utf-8", "replace").decode()}).decode()
 
     def _find_raw_key(self, call: _UnsentCall) -> str:
-        """A member that the tool does not declare, so that it is not taken for an argument."""
+        """Choose a member name that the tool does not declare, so that no argument gets the raw text."""
         properties = properties_of(self._schemas.get(call.tool))
         key = self._governance.raw_key
         while key in properties:
@@ -353,7 +353,7 @@ def _no_clock() -> float:
 
 
 def _write_rest(index: int, call: _UnsentCall, text: str) -> list[ReplyEvent]:
-    """The rest of a call's arguments, with its opening if that is not sent yet."""
+    """Write the rest of a call's arguments, with its opening if that is not sent yet."""
     if call.unopened is None:
         return _write_delta(index, text)
     opened, call.unopened = call.unopened, None

@@ -205,7 +205,7 @@ class _SchemaCopy:
 
 
 def _copy_types(schema: Schema, copy: Schema) -> None:
-    """Gemini writes types in capitals, and OpenAPI writes `nullable`."""
+    """Copy the types of a schema. Gemini writes them in capitals, and OpenAPI writes `nullable`."""
     stated = schema.get("type")
     names = [stated] if isinstance(stated, str) else stated if isinstance(stated, list) else []
     types = [name.lower() for name in names if isinstance(name, str) and name.lower() in TYPES]
@@ -256,6 +256,6 @@ def _name_type(error: ValidationError) -> str:
 
 
 def _join(path: str, name: str) -> str:
-    """A model can write anything as a member's name; only a plain name is shown."""
+    """Append a member to a path. Only a plain name is shown: a model can write anything as a name."""
     shown = name if name.isascii() and name.isidentifier() and len(name) <= MAX_NAME else "*"
     return f"{path}.{shown}" if path else shown

@@ -51,7 +51,7 @@ class Governance(msgspec.Struct, frozen=True, kw_only=True):
     snapshots: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse an unknown family, which the library may be given without `read_governance`."""
+        """Refuse an unknown family. The library can build this object without `read_governance`."""
         if self.harvest != OFF:
             _check_value("harvest", self.harvest, "")
 
@@ -197,7 +197,7 @@ def _check_value(key: str, value: object, path: str) -> None:
 
 
 def apply_switches(governance: Governance, environment: Mapping[str, str]) -> Governance:
-    """The defaults after the environment variables: on means hold and repair, off means nothing at all."""
+    """Apply the environment variables to the defaults: on holds and repairs calls, off turns all off."""
     for variable in SWITCHES:
         value = environment.get(variable, "").strip()
         if not value:

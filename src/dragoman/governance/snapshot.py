@@ -48,7 +48,7 @@ class ReplySnapshot(msgspec.Struct, kw_only=True):
 
 
 class SnapshotPair:
-    """Both sides of one reply."""
+    """The snapshots of one reply, before and after governance."""
 
     def __init__(self) -> None:
         self.before = ReplySnapshot()
@@ -56,7 +56,7 @@ class SnapshotPair:
 
 
 class SnapshotStage:
-    """Passes every event and keeps the beginning of the reply."""
+    """Returns every event unchanged and adds it to the snapshot, up to the limits."""
 
     unchanged_kinds = DELTAS - _KEPT_DELTAS
 

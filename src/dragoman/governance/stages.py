@@ -31,7 +31,7 @@ def build_stages(
     clock: Callable[[], float] | None = None,
     request: Request | None = None,
 ) -> list[Stage]:
-    """The stages for one reply, directly after the upstream's reader; none if everything is off.
+    """Build the stages for one reply, directly after the upstream's reader; none if everything is off.
 
     `exit_name`: the exit tool that `apply_tool_choice` added. `streams`: the client gets the reply in
     pieces; if not, holding calls costs nothing. `retry`: the caller can ask the model again; without it the

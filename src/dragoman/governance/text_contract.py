@@ -192,7 +192,7 @@ def join_texts(blocks: Iterable[tuple[AnyBlock, ...]]) -> Iterator[AnyBlock]:
 
 
 def _add_system_text(turns: tuple[Turn, ...], text: str) -> tuple[Turn, ...]:
-    """The contract after the client's own system text, or before everything."""
+    """Add the contract after the client's own system text, or before everything."""
     leading = 0
     while leading < len(turns) and turns[leading].role in _SYSTEM_ROLES:
         leading += 1

@@ -37,7 +37,7 @@ def find_declared_tools(request: Request) -> tuple[DeclaredTool, ...]:
 
 
 class ToolNameStage:
-    """Renames calls as they open."""
+    """Corrects the tool names of calls as they open, and reports undeclared tools."""
 
     __slots__ = ("_by_case", "_names", "_report")
 

@@ -32,7 +32,7 @@ class _CollectedCall:
 
 
 class ValidateStage:
-    """Reports one intervention for each call of a declared tool that has a schema."""
+    """Checks the arguments of calls against the schemas of their tools. Reports one intervention per call."""
 
     __slots__ = ("_calls", "_limit", "_report", "_schemas")
 

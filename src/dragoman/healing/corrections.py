@@ -57,7 +57,7 @@ class Correction(NamedTuple):
 
 
 def merge_facts(known: Mapping[str, object], later: Mapping[str, object]) -> dict[str, object]:
-    """Both sets of facts: refused fields and removals add up, and of other facts the later value holds."""
+    """Merge two sets of facts. Refused fields and removals add up; otherwise the value of `later` holds."""
     merged = dict(known)
     for name, value in later.items():
         before = merged.get(name)
@@ -109,12 +109,12 @@ def decimal(groups: Groups) -> object:
 
 
 def number_range(groups: Groups) -> object:
-    """The numbers in the groups `low` or `from`, and `high`; an absent one is 0, which means no limit."""
+    """A `FactChange`: the numbers in the groups `low` (or `from`) and `high`; 0 (no limit) if absent."""
     return (_read_number(groups, "low", "from"), _read_number(groups, "high"))
 
 
 def efforts(groups: Groups) -> object:
-    """The efforts that the text in the group `list` names."""
+    """A `FactChange`: the efforts that the text in the group `list` names."""
     named = set(re.findall(r"[a-z]+", (groups["list"] or "").lower()))
     return tuple(effort for effort in EFFORTS if effort in named) or None
 
@@ -170,7 +170,7 @@ ESSENTIAL = frozenset(
 def change_field(field: str, parent: str) -> dict[str, object]:
     """The facts about a field that a server refuses. `parent`: the path of its object, if it is named apart.
 
-    Empty if the request cannot do without the field.
+    Empty if the request is not valid without the field.
     """
     path = _clean_path(f"{parent}.{field}" if parent else field)
     holder, _, name = path.rpartition(".")
@@ -183,7 +183,7 @@ def change_field(field: str, parent: str) -> dict[str, object]:
 
 
 def _clean_path(path: str) -> str:
-    """A path as `Facts.refused_fields` has it: no root, and `*` for each index."""
+    """Write a path as in `Facts.refused_fields`: without a root, and `*` for each index."""
     path = _INDEX.sub(r".\1", path.strip(" `'\""))
     for prefix in _PREFIXES:
         path = path.removeprefix(prefix)

@@ -63,7 +63,7 @@ class LearnedFact(msgspec.Struct, frozen=True, kw_only=True):
 class LearnedFacts:
     """Owns the learned facts of one gateway. `clock` returns the date.
 
-    Call `load` before the first use. Changes are in force at once and are written soon after.
+    Call `load` before the first use. A change applies at once and is written to the file soon after.
     """
 
     def __init__(self, database: Database, clock: Callable[[], float]) -> None:
@@ -165,7 +165,7 @@ class LearnedFacts:
 def add_learned_facts(
     provider: Provider, model: str, facts: Mapping[str, object], client_dialect: str, source: str = "refusal"
 ) -> Provider:
-    """The provider with these facts about a model in addition, for requests of clients of this dialect."""
+    """A copy of the provider that also has these facts about `model`, for clients of `client_dialect`."""
     if not facts:
         return provider
     values = dict(facts)
@@ -200,7 +200,7 @@ def read_learned_facts(connection: sqlite3.Connection) -> list[LearnedFact]:
 
 
 def _is_valid(fact: LearnedFact) -> bool:
-    """Whether this version knows the fact: the file may be from another one."""
+    """Whether this version of dragoman knows the fact. Another version may have written the file."""
     if isinstance(fact.value, Removal):
         return isinstance(getattr(PERMISSIVE, fact.name, None), frozenset)
     try:

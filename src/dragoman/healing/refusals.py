@@ -58,7 +58,7 @@ class RefusalPattern(NamedTuple):
 def _row(
     pattern: str, lifetime: float = LONG, *, seals: bool = False, output_limit: bool = False, **facts: object
 ) -> RefusalPattern:
-    """A row of the table. A fact that is no change has this value."""
+    """Build a row of the table. A fact is a `FactChange`, or the value that it gets."""
     changes = {name: value if callable(value) else constant(value) for name, value in facts.items()}
     return RefusalPattern(pattern, changes, lifetime, seals, output_limit)
 
@@ -317,7 +317,7 @@ NAMED_FIELDS: tuple[str, ...] = (
 
 @cache
 def _compile(pattern: str) -> re.Pattern[str]:
-    """Called at the first refusal: compiling the whole table would make every start slower."""
+    """Compile a pattern at the first refusal. Compiling the table at the start would slow every start."""
     return re.compile(pattern, re.IGNORECASE | re.DOTALL | re.ASCII)
 
 
@@ -344,7 +344,7 @@ def find_correction(failure: Failure) -> Correction | None:
 
 
 def _find_fields(text: str) -> Correction | None:
-    """The correction for the fields that the text names, all in the same form of message."""
+    """Find the correction for the fields that the text names. All are named in the same form of message."""
     for pattern in NAMED_FIELDS:
         changed: dict[str, object] = {}
         for match in _compile(pattern).finditer(text):

@@ -15,7 +15,7 @@ MAX_BODY = 64 * 1024 * 1024
 
 
 def read_object(body: Body) -> Json:
-    """A decoded copy, which dialect readers may take apart. Raises if it is no JSON object."""
+    """Decode a request body into a new object, which readers may change. Raises if it is no JSON object."""
     data = body if isinstance(body, bytes | str) else encode(body)
     value = decode(data, limit=MAX_BODY, depth=0)
     if not isinstance(value, dict):
@@ -24,7 +24,7 @@ def read_object(body: Body) -> Json:
 
 
 def read_reply_object(body: bytes) -> Json:
-    """An upstream's whole reply; an error object if it is no JSON object."""
+    """Decode an upstream's whole reply. Returns an error object if it is no JSON object."""
     try:
         value = msgspec.json.decode(body)
     except (ValueError, RecursionError):

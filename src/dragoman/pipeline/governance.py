@@ -44,7 +44,7 @@ class GovernedRequest(msgspec.Struct, frozen=True, kw_only=True):
         return self.apply_contract(self.fitted)
 
     def apply_contract(self, fitted: Request) -> Request:
-        """A fitted request as the target gets it."""
+        """The fitted request as it is sent: with a text contract, tools are described as text."""
         return apply_text_contract(fitted) if self.governance.contract else fitted
 
     @property
@@ -62,7 +62,7 @@ class GovernedRequest(msgspec.Struct, frozen=True, kw_only=True):
         clock: Callable[[], float] | None = None,
         snapshots: SnapshotPair | None = None,
     ) -> list[Stage]:
-        """The governance stages of one reply, directly after its reader."""
+        """Build the governance stages of one reply. They come directly after its reader."""
         return [
             *([SnapshotStage(snapshots.before)] if snapshots else ()),
             *build_stages(

@@ -97,7 +97,7 @@ class RequestPlan:
         self.hides_usage = False
 
     def peek(self) -> None:
-        """Find the model and `stream` in the body. Called once, first; raises what is wrong with the body."""
+        """Find the model and `stream` in the body. Call it once, first. Raises if the body is invalid."""
         if self.metadata.is_peeked:
             return
         peeked = self.dialect.forwarding.peek(self.body)
@@ -123,7 +123,7 @@ class RequestPlan:
         return self._request
 
     def hash_session(self) -> int:
-        """A number that stays the same through a conversation, to keep it with one key and its caches."""
+        """A number that all requests of a conversation share, so that one key and its cache serve it."""
         headers = self.metadata.headers
         for name in SESSION_HEADERS:
             if headers.get(name):
@@ -146,7 +146,7 @@ class RequestPlan:
         timer: Callable[[], float] | None = None,
         refused_seals: frozenset[str] = frozenset(),
     ) -> TargetRequest:
-        """The request for one target. Raises `ClientProtocolError` if it cannot be sent there.
+        """Build the request for one target. Raises `ClientProtocolError` if it cannot be sent there.
 
         `strict` refuses a request that would lose something. `report` receives what governance changed.
         `refused_seals`: hashes of seals that the target has refused (`fit.seals.hash_seal`).
@@ -191,7 +191,7 @@ class RequestPlan:
         can_forward: bool,
         refused_seals: frozenset[str],
     ) -> TargetRequest:
-        """A request under governance. Its reply is always translated, even if the request is forwarded."""
+        """Build a request under governance. Its reply is translated even if the request is forwarded."""
         losses = Losses(self.read_losses)
         request = self._disown_seals(refused_seals)
         governed = govern_request(request, governance, provider.build_profile(model), losses, report)
@@ -217,7 +217,7 @@ class RequestPlan:
     def _encode(
         self, fitted: Request, facts: TargetFacts, losses: Losses, *, can_forward: bool, strict: bool
     ) -> tuple[bytes, Lane, tuple[Loss, ...]]:
-        """The fitted request as bytes, its lane and its losses; if few values differ, the client's bytes."""
+        """Encode the fitted request: bytes, lane, losses. If few values differ, patch the client's bytes."""
         request = self.request
         is_unchanged = msgspec.structs.replace(fitted, model=request.model) == request
         if can_forward and is_unchanged and _has_limit_field(request, facts):
@@ -232,14 +232,14 @@ class RequestPlan:
         return patched, lane, losses.as_tuple()
 
     def _patch(self, model: str, facts: TargetFacts | None) -> tuple[bytes, Lane]:
-        """The client's own bytes, with the target's model name."""
+        """Put the target's model name into the client's bytes. Returns them and the lane."""
         if model == self.model:
             return self._request_usage(self.body, facts), "forward"
         body = self.dialect.forwarding.rename_model(self.body, model)
         return self._request_usage(body, facts), "patch"
 
     def write(self, fitted: Request, facts: TargetFacts, losses: Losses) -> bytes:
-        """A fitted request in its target's dialect."""
+        """Write a fitted request in its target's dialect."""
         body = encode(dialect_named(facts.dialect).write_request(fitted, facts, losses))
         if facts.dialect == self.metadata.dialect:
             body = self._request_usage(body, facts)
@@ -254,12 +254,12 @@ class RequestPlan:
         return self.dialect.forwarding.envelope_mark in self.body
 
     def release(self) -> None:
-        """Free the body and the conversation. Called when the reply has begun: nothing is sent again."""
+        """Free the body and the conversation. Called when the reply has begun: no other target follows."""
         self.body = b""
         self._request = None
 
     def write_failure(self, failure: Failure) -> Frames:
-        """The ending of a stream whose head was sent but which no target answered."""
+        """Write the failed ending of a stream whose head was sent, but which no target answered."""
         context = ClientContext(
             model=self.model, created=self.created, ids=IdSource(self.metadata.request_id)
         )
@@ -267,7 +267,7 @@ class RequestPlan:
 
 
 def _has_limit_field(request: Request, facts: TargetFacts) -> bool:
-    """Whether the limit on the answer, if there is one, has the name that the target knows."""
+    """Whether the field with the output limit, if there is one, has the name that the target expects."""
     name = facts.max_tokens_field
     return request.max_tokens is None or name in ("", request.path_of("max_tokens"))
 

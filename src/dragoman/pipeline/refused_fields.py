@@ -17,9 +17,9 @@ ANY_ITEM = "*"
 
 
 def remove_fields(body: bytes, paths: Sequence[str], losses: Losses) -> bytes:
-    """The body without the fields at these paths; each path that was there is a loss.
+    """Remove the fields at these paths from the body. Each field that was there is a loss.
 
-    The same bytes if there is none: then the body need not be decoded.
+    Without such a field the same bytes are returned.
     """
     if not _may_have_fields(body, paths):
         return body
@@ -72,6 +72,6 @@ def _find_member(holder: Json, step: str) -> str | None:
 
 
 def _may_be_tag(step: str, value: Json) -> bool:
-    """Whether the step can be the tag of this object: its type, its role, or one that it leaves out."""
+    """Whether a step of a path can be the `type` or `role` of this object, or one that it leaves out."""
     tag = value.get("type", value.get("role"))
     return tag is None or tag == step

@@ -39,17 +39,17 @@ class ReplyPipeline(Protocol):
 
     @property
     def is_ended(self) -> bool:
-        """The reply has its ending. What follows does not matter, unless `passes_trailing`."""
+        """Whether the reply has its ending. Later pieces are ignored, unless `passes_trailing`."""
         ...
 
     @property
     def is_round_over(self) -> bool:
-        """The reply is ended, or another round is needed before it can end."""
+        """Whether the reply is ended, or another round is needed before it can end."""
         ...
 
     @property
     def holds_for_a_time(self) -> bool:
-        """Whether a call waits that `release_overdue` sends when its time is over."""
+        """Whether a call is held back that `release_overdue` returns when its time is over."""
         ...
 
     @property
@@ -67,11 +67,11 @@ class ReplyPipeline(Protocol):
     def feed_frames(self, frames: Iterable[Frame]) -> Output: ...
 
     def release_overdue(self) -> Output:
-        """The output whose holding time is over. Called while the upstream sends nothing."""
+        """Return the output whose holding time is over. Called while the upstream sends nothing."""
         ...
 
     def close(self) -> Output:
-        """The remaining output at the upstream's end, with a truncated ending if there was none."""
+        """Return the remaining output at the upstream's end, with a truncated ending if there was none."""
         ...
 
     def fail(self, failure: ReplyFailed) -> Output:
@@ -92,7 +92,7 @@ class ReplyRounds(Protocol):
         ...
 
     def build_next_reader(self) -> StreamReader:
-        """Begin the next round; gives the reader of its reply."""
+        """Begin the next round. Returns the reader of its reply."""
         ...
 
 
@@ -106,17 +106,17 @@ class HoldingStage(Protocol):
     """A stage that holds events back for a limited time."""
 
     def take_overdue(self) -> list[ReplyEvent]:
-        """The events whose time is over."""
+        """Return the events that were held back for their full time."""
         ...
 
 
 @runtime_checkable
 class TimedStage(HoldingStage, Protocol):
-    """A stage that holds calls back from their beginning."""
+    """A holding stage that may hold back a call before anything of it was sent."""
 
     @property
     def holds_for_a_time(self) -> bool:
-        """Whether a call waits that `take_overdue` returns when its time is over."""
+        """Whether a call is held back that `take_overdue` returns when its time is over."""
         ...
 
 
@@ -228,7 +228,7 @@ class TranslatedReply:
             self._pass(events, self._stages[position + 1 :], frames)
 
     def _pass(self, events: list[ReplyEvent], stages: Sequence[Stage], frames: list[Frame]) -> None:
-        """Pass events through stages, which may handle other kinds of deltas afterwards, and write them."""
+        """Pass events through `stages` and write the result to `frames`. Updates the handlers of deltas."""
         for stage in stages:
             if len(events) == 1:
                 if type(events[0]) not in stage.unchanged_kinds:
@@ -247,7 +247,7 @@ class TranslatedReply:
             self.is_ended = self._checker.is_ended
 
     def _update_handlers(self) -> None:
-        """Find which stages handle each kind of delta now; mostly none."""
+        """Find the stages that handle each kind of delta now. Most kinds have none."""
         self._unchanged_kinds = tuple([stage.unchanged_kinds for stage in self._stages])
         self._handlers = _find_handlers(self._unchanged_kinds)
         texts = self._handlers[TextDelta]
@@ -257,7 +257,7 @@ class TranslatedReply:
 
 @lru_cache(maxsize=1024)
 def _find_handlers(unchanged: tuple[frozenset[type], ...]) -> dict[type, tuple[int, ...]]:
-    """Positions of the stages that do not pass a delta, by its kind. The same few cases recur."""
+    """The positions of the stages that may change a delta, by its kind. Cached: few cases recur."""
     return {
         kind: tuple(position for position, kinds in enumerate(unchanged) if kind not in kinds)
         for kind in DELTAS

@@ -16,7 +16,7 @@ from dragoman.providers.profile import TargetFacts
 def build_reader(
     upstream: str, asked: Request | None, facts: TargetFacts, *, ids: IdSource, losses: Losses
 ) -> StreamReader:
-    """The reader of one reply. `asked` is the request that the upstream answers, if it is known."""
+    """Build the reader of one reply. `asked` is the request that the upstream answers, if it is known."""
     model = facts.model or (asked.model if asked else "")
     source = UpstreamContext(issuer=facts.issuer, model=model, ids=ids, losses=losses, request=asked)
     return dialect_named(upstream).stream_reader(source)
@@ -36,7 +36,7 @@ def build_translated_reply(
     rounds: ReplyRounds | None = None,
     reply_members: Mapping[str, bytes] = {},
 ) -> TranslatedReply:
-    """The pipeline for one reply to `request`, which the client sent as `body`."""
+    """Build the pipeline for one reply to `request`, which the client sent as `body`."""
     client = dialect_named(client_dialect)
     asked = governed.asked if governed else request
     traits = ClientTraits(seals_on_calls=client.seals_on_calls, object_arguments=client.object_arguments)

@@ -19,10 +19,10 @@ from dragoman.providers.profile import TargetFacts
 
 
 class GovernanceRounds:
-    """The rounds of one reply. `timer` gives the time in seconds, for limits on holding calls.
+    """The rounds of one reply. `timer` returns seconds, for the limits on holding calls.
 
-    `can_retry`: the model can be asked again; the library cannot. `next_request` gives the request of the
-    next round; call it before `build_next_reader`.
+    `can_retry`: the model can be asked again; the library cannot. `next_request` builds the request of
+    the next round; call it before `build_next_reader`.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class GovernanceRounds:
         return self._governed.governance.hold_seconds > 0
 
     def next_request(self) -> Request:
-        """The request of the next round, ready to be written."""
+        """Build the request of the next round, ready to be written."""
         if self._retry is not None:
             self._fitted = self._retry.next_request(self._fitted)
         return self._governed.apply_contract(self._fitted)

@@ -85,7 +85,7 @@ class TargetRequest:
         return self._rounds.snapshots if self._rounds else None
 
     def build_next_body(self) -> bytes:
-        """The request of the next round. Called only while `needs_next_round`."""
+        """Write the request of the next round. Called only while `needs_next_round`."""
         if self._rounds is None or self._facts is None:
             return self.body
         return self._plan.write(self._rounds.next_request(), self._facts, Losses())
@@ -103,7 +103,7 @@ class TargetRequest:
         return WholeReply(self, self._build_translated(), None, forwards=False)
 
     def collect(self, frames: list[Frame]) -> bytes:
-        """The body that a client would accumulate from these frames."""
+        """Build the whole body that a client would build from these frames."""
         return encode(self._plan.dialect.collect(frames))
 
     def explode(self, body: bytes) -> tuple[Frame, ...]:
@@ -175,7 +175,7 @@ class TargetRequest:
 class WholeReply:
     """A reply that is not streamed: made of one reply of the upstream, or of several rounds.
 
-    A failed reply has its failure in the tally, and no body worth sending.
+    A failed reply has its failure in the tally. Its body must not be sent.
     """
 
     def __init__(
@@ -195,7 +195,7 @@ class WholeReply:
         self.tally: Tally = pipeline.tally
 
     def feed(self, body: bytes, content_type: str) -> None:
-        """The upstream's reply. Some servers answer with a stream where none was asked for."""
+        """Add the upstream's reply. Some servers answer with a stream although none was requested."""
         if "event-stream" in content_type:
             self._add(self._pipeline.feed(body))
         else:

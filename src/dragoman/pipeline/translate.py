@@ -33,7 +33,7 @@ BYTES_PER_TOKEN = 4
 
 
 class Translation(msgspec.Struct, frozen=True):
-    """A translated body and what it could not carry.
+    """A translated body and its losses.
 
     `model` and `stream` are given beside the body because Gemini has them in the URL.
     """
@@ -164,14 +164,14 @@ class StreamTranslator:
 
     @property
     def ended(self) -> bool:
-        """The reply has its ending. What the upstream still sends does not matter."""
+        """Whether the reply has its ending. Later bytes of the upstream are ignored."""
         return self._is_closed if self.is_forwarded else self._reply.is_ended
 
     def feed(self, data: bytes) -> bytes:
         return data if self.is_forwarded else encode_sse(self._reply.feed(data))
 
     def close(self) -> bytes:
-        """The upstream sends nothing more: the rest, with a truncated ending if there was none."""
+        """Return the rest at the upstream's end, with a truncated ending if there was none."""
         self._is_closed = True
         return b"" if self.is_forwarded else encode_sse(self._reply.close())
 
@@ -226,7 +226,7 @@ def translate_reply(
 def translate_error(
     status: int, headers: Mapping[str, str], body: bytes, *, source: str, target: str
 ) -> tuple[int, dict[str, str], Json]:
-    """An upstream's HTTP error as the status, headers and body that a client of `target` expects."""
+    """Translate an upstream's HTTP error to the status, headers and body for a client of `target`."""
     lowered = {name.lower(): value for name, value in headers.items()}
     failure = dialect_named(source).read_error(status, lowered, body)
     client = dialect_named(target)

@@ -56,7 +56,7 @@ MAX_RUNNER_WORDS = 20
 
 
 def read_script(command: str | Sequence[str]) -> Script:
-    """The commands of a shell text or an argument list, with those of the shells that they start."""
+    """Read the commands of a shell text or an argument list, and of the shells that they start."""
     is_text = isinstance(command, str)
     script = ShellReader(command).read() if isinstance(command, str) else Script((Command(tuple(command)),))
     script = _replace_variables(script)
@@ -76,7 +76,7 @@ def read_script(command: str | Sequence[str]) -> Script:
 
 
 def _replace_variables(script: Script) -> Script:
-    """The script with the values of variables that it sets itself: `g=git; $g push` pushes."""
+    """Insert the values of variables that the script sets itself: `g=git; $g push` is `git push`."""
     if EXPANSION not in script.operators:
         return script
     values: dict[str, str] = {}
@@ -137,7 +137,7 @@ def _find_option_text(words: Sequence[str], letters: str) -> str | None:
 
 
 def find_programs(words: Sequence[str]) -> Iterator[tuple[str, Sequence[str]]]:
-    """The program of a command, with its words; after `sudo` and the like every word that can be one."""
+    """Yield the program of a command with its words. After `sudo` and the like: each word that can be one."""
     start = 0
     while start < len(words) and (words[start] in _KEYWORDS or _ASSIGNMENT.match(words[start])):
         start += 1

@@ -25,7 +25,7 @@ _GENERATED = ("output", "reasoning", "audio_output", "web_searches")
 
 
 class DenialRetry:
-    """`limit`: how often the model is asked again. After that the client gets the denials as text."""
+    """Asks the model again after denied calls, at most `limit` times. Then the client gets the denials."""
 
     unchanged_kinds: frozenset[type] = frozenset()
 
@@ -44,7 +44,7 @@ class DenialRetry:
 
     @property
     def waits(self) -> bool:
-        """Whether a round is over and the reply is not."""
+        """Whether the round is over and the next one must begin."""
         return bool(self._denied)
 
     def begin(self, guard: GuardStage) -> None:

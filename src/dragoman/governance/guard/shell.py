@@ -44,7 +44,7 @@ class Command(NamedTuple):
 
 
 class Script(NamedTuple):
-    """`documents`: the texts of here-documents."""
+    """The commands of one shell text. `documents`: the texts of here-documents."""
 
     commands: tuple[Command, ...]
     operators: frozenset[str] = frozenset()

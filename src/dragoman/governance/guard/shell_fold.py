@@ -22,7 +22,7 @@ _BARE = re.compile(r"[\w@%+=:,./*?~${}\[\]-]+", re.ASCII)
 
 
 def fold_command(command: object, *, wants_list: bool) -> list[str] | None:
-    """The argument list to use instead; None if the command can stay as it is."""
+    """Build the argument list to use instead, such as `bash -lc TEXT`; None if the command can stay."""
     if isinstance(command, str):
         return _build_bash(command) if wants_list and command.strip() else None
     if not isinstance(command, list) or not command:

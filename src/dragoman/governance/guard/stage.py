@@ -46,7 +46,7 @@ def write_question(denied: DeniedCall) -> str:
 
 
 class GuardStage(CallQueueStage):
-    """`denied` holds the denied calls that are not yet reported to anyone."""
+    """Applies the guard rules to each call. `denied`: denied calls that are not yet reported."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class GuardStage(CallQueueStage):
 
 
 def _write_rewritten(held: HeldCall, arguments: str) -> list[ReplyEvent]:
-    """The call with other arguments, without the fields that the dialect derived from the old ones."""
+    """Write the call with other arguments, without extras that the dialect derived from the old ones."""
     seals = [event for event in held.events if type(event) is SealAttached]
     opened = BlockOpened(held.index, replace(held.call, arguments="", form="", extras={}))
     more: list[ReplyEvent] = [ArgumentsDelta(held.index, arguments)] if arguments else []

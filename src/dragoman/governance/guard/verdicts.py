@@ -284,7 +284,7 @@ class _GuardedCall:
         )
 
     def rewrite(self, rule: _CompiledRule) -> bool:
-        """Whether the rule changed anything."""
+        """Apply a `rewrite` rule. Returns whether it changed anything."""
         changed = False
         for slot in list(self._find_slots(rule)):
             if rule.matches(slot.value, self._scripts):

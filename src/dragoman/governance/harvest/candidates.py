@@ -41,7 +41,7 @@ class MarkerCandidate(msgspec.Struct, frozen=True, kw_only=True):
     strict: bool = False
 
     def may_follow(self, quotes: QuoteTracker) -> bool:
-        """Whether a call can begin at the tracker's place; what is not a call can always.
+        """Whether the marker can begin a call at the tracker's place. Markers of other things always can.
 
         A call begins its line. Behind text it counts if the family's chat template puts no blank between
         them, and, unless `strict`, if the text is a whole sentence.
@@ -110,7 +110,7 @@ class OpenerTable:
         return bool(self.by_marker)
 
     def with_framing(self, literals: Iterable[str]) -> "OpenerTable":
-        """This table, where the literals are framing too."""
+        """A copy of the table in which these literals are framing too."""
         framing = constant_reader(Framing())
         new = [
             MarkerCandidate(family="", opener=Opener(literal, framing, "A"))
@@ -197,7 +197,7 @@ def _reasoning_candidates(known: FamilyFormat, *, auto: bool) -> list[MarkerCand
 
 
 class _ReaderRun:
-    """One reader at work behind a marker."""
+    """One reader while it reads the text behind a marker."""
 
     __slots__ = ("candidate", "cursor", "reading", "result")
 
@@ -279,7 +279,7 @@ class MarkerBody:
 
     @property
     def is_complete(self) -> bool:
-        """Whether a reader has a complete call and only waits for what stands behind it."""
+        """Whether a reader has a complete call, and only the text after it is missing."""
         return any(run.cursor.is_complete for run in self._runs)
 
     def save(self) -> int:
@@ -319,6 +319,6 @@ class MarkerBody:
         return "".join(self._saved) + self._source.between(self._saved_to, end)
 
     def restart(self, at: int) -> None:
-        """Forget the text before this position: it has been delivered."""
+        """Forget the text before this position, because its parts have been returned."""
         self._saved = []
         self._saved_to = self.start = at

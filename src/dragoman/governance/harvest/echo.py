@@ -45,7 +45,7 @@ _UNPROVEN_ID = re.compile(r"call_[0-9a-f]{24}|dgi[0-9]*_.*|.*:.*")
 
 
 class RequestText:
-    """What a reply may repeat of its request."""
+    """The texts of a request that its reply may repeat."""
 
     def __init__(self, request: Request) -> None:
         self._request = request

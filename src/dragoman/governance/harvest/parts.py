@@ -70,12 +70,12 @@ class PartList:
         self._line_break = ""
 
     def add_text(self, text: str, *, keeps_breaks: bool) -> None:
-        """Add text; line breaks at its end wait, unless `keeps_breaks`."""
+        """Add text. Line breaks at its end are held back, unless `keeps_breaks`."""
         text = self._strip(text)
         self._add_stripped(TextPart, text if keeps_breaks else text.rstrip("\r\n"), text)
 
     def add_reasoning(self, text: str) -> None:
-        """Add reasoning; blanks at its end wait."""
+        """Add reasoning. Blanks at its end are held back."""
         text = self._strip(text)
         self._add_stripped(ReasoningPart, text.rstrip(), text)
 
@@ -86,7 +86,7 @@ class PartList:
         self.layout = []
 
     def interrupt(self) -> None:
-        """A call or framing stands here: drop the blanks around it, but keep a line break for later text."""
+        """Drop the blanks around a call or framing, but keep a line break for later text."""
         self._line_break = "".join(self.layout) or self._line_break
         self.layout = []
         self.skips_blanks = True
@@ -96,7 +96,7 @@ class PartList:
         self._parts.append(part)
 
     def take(self) -> list[ScannedPart]:
-        """The parts so far; the list starts anew."""
+        """Return the parts so far and clear the list."""
         self._flush()
         parts, self._parts = self._parts, []
         return parts

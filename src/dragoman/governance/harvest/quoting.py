@@ -63,7 +63,7 @@ class _MarkupTracker:
         return self._tag is not None or bool(self._lone)
 
     def add(self, text: str) -> None:
-        """Text without `<`, `>` and line breaks."""
+        """Add text without `<`, `>` and line breaks."""
         if self._tag is not None:
             self._tag = self._tag + text if len(self._tag) + len(text) <= _TAG_LIMIT else None
             for opening, closing in _COMMENTS.items():
@@ -74,14 +74,14 @@ class _MarkupTracker:
             self._lone = ""
 
     def open_tag(self, column: int) -> None:
-        """A `<`; the column is -1 if it does not begin its line."""
+        """Add a `<`. `column`: its column, or -1 if it does not begin its line."""
         self._lone = ""
         if not self._comment:
             self._tag = ""
             self._tag_column = column
 
     def close_tag(self, before: str) -> bool:
-        """A `>` behind the two characters `before`. Returns whether it ends what frames an answer."""
+        """Add a `>` after the two characters `before`. Returns whether it ends a tag around the answer."""
         if self._comment:
             self._comment = "" if before == self._comment else self._comment
             return False
@@ -191,17 +191,17 @@ class QuoteTracker:
         return self._last in _SENTENCE_ENDS
 
     def start_line(self) -> None:
-        """Something that is not text stood here: the next character begins a line."""
+        """Let the next character begin a line. Called after a part that is no text."""
         self._end_line()
         self._tail = "\n\n"
         self._last = ""
 
     def quote_line(self) -> None:
-        """The rest of the line is quoted: a call in it does not stand for itself."""
+        """Treat the rest of the line as quoted, so that no call is found in it."""
         self._block = True
 
     def forget_last(self) -> None:
-        """The character before this place does not quote what follows."""
+        """Ignore the last character: it does not quote the text that follows."""
         self._last = ""
 
     @property
@@ -210,7 +210,7 @@ class QuoteTracker:
         return not (self._line_start or self._closing or self._run is not None or self._markup.is_in_tag)
 
     def skip(self, text: str) -> None:
-        """Such a text came last; only its end matters."""
+        """Add a text without significant characters. Only its end is kept."""
         self._tail = (self._tail + text)[-2:]
         self._last = text.rstrip()[-1:] or self._last
 

@@ -103,20 +103,20 @@ class TextScanner:
         return self._state in (_ScanState.BODY, _ScanState.DOUBT)
 
     def is_plain(self, text: str) -> bool:
-        """Whether this piece is text without any marker, as most are. Then it counts as fed."""
+        """Whether this piece is text without any marker, as most are. If so, it is taken: do not feed it."""
         if not self._is_clear or self._stops.search(text):
             return False
         self._skipped = text if len(text) > 1 else self._skipped[-1:] + text
         return True
 
     def feed(self, text: str) -> list[ScannedPart]:
-        """The parts that a further piece of text completes."""
+        """Add a piece of text. Returns the parts that are complete now."""
         self._source.extend(text, self._body.save() if self._body else self._at)
         self._run()
         return self._parts.take()
 
     def end(self, ending: TextEnding) -> list[ScannedPart]:
-        """The remaining parts: no more text comes."""
+        """End the text block. Returns the remaining parts."""
         self._source.ending = ending
         self._run()
         if self._state is _ScanState.DOUBT:
@@ -128,7 +128,7 @@ class TextScanner:
         return self._parts.take()
 
     def take_complete(self) -> list[ScannedPart]:
-        """The call that only waits for what stands behind it: something other than text came."""
+        """Return a complete call that was held back for the text after it. Called when no text follows."""
         if self._body is None or not self._body.is_complete:
             return []
         self._source.ending = TextEnding.FOLLOWED
@@ -332,7 +332,7 @@ class TextScanner:
         self._quotes.start_line()
 
     def _refuse(self, candidate: MarkerCandidate, text: str, reason: str) -> None:
-        """No reader accepted the text: it is text or reasoning."""
+        """Keep a text that no reader accepted as text or reasoning."""
         self._quotes.advance(text, 0, len(text))
         if self._section is None:
             self._state = _ScanState.TEXT
@@ -372,14 +372,14 @@ class TextScanner:
         self._parts.add(ReasoningEnd())
 
     def _resume_answer(self) -> None:
-        """The section is over: the visible answer begins."""
+        """End the reasoning section and begin the visible answer."""
         self._leave_section()
         self._parts.skips_blanks = True
         self._starts = self._plan.opening
         self._state = _ScanState.START
 
     def _accept_doubtful(self) -> None:
-        """The section was never closed: it ended before the call. Scan the text from there again."""
+        """End a section that was never closed before the call in it, and scan the text from there again."""
         text = "".join(self._doubtful)
         self._leave_section()
         self._source.text, self._source.base, self._at = text, 0, 0

@@ -137,7 +137,7 @@ class HarvestStage:
         return scanned.scanner.is_plain if scanned.number == scanned.index else None
 
     def feed(self, event: ReplyEvent) -> list[ReplyEvent]:
-        """The events that take this event's place."""
+        """Replace an event by the events that are sent for it."""
         if type(event) is TextDelta:
             scanned = self._scanned.get(event.index)
             if scanned is None:
@@ -153,7 +153,7 @@ class HarvestStage:
         return [*events, *handler(self, event)] if events else handler(self, event)
 
     def _write_complete_calls(self) -> list[ReplyEvent]:
-        """Deliver the calls that only wait for what stands behind them on their line."""
+        """Write the complete calls that were held back for the rest of their line."""
         if self._is_over:
             return []
         return [
@@ -163,7 +163,7 @@ class HarvestStage:
         ]
 
     def take_overdue(self) -> list[ReplyEvent]:
-        """The events that waited for as long as they may."""
+        """Return the events that were held back for their full time."""
         if not self._seconds or self._is_over:
             return []
         now = self._clock()
@@ -189,7 +189,7 @@ class HarvestStage:
         return self._release(scanned, TOO_MUCH) if scanned.waiting > self._limit else []
 
     def _release(self, scanned: _ScannedBlock, reason: str) -> list[ReplyEvent]:
-        """Treat the rest of the reply as text: it waited for too long."""
+        """Treat the rest of the reply as text, because text was held back for too long."""
         self._report(
             Intervention(
                 kind="harvest", detail=(self._family,), before=scanned.waiting, ok=False, reason=reason
@@ -225,7 +225,7 @@ class HarvestStage:
         return self._end_block(event.index, TextEnding.FOLLOWED)
 
     def _on_attached(self, event: CitationAdded | SealAttached) -> list[ReplyEvent]:
-        """Citations and seals belong to the text. A seal on a text that changed is void."""
+        """Attach a citation or seal to the text. Drop the seal of a text that changed."""
         scanned = self._scanned.get(event.index)
         if scanned is None:
             return self._renumber(event)
@@ -248,7 +248,7 @@ class HarvestStage:
         return [*(each for i in list(self._scanned) for each in self._end_block(i, TextEnding.CUT)), event]
 
     def _end_closed_blocks(self, ending: TextEnding) -> list[ReplyEvent]:
-        """End the blocks that waited for how the reply continues."""
+        """End the closed blocks whose parts depend on how the reply continues."""
         waiting = [index for index, scanned in self._scanned.items() if scanned.close]
         return [event for index in waiting for event in self._end_block(index, ending)]
 
@@ -262,7 +262,7 @@ class HarvestStage:
         return [*events, *self._close_block(scanned, scanned.close)]
 
     def _stop_harvest(self) -> list[ReplyEvent]:
-        """The rest of the reply is text."""
+        """Treat the rest of the reply as text."""
         events: list[ReplyEvent] = []
         if not self._is_over:
             for scanned in self._scanned.values():

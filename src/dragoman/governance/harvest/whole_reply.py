@@ -12,7 +12,10 @@ from dragoman.hub.events import BlockOpened, ReplyEvent, ReplyFailed, ReplyFinis
 
 
 class WholeHarvestStage:
-    """For replies that are not streamed. `make` builds the stage: True for one that harvests calls."""
+    """Harvests a reply that is not streamed.
+
+    `make` builds the `HarvestStage`. Its argument: whether calls are harvested, not only reasoning.
+    """
 
     unchanged_kinds: frozenset[type] = frozenset()
 
@@ -21,7 +24,7 @@ class WholeHarvestStage:
         self._events: list[ReplyEvent] = []
 
     def feed(self, event: ReplyEvent) -> list[ReplyEvent]:
-        """Nothing until the reply ends, then all its events."""
+        """Collect the events. Returns none before the last event, and all of them with it."""
         self._events.append(event)
         if not isinstance(event, ReplyFinished | ReplyFailed):
             return []

@@ -44,9 +44,9 @@ class RepairResult(msgspec.Struct, frozen=True):
 def repair(
     arguments: str, schema: dict[str, object] | None = None, *, truncated: bool = False
 ) -> RepairResult:
-    """The object that the arguments mean. `truncated`: the call was cut off, so its end is unknown.
+    """Repair the arguments of a call. `truncated`: the call was cut off, so its end is unknown.
 
-    A valid object comes back byte for byte.
+    A valid object is returned byte for byte.
     """
     if decode_object(arguments) is not None:
         return RepairResult(text=arguments, ok=True, steps=())

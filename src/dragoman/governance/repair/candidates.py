@@ -58,7 +58,7 @@ class RepairCandidate(msgspec.Struct, frozen=True):
 
 
 def find_candidates(text: str, schema: object, *, encodings: int = 0) -> Iterator[RepairCandidate]:
-    """The candidates of a text. The caller checks whether each is a valid object."""
+    """Yield the objects that a text may mean. The caller checks whether each is a valid object."""
     steps: set[RepairStep] = set()
     if SURROGATE.search(text):
         text = pair_surrogates(text)
@@ -105,7 +105,7 @@ def _skip_tail(text: str, position: int, steps: set[RepairStep]) -> int:
 def _read_whole(
     text: str, start: int, schema: object, outer: Iterable[RepairStep], *, inner_quotes: bool, encodings: int
 ) -> Iterator[RepairCandidate]:
-    """The text as one value, or as the same object several times."""
+    """Read the text as one value, or as the same object several times."""
     steps = set(outer)
     found: list[str] = []
     position = start
@@ -191,7 +191,7 @@ def decode_object(text: str) -> dict[str, object] | None:
 def _read_string(
     literal: str, schema: object, steps: set[RepairStep], encodings: int
 ) -> Iterator[RepairCandidate]:
-    """A string that holds an encoded object, or the value of the tool's only text parameter."""
+    """Read a string that holds an encoded object, or the value of the tool's only text parameter."""
     value = msgspec.json.decode(literal, type=str)
     if not value or value.isspace():
         yield RepairCandidate(NO_ARGUMENTS, frozenset(steps | {RepairStep.EMPTY}))
@@ -216,7 +216,7 @@ def _decode_candidates(
 def _read_escaped(
     text: str, schema: object, outer: Iterable[RepairStep], encodings: int
 ) -> Iterator[RepairCandidate]:
-    """An object that was encoded as a string and lost the string's quotes, or kept only these."""
+    """Read an object that was encoded as a string, without the string's quotes or without its escapes."""
     steps = set(outer)
     if found := _QUOTED_OBJECT.fullmatch(text):
         yield from _decode_candidates(found[1], schema, steps, encodings)
@@ -228,7 +228,7 @@ def _read_escaped(
 def _read_behind_prose(
     text: str, lead: int, schema: object, outer: Iterable[RepairStep]
 ) -> Iterator[RepairCandidate]:
-    """The one object behind a short text."""
+    """Read the one object after a short text."""
     start = text.find("{", lead)
     if start <= lead or not _PROSE.fullmatch(text, 0, start):
         return

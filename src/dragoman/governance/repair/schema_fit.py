@@ -38,7 +38,7 @@ SYNONYMS: tuple[frozenset[str], ...] = (
 
 
 def fit_to_schema(candidate: RepairCandidate, schema: object) -> RepairCandidate:
-    """The object in the form that the schema declares, where there is no doubt about it."""
+    """Change the object to the form that the schema declares, where only one form is possible."""
     properties = properties_of(schema)
     members = _decode_members(candidate.text)
     if not properties or not members:
@@ -78,7 +78,7 @@ def _remove_envelope(
 def _rename_members(
     members: Members, properties: dict[str, object], required: Iterable[str], steps: set[RepairStep]
 ) -> Members:
-    """The members under their declared names, where exactly one unknown name can mean a missing one."""
+    """Rename undeclared members, where exactly one declared and missing member can be meant."""
     unknown = {name: _normalize(name) for name in members if name not in properties}
     if not unknown:
         return members

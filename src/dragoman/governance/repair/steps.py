@@ -9,7 +9,7 @@ MAX_EDITS = 30_000
 
 
 class RepairStep(StrEnum):
-    """What a repair may do, the most conservative first. Reports contain these names: rename none."""
+    """The steps of a repair, the most conservative first. Reports contain the names: do not rename them."""
 
     # Around the object.
     WRAPPING = auto()
@@ -56,7 +56,7 @@ class UnreadableText(Exception):
 
 
 class UnrepairableText(UnreadableText):
-    """The text is unreadable, and no other way to read it is worth a try."""
+    """The text is unreadable, and no other candidate can be read either."""
 
 
 class Edits:

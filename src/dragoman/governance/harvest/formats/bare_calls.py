@@ -73,7 +73,7 @@ def _read_bare_list(cursor: TextCursor, context: ReaderContext) -> Reading:
 
 
 def _read_fitting_objects(cursor: TextCursor, context: ReaderContext) -> Step[tuple[TextCall, ...]]:
-    """Objects, one after the other, whose arguments fit the schemas of their tools; empty if they are not."""
+    """Read consecutive call objects. Returns none if the arguments of one do not fit its tool's schema."""
     calls: tuple[TextCall, ...] = ()
     while not calls or (yield from cursor.peek()) == "{":
         found = yield from read_json_calls(cursor, context, _OBJECT)

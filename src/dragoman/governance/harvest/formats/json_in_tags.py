@@ -123,7 +123,7 @@ def _read_list(
 
 
 def _read_call(cursor: TextCursor, context: ReaderContext, body: JsonBody) -> Step[TextCall | None]:
-    """One call. Reading stops as soon as its name is known and not declared."""
+    """Read one call. None as soon as its name is read and not declared."""
     tool = arguments = None
     bounds = JsonBounds(body.closers, body.barred)
     if not (yield from cursor.take("{")):
