@@ -95,7 +95,7 @@ def _build_limit_failure(key_name: str, refusal: LimitRefusal, now: float) -> Fa
 
 
 def format_amount(unit: Unit, amount: int) -> str:
-    """`1,000 tokens`, `$2.50`."""
+    """Format an amount for a message: `1,000 tokens`, `$2.50`."""
     if unit == "cost":
         return format_dollars(amount)
     return f"{amount:,} {unit if amount != 1 else unit[:-1]}"

@@ -15,7 +15,7 @@ from dragoman.hub.request import Request, iter_declared_tools
 
 
 class RequestRule(NamedTuple):
-    """`find` returns the path of the first field that breaks the rule, or an empty text."""
+    """A rule of one API. `find` returns the path of the first field that breaks it, or an empty text."""
 
     find: Callable[[Request], str]
     message: str

@@ -140,7 +140,7 @@ async def _check_provider(provider: Provider, make_upstream: Callable[[Provider]
 
 
 async def _check_program(name: str, provider: Provider, advice: str) -> Finding:
-    """A local program is no server: check that it is installed."""
+    """Check that a local program is installed."""
     try:
         return Finding(name=name, state="works", detail=await check_program(provider))
     except DragomanError as error:

@@ -100,7 +100,7 @@ class Exchange:
             self._close()
 
     def abandon(self) -> None:
-        """The client is gone: stop without sending anything."""
+        """Stop without sending anything. Called when the client is gone."""
         self._is_abandoned = True
         if self._task is not None:
             self._task.cancel()

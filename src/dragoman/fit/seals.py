@@ -92,7 +92,7 @@ def list_seals(request: Request) -> Iterator[Seal]:
 
 
 def hash_seal(seal: Seal) -> str:
-    """A short name of a seal, by which a refusal of it is remembered."""
+    """A short hash of a seal, under which its refusal is stored."""
     return digest(seal.value)
 
 

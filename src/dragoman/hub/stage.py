@@ -58,7 +58,7 @@ class BlockNumbers:
         self.has_moved = False
 
     def add_block(self) -> int:
-        """The number of a block that the stage adds."""
+        """Reserve the next number for a block that the stage adds."""
         self._next += 1
         self.has_moved = True
         return self._next - 1
@@ -106,7 +106,7 @@ class _Track:
         return []
 
     def add(self, index: int, event: ReplyEvent) -> list[ReplyEvent]:
-        """A delta or the end of an open block."""
+        """Add a delta or the end of an open block. Returns the events that may be sent now."""
         if index != self.live:
             self.held[index].append(event)
             return []
@@ -183,7 +183,7 @@ class Sequencer:
         return sent
 
     def _take_next(self) -> list[ReplyEvent]:
-        """What can go because a block closed. A whole call stands between two other blocks, never inside."""
+        """Return the events that may be sent after a block closed. A whole call is sent between two blocks."""
         released = self._others.take_next()
         if self._calls is not self._others and not (
             self._calls.sends_whole and self._others.live is not None

@@ -135,7 +135,7 @@ class RunClient:
             await self._finish(self._run, self._run.build_failed(code, error["message"]))
 
     def abort(self, *, at_once: bool = False) -> None:
-        """There is no connection."""
+        """Do nothing: a background run has no connection."""
 
     async def _add(self, frame: Frame) -> None:
         run = self._run
@@ -308,7 +308,7 @@ class BackgroundRuns:
         )
 
     async def _store_as_failed(self, found: StoredResponse) -> StoredResponse:
-        """The response of a run whose process has died."""
+        """Store the response of a run whose process has died as failed. Returns it."""
         body = {**read_members(found.body), **_build_failed_members("server_error", PROCESS_DIED)}
         failed = msgspec.structs.replace(found, status="failed", body=encode_json(body), runner="")
         await self._responses.store.save(failed)

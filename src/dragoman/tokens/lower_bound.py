@@ -21,7 +21,7 @@ _RUN = re.compile(r"(.)\1{3,}", re.DOTALL)
 
 
 def find_lower_bound(request: Request) -> int:
-    """A number of tokens that the prompt has at least, whatever the model."""
+    """The smallest number of tokens that the prompt can have with any model."""
     texts = [text for turn in request.turns for text in _list_texts(turn.blocks)]
     texts += (tool.description or "" for tool in request.tools if not tool.deferred)
     text = _RUN.sub(r"\1\1", "\n".join(texts))

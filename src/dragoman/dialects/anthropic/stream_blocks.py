@@ -81,7 +81,7 @@ class UnwrittenBlock:
         return ()
 
     def seal(self, seal: Seal) -> None:
-        """Lost with its block."""
+        """Ignore the seal, because its block is not sent."""
 
     def close(self) -> Frames:
         return ()

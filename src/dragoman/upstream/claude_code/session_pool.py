@@ -199,7 +199,7 @@ class SessionPool:
         self._spares[spare] = self._start_task(self._open_spare(spare))
 
     async def _open_spare(self, spare: ClaudeSession) -> None:
-        """Start a spare when no session waits for a start."""
+        """Start the process of a spare session. Sessions with a request start first."""
         while self._starts.locked():
             await asyncio.sleep(CHECK_INTERVAL)
         async with self._starts:

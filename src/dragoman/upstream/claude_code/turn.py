@@ -90,7 +90,7 @@ class SessionTurn:
         return b""
 
     def _end_message(self, joiner: ReplyJoiner, out: bytes) -> bytes:
-        """A message of the model is complete. With calls for the caller, the reply is complete too."""
+        """Handle the end of a model's message. If it calls the caller's tools, end the reply too."""
         session = self.session
         for call_id, name in joiner.denied[self._denials :]:
             session.permissions.decide(name, call_id)
