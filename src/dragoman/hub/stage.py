@@ -183,7 +183,7 @@ class Sequencer:
         return sent
 
     def _take_next(self) -> list[ReplyEvent]:
-        """Return the events that may be sent after a block closed. A whole call is sent between two blocks."""
+        """Return the events that may be sent after a block closed. A whole call goes between two blocks."""
         released = self._others.take_next()
         if self._calls is not self._others and not (
             self._calls.sends_whole and self._others.live is not None

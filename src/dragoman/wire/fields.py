@@ -222,7 +222,7 @@ class Fields:
         return self._raise_absent(name, "an integer") if value is None else value
 
     def maybe_integer(self, name: str, *others: str) -> int | None:
-        """Take an optional integer, also as a float without a fraction: some servers have no other numbers."""
+        """Take an optional integer. A float without a fraction counts: some servers send only floats."""
         value = self._values.get(name)
         if value is None:
             return self.maybe_integer(*others) if others else None
