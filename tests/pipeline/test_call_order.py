@@ -188,6 +188,44 @@ def test_text_flows_while_a_call_is_held_and_the_call_comes_whole(upstream: str,
     assert b"path" in out[opening]
 
 
+@pytest.mark.rule("G10")
+@pytest.mark.parametrize("governance", [None, Governance(tools="hold")], ids=["ungoverned", "held"])
+@pytest.mark.parametrize("pieces", [(" \n",), (" ", "\n")], ids=len)
+@pytest.mark.parametrize("client", DIALECTS)
+def test_arguments_of_white_space_alone_are_an_empty_object(
+    client: str, pieces: tuple[str, ...], governance: Governance | None
+) -> None:
+    function: Json = {"name": "Read", "arguments": pieces[0]}
+    call: Json = {"index": 0, "id": "call_1", "type": "function", "function": function}
+    more = [chunk({"tool_calls": [{"index": 0, "function": {"arguments": piece}}]}) for piece in pieces[1:]]
+    request = asking(client, tools=["Read"])
+    translator = StreamTranslator(
+        source="openai_chat", target=client, request=request, model="m", governance=governance
+    )
+    written = [chunk({"tool_calls": [call]}), *more, chunk({}, "tool_calls") + b"data: [DONE]\n\n"]
+    stream = b"".join(map(translator.feed, written)) + translator.close()
+    assert dialect_named(client).check_stream(stream) == []
+    assert read_essence(client, stream).calls == (("Read", {}),)
+    if client == "openai_chat":
+        arguments = [each["function"] for each in list_fragments([stream])]
+        assert "".join(str(each["arguments"]) for each in arguments if isinstance(each, dict)) == "{}"
+    if client == "openai_responses":
+        assert b'"arguments":"{}"' in stream
+
+
+@pytest.mark.rule("G10")
+@pytest.mark.parametrize("token", ["<|start|>assistant<|channel|>final<|message|>", "<|START_RESPONSE|>"])
+@pytest.mark.parametrize("client", DIALECTS)
+def test_without_a_harvest_text_is_the_models_own(client: str, token: str) -> None:
+    request = asking(client, tools=["Read"])
+    translator = StreamTranslator(
+        source="openai_chat", target=client, request=request, model="m", governance=Governance(tools="hold")
+    )
+    written = [chunk({"content": f"{token}Hello."}), chunk({}, "stop") + b"data: [DONE]\n\n"]
+    stream = b"".join(map(translator.feed, written)) + translator.close()
+    assert read_essence(client, stream).text == f"{token}Hello."
+
+
 def list_fragments(out: list[bytes]) -> list[Json]:
     """The fragments of calls in a Chat stream."""
     lines = [line[6:] for line in b"".join(out).splitlines() if line.startswith(b"data: {")]

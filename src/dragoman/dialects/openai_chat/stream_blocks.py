@@ -83,16 +83,26 @@ class OpenThought:
 class OpenCall:
     """A call. `number` is its index in the client's list; -1 for a call that is not written."""
 
-    __slots__ = ("block", "has_arguments", "number")
+    __slots__ = ("_blank", "block", "has_arguments", "number")
 
     def __init__(self, block: ToolCall, number: int) -> None:
         self.block = block
         self.number = number
         self.has_arguments = False
+        self._blank = ""
 
-    def build_first_fragment(self, seal: Seal | None, *, own: bool) -> Json:
+    def take_arguments(self, text: str) -> str:
+        """The arguments to send now. White space waits for what follows, because alone it is not JSON."""
+        if not self.has_arguments and self.block.kind != "custom" and not text.strip():
+            self._blank += text
+            return ""
+        text, self._blank = self._blank + text, ""
+        self.has_arguments |= bool(text)
+        return text
+
+    def build_first_fragment(self, seal: Seal | None, arguments: str, *, own: bool) -> Json:
         block = self.block
-        body: Json = {"name": block.name, "input" if block.kind == "custom" else "arguments": block.arguments}
+        body: Json = {"name": block.name, "input" if block.kind == "custom" else "arguments": arguments}
         kind = "custom" if block.kind == "custom" else "function"
         fragment: Json = {"index": self.number, "id": block.id, "type": kind, kind: body}
         if seal is not None:

@@ -159,13 +159,14 @@ class ChatStreamWriter:
     def _write_first_fragment(self, call: OpenCall, seal: Seal | None) -> Frames:
         """The first fragment of a call, with id, type and name; a call that is whole has no other."""
         block = call.block
-        call.has_arguments = bool(block.arguments)
-        self._characters += len(block.arguments)
+        arguments = call.take_arguments(block.arguments)
+        self._characters += len(arguments)
         if call.number < 0:
             return ()
         if self._legacy:
-            return self._frames.delta({"function_call": {"name": block.name, "arguments": block.arguments}})
-        return self._frames.delta({"tool_calls": [call.build_first_fragment(seal, own=self._own)]})
+            return self._frames.delta({"function_call": {"name": block.name, "arguments": arguments}})
+        fragment = call.build_first_fragment(seal, arguments, own=self._own)
+        return self._frames.delta({"tool_calls": [fragment]})
 
     def _open_media(self, index: int, block: Media) -> Frames:
         if block.kind != "image" or not (block.url or block.data):
@@ -205,10 +206,10 @@ class ChatStreamWriter:
 
     def _on_arguments_delta(self, event: ArgumentsDelta) -> Frames:
         opened = self._open[event.index]
-        return self._write_fragment(opened, event.text) if isinstance(opened, OpenCall) and event.text else ()
+        text = opened.take_arguments(event.text) if isinstance(opened, OpenCall) else ""
+        return self._write_fragment(opened, text) if isinstance(opened, OpenCall) and text else ()
 
     def _write_fragment(self, call: OpenCall, text: str) -> Frames:
-        call.has_arguments = True
         self._characters += len(text)
         if call.number < 0:
             return ()

@@ -316,6 +316,8 @@ class CallEmitter(GrowingItemEmitter):
         super().__init__(start)
         self._call = call
         self._own = own
+        #: White space at the beginning of the arguments. Alone it is not JSON.
+        self._blank = ""
         self.call_id = call_id
         self._named: Extras = {"call_id": call_id}
         if not call.name:
@@ -338,6 +340,11 @@ class CallEmitter(GrowingItemEmitter):
         return f"{self._call.item}_{self._call.field}"
 
     def write_text(self, text: str) -> Frames:
+        if self._call.kind == "function" and not self._text.tell():
+            text, self._blank = self._blank + text, ""
+            if not text.strip():
+                self._blank = text
+                return ()
         if self._call.is_text:
             return super().write_text(text)
         self._text.write(text)
@@ -347,7 +354,9 @@ class CallEmitter(GrowingItemEmitter):
         members = _drop_invalid(extras)
         status = members.get("status", COMPLETED)
         frames: Frames = ()
-        if not self._own and self._call.kind == "function" and status == COMPLETED and not self._text.tell():
+        is_missing = self._call.kind == "function" and status == COMPLETED and not self._text.tell()
+        has_blank, self._blank = bool(self._blank), ""
+        if is_missing and (has_blank or not self._own):
             # Empty arguments are not JSON, and client libraries fail on them.
             frames = self.write_text("{}")
         text = self._text.getvalue()
