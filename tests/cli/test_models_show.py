@@ -128,3 +128,40 @@ def test_a_fact_that_a_refusal_proved_is_shown_with_the_refusal_and_its_date(fol
     # The configuration takes precedence, and the other fact has ended.
     assert told["facts"]["images"]["source"] == "config"
     assert told["facts"].get("audio", {}).get("source") != source
+
+
+GOVERNED = """\
+[providers.own]
+dialect = "openai_chat"
+base_url = "http://127.0.0.1:8901/v1"
+[providers.own.models."qwen*"]
+governance = { harvest = "hermes" }
+[providers.ollama]
+[providers.anthropic]
+[[routes]]
+match = "local"
+target = "own/qwen3"
+[routes.governance]
+dedupe = true
+guard = ["git_destructive"]
+"""
+
+
+@pytest.mark.rule("G12")
+def test_the_governance_in_force_is_shown_with_its_sources(tmp_path: Path) -> None:
+    (tmp_path / "dragoman.toml").write_text(GOVERNED, "utf-8")
+    outcome = dragoman(tmp_path, "models", "show", "local", "--json")
+    (target,) = msgspec.json.decode(outcome.out)["targets"]
+    assert {name: (each["value"], each["source"]) for name, each in target["governance"].items()} == {
+        "tools": ("hold", "default for a server that is no vendor's own"),
+        "harvest": ("hermes", "configuration of the model"),
+        "dedupe": (True, "route local"),
+        "guard": (["git_destructive"], "route local"),
+    }
+    lines = dragoman(tmp_path, "models", "show", "ollama/x").out.splitlines()
+    assert [line.split() for line in lines if "governance" in line] == [
+        ["governance.tools", '"hold"', "preset"],
+        ["governance.harvest", '"auto"', "preset"],
+        ["governance.rename", "true", "preset"],
+    ]
+    assert dragoman(tmp_path, "models", "show", "anthropic/x").out.splitlines()[-1] == "  governance is off"

@@ -146,3 +146,47 @@ def test_bad_input_gives_one_clear_error_and_no_traceback(arguments: tuple[str, 
     assert ran.code == 2
     assert ran.err.startswith("error: ")
     assert "Traceback" not in ran.err
+
+
+GOVERNED_REQUEST = {
+    **REQUEST,
+    "tools": [
+        {"name": "Read", "input_schema": {"type": "object", "properties": {"path": {"type": "string"}}}}
+    ],
+}
+TEXT_CALL = "<tool_call>{'name': 'Read', 'arguments': {'path': 'a',}}</tool_call>"
+
+
+@pytest.mark.rule("G12")
+@pytest.mark.parametrize("kind", ["reply", "stream"])
+def test_a_reply_can_be_replayed_with_governance(tmp_path: Path, kind: str) -> None:
+    (tmp_path / "request.json").write_bytes(msgspec.json.encode(GOVERNED_REQUEST))
+    (tmp_path / "settings.toml").write_text('harvest = "hermes"\ntools = "hold"\n', "utf-8")
+    head: dict[str, object] = {"id": "c", "created": 1, "model": "m", "object": "chat.completion"}
+    said = {"role": "assistant", "content": TEXT_CALL}
+    if kind == "reply":
+        choice = {"index": 0, "message": said, "finish_reason": "stop"}
+        upstream = text_of({**head, "choices": [choice]})
+    else:
+        chunk = {"index": 0, "delta": said, "finish_reason": "stop"}
+        upstream = f"data: {text_of({**head, 'choices': [chunk]})}\n\ndata: [DONE]\n\n"
+    arguments = [
+        "translate",
+        kind,
+        "--from",
+        "openai_chat",
+        "--to",
+        "anthropic",
+        "--governance",
+        "settings.toml",
+    ]
+    ran = dragoman(tmp_path, *arguments, "--request", "request.json", stdin=upstream)
+    assert ran.code == 0
+    assert '"tool_use"' in ran.out.replace(" ", "")
+    assert "governance: harvest Read hermes\n" in ran.err
+    assert "governance: repair Read" in ran.err
+    assert dragoman(tmp_path, *arguments, stdin=upstream).code == 2
+    (tmp_path / "settings.toml").write_text('harvest = "hermess"\n', "utf-8")
+    refused = dragoman(tmp_path, *arguments, "--request", "request.json", stdin=upstream)
+    assert refused.code == 2
+    assert '"hermes"' in refused.err

@@ -152,3 +152,34 @@ def test_the_call_in_words_that_is_shown_is_read_as_shown() -> None:
     assert isinstance(said, Text)
     assert isinstance(call, ToolCall)
     assert f"{said.text}      and a call of {call.name} {call.arguments}" in example
+
+
+def examples_of_guards() -> list[GuardRules]:
+    tables = [tomllib.loads(example) for example in re.findall(r"```toml\n(.*?)```", GUARD, re.DOTALL)]
+    return [
+        GuardRules(read_rules(route["governance"]["guard"], "guard"))
+        for table in tables
+        for route in table["routes"]
+    ]
+
+
+@pytest.mark.rule("G12")
+@pytest.mark.parametrize(
+    ("example", "tool", "command", "verdict"),
+    [
+        (0, "Bash", "git reset --hard", "deny"),
+        (0, "Bash", "cd src && git push --force", "deny"),
+        (0, "Bash", "echo x > a.txt", "deny"),
+        (0, "Bash", "curl https://example.org", "ask"),
+        (0, "Bash", "git status", ""),
+        (1, "Bash", "git log | cat", "allow"),
+        (1, "Bash", "python3 -c 'import os'", "deny"),
+        (1, "Bash", "ls $(rm a)", "deny"),
+        (1, "Write", "anything", "deny"),
+    ],
+)
+def test_the_examples_guard_claude_codes_bash(example: int, tool: str, command: str, verdict: str) -> None:
+    arguments = msgspec.json.encode({"command": command}).decode()
+    call = ToolCall(id="1", name=tool, arguments=arguments)
+    decided = examples_of_guards()[example].decide(call, arguments, None)
+    assert (decided.kind if decided else "") == verdict

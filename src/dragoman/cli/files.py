@@ -5,7 +5,7 @@ import sqlite3
 import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import click
 import msgspec
@@ -15,6 +15,7 @@ from dragoman.accounts.store import ACCOUNTS_SCHEMA
 from dragoman.config.find import find_config, find_state_folder
 from dragoman.config.model import Config
 from dragoman.dialects.registry import DIALECTS
+from dragoman.governance.settings import KEYS, Governance, read_governance
 from dragoman.healing.learned import LEARNED_SCHEMA, LearnedFact, read_learned_facts
 from dragoman.hub.errors import ConfigError
 from dragoman.providers.profile import PROFILE_FIELDS, Profile
@@ -49,20 +50,27 @@ def read_profile(name: str | None, dialect: str) -> Profile | None:
     """A profile from a TOML or JSON file. `dialect` is used if the file does not state one."""
     if name is None:
         return None
+    hint = f"the facts of a profile are: {', '.join(PROFILE_FIELDS)}"
+    try:
+        return Profile(**{"dialect": dialect, **_read_table(name, hint)})
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{name}: {error}", hint=hint) from None
+
+
+def read_governance_file(name: str) -> Governance:
+    """Governance settings from a TOML or JSON file."""
+    return read_governance(_read_table(name, f"the keys are: {', '.join([*KEYS, 'guard'])}"), path=name)
+
+
+def _read_table(name: str, hint: str) -> dict[str, Any]:
     data = read_file(name)
     try:
         values = tomllib.loads(data.decode()) if name.endswith(".toml") else msgspec.json.decode(data)
-        if not isinstance(values, dict):
-            raise ConfigError(f"{name}: expected a table of facts")
-        return Profile(**{"dialect": dialect, **values})
-    except (
-        msgspec.DecodeError,
-        msgspec.ValidationError,
-        tomllib.TOMLDecodeError,
-        UnicodeDecodeError,
-    ) as error:
-        known = ", ".join(PROFILE_FIELDS)
-        raise ConfigError(f"{name}: {error}", hint=f"the facts of a profile are: {known}") from None
+    except (msgspec.DecodeError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{name}: {error}", hint=hint) from None
+    if not isinstance(values, dict):
+        raise ConfigError(f"{name}: expected a table", hint=hint)
+    return values
 
 
 def write_private(path: str, text: str, *, replace: bool) -> None:

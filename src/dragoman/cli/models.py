@@ -11,7 +11,7 @@ from dragoman.cli.files import list_learned_facts
 from dragoman.cli.formats import config_option, format_json, format_table, format_value, json_option
 from dragoman.config.find import find_config
 from dragoman.config.model import Config, Provider, TargetName
-from dragoman.config.model_facts import ExplainedFact, explain_facts
+from dragoman.config.model_facts import ExplainedFact, explain_facts, explain_governance
 from dragoman.healing.learned import LearnedFact, add_learned_facts
 from dragoman.routing.choose import choose, is_pattern
 
@@ -46,7 +46,7 @@ def models(context: click.Context, path: str | None, as_json: bool) -> None:
 @json_option
 @click.pass_obj
 def show(outer: str | None, name: str, path: str | None, is_all: bool, as_json: bool) -> None:
-    """Show the known facts about a model, with their sources.
+    """Show the known facts about a model and the governance of its tool calls, with their sources.
 
     NAME is a model name that a client can request: a name of a route, or `provider/model`.
 
@@ -63,16 +63,28 @@ def show(outer: str | None, name: str, path: str | None, is_all: bool, as_json: 
         target: explain_facts(_add_learned(config, target, learned), target.model, include_dialect=is_all)
         for target in choice.targets
     }
+    governance = {
+        target: explain_governance(
+            config.providers[target.provider], target.model, choice.route.match, choice.route.governance
+        )
+        for target in choice.targets
+    }
     if as_json:
-        click.echo(format_json(_build_report(name, choice.route.match, known)))
+        click.echo(format_json(_build_report(name, choice.route.match, known, governance)))
         return
     for target, facts in known.items():
         provider = config.providers[target.provider]
         click.secho(f"{target} ({provider.dialect}, by route {choice.route.match})", bold=True)
         rows = [(fact.name, format_value(fact.value), _describe_source(fact)) for fact in facts]
         lines = format_table(rows) or ["only its dialect is known; --all shows the facts of the dialect"]
-        for line in lines:
+        for line in [*lines, *_format_governance(governance[target])]:
             click.echo(f"  {line}")
+
+
+def _format_governance(settings: list[ExplainedFact]) -> list[str]:
+    """The settings as lines of their own, so that their columns do not depend on the facts."""
+    rows = [(f"governance.{each.name}", format_value(each.value), each.source) for each in settings]
+    return format_table(rows) or ["governance is off"]
 
 
 def _add_learned(config: Config, target: TargetName, learned: list[LearnedFact]) -> Provider:
@@ -92,11 +104,19 @@ def _describe_source(fact: ExplainedFact) -> str:
     return f"{fact.source}, not {format_value(other.value)} ({other.source})" if other else fact.source
 
 
-def _build_report(name: str, route: str, known: dict[TargetName, list[ExplainedFact]]) -> object:
+def _build_report(
+    name: str,
+    route: str,
+    known: dict[TargetName, list[ExplainedFact]],
+    governance: dict[TargetName, list[ExplainedFact]],
+) -> object:
     targets = [
         {
             "target": str(target),
             "facts": {fact.name: {"value": fact.value, "source": fact.source} for fact in facts},
+            "governance": {
+                each.name: {"value": each.value, "source": each.source} for each in governance[target]
+            },
         }
         for target, facts in known.items()
     ]

@@ -5,9 +5,11 @@ import time
 
 import click
 
-from dragoman.cli.files import DIALECT, read_file, read_pieces, read_profile
+from dragoman.cli.files import DIALECT, read_file, read_governance_file, read_pieces, read_profile
 from dragoman.cli.formats import format_json
 from dragoman.dialects.registry import dialect_named
+from dragoman.governance.interventions import Intervention
+from dragoman.governance.settings import Governance
 from dragoman.hub.loss import Loss, Losses
 from dragoman.pipeline import StreamTranslator, translate_reply, translate_request
 
@@ -26,6 +28,12 @@ _REQUEST = click.option(
 )
 _STRICT = click.option("--strict", is_flag=True, help="Fail with exit code 2 if anything would be lost.")
 _MODEL = click.option("--model", default="", help="Model name, if it was in the URL (Gemini clients).")
+_GOVERNANCE = click.option(
+    "--governance",
+    "governance_file",
+    metavar="FILE",
+    help='File with governance settings (TOML or JSON), such as `tools = "hold"`. Needs --request.',
+)
 _FILE = click.argument("file", default="-", metavar="[FILE|-]")
 
 
@@ -68,6 +76,7 @@ def request(
 @_TO
 @_REQUEST
 @_PROFILE
+@_GOVERNANCE
 @_STRICT
 @_MODEL
 @_FILE
@@ -76,6 +85,7 @@ def reply(
     target: str,
     request_file: str | None,
     profile: str | None,
+    governance_file: str | None,
     strict: bool,
     model: str,
     file: str,
@@ -89,11 +99,13 @@ def reply(
         profile=read_profile(profile, source),
         created=int(time.time()),
         model=model,
+        governance=_read_governance(governance_file, request_file),
     )
     if strict:
         Losses(result.losses).refuse_if_any()
     click.echo(format_json(result.body))
     _print_losses(result.losses)
+    _print_interventions(result.interventions)
 
 
 @translate.command()
@@ -101,6 +113,7 @@ def reply(
 @_TO
 @_REQUEST
 @_PROFILE
+@_GOVERNANCE
 @_STRICT
 @_MODEL
 @_FILE
@@ -109,6 +122,7 @@ def stream(
     target: str,
     request_file: str | None,
     profile: str | None,
+    governance_file: str | None,
     strict: bool,
     model: str,
     file: str,
@@ -121,6 +135,7 @@ def stream(
         profile=read_profile(profile, source),
         created=int(time.time()),
         model=model,
+        governance=_read_governance(governance_file, request_file),
     )
     out = sys.stdout.buffer
     for piece in read_pieces(file):
@@ -129,11 +144,26 @@ def stream(
     out.write(translator.close())
     out.flush()
     _print_losses(translator.losses)
+    _print_interventions(translator.interventions)
     if strict:
         Losses(translator.losses).refuse_if_any()
     if translator.failure is not None:
         click.echo(f"the reply failed: {translator.failure.message}", err=True)
         raise SystemExit(1)
+
+
+def _read_governance(name: str | None, request_file: str | None) -> Governance | None:
+    if name is None:
+        return None
+    if request_file is None:
+        raise click.UsageError("--governance needs --request: only the request declares the tools")
+    return read_governance_file(name)
+
+
+def _print_interventions(interventions: tuple[Intervention, ...]) -> None:
+    for each in interventions:
+        parts = (each.kind, each.tool, ", ".join(each.detail), each.reason)
+        click.echo("governance: " + " ".join(part for part in parts if part), err=True)
 
 
 def _print_losses(losses: tuple[Loss, ...]) -> None:

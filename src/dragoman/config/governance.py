@@ -11,7 +11,7 @@ import msgspec
 from dragoman.config.key_kinds import ConfigKey, Kind
 from dragoman.governance.guard.rules import read_rules
 from dragoman.governance.harvest import families
-from dragoman.governance.settings import KEYS, Governance, apply_switches, read_governance
+from dragoman.governance.settings import KEYS, SWITCHES, Governance, apply_switches, read_governance
 from dragoman.hub.errors import ConfigError, suggest_spelling
 
 if TYPE_CHECKING:
@@ -59,9 +59,27 @@ def read_provider_governance(
     The default is the preset's. Without one it depends on the address: nothing for a vendor's own API and for
     local programs, which have no address; calls are held and repaired for any other server.
     """
-    default = preset if preset or not base_url or _is_vendor(base_url) else _OTHER_SERVERS
-    usual = apply_switches(read_governance(default), environment)
+    usual = apply_switches(read_governance(_find_default(preset, base_url)), environment)
     return msgspec.structs.replace(usual, **read_governance_changes(provider))
+
+
+def find_governance_sources(
+    provider: "TomlTable", preset: Mapping[str, object], base_url: str, environment: Mapping[str, str]
+) -> dict[str, str]:
+    """Where each value of `read_provider_governance` comes from that is not the default of its key."""
+    default = _find_default(preset, base_url)
+    usual = read_governance(default)
+    sources = dict.fromkeys(default, "preset" if preset else "default for a server that is no vendor's own")
+    switched = apply_switches(usual, environment)
+    variable = next((name for name in SWITCHES if environment.get(name, "").strip()), "")
+    for name in Governance.__struct_fields__:
+        if getattr(switched, name) != getattr(usual, name):
+            sources[name] = f"environment variable {variable}"
+    return sources | dict.fromkeys(read_governance_changes(provider), "configuration of the provider")
+
+
+def _find_default(preset: Mapping[str, object], base_url: str) -> Mapping[str, object]:
+    return preset if preset or not base_url or _is_vendor(base_url) else _OTHER_SERVERS
 
 
 def _is_vendor(base_url: str) -> bool:

@@ -8,7 +8,11 @@ from urllib.parse import urlsplit
 import msgspec
 
 from dragoman.config.document import TomlTable
-from dragoman.config.governance import read_model_governance, read_provider_governance
+from dragoman.config.governance import (
+    find_governance_sources,
+    read_model_governance,
+    read_provider_governance,
+)
 from dragoman.config.key_kinds import quote_choices, read_keys
 from dragoman.config.mistakes import read_each
 from dragoman.config.model import (
@@ -50,6 +54,7 @@ def read_provider(name: str, table: TomlTable, environment: Environment, learned
         )
     program = LOCAL_PROGRAMS.get(dialect)
     url = "" if program else table.text("base_url") or preset.base_url
+    governed = (table, preset.governance, url, environment.variables)
     fields = read_each(
         {
             "verify": lambda: _read_certificates(table),
@@ -57,15 +62,14 @@ def read_provider(name: str, table: TomlTable, environment: Environment, learned
             "timeouts": lambda: _read_timeouts(table),
             "models": lambda: read_models(table),
             "sessions": lambda: _read_sessions(table, program),
-            "governance": lambda: read_provider_governance(
-                table, preset.governance, url, environment.variables
-            ),
+            "governance": lambda: read_provider_governance(*governed),
             "model_governance": lambda: read_model_governance(table),
             "keys": lambda: _read_keys(table, preset, environment),
             "headers": lambda: _read_headers(table, environment),
             "proxy": lambda: _read_proxy(table, environment),
         }
     )
+    fields["governance_sources"] = find_governance_sources(*governed)
     _check_program(program, table)
     if program and "retries" not in table.values:
         fields["retries"] = program.retries

@@ -220,6 +220,8 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     ] = SessionSettings()
     #: Facts from other sources, in ascending precedence. The facts in the file have the highest.
     layers: tuple[FactLayer, ...] = ()
+    #: Where the values of `governance` come from, for `dragoman models show`.
+    governance_sources: dict[str, str] = {}
     #: Changes of `governance` for some models, by name or pattern.
     model_governance: FactsByModel = {}
     #: Why requests to the provider cannot succeed, such as a variable that is not set; empty: they can.
@@ -283,9 +285,13 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
         """The profile of one of the provider's models."""
         return Profile(dialect=self.wire_dialect, provider=self.name, model=model, **self.merge_facts(model))
 
+    def find_model_governance(self, model: str) -> dict[str, object]:
+        """The changes of `governance` for one model."""
+        return _merge_matches(self.model_governance, model)
+
     def find_governance(self, model: str, route: Mapping[str, object]) -> Governance:
         """The governance of a model's tool calls, with the changes of the model and of the route."""
-        changes = {**_merge_matches(self.model_governance, model), **route}
+        changes = {**self.find_model_governance(model), **route}
         if self.find_fact("function_calling", model) is False:
             # The server refuses tools, so describing them as text is the only way to use any.
             changes["contract"] = True

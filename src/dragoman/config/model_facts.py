@@ -4,6 +4,7 @@ The learned file is beside the configuration: `dragoman doctor --write` stores t
 the same form, so a table can be moved from one file to the other.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -11,6 +12,7 @@ import msgspec
 from dragoman.config.document import TomlDocument, TomlTable
 from dragoman.config.key_kinds import TABLE, ConfigKey
 from dragoman.config.model import Config, FactLayer, FactsByModel, Provider, TargetName, model_keys
+from dragoman.governance.settings import Governance
 from dragoman.providers.dialect_facts import DIALECT_FACTS
 from dragoman.providers.facts import PERMISSIVE, Facts, list_changes
 from dragoman.providers.presets import Preset, load_catalogue
@@ -114,3 +116,29 @@ def _explain(name: str, values: list[SourcedValue]) -> ExplainedFact:
     return ExplainedFact(
         name=name, value=last.value, source=last.source, instead_of=others[-1] if others else None
     )
+
+
+def explain_governance(
+    provider: Provider, model: str, route: str, route_changes: Mapping[str, object]
+) -> list[ExplainedFact]:
+    """The governance of a model's tool calls: stated values and those that differ from the defaults."""
+    used, usual = provider.find_governance(model, route_changes), Governance()
+    sources = dict(provider.governance_sources)
+    for changes, source in (
+        (provider.find_model_governance(model), "configuration of the model"),
+        (route_changes, f"route {route}"),
+    ):
+        sources |= dict.fromkeys(changes, source)
+    if used.contract and not sources.get("contract"):
+        sources["contract"] = "fact function_calling"
+    values = {name: getattr(used, name) for name in Governance.__struct_fields__}
+    return [
+        ExplainedFact(name=name, value=_describe_setting(value), source=sources.get(name, "default"))
+        for name, value in values.items()
+        if name in sources or value != getattr(usual, name)
+    ]
+
+
+def _describe_setting(value: object) -> object:
+    """Guard rules by their names, a ready set by its own; every other value as it is."""
+    return list({rule.name.split("/")[0]: None for rule in value}) if isinstance(value, tuple) else value
