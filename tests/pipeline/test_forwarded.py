@@ -170,8 +170,9 @@ def test_a_failure_after_the_end_adds_nothing(dialect: str) -> None:
         b"id: 7\nretry: 100\n",
         b"data: [DONE]\n\n",
         b": keep-alive\r\n\r\n",
+        b'data: "no object"\n\n',
     ],
-    ids=["a comment", "a name", "other fields", "a closing word", "a comment with other line ends"],
+    ids=["a comment", "a name", "other fields", "a closing word", "a comment with other line ends", "a text"],
 )
 def test_gemini_clients_get_nothing_but_data(noise: bytes) -> None:
     stream = GEMINI_STREAM[0] + noise + GEMINI_STREAM[1] + (b"" if noise.endswith(b"\n\n") else noise + b"\n")

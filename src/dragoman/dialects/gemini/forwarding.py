@@ -5,7 +5,7 @@ A failed stream ends as `ForwardedEnding` in `dialects/forwarding.py` does it, w
 """
 
 from dragoman.dialects.forwarding import Forwarding, RequestPeek
-from dragoman.wire.sse import SseReader, split_plain_events, write_frame
+from dragoman.wire.sse import Frame, SseReader, split_plain_events, write_frame
 
 _DONE = b"[DONE]"
 
@@ -27,12 +27,17 @@ class GeminiForwarding(Forwarding):
     def select(self, events: bytes, *, hides_usage: bool) -> bytes:
         """Only `data: {json}` and a blank line: Google's SDKs fail on anything else."""
         plain = events.replace(b"\r\n", b"\n") if b"\r" in events else events
-        if b"data: [DONE]" not in plain and split_plain_events(plain):
+        plain_events = split_plain_events(plain)
+        if b"data: [DONE]" not in plain and plain_events and all(map(_has_chunk, plain_events)):
             return events
         payloads = [frame.data.strip() for frame in SseReader().feed(plain)]
         return b"".join(
             [write_frame(data) for data in payloads if data[:1] in (b"{", b"[") and data != _DONE]
         )
+
+
+def _has_chunk(frame: Frame) -> bool:
+    return frame.data[:1] in (b"{", b"[")
 
 
 FORWARDING = GeminiForwarding()
