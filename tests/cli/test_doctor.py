@@ -65,13 +65,16 @@ def test_a_small_budget_ends_the_examination_early(folder: Path) -> None:
     assert "raise --budget" in outcome.out
 
 
+@pytest.mark.rule("M36")
 def test_a_provider_that_cannot_be_reached_is_not_examined(folder: Path) -> None:
     text = '[providers.gone]\ndialect = "openai_chat"\nbase_url = "http://127.0.0.1:1/v1"\n'
     (folder / "other.toml").write_text(text, "utf-8")
     outcome = dragoman(folder, "doctor", "gone/model", "--config", "other.toml")
     assert outcome.code == 1
     assert "cannot be reached" in outcome.out
+    assert "at http://127.0.0.1:1/v1" in outcome.out
     assert "answers" not in outcome.out
+    assert "gone/model was not examined" in outcome.err
 
 
 class Rude(BaseHTTPRequestHandler):

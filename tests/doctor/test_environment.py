@@ -58,6 +58,13 @@ def test_a_file_with_secrets_in_it_must_be_private(tmp_path: Path, mode: int, st
     assert "sk-literal" not in str(finding)
 
 
+@pytest.mark.rule("M36")
+def test_a_literal_key_of_a_server_on_this_machine_is_no_secret(tmp_path: Path) -> None:
+    text = '[providers.own]\ndialect = "openai_chat"\nbase_url = "http://localhost:1/v1"\napi_key = "x"\n'
+    found = look(tmp_path, text, mode=0o644)
+    assert [each for each in found if each.name == "permissions"] == []
+
+
 def test_a_file_without_secrets_may_be_read_by_all(tmp_path: Path) -> None:
     found = look(tmp_path, "[providers.openai]\n", mode=0o644, OPENAI_API_KEY="k")
     assert [each for each in found if each.name == "permissions"] == []

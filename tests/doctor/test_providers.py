@@ -60,7 +60,7 @@ def found(status: int, message: str = "no", dialect: str = "openai_chat") -> Fin
         (400, "works", ""),
         (422, "works", ""),
         (200, "works", ""),
-        (404, "works", "base_url"),
+        (404, "unclear", "base_url"),
         (401, "fails", "UP_KEY"),
         (403, "fails", "UP_KEY"),
         (429, "unclear", "account"),

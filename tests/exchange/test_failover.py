@@ -343,7 +343,8 @@ def test_without_one_that_may_pass_the_last_failure_is_reported() -> None:
     lost = ScriptedUpstream(refusal(404, error("no such model")))
     locked = ScriptedUpstream(refusal(403, error("not for you")))
     told = run(Bench({"lost": lost, "locked": locked}).tell(ask("openai_chat")))
-    assert told.client.status == 403
+    assert told.client.status == 502
+    assert "not for you" in str(told.client.json())
 
 
 def test_a_target_that_cannot_take_the_request_leaves_it_to_one_that_can() -> None:

@@ -75,6 +75,8 @@ def doctor(model: str, path: str | None, budget: int, writes: bool, as_json: boo
         _print_report(environment, examination)
     if writes and examination is not None:
         click.echo(f"wrote {write_learned(config, examination)}", err=True)
+    if not as_json and target is not None and examination is None:
+        click.echo(f"{target} was not examined, because its provider cannot be used", err=True)
     if not as_json and examination is not None:
         _print_next_steps(model, config, examination, choice.targets[1:] if choice else (), writes=writes)
     findings = (*environment, *(examination.findings if examination else ()))

@@ -6,8 +6,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
+import msgspec
+
 from dragoman.dialects.interfaces import Json
 from dragoman.dialects.rate_limits import RateLimitFormat
+from dragoman.hub.errors import Failure, FailureKind
 from dragoman.providers.profile import Profile
 
 #: `turn`: a model's turn. `stream`: a turn that is always streamed. `models`, `model`: what can be asked for.
@@ -42,6 +45,23 @@ class UpstreamPath(NamedTuple):
     query: str = ""
 
 
+class AgentRule(NamedTuple):
+    """How an agent must get failures of some kinds so that it shows their message at once.
+
+    Agents replace the message of some statuses by a text of their own, and repeat a request for a minute
+    after others.
+    """
+
+    #: The beginning of the agent's `user-agent`.
+    agent: str
+    #: The kinds of failure.
+    kinds: frozenset[FailureKind]
+    #: The kind, the status and the code that the agent gets instead.
+    kind: FailureKind
+    status: int
+    code: str = ""
+
+
 class HttpApi:
     """What a dialect's HTTP API looks like to clients, and to the gateway as a client of an upstream."""
 
@@ -57,6 +77,7 @@ class HttpApi:
     #: The ping before the first event of the reply: a comment, because no event may come first.
     waiting_ping = b": waiting\n\n"
     rate_limits: RateLimitFormat | None = None
+    agent_rules: tuple[AgentRule, ...] = ()
     #: The version segment of an upstream's address (empty: none), and the path of a turn below it.
     version = "v1"
     turn_path = ""
@@ -87,6 +108,15 @@ class HttpApi:
     def has_long_context(self, headers: Mapping[str, str]) -> bool:
         """Whether the headers ask an upstream for a longer context window than the model usually has."""
         return False
+
+    def adapt_failure(self, failure: Failure, agent: str) -> Failure:
+        """The failure as this agent shows it; unchanged for all other clients."""
+        for rule in self.agent_rules:
+            if agent.startswith(rule.agent) and failure.kind in rule.kinds:
+                return msgspec.structs.replace(
+                    failure, kind=rule.kind, status=rule.status, code=rule.code, raw_type=""
+                )
+        return failure
 
     def find_endpoint(self, path: str) -> str:
         """The path of an endpoint at the end of an address's path; empty if it is only the API's root.

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from dragoman.dialects.errors import choose_status, write_retry_headers
+from dragoman.dialects.http_api import AgentRule
 from dragoman.dialects.interfaces import Json
 from dragoman.hub.errors import Failure, FailureKind
 
@@ -35,6 +36,16 @@ OTHER_TYPES: dict[FailureKind, frozenset[str]] = {
     "server": frozenset({"model_error"}),
     "overloaded": frozenset({"service_unavailable_error"}),
 }
+
+#: OpenCode repeats a request without an end after a 429 and a 5xx, after an error of the type `server_error`,
+#: and if the message has one of these numbers, "connection refused" or similar texts.
+OPENCODE_RULE = AgentRule(
+    "opencode/",
+    frozenset({"unreachable", "misconfigured", "quota", "billing"}),
+    "invalid_request",
+    400,
+    "provider_failed",
+)
 
 #: Kinds that always have this HTTP status.
 _FIXED_STATUS: dict[FailureKind, int] = {

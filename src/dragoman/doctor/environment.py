@@ -4,6 +4,7 @@ import asyncio
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from dragoman.config.find import find_state_folder
 from dragoman.config.model import Config, Provider, Secret
@@ -13,7 +14,7 @@ from dragoman.doctor.examine import Progress
 from dragoman.doctor.findings import Finding
 from dragoman.exchange.redaction import Redactor
 from dragoman.hub.errors import ConfigError, DragomanError, Failure
-from dragoman.server.access import check_exposure
+from dragoman.server.access import check_exposure, is_loopback
 from dragoman.server.run import bind
 from dragoman.storage.database import FILE_NAME
 from dragoman.upstream.http.upstream import HttpUpstream
@@ -57,11 +58,16 @@ def _check_file(config: Config) -> Finding:
     return Finding(name="configuration", state="works", detail=f"{config.path}{suffix}")
 
 
-def _secrets(config: Config) -> Iterator[tuple[str, Secret]]:
-    """All secrets of the configuration, with the table that refers to them."""
+def _secrets(config: Config, *, local: bool = True) -> Iterator[tuple[str, Secret]]:
+    """All secrets of the configuration, with the table that refers to them.
+
+    Without `local`, those of servers on this machine are left out: they often accept any key.
+    """
     for secret in config.server.keys:
         yield "server.keys", secret
     for provider in config.providers.values():
+        if not local and is_loopback(urlsplit(provider.base_url).hostname or ""):
+            continue
         for secret in (*provider.keys, *provider.headers.values()):
             yield f"providers.{provider.name}", secret
 
@@ -80,7 +86,7 @@ def _check_keys(config: Config) -> Iterator[Finding]:
 def _check_permissions(config: Config, environment: Mapping[str, str]) -> Iterator[Finding]:
     """Other users must not read the state file, nor a configuration that contains secrets itself."""
     private = [find_state_folder(config, environment) / FILE_NAME]
-    if config.path and any(not secret.variable for _, secret in _secrets(config)):
+    if config.path and any(not secret.variable for _, secret in _secrets(config, local=False)):
         private.insert(0, Path(config.path))
     private = [path for path in private if path.is_file()]
     readable = [path for path in private if path.stat().st_mode & _GROUP_OR_OTHERS]
@@ -175,7 +181,8 @@ def _judge_failure(name: str, provider: Provider, failure: Failure | None) -> Fi
     if kind == "not_found":
         # Some servers look for the model before anything else; others do not know the path.
         detail = f"{provider.base_url} answers with status {status}: {message}"
-        return Finding(name=name, state="works", detail=detail, advice="if requests fail too, check base_url")
+        advice = f"if requests fail too, check base_url: dragoman doctor {provider.name}/MODEL sends one"
+        return Finding(name=name, state="unclear", detail=detail, advice=advice)
     if kind in ("rate_limit", "quota", "billing"):
         return Finding(name=name, state="unclear", detail=message, advice="check the provider's account")
     detail = f"status {status}: {message}"

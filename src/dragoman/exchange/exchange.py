@@ -17,6 +17,7 @@ from dragoman.accounts.usage import ExchangeUsage
 from dragoman.config.model import TargetName
 from dragoman.dialects.rate_limits import PARTS, RateLimitValue, write_rate_limits
 from dragoman.exchange.client import Client
+from dragoman.exchange.client_failure import build_client_failure
 from dragoman.exchange.gateway import Gateway
 from dragoman.exchange.healer import RequestHealer
 from dragoman.exchange.record import AttemptRecord, ExchangeRecord
@@ -180,7 +181,8 @@ class Exchange:
             error = await self._try_target_key(target_key, target_request, requests, left, choice)
             if error is None:
                 return
-            errors.append(error)
+            handle = self._snapshot.handles[target.provider]
+            errors.append(UpstreamFailed(build_client_failure(error.failure, handle.provider, target)))
             if find_step(error.failure) == "stop":
                 break
             left = [each for each in left if may_succeed(error.failure, target, each.target)]

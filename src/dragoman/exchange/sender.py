@@ -25,12 +25,24 @@ _NO_RETRY = {"x-should-retry": "false"}
 #: Failures that the same request meets again after any wait. Not `invalid_request`: Claude Code repeats a
 #: refused request without the part that it takes for the cause.
 _FINAL: frozenset[FailureKind] = frozenset(
-    {"authentication", "billing", "permission", "not_found", "too_large", "quota"}
+    {
+        "authentication",
+        "billing",
+        "permission",
+        "not_found",
+        "too_large",
+        "quota",
+        "unreachable",
+        "misconfigured",
+    }
 )
 
 
-def advise_retry(failure: Failure, dialect: Dialect) -> tuple[Failure, dict[str, str]]:
-    """The failure with a wait that clients accept, and the headers that control their retries."""
+def advise_retry(failure: Failure, dialect: Dialect, agent: str = "") -> tuple[Failure, dict[str, str]]:
+    """The failure with a wait that clients accept, and the headers that control their retries.
+
+    Some agents get it with another status, so that they show its message.
+    """
     wait = failure.retry_after
     is_long = wait is not None and wait > MAX_WAIT
     if is_long:
@@ -39,7 +51,7 @@ def advise_retry(failure: Failure, dialect: Dialect) -> tuple[Failure, dict[str,
     headers = dialect.error_headers(failure)
     if is_long or failure.kind in _FINAL or concerns_session(failure):
         headers |= _NO_RETRY
-    return failure, headers
+    return dialect.http_api.adapt_failure(failure, agent), headers
 
 
 class ResponseSender:
@@ -94,7 +106,7 @@ class ResponseSender:
     async def refuse(self, failure: Failure) -> None:
         """Send an error in the client's dialect, with its true status."""
         self.is_committed = self._is_ended = True
-        failure, headers = advise_retry(failure, self._dialect)
+        failure, headers = advise_retry(failure, self._dialect, self._record.agent)
         body = self._client.transport.encode_error(self._dialect.write_error(failure))
         status = self._dialect.error_status(failure)
         await self._respond(status, {**JSON_HEADERS, **self.key_limits, **headers}, body)

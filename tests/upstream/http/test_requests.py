@@ -27,7 +27,8 @@ def test_a_reply_comes_with_status_headers_and_body() -> None:
     run(scenario)
 
 
-def test_a_refused_connection_is_reported_without_an_address() -> None:
+@pytest.mark.rule("M7")
+def test_a_refused_connection_is_reported_with_its_address_and_without_a_password() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
@@ -43,9 +44,10 @@ def test_a_refused_connection_is_reported_without_an_address() -> None:
             )
             with pytest.raises(UpstreamFailed, match="cannot be reached") as caught:
                 await upstream.send(CALL)
-            assert caught.value.failure.kind == "overloaded"
+            assert caught.value.failure.kind == "unreachable"
             assert "password" not in caught.value.message
-            assert str(port) not in caught.value.message
+            assert f"at http://127.0.0.1:{port} (no server listens there)" in caught.value.message
+            assert "is the server running?" in caught.value.message
 
         run(scenario)
 

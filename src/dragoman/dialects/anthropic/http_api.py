@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from dragoman.dialects.http_api import CREATED_TEXT, V1, EndpointPattern, HttpApi
+from dragoman.dialects.http_api import CREATED_TEXT, V1, AgentRule, EndpointPattern, HttpApi
 from dragoman.dialects.interfaces import CountFormat, Json
 from dragoman.dialects.rate_limits import RateLimitFormat
 from dragoman.providers.profile import Profile
@@ -19,6 +19,9 @@ class AnthropicHttpApi(HttpApi):
     error_prefixes = ("/v1/messages",)
     request_id_header = "request-id"
     turn_path = "messages"
+    # Claude Code replaces the message of a 404 by "There's an issue with the selected model". After a 400 it
+    # repeats the request without parts of it. It shows the message of any other 4xx.
+    agent_rules = (AgentRule("claude-cli/", frozenset({"not_found"}), "not_found", 424),)
     forwarded_headers = ("anthropic-beta", "anthropic-version", "x-claude-code-session-id")
     default_headers: Mapping[str, str] = {"anthropic-version": "2023-06-01"}
     stream_bytes_per_token = 30

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from urllib.parse import parse_qs, quote
 
-from dragoman.dialects.http_api import READ, EndpointPattern, HttpApi, UpstreamPath
+from dragoman.dialects.http_api import READ, AgentRule, EndpointPattern, HttpApi, UpstreamPath
 from dragoman.dialects.interfaces import CountFormat, Json
 from dragoman.hub.errors import ClientProtocolError
 from dragoman.providers.profile import Profile
@@ -40,6 +40,13 @@ class GeminiHttpApi(HttpApi):
     error_prefixes = ("/v1beta", "/v1alpha")
     ping = b""
     version = "v1beta"
+    # Gemini CLI repeats a request for minutes after a 5xx, and replaces the message about a used quota by its
+    # own, which advises another login. It shows the message of a 400 at once.
+    agent_rules = (
+        AgentRule(
+            "GeminiCLI", frozenset({"unreachable", "misconfigured", "quota", "billing"}), "misconfigured", 400
+        ),
+    )
     stream_bytes_per_token = 30
     telemetry_provider = "gcp.gemini"
     telemetry_operation = "generate_content"

@@ -2,6 +2,7 @@
 
 from dragoman.dialects.http_api import READ, V1, EndpointPattern, HttpApi
 from dragoman.dialects.interfaces import CountFormat
+from dragoman.dialects.openai_errors import OPENCODE_RULE
 from dragoman.dialects.openai_rate_limits import build_openai_rate_limits
 
 
@@ -14,6 +15,7 @@ class ChatHttpApi(HttpApi):
     # Comments are the only bytes between chunks that all Chat clients ignore.
     ping = b": keep-alive\n\n"
     turn_path = "chat/completions"
+    agent_rules = (OPENCODE_RULE,)
     forwarded_headers = ("openai-organization", "openai-project")
     stream_bytes_per_token = 100
     telemetry_provider = "openai"

@@ -1,7 +1,8 @@
 """The HTTP side of the Responses API: paths, headers, pings, rate limits, token counts."""
 
-from dragoman.dialects.http_api import READ, V1, EndpointPattern, HttpApi
+from dragoman.dialects.http_api import READ, V1, AgentRule, EndpointPattern, HttpApi
 from dragoman.dialects.interfaces import CountFormat
+from dragoman.dialects.openai_errors import OPENCODE_RULE
 from dragoman.dialects.openai_rate_limits import build_openai_rate_limits
 
 
@@ -17,6 +18,18 @@ class ResponsesHttpApi(HttpApi):
     error_prefixes = ("/v1/responses",)
     ping = b": keep-alive\n\n"
     turn_path = "responses"
+    # Codex repeats a request up to 30 times after a 5xx, and replaces the message of a 500, a 503 and a used
+    # quota by its own. It shows the message of a 400 with this code at once.
+    agent_rules = (
+        AgentRule(
+            "codex",
+            frozenset({"unreachable", "misconfigured", "billing", "quota"}),
+            "invalid_request",
+            400,
+            "invalid_prompt",
+        ),
+        OPENCODE_RULE,
+    )
     forwarded_headers = ("openai-organization", "openai-project", "openai-beta", "session-id", "thread-id")
     stream_bytes_per_token = 80
     telemetry_provider = "openai"

@@ -92,7 +92,7 @@ class HttpUpstream:
         except ssl.SSLCertVerificationError as error:
             raise self._failure("server", f"its certificate is not trusted: {error.verify_message}") from None
         except (OSError, UnicodeError) as error:
-            raise self._failure("overloaded", f"cannot be reached ({_describe(error)})") from None
+            raise self._failure("unreachable", self._describe_unreachable(error)) from None
 
     def _build_head(self, request: UpstreamRequest) -> bytes:
         provider = self._provider
@@ -134,6 +134,12 @@ class HttpUpstream:
                 headers |= dialect_named(provider.wire_dialect).http_api.build_key_header(key)
         headers |= {name.lower(): value.reveal() for name, value in provider.headers.items()}
         return _write_headers(headers, provider.name), frozenset(name.lower() for name in provider.headers)
+
+    def _describe_unreachable(self, error: Exception) -> str:
+        """Why there is no connection, with the address and the next step."""
+        via = " through the proxy" if self._proxy is not None else ""
+        step = "is the server running? check base_url"
+        return f"cannot be reached at {self._provider.address}{via} ({_describe(error)}); {step}"
 
     def _broken(self, reason: str) -> UpstreamFailed:
         return self._failure("overloaded", reason)
@@ -211,6 +217,9 @@ def _describe(error: Exception) -> str:
     """Describe a connection error without its address, which may contain a password."""
     if isinstance(error, ProxyError):
         return str(error)
+    if isinstance(error, ConnectionRefusedError):
+        # OpenCode repeats a request without an end if the message has the usual name of this error.
+        return "no server listens there"
     if isinstance(error, OSError) and error.errno and not isinstance(error, socket.gaierror):
         return os.strerror(error.errno).lower()
     return "its name is not known" if isinstance(error, socket.gaierror) else type(error).__name__
