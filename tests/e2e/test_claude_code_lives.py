@@ -130,10 +130,11 @@ def test_a_gateway_without_room_states_when_to_come_back(stage: Stage, caller: C
     assert full.response.headers["retry-after"] == "2"
 
 
-def test_an_error_of_the_api_is_reported_with_its_status(caller: Caller) -> None:
+def test_a_key_that_the_api_refuses_is_reported_as_the_gateways_own(caller: Caller) -> None:
     talk = caller.talk([Fault(kind="status", status=401, message="the key is not valid")])
-    with pytest.raises(openai.AuthenticationError) as refused:
+    with pytest.raises(openai.InternalServerError) as refused:
         talk.say("hello", tools=[CALCULATE])
+    assert refused.value.status_code == 502
     assert "the key is not valid" in refused.value.message
 
 
