@@ -25,7 +25,7 @@ from dragoman.hub.usage import Usage
 from dragoman.upstream.port import UpstreamRequest
 from tests.cases.essence import Essence, read_essence
 from tests.exchange.clock import run
-from tests.exchange.twin import JSON, SSE, Ask, Bench, Script, ScriptedUpstream, Told, ask, provider
+from tests.exchange.twin import JSON, SSE, Ask, Bench, ExchangeResult, Script, ScriptedUpstream, ask, provider
 from tests.pipeline.asking import asking
 from tests.sse import collect_sse, explode_sse, write_sse
 
@@ -94,12 +94,12 @@ class Heard(msgspec.Struct, frozen=True):
     """What the client heard, what the upstream was asked, and what was recorded."""
 
     essence: Essence
-    told: Told
+    result: ExchangeResult
     calls: list[UpstreamRequest]
 
     @property
     def kinds(self) -> list[str]:
-        return [noted.intervention.kind for noted in self.told.record.interventions]
+        return [noted.intervention.kind for noted in self.result.record.interventions]
 
 
 def hear(
@@ -113,12 +113,12 @@ def hear(
     """Ask under this governance, and hear."""
     scripted = ScriptedUpstream(*scripts)
     bench = Bench({"up": scripted}, [governed("up", upstream, values)])
-    told = run(bench.tell(asked or question(client, stream=stream)))
-    assert told.client.status == 200, told.client.body
+    result = run(bench.run_exchange(asked or question(client, stream=stream)))
+    assert result.client.status == 200, result.client.body
     if stream:
-        assert told.client.headers["content-type"].startswith(SSE)
-        assert dialect_named(client).check_stream(told.client.body) == []
-        body = told.client.body
+        assert result.client.headers["content-type"].startswith(SSE)
+        assert dialect_named(client).check_stream(result.client.body) == []
+        body = result.client.body
     else:
-        body = explode_sse(dialect_named(client), told.client.json())
-    return Heard(read_essence(client, body), told, scripted.calls)
+        body = explode_sse(dialect_named(client), result.client.json())
+    return Heard(read_essence(client, body), result, scripted.calls)

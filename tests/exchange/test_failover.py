@@ -69,11 +69,11 @@ EARLY_FAILURES: dict[str, Script | Unreachable] = {
 @pytest.mark.rule("H74", "P17", "H73", "F1")
 def test_another_target_takes_over_without_a_trace(failure: str) -> None:
     bad, good = ScriptedUpstream(EARLY_FAILURES[failure]), ScriptedUpstream(GOOD)
-    told = run(Bench({"bad": bad, "good": good}).tell(ask("openai_chat")))
-    assert told.client.status == 200
-    assert told.client.body == b"".join(CHAT_STREAM)
-    assert told.client.headers["x-dragoman-target"] == "good/model"
-    assert told.record.retries >= 1
+    result = run(Bench({"bad": bad, "good": good}).run_exchange(ask("openai_chat")))
+    assert result.client.status == 200
+    assert result.client.body == b"".join(CHAT_STREAM)
+    assert result.client.headers["x-dragoman-target"] == "good/model"
+    assert result.record.retries >= 1
 
 
 @pytest.mark.rule("H74", "P17")
@@ -81,25 +81,27 @@ def test_an_overload_inside_an_anthropic_stream_reaches_no_client() -> None:
     pieces = [ANTHROPIC_START, b'event: ping\ndata: {"type":"ping"}\n\n', ANTHROPIC_OVERLOADED]
     bad, good = ScriptedUpstream(Script(pieces=pieces)), ScriptedUpstream(Script(pieces=ANTHROPIC_STREAM))
     providers = [provider("bad", "anthropic"), provider("good", "anthropic")]
-    told = run(Bench({"bad": bad, "good": good}, providers).tell(ask("anthropic")))
-    assert told.client.body == b"".join(ANTHROPIC_STREAM)
+    result = run(Bench({"bad": bad, "good": good}, providers).run_exchange(ask("anthropic")))
+    assert result.client.body == b"".join(ANTHROPIC_STREAM)
 
 
 @pytest.mark.rule("H74")
 def test_a_failure_inside_a_responses_stream_reaches_no_client() -> None:
     bad = ScriptedUpstream(Script(pieces=[RESPONSES_CREATED, RESPONSES_FAILED]))
     providers = [provider("bad", "openai_responses")]
-    told = run(Bench({"bad": bad, "good": ScriptedUpstream(GOOD)}, providers).tell(ask("openai_responses")))
-    assert b"response.completed" in told.client.body
-    assert b"response.failed" not in told.client.body
+    result = run(
+        Bench({"bad": bad, "good": ScriptedUpstream(GOOD)}, providers).run_exchange(ask("openai_responses"))
+    )
+    assert b"response.completed" in result.client.body
+    assert b"response.failed" not in result.client.body
 
 
 def test_another_target_takes_over_a_whole_reply_too() -> None:
     bad = ScriptedUpstream(Script(pieces=[error("overloaded", code="server_is_overloaded")], headers=PLAIN))
     good = ScriptedUpstream(Script(pieces=[CHAT_WHOLE], headers=PLAIN))
-    told = run(Bench({"bad": bad, "good": good}).tell(ask("anthropic", stream=False)))
-    assert told.client.status == 200
-    assert b"good day" in told.client.body
+    result = run(Bench({"bad": bad, "good": good}).run_exchange(ask("anthropic", stream=False)))
+    assert result.client.status == 200
+    assert b"good day" in result.client.body
 
 
 def gemini_script(*pieces: bytes, stream: bool) -> Script:
@@ -115,11 +117,13 @@ def gemini_script(*pieces: bytes, stream: bool) -> Script:
 def test_a_malformed_call_before_any_content_is_tried_again(dialect: str, stream: bool) -> None:
     bad = [gemini_script(piece, stream=stream) for piece in (GEMINI_MALFORMED, GEMINI_SIGNED_MALFORMED)]
     upstream = ScriptedUpstream(*bad, gemini_script(*GEMINI_STREAM, stream=stream))
-    told = run(Bench({"up": upstream}, [provider("up", "gemini")]).tell(ask(dialect, stream=stream)))
-    assert told.client.status == 200
-    assert b"day" in told.client.body
-    assert b'error":{' not in told.client.body
-    assert told.record.retries == 2
+    result = run(
+        Bench({"up": upstream}, [provider("up", "gemini")]).run_exchange(ask(dialect, stream=stream))
+    )
+    assert result.client.status == 200
+    assert b"day" in result.client.body
+    assert b'error":{' not in result.client.body
+    assert result.record.retries == 2
 
 
 @pytest.mark.rule("F17")
@@ -127,10 +131,12 @@ def test_a_malformed_call_before_any_content_is_tried_again(dialect: str, stream
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_model_that_makes_malformed_calls_only_is_reported_as_an_error(dialect: str, stream: bool) -> None:
     upstream = ScriptedUpstream(gemini_script(GEMINI_MALFORMED, stream=stream))
-    told = run(Bench({"up": upstream}, [provider("up", "gemini")]).tell(ask(dialect, stream=stream)))
-    assert told.client.status >= 500
-    assert told.client.json()["error"]
-    assert b"MALFORMED_FUNCTION_CALL" in told.client.body
+    result = run(
+        Bench({"up": upstream}, [provider("up", "gemini")]).run_exchange(ask(dialect, stream=stream))
+    )
+    assert result.client.status >= 500
+    assert result.client.json()["error"]
+    assert b"MALFORMED_FUNCTION_CALL" in result.client.body
     assert len(upstream.calls) == 3
 
 
@@ -138,10 +144,10 @@ def test_a_model_that_makes_malformed_calls_only_is_reported_as_an_error(dialect
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_malformed_call_after_content_is_an_error_in_the_stream(dialect: str) -> None:
     upstream = ScriptedUpstream(Script(pieces=[gemini_text("I list the files"), GEMINI_MALFORMED]))
-    told = run(Bench({"up": upstream}, [provider("up", "gemini")]).tell(ask(dialect)))
-    assert told.client.status == 200
-    assert b'"error":{' in told.client.body
-    assert told.record.ending == "truncated"
+    result = run(Bench({"up": upstream}, [provider("up", "gemini")]).run_exchange(ask(dialect)))
+    assert result.client.status == 200
+    assert b'"error":{' in result.client.body
+    assert result.record.ending == "truncated"
     assert len(upstream.calls) == 1
 
 
@@ -149,26 +155,26 @@ def test_a_malformed_call_after_content_is_an_error_in_the_stream(dialect: str) 
 def test_after_the_first_content_no_target_takes_over() -> None:
     bad = ScriptedUpstream(Script(pieces=[CHAT_START, chat_text("go"), Break()]))
     good = ScriptedUpstream(GOOD)
-    told = run(Bench({"bad": bad, "good": good}).tell(ask("anthropic")))
+    result = run(Bench({"bad": bad, "good": good}).run_exchange(ask("anthropic")))
     assert good.calls == []
-    assert b"event: error" in told.client.body
-    assert told.record.ending == "truncated"
+    assert b"event: error" in result.client.body
+    assert result.record.ending == "truncated"
 
 
 @pytest.mark.rule("R110")
 def test_a_busy_target_is_tried_again_after_growing_waits() -> None:
     upstream = ScriptedUpstream(refusal(503), refusal(503), GOOD)
-    told = run(Bench({"up": upstream}).tell(ask("openai_chat")))
+    result = run(Bench({"up": upstream}).run_exchange(ask("openai_chat")))
     first, second, third = upstream.called_at
     assert [second - first, third - second] == pytest.approx([0.5, 1.0])
-    assert told.client.headers["x-dragoman-retries"] == "2"
-    assert told.client.status == 200
+    assert result.client.headers["x-dragoman-retries"] == "2"
+    assert result.client.status == 200
 
 
 def test_waits_are_spread_by_chance() -> None:
     def waited(jitter: float) -> float:
         upstream = ScriptedUpstream(refusal(503), GOOD)
-        run(Bench({"up": upstream}, jitter=lambda: jitter).tell(ask("openai_chat")))
+        run(Bench({"up": upstream}, jitter=lambda: jitter).run_exchange(ask("openai_chat")))
         return upstream.called_at[1] - upstream.called_at[0]
 
     assert waited(0.0) < waited(0.5) < waited(1.0)
@@ -177,34 +183,34 @@ def test_waits_are_spread_by_chance() -> None:
 @pytest.mark.rule("R110")
 def test_a_wait_that_the_upstream_asks_for_is_kept() -> None:
     upstream = ScriptedUpstream(refusal(429, retry_after="7"), GOOD)
-    run(Bench({"up": upstream}).tell(ask("openai_chat")))
+    run(Bench({"up": upstream}).run_exchange(ask("openai_chat")))
     assert upstream.called_at[1] - upstream.called_at[0] == pytest.approx(7.0)
 
 
 def test_a_wait_until_a_date_is_kept_too() -> None:
     upstream = ScriptedUpstream(refusal(429, retry_after="Fri, 15 Jan 2027 08:00:07 GMT"), GOOD)
-    run(Bench({"up": upstream}).tell(ask("openai_chat")))
+    run(Bench({"up": upstream}).run_exchange(ask("openai_chat")))
     assert upstream.called_at[1] - upstream.called_at[0] == pytest.approx(7.0)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_an_upstream_that_sends_us_elsewhere_is_not_followed(dialect: str) -> None:
     upstream = ScriptedUpstream(Script(status=302, headers={"location": "http://127.0.0.1:1/"}))
-    told = run(Bench({"up": upstream}, [provider("up", retries=0)]).tell(ask(dialect)))
-    assert told.client.status in (502, 503)
-    assert "location" not in told.client.headers
+    result = run(Bench({"up": upstream}, [provider("up", retries=0)]).run_exchange(ask(dialect)))
+    assert result.client.status in (502, 503)
+    assert "location" not in result.client.headers
 
 
 def test_a_wait_that_is_too_long_is_left_to_the_client() -> None:
     upstream = ScriptedUpstream(refusal(429, retry_after="300"))
-    told = run(Bench({"up": upstream}).tell(ask("openai_chat")))
+    result = run(Bench({"up": upstream}).run_exchange(ask("openai_chat")))
     assert len(upstream.calls) == 1
-    assert told.client.status == 429
+    assert result.client.status == 429
 
 
 def test_no_request_waits_for_a_busy_target_while_another_is_free() -> None:
     busy, free = ScriptedUpstream(refusal(429, retry_after="7")), ScriptedUpstream(GOOD)
-    run(Bench({"busy": busy, "free": free}).tell(ask("openai_chat")))
+    run(Bench({"busy": busy, "free": free}).run_exchange(ask("openai_chat")))
     assert len(busy.calls) == 1
     assert free.called_at == [0.0]
 
@@ -212,8 +218,8 @@ def test_no_request_waits_for_a_busy_target_while_another_is_free() -> None:
 @pytest.mark.parametrize("status", [400, 413, 422])
 def test_an_error_of_the_request_itself_is_final(status: int) -> None:
     first, second = ScriptedUpstream(refusal(status)), ScriptedUpstream(GOOD)
-    told = run(Bench({"first": first, "second": second}).tell(ask("openai_chat")))
-    assert told.client.status == status
+    result = run(Bench({"first": first, "second": second}).run_exchange(ask("openai_chat")))
+    assert result.client.status == status
     assert len(first.calls) == 1
     assert second.calls == []
 
@@ -222,7 +228,7 @@ def test_an_error_of_the_request_itself_cools_no_target() -> None:
     bench = Bench({"up": ScriptedUpstream(refusal(400))})
 
     async def scenario() -> None:
-        await bench.tell(ask("openai_chat"))
+        await bench.run_exchange(ask("openai_chat"))
         assert bench.gateway.health.list_cooldowns(0.0) == {}
 
     run(scenario())
@@ -233,10 +239,10 @@ def test_a_target_that_failed_is_tried_last_for_a_while() -> None:
     bench = Bench({"bad": bad, "good": good}, [provider("bad", retries=0)])
 
     async def scenario() -> None:
-        await bench.tell(ask("openai_chat"))
-        told = await bench.tell(ask("openai_chat"))
-        assert told.client.headers["x-dragoman-target"] == "good/model"
-        assert "x-dragoman-retries" not in told.client.headers
+        await bench.run_exchange(ask("openai_chat"))
+        result = await bench.run_exchange(ask("openai_chat"))
+        assert result.client.headers["x-dragoman-target"] == "good/model"
+        assert "x-dragoman-retries" not in result.client.headers
 
     run(scenario())
 
@@ -248,9 +254,9 @@ def test_the_only_target_is_asked_every_time() -> None:
 
     async def scenario() -> None:
         for _ in range(3):
-            told = await bench.tell(ask("openai_chat"))
-            assert told.client.status == 404
-            assert "no" in str(told.client.json())
+            result = await bench.run_exchange(ask("openai_chat"))
+            assert result.client.status == 404
+            assert "no" in str(result.client.json())
 
     run(scenario())
     assert len(upstream.calls) == 3
@@ -259,8 +265,8 @@ def test_the_only_target_is_asked_every_time() -> None:
 def test_a_key_that_is_refused_gives_way_to_the_next_key() -> None:
     upstream = ScriptedUpstream(refusal(401), GOOD)
     bench = Bench({"up": upstream}, [provider("up", keys=("key-of-one", "key-of-two"))])
-    told = run(bench.tell(ask("openai_chat")))
-    assert told.client.status == 200
+    result = run(bench.run_exchange(ask("openai_chat")))
+    assert result.client.status == 200
     first, second = upstream.calls
     assert first.key != second.key
 
@@ -271,8 +277,8 @@ def test_a_failure_that_is_not_about_the_key_is_not_met_again_with_every_key(sta
     other = ScriptedUpstream(GOOD)
     keys = ("key-of-one", "key-of-two", "key-of-three")
     bench = Bench({"up": upstream, "other": other}, [provider("up", keys=keys, retries=1)])
-    told = run(bench.tell(ask("openai_chat")))
-    assert told.client.status == 200
+    result = run(bench.run_exchange(ask("openai_chat")))
+    assert result.client.status == 200
     # A busy target is not waited for while another is free.
     assert len(upstream.calls) == {500: 2, 529: 1}[status]
     assert len(other.calls) == 1
@@ -281,7 +287,7 @@ def test_a_failure_that_is_not_about_the_key_is_not_met_again_with_every_key(sta
 def test_a_busy_target_is_waited_for_though_it_has_other_keys() -> None:
     upstream = ScriptedUpstream(refusal(529, error("busy")), GOOD)
     bench = Bench({"up": upstream}, [provider("up", keys=("key-of-one", "key-of-two"))])
-    assert run(bench.tell(ask("openai_chat"))).client.status == 200
+    assert run(bench.run_exchange(ask("openai_chat"))).client.status == 200
     assert len(upstream.calls) == 2
 
 
@@ -291,7 +297,7 @@ def test_a_session_keeps_its_key_and_other_sessions_take_others() -> None:
 
     async def scenario() -> None:
         for session in "aaabcdefgh":
-            await bench.tell(ask("openai_chat", headers={"session-id": session}))
+            await bench.run_exchange(ask("openai_chat", headers={"session-id": session}))
 
     run(scenario())
     keys = [call.key for call in upstream.calls]
@@ -305,7 +311,7 @@ def test_a_session_without_a_header_is_known_by_its_cache_key() -> None:
 
     async def scenario() -> None:
         for name in "aaabcdefgh":
-            await bench.tell(ask("openai_chat", body={"prompt_cache_key": name}))
+            await bench.run_exchange(ask("openai_chat", body={"prompt_cache_key": name}))
 
     run(scenario())
     keys = [call.key for call in upstream.calls]
@@ -323,7 +329,7 @@ def test_a_session_that_is_empty_of_itself_is_known_by_its_first_words() -> None
             history = [{"role": "user", "content": name}]
             history += [{"role": "assistant", "content": "yes"}, {"role": "user", "content": "go on"}] * turns
             question.body = msgspec.json.encode({"model": "m", "stream": True, "messages": history})
-            await bench.tell(question)
+            await bench.run_exchange(question)
 
     run(scenario())
     keys = [call.key for call in upstream.calls]
@@ -334,32 +340,34 @@ def test_a_session_that_is_empty_of_itself_is_known_by_its_first_words() -> None
 def test_of_several_failures_the_one_that_may_pass_is_reported() -> None:
     busy = ScriptedUpstream(refusal(429, error("slow down"), retry_after="25"))
     locked = ScriptedUpstream(refusal(401, error("bad key")))
-    told = run(Bench({"busy": busy, "locked": locked}).tell(ask("openai_chat")))
-    assert told.client.status == 429
-    assert told.client.headers["retry-after"] == "25"
+    result = run(Bench({"busy": busy, "locked": locked}).run_exchange(ask("openai_chat")))
+    assert result.client.status == 429
+    assert result.client.headers["retry-after"] == "25"
 
 
 def test_without_one_that_may_pass_the_last_failure_is_reported() -> None:
     lost = ScriptedUpstream(refusal(404, error("no such model")))
     locked = ScriptedUpstream(refusal(403, error("not for you")))
-    told = run(Bench({"lost": lost, "locked": locked}).tell(ask("openai_chat")))
-    assert told.client.status == 502
-    assert "not for you" in str(told.client.json())
+    result = run(Bench({"lost": lost, "locked": locked}).run_exchange(ask("openai_chat")))
+    assert result.client.status == 502
+    assert "not for you" in str(result.client.json())
 
 
 def test_a_target_that_cannot_take_the_request_leaves_it_to_one_that_can() -> None:
     question = ask("anthropic", body={"top_k": 5})
     foreign, own = ScriptedUpstream(GOOD), ScriptedUpstream(Script(pieces=ANTHROPIC_STREAM))
     bench = Bench({"foreign": foreign, "own": own}, [provider("own", "anthropic")], strict=True)
-    told = run(bench.tell(question))
-    assert told.client.status == 200
+    result = run(bench.run_exchange(question))
+    assert result.client.status == 200
     assert foreign.calls == []
 
 
 def test_a_route_that_must_not_lose_anything_refuses_what_would_be_lost() -> None:
-    told = run(Bench({"up": ScriptedUpstream(GOOD)}, strict=True).tell(ask("anthropic", body={"top_k": 5})))
-    assert told.client.status == 400
-    assert "top_k" in str(told.client.json())
+    result = run(
+        Bench({"up": ScriptedUpstream(GOOD)}, strict=True).run_exchange(ask("anthropic", body={"top_k": 5}))
+    )
+    assert result.client.status == 400
+    assert "top_k" in str(result.client.json())
 
 
 @pytest.mark.rule("R128")
@@ -367,8 +375,8 @@ def test_silence_before_the_first_word_lets_another_target_take_over() -> None:
     limits = Timeouts(first_byte=30, idle=60)
     slow, good = ScriptedUpstream(Script(pieces=[Wait(1000), *CHAT_STREAM])), ScriptedUpstream(GOOD)
     bench = Bench({"slow": slow, "good": good}, [provider("slow", timeouts=limits)], ping=0)
-    told = run(bench.tell(ask("openai_chat")))
-    assert told.client.body == b"".join(CHAT_STREAM)
+    result = run(bench.run_exchange(ask("openai_chat")))
+    assert result.client.body == b"".join(CHAT_STREAM)
     assert good.called_at == [pytest.approx(30, abs=1)]
     assert slow.answers[0].closed_at == pytest.approx(30, abs=1)
 
@@ -378,10 +386,12 @@ def test_silence_before_the_first_word_lets_another_target_take_over() -> None:
 def test_silence_in_the_middle_of_a_reply_ends_it_as_a_failure(dialect: str) -> None:
     limits = Timeouts(first_byte=30, idle=60)
     slow = ScriptedUpstream(Script(pieces=[CHAT_START, chat_text("go"), Wait(1000), *CHAT_STREAM]))
-    told = run(Bench({"slow": slow}, [provider("slow", timeouts=limits)], ping=0).tell(ask(dialect)))
-    assert told.record.ending == "truncated"
-    assert told.record.seconds == pytest.approx(60, abs=1.5)
-    assert "timeout: provider slow timed out" in str(told.record.line()["error"])
+    result = run(
+        Bench({"slow": slow}, [provider("slow", timeouts=limits)], ping=0).run_exchange(ask(dialect))
+    )
+    assert result.record.ending == "truncated"
+    assert result.record.seconds == pytest.approx(60, abs=1.5)
+    assert "timeout: provider slow timed out" in str(result.record.line()["error"])
 
 
 @pytest.mark.rule("R128")
@@ -389,9 +399,11 @@ def test_a_reply_that_takes_too_long_altogether_is_ended() -> None:
     trickle = [piece for _ in range(200) for piece in (Wait(5), chat_text("x"))]
     upstream = ScriptedUpstream(Script(pieces=[CHAT_START, *trickle]))
     limits = Timeouts(total=100)
-    told = run(Bench({"up": upstream}, [provider("up", timeouts=limits)], ping=0).tell(ask("anthropic")))
-    assert told.record.seconds == pytest.approx(100, abs=5)
-    assert "took longer than 100 s" in str(told.record.line()["error"])
+    result = run(
+        Bench({"up": upstream}, [provider("up", timeouts=limits)], ping=0).run_exchange(ask("anthropic"))
+    )
+    assert result.record.seconds == pytest.approx(100, abs=5)
+    assert "took longer than 100 s" in str(result.record.line()["error"])
 
 
 def test_a_failure_in_the_middle_of_a_reply_is_remembered() -> None:
@@ -400,9 +412,9 @@ def test_a_failure_in_the_middle_of_a_reply_is_remembered() -> None:
     bench = Bench({"bad": bad, "good": good})
 
     async def scenario() -> None:
-        await bench.tell(ask("openai_chat"))
-        told = await bench.tell(ask("openai_chat"))
-        assert told.client.headers["x-dragoman-target"] == "good/model"
+        await bench.run_exchange(ask("openai_chat"))
+        result = await bench.run_exchange(ask("openai_chat"))
+        assert result.client.headers["x-dragoman-target"] == "good/model"
 
     run(scenario())
 
@@ -411,24 +423,26 @@ def test_a_stream_that_states_much_before_its_first_word_is_committed_to() -> No
     chatter = [b": " + b"x" * 100_000 + b"\n\n"] * 20
     upstream = ScriptedUpstream(Script(pieces=[CHAT_START, *chatter, Break()]))
     other = ScriptedUpstream(GOOD)
-    told = run(Bench({"up": upstream, "other": other}).tell(ask("openai_chat")))
+    result = run(Bench({"up": upstream, "other": other}).run_exchange(ask("openai_chat")))
     assert other.calls == []
-    assert told.record.ending == "truncated"
+    assert result.record.ending == "truncated"
 
 
 def test_an_opened_block_is_the_first_word() -> None:
     bad = ScriptedUpstream(Script(pieces=[ANTHROPIC_START, ANTHROPIC_OPEN, Break()]))
     providers = [provider("bad", "anthropic")]
-    told = run(Bench({"bad": bad, "good": ScriptedUpstream(GOOD)}, providers).tell(ask("anthropic")))
-    assert b"event: error" in told.client.body
+    result = run(
+        Bench({"bad": bad, "good": ScriptedUpstream(GOOD)}, providers).run_exchange(ask("anthropic"))
+    )
+    assert b"event: error" in result.client.body
 
 
 def test_a_whole_reply_without_bound_is_cut() -> None:
     endless = [b" " * 1024 * 1024] * 70
     upstream = ScriptedUpstream(Script(pieces=endless, headers=PLAIN))
     bench = Bench({"up": upstream}, [provider("up", retries=0)])
-    told = run(bench.tell(ask("openai_chat", stream=False)))
-    assert told.client.status == 502
+    result = run(bench.run_exchange(ask("openai_chat", stream=False)))
+    assert result.client.status == 502
     assert not upstream.answers[0].is_read_to_end
 
 
@@ -436,6 +450,6 @@ def test_an_error_without_bound_is_cut() -> None:
     upstream = ScriptedUpstream(
         Script(status=400, pieces=[b"x" * 1024 * 1024] * 5, headers={"content-type": "text/plain"})
     )
-    told = run(Bench({"up": upstream}).tell(ask("openai_chat")))
-    assert told.client.status == 400
-    assert len(told.client.body) < 10_000
+    result = run(Bench({"up": upstream}).run_exchange(ask("openai_chat")))
+    assert result.client.status == 400
+    assert len(result.client.body) < 10_000

@@ -58,7 +58,7 @@ def test_every_client_gets_the_same_good_calls(name: str, upstream: str, client:
     )
     assert heard.essence.text == text
     assert heard.essence.calls == tuple(("Read", each) for each in arguments)
-    assert heard.told.record.ending == "finished"
+    assert heard.result.record.ending == "finished"
 
 
 @pytest.mark.rule("R79", "R83", "R89", "C16")
@@ -75,15 +75,15 @@ def test_off_means_off(upstream: str, client: str, stream: bool) -> None:
     for scripted, known in ((plain, provider("up", upstream)), (switched_off, off)):
         asked = question(client, stream=stream)
         sent = asked.body
-        told = run(Bench({"up": scripted}, [known]).tell(asked))
-        bodies.append((scripted.calls[0].body, told.client.body, told.record.lane))
-        assert len(told.record.interventions) == 0
-        assert "x-dragoman-repairs" not in told.client.headers
+        result = run(Bench({"up": scripted}, [known]).run_exchange(asked))
+        bodies.append((scripted.calls[0].body, result.client.body, result.record.lane))
+        assert len(result.record.interventions) == 0
+        assert "x-dragoman-repairs" not in result.client.headers
         if client == upstream:
             assert scripted.calls[0].body == sent
             (piece,) = {b"".join(each for each in scripted_pieces(scripted))}
-            assert told.client.body == piece
-            assert told.record.lane == "forward"
+            assert result.client.body == piece
+            assert result.record.lane == "forward"
     assert bodies[0] == bodies[1]
 
 
@@ -107,7 +107,7 @@ def test_a_good_reply_is_reported_as_without_governance(upstream: str, client: s
                 {"up": ScriptedUpstream(Script(pieces=pieces))},
                 [governed("up", upstream, values)],
                 model="m2",
-            ).tell(asked)
+            ).run_exchange(asked)
         ).client.body
         for values in ({}, watching)
     ]
@@ -132,7 +132,7 @@ def test_governing_replies_adds_nothing_to_requests(upstream: str, client: str) 
 def test_a_whole_reply_reports_in_its_head_what_was_done() -> None:
     events = events_of(("rEAD", "{'path': 'a',}"), cause="tool_calls")
     heard = hear(MENDING, script("openai_chat", events, stream=False), stream=False)
-    assert heard.told.client.headers["x-dragoman-repairs"] == (
+    assert heard.result.client.headers["x-dragoman-repairs"] == (
         "3: rename Read (case); hold Read; repair Read (commas, quotes)"
     )
 
@@ -141,11 +141,11 @@ def test_a_whole_reply_reports_in_its_head_what_was_done() -> None:
 def test_a_stream_reports_in_its_head_what_was_done_by_then() -> None:
     events = events_of(("rEAD", "{'path': 'a',}"), cause="tool_calls", pieces=3)
     heard = hear(MENDING, script("openai_chat", events))
-    assert heard.told.client.headers["x-dragoman-repairs"] == (
+    assert heard.result.client.headers["x-dragoman-repairs"] == (
         "3: rename Read (case); hold Read; repair Read (commas, quotes)"
     )
     live = hear({"rename": True}, script("openai_chat", events))
-    assert live.told.client.headers["x-dragoman-repairs"] == "1: rename Read (case)"
+    assert live.result.client.headers["x-dragoman-repairs"] == "1: rename Read (case)"
     assert heard.kinds == ["rename", "hold", "repair"]
 
 
@@ -155,7 +155,7 @@ def test_every_intervention_is_a_line_of_the_log() -> None:
     for piece in spoken("openai_chat", events_of(("Read", "{'path': 'a',}"), cause="tool_calls", pieces=4)):
         pieces += [piece, Wait(0.5)]
     heard = hear({"tools": "hold"}, Script(pieces=pieces), client="openai_responses")
-    _, repaired = heard.told.record.governance_lines()
+    _, repaired = heard.result.record.governance_lines()
     assert repaired == {
         "request": "req_1",
         "client": "openai_responses",
@@ -173,14 +173,14 @@ def test_every_intervention_is_a_line_of_the_log() -> None:
         "after": 13,
         "held_ms": 2500,
     }
-    assert heard.told.record.line()["interventions"] == 2
+    assert heard.result.record.line()["interventions"] == 2
 
 
 @pytest.mark.rule("R84", "R85")
 def test_what_went_wrong_states_why() -> None:
     events = events_of(("Read", "read it ]["), ("Nope", "{}"), cause="tool_calls")
     heard = hear(MENDING, script("openai_chat", events))
-    lines = {str(line["kind"]): line for line in heard.told.record.governance_lines()}
+    lines = {str(line["kind"]): line for line in heard.result.record.governance_lines()}
     assert (lines["unrepairable"]["ok"], lines["unrepairable"]["reason"]) == (False, "parse_failed")
     assert lines["undeclared"]["reason"] == "no such tool was declared"
     assert heard.essence.calls[1] == ("Nope", {})
@@ -189,10 +189,10 @@ def test_what_went_wrong_states_why() -> None:
 def test_what_is_kept_of_a_reply_with_very_many_calls_is_bounded() -> None:
     events = events_of(*[("rEAD", "{}")] * 300, cause="tool_calls")
     heard = hear({"rename": True}, script("openai_chat", events, stream=False), stream=False)
-    record = heard.told.record
+    record = heard.result.record
     assert len(record.interventions) == 300
     assert len(list(record.interventions)) == 200
-    assert len(heard.told.client.headers["x-dragoman-repairs"]) <= 900
+    assert len(heard.result.client.headers["x-dragoman-repairs"]) <= 900
 
 
 def test_counts_report_which_model_misbehaves() -> None:
@@ -202,7 +202,7 @@ def test_counts_report_which_model_misbehaves() -> None:
 
     async def scene() -> None:
         for _ in range(2):
-            await bench.tell(question("anthropic"))
+            await bench.run_exchange(question("anthropic"))
 
     run(scene())
     assert bench.gateway.intervention_counts.copy_counts() == {
@@ -239,8 +239,10 @@ def test_a_call_that_was_rewritten_is_not_counted_as_merely_allowed(
 def test_several_answers_cannot_be_governed() -> None:
     asked = question("openai_chat", more={"n": 2})
     upstream = ScriptedUpstream(script("openai_chat", events_of("Hi.")))
-    told = run(Bench({"up": upstream}, [governed("up", "openai_chat", {"guard": ["secrets"]})]).tell(asked))
-    assert told.client.status == 400
+    result = run(
+        Bench({"up": upstream}, [governed("up", "openai_chat", {"guard": ["secrets"]})]).run_exchange(asked)
+    )
+    assert result.client.status == 400
     assert upstream.calls == []
 
 
@@ -257,9 +259,9 @@ def test_a_model_that_must_call_can_still_answer(client: str, stream: bool) -> N
     assert [tool["function"]["name"] for tool in sent["tools"]] == ["Read", EXIT_NAME]
     assert heard.essence.text == "All done."
     assert heard.essence.calls == ()
-    assert EXIT_NAME.encode() not in heard.told.client.body
+    assert EXIT_NAME.encode() not in heard.result.client.body
     assert heard.kinds == ["choice", "exit"]
-    assert [line["phase"] for line in heard.told.record.governance_lines()] == ["request", "response"]
+    assert [line["phase"] for line in heard.result.record.governance_lines()] == ["request", "response"]
 
 
 @pytest.mark.rule("R17")
@@ -307,7 +309,7 @@ def test_a_free_text_tool_works_in_words_too() -> None:
             asked=asked,
         )
         assert heard.essence.calls == (("apply_patch", {"input": "*** Begin"}),)
-        assert b"custom_tool_call" in heard.told.client.body
+        assert b"custom_tool_call" in heard.result.client.body
 
 
 @pytest.mark.rule("H36", "C20")
@@ -320,8 +322,8 @@ def test_the_family_that_is_known_of_a_model_can_be_harvested(family: str | None
         governed("up", "openai_chat", {"harvest": "model"}), models={"m": facts} if facts else {}
     )
     upstream = ScriptedUpstream(script("openai_chat", events_of(text)))
-    told = run(Bench({"up": upstream}, [known]).tell(question("anthropic")))
-    assert len(read_essence("anthropic", told.client.body).calls) == calls
+    result = run(Bench({"up": upstream}, [known]).run_exchange(question("anthropic")))
+    assert len(read_essence("anthropic", result.client.body).calls) == calls
 
 
 @pytest.mark.rule("R75")
@@ -363,7 +365,7 @@ def test_arguments_can_be_checked_against_their_schema(stream: bool) -> None:
     events = events_of(("Read", '{"path":"a"}'), ("Read", '{"file":5}'), cause="tool_calls")
     heard = hear({"validate": True}, script("openai_chat", events, stream=stream), stream=stream)
     assert heard.essence.calls == (("Read", {"path": "a"}), ("Read", {"file": 5}))
-    outcomes = [noted.intervention for noted in heard.told.record.interventions]
+    outcomes = [noted.intervention for noted in heard.result.record.interventions]
     assert [(each.kind, each.ok) for each in outcomes] == [("validate", True), ("validate", False)]
     assert "path" in outcomes[1].reason
 
@@ -389,7 +391,7 @@ def test_more_than_may_be_held_goes_out_as_it_comes() -> None:
     events = events_of(("Read", f'{{"path": "{path}"}}'), cause="tool_calls", pieces=20)
     heard = hear({"tools": "hold", "hold_bytes": 1024}, script("openai_chat", events))
     assert heard.essence.calls == (("Read", {"path": path}),)
-    (let_go,) = [noted.intervention for noted in heard.told.record.interventions]
+    (let_go,) = [noted.intervention for noted in heard.result.record.interventions]
     assert (let_go.ok, let_go.reason) == (False, "more than may be held")
 
 

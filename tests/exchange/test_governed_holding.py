@@ -12,7 +12,16 @@ from tests.cases.essence import parsed, read_essence
 from tests.exchange.clock import run
 from tests.exchange.governing import events_of, governed, hear, question, script, spoken
 from tests.exchange.speech import DIALECTS
-from tests.exchange.twin import Bench, Break, Piece, RememberingClient, Script, ScriptedUpstream, Told, Wait
+from tests.exchange.twin import (
+    Bench,
+    Break,
+    ExchangeResult,
+    Piece,
+    RememberingClient,
+    Script,
+    ScriptedUpstream,
+    Wait,
+)
 
 HOLD: dict[str, object] = {"tools": "hold"}
 CALL = ("Read", '{"path": "a"}')
@@ -29,11 +38,11 @@ def slowly(*blocks: tuple[str, str] | str, wait: float, cause: StopCause = "tool
 
 def told_by(
     pieces: list[Piece], values: dict[str, object], *, client: str = "anthropic", ping: float = 10.0
-) -> Told:
+) -> ExchangeResult:
     bench = Bench(
         {"up": ScriptedUpstream(Script(pieces=pieces))}, [governed("up", "openai_chat", values)], ping=ping
     )
-    return run(bench.tell(question(client)))
+    return run(bench.run_exchange(question(client)))
 
 
 def calls_of(client: str, body: bytes) -> list[object]:
@@ -43,13 +52,13 @@ def calls_of(client: str, body: bytes) -> list[object]:
 @pytest.mark.rule("R81", "C17", "G11")
 @pytest.mark.parametrize("client", ["anthropic", "openai_chat", "openai_responses"])
 def test_a_held_call_is_sent_when_it_is_whole(client: str) -> None:
-    told = told_by(slowly(CALL, wait=1), HOLD, client=client)
-    opened = [number for number, write in enumerate(told.client.writes) if b'"id":"call_' in write]
-    complete = [number for number, write in enumerate(told.client.writes) if rb"\"path\"" in write]
-    opened = opened or [n for n, write in enumerate(told.client.writes) if b'"call_id"' in write]
-    assert told.client.times[opened[0]] == told.client.times[complete[0]]
-    assert calls_of(client, told.client.body) == [{"path": "a"}]
-    (held,) = told.record.interventions
+    result = told_by(slowly(CALL, wait=1), HOLD, client=client)
+    opened = [number for number, write in enumerate(result.client.writes) if b'"id":"call_' in write]
+    complete = [number for number, write in enumerate(result.client.writes) if rb"\"path\"" in write]
+    opened = opened or [n for n, write in enumerate(result.client.writes) if b'"call_id"' in write]
+    assert result.client.times[opened[0]] == result.client.times[complete[0]]
+    assert calls_of(client, result.client.body) == [{"path": "a"}]
+    (held,) = result.record.interventions
     assert held.intervention.kind == "hold"
     assert held.intervention.held > 1
 
@@ -64,18 +73,18 @@ def test_a_held_call_is_sent_when_it_is_whole(client: str) -> None:
     ],
 )
 def test_signs_of_life_are_sent_while_a_call_is_held(client: str, ping: bytes) -> None:
-    told = told_by(slowly("Wait.", CALL, wait=4), HOLD, client=client, ping=5)
-    assert told.client.writes.count(ping) >= 2
-    assert dialect_named(client).check_stream(told.client.body) == []
-    assert calls_of(client, told.client.body) == [{"path": "a"}]
+    result = told_by(slowly("Wait.", CALL, wait=4), HOLD, client=client, ping=5)
+    assert result.client.writes.count(ping) >= 2
+    assert dialect_named(client).check_stream(result.client.body) == []
+    assert calls_of(client, result.client.body) == [{"path": "a"}]
 
 
 @pytest.mark.rule("R82")
 def test_text_flows_as_it_comes() -> None:
-    told = told_by(slowly("one two three", CALL, wait=1), {**HOLD, "harvest": "auto"})
+    result = told_by(slowly("one two three", CALL, wait=1), {**HOLD, "harvest": "auto"})
     texts = [
         time
-        for time, write in zip(told.client.times, told.client.writes, strict=True)
+        for time, write in zip(result.client.times, result.client.writes, strict=True)
         if b"text_delta" in write
     ]
     assert texts == sorted(set(texts))
@@ -88,13 +97,13 @@ def test_nothing_is_held_for_longer_than_allowed_even_if_nothing_comes(client: s
     half = next(number for number, piece in enumerate(written) if b'"arguments":"{' in piece)
     pieces: list[Piece] = [*written[: half + 1], Wait(60), *written[half + 1 :]]
     values = {**HOLD, "hold_seconds": 5.0}
-    told = told_by(pieces, values, client=client, ping=0)
-    assert calls_of(client, told.client.body) == [{"path": "a"}]
-    (let_go,) = [noted.intervention for noted in told.record.interventions]
+    result = told_by(pieces, values, client=client, ping=0)
+    assert calls_of(client, result.client.body) == [{"path": "a"}]
+    (let_go,) = [noted.intervention for noted in result.record.interventions]
     assert (let_go.kind, let_go.ok, let_go.reason) == ("hold", False, "held for as long as allowed")
     assert let_go.held < 7
     if client not in ("gemini",):
-        assert any(5 < time < 8 for time in told.client.times)
+        assert any(5 < time < 8 for time in result.client.times)
 
 
 def test_text_that_may_be_a_call_goes_when_its_time_is_up() -> None:
@@ -102,9 +111,9 @@ def test_text_that_may_be_a_call_goes_when_its_time_is_up() -> None:
     pieces: list[Piece] = []
     for piece in spoken("openai_chat", events_of("Well.", begun, rest)):
         pieces += [piece, Wait(20)] if begun.encode()[:10] in piece else [piece]
-    told = told_by(pieces, {"harvest": "hermes", "hold_seconds": 5.0}, ping=0)
-    assert read_essence("anthropic", told.client.body).text == f"Well.{begun}{rest}"
-    assert any(5 < time < 8 for time in told.client.times)
+    result = told_by(pieces, {"harvest": "hermes", "hold_seconds": 5.0}, ping=0)
+    assert read_essence("anthropic", result.client.body).text == f"Well.{begun}{rest}"
+    assert any(5 < time < 8 for time in result.client.times)
 
 
 @pytest.mark.rule("R81", "R84", "R127")
@@ -113,12 +122,12 @@ def test_text_that_may_be_a_call_goes_when_its_time_is_up() -> None:
 def test_a_call_whose_upstream_dies_is_never_completed(client: str, mode: str) -> None:
     written = spoken("openai_chat", events_of(BROKEN_CALL, cause="tool_calls", pieces=4))
     for length in range(2, len(written) - 2):
-        told = told_by([*written[:length], Break()], {"tools": mode}, client=client)
-        assert told.record.ending == "truncated" if told.client.status == 200 else "failed"
-        if told.client.status != 200:
+        result = told_by([*written[:length], Break()], {"tools": mode}, client=client)
+        assert result.record.ending == "truncated" if result.client.status == 200 else "failed"
+        if result.client.status != 200:
             continue
-        assert dialect_named(client).check_stream(told.client.body) == []
-        assert b"rm -r" not in told.client.body
+        assert dialect_named(client).check_stream(result.client.body) == []
+        assert b"rm -r" not in result.client.body
 
 
 @pytest.mark.rule("R81", "R127")
@@ -131,10 +140,10 @@ def test_a_call_is_not_completed_if_the_upstream_never_reported_why_it_ended(
     written = spoken("openai_chat", events_of(("Read", arguments), cause="tool_calls"))
     pieces = [piece for piece in written if b'"finish_reason":"tool_calls"' not in piece]
     assert len(pieces) < len(written)
-    told = told_by([*pieces, b"data: [DONE]\n\n"], {"tools": mode}, client=client)
-    heard = read_essence(client, told.client.body)
-    assert told.record.tally is not None
-    assert told.record.tally.ending == ReplyFinished(cause="length", implied=True)
+    result = told_by([*pieces, b"data: [DONE]\n\n"], {"tools": mode}, client=client)
+    heard = read_essence(client, result.client.body)
+    assert result.record.tally is not None
+    assert result.record.tally.ending == ReplyFinished(cause="length", implied=True)
     for _, shown in heard.calls:
         assert shown is None or (isinstance(shown, dict) and "path" not in shown)
 
@@ -169,7 +178,7 @@ def test_clients_that_take_objects_are_shown_a_call_that_ran_into_the_limit(argu
 
 
 def test_a_gateway_that_closes_completes_no_call() -> None:
-    async def scene() -> Told:
+    async def scene() -> ExchangeResult:
         pieces: list[Piece] = [*spoken("openai_chat", events_of(BROKEN_CALL, pieces=3))[:4], Wait(1000)]
         bench = Bench({"up": ScriptedUpstream(Script(pieces=pieces))}, [governed("up", "openai_chat", HOLD)])
         client = RememberingClient()
@@ -178,12 +187,12 @@ def test_a_gateway_that_closes_completes_no_call() -> None:
         await asyncio.sleep(5)
         exchange.stop(CLOSING)
         await task
-        return Told(client, exchange.record)
+        return ExchangeResult(client, exchange.record)
 
-    told = run(scene())
-    assert told.record.ending == "failed"
-    assert told.client.status == 529
-    assert b"rm -r" not in told.client.body
+    result = run(scene())
+    assert result.record.ending == "failed"
+    assert result.client.status == 529
+    assert b"rm -r" not in result.client.body
 
 
 @pytest.mark.rule("R84", "C15")
@@ -194,12 +203,14 @@ def test_by_choice_a_reply_with_arguments_beyond_repair_fails(client: str, strea
     upstream = ScriptedUpstream(script("openai_chat", events, stream=stream))
     values = {"tools": "hold", "on_unrepairable": "error"}
     bench = Bench({"up": upstream}, [governed("up", "openai_chat", values)])
-    told = run(bench.tell(question(client, stream=stream)))
-    assert told.record.ending == "failed"
-    assert told.record.failure is not None
-    assert told.record.failure.http_status == 502
-    assert told.client.status == (200 if stream else dialect_named(client).error_status(told.record.failure))
-    assert "unrepairable" in [noted.intervention.kind for noted in told.record.interventions]
+    result = run(bench.run_exchange(question(client, stream=stream)))
+    assert result.record.ending == "failed"
+    assert result.record.failure is not None
+    assert result.record.failure.http_status == 502
+    assert result.client.status == (
+        200 if stream else dialect_named(client).error_status(result.record.failure)
+    )
+    assert "unrepairable" in [noted.intervention.kind for noted in result.record.interventions]
 
 
 @pytest.mark.rule("C15")
@@ -208,7 +219,7 @@ def test_by_choice_arguments_beyond_repair_stay_as_they_are() -> None:
     heard = hear(
         {"tools": "hold", "on_unrepairable": "raw"}, script("openai_chat", events), client="openai_chat"
     )
-    chunks = [line for line in heard.told.client.body.split(b"\n\n") if b'"arguments"' in line]
+    chunks = [line for line in heard.result.client.body.split(b"\n\n") if b'"arguments"' in line]
     texts = [
         msgspec.json.decode(chunk.removeprefix(b"data: "))["choices"][0]["delta"]["tool_calls"][0]
         for chunk in chunks
@@ -220,10 +231,10 @@ def test_by_choice_arguments_beyond_repair_stay_as_they_are() -> None:
 @pytest.mark.rule("P9", "R51")
 @pytest.mark.parametrize("mode", ["hold", "auto"])
 def test_no_client_gets_an_empty_fragment_while_a_call_is_held(mode: str) -> None:
-    told = told_by(slowly(CALL, wait=0), {"tools": mode}, client="openai_chat")
+    result = told_by(slowly(CALL, wait=0), {"tools": mode}, client="openai_chat")
     fragments = [
         entry["function"]["arguments"]
-        for line in told.client.body.split(b"\n\n")
+        for line in result.client.body.split(b"\n\n")
         if b'"tool_calls":' in line
         for entry in msgspec.json.decode(line.removeprefix(b"data: "))["choices"][0]["delta"]["tool_calls"]
     ]

@@ -43,20 +43,20 @@ def test_the_model_is_reported_why_and_goes_on_in_the_same_reply(
     assert heard.essence.calls == (("Read", {"path": "notes"}),)
     assert len(heard.calls) == 2
     assert REASON.replace("`", "") in heard.calls[1].body.decode().replace("`", "").replace("\\u0060", "")
-    assert b"secret" not in heard.told.client.body
+    assert b"secret" not in heard.result.client.body
     assert heard.kinds == ["guard"]
 
 
 def test_the_client_sees_one_reply_with_the_tokens_of_both() -> None:
     first, second = events_of(DENIED, cause="tool_calls"), events_of("No then.")
     heard = hear(ASKING, script("openai_chat", first), script("openai_chat", second))
-    assert heard.told.client.body.count(b"event: message_start") == 1
-    assert heard.told.record.tally is not None
-    assert heard.told.record.tally.usage is not None
-    assert heard.told.record.tally.usage.output == 10
+    assert heard.result.client.body.count(b"event: message_start") == 1
+    assert heard.result.record.tally is not None
+    assert heard.result.record.tally.usage is not None
+    assert heard.result.record.tally.usage.output == 10
     # Whoever pays, pays for both prompts.
-    assert heard.told.record.used.input == 2 * (heard.told.record.tally.usage.input or 0)
-    assert heard.told.record.ending == "finished"
+    assert heard.result.record.used.input == 2 * (heard.result.record.tally.usage.input or 0)
+    assert heard.result.record.ending == "finished"
 
 
 def test_each_question_holds_the_ones_before_it() -> None:
@@ -118,9 +118,11 @@ def test_a_failure_before_anything_was_sent_is_tried_again_from_the_start() -> N
         Script(status=503, pieces=(error("busy"),), headers={"content-type": JSON}),
         script("openai_chat", events_of("Hello.")),
     )
-    told = run(Bench({"up": upstream}, [governed("up", "openai_chat", ASKING)]).tell(question("anthropic")))
+    result = run(
+        Bench({"up": upstream}, [governed("up", "openai_chat", ASKING)]).run_exchange(question("anthropic"))
+    )
     assert [len(messages(call)) for call in upstream.calls] == [1, 3, 1]
-    assert read_essence("anthropic", told.client.body).text == "Hello."
+    assert read_essence("anthropic", result.client.body).text == "Hello."
 
 
 @pytest.mark.parametrize(
@@ -137,8 +139,10 @@ def test_a_failure_after_something_was_sent_is_reported(client: str, broken: Scr
     upstream = ScriptedUpstream(
         script("openai_chat", events_of("Let me see.", DENIED, cause="tool_calls")), broken
     )
-    told = run(Bench({"up": upstream}, [governed("up", "openai_chat", ASKING)]).tell(question(client)))
-    assert dialect_named(client).check_stream(told.client.body) == []
-    assert told.record.ending in ("failed", "truncated")
-    assert told.record.failure is not None
+    result = run(
+        Bench({"up": upstream}, [governed("up", "openai_chat", ASKING)]).run_exchange(question(client))
+    )
+    assert dialect_named(client).check_stream(result.client.body) == []
+    assert result.record.ending in ("failed", "truncated")
+    assert result.record.failure is not None
     assert len(upstream.calls) == 2

@@ -26,12 +26,12 @@ OWN_STREAMS = {"anthropic": ANTHROPIC_STREAM, "openai_chat": CHAT_STREAM, "gemin
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_stream_reaches_every_client_as_a_legal_stream_of_its_dialect(dialect: str) -> None:
     upstream = ScriptedUpstream(Script(pieces=CHAT_STREAM))
-    told = run(Bench({"up": upstream}).tell(ask(dialect)))
-    assert told.client.status == 200
-    assert told.client.headers["content-type"] == "text/event-stream; charset=utf-8"
-    assert dialect_named(dialect).check_stream(told.client.body) == []
-    assert told.client.is_ended
-    assert b"good" in told.client.body
+    outcome = run(Bench({"up": upstream}).run_exchange(ask(dialect)))
+    assert outcome.client.status == 200
+    assert outcome.client.headers["content-type"] == "text/event-stream; charset=utf-8"
+    assert dialect_named(dialect).check_stream(outcome.client.body) == []
+    assert outcome.client.is_ended
+    assert b"good" in outcome.client.body
 
 
 @pytest.mark.parametrize("dialect", OWN_STREAMS)
@@ -40,55 +40,55 @@ def test_a_stream_of_the_clients_own_dialect_is_forwarded_byte_for_byte(dialect:
     upstream = ScriptedUpstream(Script(pieces=OWN_STREAMS[dialect]))
     question = ask(dialect)
     sent = question.body
-    told = run(Bench({"up": upstream}, [provider("up", dialect)]).tell(question))
+    outcome = run(Bench({"up": upstream}, [provider("up", dialect)]).run_exchange(question))
     assert upstream.calls[0].body == sent
-    assert told.client.body == b"".join(OWN_STREAMS[dialect])
-    assert told.record.lane == "forward"
-    assert told.record.ending == "finished"
+    assert outcome.client.body == b"".join(OWN_STREAMS[dialect])
+    assert outcome.record.lane == "forward"
+    assert outcome.record.ending == "finished"
 
 
 def test_a_forwarded_request_need_not_be_one_that_we_can_read() -> None:
     upstream = ScriptedUpstream(Script(pieces=ANTHROPIC_STREAM))
     question = ask("anthropic", body={"tools": 5})
     sent = question.body
-    told = run(Bench({"up": upstream}, [provider("up", "anthropic")]).tell(question))
+    outcome = run(Bench({"up": upstream}, [provider("up", "anthropic")]).run_exchange(question))
     assert upstream.calls[0].body == sent
-    assert told.client.status == 200
+    assert outcome.client.status == 200
 
 
 def test_a_forwarded_stream_goes_on_with_one_write_per_read() -> None:
     upstream = ScriptedUpstream(Script(pieces=CHAT_STREAM))
-    told = run(Bench({"up": upstream}).tell(ask("openai_chat")))
+    outcome = run(Bench({"up": upstream}).run_exchange(ask("openai_chat")))
     first_words = CHAT_STREAM[0] + CHAT_STREAM[1]
-    assert told.client.writes == [first_words, *CHAT_STREAM[2:]]
+    assert outcome.client.writes == [first_words, *CHAT_STREAM[2:]]
 
 
 def test_a_translated_stream_goes_on_with_one_write_per_read() -> None:
     pieces = [CHAT_STREAM[0] + CHAT_STREAM[1], *(chat_text(str(n)) * 3 for n in range(5)), *CHAT_STREAM[3:]]
-    told = run(Bench({"up": ScriptedUpstream(Script(pieces=pieces))}).tell(ask("anthropic")))
+    outcome = run(Bench({"up": ScriptedUpstream(Script(pieces=pieces))}).run_exchange(ask("anthropic")))
     # The finish, the usage and the last word are one ending for this client.
-    assert len(told.client.writes) == 1 + 5 + 1
+    assert len(outcome.client.writes) == 1 + 5 + 1
 
 
 def test_an_event_that_comes_in_two_pieces_is_forwarded_whole() -> None:
     cut = [CHAT_STREAM[0] + CHAT_STREAM[1], CHAT_STREAM[2][:20], CHAT_STREAM[2][20:], *CHAT_STREAM[3:]]
-    told = run(Bench({"up": ScriptedUpstream(Script(pieces=cut))}).tell(ask("openai_chat")))
-    assert told.client.writes[1] == CHAT_STREAM[2]
-    assert told.client.body == b"".join(CHAT_STREAM)
+    outcome = run(Bench({"up": ScriptedUpstream(Script(pieces=cut))}).run_exchange(ask("openai_chat")))
+    assert outcome.client.writes[1] == CHAT_STREAM[2]
+    assert outcome.client.body == b"".join(CHAT_STREAM)
 
 
 @pytest.mark.parametrize("line_end", [b"\r\n", b"\r"])
 def test_a_forwarded_stream_keeps_its_line_ends(line_end: bytes) -> None:
     pieces = [piece.replace(b"\n", line_end) for piece in CHAT_STREAM]
-    told = run(Bench({"up": ScriptedUpstream(Script(pieces=pieces))}).tell(ask("openai_chat")))
-    assert told.client.body == b"".join(pieces)
+    outcome = run(Bench({"up": ScriptedUpstream(Script(pieces=pieces))}).run_exchange(ask("openai_chat")))
+    assert outcome.client.body == b"".join(pieces)
 
 
 def test_what_follows_the_last_word_of_a_forwarded_stream_still_arrives() -> None:
     pieces = [*ANTHROPIC_STREAM, b": trailing comment\n\n"]
     bench = Bench({"up": ScriptedUpstream(Script(pieces=pieces))}, [provider("up", "anthropic")])
-    told = run(bench.tell(ask("anthropic")))
-    assert told.client.body == b"".join(pieces)
+    outcome = run(bench.run_exchange(ask("anthropic")))
+    assert outcome.client.body == b"".join(pieces)
 
 
 @pytest.mark.rule("P47")
@@ -96,23 +96,23 @@ def test_a_request_for_another_model_changes_the_models_name_and_nothing_else() 
     upstream = ScriptedUpstream(Script(pieces=CHAT_STREAM))
     question = ask("openai_chat", model="alias", body={"vendor_field": 1.50, "user": "ü\\u00fc"})
     question.body = question.body.replace(b"1.5", b"1.50e0")
-    told = run(Bench({"up": upstream}, model="true-name").tell(question))
+    outcome = run(Bench({"up": upstream}, model="true-name").run_exchange(question))
     sent = upstream.calls[0].body
     assert b'"vendor_field":1.50e0' in sent
     assert msgspec.json.decode(sent)["model"] == "true-name"
-    assert told.record.lane == "patch"
+    assert outcome.record.lane == "patch"
 
 
 @pytest.mark.rule("C9")
 def test_the_reply_to_a_renamed_request_names_the_model_that_the_client_asked_for() -> None:
     pieces = [piece.replace(b'"model":"model"', b'"model":"true-name"') for piece in CHAT_STREAM]
-    told = run(
-        Bench({"up": ScriptedUpstream(Script(pieces=pieces))}, model="true-name").tell(
+    outcome = run(
+        Bench({"up": ScriptedUpstream(Script(pieces=pieces))}, model="true-name").run_exchange(
             ask("openai_chat", model="alias")
         )
     )
-    assert b'"model":"alias"' in told.client.body
-    assert b"true-name" not in told.client.body
+    assert b'"model":"alias"' in outcome.client.body
+    assert b"true-name" not in outcome.client.body
 
 
 @pytest.mark.rule("P44")
@@ -139,7 +139,7 @@ def test_a_history_with_a_foreign_seal_in_it_is_not_forwarded_as_it_is() -> None
     question = ask("anthropic")
     question.body = msgspec.json.encode(history)
     upstream = ScriptedUpstream(Script(pieces=ANTHROPIC_STREAM))
-    run(Bench({"up": upstream}, [provider("up", "anthropic")]).tell(question))
+    run(Bench({"up": upstream}, [provider("up", "anthropic")]).run_exchange(question))
     assert b"dgm1." not in upstream.calls[0].body
     assert b'"text":"yes"' in upstream.calls[0].body
 
@@ -148,70 +148,70 @@ def test_a_history_with_a_foreign_seal_in_it_is_not_forwarded_as_it_is() -> None
 @pytest.mark.rule("R111")
 def test_a_whole_reply_reaches_every_client_in_its_dialect(dialect: str) -> None:
     upstream = ScriptedUpstream(Script(pieces=[CHAT_WHOLE], headers={"content-type": JSON}))
-    told = run(Bench({"up": upstream}).tell(ask(dialect, stream=False)))
-    assert told.client.status == 200
-    assert told.client.headers["content-type"] == JSON
-    assert told.client.headers["content-length"] == str(len(told.client.body))
-    assert "good day" in str(told.client.json())
+    outcome = run(Bench({"up": upstream}).run_exchange(ask(dialect, stream=False)))
+    assert outcome.client.status == 200
+    assert outcome.client.headers["content-type"] == JSON
+    assert outcome.client.headers["content-length"] == str(len(outcome.client.body))
+    assert "good day" in str(outcome.client.json())
     assert not upstream.calls[0].stream
 
 
 def test_a_whole_reply_of_the_clients_own_dialect_is_forwarded_byte_for_byte() -> None:
     body = CHAT_WHOLE.replace(b'"created":5', b'"created": 5 ')
     upstream = ScriptedUpstream(Script(pieces=[body[:30], body[30:]], headers={"content-type": JSON}))
-    told = run(Bench({"up": upstream}).tell(ask("openai_chat", stream=False)))
-    assert told.client.body == body
-    assert told.record.tally is not None
-    assert told.record.tally.usage is not None
-    assert told.record.tally.usage.input == 12
+    outcome = run(Bench({"up": upstream}).run_exchange(ask("openai_chat", stream=False)))
+    assert outcome.client.body == body
+    assert outcome.record.tally is not None
+    assert outcome.record.tally.usage is not None
+    assert outcome.record.tally.usage.input == 12
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_an_unrequested_stream_becomes_a_whole_reply(dialect: str) -> None:
     upstream = ScriptedUpstream(Script(pieces=CHAT_STREAM))
-    told = run(Bench({"up": upstream}).tell(ask(dialect, stream=False)))
-    assert told.client.headers["content-type"] == JSON
-    assert "good day" in str(told.client.json())
+    outcome = run(Bench({"up": upstream}).run_exchange(ask(dialect, stream=False)))
+    assert outcome.client.headers["content-type"] == JSON
+    assert "good day" in str(outcome.client.json())
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_whole_reply_where_a_stream_was_asked_for_becomes_a_stream(dialect: str) -> None:
     upstream = ScriptedUpstream(Script(pieces=[CHAT_WHOLE], headers={"content-type": JSON}))
-    told = run(Bench({"up": upstream}).tell(ask(dialect)))
-    assert told.client.headers["content-type"].startswith(SSE)
-    assert dialect_named(dialect).check_stream(told.client.body) == []
-    assert b"good day" in told.client.body
+    outcome = run(Bench({"up": upstream}).run_exchange(ask(dialect)))
+    assert outcome.client.headers["content-type"].startswith(SSE)
+    assert dialect_named(dialect).check_stream(outcome.client.body) == []
+    assert b"good day" in outcome.client.body
 
 
 def test_an_array_is_made_of_the_chunks_of_a_stream() -> None:
     upstream = ScriptedUpstream(Script(pieces=CHAT_STREAM))
-    told = run(Bench({"up": upstream}).tell(ask("gemini", as_array=True)))
-    assert told.client.headers["content-type"] == JSON
-    chunks = msgspec.json.decode(told.client.body)
+    outcome = run(Bench({"up": upstream}).run_exchange(ask("gemini", as_array=True)))
+    assert outcome.client.headers["content-type"] == JSON
+    chunks = msgspec.json.decode(outcome.client.body)
     assert [text_of(chunk) for chunk in chunks[:2]] == ["good", " day"]
     assert chunks[-1]["candidates"][0]["finishReason"] == "STOP"
 
 
 def test_the_elements_of_an_array_come_as_they_are_made() -> None:
     upstream = ScriptedUpstream(Script(pieces=CHAT_STREAM))
-    told = run(Bench({"up": upstream}).tell(ask("gemini", as_array=True)))
-    assert len(told.client.writes) > 2
-    assert told.client.writes[0].startswith(b"[{")
-    assert told.client.writes[1].startswith(b",\r\n{")
+    outcome = run(Bench({"up": upstream}).run_exchange(ask("gemini", as_array=True)))
+    assert len(outcome.client.writes) > 2
+    assert outcome.client.writes[0].startswith(b"[{")
+    assert outcome.client.writes[1].startswith(b",\r\n{")
 
 
 def test_an_array_of_forwarded_chunks_has_their_very_bytes() -> None:
     pieces = [gemini_text("good"), gemini_text(" day", "STOP").replace(b'"index":0', b'"index": 0')]
     bench = Bench({"up": ScriptedUpstream(Script(pieces=pieces))}, [provider("up", "gemini")])
-    told = run(bench.tell(ask("gemini", as_array=True)))
-    assert told.client.body == b"[" + pieces[0][6:-2] + b",\r\n" + pieces[1][6:-2] + b"]"
+    outcome = run(bench.run_exchange(ask("gemini", as_array=True)))
+    assert outcome.client.body == b"[" + pieces[0][6:-2] + b",\r\n" + pieces[1][6:-2] + b"]"
 
 
 @pytest.mark.rule("R136")
 def test_a_reply_is_dated_when_it_begins() -> None:
     upstream = ScriptedUpstream(Script(pieces=ANTHROPIC_STREAM))
-    told = run(Bench({"up": upstream}, [provider("up", "anthropic")]).tell(ask("openai_chat")))
-    assert b'"created":1800000000,' in told.client.body
+    outcome = run(Bench({"up": upstream}, [provider("up", "anthropic")]).run_exchange(ask("openai_chat")))
+    assert b'"created":1800000000,' in outcome.client.body
 
 
 def text_of(chunk: dict[str, list[dict[str, dict[str, list[dict[str, str]]]]]]) -> str:
@@ -244,12 +244,12 @@ def test_the_last_word_of_a_response_that_failed_may_come_in_a_piece_of_its_own(
             "part": {"type": "output_text", "text": "", "annotations": []},
         }
     )
-    told = event({"type": "error", "sequence_number": 3, "code": "server_error", "message": "secret-key"})
-    pieces = (begun + part, told, Wait(0.5), RESPONSES_FAILED)
+    outcome = event({"type": "error", "sequence_number": 3, "code": "server_error", "message": "secret-key"})
+    pieces = (begun + part, outcome, Wait(0.5), RESPONSES_FAILED)
     upstream = ScriptedUpstream(Script(pieces=pieces))
     up = provider("up", "openai_responses", retries=0, keys=["secret-key"])
-    result = run(Bench({"up": upstream}, [up]).tell(ask("openai_responses")))
-    assert result.client.body.endswith(told.replace(b"secret-key", b"[redacted]") + RESPONSES_FAILED)
+    result = run(Bench({"up": upstream}, [up]).run_exchange(ask("openai_responses")))
+    assert result.client.body.endswith(outcome.replace(b"secret-key", b"[redacted]") + RESPONSES_FAILED)
     assert result.client.is_ended
     assert result.record.ending == "failed"
 
@@ -257,9 +257,9 @@ def test_the_last_word_of_a_response_that_failed_may_come_in_a_piece_of_its_own(
 @pytest.mark.parametrize("kind", ["", "text/plain", "application/json"])
 def test_a_whole_reply_of_any_kind_becomes_the_stream_that_was_asked_for(kind: str) -> None:
     upstream = ScriptedUpstream(Script(pieces=[CHAT_WHOLE], headers={"content-type": kind}))
-    told = run(Bench({"up": upstream}).tell(ask("openai_chat")))
-    assert dialect_named("openai_chat").check_stream(told.client.body) == []
-    assert told.client.body.endswith(b"data: [DONE]\n\n")
+    outcome = run(Bench({"up": upstream}).run_exchange(ask("openai_chat")))
+    assert dialect_named("openai_chat").check_stream(outcome.client.body) == []
+    assert outcome.client.body.endswith(b"data: [DONE]\n\n")
 
 
 @pytest.mark.rule("H61")
@@ -270,8 +270,8 @@ def test_the_first_event_reports_about_how_long_the_prompt_is_and_a_picture_is_n
     question = ask("anthropic")
     body = {"model": "claude-x", "stream": True, "max_tokens": 9}
     question.body = msgspec.json.encode({**body, "messages": [{"role": "user", "content": blocks}]})
-    told = run(Bench({"up": ScriptedUpstream(Script(pieces=CHAT_STREAM))}).tell(question))
-    first = msgspec.json.decode(told.client.body.split(b"\n\n")[0].partition(b"data: ")[2])
+    outcome = run(Bench({"up": ScriptedUpstream(Script(pieces=CHAT_STREAM))}).run_exchange(question))
+    first = msgspec.json.decode(outcome.client.body.split(b"\n\n")[0].partition(b"data: ")[2])
     assert 4_800 < first["message"]["usage"]["input_tokens"] < 8_000
 
 
@@ -286,16 +286,18 @@ def test_usage_is_asked_for_and_kept_from_a_chat_client_that_did_not_ask(
     model: str, options: dict[str, bool]
 ) -> None:
     upstream = ScriptedUpstream(Script(pieces=CHAT_STREAM))
-    told = run(
-        Bench({"up": upstream}, model=model).tell(ask("openai_chat", body={"stream_options": options}))
+    outcome = run(
+        Bench({"up": upstream}, model=model).run_exchange(
+            ask("openai_chat", body={"stream_options": options})
+        )
     )
     sent = msgspec.json.decode(upstream.calls[0].body)
     assert sent["stream_options"] == {**options, "include_usage": True}
-    assert told.record.tally is not None
-    assert told.record.tally.usage is not None
-    assert told.record.tally.usage.input == 12
-    assert not has_usage(told.client.body)
-    assert dialect_named("openai_chat").check_stream(told.client.body) == []
+    assert outcome.record.tally is not None
+    assert outcome.record.tally.usage is not None
+    assert outcome.record.tally.usage.input == 12
+    assert not has_usage(outcome.client.body)
+    assert dialect_named("openai_chat").check_stream(outcome.client.body) == []
 
 
 @pytest.mark.rule("H61")
@@ -304,14 +306,14 @@ def test_usage_is_kept_from_the_client_however_the_stream_is_cut(size: int) -> N
     stream = b"".join(CHAT_STREAM)
     pieces = [stream[start : start + size] for start in range(0, len(stream), size)]
     question = ask("openai_chat", body={"stream_options": {}})
-    told = run(Bench({"up": ScriptedUpstream(Script(pieces=pieces))}).tell(question))
-    assert told.client.body == stream.replace(CHAT_STREAM[4], b"")
+    outcome = run(Bench({"up": ScriptedUpstream(Script(pieces=pieces))}).run_exchange(question))
+    assert outcome.client.body == stream.replace(CHAT_STREAM[4], b"")
 
 
 def test_a_server_that_does_not_know_how_is_not_asked_for_usage() -> None:
     upstream = ScriptedUpstream(Script(pieces=CHAT_STREAM))
     simple = msgspec.structs.replace(provider("up"), models={"*": {"stream_usage": False}})
-    run(Bench({"up": upstream}, [simple]).tell(ask("openai_chat", body={"stream_options": {}})))
+    run(Bench({"up": upstream}, [simple]).run_exchange(ask("openai_chat", body={"stream_options": {}})))
     assert msgspec.json.decode(upstream.calls[0].body)["stream_options"] == {}
 
 
@@ -319,6 +321,6 @@ def test_a_whole_reply_reports_its_usage_unasked() -> None:
     upstream = ScriptedUpstream(Script(pieces=[CHAT_WHOLE], headers={"content-type": JSON}))
     question = ask("openai_chat", stream=False)
     sent = question.body
-    told = run(Bench({"up": upstream}).tell(question))
+    outcome = run(Bench({"up": upstream}).run_exchange(question))
     assert upstream.calls[0].body == sent
-    assert has_usage(told.client.body)
+    assert has_usage(outcome.client.body)

@@ -29,9 +29,9 @@ def test_an_exchange_that_is_over_is_freed_at_once(
     try:
         answering = ScriptedUpstream(Script(pieces=stream))
         bench = Bench({"up": answering}, [provider("up", upstream)])
-        told = run(bench.tell(ask(client)))
+        result = run(bench.run_exchange(ask(client)))
         left = [each for each in gc.get_objects() if isinstance(each, (Exchange, TranslatedReply))]
     finally:
         gc.enable()
-    assert told.record.ending == "finished"
+    assert result.record.ending == "finished"
     assert left == []

@@ -56,26 +56,26 @@ def test_the_client_gets_its_own_overflow_error_and_no_upstream_a_request(
     client: str, upstream_dialect: str, stream: bool
 ) -> None:
     bench, (upstream,) = build_bench(upstream_dialect, WINDOW)
-    told = run(bench.tell(ask(client, build_body(client, LONG), stream=stream)))
+    result = run(bench.run_exchange(ask(client, build_body(client, LONG), stream=stream)))
     assert upstream.calls == []
-    assert told.client.status == 400
-    assert re.search(EXPECTED[client], told.client.body), told.client.body
-    assert told.record.tries == 0
+    assert result.client.status == 400
+    assert re.search(EXPECTED[client], result.client.body), result.client.body
+    assert result.record.tries == 0
 
 
 @pytest.mark.rule("H65")
 @pytest.mark.parametrize("windows", [(WINDOW, 200_000), (WINDOW, 0), (200_000, WINDOW), (0, WINDOW)])
 def test_a_target_with_a_larger_or_unknown_window_gets_the_request(windows: tuple[int, int]) -> None:
     bench, upstreams = build_bench("openai_chat", *windows)
-    told = run(bench.tell(ask("anthropic", build_body("anthropic", LONG))))
-    assert told.client.status == 200
+    result = run(bench.run_exchange(ask("anthropic", build_body("anthropic", LONG))))
+    assert result.client.status == 200
     assert [len(upstream.calls) for upstream in upstreams] == [int(window != WINDOW) for window in windows]
 
 
 def test_the_error_names_the_largest_window() -> None:
     bench, upstreams = build_bench("openai_chat", 4_000, WINDOW, 2_000)
-    told = run(bench.tell(ask("anthropic", build_body("anthropic", LONG))))
-    assert b"> 8000 maximum" in told.client.body
+    result = run(bench.run_exchange(ask("anthropic", build_body("anthropic", LONG))))
+    assert b"> 8000 maximum" in result.client.body
     assert not any(upstream.calls for upstream in upstreams)
 
 
@@ -84,8 +84,8 @@ def test_the_error_names_the_largest_window() -> None:
 def test_a_request_that_may_fit_is_sent(client: str, text: str) -> None:
     """A run of one character has few tokens, and an estimate near the window proves nothing."""
     bench, (upstream,) = build_bench("openai_chat", WINDOW)
-    told = run(bench.tell(ask(client, build_body(client, text))))
-    assert told.client.status == 200
+    result = run(bench.run_exchange(ask(client, build_body(client, text))))
+    assert result.client.status == 200
     assert len(upstream.calls) == 1
 
 
@@ -104,7 +104,7 @@ def test_media_and_earlier_reasoning_do_not_count() -> None:
         "max_tokens": 100,
     }
     bench, (upstream,) = build_bench("anthropic", WINDOW)
-    run(bench.tell(ask("anthropic", body)))
+    run(bench.run_exchange(ask("anthropic", body)))
     assert len(upstream.calls) == 1
 
 
@@ -115,20 +115,20 @@ def test_the_catalogue_does_not_bind_a_client_of_the_vendors_own_api() -> None:
     """Such a client knows its model, and the catalogue may be older than the model."""
     upstream = answer("anthropic")
     bench = Bench({"up": upstream}, {"up": provider("up", "anthropic", layers=(CATALOGUE,))})
-    assert run(bench.tell(ask("anthropic", build_body("anthropic", LONG)))).client.status == 200
-    assert run(bench.tell(ask("openai_chat", build_body("openai_chat", LONG)))).client.status == 400
+    assert run(bench.run_exchange(ask("anthropic", build_body("anthropic", LONG)))).client.status == 200
+    assert run(bench.run_exchange(ask("openai_chat", build_body("openai_chat", LONG)))).client.status == 400
     assert len(upstream.calls) == 1
 
 
 def test_a_vendor_that_shortens_conversations_itself_gets_them_whole() -> None:
     body = build_body("openai_responses", LONG) | {"truncation": "auto"}
     bench, (upstream,) = build_bench("openai_responses", WINDOW)
-    assert run(bench.tell(ask("openai_responses", body))).client.status == 200
+    assert run(bench.run_exchange(ask("openai_responses", body))).client.status == 200
     body["truncation"] = "disabled"
-    assert run(bench.tell(ask("openai_responses", body))).client.status == 400
+    assert run(bench.run_exchange(ask("openai_responses", body))).client.status == 400
     bench, (other,) = build_bench("openai_chat", WINDOW)
     body["truncation"] = "auto"
-    assert run(bench.tell(ask("openai_responses", body))).client.status == 400
+    assert run(bench.run_exchange(ask("openai_responses", body))).client.status == 400
     assert (len(upstream.calls), other.calls) == (1, [])
 
 
@@ -137,14 +137,14 @@ def test_a_longer_window_that_the_client_asks_for_is_respected() -> None:
     question = ask("anthropic", build_body("anthropic", LONG))
     headers = {"anthropic-beta": "oauth-2025-04-20,context-1m-2025-08-07"}
     question.metadata = msgspec.structs.replace(question.metadata, headers=headers)
-    assert run(bench.tell(question)).client.status == 200
+    assert run(bench.run_exchange(question)).client.status == 200
     assert len(upstream.calls) == 1
 
 
 def test_a_request_that_cannot_be_read_gets_the_error_about_its_field() -> None:
     bench, (upstream,) = build_bench("openai_chat", WINDOW)
     body = build_body("openai_chat", LONG) | {"tools": 5}
-    told = run(bench.tell(ask("openai_chat", body)))
+    result = run(bench.run_exchange(ask("openai_chat", body)))
     assert upstream.calls == []
-    assert b"tools" in told.client.body
-    assert b"context_length" not in told.client.body
+    assert b"tools" in result.client.body
+    assert b"context_length" not in result.client.body

@@ -196,8 +196,8 @@ class Ask(msgspec.Struct, kw_only=True):
         return RequestPlan(self.metadata, self.body, created=int(now))
 
 
-class Told(msgspec.Struct, frozen=True):
-    """How an exchange went."""
+class ExchangeResult(msgspec.Struct, frozen=True):
+    """The record of an exchange, and what its client received."""
 
     client: RememberingClient
     record: ExchangeRecord
@@ -249,11 +249,11 @@ class Bench:
             client.transport = JsonArrayTransport()
         return Exchange(self.gateway, ask.plan(self.gateway.clock()), client, ask.caller)
 
-    async def tell(self, ask: Ask, client: RememberingClient | None = None) -> Told:
+    async def run_exchange(self, ask: Ask, client: RememberingClient | None = None) -> ExchangeResult:
         client = client or RememberingClient()
         exchange = self.exchange(ask, client)
         await exchange.run()
-        return Told(client, exchange.record)
+        return ExchangeResult(client, exchange.record)
 
 
 def ask(

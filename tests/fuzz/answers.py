@@ -38,7 +38,7 @@ class Answers:
             self.are_complete[-1] = True
 
 
-async def tell(port: int, request: bytes, *, to_the_end: bool = False) -> Answers:
+async def send_bytes(port: int, request: bytes, *, to_the_end: bool = False) -> Answers:
     """Send the bytes and read until the first whole answer, or, `to_the_end`, until the server hangs up.
 
     A server may wait for the rest of a request that is not whole; it must let go when it hears that nothing

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from dragoman.config.model import ServerSettings
-from tests.fuzz.answers import tell, traces
+from tests.fuzz.answers import send_bytes, traces
 from tests.fuzz.mutations import bomb, spoiled_bytes, spoiled_json
 from tests.server.running import Running, config_for, running
 from tests.upstream.byte_server import ByteServer, eventually, reply
@@ -149,7 +149,7 @@ async def faults_of(seed: str, gateway: Running) -> list[str]:
     request = kind(dice, gateway.port)
     name = f"{seed} {kind.__name__}"
     try:
-        answers = await tell(gateway.port, request)
+        answers = await send_bytes(gateway.port, request)
     except TimeoutError:
         return [f"{name}: no answer and no end"]
     except Exception as error:  # the parser's errors have no common base

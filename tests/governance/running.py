@@ -25,8 +25,8 @@ SHELL = DeclaredTool(
 ANY = DeclaredTool("any", {"type": "object", "properties": {}})
 
 
-class Told(list[Intervention]):
-    """A report that remembers."""
+class RecordedInterventions(list[Intervention]):
+    """A `Report` that keeps the interventions."""
 
     def __call__(self, intervention: Intervention) -> None:
         self.append(intervention)
@@ -37,14 +37,14 @@ class Told(list[Intervention]):
 
 
 def gate(
-    told: Told | None = None,
+    told: RecordedInterventions | None = None,
     *,
     mode: str = "hold",
     tools: Sequence[DeclaredTool] = (SHELL, ANY),
     **settings: object,
 ) -> HoldStage:
     governance = read_governance({"tools": mode, **settings})
-    return HoldStage(governance, tools, report=Told() if told is None else told)
+    return HoldStage(governance, tools, report=RecordedInterventions() if told is None else told)
 
 
 def a_call(*pieces: str, tool: str = "any", index: int = 0, call_id: str = "") -> list[ReplyEvent]:

@@ -22,13 +22,13 @@ from dragoman.hub.events import (
 from dragoman.hub.fold import fold
 from tests.dialects.strategies import replies
 from tests.fit.reply.running import block, calls_in, recut, reply_of, through
-from tests.governance.running import Told, a_call
+from tests.governance.running import RecordedInterventions, a_call
 
 LIMIT = 100_000
 
 
-def dedupe(told: Told | None = None, limit: int = LIMIT) -> DedupeStage:
-    return DedupeStage(Told() if told is None else told, limit=limit)
+def dedupe(told: RecordedInterventions | None = None, limit: int = LIMIT) -> DedupeStage:
+    return DedupeStage(RecordedInterventions() if told is None else told, limit=limit)
 
 
 def arguments_of(events: list[ReplyEvent]) -> list[str]:
@@ -36,7 +36,7 @@ def arguments_of(events: list[ReplyEvent]) -> list[str]:
 
 
 def test_a_call_that_repeats_the_one_before_is_left_out() -> None:
-    told = Told()
+    told = RecordedInterventions()
     events = reply_of(
         block(0, Text(text=""), "so"),
         a_call('{"a":', "1}", index=1),
@@ -62,7 +62,7 @@ def test_a_call_that_comes_three_times_goes_out_once() -> None:
 
 
 def test_calls_of_one_id_that_state_the_same_are_one_call() -> None:
-    told = Told()
+    told = RecordedInterventions()
     events = reply_of(
         a_call('{"a":1}', call_id="x"),
         a_call('{"b":1}', index=1),
@@ -154,7 +154,7 @@ def test_a_failed_reply_takes_the_waiting_call_along() -> None:
 @settings(max_examples=100)
 def test_replies_without_doubles_stay_what_they_were(events: list[ReplyEvent]) -> None:
     # Ids are made from the block's number, so no two calls have one; names and arguments rarely agree.
-    told = Told()
+    told = RecordedInterventions()
     out = through([dedupe(told)], events)
     assert told or fold(out).ending == fold(events).ending
     if not told and not isinstance(events[-1], ReplyFailed):
@@ -212,7 +212,7 @@ READ = DeclaredTool("Read", None)
 
 @pytest.mark.parametrize("name", ["read", "READ", "rEaD"])
 def test_a_name_that_differs_in_case_means_the_declared_tool(name: str) -> None:
-    told = Told()
+    told = RecordedInterventions()
     stage = ToolNameStage([READ, DeclaredTool("Write")], told)
     (call,) = calls_in(through([stage], reply_of(a_call("{}", tool=name), cause="tool_calls")))
     assert call.name == "Read"
@@ -222,7 +222,7 @@ def test_a_name_that_differs_in_case_means_the_declared_tool(name: str) -> None:
 @pytest.mark.rule("C19")
 @pytest.mark.parametrize("name", ["Reed", "Read ", "functions.Read", "", "write"])
 def test_any_other_name_goes_out_as_it_is_and_is_reported(name: str) -> None:
-    told = Told()
+    told = RecordedInterventions()
     stage = ToolNameStage([READ, DeclaredTool("Write"), DeclaredTool("WRITE")], told)
     events = reply_of(a_call("{}", tool=name), cause="tool_calls")
     assert through([stage], events) == events
@@ -238,7 +238,7 @@ def test_any_other_name_goes_out_as_it_is_and_is_reported(name: str) -> None:
     ],
 )
 def test_declared_tools_and_those_declared_elsewhere_are_left_alone(call: ToolCall) -> None:
-    told = Told()
+    told = RecordedInterventions()
     opened = BlockOpened(0, call)
     assert ToolNameStage([READ], told).feed(opened) == [opened]
     assert told == []
@@ -246,6 +246,6 @@ def test_declared_tools_and_those_declared_elsewhere_are_left_alone(call: ToolCa
 
 @given(events=replies())
 def test_names_cost_the_deltas_nothing(events: list[ReplyEvent]) -> None:
-    stage = ToolNameStage([DeclaredTool("no name of a tool")], Told())
+    stage = ToolNameStage([DeclaredTool("no name of a tool")], RecordedInterventions())
     assert stage.unchanged_kinds == DELTAS
     assert through([stage], events) == events

@@ -18,7 +18,7 @@ from dragoman.hub.events import StopCause
 from dragoman.hub.fold import fold
 from dragoman.hub.ids import IdSource
 from tests.fit.reply.running import block, calls_in, reply_of, through
-from tests.governance.running import SHELL, Told, a_call
+from tests.governance.running import SHELL, RecordedInterventions, a_call
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 GOVERNANCE = (DOCS / "governance.md").read_text(encoding="utf-8")
@@ -100,7 +100,7 @@ def governed(
 ) -> list[ToolCall]:
     tools = (SHELL, DeclaredTool("Read"), DeclaredTool("Write"))
     stages = build_stages(
-        read_governance(values), tools, ids=IdSource(""), report=Told(), exit_name=EXIT_NAME
+        read_governance(values), tools, ids=IdSource(""), report=RecordedInterventions(), exit_name=EXIT_NAME
     )
     plans = [a_call(*arguments, tool=name, index=index) for index, (name, arguments) in enumerate(calls)]
     return calls_in(through(stages, reply_of(*plans, cause=cause)))
@@ -134,7 +134,11 @@ def test_the_answer_that_is_shown_is_text_as_shown() -> None:
     example = shown("Making a model use its tools")
     name, _, arguments = read_line_of(example, "model").partition(" ")
     stages = build_stages(
-        read_governance({"choice": "required"}), (SHELL,), ids=IdSource(""), report=Told(), exit_name=name
+        read_governance({"choice": "required"}),
+        (SHELL,),
+        ids=IdSource(""),
+        report=RecordedInterventions(),
+        exit_name=name,
     )
     reply = fold(through(stages, reply_of(a_call(*arguments, tool=name), cause="tool_calls")))
     assert reply.blocks == (Text(text=read_line_of(example, "client")),)
@@ -145,7 +149,10 @@ def test_the_call_in_words_that_is_shown_is_read_as_shown() -> None:
     text = re.split(r"^model +", example, flags=re.MULTILINE)[1].split("\nclient")[0]
     text = "\n".join(line.strip() for line in text.splitlines())
     stages = build_stages(
-        read_governance({"contract": True}), (DeclaredTool("Read"),), ids=IdSource(""), report=Told()
+        read_governance({"contract": True}),
+        (DeclaredTool("Read"),),
+        ids=IdSource(""),
+        report=RecordedInterventions(),
     )
     reply = fold(through(stages, reply_of(block(0, Text(text=""), *text))))
     (said, call) = reply.blocks

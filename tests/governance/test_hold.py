@@ -30,7 +30,15 @@ from dragoman.hub.seal import Seal
 from dragoman.wire.partial_json import parse_object
 from tests.dialects.strategies import argument_texts, json_objects, replies
 from tests.fit.reply.running import block, calls_in, recut, reply_of, through
-from tests.governance.running import SHELL, Told, a_call, arguments_after, broken_arguments, fed, gate
+from tests.governance.running import (
+    SHELL,
+    RecordedInterventions,
+    a_call,
+    arguments_after,
+    broken_arguments,
+    fed,
+    gate,
+)
 
 MODES = ["hold", "auto"]
 HALF_CAUSES: list[StopCause] = ["length", "context_window", "content_filter", "refusal", "stop_sequence"]
@@ -70,7 +78,7 @@ def begun(index: int) -> ArgumentsDelta:
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("text", ['{"a":1}', '{ "a" : 1.10, "b":"\\u00e9" }\n', "{}", "", '{"a":[1,2]}'])
 def test_what_is_json_goes_out_to_the_byte(mode: str, text: str) -> None:
-    told = Told()
+    told = RecordedInterventions()
     assert arguments_after(gate(told, mode=mode), text) == text
     assert arguments_after(gate(told, mode=mode), *text) == text
     assert set(told.kinds) <= {"hold"}
@@ -89,7 +97,7 @@ def test_arguments_of_white_space_alone_are_none(mode: str, tool: str) -> None:
 @pytest.mark.parametrize(("text", "meant"), MALFORMED)
 def test_what_is_nearly_json_becomes_what_was_meant(mode: str, text: str, meant: dict[str, object]) -> None:
     for pieces in ([text], list(text), [text[:9], text[9:]]):
-        told = Told()
+        told = RecordedInterventions()
         after = arguments_after(gate(told, mode=mode), *pieces, tool="shell")
         assert msgspec.json.decode(after) == meant
         assert told.kinds == ["hold", "repair"]
@@ -193,7 +201,7 @@ def test_in_auto_nothing_goes_out_that_may_have_to_change(pieces: list[str], sen
 @pytest.mark.rule("R80", "R84", "C15")
 @pytest.mark.parametrize("mode", MODES)
 def test_what_cannot_be_mended_is_shown_in_an_object(mode: str) -> None:
-    told = Told()
+    told = RecordedInterventions()
     raw = "run the tests, please ]["
     after = msgspec.json.decode(arguments_after(gate(told, mode=mode), *raw))
     assert after == {"text": raw}
@@ -213,7 +221,7 @@ def test_the_member_that_shows_raw_arguments_is_none_of_the_tools_own() -> None:
 @pytest.mark.rule("R84", "C15")
 @pytest.mark.parametrize("mode", MODES)
 def test_by_choice_the_reply_fails_instead(mode: str) -> None:
-    told = Told()
+    told = RecordedInterventions()
     stage = gate(told, mode=mode, on_unrepairable="error")
     out = through([stage], reply_of(a_call("][ what"), block(1, Text(text=""), "more"), cause="tool_calls"))
     assert out[-1] == ReplyFailed("failed", UNREPAIRABLE)
@@ -224,7 +232,7 @@ def test_by_choice_the_reply_fails_instead(mode: str) -> None:
 @pytest.mark.rule("C15")
 @pytest.mark.parametrize("mode", MODES)
 def test_by_choice_arguments_beyond_repair_go_out_raw(mode: str) -> None:
-    told = Told()
+    told = RecordedInterventions()
     assert arguments_after(gate(told, mode=mode, on_unrepairable="raw"), "][ what") == "][ what"
     assert told.kinds == ["unrepairable"]
 
@@ -234,7 +242,9 @@ def test_half_a_value_that_went_out_is_never_closed() -> None:
     def hopeless(arguments: str, schema: dict[str, object] | None, *, truncated: bool) -> RepairResult:
         return RepairResult(text="", ok=False, steps=(), reason="parse_failed")
 
-    stage = HoldStage(read_governance({"tools": "auto"}), [SHELL], repair_arguments=hopeless, report=Told())
+    stage = HoldStage(
+        read_governance({"tools": "auto"}), [SHELL], repair_arguments=hopeless, report=RecordedInterventions()
+    )
     out = through(
         [stage], reply_of(a_call('{"command":"rm -rf /ho', "\nme}", tool="shell"), cause="tool_calls")
     )
@@ -248,7 +258,7 @@ def test_half_a_value_that_went_out_is_never_closed() -> None:
     "text", ["{'command': 'rm -rf /ho", '{"command": "rm -rf /ho', '{"command": "ls"', "{'command': 'ls'}"]
 )
 def test_a_call_that_was_cut_off_is_never_mended(mode: str, cause: StopCause, text: str) -> None:
-    told = Told()
+    told = RecordedInterventions()
     (call,) = calls_in(through([gate(told, mode=mode)], reply_of(a_call(*text), cause=cause)))
     assert call.arguments == text
     assert parse_object(call.arguments) is None
@@ -273,7 +283,7 @@ def test_a_call_that_was_cut_off_gets_its_last_bracket_only_if_nothing_is_missin
 @pytest.mark.rule("R81")
 @pytest.mark.parametrize("mode", MODES)
 def test_a_call_that_was_cut_off_before_its_arguments_is_no_call_without_arguments(mode: str) -> None:
-    told = Told()
+    told = RecordedInterventions()
     for pieces in ([], ["  "]):
         events = reply_of(a_call(*pieces, tool="shell"), cause="length")
         (call,) = calls_in(through([gate(told, mode=mode)], events))
@@ -286,7 +296,7 @@ def test_a_call_that_was_cut_off_before_its_arguments_is_no_call_without_argumen
 @pytest.mark.rule("R81")
 @pytest.mark.parametrize("mode", MODES)
 def test_no_arguments_are_none_if_the_model_was_done(mode: str) -> None:
-    told = Told()
+    told = RecordedInterventions()
     (call,) = calls_in(through([gate(told, mode=mode)], reply_of(a_call(tool="shell"), cause="tool_calls")))
     assert call.arguments == ""
     assert all(each.ok for each in told)
@@ -307,7 +317,7 @@ def test_a_call_that_others_follow_was_not_cut_off(mode: str) -> None:
 @pytest.mark.parametrize("text", ["{'command': 'rm -rf /ho", "{'command': 'ls'}"])
 def test_a_reply_that_fails_leaves_its_calls_unfinished(mode: str, ending: FailedEnding, text: str) -> None:
     failed = ReplyFailed(ending, Failure(kind="server", message="gone"))
-    told = Told()
+    told = RecordedInterventions()
     for events in (a_call(*text)[:-1], a_call(*text)):
         out = through([gate(told, mode=mode)], [ReplyStarted(), *events, failed])
         opened = [BlockOpened(0, ToolCall(id="call_0", name="any")), begun(0)]
@@ -344,7 +354,7 @@ def test_without_repair_calls_are_only_joined(mode: str) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_what_may_be_held_is_bounded(mode: str) -> None:
-    told = Told()
+    told = RecordedInterventions()
     text = "{'a': '" + "é" * 600 + "', b: 1}"
     assert arguments_after(gate(told, mode=mode, hold_bytes=1024), *text) == text
     assert [(each.kind, each.ok) for each in told] == [("hold", False)]
@@ -361,7 +371,7 @@ def test_many_calls_share_what_may_be_held() -> None:
 @pytest.mark.rule("R85")
 def test_time_that_a_call_was_held_is_reported_and_bounded() -> None:
     now = 100.0
-    told = Told()
+    told = RecordedInterventions()
     governance = read_governance({"tools": "hold", "hold_seconds": 5})
     stage = HoldStage(governance, [], report=told, clock=lambda: now)
     stage.feed(BlockOpened(0, ToolCall(id="1", name="any")))
@@ -375,7 +385,7 @@ def test_time_that_a_call_was_held_is_reported_and_bounded() -> None:
 
 def test_time_passes_while_nothing_comes() -> None:
     now = 100.0
-    told = Told()
+    told = RecordedInterventions()
     governance = read_governance({"tools": "hold", "hold_seconds": 5})
     stage = HoldStage(governance, [], report=told, clock=lambda: now)
     fed(stage, [BlockOpened(0, ToolCall(id="1", name="any")), ArgumentsDelta(0, "{'a': 1}"), BlockClosed(0)])
@@ -391,7 +401,7 @@ def test_time_passes_while_nothing_comes() -> None:
 def test_a_call_that_waits_for_the_ending_goes_as_it_is_when_time_is_up() -> None:
     now = 100.0
     governance = read_governance({"tools": "hold", "hold_seconds": 5})
-    stage = HoldStage(governance, [], report=Told(), clock=lambda: now)
+    stage = HoldStage(governance, [], report=RecordedInterventions(), clock=lambda: now)
     fed(stage, [BlockOpened(0, ToolCall(id="1", name="any")), ArgumentsDelta(0, "{'a': 1}"), BlockClosed(0)])
     now = 106.0
     assert stage.take_overdue() == [whole(0, "{'a': 1}", "1"), BlockClosed(0)]
@@ -481,7 +491,7 @@ def test_sound_replies_stay_what_they_were(value: dict[str, object], mode: str) 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("text", ["{'command': 'rm -rf /ho", '{"command": "rm -rf /ho', '{"command": "ls"'])
 def test_an_ending_without_a_cause_may_have_cut_a_call_off(mode: str, text: str) -> None:
-    told = Told()
+    told = RecordedInterventions()
     *events, _ = reply_of(a_call(*text), cause="tool_calls")
     out = through([gate(told, mode=mode)], [*events, ReplyFinished(cause="tool_calls", implied=True)])
     assert [call.arguments for call in calls_in(out)] == [text]

@@ -18,7 +18,7 @@ from dragoman.hub.stage import Stage
 from tests.dialects.strategies import replies
 from tests.fit.building import function, request, turn
 from tests.fit.reply.running import block, calls_in, recut, reply_of, through
-from tests.governance.running import ANY, SHELL, Told, a_call
+from tests.governance.running import ANY, SHELL, RecordedInterventions, a_call
 
 EVERYTHING: dict[str, object] = {
     "tools": "hold",
@@ -31,13 +31,17 @@ EVERYTHING: dict[str, object] = {
 
 
 def stages_of(
-    governance: Governance, told: Told | None = None, *, streams: bool = True, exit_name: str = ""
+    governance: Governance,
+    told: RecordedInterventions | None = None,
+    *,
+    streams: bool = True,
+    exit_name: str = "",
 ) -> list[Stage]:
     return build_stages(
         governance,
         (SHELL, ANY),
         ids=IdSource("seed"),
-        report=Told() if told is None else told,
+        report=RecordedInterventions() if told is None else told,
         streams=streams,
         exit_name=exit_name,
     )
@@ -66,7 +70,7 @@ def test_everything_has_its_place() -> None:
 
 @pytest.mark.rule("R74", "R80", "R90")
 def test_a_bad_models_calls_arrive_whole_once_and_by_their_right_names() -> None:
-    told = Told()
+    told = RecordedInterventions()
     events = reply_of(
         block(0, Text(text=""), "Let me look."),
         a_call("{'command': 'ls',}", tool="Shell", index=1),
@@ -81,7 +85,7 @@ def test_a_bad_models_calls_arrive_whole_once_and_by_their_right_names() -> None
 
 @pytest.mark.rule("R73", "R74")
 def test_a_call_written_as_text_is_mended_and_judged_like_any_other() -> None:
-    told = Told()
+    told = RecordedInterventions()
     text = '<tool_call>\n{"name": "shell", "arguments": {"command": "git reset --hard"}}\n</tool_call>'
     reply = fold(
         through(stages_of(read_governance(EVERYTHING), told), reply_of(block(0, Text(text=""), *text)))
@@ -109,7 +113,9 @@ def test_a_client_gets_the_denial_if_the_model_cannot_be_asked_again() -> None:
     reply = fold(through(stages_of(governance), events))
     assert [type(each) for each in reply.blocks] == [Text]
     rounds = DenialRetry()
-    stages = build_stages(governance, (SHELL,), ids=IdSource(""), report=Told(), retry=rounds)
+    stages = build_stages(
+        governance, (SHELL,), ids=IdSource(""), report=RecordedInterventions(), retry=rounds
+    )
     for stage in stages:
         events = [after for event in events for after in stage.feed(event)]
     assert rounds.waits

@@ -16,7 +16,7 @@ from dragoman.hub.request import Request, ToolChoice
 from tests.dialects.strategies import json_objects
 from tests.fit.building import call, function, request, result, turn
 from tests.fit.reply.running import block, calls_in, reply_of, through
-from tests.governance.running import Told
+from tests.governance.running import RecordedInterventions
 
 READ = function("Read", description="Reads a file.", schema={"type": "object", "properties": {"path": {}}})
 
@@ -184,7 +184,10 @@ def test_a_history_of_calls_without_tools_is_reported_in_words() -> None:
 def harvested(text: str) -> list[ReplyEvent]:
     asked = request(turn("user", "hi"), tools=(READ,))
     stage = HarvestStage(
-        find_contract_tools(asked), family=CONTRACT_FAMILY, ids=IdSource("seed"), report=Told()
+        find_contract_tools(asked),
+        family=CONTRACT_FAMILY,
+        ids=IdSource("seed"),
+        report=RecordedInterventions(),
     )
     return through([stage], reply_of(block(0, Text(text=""), *text)))
 

@@ -30,7 +30,7 @@ from dragoman.hub.seal import Seal
 from tests.dialects.strategies import replies, texts
 from tests.fit.building import function, request, turn
 from tests.fit.reply.running import call_block, calls_in, recut, reply_of, through
-from tests.governance.running import Told, a_call
+from tests.governance.running import RecordedInterventions, a_call
 
 ALL = frozenset({"auto", "required", "none", "named", "allowed"})
 REQUIRED = Governance(choice="required")
@@ -122,8 +122,8 @@ def exit_call(*pieces: str, index: int = 0) -> list[ReplyEvent]:
     return call_block(index, ToolCall(id=f"e{index}", name=EXIT_NAME), *pieces)
 
 
-def exit_stage(told: Told | None = None) -> ExitToolStage:
-    return ExitToolStage(EXIT_NAME, Told() if told is None else told)
+def exit_stage(told: RecordedInterventions | None = None) -> ExitToolStage:
+    return ExitToolStage(EXIT_NAME, RecordedInterventions() if told is None else told)
 
 
 def answer(text: str) -> str:
@@ -132,7 +132,7 @@ def answer(text: str) -> str:
 
 @given(text=texts)
 def test_an_answer_through_the_exit_is_a_plain_answer(text: str) -> None:
-    told = Told()
+    told = RecordedInterventions()
     reply = fold(through([exit_stage(told)], reply_of(exit_call(*answer(text)), cause="tool_calls")))
     assert reply.blocks == (Text(text=text),)
     assert reply.ending == ReplyFinished(cause="end")

@@ -12,7 +12,7 @@ from dragoman.hub.content import ToolCall
 from dragoman.hub.events import BlockOpened, ReplyEvent
 from tests.dialects.strategies import json_values, replies
 from tests.fit.reply.running import reply_of, through
-from tests.governance.running import SHELL, Told, a_call
+from tests.governance.running import SHELL, RecordedInterventions, a_call
 
 NODE: dict[str, object] = {
     "$defs": {
@@ -162,7 +162,7 @@ def test_what_does_not_fit_fits_its_opposite(value: object, schema: dict[str, ob
 
 
 def outcome(arguments: str, *, limit: int = 1000) -> tuple[bool, str]:
-    told = Told()
+    told = RecordedInterventions()
     events = reply_of(a_call(*arguments, tool="shell"), cause="tool_calls")
     assert through([ValidateStage([SHELL], told, limit=limit)], events) == events
     (only,) = told
@@ -180,7 +180,7 @@ def test_the_outcome_is_reported_and_the_call_goes_on() -> None:
 
 
 def test_a_schema_beyond_checking_is_reported_as_such() -> None:
-    told = Told()
+    told = RecordedInterventions()
     stage = ValidateStage([DeclaredTool("any", {"allOf": [{"$ref": "#"}]})], told, limit=1000)
     through([stage], reply_of(a_call("{}"), cause="tool_calls"))
     assert [(each.ok, each.reason) for each in told] == [(True, INCOMPLETE)]
@@ -188,7 +188,7 @@ def test_a_schema_beyond_checking_is_reported_as_such() -> None:
 
 @pytest.mark.rule("C19")
 def test_unknown_tools_and_free_text_are_not_judged() -> None:
-    told = Told()
+    told = RecordedInterventions()
     stage = ValidateStage([SHELL, DeclaredTool("any")], told, limit=1000)
     for call in (
         ToolCall(id="1", name="other", arguments="x"),
@@ -204,4 +204,4 @@ def test_unknown_tools_and_free_text_are_not_judged() -> None:
 def test_no_reply_is_changed(events: list[ReplyEvent]) -> None:
     calls = [e.block for e in events if isinstance(e, BlockOpened) and isinstance(e.block, ToolCall)]
     tools = [DeclaredTool(call.name, msgspec.json.decode(b'{"required":["a"]}')) for call in calls]
-    assert through([ValidateStage(tools, Told(), limit=10)], events) == events
+    assert through([ValidateStage(tools, RecordedInterventions(), limit=10)], events) == events

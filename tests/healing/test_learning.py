@@ -46,10 +46,10 @@ def test_the_next_request_is_right_at_once_and_shows_its_loss() -> None:
     async def scenario() -> None:
         upstream = refuse("temperature")
         bench = build(upstream)
-        await bench.tell(chat())
-        told = await bench.tell(chat())
+        await bench.run_exchange(chat())
+        result = await bench.run_exchange(chat())
         assert [("temperature" in body) for body in upstream.bodies] == [True, False, False]
-        assert told.client.headers["x-dragoman-losses"].startswith("1: temperature")
+        assert result.client.headers["x-dragoman-losses"].startswith("1: temperature")
         assert "seed" in upstream.bodies[-1]
 
     run(scenario())
@@ -59,10 +59,10 @@ def test_another_model_of_the_provider_learns_nothing() -> None:
     async def scenario() -> None:
         upstream = refuse("temperature")
         bench = build(upstream)
-        await bench.tell(chat())
+        await bench.run_exchange(chat())
         other = chat()
         other.body = other.body.replace(b'"model":"model"', b'"model":"other"')
-        await bench.tell(other)
+        await bench.run_exchange(other)
         assert [("temperature" in body) for body in upstream.bodies] == [True, False, True, False]
 
     run(scenario())
@@ -72,13 +72,13 @@ def test_facts_add_up() -> None:
     async def scenario() -> None:
         upstream = refuse("temperature")
         bench = build(upstream)
-        await bench.tell(chat())
+        await bench.run_exchange(chat())
         upstream.refuses, upstream.body = (
             has("top_p"),
             write_error("Unsupported parameter: 'top_p' is not supported with this model."),
         )
-        await bench.tell(chat(top_p=0.5))
-        await bench.tell(chat(top_p=0.5))
+        await bench.run_exchange(chat(top_p=0.5))
+        await bench.run_exchange(chat(top_p=0.5))
         assert {"temperature", "top_p"}.isdisjoint(upstream.bodies[-1])
         assert len(upstream.calls) == 5
 
@@ -94,7 +94,7 @@ def test_a_learned_fact_survives_a_restart(tmp_path: Path) -> None:
                 {"up": provider("up", "openai_chat")},
                 database=Database(tmp_path / "state.db"),
             )
-            await bench.tell(chat())
+            await bench.run_exchange(chat())
             await bench.gateway.close()
             assert [("temperature" in body) for body in upstream.bodies] == expected
 
@@ -143,10 +143,10 @@ def test_a_learned_fact_ends_and_the_request_is_tried_again() -> None:
     async def scenario() -> None:
         upstream = refuse("temperature")
         bench = build(upstream)
-        await bench.tell(chat())
+        await bench.run_exchange(chat())
         bench.now += 8 * 86400
         upstream.refuses = lambda body: False
-        await bench.tell(chat())
+        await bench.run_exchange(chat())
         assert upstream.bodies[-1]["temperature"] == 0.7
         assert not bench.gateway.learned.find(TARGET, ADDRESS)
 
@@ -157,11 +157,11 @@ def test_a_learned_fact_ends_when_its_provider_has_another_address() -> None:
     async def scenario() -> None:
         upstream = refuse("temperature")
         bench = build(upstream)
-        await bench.tell(chat())
+        await bench.run_exchange(chat())
         config = bench.gateway.config
         moved = msgspec.structs.replace(config.providers["up"], base_url="http://other.invalid")
         bench.gateway.reload(msgspec.structs.replace(config, providers={"up": moved}))
-        await bench.tell(chat())
+        await bench.run_exchange(chat())
         assert [("temperature" in body) for body in upstream.bodies] == [True, False, True, False]
 
     run(scenario())
@@ -171,11 +171,11 @@ def test_a_learned_fact_that_no_longer_helps_is_forgotten() -> None:
     async def scenario() -> None:
         upstream = refuse("temperature")
         bench = build(upstream)
-        await bench.tell(chat())
+        await bench.run_exchange(chat())
         assert bench.gateway.learned.find(TARGET, ADDRESS)
         upstream.refuses = lambda body: True
-        told = await bench.tell(chat())
-        assert told.client.status == 400
+        result = await bench.run_exchange(chat())
+        assert result.client.status == 400
         assert len(upstream.calls) == 3
         assert not bench.gateway.learned.find(TARGET, ADDRESS)
 
@@ -186,10 +186,10 @@ def test_a_server_that_always_refuses_is_asked_twice_and_nothing_is_learned() ->
     async def scenario() -> None:
         upstream = RefusingUpstream("openai_chat", lambda body: True, 400, write_error(NO_TEMPERATURE))
         bench = build(upstream)
-        told = await bench.tell(chat())
+        result = await bench.run_exchange(chat())
         assert len(upstream.calls) == 2
-        assert told.client.status == 400
-        assert NO_TEMPERATURE in told.client.body.decode()
+        assert result.client.status == 400
+        assert NO_TEMPERATURE in result.client.body.decode()
         assert not bench.gateway.learned.find(TARGET, ADDRESS)
 
     run(scenario())
@@ -205,10 +205,10 @@ def test_two_refused_fields_take_two_requests_of_the_client() -> None:
     async def scenario() -> None:
         upstream = TwoFaults("openai_chat", lambda body: "temperature" in body or "seed" in body, 400, b"")
         bench = build(upstream)
-        first = await bench.tell(chat())
+        first = await bench.run_exchange(chat())
         assert (first.client.status, len(upstream.calls)) == (400, 2)
         assert "seed" in first.client.body.decode()
-        second = await bench.tell(chat())
+        second = await bench.run_exchange(chat())
         assert (second.client.status, len(upstream.calls)) == (200, 4)
 
     run(scenario())
@@ -226,9 +226,9 @@ def test_nothing_is_changed_against_the_configuration(values: Json, route: Json)
     async def scenario() -> None:
         upstream = refuse("temperature")
         bench = Bench({"up": upstream}, {"up": provider("up", "openai_chat", **values)}, route=route)
-        told = await bench.tell(chat())
+        result = await bench.run_exchange(chat())
         assert len(upstream.calls) == 1
-        assert told.client.json()["error"]["message"] == NO_TEMPERATURE  # type: ignore[index]
+        assert result.client.json()["error"]["message"] == NO_TEMPERATURE  # type: ignore[index]
         assert not bench.gateway.learned.find(TARGET, ADDRESS)
 
     run(scenario())
@@ -240,8 +240,8 @@ def test_a_strict_route_heals_what_costs_nothing() -> None:
             "max_tokens", "Unsupported parameter: 'max_tokens' is not supported with this model."
         )
         bench = Bench({"up": upstream}, {"up": provider("up", "openai_chat")}, route={"strict": True})
-        told = await bench.tell(chat(max_tokens=100))
-        assert told.client.status == 200
+        result = await bench.run_exchange(chat(max_tokens=100))
+        assert result.client.status == 200
         assert upstream.bodies[-1]["max_completion_tokens"] == 100
 
     run(scenario())
@@ -251,9 +251,9 @@ def test_facts_learned_from_one_dialect_hold_for_clients_of_all() -> None:
     async def scenario() -> None:
         upstream = refuse("temperature")
         bench = build(upstream)
-        await bench.tell(chat())
+        await bench.run_exchange(chat())
         claude = {"messages": BODY["messages"], "max_tokens": 100, "temperature": 0.7, "top_k": 5}
-        await bench.tell(ask("anthropic", claude))
+        await bench.run_exchange(ask("anthropic", claude))
         assert len(upstream.calls) == 3
         # What another dialect leaves out anyway is still left out.
         assert {"temperature", "top_k"}.isdisjoint(upstream.bodies[-1])
@@ -274,10 +274,10 @@ def test_an_error_event_before_the_first_content_heals_too() -> None:
 
     async def scenario() -> None:
         upstream = StreamError("openai_chat", has("temperature"), 400, b"")
-        told = await build(upstream).tell(chat())
-        assert told.client.status == 200
-        assert b"good" in told.client.body
-        assert NO_TEMPERATURE not in told.client.body.decode()
+        result = await build(upstream).run_exchange(chat())
+        assert result.client.status == 200
+        assert b"good" in result.client.body
+        assert NO_TEMPERATURE not in result.client.body.decode()
         assert len(upstream.calls) == 2
 
     run(scenario())
@@ -302,11 +302,11 @@ def test_a_healed_request_is_retried_and_fails_over_as_any_other() -> None:
     async def scenario() -> None:
         first, second = Failing(has("temperature"), 500, 500, 500), refuse("temperature")
         providers = {"a": provider("a", "openai_chat", retries=2), "b": provider("b", "openai_chat")}
-        told = await Bench({"a": first, "b": second}, providers).tell(chat())
-        assert told.client.status == 200
+        result = await Bench({"a": first, "b": second}, providers).run_exchange(chat())
+        assert result.client.status == 200
         # One refusal and three tries at the first target; a refusal and an answer at the second.
         assert (len(first.calls), len(second.calls)) == (4, 2)
-        assert told.client.headers["x-dragoman-target"] == "b/model"
+        assert result.client.headers["x-dragoman-target"] == "b/model"
 
     run(scenario())
 
@@ -318,8 +318,8 @@ def test_a_healed_request_is_used_with_the_next_key_too() -> None:
         upstream = Failing(has("temperature"), 401)
         keys = (Secret("key-number-one"), Secret("key-number-two"))
         bench = build(upstream, keys=keys)
-        told = await bench.tell(chat())
-        assert told.client.status == 200
+        result = await bench.run_exchange(chat())
+        assert result.client.status == 200
         assert [("temperature" in body) for body in upstream.bodies] == [True, False, False]
         assert len({call.key for call in upstream.calls}) == 2
 
@@ -330,10 +330,10 @@ def test_a_refusal_that_heals_does_not_cool_the_target_down() -> None:
     async def scenario() -> None:
         upstream = refuse("temperature", status=500)
         bench = build(upstream)
-        told = await bench.tell(chat())
-        assert told.client.status == 200
+        result = await bench.run_exchange(chat())
+        assert result.client.status == 200
         assert len(upstream.calls) == 2
-        assert [attempt.cools for attempt in told.record.attempts] == [False, False]
+        assert [attempt.cools for attempt in result.record.attempts] == [False, False]
 
     run(scenario())
 
@@ -345,7 +345,7 @@ def test_a_message_is_kept_short_and_without_secrets() -> None:
         secret = "correct-horse-battery"
         message = f"{NO_TEMPERATURE} {secret} sk-ant-0123456789abcdefghij " + "x " * 500
         bench = build(refuse("temperature", message), keys=(Secret(secret),))
-        await bench.tell(chat())
+        await bench.run_exchange(chat())
         (fact,) = bench.gateway.learned.find(TARGET, ADDRESS).values()
         assert fact.message.startswith(NO_TEMPERATURE)
         assert secret not in fact.message
@@ -358,27 +358,27 @@ def test_a_message_is_kept_short_and_without_secrets() -> None:
 def test_a_request_that_cannot_be_read_is_left_as_it_is() -> None:
     async def scenario() -> None:
         upstream = refuse("temperature")
-        told = await build(upstream).tell(chat(tools=5))
-        assert told.client.status == 400
-        assert told.client.json()["error"]["message"] == NO_TEMPERATURE  # type: ignore[index]
+        result = await build(upstream).run_exchange(chat(tools=5))
+        assert result.client.status == 400
+        assert result.client.json()["error"]["message"] == NO_TEMPERATURE  # type: ignore[index]
 
     run(scenario())
 
 
 def test_an_unreachable_target_is_no_refusal() -> None:
     async def scenario() -> None:
-        told = await build(ScriptedUpstream(Unreachable()), retries=0).tell(chat())
-        assert told.client.status >= 500
+        result = await build(ScriptedUpstream(Unreachable()), retries=0).run_exchange(chat())
+        assert result.client.status >= 500
 
     run(scenario())
 
 
 def test_the_loss_names_what_was_changed() -> None:
     async def scenario() -> None:
-        told = await build(refuse("temperature")).tell(chat())
-        assert "sampling without temperature" in told.client.headers["x-dragoman-losses"]
+        result = await build(refuse("temperature")).run_exchange(chat())
+        assert "sampling without temperature" in result.client.headers["x-dragoman-losses"]
         message = "property 'seed' is unsupported; property 'user' is unsupported"
-        told = await build(refuse("user", message)).tell(chat(user="ann"))
-        assert "(sampling without seed, refused_fields user)" in told.client.headers["x-dragoman-losses"]
+        result = await build(refuse("user", message)).run_exchange(chat(user="ann"))
+        assert "(sampling without seed, refused_fields user)" in result.client.headers["x-dragoman-losses"]
 
     run(scenario())

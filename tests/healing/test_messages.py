@@ -5,7 +5,7 @@ import pytest
 
 from dragoman.dialects.registry import dialect_named
 from tests.exchange.clock import run
-from tests.exchange.twin import Told
+from tests.exchange.twin import ExchangeResult
 from tests.healing.messages import CASES, NEVER, UNKNOWN, Case
 from tests.healing.requests import RICH
 from tests.healing.vendor import Bench, RefusingUpstream, ask, provider, write_error
@@ -49,21 +49,21 @@ def test_a_forwarded_request_heals_with_one_retry(case: Case, stream: bool) -> N
     body = build_body(case.dialect, case.changes)
     upstream = RefusingUpstream(case.dialect, case.refuses, case.status, case.error)
     bench = Bench({"up": upstream}, {"up": provider("up", case.dialect)})
-    told = run(bench.tell(ask(case.dialect, body, stream=stream)))
-    assert len(upstream.calls) == 2, told.client.body
+    result = run(bench.run_exchange(ask(case.dialect, body, stream=stream)))
+    assert len(upstream.calls) == 2, result.client.body
     assert case.refuses(upstream.bodies[0])
-    assert told.client.status == 200
-    assert b"good" in told.client.body
-    assert any("refused" in loss.reason for loss in told.record.losses)
-    assert "x-dragoman-losses" in told.client.headers
-    assert "lost" in told.record.line()
+    assert result.client.status == 200
+    assert b"good" in result.client.body
+    assert any("refused" in loss.reason for loss in result.record.losses)
+    assert "x-dragoman-losses" in result.client.headers
+    assert "lost" in result.record.line()
 
 
-def translate(case: Case, client: str) -> tuple[RefusingUpstream, Told]:
+def translate(case: Case, client: str) -> tuple[RefusingUpstream, ExchangeResult]:
     """The rich request of a client of another dialect, and what became of it."""
     upstream = RefusingUpstream(case.dialect, case.refuses, case.status, case.error)
     bench = Bench({"up": upstream}, {"up": provider("up", case.dialect)})
-    return upstream, run(bench.tell(ask(client, build_body(client, {}))))
+    return upstream, run(bench.run_exchange(ask(client, build_body(client, {}))))
 
 
 @pytest.mark.parametrize("client", RICH)
@@ -72,10 +72,10 @@ def test_translated_requests_heal_with_one_retry(client: str) -> None:
     others = [case for case in CASES if case.dialect != client]
     healed = 0
     for case in others:
-        upstream, told = translate(case, client)
+        upstream, result = translate(case, client)
         was_refused = case.refuses(upstream.bodies[0])
-        assert len(upstream.calls) == 1 + was_refused, (name_case(case), told.client.body)
-        assert told.client.status == 200, name_case(case)
+        assert len(upstream.calls) == 1 + was_refused, (name_case(case), result.client.body)
+        assert result.client.status == 200, name_case(case)
         healed += was_refused
     assert healed >= LEAST_HEALED[client]
 
@@ -87,19 +87,19 @@ def test_errors_about_money_keys_policies_and_size_are_never_healed(
 ) -> None:
     upstream = RefusingUpstream("openai_chat", lambda body: True, status, msgspec.json.encode(body))
     bench = Bench({"up": upstream}, {"up": provider("up", "openai_chat", retries=0)})
-    told = run(bench.tell(ask("openai_chat", build_body("openai_chat", {}), stream=stream)))
+    result = run(bench.run_exchange(ask("openai_chat", build_body("openai_chat", {}), stream=stream)))
     assert len(upstream.calls) == 1
-    assert told.client.status >= 400
+    assert result.client.status >= 400
 
 
 @pytest.mark.parametrize("message", UNKNOWN)
 def test_a_refusal_that_names_nothing_known_reaches_the_client_unchanged(message: str) -> None:
     upstream = RefusingUpstream("openai_chat", lambda body: True, 400, write_error(message, "some_code"))
     bench = Bench({"up": upstream}, {"up": provider("up", "openai_chat")})
-    told = run(bench.tell(ask("openai_chat", build_body("openai_chat", {}))))
+    result = run(bench.run_exchange(ask("openai_chat", build_body("openai_chat", {}))))
     assert len(upstream.calls) == 1
-    assert told.client.status == 400
-    assert told.client.json()["error"] == {
+    assert result.client.status == 400
+    assert result.client.json()["error"] == {
         "message": message, "type": "invalid_request_error", "param": None, "code": "some_code",
     }  # fmt: skip
-    assert not told.record.losses
+    assert not result.record.losses

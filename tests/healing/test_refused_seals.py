@@ -76,17 +76,17 @@ def test_seals_of_another_account_are_removed_and_the_request_retried_once(
 
     async def scenario() -> None:
         bench, a, b = build_bench(dialect, path, message)
-        told = await bench.tell(ask(dialect, body(SEALED), stream=stream))
-        assert told.client.status == 200
+        result = await bench.run_exchange(ask(dialect, body(SEALED), stream=stream))
+        assert result.client.status == 200
         assert (len(a.calls), len(b.calls)) == (1, 2)
         assert SEALED in list(find_values(a.bodies[0], path))
         assert SEALED not in str(b.bodies[1])
-        assert "seals" in told.client.headers["x-dragoman-losses"]
+        assert "seals" in result.client.headers["x-dragoman-losses"]
         # Account a is tried again, then the conversation goes on at b, now with a seal of b: only the refused
         # one stays out.
         await asyncio.sleep(400)
-        told = await bench.tell(ask(dialect, body(SEALED, OTHER), stream=stream))
-        assert told.client.status == 200
+        result = await bench.run_exchange(ask(dialect, body(SEALED, OTHER), stream=stream))
+        assert result.client.status == 200
         assert len(b.calls) == 3
         assert list(find_values(b.bodies[2], path)) == [OTHER]
         # Account a still gets its own seals.
@@ -108,8 +108,8 @@ def test_seals_that_came_in_an_envelope_are_removed_too(dialect: str) -> None:
         client = "openai_responses" if dialect == "anthropic" else "anthropic"
         body = responses(wrap(SEALED)) if client == "openai_responses" else claude(wrap(SEALED))
         bench, _, b = build_bench(dialect, path, message)
-        told = await bench.tell(ask(client, body))
-        assert told.client.status == 200
+        result = await bench.run_exchange(ask(client, body))
+        assert result.client.status == 200
         assert [SEALED in str(each) for each in b.bodies] == [True, False]
 
     run(scenario())
@@ -128,7 +128,7 @@ def test_thinking_is_switched_off_if_the_calls_being_answered_lose_it() -> None:
 
     async def scenario() -> None:
         bench, _, b = build_bench("anthropic", path, message)
-        await bench.tell(ask("anthropic", body))
+        await bench.run_exchange(ask("anthropic", body))
         assert b.bodies[-1]["thinking"] == {"type": "disabled"}
         assert b.bodies[-1]["messages"][1]["content"] == [call]
         assert not bench.gateway.learned.find(TargetName("b", "model"), "http://upstream.invalid")

@@ -12,7 +12,7 @@ from dragoman.pipeline.plan import RequestMetadata
 from dragoman.storage.database import Database
 from dragoman.upstream.port import UpstreamRequest
 from tests.exchange.speech import ANTHROPIC_STREAM, CHAT_STREAM, GEMINI_STREAM, RESPONSES_CREATED, event
-from tests.exchange.twin import JSON, Ask, RememberingClient, Script, ScriptedAnswer, Told
+from tests.exchange.twin import JSON, Ask, ExchangeResult, RememberingClient, Script, ScriptedAnswer
 
 Json = dict[str, Any]
 Test = Callable[[Json], bool]
@@ -158,11 +158,11 @@ class Bench:
             config, upstreams=upstreams, database=database, clock=lambda: self.now, random=lambda: 0.5
         )
 
-    async def tell(self, ask: Ask) -> Told:
+    async def run_exchange(self, ask: Ask) -> ExchangeResult:
         client = RememberingClient()
         exchange = Exchange(self.gateway, ask.plan(self.gateway.clock()), client, ask.caller)
         await exchange.run()
-        return Told(client, exchange.record)
+        return ExchangeResult(client, exchange.record)
 
 
 def provider(name: str, dialect: str, **values: Any) -> Provider:

@@ -122,7 +122,7 @@ def test_a_budget_becomes_an_effort_for_a_model_that_takes_no_budgets() -> None:
 def test_headers_go_on_to_an_upstream_of_the_same_dialect_only(dialect: str, headers: dict[str, str]) -> None:
     upstream = ScriptedUpstream(Script(pieces=CHAT_STREAM))
     bench = Bench({"up": upstream}, [provider("up", dialect, retries=0)])
-    run(bench.tell(ask("anthropic", headers={"anthropic-beta": "x"})))
+    run(bench.run_exchange(ask("anthropic", headers={"anthropic-beta": "x"})))
     assert upstream.calls[0].headers == headers
 
 

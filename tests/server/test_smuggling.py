@@ -7,7 +7,7 @@ import pytest
 
 from dragoman.config.model import Secret, ServerSettings
 from dragoman.server.connection import MAX_HEAD
-from tests.fuzz.answers import Answers, tell
+from tests.fuzz.answers import Answers, send_bytes
 from tests.server.running import config_for, running
 from tests.upstream.byte_server import run
 
@@ -48,7 +48,7 @@ def send_request(head: bytes, body: bytes) -> Answers:
     async def ask() -> Answers:
         async with running(config_for()) as gateway:
             line = b"POST /v1/responses HTTP/1.1\r\nhost: 127.0.0.1\r\n"
-            return await tell(gateway.port, line + head + b"\r\n\r\n" + body + HIDDEN, to_the_end=True)
+            return await send_bytes(gateway.port, line + head + b"\r\n\r\n" + body + HIDDEN, to_the_end=True)
 
     return asyncio.run(ask())
 

@@ -37,7 +37,7 @@ def after(bench: Bench, *asks: Ask) -> Scrape:
     metrics = Metrics(lambda: bench.gateway.config)
     bench.gateway.observers.append(metrics.count_exchange)
     for each in asks:
-        run(bench.tell(each))
+        run(bench.run_exchange(each))
     return counted(metrics)
 
 

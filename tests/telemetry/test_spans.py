@@ -51,7 +51,7 @@ class Traced:
 def traced(bench: Bench, *asks: Ask) -> list[Any]:
     tracing = Traced(bench)
     for each in asks:
-        run(bench.tell(each))
+        run(bench.run_exchange(each))
     return tracing.finished
 
 
@@ -205,7 +205,7 @@ def test_spans_reach_a_collector(suffix: str) -> None:
         bench = Bench({"up": up()})
         spans = build_tracer(address + suffix, lambda: bench.gateway.config)
         bench.gateway.observers.append(spans.trace_exchange)
-        run(bench.tell(ask("openai_chat")))
+        run(bench.run_exchange(ask("openai_chat")))
         spans.close()
     ((path, body),) = got
     assert path == "/v1/traces"
@@ -229,7 +229,7 @@ def test_a_collector_that_cannot_be_reached_is_not_waited_for(monkeypatch: pytes
         bench = Bench({"up": up()})
         spans = build_tracer(f"http://127.0.0.1:{silent.getsockname()[1]}", lambda: bench.gateway.config)
         bench.gateway.observers.append(spans.trace_exchange)
-        run(bench.tell(ask("openai_chat")))
+        run(bench.run_exchange(ask("openai_chat")))
         ending = threading.Thread(target=spans.close)
         ending.start()
     # The exporter gets an error when the server closes, and does not retry.

@@ -40,7 +40,7 @@ USED = UsageReported(Usage(input=42, output=18))
 END = ReplyFinished(cause="end", raw_cause="stop")
 
 
-def said(*events: ReplyEvent, context: ClientContext | None = None) -> list[Json]:
+def write_payloads(*events: ReplyEvent, context: ClientContext | None = None) -> list[Json]:
     """The payloads of a legal stream."""
     stream = write(events, context or ClientContext(upstream="openai_chat"))
     assert DIALECT.check_stream(stream) == []
@@ -126,7 +126,7 @@ def test_text_and_a_call_are_written_byte_for_byte_like_the_reference_transcript
 
 @pytest.mark.rule("C9")
 def test_the_client_reads_the_model_name_that_it_asked_for() -> None:
-    told = said(START, USED, END, context=ClientContext(model="claude-sonnet"))
+    told = write_payloads(START, USED, END, context=ClientContext(model="claude-sonnet"))
     assert message_of(told)["model"] == "claude-sonnet"
 
 
@@ -137,24 +137,27 @@ def message_of(told: list[Json]) -> Json:
 
 
 def test_without_a_name_the_upstreams_model_is_reported() -> None:
-    assert message_of(said(START, USED, END))["model"] == "gpt-x"
+    assert message_of(write_payloads(START, USED, END))["model"] == "gpt-x"
 
 
 def test_ids_of_other_dialects_are_dressed_and_own_ids_kept() -> None:
-    foreign = said(ReplyStarted(id="chatcmpl-ABCDEFGH"), USED, END)
-    own = said(ReplyStarted(id="gen_odd"), USED, END, context=ClientContext(upstream="anthropic"))
+    foreign = write_payloads(ReplyStarted(id="chatcmpl-ABCDEFGH"), USED, END)
+    own = write_payloads(ReplyStarted(id="gen_odd"), USED, END, context=ClientContext(upstream="anthropic"))
     assert [message_of(told)["id"] for told in (foreign, own)] == ["msg_ABCDEFGH", "gen_odd"]
 
 
 @pytest.mark.rule("R136")
 def test_an_id_that_is_missing_is_made_from_the_seed() -> None:
-    told = [said(ReplyStarted(), USED, END, context=ClientContext(ids=IdSource("seed"))) for _ in range(2)]
+    told = [
+        write_payloads(ReplyStarted(), USED, END, context=ClientContext(ids=IdSource("seed")))
+        for _ in range(2)
+    ]
     assert message_of(told[0])["id"] == message_of(told[1])["id"]
 
 
 @pytest.mark.rule("R46", "P5")
 def test_a_text_without_a_word_is_not_written() -> None:
-    assert kinds(said(START, *block(0, Text(text="")), USED, END)) == [
+    assert kinds(write_payloads(START, *block(0, Text(text="")), USED, END)) == [
         "message_start",
         "message_delta",
         "message_stop",
@@ -163,7 +166,7 @@ def test_a_text_without_a_word_is_not_written() -> None:
 
 @pytest.mark.rule("R50")
 def test_indexes_have_no_gaps_where_blocks_are_left_out() -> None:
-    told = said(
+    told = write_payloads(
         START,
         *block(0, Text(text="")),
         *block(1, Media(kind="image", url="https://example.com/a.png")),
@@ -176,7 +179,7 @@ def test_indexes_have_no_gaps_where_blocks_are_left_out() -> None:
 
 
 def test_a_block_that_opens_with_content_states_it() -> None:
-    told = said(
+    told = write_payloads(
         START,
         *block(0, Text(text="Hi")),
         *block(1, ToolCall(id="c", name="n", arguments='{"a":1}')),
@@ -191,7 +194,7 @@ def test_a_block_that_opens_with_content_states_it() -> None:
 
 @pytest.mark.rule("R57")
 def test_text_after_a_call_is_a_block_of_its_own() -> None:
-    told = said(
+    told = write_payloads(
         START,
         *block(0, ToolCall(id="c", name="n")),
         *block(1, Text(text=""), TextDelta(1, "Done.")),
@@ -203,7 +206,9 @@ def test_text_after_a_call_is_a_block_of_its_own() -> None:
 
 @pytest.mark.rule("C1", "R61", "R62")
 def test_a_call_without_arguments_has_one_empty_delta() -> None:
-    told = said(START, *block(0, ToolCall(id="c", name="n")), USED, ReplyFinished(cause="tool_calls"))
+    told = write_payloads(
+        START, *block(0, ToolCall(id="c", name="n")), USED, ReplyFinished(cause="tool_calls")
+    )
     assert [payload["delta"] for payload in told if payload["type"] == "content_block_delta"] == [
         {"type": "input_json_delta", "partial_json": ""}
     ]
@@ -211,7 +216,7 @@ def test_a_call_without_arguments_has_one_empty_delta() -> None:
 
 @pytest.mark.rule("R53", "C12", "P4", "H71")
 def test_interleaved_calls_are_written_one_after_the_other() -> None:
-    told = said(
+    told = write_payloads(
         START,
         BlockOpened(0, ToolCall(id="a", name="A")),
         BlockOpened(1, ToolCall(id="b", name="B")),
@@ -230,7 +235,7 @@ def test_interleaved_calls_are_written_one_after_the_other() -> None:
 
 
 def test_a_call_with_free_text_is_wrapped_into_an_object() -> None:
-    told = said(
+    told = write_payloads(
         START,
         *block(
             0,
@@ -247,7 +252,7 @@ def test_a_call_with_free_text_is_wrapped_into_an_object() -> None:
 
 
 def test_a_call_with_free_text_that_is_cut_off_does_not_look_complete() -> None:
-    told = said(
+    told = write_payloads(
         START,
         BlockOpened(0, ToolCall(id="c", name="apply_patch", kind="custom")),
         ArgumentsDelta(0, "half a pa"),
@@ -279,24 +284,26 @@ CAUSES: list[tuple[StopCause, str]] = [
 @pytest.mark.rule("R55", "R64")
 @pytest.mark.parametrize(("cause", "reason"), CAUSES)
 def test_every_cause_has_a_stop_reason(cause: StopCause, reason: str) -> None:
-    told = said(START, USED, ReplyFinished(cause=cause, raw_cause="odd"))
+    told = write_payloads(START, USED, ReplyFinished(cause=cause, raw_cause="odd"))
     assert object_at(told[-2], "delta")["stop_reason"] == reason
 
 
 @pytest.mark.rule("P21")
 def test_a_reply_with_calls_is_never_written_as_a_mere_answer() -> None:
-    told = said(START, *block(0, ToolCall(id="c", name="n")), USED, ReplyFinished(cause="malformed_call"))
+    told = write_payloads(
+        START, *block(0, ToolCall(id="c", name="n")), USED, ReplyFinished(cause="malformed_call")
+    )
     assert object_at(told[-2], "delta")["stop_reason"] == "tool_use"
 
 
 @pytest.mark.rule("P22")
 def test_the_matched_stop_sequence_is_reported() -> None:
-    told = said(START, USED, ReplyFinished(cause="stop_sequence", stop_sequence="###"))
+    told = write_payloads(START, USED, ReplyFinished(cause="stop_sequence", stop_sequence="###"))
     assert told[-2]["delta"] == {"stop_reason": "stop_sequence", "stop_sequence": "###"}
 
 
 def test_a_stop_sequence_that_was_not_the_cause_is_not_reported() -> None:
-    told = said(
+    told = write_payloads(
         START,
         *block(0, ToolCall(id="c", name="n")),
         USED,
@@ -317,7 +324,7 @@ def test_an_own_stop_reason_is_repeated_only_while_it_means_the_same() -> None:
 
 @pytest.mark.rule("H49")
 def test_a_refusal_is_text_and_its_reason_is_reported() -> None:
-    told = said(
+    told = write_payloads(
         START,
         *block(0, Refusal(text=""), TextDelta(0, "I will not.")),
         USED,
@@ -333,7 +340,9 @@ def test_a_refusal_is_text_and_its_reason_is_reported() -> None:
 
 @pytest.mark.rule("C10", "H60", "P50", "R58")
 def test_cached_tokens_are_taken_out_of_the_prompt_and_counted_separately() -> None:
-    told = said(START, UsageReported(Usage(input=100, output=5, cache_read=60, cache_write=30)), END)
+    told = write_payloads(
+        START, UsageReported(Usage(input=100, output=5, cache_read=60, cache_write=30)), END
+    )
     assert told[-2]["usage"] == {
         "input_tokens": 10,
         "cache_creation_input_tokens": 30,
@@ -343,12 +352,12 @@ def test_cached_tokens_are_taken_out_of_the_prompt_and_counted_separately() -> N
 
 
 def test_counts_never_become_negative() -> None:
-    told = said(START, UsageReported(Usage(input=10, output=5, cache_read=60)), END)
+    told = write_payloads(START, UsageReported(Usage(input=10, output=5, cache_read=60)), END)
     assert object_at(told[-2], "usage")["input_tokens"] == 0
 
 
 def test_reasoning_tokens_and_searches_are_reported_in_their_own_places() -> None:
-    told = said(START, UsageReported(Usage(input=1, output=9, reasoning=7, web_searches=2)), END)
+    told = write_payloads(START, UsageReported(Usage(input=1, output=9, reasoning=7, web_searches=2)), END)
     usage = object_at(told[-2], "usage")
     assert usage["output_tokens_details"] == {"thinking_tokens": 7}
     assert usage["server_tool_use"] == {"web_search_requests": 2, "web_fetch_requests": 0}
@@ -357,7 +366,7 @@ def test_reasoning_tokens_and_searches_are_reported_in_their_own_places() -> Non
 @pytest.mark.rule("C10")
 def test_without_usage_the_counts_are_estimates_and_marked_as_such() -> None:
     context = ClientContext(upstream="openai_chat", input_estimate=33)
-    told = said(START, *block(0, Text(text=""), TextDelta(0, "x" * 40)), END, context=context)
+    told = write_payloads(START, *block(0, Text(text=""), TextDelta(0, "x" * 40)), END, context=context)
     assert told[-2]["usage"] == {"input_tokens": 33, "output_tokens": 10}
     assert [loss.path for loss in context.losses] == ["usage"]
 
@@ -378,19 +387,23 @@ def test_a_failed_reply_ends_in_an_error_and_never_calls_its_half_block_whole(
     ending: FailedEnding, kind: FailureKind, type_name: str
 ) -> None:
     failure = Failure(kind=kind, message="it broke")
-    told = said(START, BlockOpened(0, Text(text="")), TextDelta(0, "So"), ReplyFailed(ending, failure))
+    told = write_payloads(
+        START, BlockOpened(0, Text(text="")), TextDelta(0, "So"), ReplyFailed(ending, failure)
+    )
     assert kinds(told)[-2:] == ["content_block_delta", "error"]
     assert told[-1]["error"] == {"type": type_name, "message": "it broke"}
 
 
 def test_a_reply_that_fails_before_it_starts_is_one_error() -> None:
-    assert kinds(said(ReplyFailed("failed", Failure(kind="server", message="no")))) == ["error"]
+    assert kinds(write_payloads(ReplyFailed("failed", Failure(kind="server", message="no")))) == ["error"]
 
 
 @pytest.mark.rule("H48")
 def test_a_web_citation_of_another_vendor_is_reported_as_a_search_result() -> None:
     page = Citation(url="https://example.com/p", title="A page", quote="as it says", start=0, end=2)
-    told = said(START, *block(0, Text(text=""), TextDelta(0, "Hi"), CitationAdded(0, page)), USED, END)
+    told = write_payloads(
+        START, *block(0, Text(text=""), TextDelta(0, "Hi"), CitationAdded(0, page)), USED, END
+    )
     assert object_at(told[3], "delta")["citation"] == {
         "type": "web_search_result_location",
         "url": "https://example.com/p",
@@ -402,7 +415,7 @@ def test_a_web_citation_of_another_vendor_is_reported_as_a_search_result() -> No
 
 def test_a_citation_without_a_page_is_a_loss() -> None:
     context = ClientContext(upstream="gemini")
-    told = said(
+    told = write_payloads(
         START,
         *block(0, Text(text=""), TextDelta(0, "Hi"), CitationAdded(0, Citation(title="A book"))),
         USED,
@@ -424,18 +437,20 @@ UNSAYABLE: list[ReplyBlock] = [
 @pytest.mark.parametrize("unsayable", UNSAYABLE)
 def test_what_the_dialect_cannot_express_is_left_out_and_recorded(unsayable: ReplyBlock) -> None:
     context = ClientContext(upstream="openai_responses")
-    assert "content_block_start" not in kinds(said(START, *block(0, unsayable), USED, END, context=context))
+    assert "content_block_start" not in kinds(
+        write_payloads(START, *block(0, unsayable), USED, END, context=context)
+    )
     assert len(context.losses) == 1
 
 
 def test_an_unknown_block_of_another_dialect_is_reported_by_its_text() -> None:
     odd = Opaque(kind="made_up", value={"type": "made_up"}, text="said otherwise")
-    told = said(START, *block(0, odd), USED, END)
+    told = write_payloads(START, *block(0, odd), USED, END)
     assert told[2]["delta"] == {"type": "text_delta", "text": "said otherwise"}
 
 
 def test_extras_of_another_dialect_are_not_written() -> None:
-    told = said(
+    told = write_payloads(
         ReplyStarted(id="x", extras={"system_fingerprint": "fp"}),
         *block(0, ToolCall(id="c", name="n", extras={"index": 0}), ArgumentsDelta(0, "{}")),
         UsageReported(Usage(input=1, output=1, extras={"odd": 1})),
@@ -449,7 +464,7 @@ def test_extras_of_another_dialect_are_not_written() -> None:
 @pytest.mark.parametrize("count", [-1, "7", None, [], True])
 def test_a_count_of_our_own_stands_where_the_upstream_reported_none(count: object) -> None:
     start = ReplyStarted(id="msg_1", extras={"usage": {"input_tokens": count, "service_tier": "standard"}})
-    told = said(start, USED, END, context=ClientContext(upstream="anthropic", input_estimate=9))
+    told = write_payloads(start, USED, END, context=ClientContext(upstream="anthropic", input_estimate=9))
     message = told[0]["message"]
     assert isinstance(message, dict)
     assert message["usage"] == {"input_tokens": 9, "output_tokens": 0, "service_tier": "standard"}

@@ -39,7 +39,9 @@ from tests.dialects.gemini.replies import asked, dig, frames, last_candidate, pa
 STARTED = ReplyStarted(id="msg_01ABCDEFGH", model="m1")
 
 
-def said(*blocks: ReplyBlock, cause: StopCause = "end", context: ClientContext | None = None) -> bytes:
+def write_blocks(
+    *blocks: ReplyBlock, cause: StopCause = "end", context: ClientContext | None = None
+) -> bytes:
     """The stream of a reply of these blocks; legal whatever they are."""
     if cause == "end" and any(isinstance(block, ToolCall) for block in blocks):
         cause = "tool_calls"
@@ -51,7 +53,9 @@ def said(*blocks: ReplyBlock, cause: StopCause = "end", context: ClientContext |
 
 @pytest.mark.rule("H75", "H77", "H78")
 def test_a_stream_is_data_lines_and_nothing_else() -> None:
-    stream = said(Reasoning(parts=("hm",)), Text(text="a\nb"), ToolCall(id="c1", name="run", arguments="{}"))
+    stream = write_blocks(
+        Reasoning(parts=("hm",)), Text(text="a\nb"), ToolCall(id="c1", name="run", arguments="{}")
+    )
     lines = stream.split(b"\n")
     assert all(line.startswith(b'data: {"') or not line for line in lines)
     assert stream.endswith(b"\n\n")
@@ -59,7 +63,7 @@ def test_a_stream_is_data_lines_and_nothing_else() -> None:
 
 
 def test_every_chunk_names_the_model_the_reply_and_the_candidate() -> None:
-    for payload in frames(said(Text(text="hello"))):
+    for payload in frames(write_blocks(Text(text="hello"))):
         assert payload["modelVersion"] == "m1"
         assert payload["responseId"] == "msg_01ABCDEFGH"
         assert dig(payload, "candidates", 0, "index") == 0
@@ -68,7 +72,7 @@ def test_every_chunk_names_the_model_the_reply_and_the_candidate() -> None:
 @pytest.mark.rule("R6")
 def test_the_client_reads_the_model_it_asked_for() -> None:
     (first, *_) = frames(
-        said(Text(text="hello"), context=ClientContext(upstream="anthropic", model="gemini-asked"))
+        write_blocks(Text(text="hello"), context=ClientContext(upstream="anthropic", model="gemini-asked"))
     )
     assert first["modelVersion"] == "gemini-asked"
 
@@ -88,7 +92,7 @@ def test_text_goes_out_piece_by_piece() -> None:
 
 @pytest.mark.rule("R129")
 def test_thoughts_are_marked_and_their_parts_kept_apart() -> None:
-    assert parts_of(said(Reasoning(parts=("one", "two")), Text(text="so"))) == [
+    assert parts_of(write_blocks(Reasoning(parts=("one", "two")), Text(text="so"))) == [
         {"text": "one\n\ntwo", "thought": True},
         {"text": "so"},
     ]
@@ -101,8 +105,8 @@ def test_thoughts_are_shown_only_to_clients_that_asked() -> None:
     curious = ClientContext(
         upstream="anthropic", request=asked({"contents": [user({"text": "a"})], "generationConfig": config})
     )
-    assert b"secret" not in said(thought, Text(text="so"), context=silent)
-    assert b"secret" in said(thought, Text(text="so"), context=curious)
+    assert b"secret" not in write_blocks(thought, Text(text="so"), context=silent)
+    assert b"secret" in write_blocks(thought, Text(text="so"), context=curious)
 
 
 @pytest.mark.rule("H12", "H13")
@@ -124,7 +128,7 @@ def test_a_call_goes_out_whole_when_it_is_complete() -> None:
 
 @pytest.mark.rule("R111", "H35")
 def test_a_call_without_arguments_has_an_empty_object() -> None:
-    assert parts_of(said(ToolCall(id="c1", name="run"))) == [
+    assert parts_of(write_blocks(ToolCall(id="c1", name="run"))) == [
         {"functionCall": {"id": "c1", "name": "run", "args": {}}}
     ]
 
@@ -133,7 +137,7 @@ def test_a_call_without_arguments_has_an_empty_object() -> None:
 @pytest.mark.parametrize("arguments", ["{'a': 1}", "ls -la", "[1]", "null"])
 def test_arguments_that_are_no_object_are_wrapped_and_counted(arguments: str) -> None:
     context = ClientContext(upstream="openai_chat")
-    parts = parts_of(said(ToolCall(id="c1", name="run", arguments=arguments), context=context))
+    parts = parts_of(write_blocks(ToolCall(id="c1", name="run", arguments=arguments), context=context))
     assert dig(parts, 0, "functionCall", "args") == {"text": arguments}
     assert len(context.losses) == 1
 
@@ -141,13 +145,13 @@ def test_arguments_that_are_no_object_are_wrapped_and_counted(arguments: str) ->
 @pytest.mark.rule("H12", "C15")
 @pytest.mark.parametrize("arguments", ['{"text": "delete every', '{"te', "{'text': 'delete every", " {"])
 def test_arguments_that_broke_off_stand_where_no_tool_looks_for_them(arguments: str) -> None:
-    parts = parts_of(said(ToolCall(id="c1", name="say", arguments=arguments)))
+    parts = parts_of(write_blocks(ToolCall(id="c1", name="say", arguments=arguments)))
     assert dig(parts, 0, "functionCall", "args") == {"incomplete_arguments": arguments}
 
 
 def test_free_text_for_a_tool_goes_under_input() -> None:
     call = ToolCall(id="c1", name="patch", arguments="*** Begin", kind="custom")
-    assert dig(parts_of(said(call)), 0, "functionCall", "args") == {"input": "*** Begin"}
+    assert dig(parts_of(write_blocks(call)), 0, "functionCall", "args") == {"input": "*** Begin"}
 
 
 @pytest.mark.rule("H71")
@@ -182,13 +186,13 @@ def test_interleaved_calls_come_one_after_another() -> None:
     ],
 )
 def test_every_ending_has_a_finish_reason(cause: StopCause, reason: str) -> None:
-    assert last_candidate(said(Text(text="a"), cause=cause))["finishReason"] == reason
+    assert last_candidate(write_blocks(Text(text="a"), cause=cause))["finishReason"] == reason
 
 
 @pytest.mark.rule("H85")
 @pytest.mark.parametrize("blocks", [(), (Reasoning(parts=("hm",)),)])
 def test_an_answer_with_nothing_to_see_is_not_called_a_stop(blocks: tuple[ReplyBlock, ...]) -> None:
-    assert last_candidate(said(*blocks))["finishReason"] == "OTHER"
+    assert last_candidate(write_blocks(*blocks))["finishReason"] == "OTHER"
 
 
 def test_the_reason_for_a_refusal_is_reported() -> None:
@@ -268,14 +272,14 @@ def test_a_reply_that_failed_before_it_began_is_an_error() -> None:
 
 @pytest.mark.rule("H49")
 def test_a_refusal_is_text_that_can_be_seen() -> None:
-    stream = said(Refusal(text="I will not."), cause="refusal")
+    stream = write_blocks(Refusal(text="I will not."), cause="refusal")
     assert parts_of(stream) == [{"text": "I will not."}]
 
 
 @pytest.mark.rule("R130")
 def test_media_go_out_as_data_or_as_an_address() -> None:
     parts = parts_of(
-        said(
+        write_blocks(
             Media(kind="image", media_type="image/png", data="AAAA"),
             Media(kind="image", url="https://example.org/a.jpg"),
             Media(kind="document", media_type="text/plain", text="words"),
@@ -294,12 +298,14 @@ def test_media_go_out_as_data_or_as_an_address() -> None:
     [("iVBORw0K", "image/png"), ("/9j/4AAQ", "image/jpeg"), ("R0lGODlh", "image/gif"), ("AAAA", "image/png")],
 )
 def test_an_image_without_a_type_gets_the_one_it_begins_like(data: str, media_type: str) -> None:
-    assert dig(parts_of(said(Media(kind="image", data=data))), 0, "inlineData", "mimeType") == media_type
+    assert (
+        dig(parts_of(write_blocks(Media(kind="image", data=data))), 0, "inlineData", "mimeType") == media_type
+    )
 
 
 def test_a_file_stored_elsewhere_is_a_loss() -> None:
     context = ClientContext(upstream="openai_responses")
-    assert parts_of(said(Media(kind="document", file_id="file_1"), context=context)) == []
+    assert parts_of(write_blocks(Media(kind="document", file_id="file_1"), context=context)) == []
     assert len(context.losses) == 1
 
 
@@ -307,7 +313,7 @@ def test_a_file_stored_elsewhere_is_a_loss() -> None:
 def test_code_that_another_vendor_ran_is_shown_as_code() -> None:
     call = HostedCall(id="s1", tool="code_execution", arguments='{"code": "print(1)"}')
     result = HostedResult(call_id="s1", tool="code_execution", text="1\n")
-    assert parts_of(said(call, result)) == [
+    assert parts_of(write_blocks(call, result)) == [
         {"executableCode": {"language": "PYTHON", "code": "print(1)"}},
         {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "1\n"}},
     ]
@@ -324,7 +330,7 @@ def test_a_search_is_reported_by_its_query_and_its_citations() -> None:
             Citation(title="B", quote="q"),
         ),
     )
-    stream = said(call, result, text)
+    stream = write_blocks(call, result, text)
     assert parts_of(stream) == [{"text": "größer"}]
     assert last_candidate(stream)["groundingMetadata"] == {
         "webSearchQueries": ["tower"],
@@ -354,13 +360,13 @@ def test_what_another_vendors_tool_did_is_a_loss_where_gemini_has_no_place_for_i
     block: ReplyBlock, losses: int
 ) -> None:
     context = ClientContext(upstream="anthropic", losses=Losses())
-    said(block, Text(text="So."), context=context)
+    write_blocks(block, Text(text="So."), context=context)
     assert len(context.losses) == losses
 
 
 @pytest.mark.rule("H48")
 def test_citations_count_from_the_start_of_the_text_that_the_client_joins() -> None:
-    stream = said(
+    stream = write_blocks(
         ToolCall(id="c1", name="run"),
         Text(text="é, "),
         Text(text="b", citations=(Citation(url="https://example.org/a"),)),
@@ -376,8 +382,8 @@ def test_citations_count_from_the_start_of_the_text_that_the_client_joins() -> N
 @pytest.mark.rule("H48")
 def test_unexpected_citations_of_a_text_still_have_their_places() -> None:
     citations = (Citation(url="https://example.org/a", start=1, end=3), Citation(url="", title=""))
-    plain = last_candidate(said(Text(text="plain", citations=citations)))
-    foreign = last_candidate(said(Text(text="größer", citations=citations)))
+    plain = last_candidate(write_blocks(Text(text="plain", citations=citations)))
+    foreign = last_candidate(write_blocks(Text(text="größer", citations=citations)))
     assert dig(plain, "groundingMetadata", "groundingSupports", 0, "segment") == {
         "startIndex": 1,
         "endIndex": 3,
@@ -390,7 +396,7 @@ def test_unexpected_citations_of_a_text_still_have_their_places() -> None:
 
 def test_a_block_that_has_no_words_here_is_a_loss_or_its_text() -> None:
     context = ClientContext(upstream="openai_responses", losses=Losses())
-    stream = said(
+    stream = write_blocks(
         Opaque(kind="compaction", value={}),
         Opaque(kind="compaction", value={}, text="in short"),
         HostedCall(id="s1", tool="mcp"),

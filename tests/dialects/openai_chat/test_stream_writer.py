@@ -48,7 +48,7 @@ from tests.sse import collect_sse
 START = ReplyStarted(id="msg_01ABCDEFGH", model="claude", created=5)
 
 
-def said(text: str, index: int = 0) -> list[ReplyEvent]:
+def text_block(text: str, index: int = 0) -> list[ReplyEvent]:
     return [BlockOpened(index, Text(text="")), TextDelta(index, text), BlockClosed(index)]
 
 
@@ -79,7 +79,7 @@ def reason_of(stream: bytes) -> object:
 
 
 def test_a_text_is_written_in_the_order_that_clients_expect() -> None:
-    stream = written(reply(*said("Hi.")))
+    stream = written(reply(*text_block("Hi.")))
     assert deltas(stream) == [
         {"role": "assistant", "content": "", "refusal": None},
         {"content": "Hi."},
@@ -91,7 +91,7 @@ def test_a_text_is_written_in_the_order_that_clients_expect() -> None:
 
 @pytest.mark.rule("R108")
 def test_every_chunk_names_the_same_reply() -> None:
-    chunks = payloads(written(reply(*said("Hi.")), context(model="asked-for")))
+    chunks = payloads(written(reply(*text_block("Hi.")), context(model="asked-for")))
     assert {chunk["id"] for chunk in chunks} == {"chatcmpl-01ABCDEFGH"}
     assert {chunk["object"] for chunk in chunks} == {"chat.completion.chunk"}
     assert {chunk["created"] for chunk in chunks} == {5}
@@ -105,7 +105,7 @@ def test_an_id_of_this_dialect_is_kept_as_it_is() -> None:
 
 @pytest.mark.rule("R107", "C21")
 def test_calls_are_numbered_without_gaps_and_named_once() -> None:
-    stream = written(reply(*said("a"), *called(1, '{"p":1}'), *called(2, ""), cause="tool_calls"))
+    stream = written(reply(*text_block("a"), *called(1, '{"p":1}'), *called(2, ""), cause="tool_calls"))
     fragments = [delta["tool_calls"] for delta in deltas(stream) if "tool_calls" in delta]
     assert fragments == [
         [{"index": 0, "id": "call_1", "type": "function", "function": {"name": "Read", "arguments": ""}}],
@@ -123,7 +123,7 @@ def test_an_answer_that_is_only_calls_has_null_content() -> None:
 
 @pytest.mark.rule("C3")
 def test_text_beside_calls_is_kept() -> None:
-    stream = written(reply(*said("Look."), *called(1), *said(" Then.", 2), cause="tool_calls"))
+    stream = written(reply(*text_block("Look."), *called(1), *text_block(" Then.", 2), cause="tool_calls"))
     assert message_of(stream)["content"] == "Look. Then."
 
 
@@ -159,7 +159,7 @@ def test_thought_is_one_string_with_blank_lines_between_its_parts() -> None:
             ReasoningDelta(0, " more", 0),
             ReasoningDelta(0, "two", 1),
             BlockClosed(0),
-            *said("Hi.", 1),
+            *text_block("Hi.", 1),
             BlockOpened(2, Reasoning()),
             ReasoningDelta(2, "three"),
             BlockClosed(2),
@@ -180,7 +180,7 @@ def test_a_refusal_in_words_ends_with_stop() -> None:
 
 @pytest.mark.rule("H49", "R55")
 def test_a_refusal_without_words_ends_with_content_filter_and_its_explanation() -> None:
-    events = [START, *said("So"), ReplyFinished(cause="refusal", explanation="against the rules")]
+    events = [START, *text_block("So"), ReplyFinished(cause="refusal", explanation="against the rules")]
     assert reason_of(written(events)) == "content_filter"
     assert message_of(written(events))["refusal"] == "against the rules"
 
@@ -201,7 +201,7 @@ def test_a_refusal_without_words_ends_with_content_filter_and_its_explanation() 
     ],
 )
 def test_every_cause_has_a_finish_reason(cause: StopCause, reason: str) -> None:
-    assert reason_of(written(reply(*said("a"), cause=cause))) == reason
+    assert reason_of(written(reply(*text_block("a"), cause=cause))) == reason
 
 
 @pytest.mark.rule("P5", "P6", "P21", "P64")
@@ -246,7 +246,7 @@ def test_usage_reports_caches_and_reasoning() -> None:
 @pytest.mark.rule("C10")
 def test_missing_usage_is_estimated_and_recorded_as_a_loss() -> None:
     losses = Losses()
-    stream = written(reply(*said("12345678")), context(losses=losses))
+    stream = written(reply(*text_block("12345678")), context(losses=losses))
     assert payloads(stream)[-1]["usage"] == {
         "prompt_tokens": 100,
         "completion_tokens": 2,
@@ -259,7 +259,7 @@ def test_missing_usage_is_estimated_and_recorded_as_a_loss() -> None:
 @pytest.mark.parametrize("ending", ["failed", "truncated", "cancelled"])
 def test_a_reply_that_failed_ends_in_an_error_and_nothing_more(ending: FailedEnding) -> None:
     failure = Failure(kind="rate_limit", message="slow down", retry_after=2.0)
-    stream = written([START, *said("Hel")[:2], ReplyFailed(ending, failure)])
+    stream = written([START, *text_block("Hel")[:2], ReplyFailed(ending, failure)])
     assert payloads(stream)[-1] == {
         "error": {
             "message": "slow down",
@@ -296,7 +296,7 @@ def test_citations_come_together_with_offsets_into_the_whole_message() -> None:
     losses = Losses()
     stream = written(
         reply(
-            *said("1234"),
+            *text_block("1234"),
             BlockOpened(1, Text(text="")),
             TextDelta(1, "five"),
             CitationAdded(1, citation),
@@ -384,10 +384,10 @@ def test_blocks_that_open_with_content_state_it() -> None:
 def test_extras_of_another_dialect_are_not_written() -> None:
     start = ReplyStarted(id="x", extras={"chunk": {"secret": 1}, "delta": {"secret": ""}})
     end = ReplyFinished(cause="end", extras={"delta": {"secret": "x"}, "choice": {"secret": 1}})
-    assert b"secret" not in written([start, *said("a"), end])
-    assert b"secret" in written([start, *said("a"), end], context(upstream="openai_chat"))
+    assert b"secret" not in written([start, *text_block("a"), end])
+    assert b"secret" in written([start, *text_block("a"), end], context(upstream="openai_chat"))
 
 
 def test_an_upstream_of_this_dialect_keeps_its_own_finish_reason() -> None:
     end = ReplyFinished(cause="length", raw_cause="max_tokens")
-    assert reason_of(written([START, *said("a"), end], context(upstream="openai_chat"))) == "length"
+    assert reason_of(written([START, *text_block("a"), end], context(upstream="openai_chat"))) == "length"

@@ -32,7 +32,7 @@ from dragoman.hub.usage import Usage
 from tests.dialects.strategies import replies
 from tests.fit.building import request, turn
 from tests.fit.reply.running import block, calls_in, recut, reply_of, through
-from tests.governance.running import Told, a_call
+from tests.governance.running import RecordedInterventions, a_call
 
 DENY_RM = {"tools": ["shell"], "paths": ["command"], "command": ["rm"], "verdict": "deny", "reason": "no"}
 ASK_CURL = {"tools": ["shell"], "command": ["curl"], "verdict": "ask", "reason": "it talks to the network"}
@@ -49,13 +49,15 @@ RM, LS, CURL, MAKE = (f'{{"command":"{name} x"}}' for name in ("rm", "ls", "curl
 
 
 def guard(
-    told: Told | None = None,
+    told: RecordedInterventions | None = None,
     *rules: object,
     on_denied: OnDenied = "client",
     limit: int = 100_000,
 ) -> GuardStage:
     chosen = read_rules(list(rules) or [DENY_RM, ASK_CURL, ALLOW_LS, PREFIX], "guard")
-    return GuardStage(chosen, [], Told() if told is None else told, on_denied=on_denied, limit=limit)
+    return GuardStage(
+        chosen, [], RecordedInterventions() if told is None else told, on_denied=on_denied, limit=limit
+    )
 
 
 def shell(*pieces: str, index: int = 0) -> list[ReplyEvent]:
@@ -64,7 +66,7 @@ def shell(*pieces: str, index: int = 0) -> list[ReplyEvent]:
 
 @pytest.mark.rule("R87")
 def test_a_denied_call_becomes_a_text_that_states_why() -> None:
-    told = Told()
+    told = RecordedInterventions()
     out = fold(through([guard(told)], reply_of(shell(*RM), cause="tool_calls")))
     assert out.blocks == (Text(text="The call of `shell` was denied: no."),)
     assert out.ending == ReplyFinished(cause="end")
@@ -84,14 +86,14 @@ def test_a_call_that_needs_consent_becomes_a_question() -> None:
 
 
 def test_an_allowed_call_goes_out_as_it_came() -> None:
-    told = Told()
+    told = RecordedInterventions()
     events = reply_of(shell(LS[:5], LS[5:]), cause="tool_calls")
     assert through([guard(told)], events) == events
     assert [each.detail for each in told] == [("allow", "ls")]
 
 
 def test_a_call_that_matches_no_rule_goes_out_as_it_came() -> None:
-    told = Told()
+    told = RecordedInterventions()
     events = reply_of(shell('{"command":', '"cat x"}'), cause="tool_calls")
     assert through([guard(told)], events) == events
     assert told == []
@@ -140,7 +142,7 @@ def test_calls_keep_their_order() -> None:
 
 
 def test_a_call_too_long_to_be_judged_is_denied() -> None:
-    told = Told()
+    told = RecordedInterventions()
     long = '{"command":"ls ' + "x" * 500 + '"}'
     out = fold(
         through([guard(told, limit=100)], reply_of(shell(*long), a_call("{}", index=1), cause="tool_calls"))
