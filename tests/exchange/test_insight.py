@@ -105,6 +105,7 @@ def test_the_log_line_reports_how_the_exchange_went() -> None:
         "first_token": 2.5,
         "seconds": 2.5,
         "retries": 1,
+        "failed": "up/model (overloaded 503)",
         "losses": 1,
         "lost": line["lost"],
     }

@@ -15,7 +15,7 @@ from dragoman.config.model import Config
 from dragoman.hub.errors import ConfigError
 from dragoman.routing.choose import list_model_names
 from dragoman.server.run import bind, ignore_early_hangup
-from dragoman.telemetry.log import log_start, set_up_logging
+from dragoman.telemetry.log import log_start, set_detail, set_up_logging
 
 NO_FILE = "no configuration: the embedded model answers for every model name"
 
@@ -24,12 +24,17 @@ NO_FILE = "no configuration: the embedded model answers for every model name"
 @config_option
 @click.option("--host", help="Listen on this address.")
 @click.option("--port", type=click.IntRange(0, 65535), help="Listen on this port. 0 selects a free one.")
-def serve(path: str | None, host: str | None, port: int | None) -> None:
+@click.option("--verbose", is_flag=True, help="Log all fields of every exchange, also on a terminal.")
+@click.option("--quiet", is_flag=True, help="Log only failures and warnings; print no banner.")
+def serve(path: str | None, host: str | None, port: int | None, verbose: bool, quiet: bool) -> None:
     """Serve the APIs of all agents on one port.
 
     Without a configuration file the gateway serves the embedded model. It needs no key and no network, and
     shows that your agent reaches the gateway. `dragoman init` writes a configuration file.
     """
+    if verbose and quiet:
+        raise click.UsageError("--verbose and --quiet exclude each other.")
+    set_detail("verbose" if verbose else "quiet" if quiet else "normal")
     reader = ConfigReader(path)
     changes = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
 
@@ -41,11 +46,11 @@ def serve(path: str | None, host: str | None, port: int | None) -> None:
     requires_key = has_stored_keys(config)
     ignore_early_hangup()
     listener = _bind(config, requires_key=requires_key)
-    _announce(config, listener, requires_key=requires_key)
+    _announce(config, listener, requires_key=requires_key, quiet=quiet)
     run_gateway(config, listener, read)
 
 
-def _announce(config: Config, listener: socket.socket, *, requires_key: bool) -> None:
+def _announce(config: Config, listener: socket.socket, *, requires_key: bool, quiet: bool) -> None:
     """Print the address, the warnings and the banner; in a JSON log, one JSON line each, without a banner."""
     address, actual = listener.getsockname()[:2]
     url = f"http://{f'[{address}]' if ':' in address else address}:{actual}"
@@ -53,9 +58,11 @@ def _announce(config: Config, listener: socket.socket, *, requires_key: bool) ->
         set_up_logging("json")
         log_start(url, config.path, map(str, config.warnings))
         return
-    click.echo(f"dragoman listens on {url}  ({config.path or NO_FILE})", err=True)
+    if not quiet:
+        click.echo(f"dragoman listens on {url}  ({config.path or NO_FILE})", err=True)
     print_warnings(config)
-    click.echo(_build_banner(config, build_url(address, actual), requires_key=requires_key), err=True)
+    if not quiet:
+        click.echo(_build_banner(config, build_url(address, actual), requires_key=requires_key), err=True)
 
 
 def _bind(config: Config, *, requires_key: bool) -> socket.socket:

@@ -3,7 +3,6 @@
 Secrets appear as `env:NAME`, or as `(secret)` if the file holds them. Addresses have no password.
 """
 
-import re
 from collections.abc import Mapping
 
 import msgspec
@@ -11,12 +10,11 @@ import msgspec
 from dragoman.config.document import write_path
 from dragoman.config.key_kinds import read_keys
 from dragoman.config.model import Config, Secret, TargetName
-from dragoman.config.secrets import PREFIX
+from dragoman.config.secrets import PREFIX, hide_password
 
 Table = dict[str, object]
 
 _HIDDEN = "(secret)"
-_PASSWORD = re.compile(r"//[^/@]*@")
 
 
 def describe_config(config: Config) -> Table:
@@ -42,7 +40,7 @@ def _describe(value: object) -> object:
         case Mapping():
             return {str(name): _describe(each) for name, each in value.items()}
         case str():
-            return _PASSWORD.sub("//", value)
+            return hide_password(value)
         case frozenset():
             return sorted(map(str, value))
         case list() | tuple():

@@ -7,7 +7,6 @@ A field whose name in the file differs has `msgspec.field(name=...)`. Fields wit
 Secrets are `Secret`s, which never show their value.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache
@@ -231,11 +230,6 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     def __repr__(self) -> str:
         # Without the addresses: that of a proxy may contain a password.
         return f"Provider({self.name!r}, {self.dialect!r})"
-
-    @property
-    def address(self) -> str:
-        """The address for messages: without a user name and a password."""
-        return re.sub("//[^/@]*@", "//", self.base_url)
 
     @property
     def program(self) -> LocalProgram | None:

@@ -11,12 +11,18 @@ from dragoman.config.document import TomlTable
 from dragoman.config.model import Secret
 
 PREFIX = "env:"
+_PASSWORD = re.compile("//[^/@]*@")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 #: How shells, Windows, LiteLLM and OpenCode refer to a variable.
 _FOREIGN_REFERENCE = re.compile(
     r"\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?|%([A-Za-z_][A-Za-z0-9_]*)%"
     r"|os\.environ/([A-Za-z_][A-Za-z0-9_]*)|\{env:([A-Za-z_][A-Za-z0-9_]*)\}"
 )
+
+
+def hide_password(url: str) -> str:
+    """The address for messages: without a user name and a password."""
+    return _PASSWORD.sub("//", url)
 
 
 class Environment(NamedTuple):

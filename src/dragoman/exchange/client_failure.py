@@ -7,6 +7,7 @@ client: with a 401 agents ask their user to log in, and with a 503 they report t
 import msgspec
 
 from dragoman.config.model import Provider, TargetName
+from dragoman.config.secrets import hide_password
 from dragoman.hub.errors import Failure, FailureKind
 from dragoman.routing.retry import concerns_session
 
@@ -30,7 +31,7 @@ def build_client_failure(failure: Failure, provider: Provider, target: TargetNam
     """The failure of a target, after all of its tries, as the client gets it."""
     if concerns_session(failure) or failure.kind in _KEPT_KINDS:
         return failure
-    place = f"{target} at {provider.address}" if provider.base_url else str(target)
+    place = f"{target} at {hide_password(provider.base_url)}" if provider.base_url else str(target)
     if failure.kind in ("authentication", "permission") and "policy" not in failure.code:
         message = f"{failure.message} ({place}; {_advise_key(provider)})"
         return Failure(

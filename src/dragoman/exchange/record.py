@@ -3,6 +3,7 @@
 It holds no content of requests or replies, except in `snapshots`, which the configuration must enable.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -21,6 +22,9 @@ from dragoman.telemetry.log import make_printable
 
 #: Characters of one value in a log line.
 MAX_SHOWN = 300
+
+#: Characters of the losses in a header.
+MAX_LISTED = 880
 
 #: In a response: the session of the provider that answered. In a request: the session to continue.
 SESSION_HEADER = "x-session-id"
@@ -95,6 +99,17 @@ class ExchangeRecord:
     def retries(self) -> int:
         return max(0, self.tries - 1)
 
+    def list_failed_attempts(self) -> str:
+        """The targets whose calls failed before the last one, each with the reasons and their number."""
+        failed = Counter(
+            f"{attempt.target} ({attempt.failure.kind} {attempt.failure.http_status}"
+            for attempt in self.attempts[: self.retries]
+            if attempt.failure is not None
+        )
+        return ", ".join(
+            f"{each}, {count} times)" if count > 1 else f"{each})" for each, count in failed.items()
+        )
+
     @property
     def ending(self) -> str:
         """How the exchange ended: finished, failed, truncated or cancelled."""
@@ -124,6 +139,7 @@ class ExchangeRecord:
             headers[SESSION_HEADER] = make_printable(self.session)
         if self.retries and not is_waiting:
             headers["x-dragoman-retries"] = str(self.retries)
+            headers["x-dragoman-failed"] = make_printable(self.list_failed_attempts())
         if self.losses:
             headers["x-dragoman-losses"] = make_printable(f"{len(self.losses)}: {_list_losses(self.losses)}")
         if self.interventions:
@@ -159,8 +175,10 @@ class ExchangeRecord:
             "first_token": round(self.first_token_seconds, 4) if self.first_token_seconds else None,
             "seconds": round(self.seconds, 4),
             "retries": self.retries,
+            "failed": make_printable(self.list_failed_attempts())[:MAX_SHOWN],
+            "tools": (tally.calls if tally else 0) or None,
             "losses": len(losses),
-            "lost": _list_losses(losses)[:MAX_SHOWN],
+            "lost": _list_losses(losses, MAX_SHOWN),
             "interventions": len(self.interventions) if self.interventions.is_governed else None,
         }
         return {name: value for name, value in line.items() if value not in (None, "")}
@@ -178,5 +196,12 @@ class ExchangeRecord:
             }
 
 
-def _list_losses(losses: Sequence[Loss]) -> str:
-    return "; ".join(str(loss) for loss in losses[:20])
+def _list_losses(losses: Sequence[Loss], limit: int = MAX_LISTED) -> str:
+    """The losses, as many as fit into the limit whole."""
+    text = ""
+    for number, loss in enumerate(losses):
+        longer = f"{text}; {loss}" if text else str(loss)
+        if len(longer) > limit:
+            return f"{text}; and {len(losses) - number} more" if text else longer[:limit]
+        text = longer
+    return text

@@ -1,17 +1,21 @@
-"""Structured log lines on standard error: one line per exchange, as text or as JSON.
+"""Structured log lines on standard error: one line per exchange, as short text, as text or as JSON.
+
+A terminal gets short lines, unless `verbose` asks for all fields. A file or a pipe gets all fields.
 
 Any value can come from outside. Control characters are escaped, so they never reach a terminal.
 """
 
 import logging
+import os
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from dragoman.hub.errors import Failure
+from dragoman.telemetry.short_line import ShortLine
 
 if TYPE_CHECKING:
     from dragoman.exchange.record import ExchangeRecord
@@ -23,6 +27,15 @@ _LEVELS = (
     (logging.getLogger("uvicorn.error"), logging.ERROR),
     (logging.getLogger("opentelemetry"), logging.ERROR),
 )
+
+#: The messages of lines about exchanges, and about a change that governance made.
+EXCHANGE = "exchange"
+GOVERNANCE = "governance"
+
+#: How much is logged: short lines on a terminal, all fields, or only failures.
+LogDetail = Literal["normal", "verbose", "quiet"]
+#: The detail of the log, as the only element.
+_details: list[LogDetail] = ["normal"]
 
 MAX_PATH = 200
 #: Characters of a text in a header, a span or a log line.
@@ -36,11 +49,13 @@ _NOT_PRINTABLE = re.compile(r"[^ -~]")
 
 
 class LogFormatter(logging.Formatter):
-    """`text`: the time, the message and `key=value`; `json`: one JSON object per line."""
+    """`text`: the time, the message and `key=value`; `json`: one JSON object per line; `short`: for eyes."""
 
     def __init__(self, style: str) -> None:
         super().__init__()
         self._is_json = style == "json"
+        has_colours = not os.environ.get("NO_COLOR")
+        self._short = ShortLine(has_colours=has_colours) if style == "short" else None
         self._second = 0
         self._time = ""
 
@@ -54,6 +69,9 @@ class LogFormatter(logging.Formatter):
         if int(record.created) != self._second:
             self._second = int(record.created)
             self._time = self.formatTime(record, "%H:%M:%S")
+        if self._short is not None and message == EXCHANGE:
+            values = {name: _escape(each) if isinstance(each, str) else each for name, each in fields.items()}
+            return f"{self._time} {self._short.format(values)}"
         pairs = " ".join([f"{name}={_quote(value)}" for name, value in fields.items()])
         line = f"{self._time} {_escape(message)} {pairs}".rstrip()
         return "\n  | ".join([line, *(_escape(each) for each in trace.splitlines())])
@@ -74,12 +92,23 @@ def make_printable(text: str) -> str:
     return _NOT_PRINTABLE.sub("?", text[:MAX_PRINTABLE])
 
 
+def set_detail(detail: LogDetail) -> None:
+    """Set how much is logged, for this call of `set_up_logging` and all later ones."""
+    _details[:] = [detail]
+
+
 def set_up_logging(style: str) -> None:
     """Send all log lines to standard error in this style, `text` or `json`. May be called again."""
+    (detail,) = _details
     # Finding these values costs more than writing the line, and no line contains them.
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(LogFormatter(style))
+    is_short = style == "text" and detail != "verbose" and sys.stderr.isatty()
+    handler.setFormatter(LogFormatter("short" if is_short else style))
+    if is_short:
+        # The line of the exchange has the number of changes.
+        handler.addFilter(lambda record: record.levelno > logging.INFO or record.msg != GOVERNANCE)
+    handler.setLevel(logging.WARNING if detail == "quiet" else logging.NOTSET)
     for logger, level in _LEVELS:
         logger.handlers = [handler]
         logger.setLevel(level)
@@ -90,10 +119,10 @@ def log_exchange(record: "ExchangeRecord") -> None:
     """Log an exchange that has ended, and one line for each intervention of governance."""
     level = logging.INFO if record.ending == "finished" else logging.WARNING
     if LOGGER.isEnabledFor(level):
-        _write(level, "exchange", record.line())
+        _write(level, EXCHANGE, record.line())
     if record.interventions and LOGGER.isEnabledFor(logging.INFO):
         for fields in record.governance_lines():
-            _write(logging.INFO if fields["ok"] else logging.WARNING, "governance", fields)
+            _write(logging.INFO if fields["ok"] else logging.WARNING, GOVERNANCE, fields)
 
 
 def log_refusal(request_id: str, method: str, path: str, status: int, failure: Failure) -> None:

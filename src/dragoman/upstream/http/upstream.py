@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from urllib.parse import urlsplit
 
 from dragoman.config.model import Provider
+from dragoman.config.secrets import hide_password
 from dragoman.dialects.registry import dialect_named
 from dragoman.hub.errors import ConfigError, Failure, FailureKind, UpstreamFailed
 from dragoman.upstream.http.connection import HttpConnection, HttpReply
@@ -139,7 +140,8 @@ class HttpUpstream:
         """Why there is no connection, with the address and the next step."""
         via = " through the proxy" if self._proxy is not None else ""
         step = "is the server running? check base_url"
-        return f"cannot be reached at {self._provider.address}{via} ({_describe(error)}); {step}"
+        address = hide_password(self._provider.base_url)
+        return f"cannot be reached at {address}{via} ({_describe(error)}); {step}"
 
     def _broken(self, reason: str) -> UpstreamFailed:
         return self._failure("overloaded", reason)

@@ -1,0 +1,94 @@
+"""The log line of an exchange for a terminal: one short line instead of all fields.
+
+    06:03:11 ✓ claude-cli  claude-opus-5-5 → ollama/qwen3-coder  11.4k → 37 tokens  first token 0.8 s, 1.2 s
+
+Losses are shown once for each agent and target. Agents send some fields with every request that no other API
+has; their loss has no consequence, and a line that repeats it hides what matters.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+
+_GREEN, _YELLOW, _RED, _DIM = "32", "33", "31", "2"
+_INDEX = re.compile(r"\[\d+\]|\d+")
+#: Agents, targets and losses in memory. It is bounded because clients choose the names.
+MAX_SEEN = 2000
+#: Characters of an error and of a list of losses.
+MAX_ERROR = 300
+MAX_LOST = 120
+
+
+class ShortLine:
+    """Formats exchanges. It remembers the losses that it has shown."""
+
+    def __init__(self, *, has_colours: bool) -> None:
+        self._has_colours = has_colours
+        self._seen: set[tuple[str, str, str]] = set()
+
+    def format(self, fields: Mapping[str, object]) -> str:
+        """The line of an exchange without the time. `fields` are those of the record."""
+        is_finished = fields.get("ending") == "finished"
+        mark = self._paint("✓", _GREEN) if is_finished else self._paint("✗", _RED)
+        agent = re.split(r"[/ ]", str(fields.get("agent", "")), maxsplit=1)[0] or str(
+            fields.get("client", "")
+        )
+        model, target = str(fields.get("model", "")), str(fields.get("target", ""))
+        path = f"{model} → {target}" if target else model
+        parts = [f"{mark} {agent}", path, *filter(None, self._describe(fields))]
+        return "  ".join(parts)
+
+    def _describe(self, fields: Mapping[str, object]) -> Iterator[str]:
+        yield _format_tokens(fields)
+        cost = fields.get("cost")
+        yield f"${cost:.4f}" if isinstance(cost, float) else ""
+        yield _format_times(fields)
+        yield _count(fields.get("tools"), "tool call")
+        yield _count(fields.get("interventions"), "change")
+        failed = fields.get("failed")
+        yield self._paint(f"after {failed}", _YELLOW) if failed else ""
+        lost = self._list_new_losses(fields)
+        yield self._paint(f"lost: {lost}", _DIM) if lost else ""
+        if fields.get("ending") != "finished":
+            error = str(fields.get("error", ""))[:MAX_ERROR]
+            status = fields.get("status") or ""
+            yield self._paint(f"{fields.get('ending')} {status} {error}".replace("  ", " ").rstrip(), _RED)
+
+    def _list_new_losses(self, fields: Mapping[str, object]) -> str:
+        agent, target = str(fields.get("agent", "")), str(fields.get("target", ""))
+        shown = []
+        for loss in str(fields.get("lost", "")).split("; "):
+            path = loss.partition(":")[0].strip()
+            seen = (agent, target, _INDEX.sub("", path))
+            if path and seen not in self._seen and len(self._seen) < MAX_SEEN:
+                self._seen.add(seen)
+                shown.append(path)
+        text = ", ".join(dict.fromkeys(shown))
+        return text if len(text) <= MAX_LOST else f"{text[:MAX_LOST]}…"
+
+    def _paint(self, text: str, colour: str) -> str:
+        return f"\x1b[{colour}m{text}\x1b[0m" if self._has_colours else text
+
+
+def _format_tokens(fields: Mapping[str, object]) -> str:
+    sent, received = fields.get("input"), fields.get("output")
+    if not isinstance(sent, int) and not isinstance(received, int):
+        return ""
+    cached = fields.get("cached")
+    share = f" ({_shorten(cached)} cached)" if isinstance(cached, int) and cached else ""
+    return f"{_shorten(sent)}{share} → {_shorten(received)} tokens"
+
+
+def _shorten(number: object) -> str:
+    if not isinstance(number, int):
+        return "?"
+    return f"{number / 1000:.1f}k" if number >= 1000 else str(number)
+
+
+def _format_times(fields: Mapping[str, object]) -> str:
+    first, seconds = fields.get("first_token"), fields.get("seconds")
+    begins = f"first token {first:.1f} s, " if isinstance(first, float) else ""
+    return f"{begins}{seconds:.1f} s" if isinstance(seconds, float | int) else ""
+
+
+def _count(number: object, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}" if isinstance(number, int) and number else ""
