@@ -348,12 +348,12 @@ def test_of_several_failures_the_one_that_may_pass_is_reported() -> None:
 @pytest.mark.rule("M15")
 def test_the_log_and_a_header_name_what_failed_before_another_target_answered() -> None:
     lost = ScriptedUpstream(refusal(404, error("no such model")))
-    told = run(Bench({"lost": lost, "good": ScriptedUpstream(GOOD)}).tell(ask("openai_chat")))
-    assert told.client.status == 200
-    failed = str(told.record.line()["failed"])
+    result = run(Bench({"lost": lost, "good": ScriptedUpstream(GOOD)}).run_exchange(ask("openai_chat")))
+    assert result.client.status == 200
+    failed = str(result.record.line()["failed"])
     assert failed.startswith("lost/")
     assert failed.endswith(" (not_found 404)")
-    assert told.client.headers["x-dragoman-failed"] == failed
+    assert result.client.headers["x-dragoman-failed"] == failed
 
 
 def test_without_one_that_may_pass_the_last_failure_is_reported() -> None:
