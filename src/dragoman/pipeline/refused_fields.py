@@ -14,6 +14,8 @@ from dragoman.pipeline.bodies import read_object
 from dragoman.wire.fields import encode
 
 ANY_ITEM = "*"
+#: The types that a request may leave out: of Anthropic's tools, and of messages to OpenAI's Responses.
+OMITTED_TAGS = frozenset(("custom", "message"))
 
 
 def remove_fields(body: bytes, paths: Sequence[str], losses: Losses) -> bytes:
@@ -74,4 +76,4 @@ def _find_member(holder: Json, step: str) -> str | None:
 def _may_be_tag(step: str, value: Json) -> bool:
     """Whether a step of a path can be the `type` or `role` of this object, or one that it leaves out."""
     tag = value.get("type", value.get("role"))
-    return tag is None or tag == step
+    return tag == step if tag is not None else step in OMITTED_TAGS
