@@ -28,6 +28,8 @@ NO_SEED = "Unsupported parameter: 'seed' is not supported with this model."
 BODY: Json = {"messages": [{"role": "user", "content": "hi"}], "temperature": 0.7, "seed": 7}
 TARGET = TargetName("up", "model")
 ADDRESS = "http://upstream.invalid"
+#: Follows the message of a refusal at the client.
+PLACE = f" ({TARGET} at {ADDRESS})"
 
 
 def refuse(path: str, message: str = NO_TEMPERATURE, status: int = 400) -> RefusingUpstream:
@@ -228,7 +230,7 @@ def test_nothing_is_changed_against_the_configuration(values: Json, route: Json)
         bench = Bench({"up": upstream}, {"up": provider("up", "openai_chat", **values)}, route=route)
         result = await bench.run_exchange(chat())
         assert len(upstream.calls) == 1
-        assert result.client.json()["error"]["message"] == NO_TEMPERATURE  # type: ignore[index]
+        assert result.client.json()["error"]["message"] == NO_TEMPERATURE + PLACE  # type: ignore[index]
         assert not bench.gateway.learned.find(TARGET, ADDRESS)
 
     run(scenario())
@@ -360,7 +362,7 @@ def test_a_request_that_cannot_be_read_is_left_as_it_is() -> None:
         upstream = refuse("temperature")
         result = await build(upstream).run_exchange(chat(tools=5))
         assert result.client.status == 400
-        assert result.client.json()["error"]["message"] == NO_TEMPERATURE  # type: ignore[index]
+        assert result.client.json()["error"]["message"] == NO_TEMPERATURE + PLACE  # type: ignore[index]
 
     run(scenario())
 

@@ -93,13 +93,13 @@ def test_errors_about_money_keys_policies_and_size_are_never_healed(
 
 
 @pytest.mark.parametrize("message", UNKNOWN)
-def test_a_refusal_that_names_nothing_known_reaches_the_client_unchanged(message: str) -> None:
+def test_a_refusal_that_names_nothing_known_reaches_the_client(message: str) -> None:
     upstream = RefusingUpstream("openai_chat", lambda body: True, 400, write_error(message, "some_code"))
     bench = Bench({"up": upstream}, {"up": provider("up", "openai_chat")})
     result = run(bench.run_exchange(ask("openai_chat", build_body("openai_chat", {}))))
     assert len(upstream.calls) == 1
     assert result.client.status == 400
     assert result.client.json()["error"] == {
-        "message": message, "type": "invalid_request_error", "param": None, "code": "some_code",
+        "message": f"{message} (up/model at http://upstream.invalid)", "type": "invalid_request_error", "param": None, "code": "some_code",
     }  # fmt: skip
     assert not result.record.losses
