@@ -100,6 +100,9 @@ def test_a_refusal_that_names_nothing_known_reaches_the_client(message: str) -> 
     assert len(upstream.calls) == 1
     assert result.client.status == 400
     assert result.client.json()["error"] == {
-        "message": f"{message} (up/model at http://upstream.invalid)", "type": "invalid_request_error", "param": None, "code": "some_code",
-    }  # fmt: skip
+        "message": f"{message} (up/model at http://upstream.invalid)",
+        "type": "invalid_request_error",
+        "param": None,
+        "code": "some_code",
+    }
     assert not result.record.losses
