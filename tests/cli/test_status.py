@@ -70,8 +70,8 @@ def test_the_status_finds_the_gateway_wherever_it_listens(folder: Path) -> None:
         assert lines[1].startswith("configuration: dragoman.toml, read ")
         assert lines[3:] == [
             "TARGET            TRIES  FAILED  FIRST TOKEN  HEALTH  REASON",
-            "local/mock-large  0      0       -            ok",
-            "local/*           0      0       -            ok",
+            "local/mock-large  0      0       -            unused",
+            "local/*           0      0       -            unused",
             "",
             "no open exchanges",
         ]
@@ -105,7 +105,7 @@ def test_a_reload_of_a_bad_file_reports_its_line_and_the_status_shows_it(folder:
         assert seen.code == 0
         assert "the earlier version is active:" in seen.out
         assert "line 3: providers.local.base_ulr: unknown key" in seen.out
-        assert "local/mock-large  0      0       -            ok" in seen.out
+        assert "local/mock-large  0      0       -            unused" in seen.out
 
 
 def test_a_file_that_is_gone_is_an_error_and_no_reason_to_look_elsewhere(folder: Path) -> None:

@@ -147,7 +147,7 @@ def test_a_provider_that_changed_begins_anew(tmp_path: Path) -> None:
                 assert (await gateway.ask("POST", "/v1/chat/completions", HELLO)).status == 503
                 file.write(toml(upstream.url).replace("sk-upstream-key", "sk-another-key"))
                 assert (await reload(gateway))["changed"] == {"providers": ["up"]}
-                assert {target["health"] for target in (await status(gateway))["targets"]} == {"ok"}
+                assert {target["health"] for target in (await status(gateway))["targets"]} == {"unused"}
                 assert (await gateway.ask("POST", "/v1/chat/completions", HELLO)).status == 200
                 assert upstream.heard[1].headers["authorization"] == "Bearer sk-another-key"
                 assert upstream.accepted == 2

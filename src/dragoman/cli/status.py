@@ -13,6 +13,9 @@ from dragoman.cli.formats import format_json, format_table, json_option
 #: Open exchanges that are listed one by one.
 LISTED = 10
 
+#: Seconds between two reports of `--watch`.
+WATCH_INTERVAL = 2.0
+
 #: Units of time, the longest first.
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
@@ -34,6 +37,8 @@ TOOL_COLUMNS: dict[str, str] = {
     "LET GO": "let_go",
     "ANSWERS": "answers",
 }
+#: The colour of a target's row by its health; other rows are yellow.
+COLOURS = {"ok": "", "unused": "", "unusable": "red", "failing": "red"}
 #: Columns that are always shown.
 _FIXED_COLUMNS = ("REPLIES", "CALLS", "REPAIRED", "HARVESTED")
 #: Counters that do not indicate a problem of the model.
@@ -43,22 +48,33 @@ _NO_PROBLEM = ("replies", "calls", "held", "valid", "allowed", "raised", "contra
 @click.command()
 @admin_options
 @click.option("--tools", is_flag=True, help="Show which models make mistakes in tool calls, and how often.")
+@click.option("--watch", is_flag=True, help="Show it again every two seconds, until Ctrl-C.")
 @json_option
-def status(path: str | None, url: str, tools: bool, as_json: bool) -> None:
+def status(path: str | None, url: str, tools: bool, watch: bool, as_json: bool) -> None:
     """Show what the gateway does: targets, cooldowns and their causes, open streams, keys near their limits.
 
     \b
     dragoman status
     dragoman status --tools
+    dragoman status --watch
     dragoman status --json | jq .targets
     """
     client = AdminClient(path, url)
-    report = client.call("GET", "/admin/status")
+    while True:
+        report = client.call("GET", "/admin/status")
+        if watch and not as_json:
+            click.clear()
+        _print_status(report, client.url, tools=tools, as_json=as_json)
+        if not watch:
+            return
+        time.sleep(WATCH_INTERVAL)
+
+
+def _print_status(report: dict[str, Any], url: str, *, tools: bool, as_json: bool) -> None:
     if as_json:
         click.echo(format_json(report))
         return
-    lines = format_tools(report["tools"]) if tools else format_status(report, client.url, time.time())
-    for line in lines:
+    for line in format_tools(report["tools"]) if tools else format_status(report, url, time.time()):
         click.echo(line)
 
 
@@ -112,15 +128,26 @@ def _format_targets(targets: list[dict[str, Any]]) -> Iterator[str]:
         return
     rows = [("TARGET", "TRIES", "FAILED", "FIRST TOKEN", "HEALTH", "REASON")]
     for target in targets:
-        reason = target.get("obstacle") or "; ".join(
-            _format_cooldown(each, target["keys"]) for each in target["cooldowns"]
+        reason = (
+            target.get("obstacle")
+            or _format_failures(target)
+            or "; ".join(_format_cooldown(each, target["keys"]) for each in target["cooldowns"])
         )
         first = f"{target['first_token']:.2f} s" if target["first_token"] else "-"
         numbers = (f"{target['tries']:.0f}", f"{target['failed']:.0f}", first)
         rows.append((target["target"], *numbers, target["health"], reason))
-    colours = ["", *("" if target["health"] == "ok" else "yellow" for target in targets)]
+    colours = ["", *(COLOURS.get(target["health"], "yellow") for target in targets)]
     for line, colour in zip(format_table(rows), colours, strict=True):
         yield click.style(line, fg=colour) if colour else line
+
+
+def _format_failures(target: dict[str, Any]) -> str:
+    """Why a target fails that has no cooldown; empty for others."""
+    count = target.get("failures_in_row", 0)
+    if target["cooldowns"] or not count:
+        return ""
+    times = f", failed {count} times in a row" if count > 1 else ""
+    return f"{target['last_failure']}{times}"
 
 
 def _format_cooldown(cooldown: dict[str, Any], keys: int) -> str:

@@ -293,6 +293,7 @@ class Exchange:
         `is_healed`: the request was at fault and is sent again, so the failure is none of the target's.
         """
         health, start, now = self._gateway.health, self._watchdog.started, self._loop.time()
+        health.count_call(target_key.target, None if is_healed else failure)
         if failure is None:
             health.record_success(target_key)
         is_faulty = failure is not None and not is_healed

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from dragoman.config.model import TargetName
 from dragoman.hub.errors import Failure
-from dragoman.routing.retry import concerns_target
+from dragoman.routing.retry import concerns_target, find_step
 
 #: Seconds.
 FIRST_COOLDOWN = 5.0
@@ -32,11 +32,44 @@ class TargetKey(NamedTuple):
     key: int
 
 
+class TargetCalls:
+    """The calls of one target since the gateway started."""
+
+    def __init__(self) -> None:
+        self.tries = 0
+        self.failed = 0
+        #: The failures since the last success, and the kind and status of the last one.
+        self.failures_in_row = 0
+        self.reason = ""
+
+    def add(self, failure: Failure | None) -> None:
+        """Count one call."""
+        self.tries += 1
+        if failure is None:
+            self.failures_in_row, self.reason = 0, ""
+            return
+        self.failed += 1
+        if find_step(failure) != "stop":
+            # Otherwise the request is at fault, which tells nothing about the target.
+            self.failures_in_row += 1
+            self.reason = f"{failure.kind} {failure.http_status}"
+
+
 class TargetHealth:
-    """Owns the cooldowns. `now` is a monotonic clock."""
+    """Owns the cooldowns and the counts of calls. `now` is a monotonic clock."""
 
     def __init__(self) -> None:
         self._cooldowns: dict[TargetKey, Cooldown] = {}
+        #: By target, the latest last.
+        self.calls: dict[TargetName, TargetCalls] = {}
+
+    def count_call(self, target: TargetName, failure: Failure | None) -> None:
+        """Count a call that has ended. The targets that were called longest ago are forgotten."""
+        calls = self.calls.pop(target, None) or TargetCalls()
+        calls.add(failure)
+        self.calls[target] = calls
+        if len(self.calls) > MAX_COOLDOWNS:
+            del self.calls[next(iter(self.calls))]
 
     def record_failure(self, target_key: TargetKey, failure: Failure, now: float) -> bool:
         """Start or extend a cooldown if the failure concerns the target. Returns whether it does."""
@@ -61,6 +94,8 @@ class TargetHealth:
         """Delete the cooldowns of a provider whose configuration has changed."""
         for each in [each for each in self._cooldowns if each.target.provider == provider]:
             del self._cooldowns[each]
+        for target in [target for target in self.calls if target.provider == provider]:
+            del self.calls[target]
 
     def is_cooling(self, target_key: TargetKey, now: float) -> bool:
         cooldown = self._cooldowns.get(target_key)

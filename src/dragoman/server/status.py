@@ -2,20 +2,17 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 
 from dragoman import __version__
 from dragoman.config.model import Config, TargetName
 from dragoman.exchange.exchange import Exchange
+from dragoman.routing.health import TargetCalls
 from dragoman.server.state import ServerState
-from dragoman.telemetry.instruments import Labels
 from dragoman.telemetry.log import make_printable
-from dragoman.telemetry.metrics import OK
 
 #: Open exchanges that are listed, the oldest first.
 MAX_LISTED = 100
-
-NO_TRAFFIC: dict[str, float] = {"tries": 0, "failed": 0, "first_token": 0.0}
 
 
 async def build_status(state: ServerState) -> dict[str, object]:
@@ -72,11 +69,11 @@ def _describe_exchange(exchange: Exchange) -> Mapping[str, object]:
 
 
 async def _build_targets(state: ServerState) -> object:
-    """The configured targets, and other targets that are not used because requests to them failed."""
+    """One row for each configured target, and for each other target that was called."""
     config, now = state.gateway.config, asyncio.get_running_loop().time()
-    traffic = _count_traffic(state)
+    health = state.gateway.health
     cooling: dict[TargetName, list[dict[str, object]]] = {}
-    for (target, key), cooldown in state.gateway.health.list_cooldowns(now).items():
+    for (target, key), cooldown in health.list_cooldowns(now).items():
         cooling.setdefault(target, []).append(
             {
                 "key": key + 1,
@@ -85,61 +82,55 @@ async def _build_targets(state: ServerState) -> object:
                 "seconds": round(cooldown.until - now, 1),
             }
         )
-    named = set(_list_targets(config))
-    names = dict.fromkeys([*_list_targets(config), *cooling])
+    called = [target for target in health.calls if target.provider in config.providers]
     return [
-        {
-            **_describe_target(config, name, cooling.get(name, [])),
-            # Models that only clients name are counted together, as `*`.
-            **(traffic.get(state.metrics.find_labels(name), NO_TRAFFIC) if name in named else NO_TRAFFIC),
-        }
-        for name in names
+        _describe_target(state, name, cooling.get(name, []))
+        for name in dict.fromkeys([*_list_targets(config, called), *called, *cooling])
     ]
 
 
-def _count_traffic(state: ServerState) -> dict[Labels, dict[str, float]]:
-    """Calls and failures since the gateway started, by provider and model."""
-    metrics = state.metrics
-    found: dict[Labels, dict[str, float]] = {}
-    for (provider, model, outcome), count in metrics.attempts.sums.items():
-        place = (provider, model)
-        first = round(metrics.first_token.mean(place), 3)
-        seen = found.setdefault(place, {**NO_TRAFFIC, "first_token": first})
-        seen["tries"] += count
-        seen["failed"] += 0 if outcome == OK else count
-    return found
-
-
-def _list_targets(config: Config) -> Iterator[TargetName]:
-    for route in config.routes:
-        yield from route.targets
-    yield from config.default
-    for provider in config.providers.values():
-        if not any(provider.name == target.provider for route in config.routes for target in route.targets):
-            yield TargetName(provider.name, "*")
+def _list_targets(config: Config, called: Collection[TargetName]) -> Iterator[TargetName]:
+    """The configured targets. `provider/*` stands for a provider of which no model is named or was called."""
+    named = [target for route in config.routes for target in route.targets]
+    named += config.default
+    providers = {target.provider for target in (*named, *called)}
+    for target in named:
+        if target.model != "*" or not any(target.provider == each.provider for each in called):
+            yield target
+    for name in config.providers:
+        if name not in providers:
+            yield TargetName(name, "*")
 
 
 def _describe_target(
-    config: Config, target: TargetName, cooldowns: list[dict[str, object]]
+    state: ServerState, target: TargetName, cooldowns: list[dict[str, object]]
 ) -> dict[str, object]:
-    provider = config.providers.get(target.provider)
+    provider = state.gateway.config.providers.get(target.provider)
+    calls = state.gateway.health.calls.get(target, TargetCalls())
     keys = len(provider.keys) if provider else 0
-    cooled = len(cooldowns)
     obstacle = provider.obstacle if provider else ""
     return {
         "target": make_printable(str(target)),
         "dialect": provider.dialect if provider else "",
         "keys": keys,
-        "health": "unusable" if obstacle else _judge_health(cooled, keys),
+        "health": "unusable" if obstacle else _judge_health(calls, len(cooldowns), keys),
         "obstacle": obstacle,
         "cooldowns": cooldowns,
+        "tries": calls.tries,
+        "failed": calls.failed,
+        "failures_in_row": calls.failures_in_row,
+        "last_failure": calls.reason,
+        "first_token": round(state.metrics.first_token.mean(state.metrics.find_labels(target)), 3),
     }
 
 
-def _judge_health(cooled: int, keys: int) -> str:
-    if not cooled:
-        return "ok"
-    return "cooling" if cooled >= max(1, keys) else "partly cooling"
+def _judge_health(calls: TargetCalls, cooled: int, keys: int) -> str:
+    """`failing`: the last call failed, and no cooldown delays the next one."""
+    if cooled:
+        return "cooling" if cooled >= max(1, keys) else "partly cooling"
+    if calls.failures_in_row:
+        return "failing"
+    return "ok" if calls.tries else "unused"
 
 
 async def _build_tools(state: ServerState) -> object:
