@@ -9,6 +9,7 @@ import pytest
 from dragoman.cli.agents import (
     AGENTS,
     FOLDER,
+    AgentLaunch,
     GatewayAccess,
     build_gemini_home,
     build_gemini_settings,
@@ -40,7 +41,7 @@ def test_no_key_stands_where_other_users_could_see_it(name: str) -> None:
 def test_claude_code_gets_the_model_for_all_its_purposes() -> None:
     launch = AGENTS["claude"].build_launch(ACCESS)
     models = [value for name, value in launch.environment.items() if "MODEL" in name]
-    assert models == ['odd"name'] * 6
+    assert models == ['odd"name'] * 8
     assert msgspec.json.decode(launch.files["claude.json"]) == {"env": launch.environment}
     assert not any("MODEL" in name for name in AGENTS["claude"].build_launch(PLAIN).environment)
 
@@ -66,6 +67,82 @@ def test_opencode_gets_every_model_and_asks_for_the_chosen_one() -> None:
     )
     assert config["model"] == 'dragoman/odd"name'
     assert list(config["provider"]["dragoman"]["models"]) == ['odd"name', "one"]
+
+
+LIMITED = load(
+    """
+    [providers.local]
+    dialect = "openai_chat"
+    base_url = "http://127.0.0.1:1/v1"
+    [providers.local.models."small"]
+    context_tokens = 32768
+    max_output_tokens = 4096
+    [providers.local.models."unknown"]
+    images = false
+    [[routes]]
+    match = "*"
+    target = "local/small"
+    """,
+    "f.toml",
+    {},
+)
+
+
+def launch_limited(name: str, model: str) -> AgentLaunch:
+    agent = AGENTS[name]
+    return agent.build_launch(build_access(agent, "http://x", LIMITED, key="", model=model))
+
+
+@pytest.mark.rule("M4")
+@pytest.mark.parametrize("model", ["", "anything", "local/small"])
+def test_claude_code_gets_the_limits_of_the_model_that_answers(model: str) -> None:
+    environment = launch_limited("claude", model).environment
+    assert environment["CLAUDE_CODE_MAX_CONTEXT_TOKENS"] == "32768"
+    assert environment["CLAUDE_CODE_MAX_OUTPUT_TOKENS"] == "4096"
+    # For names that it knows, Claude Code reads only this one, and takes no less than 100,000.
+    assert environment["CLAUDE_CODE_AUTO_COMPACT_WINDOW"] == "100000"
+
+
+@pytest.mark.rule("M4")
+@pytest.mark.parametrize("model", ["", "anything", "local/small"])
+def test_codex_gets_the_window_of_the_model_that_answers(model: str) -> None:
+    settings = tomllib.loads("\n".join(launch_limited("codex", model).arguments[1::2]))
+    assert settings["model_context_window"] == 32768
+
+
+@pytest.mark.rule("M4")
+def test_opencode_gets_the_limits_of_every_model() -> None:
+    config = msgspec.json.decode(
+        launch_limited("opencode", "anything").environment["OPENCODE_CONFIG_CONTENT"]
+    )
+    limit = {"context": 32768, "output": 4096}
+    assert config["provider"]["dragoman"]["models"] == {
+        "anything": {"name": "anything", "limit": limit},
+        "local/small": {"name": "local/small", "limit": limit},
+        "local/unknown": {"name": "local/unknown"},
+    }
+
+
+@pytest.mark.rule("M4")
+def test_gemini_cli_compresses_before_the_window_of_the_model_is_full() -> None:
+    # It assumes 1,048,576 tokens for every model, and compresses at the threshold's part of them.
+    settings = msgspec.json.decode(launch_limited("gemini", "").files[".gemini/settings.json"])
+    assert settings["model"] == {"compressionThreshold": 0.015625}
+    kept = msgspec.json.decode(build_gemini_settings({"model": {"name": "mine"}}, 32768))
+    assert kept["model"] == {"name": "mine", "compressionThreshold": 0.015625}
+
+
+@pytest.mark.rule("M4")
+@pytest.mark.parametrize("name", list(AGENTS))
+def test_no_agent_gets_limits_that_are_not_known(name: str) -> None:
+    launch = launch_limited(name, "local/unknown")
+    told = " ".join((*launch.environment, *launch.environment.values(), *launch.arguments))
+    told += " ".join(launch.files.values())
+    names = ("MAX_CONTEXT", "MAX_OUTPUT", "COMPACT_WINDOW", "context_window", "compressionThreshold")
+    assert not [each for each in names if each in told]
+    if name == "opencode":
+        models = msgspec.json.decode(launch.environment["OPENCODE_CONFIG_CONTENT"])["provider"]["dragoman"]
+        assert models["models"]["local/unknown"] == {"name": "local/unknown"}
 
 
 def test_private_files_are_written_and_named(tmp_path: Path) -> None:
@@ -117,7 +194,14 @@ CONFIG = load(
 
 def test_what_the_options_leave_open_is_taken_from_the_configuration() -> None:
     access = build_access(AGENTS["opencode"], "http://x/v1/", CONFIG, key="", model="")
-    assert access == GatewayAccess(url="http://x", key="k1", model="e/first", names=("e/first",))
+    assert access == GatewayAccess(
+        url="http://x",
+        key="k1",
+        model="e/first",
+        names=("e/first",),
+        requested="e/first",
+        answering="e/first",
+    )
     assert build_access(AGENTS["claude"], "http://x", CONFIG, key="mine", model="").key == "mine"
 
 

@@ -132,7 +132,28 @@ def test_run_uses_the_gateway_of_its_own_project(home: Path) -> None:
     with serving(folder, home):
         seen, told = run_agent(folder, home)
     assert seen == {"url": f"http://127.0.0.1:{port}", "models": ["a"]}
-    assert told.startswith(f"gateway: http://127.0.0.1:{port} (dragoman.toml)\n")
+    assert f"gateway: http://127.0.0.1:{port} ({folder / 'dragoman.toml'})\n" in told
+
+
+@pytest.mark.rule("M2")
+def test_run_prints_one_line_with_the_models_the_gateway_and_the_file(home: Path) -> None:
+    folder, port = project(home, "a", free_port()), free_port()
+    text = f"""\
+[server]
+port = {port}
+[providers.embedded.models."it"]
+context_tokens = 32768
+[[routes]]
+match = "*"
+target = "embedded/it"
+"""
+    (folder / "dragoman.toml").write_text(text, "utf-8")
+    with serving(folder, home):
+        _, told = run_agent(folder, home)
+    assert told == (
+        "Claude Code: claude-opus-5-5 -> embedded/it (32,768 tokens of context), "
+        f"gateway: http://127.0.0.1:{port} ({folder / 'dragoman.toml'})\n"
+    )
 
 
 def test_run_does_not_use_the_gateway_of_another_project(home: Path) -> None:

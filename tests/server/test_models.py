@@ -36,23 +36,25 @@ def listed(path: str, config: Config = CONFIG, **headers: str) -> dict[str, obje
     )
 
 
-@pytest.mark.rule("H70")
+@pytest.mark.rule("H70", "M4")
 def test_openai_clients_get_a_list_of_models() -> None:
     body = listed("/v1/models")
     assert body["object"] == "list"
+    limits = {"context_length": 128000, "max_output_tokens": 4096}
     assert body["data"] == [
-        {"id": name, "object": "model", "created": 1_700_000_000, "owned_by": "local"}
-        for name in ("via-chat", "local/small", "local/large")
+        {"id": name, "object": "model", "created": 1_700_000_000, "owned_by": "local", **known}
+        for name, known in (("via-chat", limits), ("local/small", {}), ("local/large", limits))
     ]
 
 
-@pytest.mark.rule("H70")
+@pytest.mark.rule("H70", "M4")
 def test_anthropic_clients_get_a_page_of_models() -> None:
     body = listed("/v1/models", anthropic_version="2023-06-01")
     assert (body["has_more"], body["first_id"], body["last_id"]) == (False, "via-chat", "local/large")
+    limits = {"max_input_tokens": 128000, "max_tokens": 4096}
     assert body["data"] == [
-        {"type": "model", "id": name, "display_name": name, "created_at": "2023-11-14T22:13:20Z"}
-        for name in ("via-chat", "local/small", "local/large")
+        {"type": "model", "id": name, "display_name": name, "created_at": "2023-11-14T22:13:20Z", **known}
+        for name, known in (("via-chat", limits), ("local/small", {}), ("local/large", limits))
     ]
 
 

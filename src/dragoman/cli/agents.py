@@ -7,6 +7,7 @@ add a row to `AGENTS`.
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -25,8 +26,23 @@ _CLAUDE_MODELS = (
     "ANTHROPIC_DEFAULT_HAIKU_MODEL",
     "CLAUDE_CODE_SUBAGENT_MODEL",
 )
+_CLAUDE_MENU = ("ANTHROPIC_CUSTOM_MODEL_OPTION", "ANTHROPIC_CUSTOM_MODEL_OPTION_NAME")
+#: Claude Code warns about a CLAUDE_CODE_AUTO_COMPACT_WINDOW outside of this range.
+_CLAUDE_COMPACT_RANGE = (100_000, 1_000_000)
+#: The window that Gemini CLI assumes for every model, and the part of it that it fills before it compresses.
+_GEMINI_WINDOW = 1_048_576
+_GEMINI_THRESHOLD = 0.5
+#: The part of the window that OpenCode keeps for the answer if the model's own limit is unknown.
+_OPENCODE_OUTPUT_PART = 4
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
 _LOCAL_HOSTS = "127.0.0.1,localhost,::1"
+
+
+class ModelLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """The limits of the model that answers, in tokens; 0: unknown, so that the agent keeps its own value."""
+
+    context: int = 0
+    output: int = 0
 
 
 class GatewayAccess(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,6 +54,19 @@ class GatewayAccess(msgspec.Struct, frozen=True, kw_only=True):
     model: str = ""
     #: All model names that the gateway offers.
     names: tuple[str, ...] = ()
+    #: The name of the model that the agent requests first: `model`, or the agent's own default.
+    requested: str = ""
+    #: The model that answers it, as `provider/model`; empty if it is unknown.
+    answering: str = ""
+    #: The limits of the models that answer these names.
+    limits: dict[str, ModelLimits] = {}
+
+    def find_limits(self, name: str = "") -> ModelLimits:
+        """The limits of the model that answers `name`; default: the one that answers first."""
+        return self.limits.get(name or self.requested, _UNKNOWN_LIMITS)
+
+
+_UNKNOWN_LIMITS = ModelLimits()
 
 
 class AgentLaunch(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,6 +105,9 @@ def _launch_claude(access: GatewayAccess) -> AgentLaunch:
     environment = {"ANTHROPIC_BASE_URL": access.url, "ANTHROPIC_AUTH_TOKEN": access.key}
     if access.model:
         environment |= dict.fromkeys(_CLAUDE_MODELS, access.model)
+        # The entry of the gateway's model in Claude Code's /model menu.
+        environment |= dict.fromkeys(_CLAUDE_MENU, access.model)
+    environment |= _build_claude_limits(access.find_limits())
     return AgentLaunch(
         environment=environment,
         # Variables in the user's settings take precedence over those of the process. Settings on the command
@@ -92,6 +124,22 @@ def _launch_claude(access: GatewayAccess) -> AgentLaunch:
     )
 
 
+def _build_claude_limits(limits: ModelLimits) -> dict[str, str]:
+    """The variables with which Claude Code 2.1 learns the limits of a model.
+
+    CLAUDE_CODE_MAX_CONTEXT_TOKENS is read for model names that Claude Code does not know; otherwise it assumes
+    a million tokens for them. For the names that it knows, only the window for compaction can be set.
+    """
+    variables = {}
+    if limits.context:
+        variables["CLAUDE_CODE_MAX_CONTEXT_TOKENS"] = str(limits.context)
+        lowest, highest = _CLAUDE_COMPACT_RANGE
+        variables["CLAUDE_CODE_AUTO_COMPACT_WINDOW"] = str(min(max(limits.context, lowest), highest))
+    if limits.output:
+        variables["CLAUDE_CODE_MAX_OUTPUT_TOKENS"] = str(limits.output)
+    return variables
+
+
 def _launch_codex(access: GatewayAccess) -> AgentLaunch:
     # The arguments are TOML. A JSON string is a valid TOML string.
     provider = (
@@ -99,13 +147,25 @@ def _launch_codex(access: GatewayAccess) -> AgentLaunch:
         'env_key = "DRAGOMAN_CLIENT_KEY", wire_api = "responses"}'
     )
     model = ("-c", f"model={_encode(access.model)}") if access.model else ()
+    # A model catalogue would also end the warning about missing metadata. But its entries replace the
+    # instructions that Codex gives to unknown models.
+    context = access.find_limits().context
+    window = ("-c", f"model_context_window={context}") if context else ()
     return AgentLaunch(
         environment={"DRAGOMAN_CLIENT_KEY": access.key},
-        arguments=("-c", f"model_providers.dragoman={provider}", "-c", 'model_provider="dragoman"', *model),
+        arguments=(
+            "-c",
+            f"model_providers.dragoman={provider}",
+            "-c",
+            'model_provider="dragoman"',
+            *model,
+            *window,
+        ),
     )
 
 
 def _launch_gemini(access: GatewayAccess) -> AgentLaunch:
+    context = access.find_limits().context
     return AgentLaunch(
         environment={
             "GEMINI_API_KEY": access.key,
@@ -113,13 +173,13 @@ def _launch_gemini(access: GatewayAccess) -> AgentLaunch:
             "GEMINI_CLI_HOME": FOLDER,
             **({"GEMINI_MODEL": access.model} if access.model else {}),
         },
-        prepare=build_gemini_home,
-        files={f"{_GEMINI_FOLDER}/{_GEMINI_SETTINGS}": build_gemini_settings({})},
+        prepare=partial(build_gemini_home, context=context),
+        files={f"{_GEMINI_FOLDER}/{_GEMINI_SETTINGS}": build_gemini_settings({}, context)},
         unset=("GOOGLE_API_KEY", "GOOGLE_GENAI_USE_GCA", "GOOGLE_GENAI_USE_VERTEXAI"),
     )
 
 
-def build_gemini_home(folder: Path, environment: Mapping[str, str]) -> None:
+def build_gemini_home(folder: Path, environment: Mapping[str, str], *, context: int = 0) -> None:
     """Make `folder` a home of Gemini CLI with own settings and links to everything else of the user's home.
 
     Gemini CLI reads the login method from its settings before it reads the environment, and it reads settings
@@ -135,14 +195,26 @@ def build_gemini_home(folder: Path, environment: Mapping[str, str]) -> None:
                 settings = _read_settings(entry)
             else:
                 (own / entry.name).symlink_to(entry.resolve())
-    (own / _GEMINI_SETTINGS).write_text(build_gemini_settings(settings), "utf-8")
+    (own / _GEMINI_SETTINGS).write_text(build_gemini_settings(settings, context), "utf-8")
 
 
-def build_gemini_settings(settings: Mapping[str, object]) -> str:
-    """The user's settings with an API key as the login method."""
-    security = settings.get("security")
-    changed = {**(security if isinstance(security, dict) else {}), "auth": {"selectedType": "gemini-api-key"}}
-    return _encode({**settings, "security": changed})
+def build_gemini_settings(settings: Mapping[str, object], context: int = 0) -> str:
+    """The user's settings with an API key as the login method, and compression before `context` is full.
+
+    Gemini CLI has no setting for the window of a model. Its compression threshold is a part of the window
+    that it assumes.
+    """
+    security = {**_find_object(settings, "security"), "auth": {"selectedType": "gemini-api-key"}}
+    changed = {**settings, "security": security}
+    if 0 < context < _GEMINI_WINDOW:
+        threshold = round(_GEMINI_THRESHOLD * context / _GEMINI_WINDOW, 6)
+        changed["model"] = {**_find_object(settings, "model"), "compressionThreshold": threshold}
+    return _encode(changed)
+
+
+def _find_object(settings: Mapping[str, object], name: str) -> dict[str, object]:
+    value = settings.get(name)
+    return value if isinstance(value, dict) else {}
 
 
 def _read_settings(path: Path) -> dict[str, object]:
@@ -164,11 +236,19 @@ def _launch_opencode(access: GatewayAccess) -> AgentLaunch:
                 "npm": "@ai-sdk/openai-compatible",
                 "name": "dragoman",
                 "options": {"baseURL": f"{access.url}/v1", "apiKey": access.key},
-                "models": {name: {"name": name} for name in names},
+                "models": {name: _describe_opencode_model(name, access.find_limits(name)) for name in names},
             }
         },
     }
     return AgentLaunch(environment={"OPENCODE_CONFIG_CONTENT": _encode(config)})
+
+
+def _describe_opencode_model(name: str, limits: ModelLimits) -> dict[str, object]:
+    """A model in OpenCode's configuration. Its `limit` needs both numbers."""
+    if not limits.context:
+        return {"name": name}
+    output = limits.output or limits.context // _OPENCODE_OUTPUT_PART
+    return {"name": name, "limit": {"context": limits.context, "output": output}}
 
 
 AGENTS: dict[str, Agent] = {

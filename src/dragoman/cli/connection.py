@@ -15,11 +15,11 @@ from urllib.parse import urlsplit
 import click
 import msgspec
 
-from dragoman.cli.agents import Agent, GatewayAccess
+from dragoman.cli.agents import Agent, GatewayAccess, ModelLimits
 from dragoman.cli.files import has_stored_keys
 from dragoman.cli.formats import config_option
 from dragoman.config.find import identify_config
-from dragoman.config.model import Config
+from dragoman.config.model import Config, TargetName
 from dragoman.hub.errors import ConfigError
 from dragoman.routing.choose import ModelNotFound, choose, list_model_names
 
@@ -69,18 +69,45 @@ def build_access(agent: Agent, url: str, config: Config | None, *, key: str, mod
             raise ConfigError(f"{agent.title} needs the name of a model", hint="--model NAME")
         model = names[0] if names else ""
     url = url.rstrip("/").removesuffix("/v1")
-    return GatewayAccess(url=url, key=key or _choose_key(config), model=model, names=names)
+    requested = model or agent.default_model
+    target = _find_target(requested, config)
+    return GatewayAccess(
+        url=url,
+        key=key or _choose_key(config),
+        model=model,
+        names=names,
+        requested=requested,
+        answering=str(target) if target else "",
+        limits=_find_limits((requested, *names), config),
+    )
+
+
+def _find_target(model: str, config: Config | None) -> TargetName | None:
+    """The model that answers this name first; None if it is unknown."""
+    if not model or config is None:
+        return None
+    with suppress(ModelNotFound):
+        return choose(config, model).targets[0]
+    return None
+
+
+def _find_limits(names: tuple[str, ...], config: Config | None) -> dict[str, ModelLimits]:
+    """The limits of the models that answer these names, where they are known."""
+    found = {}
+    for name in names:
+        target = _find_target(name, config)
+        if target is None or config is None:
+            continue
+        facts = config.providers[target.provider].build_profile(target.model).facts
+        limits = ModelLimits(context=facts.context_tokens, output=facts.max_output_tokens)
+        if limits != ModelLimits():
+            found[name] = limits
+    return found
 
 
 def _is_served(model: str, config: Config | None) -> bool:
     """Whether the gateway has a target for this model name. A gateway elsewhere is assumed to have one."""
-    if not model or config is None:
-        return bool(model)
-    try:
-        choose(config, model)
-    except ModelNotFound:
-        return False
-    return True
+    return bool(model) and (config is None or _find_target(model, config) is not None)
 
 
 def _choose_key(config: Config | None) -> str:

@@ -15,7 +15,15 @@ from typing import IO
 
 import click
 
-from dragoman.cli.agents import AGENTS, FOLDER, Agent, AgentLaunch, bypass_proxies, prepare_launch
+from dragoman.cli.agents import (
+    AGENTS,
+    FOLDER,
+    Agent,
+    AgentLaunch,
+    GatewayAccess,
+    bypass_proxies,
+    prepare_launch,
+)
 from dragoman.cli.connection import (
     access_options,
     build_access,
@@ -82,6 +90,8 @@ def run(
             url, is_started = _find_gateway(config, log_path, own_key, stack)
             key = key or (own_key if is_started else "")
         access = build_access(chosen, url, config, key=key, model=model)
+        # A file in the working directory may come from another person, and it decides where prompts go.
+        click.echo(describe_run(chosen, access, config), err=True)
         if access.model and not model:
             click.echo(f"model: {access.model} (--model chooses another)", err=True)
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="dragoman-"))
@@ -108,11 +118,20 @@ def _find_gateway(config: Config, log_path: str | None, key: str, stack: ExitSta
             err=True,
         )
     started = stack.enter_context(_start_child_gateway(config, log_path, key)) if is_started else ""
-    url = started or (running.url if running else "")
-    # A file in the working directory may come from another person, and it decides where prompts go.
-    source = config.path or "no configuration: the embedded model answers"
-    click.echo(f"gateway: {url} ({source})", err=True)
-    return url, is_started
+    return started or (running.url if running else ""), is_started
+
+
+def describe_run(agent: Agent, access: GatewayAccess, config: Config | None) -> str:
+    """One line: the agent, the model that it requests, the one that answers, the gateway and its file."""
+    context = access.find_limits().context
+    size = f" ({context:,} tokens of context)" if context else ""
+    requested = access.requested or "its own model"
+    answering = f" -> {access.answering}{size}" if access.answering else ""
+    source = ""
+    if config is not None:
+        path = str(Path(config.path).absolute()) if config.path else ""
+        source = f" ({path or 'no configuration: the embedded model answers'})"
+    return f"{agent.title}: {requested}{answering}, gateway: {access.url}{source}"
 
 
 def _create_key(config: Config) -> str:

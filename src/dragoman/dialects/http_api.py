@@ -137,7 +137,13 @@ class HttpApi:
     def describe_model(self, name: str, profile: Profile) -> Json:
         """One model, as the API's model list shows it."""
         owner = profile.provider or "dragoman"
-        return {"id": name, "object": "model", "created": CREATED, "owned_by": owner}
+        # OpenAI's list has no limits. Clients of OpenRouter read them from these fields.
+        limits = {
+            "context_length": profile.facts.context_tokens,
+            "max_output_tokens": profile.facts.max_output_tokens,
+        }
+        known = {key: limit for key, limit in limits.items() if limit}
+        return {"id": name, "object": "model", "created": CREATED, "owned_by": owner, **known}
 
     def list_models(self, names: Sequence[str], entries: list[Json]) -> Json:
         """The body of the model list. `entries`: the result of `describe_model` for each name."""

@@ -44,7 +44,17 @@ class AnthropicHttpApi(HttpApi):
         return super().build_key_header(key) if is_token else {"x-api-key": key}
 
     def describe_model(self, name: str, profile: Profile) -> Json:
-        return {"type": "model", "id": name, "display_name": name, "created_at": CREATED_TEXT}
+        limits = {
+            "max_input_tokens": profile.facts.context_tokens,
+            "max_tokens": profile.facts.max_output_tokens,
+        }
+        return {
+            "type": "model",
+            "id": name,
+            "display_name": name,
+            "created_at": CREATED_TEXT,
+            **{key: limit for key, limit in limits.items() if limit},
+        }
 
     def list_models(self, names: Sequence[str], entries: list[Json]) -> Json:
         first, last = (names[0], names[-1]) if names else (None, None)
