@@ -55,8 +55,8 @@ def test_the_terms_of_a_key_are_what_was_asked_for(tmp_path: Path) -> None:
         "tokens_per_minute": 100_000,
         "tokens_per_day": 2_000_000,
         "tokens_per_month": None,
-        "cost_per_day": 2_500_000,
-        "cost_per_month": 40_000_000,
+        "cost_per_day": 2.5,
+        "cost_per_month": 40.0,
     }
     listed = dragoman(tmp_path, "keys", "list").out
     assert (
@@ -210,3 +210,26 @@ def test_nothing_used_is_reported_as_such(tmp_path: Path) -> None:
     outcome = dragoman(tmp_path, "usage")
     assert outcome.code == 0
     assert "no usage" in outcome.err
+
+
+@pytest.mark.rule("M17")
+def test_an_unknown_price_is_not_zero(tmp_path: Path) -> None:
+    now = int(datetime.now(UTC).timestamp())
+    rows = {
+        UsageKey(now, "", "up", "free"): UsageCounts(requests=1),
+        UsageKey(now, "", "up", "local"): UsageCounts(requests=2, unpriced=2),
+        UsageKey(now, "", "up", "paid"): UsageCounts(requests=1, cost=500_000),
+    }
+    (tmp_path / STATE).parent.mkdir(parents=True)
+    connection: sqlite3.Connection = connect(tmp_path / STATE, ACCOUNTS_SCHEMA)
+    add_usage(connection, rows)
+    connection.close()
+    lines = [line.split() for line in dragoman(tmp_path, "usage", "--by", "model").out.splitlines()]
+    assert [line[-1] for line in lines] == ["COST", "$0.00", "unknown", "$0.50", "unknown"]
+    assert lines[-1][-3:] == ["$0.50", "+", "unknown"]
+    report = msgspec.json.decode(dragoman(tmp_path, "usage", "--by", "model", "--json").out)
+    assert [(each["model"], each["cost_usd"], each["unpriced"]) for each in report] == [
+        ("free", 0.0, 0),
+        ("local", None, 2),
+        ("paid", 0.5, 0),
+    ]

@@ -100,6 +100,7 @@ CREATE TABLE IF NOT EXISTS usage (
     PRIMARY KEY (hour, key, provider, model)
 ) WITHOUT ROWID
 """,
+        "ALTER TABLE usage ADD COLUMN unpriced INTEGER NOT NULL DEFAULT 0",
     ),
 )
 
@@ -239,7 +240,10 @@ class UsageKey(NamedTuple):
 
 
 class UsageCounts(msgspec.Struct, kw_only=True):
-    """One row of the statistics. `refused` counts requests that a limit of the gateway refused."""
+    """One row of the statistics. `refused` counts requests that a limit of the gateway refused.
+
+    `unpriced` counts requests of models without a known price: their cost is not part of `cost`.
+    """
 
     requests: int = 0
     failures: int = 0
@@ -249,6 +253,7 @@ class UsageCounts(msgspec.Struct, kw_only=True):
     cache_write: int = 0
     output: int = 0
     reasoning: int = 0
+    unpriced: int = 0
     cost: int = 0
 
     def add(self, other: "UsageCounts") -> None:
@@ -265,8 +270,8 @@ _GROUPS: tuple[UsageGroup, ...] = ("day", "key", "provider", "model")
 _ADD_USAGE = """
 INSERT INTO usage (
     hour, key, provider, model,
-    requests, failures, refused, input, cache_read, cache_write, output, reasoning, cost
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    requests, failures, refused, input, cache_read, cache_write, output, reasoning, unpriced, cost
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (hour, key, provider, model) DO UPDATE SET
     requests = requests + excluded.requests,
     failures = failures + excluded.failures,
@@ -276,6 +281,7 @@ ON CONFLICT (hour, key, provider, model) DO UPDATE SET
     cache_write = cache_write + excluded.cache_write,
     output = output + excluded.output,
     reasoning = reasoning + excluded.reasoning,
+    unpriced = unpriced + excluded.unpriced,
     cost = cost + excluded.cost
 """
 #: A deleted key appears with its id.
@@ -285,14 +291,14 @@ SELECT
     coalesce((SELECT name FROM client_keys WHERE id = usage.key), usage.key),
     provider, model,
     sum(requests), sum(failures), sum(refused), sum(input), sum(cache_read), sum(cache_write),
-    sum(output), sum(reasoning), sum(cost)
+    sum(output), sum(reasoning), sum(unpriced), sum(cost)
 FROM usage WHERE hour >= ? GROUP BY 1, 2, 3, 4
 """
 _READ_OLD_HOURS = """
 SELECT
     hour / 86400 * 86400, key, provider, model,
     sum(requests), sum(failures), sum(refused), sum(input), sum(cache_read), sum(cache_write),
-    sum(output), sum(reasoning), sum(cost)
+    sum(output), sum(reasoning), sum(unpriced), sum(cost)
 FROM usage WHERE hour < ? AND hour % 86400 <> 0 GROUP BY 1, 2, 3, 4
 """
 

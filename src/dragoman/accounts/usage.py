@@ -105,7 +105,7 @@ class ExchangeUsage:
             self._caller.id,
             target.provider if target else "",
             _clean_name(target.model) if target else "",
-            self._build_counts(outcome, used, cost or 0),
+            self._build_counts(outcome, used, cost),
             is_settled=self._reservation is not None,
         )
         return used, cost
@@ -148,7 +148,7 @@ class ExchangeUsage:
             )
         return cost
 
-    def _build_counts(self, outcome: ExchangeOutcome, used: Usage, cost: int) -> UsageCounts:
+    def _build_counts(self, outcome: ExchangeOutcome, used: Usage, cost: int | None) -> UsageCounts:
         return UsageCounts(
             requests=1,
             failures=int(outcome.has_failed and not self._is_refused),
@@ -158,7 +158,8 @@ class ExchangeUsage:
             cache_write=used.cache_write or 0,
             output=used.output or 0,
             reasoning=used.reasoning or 0,
-            cost=cost,
+            unpriced=int(cost is None and outcome.was_accepted),
+            cost=cost or 0,
         )
 
 

@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from dragoman.accounts import keys as client_keys
-from dragoman.accounts.errors import format_amount, format_dollars
+from dragoman.accounts.errors import MICRO, format_amount, format_dollars
 from dragoman.accounts.keys import ClientKey
 from dragoman.accounts.limits import Account, Amount, Limits, list_budgets, list_rates
 from dragoman.accounts.store import read_account
@@ -274,7 +274,7 @@ def _print_key(key: ClientKey, held: Account, *, as_json: bool) -> None:
 
 
 def _build_report(key: ClientKey, held: Account, now: float) -> dict[str, object]:
-    """The JSON form of a key: times in seconds since the epoch, money in micro-dollars."""
+    """The JSON form of a key: times in seconds since the epoch, money in dollars."""
     caller = key.caller
     return {
         "name": caller.name,
@@ -285,7 +285,17 @@ def _build_report(key: ClientKey, held: Account, now: float) -> dict[str, object
         "expires": caller.expires or None,
         "revoked": key.revoked or None,
         "models": caller.models,
-        "limits": {field: getattr(caller.limits, field) or None for field in Limits.__struct_fields__},
-        "used": {period: amount._asdict() for period, amount in held.used.items()},
-        "reserved": {period: amount._asdict() for period, amount in held.reserved.items()},
+        "limits": {field: _read_limit(caller.limits, field) for field in Limits.__struct_fields__},
+        "used": {period: _describe_amount(amount) for period, amount in held.used.items()},
+        "reserved": {period: _describe_amount(amount) for period, amount in held.reserved.items()},
     }
+
+
+def _read_limit(limits: Limits, field: str) -> float | None:
+    """The limit in the unit of its option; None if there is none."""
+    value: int = getattr(limits, field)
+    return (value / MICRO if field.startswith("cost") else value) or None
+
+
+def _describe_amount(amount: Amount) -> dict[str, float]:
+    return {"tokens": amount.tokens, "cost_usd": amount.cost / MICRO}

@@ -60,7 +60,8 @@ def usage(by: tuple[UsageGroup, ...], since: float, form: str | None, path: str 
     dragoman usage --by key --csv > usage.csv
 
     INPUT is the whole prompt; CACHED is the part of it that the provider read from its cache. OUTPUT includes
-    REASONING. The cost covers models with known prices. A running gateway stores its usage once a second.
+    REASONING. The cost of models without a known price is `unknown`; for
+    a sum it is added as a word. A running gateway stores its usage once a second.
     """
     by = tuple(dict.fromkeys(by))
     found = use_state(path, partial(read_usage, by=by, since=since))
@@ -101,8 +102,20 @@ def _shorten(name: str) -> str:
 
 def _build_cells(counts: UsageCounts) -> tuple[str, ...]:
     return tuple(
-        format_dollars(counts.cost) if name == "cost" else f"{getattr(counts, name):,}" for name in _COLUMNS
+        _format_cost(counts) if name == "cost" else f"{getattr(counts, name):,}" for name in _COLUMNS
     )
+
+
+def _format_cost(counts: UsageCounts) -> str:
+    """The cost in dollars. A model without a known price may cost anything, so that is not $0."""
+    if not counts.unpriced:
+        return format_dollars(counts.cost)
+    return f"{format_dollars(counts.cost)} + unknown" if counts.cost else "unknown"
+
+
+def _read_dollars(counts: UsageCounts) -> float | None:
+    """The known cost in dollars; None if no price is known."""
+    return None if counts.unpriced and not counts.cost else counts.cost / MICRO
 
 
 def _format_csv(by: Sequence[UsageGroup], rows: Rows) -> str:
@@ -110,8 +123,10 @@ def _format_csv(by: Sequence[UsageGroup], rows: Rows) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow((*by, *COUNT_NAMES[:-1], "cost_usd"))
     for group, counts in rows:
-        *numbers, cost = msgspec.structs.astuple(counts)
-        writer.writerow((*map(_escape_formula, group), *numbers, f"{cost / MICRO:.6f}"))
+        *numbers, _ = msgspec.structs.astuple(counts)
+        cost = _read_dollars(counts)
+        shown = "" if cost is None else f"{cost:.6f}"
+        writer.writerow((*map(_escape_formula, group), *numbers, shown))
     return text.getvalue().rstrip("\n")
 
 
@@ -126,11 +141,11 @@ def _format_json(by: Sequence[UsageGroup], rows: Rows) -> str:
     )
 
 
-def _build_numbers(counts: UsageCounts) -> dict[str, float]:
+def _build_numbers(counts: UsageCounts) -> dict[str, float | None]:
     numbers = msgspec.structs.asdict(counts)
     return {
         **{name: numbers[name] for name in COUNT_NAMES if name != "cost"},
-        "cost_usd": counts.cost / MICRO,
+        "cost_usd": _read_dollars(counts),
     }
 
 
