@@ -233,3 +233,13 @@ def test_an_unknown_price_is_not_zero(tmp_path: Path) -> None:
         ("local", None, 2),
         ("paid", 0.5, 0),
     ]
+
+
+@pytest.mark.rule("M34")
+@pytest.mark.parametrize("columns", [60, 80])
+def test_a_row_of_usage_fits_into_a_narrow_terminal(used: Path, columns: int) -> None:
+    outcome = dragoman(used, "usage", "--by", "model", "--by", "provider", COLUMNS=str(columns))
+    lines = outcome.out.splitlines()
+    assert len(lines) == 5
+    assert max(map(len, lines)) <= columns
+    assert "COST" in lines[0]

@@ -1,6 +1,7 @@
 """Values as commands read and print them: shared options, amounts, dates, tables and JSON."""
 
 import re
+import shutil
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -13,6 +14,11 @@ _SPAN = re.compile(r"(\d{1,6})([mhdw])")
 _COUNT = re.compile(r"(\d{1,12})([kM]?)")
 _FACTORS = {"": 1, "k": 1_000, "M": 1_000_000}
 _MONEY = re.compile(r"\$?(\d{1,9})(?:\.(\d{1,6}))?")
+
+#: Columns of a file or a pipe, spaces between the columns of a table, and the least width of a cut column.
+UNLIMITED = 100_000
+GAP = 2
+MIN_WIDTH = 10
 
 #: Options that many commands share.
 config_option = click.option(
@@ -87,12 +93,31 @@ def format_json(value: object) -> str:
     return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
 
 
+def read_width() -> int:
+    """The columns of the terminal, or of the variable COLUMNS; without limit for a file or a pipe."""
+    return shutil.get_terminal_size((UNLIMITED, 24)).columns
+
+
 def format_table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines with aligned columns, two spaces apart. All rows have the same number of cells."""
+    """Lines with aligned columns, two spaces apart. All rows have the same number of cells.
+
+    On a narrow terminal the widest columns are cut, so that a row stays in its line.
+    """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    limit = read_width() - GAP * (len(widths) - 1)
+    while widths and sum(widths) > limit and max(widths) > MIN_WIDTH:
+        widest = widths.index(max(widths))
+        widths[widest] = max(MIN_WIDTH, widths[widest] - (sum(widths) - limit))
     return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+        (" " * GAP)
+        .join(_cut(cell, width).ljust(width) for cell, width in zip(row, widths, strict=True))
+        .rstrip()
+        for row in rows
     ]
+
+
+def _cut(cell: str, width: int) -> str:
+    return cell if len(cell) <= width else f"{cell[: width - 1]}…"
 
 
 def remove_controls(text: str) -> str:

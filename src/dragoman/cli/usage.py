@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import click
@@ -11,7 +11,15 @@ import msgspec
 from dragoman.accounts.errors import MICRO, format_dollars
 from dragoman.accounts.store import COUNT_NAMES, UsageCounts, UsageGroup, read_usage
 from dragoman.cli.files import use_state
-from dragoman.cli.formats import config_option, format_json, format_table, parse_past_date, remove_controls
+from dragoman.cli.formats import (
+    GAP,
+    config_option,
+    format_json,
+    format_table,
+    parse_past_date,
+    read_width,
+    remove_controls,
+)
 
 _CHOICES: tuple[UsageGroup, ...] = ("key", "model", "provider", "day")
 #: The columns of the table, by counter.
@@ -25,6 +33,9 @@ _COLUMNS = {
     "reasoning": "REASONING",
     "cost": "COST",
 }
+
+#: The columns of a table that would be too wide for the terminal.
+_NARROW_COLUMNS = {name: _COLUMNS[name] for name in ("requests", "input", "output", "cost")}
 
 #: Characters of a name in the table. CSV and JSON have the whole name.
 MAX_NAME = 60
@@ -89,9 +100,13 @@ def _format_table(by: Sequence[UsageGroup], rows: Rows) -> str:
     total = UsageCounts()
     for _, counts in rows:
         total.add(counts)
-    body = [(*map(_shorten, group), *_build_cells(counts)) for group, counts in rows]
-    last = ("total", *[""] * (len(by) - 1), *_build_cells(total))
-    return "\n".join(format_table([(*(each.upper() for each in by), *_COLUMNS.values()), *body, last]))
+    for columns in (_COLUMNS, _NARROW_COLUMNS):
+        body = [(*map(_shorten, group), *_build_cells(counts, columns)) for group, counts in rows]
+        last = ("total", *[""] * (len(by) - 1), *_build_cells(total, columns))
+        table = [(*(each.upper() for each in by), *columns.values()), *body, last]
+        if sum(max(map(len, column)) + GAP for column in zip(*table, strict=True)) - GAP <= read_width():
+            break
+    return "\n".join(format_table(table))
 
 
 def _shorten(name: str) -> str:
@@ -100,10 +115,8 @@ def _shorten(name: str) -> str:
     return clean if len(clean) <= MAX_NAME else f"{clean[: MAX_NAME - 1]}…"
 
 
-def _build_cells(counts: UsageCounts) -> tuple[str, ...]:
-    return tuple(
-        _format_cost(counts) if name == "cost" else f"{getattr(counts, name):,}" for name in _COLUMNS
-    )
+def _build_cells(counts: UsageCounts, columns: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(_format_cost(counts) if name == "cost" else f"{getattr(counts, name):,}" for name in columns)
 
 
 def _format_cost(counts: UsageCounts) -> str:

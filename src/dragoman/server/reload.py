@@ -16,7 +16,7 @@ from dragoman.config.model_facts import learned_path
 from dragoman.exchange.gateway import Gateway
 from dragoman.hub.errors import ConfigError
 from dragoman.server.access import check_exposure
-from dragoman.telemetry.log import log_reload, log_reload_refused, set_up_logging
+from dragoman.telemetry.log import log_reload, log_reload_refused, log_warning, set_up_logging
 
 #: Seconds between two checks of the file.
 WATCH_INTERVAL = 1.0
@@ -89,6 +89,8 @@ class ConfigReloader:
             self.loaded_at = self._gateway.clock()
             self.needs_restart = needs_restart
             log_reload(reason, config.path, changes, needs_restart)
+            for warning in config.warnings:
+                log_warning("configuration", warning=str(warning))
             return {"config": config.path, "changed": changes, "needs_restart": list(needs_restart)}
 
     def _check(self, config: Config) -> tuple[Config, tuple[str, ...]]:
