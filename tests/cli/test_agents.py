@@ -42,7 +42,8 @@ def test_claude_code_gets_the_model_for_all_its_purposes() -> None:
     launch = AGENTS["claude"].build_launch(ACCESS)
     models = [value for name, value in launch.environment.items() if "MODEL" in name]
     assert models == ['odd"name'] * 8
-    assert msgspec.json.decode(launch.files["claude.json"]) == {"env": launch.environment}
+    settings = msgspec.json.decode(launch.files["claude.json"])
+    assert settings == {"env": {**dict.fromkeys(launch.unset, ""), **launch.environment}}
     assert not any("MODEL" in name for name in AGENTS["claude"].build_launch(PLAIN).environment)
 
 

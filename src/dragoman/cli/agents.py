@@ -12,6 +12,8 @@ from pathlib import Path
 
 import msgspec
 
+from dragoman.cli.claude_settings import describe_settings, merge_settings, split_settings
+
 #: In variables and arguments: replaced by the folder of the private files.
 FOLDER = "{folder}"
 
@@ -34,6 +36,15 @@ _GEMINI_WINDOW = 1_048_576
 _GEMINI_THRESHOLD = 0.5
 #: The part of the window that OpenCode keeps for the answer if the model's own limit is unknown.
 _OPENCODE_OUTPUT_PART = 4
+_CLAUDE_FILE = "claude.json"
+#: Variables that would connect Claude Code to another server.
+_CLAUDE_ELSEWHERE = (
+    "ANTHROPIC_API_KEY",
+    "CLAUDE_CODE_OAUTH_TOKEN",
+    "CLAUDE_CODE_USE_BEDROCK",
+    "CLAUDE_CODE_USE_FOUNDRY",
+    "CLAUDE_CODE_USE_VERTEX",
+)
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
 _LOCAL_HOSTS = "127.0.0.1,localhost,::1"
 
@@ -95,6 +106,14 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     #: Arguments that resume a session. The command that the agent itself prints at its end does not work: the
     #: private files are gone by then.
     resume: str = ""
+    #: Takes the user's arguments that would replace settings of the launch into the launch.
+    merge_arguments: Callable[[AgentLaunch, tuple[str, ...]], tuple[AgentLaunch, tuple[str, ...]]] | None = (
+        None
+    )
+    #: Lines about the user's settings that concern the gateway, for a folder and the environment.
+    describe_settings: Callable[[GatewayAccess, AgentLaunch, Path, Mapping[str, str]], list[str]] | None = (
+        None
+    )
 
 
 def _encode(value: object) -> str:
@@ -108,27 +127,38 @@ def _launch_claude(access: GatewayAccess) -> AgentLaunch:
         # The entry of the gateway's model in Claude Code's /model menu.
         environment |= dict.fromkeys(_CLAUDE_MENU, access.model)
     environment |= _build_claude_limits(access.find_limits())
+    # Empty values in the settings, because the user's settings may have these variables too.
+    settings = {"env": {**dict.fromkeys(_CLAUDE_ELSEWHERE, ""), **environment}}
     return AgentLaunch(
         environment=environment,
         # Variables in the user's settings take precedence over those of the process. Settings on the command
         # line take precedence over both.
-        arguments=("--settings", f"{FOLDER}/claude.json"),
-        files={"claude.json": _encode({"env": environment})},
-        unset=(
-            "ANTHROPIC_API_KEY",
-            "CLAUDE_CODE_OAUTH_TOKEN",
-            "CLAUDE_CODE_USE_BEDROCK",
-            "CLAUDE_CODE_USE_FOUNDRY",
-            "CLAUDE_CODE_USE_VERTEX",
-        ),
+        arguments=("--settings", f"{FOLDER}/{_CLAUDE_FILE}"),
+        files={_CLAUDE_FILE: _encode(settings)},
+        unset=_CLAUDE_ELSEWHERE,
     )
+
+
+def _merge_claude_arguments(
+    launch: AgentLaunch, arguments: tuple[str, ...]
+) -> tuple[AgentLaunch, tuple[str, ...]]:
+    kept, values = split_settings(arguments)
+    text = merge_settings(launch.files[_CLAUDE_FILE], values)
+    return msgspec.structs.replace(launch, files={_CLAUDE_FILE: text}), kept
+
+
+def _describe_claude_settings(
+    access: GatewayAccess, launch: AgentLaunch, folder: Path, environment: Mapping[str, str]
+) -> list[str]:
+    variables = {**dict.fromkeys(_CLAUDE_ELSEWHERE, ""), **launch.environment}
+    return list(describe_settings(environment, folder, variables, access.model))
 
 
 def _build_claude_limits(limits: ModelLimits) -> dict[str, str]:
     """The variables with which Claude Code 2.1 learns the limits of a model.
 
-    CLAUDE_CODE_MAX_CONTEXT_TOKENS is read for model names that Claude Code does not know; otherwise it assumes
-    a million tokens for them. For the names that it knows, only the window for compaction can be set.
+    CLAUDE_CODE_MAX_CONTEXT_TOKENS is read for model names that Claude Code does not know. Without it the
+    window is a million tokens. For the names that it knows, only the window for compaction can be set.
     """
     variables = {}
     if limits.context:
@@ -259,6 +289,8 @@ AGENTS: dict[str, Agent] = {
         build_launch=_launch_claude,
         default_model="claude-opus-5-5",
         resume="--resume ID",
+        merge_arguments=_merge_claude_arguments,
+        describe_settings=_describe_claude_settings,
     ),
     "codex": Agent(
         title="Codex CLI",

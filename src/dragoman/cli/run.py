@@ -94,13 +94,19 @@ def run(
         click.echo(describe_run(chosen, access, config), err=True)
         if access.model and not model:
             click.echo(f"model: {access.model} (--model chooses another)", err=True)
+        own = arguments[1:] if arguments[:1] == ("--",) else arguments
+        planned = chosen.build_launch(access)
+        if chosen.describe_settings:
+            for line in chosen.describe_settings(access, planned, Path.cwd(), os.environ):
+                click.echo(line, err=True)
+        if chosen.merge_arguments:
+            planned, own = chosen.merge_arguments(planned, own)
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="dragoman-"))
-        launch = prepare_launch(chosen.build_launch(access), Path(folder), os.environ)
+        launch = prepare_launch(planned, Path(folder), os.environ)
         # The admin token is for operators, not for agents.
         removed = {*launch.unset, VARIABLE}
         kept = {name: value for name, value in os.environ.items() if name not in removed}
         environment = bypass_proxies({**kept, **launch.environment})
-        own = arguments[1:] if arguments[:1] == ("--",) else arguments
         code = _run_in_foreground([program, *launch.arguments, *own], environment)
     if chosen.resume and not own and sys.stdin.isatty():
         click.echo(f"to resume this session: {program_name()} run {agent} {chosen.resume}", err=True)
