@@ -23,6 +23,9 @@ class Listener(logging.Handler):
 def log() -> Iterator[list[str]]:
     listener = Listener()
     before = LOGGER.handlers, LOGGER.level, LOGGER.propagate
-    LOGGER.handlers, LOGGER.level, LOGGER.propagate = [listener], logging.INFO, False
+    LOGGER.handlers, LOGGER.propagate = [listener], False
+    # Unlike an assignment, this clears the logger's memory of enabled levels.
+    LOGGER.setLevel(logging.INFO)
     yield listener.lines
-    LOGGER.handlers, LOGGER.level, LOGGER.propagate = before
+    LOGGER.handlers, level, LOGGER.propagate = before
+    LOGGER.setLevel(level)

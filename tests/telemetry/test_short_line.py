@@ -65,19 +65,21 @@ class Terminal(io.StringIO):
         return True
 
 
-def log(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, detail: str, level: int = logging.INFO) -> str:
+def log(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, detail: str, at: int = logging.INFO) -> str:
     before = LOGGER.handlers, LOGGER.level, LOGGER.propagate
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setenv("NO_COLOR", "1")
     try:
         set_detail(detail)  # type: ignore[arg-type]
         set_up_logging("text")
-        entry = logging.LogRecord(LOGGER.name, level, "", 0, "exchange", None, None)
+        entry = logging.LogRecord(LOGGER.name, at, "", 0, "exchange", None, None)
         entry.fields = FIELDS
         LOGGER.handle(entry)
     finally:
         set_detail("normal")
-        LOGGER.handlers, LOGGER.level, LOGGER.propagate = before
+        LOGGER.handlers, level, LOGGER.propagate = before
+        # This also clears the logger's memory of enabled levels.
+        LOGGER.setLevel(level)
     return stream.getvalue()
 
 

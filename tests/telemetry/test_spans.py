@@ -165,7 +165,7 @@ def test_a_failed_exchange_has_an_error_type() -> None:
     outer, inner = traced(Bench({"up": refusing}), ask("openai_chat"))
     for span in (outer, inner):
         assert span.attributes["error.type"] == "invalid_request"
-        assert span.status.description == "too long"
+        assert span.status.description.startswith("too long")
     assert outer.attributes["http.response.status_code"] == 400
 
 
