@@ -185,3 +185,47 @@ def test_equal_placeholders_of_two_servers_get_two_variables() -> None:
         "env:ONE_API_KEY",
         "env:TWO_API_KEY",
     ]
+
+
+def provider(name: str) -> dict[str, object]:
+    return {"name": name, "api_base_url": f"https://{name.replace(' ', '')}.example/v1/chat/completions"}
+
+
+@pytest.mark.rule("M24")
+def test_fallbacks_become_further_targets() -> None:
+    config: dict[str, object] = {
+        "Providers": [provider("one"), provider("two")],
+        "Router": {"default": "one,a", "background": "one,small"},
+        "fallback": {"default": ["two,b", "nobody,c"], "background": ["two,small"], "think": ["two,d"]},
+    }
+    draft = imported(config)
+    assert draft.routes == {"*haiku*": ["one/small", "two/small"], "*": ["one/a", "two/b"]}
+    assert "fallback.default[1]: left out: there is no provider 'nobody'" in noted(draft)
+    assert "fallback.think: dragoman has no such route" in noted(draft)
+    loaded(draft)
+
+
+@pytest.mark.rule("M24")
+def test_a_provider_that_gets_another_name_is_noted() -> None:
+    draft = imported({"Providers": [provider("my local")], "Router": {"default": "my local,m"}})
+    assert draft.routes == {"*": ["my-local/m"]}
+    assert "Providers[0] (my local): its name is 'my-local' here" in noted(draft)
+
+
+@pytest.mark.rule("M24")
+@pytest.mark.parametrize(("mode", "targets"), [("off", ["one/a"]), ("models", ["one/a", "two/b"])])
+def test_version_3_has_its_models_in_a_profile(mode: str, targets: list[str]) -> None:
+    claude = {"agent": "claude-code", "enabled": True, "model": "one/a", "haikuModel": "two/small"}
+    config: dict[str, object] = {
+        "Providers": [provider("one"), provider("two")],
+        "Router": {"fallback": {"mode": mode, "models": ["two/b"]}, "rules": [{"id": "x"}]},
+        "profile": {"profiles": [claude]},
+        "trayIcon": "random",
+        "theme": "system",
+    }
+    draft = imported(config)
+    assert draft.routes["*"] == targets
+    assert draft.routes["*haiku*"][0] == "two/small"
+    assert "Router.rules: dragoman has no such route" in noted(draft)
+    assert "trayIcon, theme: settings of the router's own application" in noted(draft)
+    loaded(draft)

@@ -1,7 +1,9 @@
 """`dragoman import`: a file that passes the check, a report beside it, and no secret in either."""
 
 import shutil
+import sqlite3
 import stat
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -67,3 +69,33 @@ def test_a_file_that_is_not_there_is_reported(folder: Path) -> None:
     outcome = run(folder, "litellm", "missing.yaml")
     assert (outcome.code, outcome.out) == (2, "")
     assert "missing.yaml" in outcome.err
+
+
+@pytest.mark.rule("M24")
+def test_the_database_of_version_3_is_read_before_the_older_file(folder: Path) -> None:
+    home = folder / ".claude-code-router"
+    home.mkdir()
+    (home / "config.json").write_text("outdated", "utf-8")
+    with closing(sqlite3.connect(home / "config.sqlite")) as database, database:
+        database.execute("CREATE TABLE app_config (key TEXT PRIMARY KEY, value_json TEXT, updated_at TEXT)")
+        text = (folder / "ccr.json").read_text("utf-8")
+        database.execute("INSERT INTO app_config VALUES ('default', ?, '')", (text,))
+    outcome = run(folder, "ccr")
+    assert outcome.code == 0, outcome.err
+    assert "[providers.deepseek]" in outcome.out
+
+
+@pytest.mark.rule("M24")
+def test_a_database_of_another_program_is_refused(folder: Path) -> None:
+    sqlite3.connect(folder / "other.sqlite").close()
+    outcome = run(folder, "ccr", "other.sqlite")
+    assert outcome.code == 2
+    assert "cannot read other.sqlite" in outcome.err
+
+
+@pytest.mark.rule("M24")
+def test_the_next_step_is_one_that_works(folder: Path) -> None:
+    assert "dragoman config check" not in run(folder, "ccr", "ccr.json").err
+    assert "--output dragoman.toml" in run(folder, "ccr", "ccr.json").err
+    missing = run(folder, "ccr")
+    assert (missing.code, "dragoman import ccr FILE" in missing.err) == (2, True)

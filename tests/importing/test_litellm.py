@@ -262,3 +262,32 @@ def test_equal_placeholders_of_two_vendors_get_two_variables() -> None:
     entry = "  - model_name: {0}\n    litellm_params: {{model: {0}/m, api_key: sk-xxx}}\n"
     draft = imported("model_list:\n" + entry.format("openai") + entry.format("anthropic"))
     assert list(draft.variables) == ["OPENAI_API_KEY", "ANTHROPIC_API_KEY"]
+
+
+@pytest.mark.rule("M24")
+@pytest.mark.parametrize("key", ["none", "EMPTY", "sk-no-key-required", ""])
+def test_a_server_without_a_key_does_not_get_the_key_of_a_vendor(key: str) -> None:
+    text = f"""
+model_list:
+  - model_name: local
+    litellm_params: {{model: openai/qwen, api_base: "http://10.0.0.5:8000/v1", api_key: "{key}"}}
+"""
+    draft = imported(text)
+    config = load(draft.build_text("a test"), "dragoman.toml", {"OPENAI_API_KEY": "real"})
+    (provider,) = config.providers.values()
+    assert provider.base_url == "http://10.0.0.5:8000/v1"
+    assert provider.keys == ()
+
+
+@pytest.mark.rule("M24")
+def test_models_for_embeddings_are_left_out_and_noted() -> None:
+    text = """
+model_list:
+  - model_name: vectors
+    litellm_params: {model: openai/text-embedding-3-small}
+  - model_name: chat
+    litellm_params: {model: openai/gpt-5}
+"""
+    draft = imported(text)
+    assert list(draft.routes) == ["chat"]
+    assert "model_list[0] (vectors): left out: dragoman serves chat models" in noted(draft)

@@ -1,6 +1,9 @@
 """`dragoman import`: converts the configuration of another gateway."""
 
 import os
+import shlex
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import click
@@ -13,6 +16,8 @@ from dragoman.importing.litellm import import_litellm
 
 #: Bytes. A longer file is not a configuration.
 MAX_FILE = 4 * 1024 * 1024
+#: The files of claude-code-router. Version 3 reads the second one only if the first is missing.
+CCR_FILES = ("~/.claude-code-router/config.sqlite", "~/.claude-code-router/config.json")
 OUTPUT = click.option(
     "--output", metavar="FILE", help="Write the configuration to this file. Default: standard output."
 )
@@ -29,18 +34,43 @@ def import_() -> None:
 
 
 @import_.command()
-@click.argument("file", default="~/.claude-code-router/config.json", metavar="[FILE]")
+@click.argument("file", default="", metavar="[FILE]")
 @OUTPUT
 @FORCE
 def ccr(file: str, output: str | None, force: bool) -> None:
-    """Convert claude-code-router's config.json.
+    """Convert claude-code-router's config.sqlite (version 3) or config.json.
 
     \b
     dragoman import ccr
     dragoman import ccr config.json --output dragoman.toml
+
+    Without FILE it reads the first of the two that exists in ~/.claude-code-router.
     """
-    path = str(Path(file).expanduser())
-    _write(import_ccr(_read_text(path), file), "claude-code-router", output, force=force)
+    path = Path(file) if file else _find_ccr_file()
+    text = _read_ccr_database(path) if path.suffix == ".sqlite" else _read_text(str(path))
+    _write(import_ccr(text, str(path)), "claude-code-router", output, force=force)
+
+
+def _find_ccr_file() -> Path:
+    for name in CCR_FILES:
+        path = Path(name).expanduser()
+        if path.is_file():
+            return path
+    raise ConfigError(
+        f"there is no {' and no '.join(CCR_FILES)}", hint="name the file: dragoman import ccr FILE"
+    )
+
+
+def _read_ccr_database(path: Path) -> str:
+    """The configuration in the database of version 3, as JSON. The database is not changed."""
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
+            row = database.execute("SELECT value_json FROM app_config WHERE key = 'default'").fetchone()
+    except sqlite3.Error as error:
+        raise ConfigError(f"cannot read {path}: {error}") from None
+    if row is None or not isinstance(row[0], str):
+        raise ConfigError(f"{path} contains no configuration")
+    return row[0]
 
 
 @import_.command()
@@ -87,4 +117,7 @@ def _write(draft: ConfigDraft, origin: str, output: str | None, *, force: bool) 
         if place or not os.environ.get(variable):
             comment = f"   # the value of {place}" if place else ""
             click.echo(f"next: export {variable}=…{comment}", err=True)
-    click.echo(f"next: dragoman config check{f' --config {output}' if output else ''}", err=True)
+    if output is None:
+        click.echo("next: the same command with --output dragoman.toml, which writes the file", err=True)
+    else:
+        click.echo(f"next: dragoman config check --config {shlex.quote(output)}", err=True)

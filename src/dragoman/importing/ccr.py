@@ -38,6 +38,13 @@ _NOT_NEEDED = frozenset(
 #: Keys of the file that are converted elsewhere in this module.
 _CONVERTED = frozenset(
     ("APIKEY", "HOST", "PORT", "Providers", "providers", "Router", "PROXY_URL", "API_TIMEOUT_MS")
+) | {"fallback", "profile"}
+#: Settings of version 3 that concern its window, its log and its own programs.
+_APPLICATION = frozenset(
+    {"agent", "autoStart", "botConfigs", "botGateway", "contextArchive", "gateway", "launchAtLogin"}
+    | {"mediaTools", "observability", "overviewWidgets", "plugins", "preferredProvider", "providerPlugins"}
+    | {"proxy", "routerEndpoint", "theme", "toolHub", "trayComponentVariants", "trayIcon", "trayWidgets"}
+    | {"trayProgressTargetTokens", "trayShowTokenRate", "trayWindowModules", "virtualModelProfiles"}
 )
 _ONE_LINE = "dragoman logs one line per exchange to standard error"
 _NO_TRANSFORMERS = "dragoman has no custom transformers"
@@ -122,6 +129,8 @@ class CcrImport:
             return draft.add_note(where, "left out: it has no HTTP address")
         address = remove_secrets(address, where, draft)
         name = self._names[title] = build_provider_name(title)
+        if name != title:
+            draft.add_note(where, f"its name is {name!r} here")
         dialect = next((CCR_DIALECTS[each] for each in used if each in CCR_DIALECTS), "")
         table = draft.providers[name] = build_provider(address, dialect)
         key = draft.build_key(provider.get("api_key"), address, f"{title}_API_KEY", f"{place}.api_key")
@@ -160,26 +169,51 @@ class CcrImport:
 
     def _convert_routes(self, router: Table) -> None:
         draft = self.draft
-        background = self._convert_target("Router.background", router.get("background"))
-        if background:
-            # Claude Code asks for a Haiku model for background work.
-            draft.routes["*haiku*"] = [background]
-        default = self._convert_target("Router.default", router.get("default"))
-        if default:
-            draft.routes["*"] = [default]
-        else:
+        # Claude Code asks for a Haiku model for background work.
+        self._convert_route("*haiku*", "background", router)
+        self._convert_route("*", "default", router)
+        if "*" not in draft.routes:
             draft.add_note("Router.default", "no default route to convert; add a route yourself")
         for scenario, reason in _SCENARIOS.items():
             if router.get(scenario):
                 draft.add_note(f"Router.{scenario}", f"{reason}; ask for the model by its name")
         for scenario in router:
-            if scenario not in {*_SCENARIOS, "default", "background"}:
+            if scenario not in {*_SCENARIOS, "default", "background", "fallback"}:
                 draft.add_note(f"Router.{scenario}", "dragoman has no such route")
+        for scenario in read_table(self._config.get("fallback")):
+            if scenario not in ("default", "background"):
+                draft.add_note(f"fallback.{scenario}", "dragoman has no such route")
+
+    def _convert_route(self, match: str, scenario: str, router: Table) -> None:
+        """Add the route of a scenario, with its fallbacks as further targets."""
+        found = [(f"Router.{scenario}", router.get(scenario) or self._find_profile_model(scenario))]
+        for number, value in enumerate(read_texts(read_table(self._config.get("fallback")).get(scenario))):
+            found.append((f"fallback.{scenario}[{number}]", value))
+        # Version 3 has one list of fallbacks for all requests, which may be switched off.
+        shared = read_table(router.get("fallback"))
+        if shared.get("mode") != "off":
+            for number, value in enumerate(read_texts(shared.get("models"))):
+                found.append((f"Router.fallback.models[{number}]", value))
+        targets = [target for place, value in found if (target := self._convert_target(place, value))]
+        if found[0][1] and targets:
+            self.draft.routes[match] = list(dict.fromkeys(targets))
+
+    def _find_profile_model(self, scenario: str) -> object:
+        """The model that version 3 gives to Claude Code, in a profile instead of a route."""
+        profile = read_table(self._config.get("profile"))
+        profiles = [
+            *(each for each in read_tables(profile.get("profiles")) if each.get("agent") == "claude-code"),
+            read_table(profile.get("claudeCode")),
+        ]
+        names = ("model", "sonnetModel", "opusModel") if scenario == "default" else ("haikuModel",)
+        found = [each.get(name) for each in profiles if each.get("enabled", True) for name in names]
+        return next((value for value in found if value), None)
 
     def _convert_target(self, place: str, value: object) -> str:
-        """`provider,model` as `provider/model`; empty if it cannot be converted."""
-        provider, comma, model = value.partition(",") if isinstance(value, str) else ("", "", "")
-        if not comma:
+        """The target for `provider,model`, or `provider/model` of version 3; empty if there is none."""
+        text = value if isinstance(value, str) else ""
+        provider, separator, model = text.partition("," if "," in text else "/")
+        if not separator:
             return ""
         name = self._names.get(provider.strip())
         if name is None:
@@ -189,8 +223,11 @@ class CcrImport:
 
     def _note_other_keys(self) -> None:
         for key, value in self._config.items():
-            if key not in _CONVERTED and value not in (None, "", [], {}):
+            if key not in _CONVERTED | _APPLICATION and value not in (None, "", [], {}):
                 self.draft.add_note(key, _NOT_CONVERTED.get(key, NO_EQUIVALENT))
+        application = ", ".join(key for key in self._config if key in _APPLICATION)
+        if application:
+            self.draft.add_note(application, "settings of the router's own application: not converted")
         if self.draft.providers:
             self.draft.add_note("/model provider,model", "write provider/model here")
 

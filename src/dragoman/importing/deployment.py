@@ -79,6 +79,8 @@ _NOT_CONVERTED = {
     "tpm": _NO_LIMITS,
     "drop_params": "dragoman always removes parameters that a model does not accept, and reports it",
 }
+#: Parts of the names of models that are no chat models. LiteLLM does not require the `mode` of a model.
+_OTHER_MODELS = ("embed", "rerank", "whisper", "dall-e")
 #: A header with one of these texts in its name contains a secret.
 _SECRET_HEADERS = ("auth", "key", "token", "secret", "cookie", "password")
 
@@ -97,6 +99,9 @@ def read_deployment(
     info = read_table(entry.get("model_info"))
     if info.get("mode") not in (None, "chat", "completion", "responses"):
         draft.add_note(where, f"left out: dragoman serves chat models, not {info['mode']}")
+        return None
+    if info.get("mode") is None and any(part in model.lower() for part in _OTHER_MODELS):
+        draft.add_note(where, f"left out: dragoman serves chat models, and {model} seems to be none")
         return None
     prefix, model = split_model(model, str(params.get("custom_llm_provider") or ""))
     vendor = LITELLM_VENDORS.get(prefix, Vendor())
