@@ -41,7 +41,7 @@ MAX_NAME = 200
 
 
 class ExchangeUsage:
-    """The usage of one exchange. Call `check_model`, then `reserve`, then `settle` exactly once.
+    """The usage of one exchange. Call `check_model`, `estimate`, `reserve`, then `settle` exactly once.
 
     `settle` must also be called if one of the others raised or was never called. The limits of the key are
     those at the time of `check_model`, not those at the start of the connection.
@@ -70,22 +70,29 @@ class ExchangeUsage:
         check_model(self._caller, model)
         self._is_refused = False
 
-    async def reserve(self, read_request: Callable[[], Request], targets: Sequence[TargetName]) -> None:
-        """Reserve the most that the request may use with any of the targets. Raises if a limit refuses it.
+    def estimate(
+        self, read_request: Callable[[], Request], targets: Sequence[TargetName]
+    ) -> ReservationRequest | None:
+        """The most that the request may use with any of the targets; None for a key without limits.
 
         `read_request` is called only if a limit counts tokens. If it raises a `DragomanError`, the estimate
-        uses the size of the body.
+        uses the size of the body. A large request needs a thread. Raises if the price is unknown.
         """
         caller = self._caller
         if not caller.limits.has_any:
-            return
+            return None
         self._is_refused = True
         maximum, minimum = self._estimate_amounts(read_request, targets)
-        request = ReservationRequest(key=caller.id, limits=caller.limits, maximum=maximum, minimum=minimum)
+        return ReservationRequest(key=caller.id, limits=caller.limits, maximum=maximum, minimum=minimum)
+
+    async def reserve(self, request: ReservationRequest | None) -> None:
+        """Reserve what `estimate` returned. Raises if a limit refuses it."""
+        if request is None:
+            return
         result = await self._accounts.ledger.reserve(request)
         self.rate_limits = result.rate_limits
         if isinstance(result, LimitRefusal):
-            raise build_limit_error(caller.name, result, self._accounts.clock())
+            raise build_limit_error(self._caller.name, result, self._accounts.clock())
         self._reservation = result
         self._is_refused = False
 

@@ -144,14 +144,15 @@ class Exchange:
         )
         await self._reserve(targets)
         has_several_keys = any(snapshot.keys[target.provider] > 1 for target in targets)
-        session = plan.hash_session() if has_several_keys else 0
+        session = await compute(plan.body, plan.hash_session) if has_several_keys else 0
         target_keys = gateway.health.order_targets(targets, snapshot.keys, session, self._loop.time())
         await self._try_targets(target_keys, choice)
 
     async def _reserve(self, targets: Sequence[TargetName]) -> None:
         """Reserve what the request may use. The key's rate limits become response headers in any case."""
         try:
-            await self._usage.reserve(lambda: self._plan.request, targets)
+            estimate = partial(self._usage.estimate, lambda: self._plan.request, targets)
+            await self._usage.reserve(await compute(self._plan.body, estimate))
         finally:
             values = (
                 RateLimitValue(status.unit, part, getattr(status, part))
@@ -278,6 +279,8 @@ class Exchange:
         redactor = self._snapshot.handles[target.provider].redactor
         if not self._healer.start_trial(target, failure, redactor):
             return None
+        seals = await compute(self._plan.body, partial(self._healer.find_trial_seals, target))
+        self._healer.refuse_seals(target, seals)
         healed = await compute(self._plan.body, partial(self._build_target_request, target, choice))
         if not isinstance(healed, TargetRequest) or healed.body == target_request.body:
             self._healer.abandon_trial(target, is_known=isinstance(healed, TargetRequest))

@@ -1,6 +1,6 @@
 """`RequestHealer`: corrects the refused requests of one exchange, with what each refusal proved."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -13,6 +13,7 @@ from dragoman.healing.refusals import find_correction
 from dragoman.healing.refused_seals import RefusedSeals
 from dragoman.hub.errors import DragomanError, Failure
 from dragoman.hub.loss import Loss
+from dragoman.hub.seal import Seal
 from dragoman.pipeline.plan import RequestPlan
 from dragoman.telemetry.redaction import redact
 
@@ -31,7 +32,8 @@ class RequestHealer:
     """The corrections of one exchange. A target gets at most one.
 
     Call order for a target: build its request with `add_facts` and `find_refused_seals`; after a refusal
-    `start_trial`; if that is true, build and send the request again, then `end_trial` with the result.
+    `start_trial`; if that is true, `refuse_seals` with the seals of `find_trial_seals`, build and send the
+    request again, then `end_trial` with the result.
     """
 
     def __init__(self, config: Config, plan: RequestPlan, learned: LearnedFacts, seals: RefusedSeals) -> None:
@@ -66,9 +68,21 @@ class RequestHealer:
         if correction is None:
             return False
         self._trials[target] = Trial(correction, _shorten(redactor.redact(failure.message)))
-        if correction.refuses_seals:
-            self._refuse_seals(provider)
         return True
+
+    def find_trial_seals(self, target: TargetName) -> tuple[Seal, ...]:
+        """The seals that the trial must leave out. Reads the request, so a large one needs a thread."""
+        if not self._trials[target].correction.refuses_seals:
+            return ()
+        try:
+            return tuple(list_seals(self._plan.request))
+        except DragomanError:
+            # A forwarded request need not be one that the dialect's reader accepts.
+            return ()
+
+    def refuse_seals(self, target: TargetName, seals: Iterable[Seal]) -> None:
+        """Remember the seals that the target has refused."""
+        self._seals.add(target.provider, seals)
 
     def abandon_trial(self, target: TargetName, *, is_known: bool) -> None:
         """The correction does not help. `is_known`: it changes nothing, its facts were learned before.
@@ -112,13 +126,6 @@ class RequestHealer:
         learned = {name: fact.value for name, fact in self._learned.find(target, address).items()}
         trial = self._trials.get(target)
         return merge_facts(learned, trial.correction.facts) if trial else learned
-
-    def _refuse_seals(self, provider: Provider) -> None:
-        try:
-            self._seals.add(provider.name, list_seals(self._plan.request))
-        except DragomanError:
-            # A forwarded request need not be one that the dialect's reader accepts.
-            return
 
 
 def _shorten(message: str) -> str:

@@ -15,7 +15,7 @@ import msgspec
 from dragoman.accounts.keys import check_model
 from dragoman.dialects.openai_responses.response_object import build_started_response
 from dragoman.exchange.client import Client, DirectConnection
-from dragoman.exchange.exchange import CLOSING, Exchange
+from dragoman.exchange.exchange import CLOSING, Exchange, compute
 from dragoman.exchange.gateway import Gateway
 from dragoman.hub.errors import ClientProtocolError, DragomanError, Failure
 from dragoman.pipeline.transports import SSE, SSE_HEADERS
@@ -177,7 +177,7 @@ class BackgroundRuns:
         """Store the response as queued, and queue its run."""
         if len(self._runs) >= MAX_RUNNING + MAX_WAITING:
             raise DragomanError(FULL.message, failure=FULL)
-        settings = turn.check()
+        settings = await compute(turn.plan.body, turn.check)
         # A model that has no route, or that the key may not use, is refused now.
         model = str(settings.get("model") or "")
         check_model(turn.caller, model)

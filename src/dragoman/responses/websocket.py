@@ -17,7 +17,7 @@ from dragoman.dialects.interfaces import Json
 from dragoman.dialects.openai_responses.errors import error_status, write_error
 from dragoman.dialects.openai_responses.response_object import build_started_response
 from dragoman.exchange.client import DirectConnection
-from dragoman.exchange.exchange import CLOSING, Exchange
+from dragoman.exchange.exchange import CLOSING, Exchange, compute
 from dragoman.exchange.gateway import Gateway
 from dragoman.hub.errors import ClientProtocolError, DragomanError, Failure, RequestTooLarge
 from dragoman.pipeline.plan import RequestMetadata
@@ -260,7 +260,7 @@ class SocketSession:
 
     async def _warm_up(self, turn: ResponseTurn, client: SocketClient) -> None:
         """Answer `"generate": false`: no upstream is called, and the next request continues the response."""
-        settings = turn.check()
+        settings = await compute(turn.plan.body, turn.check)
         created = int(self._gateway.clock())
         response = turn.facts.apply(
             read_members(encode(build_started_response(settings, turn.facts.id, created, "in_progress")))
