@@ -35,7 +35,7 @@ def test_anthropic_gets_every_object_of_a_schema_closed() -> None:
         "type": "object",
         "properties": {"a": {"type": "array", "items": inner, "minItems": 1}, "d": {"oneOf": [SCHEMA]}},
         "required": ["a"],
-        "$defs": {"c": {**SCHEMA, "additionalProperties": True}},
+        "$defs": {"c": SCHEMA},
     }
     closed = {"additionalProperties": False}
     assert at_anthropic(schema) == (
@@ -75,8 +75,10 @@ def test_limits_that_anthropic_does_not_enforce_are_reported_in_words() -> None:
         {"$ref": "#/$defs/a", "$defs": {"a": {**SCHEMA, "properties": {"next": {"$ref": "#/$defs/a"}}}}},
         {"type": "array", "items": True},
         {"$ref": "#/nowhere"},
+        {**SCHEMA, "additionalProperties": True},
+        {"allOf": [SCHEMA, {"type": "object", "properties": {"b": {"type": "string"}}}]},
     ],
-    ids=["any object", "a map", "itself again", "anything", "a lost reference"],
+    ids=["any object", "a map", "itself again", "anything", "a lost reference", "open", "two together"],
 )
 def test_what_cannot_be_closed_is_an_instruction(schema: Schema) -> None:
     written, losses = at_anthropic(schema)

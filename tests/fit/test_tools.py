@@ -234,6 +234,12 @@ def test_a_strict_tool_without_parameters_stays_strict(schema: dict[str, object]
         {"type": "object", "properties": {"b": {}}, "required": ["b"], "additionalProperties": True},
         {"type": "object", "properties": {"b": {}}},
         {"allOf": [{"type": "object", "properties": {"b": {}}, "required": ["b"]}]},
+        {
+            "type": "object",
+            "properties": {"b": {}},
+            "required": ["b"],
+            "anyOf": [{"type": "object", "properties": {"c": {}}, "required": ["c"]}],
+        },
     ],
 )
 def test_strict_goes_where_closing_would_change_what_the_tool_accepts(member: dict[str, object]) -> None:

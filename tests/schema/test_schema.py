@@ -1,5 +1,7 @@
 """The JSON Schema toolkit: walking, references, types, strictness and conversion."""
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,6 +14,7 @@ from dragoman.schema import (
     find_reference,
     is_strict_schema,
     make_strict,
+    properties_of,
     resolve,
     types_of,
 )
@@ -150,3 +153,81 @@ def test_any_schema_can_be_converted_and_converting_twice_changes_no_more(schema
     close_schema(schema)
     strict = make_strict(schema)
     assert strict is None or is_strict_schema(strict)
+
+
+A: Schema = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
+B: Schema = {"type": "object", "properties": {"b": {"type": "string"}}, "required": ["b"]}
+B_WITHOUT_TYPE: Schema = {"properties": {"b": {"type": "string"}}, "required": ["b"]}
+
+#: Objects that must or may have members which a closed schema forbids.
+OPEN: dict[str, Schema] = {
+    "anyOf": {**A, "anyOf": [B, B_WITHOUT_TYPE]},
+    "oneOf": {**A, "oneOf": [B_WITHOUT_TYPE]},
+    "anyOf and oneOf": {"anyOf": [A], "oneOf": [B]},
+    "two of allOf": {"allOf": [A, B]},
+    "allOf and own": {**A, "allOf": [B_WITHOUT_TYPE]},
+    "allOf and anyOf": {"allOf": [A], "anyOf": [B]},
+    "reference and own": {**A, "$ref": "#/$defs/B"},
+    "references in options": {**A, "anyOf": [{"$ref": "#/$defs/B"}]},
+    "inner options": {**A, "anyOf": [{"anyOf": [B]}]},
+    "then": {**A, "if": {"required": ["a"]}, "then": B_WITHOUT_TYPE},
+    "else": {**A, "if": {"required": ["a"]}, "else": B_WITHOUT_TYPE},
+    "dependentSchemas": {**A, "dependentSchemas": {"a": B_WITHOUT_TYPE}},
+    "patternProperties": {**A, "patternProperties": {"^x-": {"type": "string"}}},
+    "unevaluatedProperties": {**A, "unevaluatedProperties": {"type": "string"}},
+    "additionalProperties": {**A, "additionalProperties": True},
+    "required only": {**A, "required": ["a", "b"]},
+    "minProperties": {**A, "minProperties": 2},
+}
+#: The places of an inner schema.
+PLACES: dict[str, Callable[[Schema], Schema]] = {
+    "member": lambda inner: {"type": "object", "properties": {"x": inner}, "required": ["x"]},
+    "items": lambda inner: PLACES["member"]({"type": "array", "items": inner}),
+    "option": lambda inner: PLACES["member"]({"anyOf": [inner, {"type": "null"}]}),
+    "definition": lambda inner: {
+        **PLACES["member"]({"$ref": "#/$defs/X"}),
+        "$defs": {"X": inner},
+    },
+    "root": lambda inner: inner,
+}
+
+
+@pytest.mark.rule("F6", "H57")
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("case", OPEN)
+def test_an_object_that_needs_or_allows_other_members_is_never_closed(case: str, place: str) -> None:
+    """Closing each schema of such an object makes one that no object matches."""
+    schema = PLACES[place](OPEN[case])
+    schema["$defs"] = {"B": B, **properties_of({"properties": schema.get("$defs")})}
+    assert make_strict(schema) is None
+    assert close_schema(schema) is None
+
+
+@pytest.mark.rule("F6", "H57")
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize(
+    "inner",
+    [
+        A,
+        {"type": "object", "properties": {"x": {"anyOf": [A, B, {"type": "string"}]}}, "required": ["x"]},
+        {**A, "anyOf": [{"required": ["a"]}]},
+        {**A, "minProperties": 1},
+        {**A, "type": ["object", "null"]},
+    ],
+)
+def test_an_object_that_one_schema_describes_is_closed(inner: Schema, place: str) -> None:
+    schema = PLACES[place](inner)
+    closed = close_schema(schema)
+    assert closed is not None
+    for made in (closed.schema, make_strict(schema) if place != "root" else closed.schema):
+        assert made is not None
+        assert is_strict_schema(made)
+
+
+@pytest.mark.rule("H57")
+def test_a_schema_in_an_allof_alone_is_closed() -> None:
+    """Pydantic writes a reference with a description in this way."""
+    schema = PLACES["member"]({"allOf": [{"$ref": "#/$defs/B"}], "description": "b"})
+    closed = close_schema({**schema, "$defs": {"B": B}})
+    assert closed is not None
+    assert closed.schema["$defs"] == {"B": {**B, "additionalProperties": False}}

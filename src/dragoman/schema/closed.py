@@ -12,6 +12,7 @@ from dragoman.schema.nodes import (
     find_reference,
     is_object_schema,
     iter_children,
+    properties_of,
     required_of,
     write_note,
 )
@@ -44,8 +45,13 @@ _STRICT_KEYWORDS = (
 )
 MAX_STRICT_NODES = 10_000
 
-#: Keywords whose schemas describe members of the same object: closing one forbids those of the others.
-_COMBINING = frozenset({"allOf", "not", "if", "then", "else", "dependentSchemas", "patternProperties"})
+#: Keywords that strict modes do not accept.
+_REFUSED = frozenset({"allOf", "not", "if", "then", "else", "dependentSchemas", "patternProperties"})
+
+#: Keywords whose schemas hold for the same value as the schema around them: at least one, or all of each.
+_OPTIONS = ("anyOf", "oneOf")
+_ALWAYS = ("allOf", "then", "else", "dependentSchemas")
+_JOINED = frozenset({"$ref", *_OPTIONS, *_ALWAYS})
 
 #: The keywords of a schema that describes no members.
 _WITHOUT_MEMBERS = frozenset({"$schema", "description", "properties", "required", "title", "type"})
@@ -65,7 +71,8 @@ class _CannotClose(Exception):
 def close_schema(schema: Schema) -> ClosedSchema | None:
     """Close every object of a schema; None if that changes what the schema means.
 
-    A map with free keys and a structure that contains itself cannot be closed.
+    A map with free keys, an object that two schemas describe together, and a structure that contains itself
+    cannot be closed.
     """
     closing = _Closing(schema)
     try:
@@ -88,6 +95,7 @@ class _Closing:
         self._nodes += 1
         if not isinstance(node, dict) or depth > MAX_DEPTH or self._nodes > MAX_NODES:
             raise _CannotClose
+        _check_members(node)
         closed: Schema = {}
         for name in ("$defs", "definitions"):
             members = node.get(name)
@@ -119,9 +127,9 @@ class _Closing:
             self._checked.add(reference)
 
     def _close_object(self, node: Schema, closed: Schema, inside: frozenset[str], depth: int) -> None:
-        properties, others = node.get("properties"), node.get("additionalProperties")
-        is_map = not properties and others is not False
-        if is_map or not isinstance(properties or {}, dict) or isinstance(others, dict):
+        properties, others = node.get("properties"), node.get("additionalProperties", False)
+        is_map = not properties and node.get("additionalProperties") is not False
+        if is_map or not isinstance(properties or {}, dict) or others is not False:
             raise _CannotClose
         members = properties if isinstance(properties, dict) else {}
         closed["properties"] = {key: self.close(child, inside, depth + 1) for key, child in members.items()}
@@ -143,11 +151,43 @@ class _Closing:
             closed["description"] = " ".join([*texts, *notes])
 
 
+def _check_members(node: Schema) -> None:
+    """Raise if a value that the schema accepts would have members that its closed form forbids.
+
+    Closing one schema forbids the members that another one of the same object describes, so that no object
+    matches both.
+    """
+    describing = [
+        "$ref" in node,
+        is_object_schema(node),
+        *(any(map(_has_members, iter_children(node, (name,)))) for name in _OPTIONS),
+        *map(_has_members, iter_children(node, _ALWAYS)),
+    ]
+    if sum(describing) > 1:
+        raise _CannotClose
+    properties, least = properties_of(node), node.get("minProperties")
+    needs_others = is_object_schema(node) and (
+        not properties.keys() >= set(required_of(node))
+        or (isinstance(least, int) and least > len(properties))
+    )
+    allows_others = (
+        bool(node.get("patternProperties")) or node.get("unevaluatedProperties", False) is not False
+    )
+    if needs_others or allows_others:
+        raise _CannotClose
+
+
+def _has_members(schema: object) -> bool:
+    """Whether a schema describes members, or has inner schemas that may."""
+    return isinstance(schema, dict) and (is_object_schema(schema) or not _JOINED.isdisjoint(schema))
+
+
 def make_strict(schema: Schema | None) -> Schema | None:
     """The schema as strict modes demand it: the same object if it is strict; None if it cannot be made so.
 
-    Objects that do not mention other members get `additionalProperties: false`. An optional member, a map and
-    an object that allows other members stay, because closing them would change what the client accepts.
+    Objects that do not mention other members get `additionalProperties: false`. An optional member, a map, an
+    object that allows other members and an object that two schemas describe together stay, because closing
+    them would change what the client accepts.
     """
     if is_strict_schema(schema):
         return schema
@@ -167,8 +207,9 @@ def make_strict(schema: Schema | None) -> Schema | None:
 
 
 def _add_closing(node: Schema) -> Schema:
-    if not _COMBINING.isdisjoint(node):
+    if not _REFUSED.isdisjoint(node):
         raise _CannotClose
+    _check_members(node)
     is_open = is_object_schema(node) and "additionalProperties" not in node
     return {**node, "additionalProperties": False} if is_open and node.get("properties") else node
 
