@@ -42,3 +42,8 @@ def __getattr__(name: str) -> object:
     except KeyError:
         raise AttributeError(f"module 'dragoman' has no attribute {name!r}") from None
     return getattr(import_module(home), name)
+
+
+def __dir__() -> list[str]:
+    """The public names, also before they are loaded, for completion in a REPL."""
+    return sorted(__all__)

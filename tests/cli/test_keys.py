@@ -243,3 +243,10 @@ def test_a_row_of_usage_fits_into_a_narrow_terminal(used: Path, columns: int) ->
     assert len(lines) == 5
     assert max(map(len, lines)) <= columns
     assert "COST" in lines[0]
+
+
+@pytest.mark.rule("M19")
+def test_the_first_key_comes_with_a_warning(tmp_path: Path) -> None:
+    first, second = (dragoman(tmp_path, "keys", "create", name) for name in ("one", "two"))
+    assert "from now on every client" in first.err
+    assert "from now on every client" not in second.err

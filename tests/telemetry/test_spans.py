@@ -216,11 +216,13 @@ def test_spans_reach_a_collector(suffix: str) -> None:
     assert {span.name for span in resource.scope_spans[0].spans} == {"dragoman openai_chat", "chat model"}
 
 
-def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.rule("M23")
+def test_without_the_packages_the_error_names_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
     with pytest.raises(ConfigError) as caught:
         build_tracer("http://127.0.0.1:4318", Config)
-    assert "dragoman[otel]" in caught.value.hint
+    assert "pip install opentelemetry-sdk" in caught.value.hint
+    assert "pipx inject dragoman opentelemetry-sdk" in caught.value.hint
 
 
 def test_a_collector_that_cannot_be_reached_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """`dragoman keys`: creates, lists, changes and revokes client keys."""
 
+import os
 import re
 import sqlite3
 import time
@@ -15,7 +16,7 @@ from dragoman.accounts.errors import MICRO, format_amount, format_dollars
 from dragoman.accounts.keys import ClientKey
 from dragoman.accounts.limits import Account, Amount, Limits, list_budgets, list_rates
 from dragoman.accounts.store import read_account
-from dragoman.cli.files import use_state
+from dragoman.cli.files import has_stored_keys, use_state
 from dragoman.cli.formats import (
     config_option,
     format_date,
@@ -27,6 +28,7 @@ from dragoman.cli.formats import (
     parse_money,
     parse_span,
 )
+from dragoman.config.find import find_config, find_state_folder
 from dragoman.hub.errors import ConfigError
 
 #: Names of keys appear in logs, tables and messages.
@@ -86,6 +88,8 @@ def create(
             hint="for example: ci",
         )
     now = time.time()
+    config = find_config(path, os.environ, secrets=False)
+    is_first = not config.server.keys and not has_stored_keys(config)
     made, key = use_state(
         path,
         partial(
@@ -98,6 +102,12 @@ def create(
         ),
     )
     _print_new_key(made, key, as_json=as_json)
+    if is_first:
+        click.echo(
+            "this is the first key: from now on every client of every gateway with this state folder\n"
+            f"({find_state_folder(config, os.environ)}) needs a key, also your own agents",
+            err=True,
+        )
 
 
 @keys.command()

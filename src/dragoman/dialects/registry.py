@@ -24,7 +24,7 @@ def dialect_named(name: str) -> Dialect:
         return DIALECTS[name]
     except KeyError:
         known = ", ".join(DIALECTS)
-        raise ConfigError(f"unknown dialect {name!r}", hint=f"known dialects: {known}") from None
+        raise ConfigError(f"unknown dialect {name!r}; the dialects are: {known}") from None
 
 
 def list_key_headers() -> tuple[str, ...]:

@@ -57,7 +57,9 @@ def _read_yaml(text: str, path: str) -> Table:
     try:
         yaml = import_module("yaml")
     except ImportError:
-        raise ConfigError("PyYAML is not installed", hint="pip install pyyaml") from None
+        raise ConfigError(
+            "PyYAML is not installed", hint="pip install pyyaml, or pipx inject dragoman pyyaml"
+        ) from None
     try:
         found = yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError) as error:

@@ -126,7 +126,7 @@ async def _end_session(request: AdminRequest) -> object:
 
 
 def _build_session_not_found() -> DragomanError:
-    message = "there is no such session; GET /admin/sessions lists them"
+    message = "there is no such session; `dragoman sessions list` lists them"
     failure = Failure(kind="not_found", status=404, message=message, code="session_not_found")
     return DragomanError(message, failure=failure)
 

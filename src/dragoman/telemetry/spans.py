@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 Attribute = str | bool | int | float | list[str]
 Attributes = dict[str, Attribute | None]
 
+#: The packages of the extra `otel`.
+PACKAGES = "opentelemetry-sdk opentelemetry-exporter-otlp-proto-http"
 #: The path of a collector below its address.
 PATH = "/v1/traces"
 NANO = 1_000_000_000
@@ -241,7 +243,7 @@ def build_tracer(address: str, config: Callable[[], Config]) -> ExchangeTracer:
     except ImportError:
         raise ConfigError(
             "telemetry.traces needs packages that are not installed",
-            hint="pip install 'dragoman[otel]', or leave telemetry.traces out",
+            hint=f"pip install {PACKAGES}, or pipx inject dragoman {PACKAGES}",
         ) from None
     service = Resource({SERVICE_NAME: "dragoman", SERVICE_VERSION: __version__})
     provider = TracerProvider(resource=service.merge(OTELResourceDetector().detect()))

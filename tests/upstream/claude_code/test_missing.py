@@ -36,13 +36,15 @@ def refusal(state: Path, command: str = "", body: bytes = BODY) -> UpstreamFaile
     return refused.value
 
 
-def test_a_missing_sdk_is_named_with_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.rule("M23")
+def test_a_missing_sdk_is_named_with_its_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "claude_agent_sdk", None)
     process._load_sdk.cache_clear()
     refused = refusal(tmp_path)
     process._load_sdk.cache_clear()
     assert refused.code == "claude_code_missing"
-    assert "pip install 'dragoman[claude-code]'" in refused.message
+    assert "pip install claude-agent-sdk" in refused.message
+    assert "pipx inject dragoman claude-agent-sdk" in refused.message
 
 
 def test_a_missing_executable_is_named(tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 
 from dragoman.hub.errors import Failure, FailureKind, UpstreamFailed, kind_of_status
 
-EXTRA = "pip install 'dragoman[claude-code]'"
+#: The packages of the extra `claude-code`. A user of pipx needs them in dragoman's own environment.
+EXTRA = "pip install claude-agent-sdk mcp mcp-types, or pipx inject dragoman claude-agent-sdk mcp mcp-types"
 
 
 def _fail(
