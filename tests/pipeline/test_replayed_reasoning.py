@@ -1,9 +1,14 @@
 """Servers that require the reasoning of earlier turns get it, whatever dialect the client uses."""
 
+from typing import Any
+
+import msgspec
 import pytest
 
 from dragoman.pipeline import Translation, translate_request
 from dragoman.providers.profile import Profile
+from tests.exchange.clock import run
+from tests.healing.vendor import Bench, RefusingUpstream, ask, provider, write_error
 from tests.pipeline.asking import asking, declared
 
 Json = dict[str, object]
@@ -170,3 +175,49 @@ def test_reasoning_without_an_answer_is_no_message() -> None:
     found = translated("openai_responses", "openai_chat", body)
     assert [each["role"] for each in list_of(found.body["messages"])] == ["user", "user"]
     assert [loss.path for loss in found.losses] == ["input[1]"]
+
+
+def remove_reasoning(body: Json) -> Json:
+    """The history of a client that did not keep the reasoning."""
+    copy: Json = msgspec.json.decode(msgspec.json.encode(body))
+    for turn in list_of(next(iter(copy.values()))):
+        turn.pop("reasoning_content", None)
+        for name in ("content", "parts"):
+            if isinstance(turn.get(name), list):
+                parts = list_of(turn[name])
+                turn[name] = [p for p in parts if p.get("type") != "thinking" and not p.get("thought")]
+    if "input" in copy:
+        copy["input"] = [item for item in list_of(copy["input"]) if item.get("type") != "reasoning"]
+    return copy
+
+
+@pytest.mark.rule("F5")
+@pytest.mark.parametrize("tools", [True, False], ids=["with tools", "without tools"])
+@pytest.mark.parametrize("source", HISTORIES)
+@pytest.mark.parametrize(
+    "message",
+    [
+        "thinking is enabled but reasoning_content is missing in assistant tool call message at index 1",
+        "The `reasoning_content` in the thinking mode must be passed back to the API.",
+    ],
+    ids=["Moonshot", "DeepSeek"],
+)
+def test_a_refusal_of_missing_reasoning_is_healed_for_every_client(
+    source: str, tools: bool, message: str
+) -> None:
+    def lacks_reasoning(body: dict[str, Any]) -> bool:
+        return any(
+            not each.get("reasoning_content") for each in body["messages"] if each["role"] == "assistant"
+        )
+
+    added = {"tools": declared(source, ["Read"])} if tools else {}
+    body = {**asking(source), **remove_reasoning(HISTORIES[source]), **added}
+    upstream = RefusingUpstream("openai_chat", lacks_reasoning, 400, write_error(message))
+    bench = Bench({"up": upstream}, {"up": provider("up", "openai_chat")})
+    first = run(bench.run_exchange(ask(source, body)))
+    assert (first.client.status, len(upstream.calls)) == (200, 2)
+    second = run(bench.run_exchange(ask(source, body)))
+    assert (second.client.status, len(upstream.calls)) == (200, 3)
+    answers = [each for each in upstream.bodies[-1]["messages"] if each["role"] == "assistant"]
+    assert [each["reasoning_content"] for each in answers] == [" ", " "]
+    assert [each.get("content") for each in answers] == [None, "Done."]

@@ -13,7 +13,7 @@ from dragoman.fit.generation import fit_max_tokens, fit_sampling, refuse_candida
 from dragoman.fit.history import fit_history, remove_empty
 from dragoman.fit.ids import fit_ids
 from dragoman.fit.names import fit_names
-from dragoman.fit.reasoning import fit_reasoning
+from dragoman.fit.reasoning import add_blank_reasoning, fit_reasoning
 from dragoman.fit.schemas import fit_output, fit_schemas
 from dragoman.fit.seals import fit_seals
 from dragoman.fit.stops import fit_stops
@@ -88,6 +88,7 @@ PASSES: tuple[Pass, ...] = (
     Pass("last turn", fit_last_turn, Scope.TURNS),
     Pass("alternation", merge_turns, Scope.TURNS),
     Pass("first turn", begin_with_user, Scope.TURNS),
+    Pass("blank reasoning", add_blank_reasoning, Scope.TURN),
     # The token cap comes before reasoning, which must fit below it. Choice and sampling depend on reasoning.
     Pass("token cap", fit_max_tokens, Scope.SETTINGS),
     Pass("reasoning", fit_reasoning, Scope.TURNS),

@@ -7,11 +7,11 @@ or a mode. The target gets what its style asks for: `effort` (an effort), `level
 
 from collections.abc import Callable
 
-from dragoman.fit.editing import is_foreign, replace
+from dragoman.fit.editing import is_foreign, replace, replace_blocks, replace_turns
 from dragoman.fit.turns import find_open_calls
 from dragoman.hub.content import Reasoning
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import EFFORTS, Effort, ReasoningSettings, Request
+from dragoman.hub.request import EFFORTS, Effort, ReasoningSettings, Request, Turn
 from dragoman.providers.facts import ReasoningStyle
 from dragoman.providers.profile import TargetFacts
 
@@ -38,6 +38,9 @@ LEVELS: tuple[Effort, ...] = ("minimal", "low", "medium", "high")
 
 DEFAULT: Effort = "medium"
 
+#: The reasoning of a turn that has none. Moonshot refuses an empty text.
+BLANK = Reasoning(parts=(" ",))
+
 
 def fit_reasoning(request: Request, target: TargetFacts, losses: Losses) -> Request:
     """Write the reasoning settings in the target's style, and make budget, token cap and history agree."""
@@ -54,6 +57,22 @@ def fit_reasoning(request: Request, target: TargetFacts, losses: Losses) -> Requ
         request = replace(request, reasoning=fitted)
     request = _fit_budget_below_cap(request, target, losses)
     return _fit_calls_without_reasoning(request, target, losses)
+
+
+def add_blank_reasoning(request: Request, target: TargetFacts, losses: Losses) -> Request:
+    """Give each turn of the model that has no reasoning a blank one, for servers that refuse it otherwise.
+
+    DeepSeek and Moonshot do in their reasoning modes. The client or an earlier target did not keep it.
+    """
+    if not target.turns_need_reasoning:
+        return request
+    return replace_turns(request, tuple(map(_add_blank, request.turns)))
+
+
+def _add_blank(turn: Turn) -> Turn:
+    if turn.role != "assistant" or any(isinstance(block, Reasoning) and block.text for block in turn.blocks):
+        return turn
+    return replace_blocks(turn, (BLANK, *turn.blocks)) if turn.blocks else turn
 
 
 def is_off(wanted: ReasoningSettings) -> bool:

@@ -82,6 +82,7 @@ REFUSALS: tuple[RefusalPattern, ...] = (
     _row(
         r"reasoning_content`? (?:in the thinking mode must be passed back|is missing in assistant)",
         replay_reasoning=True,
+        turns_need_reasoning=True,
     ),
     # The length of the answer.
     _row(

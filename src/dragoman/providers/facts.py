@@ -167,6 +167,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     replay_reasoning: Annotated[
         bool, Doc("The history must contain the reasoning of every earlier turn, sealed or not.")
     ] = False
+    turns_need_reasoning: Annotated[
+        bool, Doc("Earlier turns of the model without reasoning are refused: they get a blank one.")
+    ] = False
 
     # Settings.
     sampling: Annotated[
