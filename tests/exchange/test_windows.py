@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from dragoman.config.model import FactLayer
+from dragoman.config.model import FactLayer, Secret
 from tests.exchange.clock import run
 from tests.healing.vendor import Bench, Json, RefusingUpstream, ask, provider
 
@@ -130,6 +130,45 @@ def test_a_vendor_that_shortens_conversations_itself_gets_them_whole() -> None:
     body["truncation"] = "auto"
     assert run(bench.run_exchange(ask("openai_responses", body))).client.status == 400
     assert (len(upstream.calls), other.calls) == (1, [])
+
+
+@pytest.mark.rule("H65")
+@pytest.mark.parametrize(
+    ("field", "allowing", "forbidding"),
+    [
+        ("transforms", ["middle-out"], []),
+        ("plugins", [{"id": "context-compression"}], []),
+    ],
+)
+def test_a_server_that_shortens_on_request_gets_the_conversation_whole(
+    field: str, allowing: object, forbidding: object
+) -> None:
+    bench, (upstream,) = build_bench("openai_chat", WINDOW)
+    body = build_body("openai_chat", LONG)
+    assert run(bench.run_exchange(ask("openai_chat", body | {field: allowing}))).client.status == 200
+    assert run(bench.run_exchange(ask("openai_chat", body | {field: forbidding}))).client.status == 400
+    assert len(upstream.calls) == 1
+
+
+@pytest.mark.rule("H65")
+@pytest.mark.parametrize("name", ["anthropic-beta", "Anthropic-Beta"])
+@pytest.mark.parametrize("client", DIALECTS)
+def test_a_longer_window_that_the_provider_asks_for_is_respected(client: str, name: str) -> None:
+    headers = {name: Secret("context-1m-2025-08-07")}
+    bench, (upstream,) = build_bench("anthropic", WINDOW, headers=headers)
+    assert run(bench.run_exchange(ask(client, build_body(client, LONG)))).client.status == 200
+    assert len(upstream.calls) == 1
+
+
+@pytest.mark.rule("H65")
+def test_a_header_of_the_provider_replaces_the_one_of_the_client() -> None:
+    bench, (upstream,) = build_bench("anthropic", WINDOW, headers={"anthropic-beta": Secret("other")})
+    question = ask("anthropic", build_body("anthropic", LONG))
+    question.metadata = msgspec.structs.replace(
+        question.metadata, headers={"anthropic-beta": "context-1m-2025-08-07"}
+    )
+    assert run(bench.run_exchange(question)).client.status == 400
+    assert upstream.calls == []
 
 
 def test_a_longer_window_that_the_client_asks_for_is_respected() -> None:

@@ -7,6 +7,7 @@ shorten their conversation: the vendor would refuse it too, after the upload and
 from collections.abc import Sequence
 
 from dragoman.config.model import Config, Provider, TargetName
+from dragoman.dialects.registry import dialect_named
 from dragoman.fit.vendor_fields import may_be_shortened
 from dragoman.hub.errors import ClientProtocolError, DragomanError, Failure
 from dragoman.hub.request import Request
@@ -50,7 +51,10 @@ def _find_window(provider: Provider, target: TargetName, plan: RequestPlan) -> i
     if provider.keeps_sessions:
         return 0
     is_own = provider.wire_dialect == plan.metadata.dialect
-    if is_own and plan.dialect.http_api.has_long_context(plan.metadata.headers):
+    # Headers of the configuration replace those of the client, which only its own dialect gets.
+    headers = dict(plan.metadata.headers) if is_own else {}
+    headers |= {name.lower(): value.reveal() for name, value in provider.headers.items()}
+    if dialect_named(provider.wire_dialect).http_api.has_long_context(headers):
         return 0
     knows_model = is_own and target.model == plan.model
     window = provider.find_fact("context_tokens", target.model, only_stated=knows_model)

@@ -92,7 +92,13 @@ DEFAULTS: dict[str, tuple[object, ...]] = {
 OPENED = frozenset({"output_config", "text"})
 
 #: Extras by which a vendor shortens a conversation that is too long, and the value that forbids it.
-SHORTENING: dict[str, object] = {"context_management": None, "truncation": "disabled"}
+#: OpenRouter has `transforms` and, as a plugin, context compression.
+SHORTENING: dict[str, object] = {
+    "context_management": None,
+    "plugins": [],
+    "transforms": [],
+    "truncation": "disabled",
+}
 
 #: Extras with this prefix are notes of a reader for the writer of the same dialect.
 NOTE = "@"
