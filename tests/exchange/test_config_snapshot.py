@@ -68,8 +68,19 @@ def test_the_next_view_takes_over_the_ways_to_providers_that_are_the_same() -> N
     assert set(second.release()) == set(second.handles.values())
 
 
-def test_an_unused_connection_needs_no_closing() -> None:
-    run(ProviderHandle(provider("a"), never).close())
+def test_only_an_upstream_that_was_used_is_closed() -> None:
+    built: list[Closable] = []
+
+    def build(provider: Provider) -> Closable:
+        built.append(slow())
+        return built[-1]
+
+    unused, used = ProviderHandle(provider("a"), build), ProviderHandle(provider("b"), build)
+    assert used.upstream is used.upstream
+    run(unused.close())
+    run(used.close())
+    assert unused.existing_upstream is None
+    assert [upstream.is_closed for upstream in built] == [True]
 
 
 def test_an_open_exchange_keeps_its_upstream_and_the_last_one_to_leave_closes_it() -> None:

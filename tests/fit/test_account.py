@@ -1,8 +1,9 @@
 """Who asks, on what terms, and what no other vendor has words for."""
 
+import msgspec
 import pytest
 
-from dragoman.fit.vendor_fields import BOOKKEEPING
+from dragoman.fit.vendor_fields import BOOKKEEPING, REFUSED_EXTRAS
 from dragoman.hub.content import Opaque, Text, Tool, ToolDeclarations
 from dragoman.hub.errors import ClientProtocolError
 from dragoman.hub.request import OutputFormat, ReasoningSettings, ToolChoice, Turn
@@ -83,10 +84,16 @@ def test_fields_that_cannot_be_ignored_are_refused_with_advice(field: str) -> No
 
 
 @pytest.mark.rule("H63")
-def test_a_field_that_states_no_is_no_demand() -> None:
-    fitted(
-        request(USER, extras={"background": False, "prompt": None}, dialect="openai_responses"), "anthropic"
-    )
+@pytest.mark.parametrize("value", [False, None])
+@pytest.mark.parametrize("field", REFUSED_EXTRAS)
+@pytest.mark.parametrize(("source", "target"), FOREIGN)
+def test_a_field_that_states_no_is_no_demand(source: str, target: str, field: str, value: object) -> None:
+    plain, _ = fitted(request(USER, dialect=source), target)
+    after, losses = fitted(request(USER, extras={field: value}, dialect=source), target)
+    assert msgspec.structs.replace(after, extras={}) == plain
+    assert losses == []
+    with pytest.raises(ClientProtocolError):
+        fitted(request(USER, extras={field: True}, dialect=source), target)
 
 
 @pytest.mark.rule("H62")

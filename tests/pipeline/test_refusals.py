@@ -1,9 +1,16 @@
 """What the client's vendor refuses is refused in the client's dialect, whoever would answer instead."""
 
+import re
+
+import msgspec
 import pytest
 
 from dragoman.dialects.registry import dialect_named
+from dragoman.fit.reasoning import is_off
+from dragoman.hub.content import Text
 from dragoman.hub.errors import ClientProtocolError
+from dragoman.hub.loss import Losses
+from dragoman.hub.request import Request
 from dragoman.pipeline import translate_request
 from tests.pipeline.asking import DIALECTS, asking, declared
 
@@ -185,7 +192,41 @@ def test_what_the_vendor_refuses_is_refused_before_it_is_translated(case: str, t
 @pytest.mark.parametrize("case", ACCEPTED)
 def test_what_the_vendor_accepts_is_not_refused(case: str, target: str) -> None:
     source, added = ACCEPTED[case]
-    translate_request(build(source, added), source=source, target=target, model="m")
+    body = build(source, added)
+    sent = translate_request(body, source=source, target=target, model="m")
+    if source == target:
+        assert {name: sent.body[name] for name in added} == added
+        assert sent.losses == ()
+        return
+    before, after = read(source, body), read(target, sent.body)
+    lost = {re.split(r"[.\[]", loss.path)[0] for loss in sent.losses}
+    assert lost <= {"tools", "tool_choice"}
+    assert list_user_texts(after) == list_user_texts(before)
+    assert is_reasoning_off(after) == is_reasoning_off(before)
+    if before.tool_choice is not None:
+        is_kept = find_forced_tool(after) == find_forced_tool(before)
+        assert is_kept != ("tool_choice" in lost)
+
+
+def read(dialect: str, body: Json) -> Request:
+    return dialect_named(dialect).read_request(
+        msgspec.json.decode(msgspec.json.encode(body)), Losses(), model="m", stream=False
+    )
+
+
+def find_forced_tool(request: Request) -> str:
+    """The tool that must be called. With one allowed tool, `required` names it."""
+    choice = request.tool_choice
+    return (choice.name or "".join(choice.allowed)) if choice else ""
+
+
+def list_user_texts(request: Request) -> list[str]:
+    turns = (turn for turn in request.turns if turn.role == "user")
+    return [block.text for turn in turns for block in turn.blocks if isinstance(block, Text)]
+
+
+def is_reasoning_off(request: Request) -> bool:
+    return request.reasoning is not None and is_off(request.reasoning)
 
 
 @pytest.mark.parametrize("target", ["openai_chat", "openai_responses", "gemini"])

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.accounts.errors import InvalidKey
+from dragoman.accounts.keys import ANONYMOUS
 from dragoman.config.model import Secret, ServerSettings
 from dragoman.hub.errors import ConfigError
 from dragoman.server.access import (
@@ -95,8 +96,16 @@ def test_only_loopback_can_be_served_without_keys() -> None:
         check_exposure(ServerSettings(host="192.0.2.1"))
 
 
-def test_without_keys_no_request_needs_one() -> None:
-    authenticate({}, "", LOCAL)
+@pytest.mark.rule("R124")
+@pytest.mark.parametrize(
+    ("headers", "query"),
+    [({}, ""), ({"x-api-key": "any"}, ""), ({"authorization": "Bearer any"}, ""), ({}, "key=any")],
+)
+def test_without_keys_every_request_of_loopback_is_anonymous(headers: dict[str, str], query: str) -> None:
+    assert authenticate(headers, query, LOCAL) is ANONYMOUS
+    for server in (GUARDED, ServerSettings(host="192.0.2.1")):
+        with pytest.raises(InvalidKey):
+            authenticate(headers, query, server)
 
 
 @pytest.mark.rule("R124")
