@@ -1110,6 +1110,100 @@ NEVER: tuple[tuple[str, int, Json], ...] = (
             }
         },
     ),
+    (
+        "plan: Your plan does not support tools. Upgrade to Pro.",
+        400,
+        {"error": {"message": "Your plan does not support tools. Upgrade to Pro."}},
+    ),
+    (
+        "subscription: Your subscription does not support images",
+        400,
+        {"error": {"message": "Your subscription does not support images"}},
+    ),
+    (
+        "account: Your account has reached its spending cap; reasoning_effort is not available until you add funds",
+        400,
+        {
+            "error": {
+                "message": "Your account has reached its spending cap; reasoning_effort is not available until you add funds"
+            }
+        },
+    ),
+    (
+        "key: Token expired. reasoning_effort is not available",
+        400,
+        {"error": {"message": "Token expired. reasoning_effort is not available"}},
+    ),
+    (
+        "permission: Access denied: `tool_choice` is not available for this project",
+        400,
+        {"error": {"message": "Access denied: `tool_choice` is not available for this project"}},
+    ),
+    (
+        "policy: Prompt rejected by safety filter. Unsupported value: 'tools'",
+        400,
+        {"error": {"message": "Prompt rejected by safety filter. Unsupported value: 'tools'"}},
+    ),
+    (
+        "policy: The request is unsafe: 'tools' is not allowed",
+        400,
+        {"error": {"message": "The request is unsafe: 'tools' is not allowed"}},
+    ),
+    (
+        "policy: Input rejected: harmful content detected. `tools` is not allowed",
+        400,
+        {"error": {"message": "Input rejected: harmful content detected. `tools` is not allowed"}},
+    ),
+    (
+        "license: License does not support function calling",
+        400,
+        {"error": {"message": "License does not support function calling"}},
+    ),
+    (
+        "terms: Terms of service: model does not support tools",
+        400,
+        {"error": {"message": "Terms of service: model does not support tools"}},
+    ),
+    (
+        "region: 'temperature' is not available in your region",
+        400,
+        {"error": {"message": "'temperature' is not available in your region"}},
+    ),
+    (
+        "tier: Unsupported parameter: 'tools' requires at least tier 2",
+        400,
+        {"error": {"message": "Unsupported parameter: 'tools' requires at least tier 2"}},
+    ),
+    (
+        "organization: 'logprobs' is not supported for organizations with Zero Data Retention",
+        400,
+        {"error": {"message": "'logprobs' is not supported for organizations with Zero Data Retention"}},
+    ),
+    (
+        "trial: In the trial, 'temperature' is not supported",
+        400,
+        {"error": {"message": "In the trial, 'temperature' is not supported"}},
+    ),
+    (
+        "money: 'tools' is not supported: insufficient balance",
+        400,
+        {"error": {"message": "'tools' is not supported: insufficient balance"}},
+    ),
+    (
+        "size: This model does not support images larger than 20 megapixels",
+        400,
+        {"error": {"message": "This model does not support images larger than 20 megapixels"}},
+    ),
+    (
+        "size: The model does not support tools with more than 128 functions",
+        400,
+        {"error": {"message": "The model does not support tools with more than 128 functions"}},
+    ),
+    (
+        "size: This model does not support thinking budgets above 32000",
+        400,
+        {"error": {"message": "This model does not support thinking budgets above 32000"}},
+    ),
     ("size, Anthropic", 413, _claude("Request exceeds the maximum size")),
 )
 

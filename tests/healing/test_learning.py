@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from dragoman.config.model import TargetName
+from dragoman.healing.learned import merge_learned_facts
 from dragoman.storage.database import Database
 from tests.exchange.clock import run
 from tests.exchange.speech import data
@@ -120,7 +121,7 @@ def test_every_kind_of_value_survives_a_restart(tmp_path: Path) -> None:
         await first.gateway.close()
         second = Bench({}, {"up": provider("up", "openai_chat")}, database=Database(tmp_path / "state.db"))
         await second.gateway.learned.load()
-        known = {name: fact.value for name, fact in second.gateway.learned.find(TARGET, ADDRESS).items()}
+        known = merge_learned_facts(second.gateway.learned.find(TARGET, ADDRESS))
         assert known == {**facts, "outputs": ("text",)}
         await second.gateway.close()
 
@@ -197,21 +198,53 @@ def test_a_server_that_always_refuses_is_asked_twice_and_nothing_is_learned() ->
     run(scenario())
 
 
-def test_two_refused_fields_take_two_requests_of_the_client() -> None:
-    class TwoFaults(RefusingUpstream):
-        async def send(self, call: Any) -> Any:
-            body = msgspec.json.decode(call.body)
-            self.body = write_error(NO_TEMPERATURE if "temperature" in body else NO_SEED)
-            return await super().send(call)
+class ManyFaults(RefusingUpstream):
+    """Refuses these fields, one at a time."""
 
+    def __init__(self, *fields: str) -> None:
+        super().__init__("openai_chat", lambda body: any(field in body for field in fields), 400, b"")
+        self._fields = fields
+
+    async def send(self, call: Any) -> Any:
+        body = msgspec.json.decode(call.body)
+        refused = next((field for field in self._fields if field in body), "")
+        self.body = write_error(f"Unsupported parameter: '{refused}' is not supported with this model.")
+        return await super().send(call)
+
+
+def test_two_refused_fields_heal_one_after_the_other() -> None:
     async def scenario() -> None:
-        upstream = TwoFaults("openai_chat", lambda body: "temperature" in body or "seed" in body, 400, b"")
+        upstream = ManyFaults("temperature", "seed")
         bench = build(upstream)
         first = await bench.run_exchange(chat())
-        assert (first.client.status, len(upstream.calls)) == (400, 2)
-        assert "seed" in first.client.body.decode()
+        assert (first.client.status, len(upstream.calls)) == (200, 3)
         second = await bench.run_exchange(chat())
         assert (second.client.status, len(upstream.calls)) == (200, 4)
+
+    run(scenario())
+
+
+def test_nothing_is_learned_from_a_request_that_is_never_accepted() -> None:
+    fields = ("temperature", "seed", "top_p", "user")
+
+    async def scenario() -> None:
+        upstream = ManyFaults(*fields)
+        bench = build(upstream)
+        result = await bench.run_exchange(chat(top_p=0.5, user="ann"))
+        assert (result.client.status, len(upstream.calls)) == (400, 4)
+        assert not bench.gateway.learned.find(TARGET, ADDRESS)
+
+    run(scenario())
+
+
+def test_a_server_that_refuses_both_names_of_the_output_limit_has_none() -> None:
+    async def scenario() -> None:
+        upstream = ManyFaults("max_tokens", "max_completion_tokens")
+        bench = build(upstream)
+        for calls in (3, 4, 5):
+            result = await bench.run_exchange(chat(max_tokens=5))
+            assert (result.client.status, len(upstream.calls)) == (200, calls)
+        assert merge_learned_facts(bench.gateway.learned.find(TARGET, ADDRESS)) == {"limits_output": False}
 
     run(scenario())
 
@@ -348,7 +381,7 @@ def test_a_message_is_kept_short_and_without_secrets() -> None:
         message = f"{NO_TEMPERATURE} {secret} sk-ant-0123456789abcdefghij " + "x " * 500
         bench = build(refuse("temperature", message), keys=(Secret(secret),))
         await bench.run_exchange(chat())
-        (fact,) = bench.gateway.learned.find(TARGET, ADDRESS).values()
+        (fact,) = bench.gateway.learned.find(TARGET, ADDRESS)
         assert fact.message.startswith(NO_TEMPERATURE)
         assert secret not in fact.message
         assert "0123456789" not in fact.message

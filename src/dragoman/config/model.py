@@ -206,7 +206,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
         int, integer(0, 20), Doc("The most further tries at this provider before the next target.")
     ] = 2
     heal: Annotated[
-        bool, Doc("Change a refused request as the refusal says, retry it once, and remember the change.")
+        bool, Doc("Change a refused request as the refusal says, retry it, and remember the change.")
     ] = True
     #: Only the facts in the file. `layers` has the others.
     models: Annotated[
@@ -257,11 +257,15 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
             yield layer.source, _merge_matches(layer.models, model)
         yield CONFIG_SOURCE, _merge_matches(self.models, model)
 
-    def merge_facts(self, model: str) -> dict[str, object]:
-        """The facts about a model from all sources. Within a source, its name overrides patterns."""
+    def merge_facts(self, model: str, *, only_stated: bool = False) -> dict[str, object]:
+        """The facts about a model from all sources. Within a source, its name overrides patterns.
+
+        `only_stated`: from the sources that apply to every client; see `FactLayer`.
+        """
+        layers = [layer.models for layer in self.layers if layer.is_stated or not only_stated]
         merged: dict[str, object] = {}
-        for _, facts in self.list_sources(model):
-            merged |= facts
+        for models in (*layers, self.models):
+            merged |= _merge_matches(models, model)
         return merged
 
     def find_fact(self, name: str, model: str, *, only_stated: bool = False) -> object:
@@ -269,21 +273,17 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
 
         `only_stated`: from the sources that apply to every client; see `FactLayer`.
         """
-        layers = [layer.models for layer in self.layers if layer.is_stated or not only_stated]
-        for models in (self.models, *reversed(layers)):
-            facts = _merge_matches(models, model)
-            if name in facts:
-                return facts[name]
-        return None
+        return self.merge_facts(model, only_stated=only_stated).get(name)
 
     def has_stated_facts(self, model: str) -> bool:
         """Whether any source has facts about the model that apply to every client; see `FactLayer`."""
         stated = [layer.models for layer in self.layers if layer.is_stated]
         return any(_find_matches(tuple(models), model) for models in (*stated, self.models))
 
-    def build_profile(self, model: str) -> Profile:
-        """The profile of one of the provider's models."""
-        return Profile(dialect=self.wire_dialect, provider=self.name, model=model, **self.merge_facts(model))
+    def build_profile(self, model: str, *, only_stated: bool = False) -> Profile:
+        """The profile of one of the provider's models. `only_stated`: see `merge_facts`."""
+        facts = self.merge_facts(model, only_stated=only_stated)
+        return Profile(dialect=self.wire_dialect, provider=self.name, model=model, **facts)
 
     def find_model_governance(self, model: str) -> dict[str, object]:
         """The changes of `governance` for one model."""

@@ -14,7 +14,7 @@ import msgspec
 from dragoman.accounts.estimates import ExchangeOutcome
 from dragoman.accounts.keys import ANONYMOUS, Caller
 from dragoman.accounts.usage import ExchangeUsage
-from dragoman.config.model import TargetName
+from dragoman.config.model import Provider, TargetName
 from dragoman.dialects.rate_limits import PARTS, RateLimitValue, write_rate_limits
 from dragoman.exchange.client import Client
 from dragoman.exchange.client_failure import build_client_failure
@@ -172,9 +172,7 @@ class Exchange:
             target = target_key.target
             target_request = requests.get(target)
             if target_request is None:
-                target_request = await compute(
-                    self._plan.body, partial(self._build_target_request, target, choice)
-                )
+                target_request = await self._build_target_request(target, choice)
             requests[target] = target_request
             if isinstance(target_request, ClientProtocolError):
                 errors.append(target_request)
@@ -189,27 +187,39 @@ class Exchange:
             left = [each for each in left if may_succeed(error.failure, target, each.target)]
         raise _choose_error(errors)
 
-    def _build_target_request(
+    async def _build_target_request(
         self, target: TargetName, choice: RouteChoice
     ) -> TargetRequest | ClientProtocolError:
         """The request for one target. A request that one target cannot take may suit the next."""
+        # What is learned belongs to the event loop; a large request is built in a thread.
         provider = self._healer.add_facts(target)
-        refused_seals = self._healer.find_refused_seals(target)
+        seals = self._healer.find_refused_seals(target)
+        stated = self._snapshot.config.providers[target.provider]
+        work = partial(self._build_request, target, provider, seals, stated, choice)
+        return await compute(self._plan.body, work)
+
+    def _build_request(
+        self,
+        target: TargetName,
+        provider: Provider,
+        refused_seals: frozenset[str],
+        stated: Provider,
+        choice: RouteChoice,
+    ) -> TargetRequest | ClientProtocolError:
+        """`stated`: the provider without the facts that refusals have proved."""
         governance = provider.find_governance(target.model, choice.route.governance)
+        build = partial(self._plan.build_target_request, model=target.model, strict=choice.route.strict)
+        if not governance.is_off:
+            report = self.record.interventions.reporter(target, provider.wire_dialect)
+            build = partial(build, governance=governance, report=report, timer=self._loop.time)
         try:
-            if governance.is_off:
-                return self._plan.build_target_request(
-                    provider, target.model, strict=choice.route.strict, refused_seals=refused_seals
-                )
-            return self._plan.build_target_request(
-                provider,
-                target.model,
-                strict=choice.route.strict,
-                governance=governance,
-                report=self.record.interventions.reporter(target, provider.wire_dialect),
-                timer=self._loop.time,
-                refused_seals=refused_seals,
-            )
+            return build(provider, refused_seals=refused_seals)
+        except ClientProtocolError as error:
+            if provider is stated or not self._plan.is_unreadable:
+                return error
+        # The server may accept what our reader does not, as it did before anything was learned.
+        try:
+            return build(stated)
         except ClientProtocolError as error:
             return error
 
@@ -249,7 +259,6 @@ class Exchange:
             try:
                 failure = await self._call.run()
             except UpstreamFailed as error:
-                self._healer.end_trial(target, error.failure)
                 healed = await self._heal(target, target_request, error.failure, choice)
                 now = self._record_attempt(target_key, began, error.failure, is_healed=healed is not None)
                 if healed is not None:
@@ -268,7 +277,7 @@ class Exchange:
                     return error
                 await asyncio.sleep(step.wait)
                 continue
-            self._healer.end_trial(target, None)
+            self._healer.end_trials(target)
             self._record_attempt(target_key, began, failure)
             return None
 
@@ -276,16 +285,25 @@ class Exchange:
         self, target: TargetName, target_request: TargetRequest, failure: Failure, choice: RouteChoice
     ) -> TargetRequest | None:
         """The request as the refusal asks for it; None if nothing in it can be changed."""
+        healer, body = self._healer, self._plan.body
+        if self._call is None or self._call.has_answered_round or not healer.may_heal(target):
+            return None
+        change = await compute(body, partial(healer.find_change, target, failure))
+        if change is None:
+            return None
         redactor = self._snapshot.handles[target.provider].redactor
-        if not self._healer.start_trial(target, failure, redactor):
+        healer.start_trial(target, change, redactor.redact(failure.message))
+        try:
+            healed = await self._build_target_request(target, choice)
+        except DragomanError:
+            # A limit that leaves no room for the names or ids of this request.
+            healer.abandon_trial(target, is_known=False)
             return None
-        seals = await compute(self._plan.body, partial(self._healer.find_trial_seals, target))
-        self._healer.refuse_seals(target, seals)
-        healed = await compute(self._plan.body, partial(self._build_target_request, target, choice))
         if not isinstance(healed, TargetRequest) or healed.body == target_request.body:
-            self._healer.abandon_trial(target, is_known=isinstance(healed, TargetRequest))
+            is_read = isinstance(healed, TargetRequest) and not self._plan.is_unreadable
+            healer.abandon_trial(target, is_known=is_read)
             return None
-        healed.losses = (*healed.losses, self._healer.describe_trial(target))
+        healed.losses = (*healed.losses, healer.describe_trial(target))
         return healed
 
     def _record_attempt(

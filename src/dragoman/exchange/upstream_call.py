@@ -62,6 +62,8 @@ class UpstreamCall:
         self._loop = asyncio.get_running_loop()
         self._reply: ReplyPipeline | None = None
         self._whole_reply: WholeReply | None = None
+        #: The target has answered a round of the reply. Sending the request again would repeat the round.
+        self.has_answered_round = False
         #: Output before the first content: until that is there, another target can take over.
         self._held: list[Output] = []
 
@@ -72,6 +74,7 @@ class UpstreamCall:
     async def run(self) -> Failure | None:
         """Raises `UpstreamFailed` if no content was sent. Returns why the reply failed, if it did."""
         failure = await self._call(self._target_request.body)
+        self.has_answered_round = True
         while self._target_request.needs_next_round:
             failure = await self._call_again()
         return failure

@@ -11,6 +11,7 @@ from itertools import count
 
 from dragoman.fit.editing import build_illegal_pattern, edit_turns, is_foreign, replace
 from dragoman.hub.content import AnyBlock, ToolCall, ToolResult
+from dragoman.hub.errors import ConfigError
 from dragoman.hub.events import DELTAS, BlockOpened, ReplyEvent
 from dragoman.hub.ids import digest
 from dragoman.hub.loss import Losses
@@ -20,6 +21,9 @@ from dragoman.providers.profile import TargetFacts
 #: Ids that every client and every vendor accepts.
 SAFE = re.compile(r"[A-Za-z0-9_-]{1,40}")
 SAFE_LENGTH = 40
+
+#: New ids that are tried for one call. Only a very short limit makes more of them equal to others.
+MAX_ATTEMPTS = 100
 
 #: An encoded id: the original in base64, and a number if the same original came more than once.
 ENCODED = re.compile(r"dgi([0-9]*)_([A-Za-z0-9_-]+)")
@@ -122,12 +126,14 @@ class _Assignment:
             is_free = candidate not in self._used or self._target.repeated_calls
             if is_free and is_legal_id(candidate, self._target):
                 return candidate
-        for repeat in count(self._repeats.get(client, 0)):
+        first = self._repeats.get(client, 0)
+        for repeat in range(first, first + MAX_ATTEMPTS):
             hashed = _hash_id(client, repeat, self._target)
             if hashed not in self._used:
-                break
-        self._repeats[client] = repeat + 1
-        return hashed
+                self._repeats[client] = repeat + 1
+                return hashed
+        length = self._target.call_id_exact or self._target.call_id_limit
+        raise ConfigError(f"call ids of {length} characters leave no room to distinguish calls")
 
     def _find_result(self, client: str) -> str:
         unanswered = self._unanswered.get(client)

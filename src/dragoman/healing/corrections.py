@@ -5,11 +5,12 @@ does not contain the value.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 import msgspec
 
+from dragoman.fit.vendor_fields import REFUSED_EXTRAS
 from dragoman.hub.request import EFFORTS
 from dragoman.providers.facts import SAMPLING
 
@@ -25,11 +26,19 @@ FactChanges = Mapping[str, FactChange]
 LONG = 7 * 86400.0
 #: Facts that take much from the model, and that a restart of a local server with other options can end.
 SHORT = 3600.0
-#: The fact belongs to one request and is not remembered.
+#: The fact belongs to one request, or to a combination of its settings, and is not remembered.
 ONCE = 0.0
+#: The facts that hold for `SHORT`.
+SHORT_LIVED = frozenset({"function_calling", "images", "documents", "audio", "video", "hosted_tools"})
 
 #: A larger number is no limit of a model.
 _LARGEST = 10**9
+#: Smaller limits are no limits of a model: they would leave no room for an answer, or for distinct names.
+MIN_OUTPUT_LIMIT = 512
+MIN_CALL_ID_LIMIT = 8
+MIN_TOOL_NAME_LIMIT = 16
+#: Vendors require at most 16 tokens for an answer.
+MAX_OUTPUT_MINIMUM = 4096
 
 _NOT_DIGIT = re.compile(r"\D")
 _INDEX = re.compile(r"\[(\d+)\]")
@@ -56,13 +65,41 @@ class Correction(NamedTuple):
     refuses_seals: bool = False
 
 
+#: The correction for a server that refuses both names of the limit.
+NO_OUTPUT_LIMIT = Correction({"limits_output": False})
+
+
+def refuses_both_names(first: Correction, second: Correction) -> bool:
+    """Whether a server refuses `max_tokens` and also `max_completion_tokens`, after which it was renamed."""
+    return all("max_tokens_field" in correction.facts for correction in (first, second))
+
+
+def list_items(facts: Mapping[str, object]) -> Iterator[tuple[str, str, object]]:
+    """The single statements of facts, each with its name and the item that it is about.
+
+    Each refused field and each removed value is an item, because each was proved by a refusal of its own.
+    """
+    for name, value in facts.items():
+        if isinstance(value, Removal):
+            yield from ((name, item, Removal(frozenset({item}))) for item in sorted(value.without))
+        elif name == REFUSED_FIELDS and isinstance(value, tuple):
+            yield from ((name, item, (item,)) for item in value)
+        else:
+            yield name, "", value
+
+
 def merge_facts(known: Mapping[str, object], later: Mapping[str, object]) -> dict[str, object]:
-    """Merge two sets of facts. Refused fields and removals add up; otherwise the value of `later` holds."""
+    """Merge two sets of facts. Refused fields and removals add up; otherwise the value of `later` holds.
+
+    A removal from a known set gives a smaller set.
+    """
     merged = dict(known)
     for name, value in later.items():
         before = merged.get(name)
         if isinstance(before, Removal) and isinstance(value, Removal):
             value = Removal(before.without | value.without)
+        elif isinstance(value, Removal) and isinstance(before, frozenset | tuple):
+            value = frozenset(before) - value.without
         elif name == REFUSED_FIELDS and isinstance(before, tuple) and isinstance(value, tuple):
             value = tuple(dict.fromkeys((*before, *value)))
         merged[name] = value
@@ -90,15 +127,21 @@ def without(*items: str) -> FactChange:
     return lambda groups: Removal(frozenset(items))
 
 
-def limit(*names: str, less: int = 0) -> FactChange:
+def without_named(group: str) -> FactChange:
+    """Build a `FactChange`: remove the value that the message names in this group."""
+    return lambda groups: Removal(frozenset({groups[group] or ""}))
+
+
+def limit(*names: str, less: int = 0, least: int = 1, most: int = _LARGEST) -> FactChange:
     """Build a `FactChange`: the number in the first matched group of `names`, minus `less`.
 
-    The groups are those of the refusal's pattern; the default is the group `limit`.
+    The groups are those of the refusal's pattern; the default is the group `limit`. A number outside of
+    `least` and `most` proves nothing.
     """
 
     def read(groups: Groups) -> object:
         number = _read_number(groups, *(names or ("limit",))) - less
-        return number if 0 < number < _LARGEST else None
+        return number if least <= number <= most else None
 
     return read
 
@@ -156,6 +199,16 @@ FIELD_FACTS: Mapping[str, FactChanges] = {
     "stopsequences": {"stop_limit": constant(0)},
 }
 
+#: Fields without which a request means something else: state that the vendor stores, where the request is
+#: stored, its price, and its safety. A part of such a field is not removed either.
+STATE = frozenset(
+    {
+        *(name.replace("_", "") for name in REFUSED_EXTRAS),
+        *("previousresponseid", "cachedcontent", "container", "mcpservers"),
+        *("store", "servicetier", "safetysettings"),
+    }
+)
+
 #: Fields without which a request means something else, or nothing.
 ESSENTIAL = frozenset(
     {
@@ -174,12 +227,17 @@ def change_field(field: str, parent: str) -> dict[str, object]:
     """
     path = _clean_path(f"{parent}.{field}" if parent else field)
     holder, _, name = path.rpartition(".")
-    plain = name.replace("_", "").lower()
+    plain = _plain(name)
     if plain in FIELD_FACTS and holder in SETTINGS:
         return {fact: change({}) for fact, change in FIELD_FACTS[plain].items()}
-    if plain in ESSENTIAL or not plain.isidentifier():
+    is_state = any(_plain(step) in STATE for step in path.split("."))
+    if is_state or plain in ESSENTIAL or not plain.isidentifier():
         return {}
     return {REFUSED_FIELDS: (path,)}
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "").lower()
 
 
 def _clean_path(path: str) -> str:

@@ -2,7 +2,7 @@
 
 A fact ends after its lifetime, so that the request is tried again as the client sends it. It also ends when a
 request that was built with it is refused in the same way, and when the provider has another address. The
-configuration takes precedence over it.
+configuration takes precedence over it. Each refused field and each removed value is a fact of its own.
 """
 
 import asyncio
@@ -13,16 +13,20 @@ from collections.abc import Callable, Iterable, Mapping
 import msgspec
 
 from dragoman.config.model import FactLayer, Provider, TargetName
-from dragoman.healing.corrections import Removal, describe_facts, merge_facts
+from dragoman.healing.corrections import REFUSED_FIELDS, Removal, describe_facts, list_items, merge_facts
 from dragoman.hub.errors import ConfigError
+from dragoman.providers.dialect_facts import DIALECT_FACTS
 from dragoman.providers.facts import PERMISSIVE, Facts
-from dragoman.providers.profile import build_target_facts
+from dragoman.providers.profile import TargetFacts, build_target_facts
 from dragoman.storage.database import Database, Schema
 
 LOGGER = logging.getLogger("dragoman")
 
 #: Facts in memory. They are bounded because clients choose the model names.
 MAX_FACTS = 1000
+
+#: All tools that some vendor's servers run: what is left if a server without a list refuses one of them.
+KNOWN_HOSTED_TOOLS = frozenset().union(*(facts.hosted_tools or () for facts in DIALECT_FACTS.values()))
 
 LEARNED_SCHEMA = Schema(
     "learned",
@@ -45,15 +49,24 @@ LEARNED_SCHEMA = Schema(
 
 
 class LearnedFact(msgspec.Struct, frozen=True, kw_only=True):
-    """One fact about one model at one address. `message`: the refusal, shortened. Times are dates."""
+    """One fact about one model at one address. `message`: the refusal, shortened. Times are dates.
+
+    `item`: the refused field or the removed value, if the fact is about one.
+    """
 
     target: TargetName
     name: str
+    item: str = ""
     value: object
     address: str
     message: str
     learned_at: float
     expires_at: float
+
+    @property
+    def key(self) -> str:
+        """Identifies the fact among those of its model, such as `sampling:temperature`."""
+        return f"{self.name}:{self.item}" if self.item else self.name
 
     def holds(self, address: str, now: float) -> bool:
         """Whether the fact is still true of the server at this address."""
@@ -81,50 +94,61 @@ class LearnedFacts:
         if not self._loading.done():
             await asyncio.shield(self._loading)
 
-    def find(self, target: TargetName, address: str) -> Mapping[str, LearnedFact]:
-        """The facts about a model that hold now, if its provider has this address."""
+    def find(self, target: TargetName, address: str) -> list[LearnedFact]:
+        """The facts about a model that hold now, if its provider has this address, the oldest first."""
         known = self._facts.get(target)
         if not known:
-            return {}
+            return []
         now = self._clock()
-        ended = [name for name, fact in known.items() if not fact.holds(address, now)]
-        if ended:
-            self.forget(target, ended)
-        return self._facts.get(target, {})
+        return [fact for fact in known.values() if fact.holds(address, now)]
 
     def remember(
         self, target: TargetName, address: str, facts: Mapping[str, object], message: str, lifetime: float
     ) -> None:
         """Store facts about `target` that a refusal proved, for `lifetime` seconds."""
-        self.find(target, address)
-        known = self._facts.setdefault(target, {})
-        merged = merge_facts({name: fact.value for name, fact in known.items()}, facts)
         now = self._clock()
+        self._forget_ended(target, address, now)
+        known = self._facts.setdefault(target, {})
         added = [
             LearnedFact(
                 target=target,
                 name=name,
-                value=merged[name],
+                item=item,
+                value=value,
                 address=address,
                 message=message,
                 learned_at=now,
                 expires_at=now + lifetime,
             )
-            for name in facts
+            for name, item, value in list_items(facts)
         ]
-        known |= {fact.name: fact for fact in added}
+        for fact in added:
+            known.pop(fact.key, None)  # the newest is the last
+            known[fact.key] = fact
         self._drop_oldest()
         LOGGER.info("learned about %s: %s; the refusal: %s", target, describe_facts(facts), message)
         self._write(lambda connection: write_learned_facts(connection, added))
 
-    def forget(self, target: TargetName, names: Iterable[str]) -> None:
-        """Delete facts that are no longer true."""
+    def forget(self, target: TargetName, facts: Mapping[str, object]) -> None:
+        """Delete the facts that have these values: they are no longer true."""
         known = self._facts.get(target, {})
-        gone = [name for name in names if known.pop(name, None) is not None]
+        untrue = {f"{name}:{item}" if item else name: value for name, item, value in list_items(facts)}
+        self._delete(
+            target, [key for key, fact in known.items() if key in untrue and fact.value == untrue[key]]
+        )
+
+    def _forget_ended(self, target: TargetName, address: str, now: float) -> None:
+        known = self._facts.get(target, {})
+        self._delete(target, [key for key, fact in known.items() if not fact.holds(address, now)])
+
+    def _delete(self, target: TargetName, keys: list[str]) -> None:
+        known = self._facts.get(target, {})
+        for key in keys:
+            del known[key]
         if not known:
             self._facts.pop(target, None)
-        if gone:
-            self._write(lambda connection: delete_learned_facts(connection, target, gone))
+        if keys:
+            self._write(lambda connection: delete_learned_facts(connection, target, keys))
 
     async def close(self) -> None:
         """Wait until everything is written."""
@@ -134,7 +158,7 @@ class LearnedFacts:
     def _drop_oldest(self) -> None:
         while sum(map(len, self._facts.values())) > MAX_FACTS:
             oldest = next(iter(self._facts))
-            self.forget(oldest, list(self._facts[oldest]))
+            self._delete(oldest, list(self._facts[oldest]))
 
     async def _read_file(self) -> None:
         path = self._database.path
@@ -146,7 +170,7 @@ class LearnedFacts:
             LOGGER.error("the learned facts cannot be read: %s", error)
             return
         for fact in facts:
-            self._facts.setdefault(fact.target, {}).setdefault(fact.name, fact)
+            self._facts.setdefault(fact.target, {}).setdefault(fact.key, fact)
 
     def _write(self, work: Callable[[sqlite3.Connection], None]) -> None:
         if self._database.path is None:
@@ -162,20 +186,44 @@ class LearnedFacts:
             LOGGER.error("the learned facts cannot be written: %s", error)
 
 
+def merge_learned_facts(facts: Iterable[LearnedFact]) -> dict[str, object]:
+    """The facts by name, with the items of each."""
+    merged: dict[str, object] = {}
+    for fact in facts:
+        merged = merge_facts(merged, {fact.name: fact.value})
+    return merged
+
+
 def add_learned_facts(
     provider: Provider, model: str, facts: Mapping[str, object], client_dialect: str, source: str = "refusal"
 ) -> Provider:
-    """A copy of the provider that also has these facts about `model`, for clients of `client_dialect`."""
+    """A copy of the provider that also has these facts about `model`, for clients of `client_dialect`.
+
+    Refused fields and removals change what is known from other sources. A client that knows the model gets
+    only the stated facts (`FactLayer`), so the change is computed for both.
+    """
     if not facts:
         return provider
-    values = dict(facts)
-    if any(isinstance(value, Removal) for value in values.values()):
-        target = build_target_facts(provider.build_profile(model), client_dialect)
-        for name, value in facts.items():
-            if isinstance(value, Removal):
-                values[name] = sorted(getattr(target, name) - value.without)
-    layer = FactLayer(source=source, models={model: values})
-    return msgspec.structs.replace(provider, layers=(*provider.layers, layer))
+    values = []
+    for only_stated in (True, False):
+        profile = provider.build_profile(model, only_stated=only_stated)
+        known = build_target_facts(profile, client_dialect)
+        values.append({name: _resolve(name, value, known) for name, value in facts.items()})
+    stated, full = values
+    layers = [FactLayer(source=source, models={model: stated})]
+    if full != stated:
+        layers.append(FactLayer(source=source, models={model: full}, is_stated=False))
+    return msgspec.structs.replace(provider, layers=(*provider.layers, *layers))
+
+
+def _resolve(name: str, value: object, known: TargetFacts) -> object:
+    """The whole value of a fact that a refusal has changed."""
+    if isinstance(value, Removal):
+        before = getattr(known, name)
+        return sorted((KNOWN_HOSTED_TOOLS if before is None else before) - value.without)
+    if name == REFUSED_FIELDS and isinstance(value, tuple):
+        return tuple(dict.fromkeys((*known.refused_fields, *value)))
+    return value
 
 
 def read_learned_facts(connection: sqlite3.Connection) -> list[LearnedFact]:
@@ -187,14 +235,15 @@ def read_learned_facts(connection: sqlite3.Connection) -> list[LearnedFact]:
     facts = [
         LearnedFact(
             target=TargetName(provider, model),
-            name=name,
+            name=key.partition(":")[0],
+            item=key.partition(":")[2],
             value=_decode_value(value),
             address=address,
             message=message,
             learned_at=learned_at,
             expires_at=expires_at,
         )
-        for provider, model, name, value, address, message, learned_at, expires_at in rows
+        for provider, model, key, value, address, message, learned_at, expires_at in rows
     ]
     return [fact for fact in facts if _is_valid(fact)]
 
@@ -217,7 +266,7 @@ def write_learned_facts(connection: sqlite3.Connection, facts: Iterable[LearnedF
             (
                 fact.target.provider,
                 fact.target.model,
-                fact.name,
+                fact.key,
                 _encode_value(fact.value),
                 fact.address,
                 fact.message,
@@ -229,10 +278,10 @@ def write_learned_facts(connection: sqlite3.Connection, facts: Iterable[LearnedF
     )
 
 
-def delete_learned_facts(connection: sqlite3.Connection, target: TargetName, names: Iterable[str]) -> None:
+def delete_learned_facts(connection: sqlite3.Connection, target: TargetName, keys: Iterable[str]) -> None:
     connection.executemany(
         "DELETE FROM learned_facts WHERE provider = ? AND model = ? AND name = ?",
-        [(target.provider, target.model, name) for name in names],
+        [(target.provider, target.model, key) for key in keys],
     )
 
 

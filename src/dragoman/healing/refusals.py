@@ -11,8 +11,13 @@ from typing import NamedTuple
 
 from dragoman.healing.corrections import (
     LONG,
+    MAX_OUTPUT_MINIMUM,
+    MIN_CALL_ID_LIMIT,
+    MIN_OUTPUT_LIMIT,
+    MIN_TOOL_NAME_LIMIT,
     ONCE,
     SHORT,
+    SHORT_LIVED,
     Correction,
     FactChanges,
     change_field,
@@ -23,7 +28,10 @@ from dragoman.healing.corrections import (
     merge_facts,
     number_range,
     without,
+    without_named,
 )
+from dragoman.healing.final_messages import is_final
+from dragoman.healing.repeated_text import repeats_request
 from dragoman.hub.errors import Failure, FailureKind
 from dragoman.providers.facts import CHOICES
 
@@ -34,14 +42,6 @@ MAX_SEARCHED = 2000
 #: conversation that the template refuses (llama.cpp), and OpenRouter 404 if no server has a capability.
 HEALABLE_KINDS: frozenset[FailureKind] = frozenset({"invalid_request", "not_found", "server"})
 HEALABLE_STATUSES = frozenset({0, 200, 400, 404, 405, 416, 422, 500, 501})
-
-#: Messages about money, keys, permissions, policies and rates. Vendors send some of them with status 400.
-NEVER_HEALED = (
-    r"\bcredits?\b|\bbalance\b|\bbilling\b|\bquota\b|\bpayment|\binsufficient\b|\bapi[ _-]?keys?\b"
-    r"|authenticat|unauthori[sz]ed|\bpermissions?\b|\bnot have access\b|\bnot allowed to\b|\bforbidden\b(?!_)"
-    r"|content[ _](?:policy|filter|management)|\bsafety (?:system|reasons|checks?|settings)\b|moderation"
-    r"|usage polic|\bviolat|\bflagged\b|\bblocked\b|rate[ _]limit|too many requests|余额|欠费|违规|敏感"
-)
 
 
 class RefusalPattern(NamedTuple):
@@ -63,6 +63,11 @@ def _row(
     return RefusalPattern(pattern, changes, lifetime, seals, output_limit)
 
 
+#: The end of a statement about the whole model. "images larger than 20 MB" is one about the images.
+_END = (
+    r"(?=[`'\"]?\s*(?:$|[.,;:!?()\[\]\n-]|(?:with|for|by|on|in) (?:this|the|that) model\b"
+    r"|(?:with|for|by) \S+$))"
+)
 _TEXT_ONLY = {"images": False, "documents": False, "audio": False, "video": False}
 _UNFORCED = without("required", "named", "allowed")
 
@@ -88,32 +93,36 @@ REFUSALS: tuple[RefusalPattern, ...] = (
     _row(
         r"max(?:_completion|_output)?_?tokens\b.{0,80}?at most (?P<limit>[\d,]+) (?:completion|output) tokens"
         r"|max_tokens: [\d,]+ > (?P<claude>[\d,]+), which is the maximum allowed number of output tokens",
-        max_output_tokens=limit("limit", "claude"),
+        max_output_tokens=limit("limit", "claude", least=MIN_OUTPUT_LIMIT),
     ),
     _row(
         r"range of max_(?:completion_)?tokens (?:is|should be) \[\d+, ?(?P<limit>\d+)\]",
-        max_output_tokens=limit(),
+        max_output_tokens=limit(least=MIN_OUTPUT_LIMIT),
     ),
     _row(
         r"max_(?:completion_|output_)?tokens\b.{0,80}?integer above maximum value\W+expected a value <= "
         r"(?P<limit>\d+)",
-        max_output_tokens=limit(),
+        max_output_tokens=limit(least=MIN_OUTPUT_LIMIT),
     ),
     _row(
         r"`max_(?:completion_)?tokens` must be less than or equal to `(?P<limit>\d+)`, the maximum value for",
         output_limit=True,
-        max_output_tokens=limit(),
+        max_output_tokens=limit(least=MIN_OUTPUT_LIMIT),
     ),
     _row(
         r"maxOutputTokens value of \d+ but the supported range is from \d+ \(inclusive\) to (?P<limit>\d+) "
         r"\(exclusive\)",
-        max_output_tokens=limit(less=1),
+        max_output_tokens=limit(less=1, least=MIN_OUTPUT_LIMIT),
     ),
-    _row(r"max_tokens > (?P<limit>\d+) must have stream ?= ?true", max_output_tokens=limit()),
+    _row(
+        r"max_tokens > (?P<limit>\d+) must have stream ?= ?true",
+        ONCE,
+        max_output_tokens=limit(least=MIN_OUTPUT_LIMIT),
+    ),
     _row(
         r"max_(?:completion_|output_)?tokens\b.{0,80}?integer below minimum value\W+expected a value >= "
         r"(?P<limit>\d+)",
-        min_output_tokens=limit(),
+        min_output_tokens=limit(most=MAX_OUTPUT_MINIMUM),
     ),
     _row(r"max_tokens ?参数非法", limits_output=False),
     # How a request sets reasoning.
@@ -123,12 +132,13 @@ REFUSALS: tuple[RefusalPattern, ...] = (
     ),
     _row(r"adaptive thinking is not supported|thinking[ _]level is not supported", reasoning="budget"),
     _row(
-        r"(?:effort|reasoning|think)\b.{0,120}?(?:supported (?:values|levels)(?: are)?:|must be one of|"
-        r"\(must be|expected one of)(?P<list>[^.;)]{3,160})",
+        r"(?:effort|reasoning value|think value)\b(?:(?!tool).){0,120}?"
+        r"(?:supported (?:values|levels)(?: are)?:|must be one of|\(must be|expected one of)"
+        r"(?P<list>[^.;)]{3,160})",
         efforts=efforts,
     ),
     _row(r"does not support the effort parameter", efforts=()),
-    _row(r"max_tokens` must be greater than `thinking\.budget_tokens", reasoning="budget"),
+    _row(r"max_tokens` must be greater than `thinking\.budget_tokens", ONCE, reasoning="budget"),
     _row(
         r"budget_tokens: input should be greater than or equal to (?P<low>\d+)"
         r"|thinking budget \d+ is invalid\. please choose a value between (?P<from>\d+) and (?P<high>\d+)",
@@ -142,12 +152,17 @@ REFUSALS: tuple[RefusalPattern, ...] = (
         budget_range=(128, 32_768),
     ),
     _row(
-        r"does not support (?:thinking|reasoning)\b|thinking(?: budget)? is not (?:supported|enabled)",
+        rf"does not support (?:thinking|reasoning){_END}"
+        rf"|thinking(?: budget)? is not (?:supported|enabled){_END}",
         reasoning="none",
     ),
     _row(
-        r"thinking may not be enabled when tool_choice forces|"
+        r"thinking may not be enabled when tool_choice forces",
+        forced_choice_while_reasoning=False,
+    ),
+    _row(
         r"tool_choice parameter does not support being set to required or object in thinking mode",
+        ONCE,
         forced_choice_while_reasoning=False,
         choices=_UNFORCED,
     ),
@@ -164,10 +179,10 @@ REFUSALS: tuple[RefusalPattern, ...] = (
     ),
     # Tools.
     _row(
-        r"does not support (?:tools|function calling|tool use|tool calling)\b"
+        rf"does not support (?:tools|function calling|tool use|tool calling){_END}"
         r"|requires --enable-auto-tool-choice|tools param requires --jinja"
-        r"|no endpoints found that support tool use|function calling is not enabled"
-        r"|`?tool calling`? is not supported with this model",
+        rf"|no endpoints found that support tool use{_END}|function calling is not enabled"
+        rf"|`?tool calling`? is not supported with this model{_END}",
         SHORT,
         function_calling=False,
     ),
@@ -176,18 +191,18 @@ REFUSALS: tuple[RefusalPattern, ...] = (
     _row(r"invalid tool_choice type: '?object", choices=CHOICES - {"named", "allowed"}),
     _row(
         r"tool call id was .{0,80}must be a-z, A-Z, 0-9, with a length of (?P<limit>\d+)",
-        call_id_exact=limit(),
+        call_id_exact=limit(least=MIN_CALL_ID_LIMIT),
     ),
     _row(
         r"(?:tool_calls\[\d+\]\.id|call_id)': string too long\. expected a string with maximum length "
         r"(?P<limit>\d+)",
-        call_id_limit=limit(),
+        call_id_limit=limit(least=MIN_CALL_ID_LIMIT),
     ),
     _row(r"tool_use\.id: string should match pattern", call_id_extra=""),
     _row(
         r"tools\b.{0,40}name'?: string (?:too long\. expected a string with maximum length|"
         r"should have at most) (?P<limit>\d+)",
-        tool_name_limit=limit(),
+        tool_name_limit=limit(least=MIN_TOOL_NAME_LIMIT),
     ),
     _row(r"tools\b.{0,40}name'?: string (?:does not|should) match (?:the )?pattern", tool_name_extra=""),
     _row(
@@ -211,7 +226,7 @@ REFUSALS: tuple[RefusalPattern, ...] = (
         r"tools\[\d+\]\.type: unknown variant `custom`|tools\[\d+\]\.type\S* .{0,60}'custom'",
         custom_tools=False,
     ),
-    _row(r"hosted tool '\w+' is not supported", SHORT, hosted_tools=frozenset()),
+    _row(r"hosted tool '(?P<tool>\w+)' is not supported", ONCE, hosted_tools=without_named("tool")),
     _row(
         r"tool use with function calling is unsupported|function calling cannot be combined",
         hosted_beside_functions=False,
@@ -228,18 +243,28 @@ REFUSALS: tuple[RefusalPattern, ...] = (
         r"only allowed for messages with role 'user', but this message with role 'tool' contains",
         media_in_results=False,
     ),
-    _row(r"content\.type ?参数非法.{0,20}\['text'\]|content must be a string", SHORT, **_TEXT_ONLY),
+    _row(r"content\.type ?参数非法.{0,20}\['text'\]", SHORT, **_TEXT_ONLY),
+    # One message may be at fault: its role takes no list (vLLM, system), or no media (tool).
+    _row(r"content must be a string", ONCE, **_TEXT_ONLY),
+    _row(r"messages\[\d+\]\S* unknown variant `image(?:_url)?`", ONCE, images=False),
+    _row(r"messages\[\d+\]\S* unknown variant `(?:file|document)`", ONCE, documents=False),
+    _row(r"messages\[\d+\]\S* unknown variant `input_audio`", ONCE, audio=False),
     _row(
-        r"support image input|image(?:_url|s)? (?:input|content) (?:is )?not (?:supported|enabled)"
-        r"|image_url is only supported by certain models|unknown variant `image(?:_url)?`"
+        rf"support image inputs?{_END}|image(?:_url|s)? (?:input|content) (?:is )?not (?:supported|enabled)"
+        rf"|image_url is only supported by certain models{_END}|unknown variant `image(?:_url)?`"
         r"|at most 0 image|is not a multimodal model|missing data required for image input"
-        r"|does not support (?:images?|vision)\b",
+        rf"|does not support (?:images?|vision){_END}",
         SHORT,
         images=False,
     ),
-    _row(r"does not support (?:pdf|document)|unknown variant `(?:file|document)`", SHORT, documents=False),
     _row(
-        r"does not support audio|audio input is not supported|unknown variant `input_audio`",
+        rf"does not support (?:pdf|document)s?(?: inputs?| files)?{_END}|unknown variant `(?:file|document)`",
+        SHORT,
+        documents=False,
+    ),
+    _row(
+        rf"does not support audio(?: inputs?)?{_END}|audio input is not supported{_END}"
+        r"|unknown variant `input_audio`",
         SHORT,
         audio=False,
     ),
@@ -258,8 +283,13 @@ REFUSALS: tuple[RefusalPattern, ...] = (
     _row(r"first message must use the \"?user\"? role|must start with a user message", user_first=True),
     _row(
         r"does not support assistant message prefill|expected last role user or tool"
-        r"|prefill is incompatible with|when the last message is from the assistant"
-        r"|final assistant content cannot end with trailing whitespace",
+        r"|when the last message is from the assistant",
+        prefill=False,
+    ),
+    # With thinking (llama.cpp), and with this text (Anthropic).
+    _row(
+        r"prefill is incompatible with|final assistant content cannot end with trailing whitespace",
+        ONCE,
         prefill=False,
     ),
     _row(r"text content blocks must (?:be non-empty|contain non-whitespace)", blank_text=False),
@@ -273,7 +303,7 @@ REFUSALS: tuple[RefusalPattern, ...] = (
         outputs=without("json_schema"),
     ),
     _row(r"contain the word 'json' in some form", ONCE, outputs=without("json_object")),
-    _row(r"function calling with a response mime type", outputs=frozenset({"text"})),
+    _row(r"function calling with a response mime type", ONCE, outputs=frozenset({"text"})),
     _row(r"invalid schema for response_format", ONCE, outputs=without("json_schema")),
     _row(
         r"invalid 'stop': array too long\. expected an array with maximum length (?P<limit>\d+)",
@@ -316,20 +346,25 @@ NAMED_FIELDS: tuple[str, ...] = (
 )
 
 
+#: A message with a condition is about a combination of settings.
+CONDITION = r"\b(?:when|if|while|unless|until|together|combined|combination|at the same time)\b"
+
+
 @cache
 def _compile(pattern: str) -> re.Pattern[str]:
     """Compile a pattern at the first refusal. Compiling the table at the start would slow every start."""
     return re.compile(pattern, re.IGNORECASE | re.DOTALL | re.ASCII)
 
 
-def find_correction(failure: Failure) -> Correction | None:
-    """Find the correction of a refused request.
+def find_correction(failure: Failure, body: bytes = b"") -> Correction | None:
+    """Find the correction of a refused request. `body`: the request of the client.
 
-    None if the message names no cause, or if the client must handle the error itself.
+    None if the message names no cause, if the client must handle the error itself, or if the message only
+    repeats a text of the request: that proves nothing about the model.
     """
     text = failure.message[:MAX_SEARCHED] + (f" [{failure.code}]" if failure.code else "")
     is_healable = failure.kind in HEALABLE_KINDS and failure.status in HEALABLE_STATUSES
-    if _compile(NEVER_HEALED).search(text) or not (is_healable or failure.kind == "context_overflow"):
+    if is_final(text) or not (is_healable or failure.kind == "context_overflow"):
         return None
     for row in REFUSALS:
         match = _compile(row.pattern).search(text) if is_healable or row.is_output_limit else None
@@ -337,20 +372,29 @@ def find_correction(failure: Failure) -> Correction | None:
             groups = match.groupdict()
             changed = {name: change(groups) for name, change in row.facts.items()}
             if None not in changed.values():
-                return Correction(changed, row.lifetime, row.refuses_seals)
+                correction = Correction(changed, row.lifetime, row.refuses_seals)
+                return None if repeats_request(match, body) else correction
     if not is_healable:
         return None
     named = change_field(failure.param, "") if failure.code in PARAMETER_CODES and failure.param else {}
-    return Correction(named) if named else _find_fields(text)
+    return _build_field_correction(named, text) if named else _find_fields(text, body)
 
 
-def _find_fields(text: str) -> Correction | None:
+def _find_fields(text: str, body: bytes) -> Correction | None:
     """Find the correction for the fields that the text names. All are named in the same form of message."""
     for pattern in NAMED_FIELDS:
         changed: dict[str, object] = {}
         for match in _compile(pattern).finditer(text):
+            if repeats_request(match, body):
+                return None
             found = change_field(match["field"], match.groupdict().get("parent") or "")
             changed = merge_facts(changed, found)
         if changed:
-            return Correction(changed)
+            return _build_field_correction(changed, text)
     return None
+
+
+def _build_field_correction(facts: dict[str, object], text: str) -> Correction:
+    if _compile(CONDITION).search(text):
+        return Correction(facts, ONCE)
+    return Correction(facts, LONG if SHORT_LIVED.isdisjoint(facts) else SHORT)

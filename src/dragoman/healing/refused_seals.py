@@ -5,17 +5,12 @@ the provider again, while seals that the provider makes later are. Only hashes a
 restart the refusal comes once more.
 """
 
-from collections.abc import Iterable
-
-from dragoman.fit.seals import hash_seal
-from dragoman.hub.seal import Seal
-
 #: Hashes of one provider. A long conversation has a few hundred seals.
 MAX_SEALS = 20_000
 
 
 class RefusedSeals:
-    """Owns the hashes, by provider name."""
+    """Owns the hashes (`fit.seals.hash_seal`), by provider name."""
 
     def __init__(self) -> None:
         self._hashes: dict[str, frozenset[str]] = {}
@@ -23,7 +18,7 @@ class RefusedSeals:
     def find(self, provider: str) -> frozenset[str]:
         return self._hashes.get(provider, frozenset())
 
-    def add(self, provider: str, seals: Iterable[Seal]) -> None:
-        known, added = self.find(provider), frozenset(map(hash_seal, seals))
+    def add(self, provider: str, added: frozenset[str]) -> None:
+        known = self.find(provider)
         # Nothing is known about their age, so a full set begins anew.
         self._hashes[provider] = added if len(known) + len(added) > MAX_SEALS else known | added

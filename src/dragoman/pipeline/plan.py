@@ -13,7 +13,7 @@ from dragoman.dialects.interfaces import ClientContext
 from dragoman.dialects.registry import dialect_named
 from dragoman.dialects.request_rules import check_rules
 from dragoman.fit import fit
-from dragoman.fit.seals import disown_seals
+from dragoman.fit.seals import disown_seals, hash_seal, list_seals
 from dragoman.governance.interventions import Intervention, Report
 from dragoman.governance.settings import Governance
 from dragoman.hub.content import Text
@@ -74,7 +74,9 @@ class TargetProvider(Protocol):
         """Everything that is known about the model, stated or from the catalogue."""
         ...
 
-    def build_profile(self, model: str) -> Profile: ...
+    def build_profile(self, model: str, *, only_stated: bool = False) -> Profile:
+        """`only_stated`: with the facts that hold for every client, without the catalogue's."""
+        ...
 
 
 def _ignore(intervention: Intervention) -> None:
@@ -121,6 +123,11 @@ class RequestPlan:
                 self._error = error
                 raise
         return self._request
+
+    @property
+    def is_unreadable(self) -> bool:
+        """Whether the body was read and is none that the dialect's reader accepts."""
+        return self._error is not None
 
     def hash_session(self) -> int:
         """A number that all requests of a conversation share, so that one key and its cache serve it."""
@@ -170,9 +177,11 @@ class RequestPlan:
         # the configuration states holds for it. Behind an alias the client cannot know the model.
         knows_model = model == self.model
         has_facts = provider.has_stated_facts(model) if knows_model else bool(provider.merge_facts(model))
-        if can_forward and not has_facts and not refused_seals:
-            return TargetRequest(self, provider, model, *self._patch(model, None))
-        profile = provider.build_profile(model)
+        if can_forward and not has_facts:
+            refused_seals = self._find_contained(refused_seals)
+            if not refused_seals:
+                return TargetRequest(self, provider, model, *self._patch(model, None))
+        profile = provider.build_profile(model, only_stated=can_forward and knows_model)
         facts = build_target_facts(profile, self.metadata.dialect)
         losses = Losses(self.read_losses)
         fitted = fit(self._disown_seals(refused_seals), facts, losses)
@@ -209,6 +218,15 @@ class RequestPlan:
             report=report,
             timer=timer,
         )
+
+    def _find_contained(self, refused: frozenset[str]) -> frozenset[str]:
+        """The refused seals that the request contains. A request that cannot be read contains none."""
+        if not refused:
+            return refused
+        try:
+            return refused.intersection(map(hash_seal, list_seals(self.request)))
+        except DragomanError:
+            return frozenset()
 
     def _disown_seals(self, refused: frozenset[str]) -> Request:
         """The request with its refused seals marked as foreign, so that `fit` removes them."""
