@@ -47,11 +47,26 @@ ANTHROPIC: Json = {
     "stop_reason": "end_turn",
     "usage": {"input_tokens": 1, "output_tokens": 1},
 }
-#: The same search, as two upstreams report it.
+
+
+def grounded(*queries: str) -> Json:
+    """A reply of Gemini, which reports its searches in the metadata at the end."""
+    candidate = {
+        "index": 0,
+        "content": {"role": "model", "parts": [{"text": "An interpreter."}]},
+        "finishReason": "STOP",
+        "groundingMetadata": {"webSearchQueries": list(queries)},
+    }
+    usage = {"promptTokenCount": 1, "candidatesTokenCount": 1, "totalTokenCount": 2}
+    return {"candidates": [candidate], "usageMetadata": usage, "modelVersion": "m", "responseId": "r"}
+
+
+#: The same search, as three upstreams report it.
 SEARCHES: dict[str, tuple[str, Json]] = {
     "responses: query": ("openai_responses", response(search(type="search", query=QUERY), MESSAGE)),
     "responses: queries": ("openai_responses", response(search(type="search", queries=[QUERY]), MESSAGE)),
     "anthropic": ("anthropic", ANTHROPIC),
+    "gemini": ("gemini", grounded(QUERY)),
 }
 
 
@@ -132,3 +147,42 @@ def test_the_client_can_send_the_search_back() -> None:
     }
     again = translate_request(body, source="anthropic", target="openai_responses").body
     assert QUERY.encode() in msgspec.json.encode(again)
+
+
+@pytest.mark.rule("F8")
+@pytest.mark.parametrize("queries", [("one",), ("one", "two")])
+def test_the_searches_of_gemini_are_calls_for_other_clients(queries: tuple[str, ...]) -> None:
+    whole, _ = read_both("gemini", grounded(*queries), "anthropic")
+    content = whole["content"]
+    assert isinstance(content, list)
+    assert [block["type"] for block in content] == ["text", "server_tool_use", "web_search_tool_result"]
+    assert content[1]["input"] == {"query": "; ".join(queries)}
+    whole, _ = read_both("gemini", grounded(*queries), "openai_responses")
+    output = whole["output"]
+    assert isinstance(output, list)
+    assert [item["type"] for item in output] == ["message", "web_search_call"]
+    assert (whole["status"], output[1]["status"]) == ("completed", "completed")
+
+
+@pytest.mark.rule("F8")
+def test_gemini_gets_its_own_searches_once_and_chat_a_loss() -> None:
+    body = grounded(QUERY)
+    for reply in read_both("gemini", body, "gemini"):
+        assert msgspec.json.encode(reply).count(QUERY.encode()) == 1
+        assert reply["candidates"] == body["candidates"]
+    assert translate_reply(body, source="gemini", target="gemini").losses == ()
+    assert translate_reply(body, source="gemini", target="openai_chat").losses
+
+
+@pytest.mark.rule("F8")
+def test_a_search_that_a_part_reports_is_not_reported_again() -> None:
+    call = {"toolCall": {"toolType": "GOOGLE_SEARCH_WEB", "args": {"queries": [QUERY]}, "id": "t1"}}
+    body = grounded(QUERY)
+    candidate = {
+        "index": 0,
+        "content": {"role": "model", "parts": [call, {"text": "An interpreter."}]},
+        "finishReason": "STOP",
+        "groundingMetadata": {"webSearchQueries": [QUERY]},
+    }
+    for reply in read_both("gemini", body | {"candidates": [candidate]}, "anthropic"):
+        assert msgspec.json.encode(reply).count(QUERY.encode()) == 1

@@ -3,6 +3,7 @@
 import pytest
 
 from dragoman.dialects.interfaces import UpstreamContext
+from dragoman.dialects.search_options import find_queries
 from dragoman.hub.content import Citation, HostedCall, HostedResult, Media, Opaque, Reasoning, Text, ToolCall
 from dragoman.hub.events import ReplyFailed, ReplyFinished, ReplyStarted, UsageReported
 from dragoman.hub.ids import IdSource
@@ -380,7 +381,9 @@ def test_nothing_follows_an_error() -> None:
 
 @pytest.mark.rule("H48")
 def test_grounding_becomes_citations_by_characters() -> None:
-    (text,) = blocks_of(recorded("stream-grounding.sse"))
+    text, search = blocks_of(recorded("stream-grounding.sse"))
+    assert isinstance(search, HostedCall)
+    assert find_queries(search) == ("height of the example tower",)
     assert isinstance(text, Text)
     assert [(c.url, text.text[c.start : c.end]) for c in text.citations] == [
         ("https://example.org/page-1", "Der Turm ist 123 Meter hoch."),

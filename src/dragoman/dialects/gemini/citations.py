@@ -9,7 +9,13 @@ from itertools import chain, islice
 import msgspec
 
 from dragoman.dialects.interfaces import Json
-from dragoman.hub.content import Citation
+from dragoman.hub.content import Citation, HostedCall
+from dragoman.wire.fields import encode
+
+#: The form of a search call that the metadata of a reply reports, and no part.
+GROUNDED = "grounded"
+#: The family of Google's search.
+SEARCH = "web_search"
 
 #: More than a valid reply has.
 MAX_CITATIONS = 2_000
@@ -59,6 +65,19 @@ def read_citations(candidate: Json, cited: CitedText) -> list[Citation]:
     wanted = {edge for citation, _ in found for edge in (citation.start, citation.end)}
     characters = convert_to_characters(text.encode("utf-8", "surrogatepass"), wanted)
     return [_place(citation, segment, text, characters) for citation, segment in found]
+
+
+def read_queries(candidate: Json) -> list[str]:
+    """The queries of Google's own searches in a candidate's metadata."""
+    metadata = candidate.get("groundingMetadata")
+    queries = metadata.get("webSearchQueries") if isinstance(metadata, dict) else None
+    return [text for text in queries if isinstance(text, str) and text] if isinstance(queries, list) else []
+
+
+def build_search(queries: tuple[str, ...], call_id: str) -> HostedCall:
+    """The call of a search that the reply reports only in its metadata, for clients of other dialects."""
+    arguments = encode({"query": queries[0]} if len(queries) == 1 else {"queries": queries}).decode()
+    return HostedCall(id=call_id, tool=SEARCH, arguments=arguments, form=GROUNDED)
 
 
 def _place(citation: Citation, segment: str, text: str, characters: dict[int, int]) -> Citation:

@@ -11,7 +11,7 @@ import msgspec
 
 from dragoman.dialects.errors import read_failure
 from dragoman.dialects.frames import FrameReader
-from dragoman.dialects.gemini.citations import CitedText, read_citations
+from dragoman.dialects.gemini.citations import SEARCH, CitedText, build_search, read_citations, read_queries
 from dragoman.dialects.gemini.content_reader import PartReader, find_extra_data, remove_invalid_fields
 from dragoman.dialects.gemini.logprobs import RESULT, read_tokens
 from dragoman.dialects.gemini.names import NameConverter, to_camel
@@ -27,7 +27,7 @@ from dragoman.dialects.gemini.stop_reasons import (
 )
 from dragoman.dialects.gemini.stream_blocks import PendingCall
 from dragoman.dialects.interfaces import Json, UpstreamContext
-from dragoman.hub.content import Extras, Reasoning, Text
+from dragoman.hub.content import Extras, HostedCall, Reasoning, Text
 from dragoman.hub.errors import DragomanError, UpstreamProtocolError
 from dragoman.hub.events import ReplyFinished, ReplyStarted
 from dragoman.hub.seal import Seal
@@ -113,6 +113,9 @@ class GeminiStreamReader(FrameReader):
         self._stray_seal: tuple[Seal, Reasoning, Extras] | None = None
         self._keeps_text = context.request is None or any(t.kind == "hosted" for t in context.request.tools)
         self._cited_text = CitedText(keep=False)
+        #: The queries of the metadata. A part may report the same searches (`toolCall`).
+        self._queries: dict[str, None] = {}
+        self._has_search = False
         self._extras: Extras = {}
 
     def _build_frame_reader(self) -> SseReader:
@@ -202,6 +205,7 @@ class GeminiStreamReader(FrameReader):
         metadata = self._metadata.add_candidate(candidate)
         if not _CITING.isdisjoint(metadata):
             self._cite(metadata)
+            self._queries.update(dict.fromkeys(read_queries(metadata)))
         if RESULT in metadata:
             self.builder.add_logprobs(self._block, read_tokens(metadata[RESULT]))
         reason = candidate.get("finishReason")
@@ -240,6 +244,7 @@ class GeminiStreamReader(FrameReader):
         except DragomanError as error:
             self.context.losses.add(f"parts[{number}]", f"a part was skipped: {error.message}")
             return
+        self._has_search = self._has_search or (isinstance(block, HostedCall) and block.tool == SEARCH)
         self._close_block()
         self.builder.add_block(block)
 
@@ -372,4 +377,7 @@ class GeminiStreamReader(FrameReader):
         )
         if not self.builder.fail_if_unanswered(finished):
             self._close_block()
+            if self._queries and not self._has_search:
+                call = build_search(tuple(self._queries), self.context.ids.make("search_"))
+                self.builder.close(self.builder.open(call))
             self.builder.finish(finished)

@@ -13,7 +13,7 @@ from typing import Any, assert_never
 
 import msgspec
 
-from dragoman.dialects.gemini.citations import GroundingBuilder
+from dragoman.dialects.gemini.citations import GROUNDED, GroundingBuilder
 from dragoman.dialects.gemini.content_writer import write_part
 from dragoman.dialects.gemini.errors import write_error
 from dragoman.dialects.gemini.logprobs import RESULT, write_tokens
@@ -146,6 +146,9 @@ class GeminiStreamWriter:
                 )
             case ToolCall():
                 self._open.pieces.append(block.arguments)
+                return ()
+            case HostedCall() if self._native and block.form == GROUNDED:
+                # The metadata at the end of the reply has its query.
                 return ()
             case HostedCall() | HostedResult() if not self._native and block.tool == "web_search":
                 return self._add_query(block)
