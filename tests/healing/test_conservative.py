@@ -344,6 +344,28 @@ def test_a_field_with_tools_is_learned_for_a_short_time() -> None:
     assert correct("Unsupported parameter: 'seed' is not supported with this model.").lifetime > 86400.0
 
 
+@pytest.mark.parametrize(
+    ("dialect", "message", "body"),
+    [
+        (
+            "anthropic",
+            '"thinking.type.enabled" is not supported for this model. Use "thinking.type.adaptive"',
+            {**CLAUDE, "thinking": {"type": "enabled", "budget_tokens": 6000}},
+        ),
+        (
+            "gemini",
+            "The thinking budget 60000 is invalid. Please choose a value between 512 and 24576.",
+            {"contents": CONTENTS, "generationConfig": {"thinkingConfig": {"thinkingBudget": 60_000}}},
+        ),
+    ],
+)
+def test_a_changed_budget_is_a_loss_of_later_requests_too(dialect: str, message: str, body: Json) -> None:
+    upstream, bench = build(dialect, lambda body: len(upstream.calls) == 1, message)
+    _, later = send(bench, dialect, body, body)
+    assert upstream.bodies[1] == upstream.bodies[2] != upstream.bodies[0]
+    assert "budget" in later.client.headers["x-dragoman-losses"]
+
+
 # Facts end one by one.
 
 

@@ -169,6 +169,8 @@ def _write_adaptive(
         return _reduce(plain, tuple(e for e in target.efforts if e != "none"), request, losses)
     if is_off(wanted):
         return replace(plain, mode="off")
+    if (wanted.budget or 0) > 0 and not is_foreign(request, target):
+        losses.add(request.path_of("reasoning"), "the target takes no reasoning budget and chooses it itself")
     effort = find_effort(wanted)
     if effort is None:
         # A client that wants to see reasoning wants some. Codex sends no more than that for unknown models.
@@ -189,7 +191,11 @@ def _write_budget(
     if is_off(wanted):
         return replace(plain, mode="off", budget=0)
     if wanted.budget is not None and wanted.budget > 0:
-        return replace(plain, mode="on", budget=_clamp_budget(wanted.budget, target))
+        budget = _clamp_budget(wanted.budget, target)
+        # A budget of another API is converted in any case: its models count other tokens.
+        if budget != wanted.budget and not is_foreign(request, target):
+            losses.add(request.path_of("reasoning"), f"the target takes no such budget, {budget} was sent")
+        return replace(plain, mode="on", budget=budget)
     effort = find_effort(wanted)
     if effort is None and wanted.mode is None and wanted.budget is None:
         return plain
