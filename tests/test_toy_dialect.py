@@ -236,7 +236,8 @@ def test_a_toy_client_gets_errors_in_its_form() -> None:
             invalid = await gateway.ask("POST", "/toy/chat", {"model": "any", "lines": [{"by": "me"}]})
             missing = await gateway.ask("GET", "/toy/nothing")
         assert (limited.status, limited.headers["retry-after"]) == (429, "7")
-        assert limited.json() == {"failed": {"kind": "rate_limit", "message": "slow down"}}
+        place = f"up/any at {upstream.url}; wait, or add another target to the route"
+        assert limited.json() == {"failed": {"kind": "rate_limit", "message": f"slow down ({place})"}}
         assert invalid.status == 400
         assert "lines[0].by" in str(invalid.json()["failed"])
         assert missing.status == 404

@@ -55,11 +55,12 @@ def report(status: int, *headers: str, phrase: str = "Whatever") -> Fault:
     return Fault(answer=answer, statuses=STATUSES.get(status, ()))
 
 
-#: What clients may get for a status of the upstream. Anthropic has a status of its own for overload.
+#: What clients may get for a status of the upstream. Anthropic has a status of its own for overload. A key
+#: that a provider refuses is the gateway's own, so the client gets no 401 or 403.
 STATUSES: dict[int, tuple[int, ...]] = {
     400: (400,),
-    401: (401,),
-    403: (403,),
+    401: (502, 503),
+    403: (502, 503),
     404: (404,),
     408: (408, 500, 502, 503, 504, 529),
     413: (413,),

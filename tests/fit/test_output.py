@@ -90,10 +90,9 @@ def test_what_cannot_be_closed_is_an_instruction(schema: Schema) -> None:
 def test_any_json_is_an_instruction_to_anthropic() -> None:
     after, losses = fitted(wanting(OutputFormat(kind="json_object")), "anthropic")
     assert after.output is None
-    first, asked, user = shape(after.turns)
-    assert (first, user) == (["system", "Be brief."], ["user", "Hi"])
-    assert asked[0] == "system"
-    assert "JSON object" in asked[1]
+    (role, first, asked), user = shape(after.turns)
+    assert (role, first, user) == ("system", "Be brief.", ["user", "Hi"])
+    assert "JSON object" in asked
     assert losses == ["output: the target cannot be held to JSON and was asked for it instead"]
     assert fitted(wanting(OutputFormat(kind="json_object")), "gemini")[1] == []
 

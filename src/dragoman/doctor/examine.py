@@ -28,11 +28,13 @@ PROBE_TIMEOUT = 120.0
 #: Failures that do not depend on the model, and what to do. A probe that meets one is unclear.
 _TEMPORARY_FAILURES: dict[FailureKind, str] = {
     "authentication": "the key is not accepted: check the variable that holds it",
+    "misconfigured": "the key is not accepted or not set: check the variable that holds it",
     "billing": "the account has no credit",
     "permission": "the key is not allowed to use this model",
     "rate_limit": "too many requests: try again later",
     "quota": "the quota of the account is used up",
-    "overloaded": "the provider is unreachable or overloaded: try again later",
+    "unreachable": "the provider cannot be reached: check that it runs, and its base_url",
+    "overloaded": "the provider is overloaded: try again later",
     "timeout": "the provider takes too long: it may still load the model",
     "cancelled": "",
 }
