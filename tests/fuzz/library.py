@@ -275,13 +275,13 @@ def _read_sent_arguments(run: Run) -> list[object] | None:
 
 def _read_sent_object(text: str) -> dict[str, object] | list[str]:
     """The object of arguments, also if superfluous brackets or a fence follow it; else the text in a list."""
-    end = len(text.rstrip())
+    end = len(text)
     while end and text[end - 1] in "}]` \t\r\n":
         value = parse(text[:end])
         if isinstance(value, dict):
             return value
         end -= 1
-    return [text] if text.strip() else {}
+    return [text] if text.strip(" \t\r\n") else {}
 
 
 def _check_whole_run(run: Run) -> list[Fault]:

@@ -77,7 +77,8 @@ _ENDS: dict[str, Callable[[str, object], bool]] = {
 def has_end(dialect: str, data: bytes) -> bool:
     """Whether a stream, or a whole reply in its place, has an end marker of the dialect that can be read."""
     ends = _ENDS[dialect]
-    whole = parse(data)
+    # Comments around a whole reply are not part of it.
+    whole = parse(b"\n".join(line for line in data.splitlines() if not line.startswith(b":")))
     if whole is not None and ends("", whole):
         return True
     try:

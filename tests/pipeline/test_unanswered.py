@@ -123,6 +123,15 @@ OTHER_FAILURES: dict[str, tuple[str, bytes]] = {
         ),
     ),
     "an unknown reason": ("openai_chat", chat(ROLE, reason="other")),
+    "a reason that names calls, and none": ("openai_chat", chat(ROLE, reason="tool_calls")),
+    "a stop reason that names calls, and none": (
+        "anthropic",
+        ANTHROPIC_START
+        + frame(
+            {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 0}}
+        )
+        + ANTHROPIC_STOP,
+    ),
     "incomplete without a reason": (
         "openai_responses",
         frame({"type": "response.incomplete", "response": {"id": "r", "status": "incomplete", "output": []}}),

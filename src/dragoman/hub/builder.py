@@ -198,7 +198,12 @@ class ReplyBuilder:
             is_defective = has_open_call or not self._calls
             message = MALFORMED_MESSAGE
         else:
-            is_defective = not self._has_answer and (finished.cause == "other" or not finished.raw_cause)
+            is_defective = not self._has_answer and (
+                finished.cause == "other"
+                or not finished.raw_cause
+                # The reason names calls, and there is not a single block.
+                or (finished.cause == "tool_calls" and not self._next)
+            )
             message = EMPTY_MESSAGE if finished.raw_cause else UNFINISHED_MESSAGE
         if not is_defective or self.is_skimmed:
             return ""
