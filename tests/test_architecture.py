@@ -47,6 +47,7 @@ MAY_PARSE_EVENTS = {
 KNOWING_UPSTREAMS = ("upstream/", "providers/local_programs.py")
 #: Files outside these that contain the name of a kind of upstream.
 MAY_NAME_AN_UPSTREAM = {
+    "agents/": "the agents that send requests, one of which is Claude Code",
     "config/find.py": "the configuration without a file has the embedded model",
     "importing/ccr.py": "the other gateway's configuration names the agent Claude Code",
 }

@@ -9,6 +9,7 @@ from typing import Protocol
 
 import msgspec
 
+from dragoman.agents import ClientIdentity, identify_client
 from dragoman.dialects.interfaces import ClientContext
 from dragoman.dialects.registry import dialect_named
 from dragoman.dialects.request_rules import check_rules
@@ -29,9 +30,6 @@ from dragoman.pipeline.target_request import Lane, TargetRequest
 from dragoman.providers.profile import Profile, TargetFacts, build_target_facts
 from dragoman.wire.fields import encode
 from dragoman.wire.sse import Frames
-
-#: Headers in which agents send the id of their session.
-SESSION_HEADERS = ("x-claude-code-session-id", "session-id", "x-session-id", "x-session-affinity")
 
 _UNGOVERNED = Governance()
 
@@ -58,6 +56,11 @@ class RequestMetadata(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def agent(self) -> str:
         return self.headers.get("user-agent", "")
+
+    @property
+    def identity(self) -> ClientIdentity:
+        """The client's agent and session. It is computed at each access."""
+        return identify_client(self.headers)
 
 
 class TargetProvider(Protocol):
@@ -131,10 +134,9 @@ class RequestPlan:
 
     def hash_session(self) -> int:
         """A number that all requests of a conversation share, so that one key and its cache serve it."""
-        headers = self.metadata.headers
-        for name in SESSION_HEADERS:
-            if headers.get(name):
-                return int(digest(headers[name], length=8), 16)
+        session = self.metadata.identity.session
+        if session:
+            return int(digest(session, length=8), 16)
         try:
             request = self.request
         except DragomanError:

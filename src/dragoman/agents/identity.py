@@ -1,0 +1,106 @@
+"""The identity of the client that sends a request, read from its headers."""
+
+import re
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+#: Characters of a name or an id that clients choose. Longer ones are cut.
+MAX_LENGTH = 200
+
+#: The first product of a `user-agent`: its name, and its version after the slash. The vendors' SDKs write
+#: their language before the version: `OpenAI/Python 3.49.0`.
+_PRODUCT = re.compile(r"([^/\s]+)(?:/(?:[A-Za-z]+ )?([^\s/;,()]+))?")
+
+
+class ClientIdentity(msgspec.Struct, frozen=True, kw_only=True):
+    """The client of one request. Empty values are unknown.
+
+    `session` is the agent's id of the conversation, `sub_agent` the id of the sub-agent that sends the
+    request. Clients choose both, and they are only unique together with `agent`.
+    """
+
+    #: The name of the agent in `AGENTS`, or the product name of an unknown client.
+    agent: str = ""
+    version: str = ""
+    session: str = ""
+    sub_agent: str = ""
+
+    @property
+    def is_sub_agent(self) -> bool:
+        return bool(self.sub_agent)
+
+
+class AgentHeaders(msgspec.Struct, frozen=True, kw_only=True):
+    """How one agent identifies itself in the headers of its requests."""
+
+    #: The beginnings of the product name in `user-agent`, in lower case.
+    products: tuple[str, ...]
+    #: Headers with the id of the session, in the order of preference.
+    session: tuple[str, ...] = ()
+    #: Returns the id of the sub-agent; empty for the main agent.
+    find_sub_agent: Callable[[Mapping[str, str]], str] = lambda headers: ""
+
+
+def _find_claude_sub_agent(headers: Mapping[str, str]) -> str:
+    return headers.get("x-claude-code-agent-id", "")
+
+
+def _find_codex_sub_agent(headers: Mapping[str, str]) -> str:
+    """Codex names the agent of a thread by a path; the main agent is `/main`."""
+    subject = headers.get("x-openai-subagent", "")
+    if subject:
+        return subject
+    try:
+        turn = msgspec.json.decode(headers.get("x-codex-turn-metadata", "{}"))
+    except (ValueError, RecursionError):
+        return ""
+    name = turn.get("agent_name", "") if isinstance(turn, dict) else ""
+    return name if isinstance(name, str) and name not in ("", "/main", "/root") else ""
+
+
+#: By the name that logs, metrics and rules use.
+AGENTS: Mapping[str, AgentHeaders] = {
+    "claude-code": AgentHeaders(
+        products=("claude-cli", "claude-code"),
+        session=("x-claude-code-session-id",),
+        find_sub_agent=_find_claude_sub_agent,
+    ),
+    "codex": AgentHeaders(
+        products=("codex",), session=("session-id", "thread-id"), find_sub_agent=_find_codex_sub_agent
+    ),
+    "gemini-cli": AgentHeaders(products=("geminicli",)),
+    "opencode": AgentHeaders(products=("opencode",), session=("x-session-id", "x-session-affinity")),
+}
+
+#: Headers in which any client may send the id of its session.
+SESSION_HEADERS = tuple(dict.fromkeys(name for each in AGENTS.values() for name in each.session))
+
+
+def identify_client(headers: Mapping[str, str]) -> ClientIdentity:
+    """The identity of the client with these headers, whose names are in lower case."""
+    product, version = _read_product(headers.get("user-agent", ""))
+    agent, rules = _find_agent(product)
+    session = next((headers[name] for name in rules.session if headers.get(name)), "")
+    return ClientIdentity(
+        agent=agent[:MAX_LENGTH],
+        version=version[:MAX_LENGTH],
+        session=session[:MAX_LENGTH],
+        sub_agent=rules.find_sub_agent(headers)[:MAX_LENGTH],
+    )
+
+
+def _read_product(user_agent: str) -> tuple[str, str]:
+    found = _PRODUCT.match(user_agent.strip())
+    return (found[1], found[2] or "") if found else ("", "")
+
+
+def _find_agent(product: str) -> tuple[str, AgentHeaders]:
+    name = product.lower()
+    for agent, rules in AGENTS.items():
+        if name.startswith(rules.products):
+            return agent, rules
+    return product, _UNKNOWN
+
+
+_UNKNOWN = AgentHeaders(products=(), session=SESSION_HEADERS)
