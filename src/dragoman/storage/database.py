@@ -17,8 +17,10 @@ from typing import NamedTuple, TypeVar
 from dragoman.hub.errors import ConfigError
 
 FILE_NAME = "state.db"
-#: Milliseconds to wait for another process that is writing.
+#: Milliseconds to wait for another process that is writing: at each transaction, and when the file is opened.
+#: Opening waits longer, because several processes may migrate the file one after the other.
 BUSY_TIMEOUT = 5_000
+OPEN_TIMEOUT = 30_000
 #: `user_version` of a file that counts the migrations of each schema in the table `schema_versions`.
 FILE_FORMAT = 3
 
@@ -52,12 +54,13 @@ def connect(path: Path | None, *schemas: Schema) -> sqlite3.Connection:
                 os.close(descriptor)
         connection = sqlite3.connect(path or ":memory:", isolation_level=None, check_same_thread=False)
         try:
-            connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT}")
+            connection.execute(f"PRAGMA busy_timeout = {OPEN_TIMEOUT}")
             connection.execute("PRAGMA journal_mode = WAL")
             # With a write-ahead log, NORMAL survives the end of the process, but perhaps not a power failure.
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute("PRAGMA foreign_keys = ON")
             migrate(connection, schemas)
+            connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT}")
         except (sqlite3.Error, ConfigError):
             connection.close()
             raise
