@@ -11,6 +11,7 @@ from dragoman.cli.agents import (
     FOLDER,
     AgentLaunch,
     GatewayAccess,
+    ModelLimits,
     build_gemini_home,
     build_gemini_settings,
     bypass_proxies,
@@ -102,6 +103,29 @@ def test_claude_code_gets_the_limits_of_the_model_that_answers(model: str) -> No
     assert environment["CLAUDE_CODE_MAX_OUTPUT_TOKENS"] == "4096"
     # For names that it knows, Claude Code reads only this one, and takes no less than 100,000.
     assert environment["CLAUDE_CODE_AUTO_COMPACT_WINDOW"] == "100000"
+
+
+@pytest.mark.rule("M4")
+@pytest.mark.parametrize(
+    ("context", "output", "given"),
+    [
+        (32_768, 0, "4096"),
+        (32_768, 32_768, "4096"),
+        (32_768, 4_096, "4096"),
+        (200_000, 0, None),
+        (200_000, 64_000, "64000"),
+    ],
+)
+def test_claude_code_reserves_only_a_part_of_a_small_window(
+    context: int, output: int, given: str | None
+) -> None:
+    # Claude Code 2.1 reserves 32,000 tokens for the answer of an unknown model. In a window of 32,768 it
+    # then compacted before every request.
+    access = msgspec.structs.replace(
+        ACCESS, requested="small", limits={"small": ModelLimits(context=context, output=output)}
+    )
+    environment = AGENTS["claude"].build_launch(access).environment
+    assert environment.get("CLAUDE_CODE_MAX_OUTPUT_TOKENS") == given
 
 
 @pytest.mark.rule("M4")

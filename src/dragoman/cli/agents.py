@@ -31,6 +31,10 @@ _CLAUDE_MODELS = (
 _CLAUDE_MENU = ("ANTHROPIC_CUSTOM_MODEL_OPTION", "ANTHROPIC_CUSTOM_MODEL_OPTION_NAME")
 #: Claude Code warns about a CLAUDE_CODE_AUTO_COMPACT_WINDOW outside of this range.
 _CLAUDE_COMPACT_RANGE = (100_000, 1_000_000)
+#: Claude Code compacts when what the answer and a margin of 13,000 tokens leave of the window is full. In
+#: windows below this size, the answer may take only this part of the window.
+_CLAUDE_SMALL_WINDOW = 128_000
+_CLAUDE_OUTPUT_PART = 8
 #: The window that Gemini CLI assumes for every model, and the part of it that it fills before it compresses.
 _GEMINI_WINDOW = 1_048_576
 _GEMINI_THRESHOLD = 0.5
@@ -165,8 +169,13 @@ def _build_claude_limits(limits: ModelLimits) -> dict[str, str]:
         variables["CLAUDE_CODE_MAX_CONTEXT_TOKENS"] = str(limits.context)
         lowest, highest = _CLAUDE_COMPACT_RANGE
         variables["CLAUDE_CODE_AUTO_COMPACT_WINDOW"] = str(min(max(limits.context, lowest), highest))
-    if limits.output:
-        variables["CLAUDE_CODE_MAX_OUTPUT_TOKENS"] = str(limits.output)
+    output = limits.output
+    if 0 < limits.context < _CLAUDE_SMALL_WINDOW:
+        # For an unknown model it takes 32,000 tokens, and then compacts before every request.
+        part = limits.context // _CLAUDE_OUTPUT_PART
+        output = min(output or part, part)
+    if output:
+        variables["CLAUDE_CODE_MAX_OUTPUT_TOKENS"] = str(output)
     return variables
 
 
