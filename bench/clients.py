@@ -12,7 +12,7 @@ import uvicorn
 from aiohttp import ClientSession, ClientTimeout, TCPConnector
 
 from bench.gateway_processes import Setting, say
-from dragoman.config.model import Provider
+from dragoman.config.provider import Provider
 from dragoman.upstream.http.upstream import HttpUpstream
 from dragoman.upstream.port import PushReply, UpstreamRequest
 

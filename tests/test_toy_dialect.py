@@ -12,7 +12,9 @@ import pytest
 
 from dragoman import StreamTranslator, translate_error, translate_reply, translate_request
 from dragoman.config.load import load
-from dragoman.config.model import Config, Route, Secret, ServerSettings, TargetName
+from dragoman.config.model import Config, Route
+from dragoman.config.provider import TargetName
+from dragoman.config.settings import Secret, ServerSettings
 from dragoman.dialects.interfaces import Json, UpstreamContext
 from dragoman.dialects.registry import DIALECTS, dialect_named
 from dragoman.doctor.examine import examine

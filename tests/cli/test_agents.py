@@ -19,7 +19,8 @@ from dragoman.cli.agents import (
 )
 from dragoman.cli.connection import build_access, gateway_url
 from dragoman.config.load import load
-from dragoman.config.model import Config, Secret, ServerSettings
+from dragoman.config.model import Config
+from dragoman.config.settings import Secret, ServerSettings
 from dragoman.hub.errors import ConfigError
 
 ACCESS = GatewayAccess(url="http://127.0.0.1:1", key="door-key", model='odd"name', names=("one", 'odd"name'))

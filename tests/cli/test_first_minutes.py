@@ -13,7 +13,8 @@ import msgspec
 import pytest
 
 from dragoman.cli.connection import RunningGateway, find_running
-from dragoman.config.model import Config, ServerSettings
+from dragoman.config.model import Config
+from dragoman.config.settings import ServerSettings
 from tests.cli.run_command import dragoman, environment
 
 #: Prints the variables that dragoman sets, and the model that answers.

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from dragoman.config.model import TargetName
+from dragoman.config.provider import TargetName
 from dragoman.healing.corrections import Removal
 from dragoman.healing.learned import LEARNED_SCHEMA, LearnedFact, write_learned_facts
 from dragoman.storage.database import Database

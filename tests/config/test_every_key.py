@@ -9,15 +9,9 @@ import tomlkit
 
 from dragoman.config.key_kinds import Kind
 from dragoman.config.load import load
-from dragoman.config.model import (
-    Config,
-    KeyTable,
-    Secret,
-    SessionSettings,
-    TargetName,
-    Timeouts,
-    list_tables,
-)
+from dragoman.config.model import Config, KeyTable, list_tables
+from dragoman.config.provider import TargetName
+from dragoman.config.settings import Secret, SessionSettings, Timeouts
 from dragoman.governance.guard.rules import read_rules
 from dragoman.hub.errors import ConfigError
 

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from dragoman.config.load import load, load_file
-from dragoman.config.model import Config, TargetName
+from dragoman.config.model import Config
+from dragoman.config.provider import TargetName
 from dragoman.hub.errors import ConfigError
 
 EXAMPLE = """\

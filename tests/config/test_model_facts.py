@@ -1,8 +1,8 @@
 """Each fact is explained with the strongest source that states it."""
 
 from dragoman.config.load import load
-from dragoman.config.model import Provider
 from dragoman.config.model_facts import ExplainedFact, SourcedValue, explain_facts
+from dragoman.config.provider import Provider
 
 TEXT = '[providers.deepseek]\napi_key = "k"\n[providers.deepseek.models."*"]\nimages = true\nstop_limit = 4\n'
 

@@ -6,7 +6,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from dragoman.config.model import Config, Provider, Secret, SessionSettings
+from dragoman.config.model import Config
+from dragoman.config.provider import Provider
+from dragoman.config.settings import Secret, SessionSettings
 from dragoman.doctor.environment import check_providers
 from dragoman.doctor.findings import Finding
 from dragoman.hub.errors import Failure, UpstreamFailed

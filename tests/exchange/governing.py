@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from dragoman.config.model import Provider
+from dragoman.config.provider import Provider
 from dragoman.dialects.interfaces import ClientContext
 from dragoman.dialects.registry import dialect_named
 from dragoman.governance.settings import read_governance

@@ -2,7 +2,8 @@
 
 import pytest
 
-from dragoman.config.model import Provider, Secret, TargetName
+from dragoman.config.provider import Provider, TargetName
+from dragoman.config.settings import Secret
 from dragoman.dialects.registry import DIALECTS, dialect_named
 from dragoman.exchange.client_failure import build_client_failure
 from dragoman.exchange.sender import advise_retry

@@ -5,7 +5,9 @@ import asyncio
 import msgspec
 import pytest
 
-from dragoman.config.model import Config, Provider, Route, Secret, TargetName
+from dragoman.config.model import Config, Route
+from dragoman.config.provider import Provider, TargetName
+from dragoman.config.settings import Secret
 from dragoman.exchange.config_snapshot import ConfigSnapshot, ProviderHandle
 from dragoman.hub.errors import Failure
 from dragoman.routing.health import TargetKey

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 import pytest
 
-from dragoman.config.model import Timeouts
+from dragoman.config.settings import Timeouts
 from dragoman.dialects.registry import dialect_named
 from dragoman.exchange.exchange import CLOSING, Exchange
 from tests.exchange.clock import run

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from dragoman.config.model import Timeouts
+from dragoman.config.settings import Timeouts
 from tests.exchange.clock import run
 from tests.exchange.speech import (
     ANTHROPIC_OPEN,

@@ -5,7 +5,7 @@ from typing import get_args
 import msgspec
 import pytest
 
-from dragoman.config.model import TargetName
+from dragoman.config.provider import TargetName
 from dragoman.exchange.interventions import COUNTED_AS, MAX_TARGETS, InterventionCounts, find_counter_name
 from dragoman.governance.interventions import Intervention, InterventionKind
 from dragoman.governance.tool_choice import EXIT_NAME

@@ -3,7 +3,8 @@
 import msgspec
 import pytest
 
-from dragoman.config.model import Provider, Secret
+from dragoman.config.provider import Provider
+from dragoman.config.settings import Secret
 from dragoman.telemetry.redaction import MASK
 from tests.exchange.clock import run
 from tests.exchange.speech import (

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from dragoman.accounts.keys import ANONYMOUS
-from dragoman.config.model import Timeouts
+from dragoman.config.settings import Timeouts
 from dragoman.dialects.registry import dialect_named
 from dragoman.exchange.exchange import CLOSING
 from dragoman.exchange.record import ExchangeRecord

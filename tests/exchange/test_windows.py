@@ -6,7 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from dragoman.config.model import FactLayer, Secret
+from dragoman.config.provider import FactLayer
+from dragoman.config.settings import Secret
 from tests.exchange.clock import run
 from tests.healing.vendor import Bench, Json, RefusingUpstream, ask, provider
 

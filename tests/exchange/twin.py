@@ -7,7 +7,9 @@ from types import MappingProxyType
 import msgspec
 
 from dragoman.accounts.keys import ANONYMOUS, Caller
-from dragoman.config.model import Config, Provider, Route, Secret, ServerSettings, TargetName, Timeouts
+from dragoman.config.model import Config, Route
+from dragoman.config.provider import Provider, TargetName
+from dragoman.config.settings import Secret, ServerSettings, Timeouts
 from dragoman.exchange.client import DirectConnection
 from dragoman.exchange.exchange import Exchange
 from dragoman.exchange.gateway import Gateway

@@ -15,7 +15,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from dragoman.config.model import Config, Provider, Secret, ServerSettings, TargetName, Timeouts
+from dragoman.config.model import Config
+from dragoman.config.provider import Provider, TargetName
+from dragoman.config.settings import Secret, ServerSettings, Timeouts
 from dragoman.dialects.registry import dialect_named
 from tests.e2e.asking import Told, request, understand
 from tests.faults.replies import ANSWER

@@ -8,7 +8,7 @@ from random import Random
 import msgspec
 import pytest
 
-from dragoman.config.model import ServerSettings
+from dragoman.config.settings import ServerSettings
 from tests.fuzz.answers import send_bytes, traces
 from tests.fuzz.mutations import bomb, spoiled_bytes, spoiled_json
 from tests.server.running import Running, config_for, running

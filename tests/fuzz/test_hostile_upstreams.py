@@ -9,7 +9,9 @@ from random import Random
 import msgspec
 import pytest
 
-from dragoman.config.model import Config, Provider, ServerSettings, TargetName, Timeouts
+from dragoman.config.model import Config
+from dragoman.config.provider import Provider, TargetName
+from dragoman.config.settings import ServerSettings, Timeouts
 from dragoman.dialects.registry import dialect_named
 from tests.fuzz.answers import Answers, traces
 from tests.fuzz.mutations import spoiled_bytes, spoiled_json

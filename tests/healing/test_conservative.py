@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from dragoman.config.model import FactLayer, TargetName
+from dragoman.config.provider import FactLayer, TargetName
 from dragoman.governance.settings import read_governance
 from dragoman.healing.corrections import Removal
 from dragoman.healing.learned import merge_learned_facts

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from dragoman.config.model import TargetName
+from dragoman.config.provider import TargetName
 from dragoman.healing.learned import merge_learned_facts
 from dragoman.storage.database import Database
 from tests.exchange.clock import run
@@ -348,7 +348,7 @@ def test_a_healed_request_is_retried_and_fails_over_as_any_other() -> None:
 
 def test_a_healed_request_is_used_with_the_next_key_too() -> None:
     async def scenario() -> None:
-        from dragoman.config.model import Secret
+        from dragoman.config.settings import Secret
 
         upstream = Failing(has("temperature"), 401)
         keys = (Secret("key-number-one"), Secret("key-number-two"))
@@ -374,7 +374,7 @@ def test_a_refusal_that_heals_does_not_cool_the_target_down() -> None:
 
 
 def test_a_message_is_kept_short_and_without_secrets() -> None:
-    from dragoman.config.model import Secret
+    from dragoman.config.settings import Secret
 
     async def scenario() -> None:
         secret = "correct-horse-battery"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.config.model import TargetName
+from dragoman.config.provider import TargetName
 from dragoman.hub.seal import Seal, SealedItem, write_envelope
 from tests.exchange.clock import run
 from tests.healing.vendor import Bench, Json, RefusingUpstream, ask, find_values, provider, write_error

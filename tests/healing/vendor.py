@@ -5,7 +5,8 @@ from typing import Any
 
 import msgspec
 
-from dragoman.config.model import Config, Provider, Route, TargetName
+from dragoman.config.model import Config, Route
+from dragoman.config.provider import Provider, TargetName
 from dragoman.exchange.exchange import Exchange
 from dragoman.exchange.gateway import Gateway
 from dragoman.pipeline.plan import RequestMetadata

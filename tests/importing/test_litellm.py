@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from dragoman.config.load import load
-from dragoman.config.model import Config, TargetName
+from dragoman.config.model import Config
 from dragoman.config.model_facts import find_prices
+from dragoman.config.provider import TargetName
 from dragoman.hub.errors import ConfigError
 from dragoman.importing.draft import ConfigDraft
 from dragoman.importing.litellm import import_litellm

@@ -12,7 +12,8 @@ import msgspec
 import pytest
 
 from dragoman.accounts.keys import ANONYMOUS
-from dragoman.config.model import Config, ResponsesSettings
+from dragoman.config.model import Config
+from dragoman.config.settings import ResponsesSettings
 from dragoman.dialects.registry import dialect_named
 from dragoman.exchange.gateway import Gateway
 from dragoman.hub.errors import DragomanError

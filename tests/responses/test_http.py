@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from dragoman.config.model import ResponsesSettings
+from dragoman.config.settings import ResponsesSettings
 from tests.exchange.speech import CHAT_WHOLE
 from tests.responses.looped import looped
 from tests.server.running import Got, Running, config_for, running

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from websockets.asyncio.client import connect
 
-from dragoman.config.model import Secret, ServerSettings
+from dragoman.config.settings import Secret, ServerSettings
 from tests.responses.looped import looped
 from tests.server.running import Got, Running, config_for, running
 

@@ -10,7 +10,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from dragoman.accounts.keys import ANONYMOUS, Caller
-from dragoman.config.model import Secret, ServerSettings
+from dragoman.config.settings import Secret, ServerSettings
 from dragoman.pipeline.plan import RequestMetadata
 from dragoman.responses.websocket import MAX_WAITING, SocketSession
 from dragoman.server.connection import SocketConnection

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from dragoman.config.model import ResponsesSettings
+from dragoman.config.settings import ResponsesSettings
 from dragoman.hub.errors import DragomanError, RequestTooLarge
 from dragoman.responses.store import DAY, ResponseStore, StoreTotals
 from dragoman.responses.stored_response import StoredResponse

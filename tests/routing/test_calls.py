@@ -2,7 +2,7 @@
 
 import pytest
 
-from dragoman.config.model import TargetName
+from dragoman.config.provider import TargetName
 from dragoman.hub.errors import Failure
 from dragoman.routing.health import MAX_COOLDOWNS, TargetHealth
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.config.model import TargetName
+from dragoman.config.provider import TargetName
 from dragoman.hub.errors import Failure
 from dragoman.routing.health import FIRST_COOLDOWN, MAX_COOLDOWN, MAX_COOLDOWNS, TargetHealth, TargetKey
 

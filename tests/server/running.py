@@ -8,7 +8,9 @@ from typing import Any
 
 import msgspec
 
-from dragoman.config.model import Config, Provider, Secret, ServerSettings, TargetName, Timeouts
+from dragoman.config.model import Config
+from dragoman.config.provider import Provider, TargetName
+from dragoman.config.settings import Secret, ServerSettings, Timeouts
 from dragoman.exchange.gateway import Gateway
 from dragoman.server.app import App
 from dragoman.server.run import Server as HttpServer

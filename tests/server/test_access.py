@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from dragoman.accounts.errors import InvalidKey
 from dragoman.accounts.keys import ANONYMOUS
-from dragoman.config.model import Secret, ServerSettings
+from dragoman.config.settings import Secret, ServerSettings
 from dragoman.hub.errors import ConfigError
 from dragoman.server.access import (
     AccessRefused,

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import msgspec
 import pytest
 
-from dragoman.config.model import Secret, ServerSettings
+from dragoman.config.settings import Secret, ServerSettings
 from dragoman.server.admin import ENDPOINTS
 from dragoman.server.status import SECTIONS
 from tests.exchange.speech import CHAT_STREAM, CHAT_WHOLE

@@ -8,7 +8,7 @@ import pytest
 import zstandard
 
 from dragoman.config.find import identify_config
-from dragoman.config.model import Secret, ServerSettings
+from dragoman.config.settings import Secret, ServerSettings
 from tests.exchange.speech import CHAT_STREAM, CHAT_WHOLE
 from tests.server.running import config_for, running
 from tests.upstream.byte_server import LAST_CHUNK, ByteServer, chunk, reply, run, stream_head

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 import msgspec
 import pytest
 
-from dragoman.config.model import Config, ServerSettings
+from dragoman.config.model import Config
+from dragoman.config.settings import ServerSettings
 from dragoman.dialects.registry import dialect_named
 from dragoman.governance.settings import read_governance
 from tests.cases.essence import read_essence

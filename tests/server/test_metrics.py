@@ -12,7 +12,9 @@ from dragoman import __version__
 from dragoman.accounts import keys as client_keys
 from dragoman.accounts.limits import Amount, Limits
 from dragoman.accounts.store import charge
-from dragoman.config.model import Config, Provider, Secret, ServerSettings, TargetName, TelemetrySettings
+from dragoman.config.model import Config
+from dragoman.config.provider import Provider, TargetName
+from dragoman.config.settings import Secret, ServerSettings, TelemetrySettings
 from dragoman.exchange.gateway import Gateway
 from dragoman.governance.interventions import Intervention
 from dragoman.hub.errors import ConfigError

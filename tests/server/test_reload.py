@@ -12,8 +12,9 @@ import msgspec
 import pytest
 
 from dragoman.config.load import load_file
-from dragoman.config.model import Config, Secret, ServerSettings
+from dragoman.config.model import Config
 from dragoman.config.model_facts import learned_path
+from dragoman.config.settings import Secret, ServerSettings
 from dragoman.hub.errors import ConfigError
 from dragoman.server.reload import WATCH_INTERVAL
 from dragoman.telemetry.log import LOGGER, LogFormatter

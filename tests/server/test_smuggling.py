@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import pytest
 
-from dragoman.config.model import Secret, ServerSettings
+from dragoman.config.settings import Secret, ServerSettings
 from dragoman.server.connection import MAX_HEAD
 from tests.fuzz.answers import Answers, send_bytes
 from tests.server.running import config_for, running

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from dragoman.accounts.keys import ANONYMOUS
-from dragoman.config.model import TargetName
+from dragoman.config.provider import TargetName
 from dragoman.exchange.record import ExchangeRecord
 from dragoman.governance.interventions import Intervention
 from dragoman.hub.errors import Failure

@@ -7,7 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from dragoman.config.model import Config, TargetName
+from dragoman.config.model import Config
+from dragoman.config.provider import TargetName
 from dragoman.exchange.exchange import Exchange
 from dragoman.exchange.gateway import Gateway
 from dragoman.storage.database import Database

@@ -8,8 +8,9 @@ by closing the connection.
 import msgspec
 
 from dragoman.accounts.limits import Amount
-from dragoman.config.model import Config, TargetName
+from dragoman.config.model import Config
 from dragoman.config.model_facts import find_prices
+from dragoman.config.provider import TargetName
 from dragoman.dialects.registry import dialect_named
 from dragoman.hub.usage import Usage
 from dragoman.providers.prices import Prices, Rates, compute_cost

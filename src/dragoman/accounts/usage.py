@@ -27,7 +27,8 @@ from dragoman.accounts.store import (
     ReservationRequest,
     UsageCounts,
 )
-from dragoman.config.model import Config, TargetName
+from dragoman.config.model import Config
+from dragoman.config.provider import TargetName
 from dragoman.hub.errors import DragomanError
 from dragoman.hub.request import Request
 from dragoman.hub.usage import Usage

@@ -14,7 +14,8 @@ from dragoman.cli.connection import check_url, gateway_url
 from dragoman.cli.formats import config_option
 from dragoman.cli.process import read_notice
 from dragoman.config.find import find_config, find_config_path, find_state_folder
-from dragoman.config.model import Config, Secret
+from dragoman.config.model import Config
+from dragoman.config.settings import Secret
 from dragoman.hub.errors import ConfigError, DragomanError
 from dragoman.server.admin_token import FILE_NAME, VARIABLE, find_token
 

@@ -19,7 +19,8 @@ from dragoman.cli.agents import Agent, GatewayAccess, ModelLimits
 from dragoman.cli.files import has_stored_keys
 from dragoman.cli.formats import config_option
 from dragoman.config.find import identify_config
-from dragoman.config.model import Config, TargetName
+from dragoman.config.model import Config
+from dragoman.config.provider import TargetName
 from dragoman.hub.errors import ConfigError
 from dragoman.routing.choose import ModelNotFound, choose, list_model_names
 

@@ -19,7 +19,8 @@ from dragoman.cli.formats import (
     remove_controls,
 )
 from dragoman.config.find import find_config
-from dragoman.config.model import Config, TargetName
+from dragoman.config.model import Config
+from dragoman.config.provider import TargetName
 from dragoman.doctor.environment import check_environment, check_providers
 from dragoman.doctor.examine import BUDGET, Progress, examine
 from dragoman.doctor.findings import Examination, Finding, State

@@ -20,7 +20,8 @@ import msgspec
 
 from dragoman.cli.connection import build_url
 from dragoman.config.find import find_config, find_state_folder, identify_config
-from dragoman.config.model import Config, Secret
+from dragoman.config.model import Config
+from dragoman.config.settings import Secret
 from dragoman.hub.errors import ConfigError, DragomanError
 from dragoman.server.admin_token import find_or_create_token
 from dragoman.server.run import bind, ignore_early_hangup, serve

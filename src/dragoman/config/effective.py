@@ -9,8 +9,10 @@ import msgspec
 
 from dragoman.config.document import write_path
 from dragoman.config.key_kinds import read_keys
-from dragoman.config.model import Config, Secret, TargetName
+from dragoman.config.model import Config
+from dragoman.config.provider import TargetName
 from dragoman.config.secrets import PREFIX, hide_password
+from dragoman.config.settings import Secret
 
 Table = dict[str, object]
 

@@ -6,7 +6,8 @@ from hashlib import sha256
 from pathlib import Path
 
 from dragoman.config.load import load_file
-from dragoman.config.model import Config, Provider, TargetName
+from dragoman.config.model import Config
+from dragoman.config.provider import Provider, TargetName
 from dragoman.governance.settings import Governance, apply_switches
 
 FILE_NAME = "dragoman.toml"

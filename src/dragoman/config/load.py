@@ -14,16 +14,11 @@ from dragoman.config.key_kinds import read_keys
 from dragoman.config.load_provider import check_address, read_provider
 from dragoman.config.load_routes import read_routes, read_targets, warn_about_routes
 from dragoman.config.mistakes import collect_mistakes, raise_mistakes, read_each
-from dragoman.config.model import (
-    Config,
-    FactsByModel,
-    Provider,
-    ResponsesSettings,
-    ServerSettings,
-    TelemetrySettings,
-)
+from dragoman.config.model import Config
 from dragoman.config.model_facts import learned_path, read_learned
+from dragoman.config.provider import FactsByModel, Provider
 from dragoman.config.secrets import Environment, read_secrets
+from dragoman.config.settings import ResponsesSettings, ServerSettings, TelemetrySettings
 from dragoman.hub.errors import ConfigError
 
 

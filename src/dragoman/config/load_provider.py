@@ -15,16 +15,10 @@ from dragoman.config.governance import (
 )
 from dragoman.config.key_kinds import quote_choices, read_keys
 from dragoman.config.mistakes import read_each
-from dragoman.config.model import (
-    FactsByModel,
-    Provider,
-    Secret,
-    SessionSettings,
-    Timeouts,
-    list_dialects,
-)
 from dragoman.config.model_facts import build_layers, read_models
+from dragoman.config.provider import FactsByModel, Provider, list_dialects
 from dragoman.config.secrets import PREFIX, Environment, read_preset_secret, read_secret, read_secrets
+from dragoman.config.settings import Secret, SessionSettings, Timeouts
 from dragoman.dialects.registry import DIALECTS
 from dragoman.hub.errors import suggest_spelling
 from dragoman.providers.local_programs import LOCAL_PROGRAMS, LocalProgram

@@ -9,7 +9,8 @@ from dragoman.config.document import TomlTable
 from dragoman.config.governance import read_governance_changes
 from dragoman.config.key_kinds import read_keys
 from dragoman.config.mistakes import collect_mistakes, raise_mistakes
-from dragoman.config.model import Config, Route, TargetName
+from dragoman.config.model import Config, Route
+from dragoman.config.provider import TargetName
 from dragoman.hub.errors import ConfigError, suggest_spelling
 from dragoman.providers.presets import list_catalogues, load_catalogue
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from dragoman.config.document import TomlTable
-from dragoman.config.model import Secret
+from dragoman.config.settings import Secret
 
 PREFIX = "env:"
 _PASSWORD = re.compile("//[^/@]*@")

@@ -5,8 +5,10 @@ from itertools import count
 
 import msgspec
 
-from dragoman.config.model import Config, FactsByModel, Provider, ServerSettings, TargetName
+from dragoman.config.model import Config
 from dragoman.config.model_facts import find_prices
+from dragoman.config.provider import FactsByModel, Provider, TargetName
+from dragoman.config.settings import ServerSettings
 from dragoman.doctor.findings import Facts
 from dragoman.doctor.replies import DIALECT, ProbeReply
 from dragoman.exchange.client import DirectConnection

@@ -7,8 +7,10 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from dragoman.config.find import find_state_folder
-from dragoman.config.model import Config, Provider, Secret
+from dragoman.config.model import Config
 from dragoman.config.model_facts import learned_path
+from dragoman.config.provider import Provider
+from dragoman.config.settings import Secret
 from dragoman.dialects.registry import dialect_named
 from dragoman.doctor.examine import Progress
 from dragoman.doctor.findings import Finding

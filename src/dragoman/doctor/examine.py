@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from dragoman.config.find import find_state_folder
-from dragoman.config.model import Config, Provider, TargetName
+from dragoman.config.model import Config
 from dragoman.config.model_facts import LEARNED_SOURCE, find_prices
+from dragoman.config.provider import Provider, TargetName
 from dragoman.doctor.conversation import BudgetSpent, ModelConversation, QuestionRefused
 from dragoman.doctor.findings import Examination, Facts, Finding, State
 from dragoman.doctor.probe_types import GOVERNANCE, Probe, ProbeOutcome, Remedy, report_refusal

@@ -6,7 +6,7 @@ client: with a 401 agents ask their user to log in, and with a 503 they report t
 
 import msgspec
 
-from dragoman.config.model import Provider, TargetName
+from dragoman.config.provider import Provider, TargetName
 from dragoman.config.secrets import hide_password
 from dragoman.hub.errors import Failure, FailureKind
 from dragoman.routing.retry import concerns_session

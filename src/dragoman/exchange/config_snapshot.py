@@ -7,7 +7,8 @@ unchanged, and the others are closed when the last exchange that may use them ha
 from collections.abc import Callable, Mapping
 
 from dragoman.accounts.estimates import PriceList
-from dragoman.config.model import Config, Provider
+from dragoman.config.model import Config
+from dragoman.config.provider import Provider
 from dragoman.exchange.redaction import Redactor
 from dragoman.upstream.port import Upstream
 

@@ -14,7 +14,7 @@ import msgspec
 from dragoman.accounts.estimates import ExchangeOutcome
 from dragoman.accounts.keys import ANONYMOUS, Caller
 from dragoman.accounts.usage import ExchangeUsage
-from dragoman.config.model import Provider, TargetName
+from dragoman.config.provider import Provider, TargetName
 from dragoman.dialects.rate_limits import PARTS, RateLimitValue, write_rate_limits
 from dragoman.exchange.client import Client
 from dragoman.exchange.client_failure import build_client_failure

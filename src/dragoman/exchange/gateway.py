@@ -12,7 +12,8 @@ from random import SystemRandom
 
 from dragoman.accounts.accounts import Accounts
 from dragoman.config.find import find_state_folder
-from dragoman.config.model import Config, Provider
+from dragoman.config.model import Config
+from dragoman.config.provider import Provider
 from dragoman.exchange.config_snapshot import ConfigSnapshot
 from dragoman.exchange.interventions import InterventionCounts
 from dragoman.exchange.record import ExchangeRecord

@@ -2,7 +2,8 @@
 
 import msgspec
 
-from dragoman.config.model import Config, Provider, TargetName
+from dragoman.config.model import Config
+from dragoman.config.provider import Provider, TargetName
 from dragoman.fit.seals import hash_seal, list_seals
 from dragoman.healing.corrections import (
     NO_OUTPUT_LIMIT,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from dragoman.config.model import TargetName
+from dragoman.config.provider import TargetName
 from dragoman.governance.interventions import REQUEST_KINDS, Intervention, InterventionKind, Report
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from dragoman.accounts.keys import Caller
-from dragoman.config.model import TargetName
+from dragoman.config.provider import TargetName
 from dragoman.dialects.registry import dialect_named
 from dragoman.exchange.interventions import InterventionLog
 from dragoman.governance.snapshot import SnapshotPair

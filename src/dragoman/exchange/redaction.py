@@ -5,7 +5,7 @@ Only errors are changed: an answer may contain such a text because the agent wor
 
 import msgspec
 
-from dragoman.config.model import Provider
+from dragoman.config.provider import Provider
 from dragoman.hub.errors import Failure, FailureKind
 from dragoman.telemetry.redaction import MASK
 from dragoman.wire.sse import Frame, Output, RawEvents

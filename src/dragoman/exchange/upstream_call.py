@@ -7,7 +7,7 @@ after it is sent to the client in its dialect, and returned.
 import asyncio
 from collections.abc import AsyncIterator
 
-from dragoman.config.model import Provider
+from dragoman.config.provider import Provider
 from dragoman.dialects.rate_limits import forward_rate_limits, with_retry_seconds
 from dragoman.dialects.registry import dialect_named
 from dragoman.exchange.client import DirectConnection

@@ -8,7 +8,7 @@ import asyncio
 import re
 from collections.abc import Callable
 
-from dragoman.config.model import Timeouts
+from dragoman.config.settings import Timeouts
 
 #: Seconds between two checks: the precision of every limit here.
 INTERVAL = 0.5

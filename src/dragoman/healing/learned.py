@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
-from dragoman.config.model import FactLayer, Provider, TargetName
+from dragoman.config.provider import FactLayer, Provider, TargetName
 from dragoman.healing.corrections import REFUSED_FIELDS, Removal, describe_facts, list_items, merge_facts
 from dragoman.hub.errors import ConfigError
 from dragoman.providers.dialect_facts import DIALECT_FACTS

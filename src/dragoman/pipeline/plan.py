@@ -64,7 +64,7 @@ class RequestMetadata(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TargetProvider(Protocol):
-    """What the pipeline must know of a provider. `config.model.Provider` has it."""
+    """What the pipeline must know of a provider. `config.provider.Provider` has it."""
 
     @property
     def wire_dialect(self) -> str: ...

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from dragoman.config.model import ResponsesSettings
+from dragoman.config.settings import ResponsesSettings
 from dragoman.hub.errors import DragomanError
 from dragoman.responses.members import read_items
 from dragoman.responses.stored_response import StoredResponse, StoredTurn, build_not_found, build_too_long

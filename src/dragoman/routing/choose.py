@@ -5,7 +5,8 @@ from fnmatch import fnmatchcase
 
 import msgspec
 
-from dragoman.config.model import Config, Route, TargetName
+from dragoman.config.model import Config, Route
+from dragoman.config.provider import TargetName
 from dragoman.hub.errors import ClientProtocolError, DragomanError, Failure
 
 #: Names in an error message, and characters of the client's model name in it.

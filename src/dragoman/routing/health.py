@@ -6,7 +6,7 @@ The only target of a route is therefore always tried, and its own error reaches 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from dragoman.config.model import TargetName
+from dragoman.config.provider import TargetName
 from dragoman.hub.errors import Failure
 from dragoman.routing.retry import concerns_target, find_step
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from dragoman.config.model import TargetName
+from dragoman.config.provider import TargetName
 from dragoman.hub.errors import Failure, FailureKind
 
 RetryStep = Literal["retry", "next target", "stop"]

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs
 from dragoman.accounts.errors import InvalidKey
 from dragoman.accounts.key_cache import ClientKeyCache
 from dragoman.accounts.keys import ANONYMOUS, Caller, hash_key
-from dragoman.config.model import ServerSettings
+from dragoman.config.settings import ServerSettings
 from dragoman.dialects.registry import list_key_headers
 from dragoman.hub.errors import ConfigError, DragomanError
 

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from dragoman.accounts.errors import InvalidKey
-from dragoman.config.model import Secret
+from dragoman.config.settings import Secret
 from dragoman.hub.errors import ConfigError, DragomanError, Failure
 from dragoman.server.access import AccessRefused, has_bearer, is_loopback
 from dragoman.server.request import HttpRequest, receive_body

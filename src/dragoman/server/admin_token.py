@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from dragoman.config.model import Secret
+from dragoman.config.settings import Secret
 from dragoman.hub.errors import ConfigError
 from dragoman.storage.database import make_private, make_private_folder
 

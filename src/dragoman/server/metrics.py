@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from dragoman import __version__
 from dragoman.accounts.errors import InvalidKey
-from dragoman.config.model import Secret, TelemetrySettings
+from dragoman.config.settings import Secret, TelemetrySettings
 from dragoman.hub.errors import DragomanError, Failure
 from dragoman.server.access import has_bearer
 from dragoman.server.request import HttpRequest

@@ -12,7 +12,8 @@ from contextlib import suppress
 import uvicorn
 
 from dragoman.config.find import find_state_folder
-from dragoman.config.model import Config, Secret
+from dragoman.config.model import Config
+from dragoman.config.settings import Secret
 from dragoman.exchange.gateway import Gateway
 from dragoman.hub.errors import ConfigError
 from dragoman.server.access import check_exposure

@@ -6,7 +6,8 @@ Clients choose the model names. A model is a label only if the configuration nam
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from dragoman.config.model import Config, TargetName
+from dragoman.config.model import Config
+from dragoman.config.provider import TargetName
 from dragoman.hub.errors import Failure
 from dragoman.hub.usage import Usage
 from dragoman.routing.choose import is_pattern

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from dragoman import __version__
-from dragoman.config.model import Config, Provider, TargetName
+from dragoman.config.model import Config
+from dragoman.config.provider import Provider, TargetName
 from dragoman.dialects.registry import dialect_named
 from dragoman.hub.errors import ConfigError, Failure
 from dragoman.hub.events import ReplyFinished

@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Protocol, cast
 
-from dragoman.config.model import Provider
+from dragoman.config.provider import Provider
 from dragoman.hub.errors import Failure, UpstreamFailed
 from dragoman.providers.local_programs import LOCAL_PROGRAMS
 from dragoman.upstream.http.upstream import HttpUpstream

@@ -8,7 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from dragoman.config.model import Provider, SessionSettings
+from dragoman.config.provider import Provider
+from dragoman.config.settings import SessionSettings
 from dragoman.hub.errors import ConfigError, UpstreamFailed
 from dragoman.upstream.claude_code import process
 from dragoman.upstream.claude_code.session_pool import MAX_STARTS

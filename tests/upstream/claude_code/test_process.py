@@ -4,7 +4,8 @@ from pathlib import Path
 
 import msgspec
 
-from dragoman.config.model import Provider, Secret
+from dragoman.config.provider import Provider
+from dragoman.config.settings import Secret
 from dragoman.upstream.claude_code.process import ProcessSettings, build_command, build_environment
 
 START = ProcessSettings(model="sonnet", system="Be brief.", thinking=("--effort", "low"))

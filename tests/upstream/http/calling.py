@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from dragoman.config.model import Provider, Secret, Timeouts
+from dragoman.config.provider import Provider
+from dragoman.config.settings import Secret, Timeouts
 from dragoman.upstream.http.upstream import HttpUpstream
 from dragoman.upstream.port import UpstreamReply, UpstreamRequest
 from tests.upstream.byte_server import ByteServer

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 import pytest
 
-from dragoman.config.model import Timeouts
+from dragoman.config.settings import Timeouts
 from dragoman.hub.errors import UpstreamFailed
 from dragoman.upstream.http import connection as connection_module
 from tests.upstream.byte_server import (

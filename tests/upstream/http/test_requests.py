@@ -5,7 +5,8 @@ import socket
 import msgspec
 import pytest
 
-from dragoman.config.model import Provider, Secret
+from dragoman.config.provider import Provider
+from dragoman.config.settings import Secret
 from dragoman.hub.errors import ClientProtocolError, ConfigError, UpstreamFailed
 from dragoman.upstream.http.upstream import HttpUpstream
 from tests.upstream.byte_server import (

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.config.model import Provider
+from dragoman.config.provider import Provider
 from dragoman.hub.errors import UpstreamFailed
 from dragoman.upstream.http.upstream import HttpUpstream
 from dragoman.upstream.port import UpstreamReply, UpstreamRequest

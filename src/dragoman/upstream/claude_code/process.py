@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from dragoman.config.model import Provider
+from dragoman.config.provider import Provider
 from dragoman.upstream.claude_code import launch
 from dragoman.upstream.claude_code.errors import executable_missing, sdk_missing
 from dragoman.upstream.claude_code.folders import PID_FILE

@@ -15,7 +15,7 @@ from uuid import uuid4
 
 import msgspec
 
-from dragoman.config.model import Provider
+from dragoman.config.provider import Provider
 from dragoman.upstream.claude_code.conversation import (
     Conversation,
     HistoryItem,

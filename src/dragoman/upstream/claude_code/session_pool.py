@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from dragoman.config.model import Provider
+from dragoman.config.provider import Provider
 from dragoman.upstream.claude_code.conversation import Conversation
 from dragoman.upstream.claude_code.errors import no_session_free
 from dragoman.upstream.claude_code.folders import SessionFolders

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from dragoman.config.model import Provider
+from dragoman.config.provider import Provider
 from dragoman.dialects.registry import list_key_headers
 from dragoman.fit.vendor_fields import check_vendor_extras
 from dragoman.hub.ids import digest

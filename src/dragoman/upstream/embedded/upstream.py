@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from dragoman.config.model import Provider
+from dragoman.config.provider import Provider
 from dragoman.hub.errors import STATUS_OF_KIND, kind_of_status
 from dragoman.upstream.embedded.model import EmbeddedAnswer, answer_request
 from dragoman.upstream.port import UpstreamRequest

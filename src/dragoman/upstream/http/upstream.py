@@ -12,7 +12,7 @@ import zlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from urllib.parse import urlsplit
 
-from dragoman.config.model import Provider
+from dragoman.config.provider import Provider
 from dragoman.config.secrets import hide_password
 from dragoman.dialects.registry import dialect_named
 from dragoman.hub.errors import ConfigError, Failure, FailureKind, UpstreamFailed

@@ -1,0 +1,182 @@
+"""`[providers.NAME]`: a provider with its facts about models, and the name of a target. See `model`."""
+
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from typing import Annotated
+
+import msgspec
+
+from dragoman.config.key_kinds import FLAG_OR_TEXT, TABLE, TEXT_OR_TEXTS, integer, one_name_of
+from dragoman.config.settings import Secret, SessionSettings, Timeouts
+from dragoman.dialects.registry import DIALECTS
+from dragoman.governance.settings import Governance
+from dragoman.providers.facts import Doc
+from dragoman.providers.local_programs import LOCAL_PROGRAMS, LocalProgram
+from dragoman.providers.profile import Profile
+
+
+def list_dialects() -> tuple[str, ...]:
+    """What `dialect` of a provider may be: an API of the dialect registry, or a local program."""
+    return (*DIALECTS, *LOCAL_PROGRAMS)
+
+
+#: The name of the source for facts in the configuration file.
+CONFIG_SOURCE = "config"
+#: Facts by model name or pattern.
+FactsByModel = dict[str, dict[str, object]]
+
+
+class FactLayer(msgspec.Struct, frozen=True, kw_only=True):
+    """Facts from one source, such as a preset.
+
+    `is_stated` is false for the catalogue: its facts do not apply to a client that uses the vendor's own
+    dialect and the model's own name. Such a client knows the model, and its bytes are forwarded unchanged.
+    """
+
+    source: str
+    models: FactsByModel
+    is_stated: bool = True
+
+
+class Provider(msgspec.Struct, frozen=True, kw_only=True):
+    """`[providers.NAME]`: a server or program that answers requests."""
+
+    name: str
+    preset: Annotated[
+        str, Doc("A known provider that gives the default dialect, address, key and facts.")
+    ] = ""
+    dialect: Annotated[str, one_name_of(list_dialects), Doc("The API of the provider, or a local program.")]
+    base_url: Annotated[str, Doc("The API's address, with or without the version segment.")] = ""
+    keys: Annotated[
+        tuple[Secret, ...],
+        TEXT_OR_TEXTS,
+        Doc("A literal or `env:NAME`; of several keys, each session uses one."),
+    ] = msgspec.field(name="api_key", default=())
+    headers: Annotated[
+        dict[str, Secret], TABLE, Doc("Further headers of every request; values may be `env:NAME`.")
+    ] = {}
+    timeouts: Annotated[Timeouts, TABLE, Doc("Time limits, in seconds.")] = Timeouts()
+    proxy: Annotated[str, Doc("The address of an HTTP proxy; may be `env:NAME`.")] = ""
+    verify: Annotated[
+        bool | str, FLAG_OR_TEXT, Doc("Verify certificates; or the path of a file of trusted certificates.")
+    ] = True
+    retries: Annotated[
+        int, integer(0, 20), Doc("The most further tries at this provider before the next target.")
+    ] = 2
+    heal: Annotated[
+        bool, Doc("Change a refused request as the refusal says, retry it, and remember the change.")
+    ] = True
+    #: Only the facts in the file. `layers` has the others.
+    models: Annotated[
+        FactsByModel, TABLE, Doc("Facts about models, by name; `*` matches any part of a name.")
+    ] = {}
+    governance: Annotated[Governance, TABLE, Doc("The governance of the tool calls of all its models.")] = (
+        Governance()
+    )
+    sessions: Annotated[
+        SessionSettings, TABLE, Doc('The sessions of Claude Code; only with `dialect = "claude_code"`.')
+    ] = SessionSettings()
+    #: Facts from other sources, in ascending precedence. The facts in the file have the highest.
+    layers: tuple[FactLayer, ...] = ()
+    #: Where the values of `governance` come from, for `dragoman models show`.
+    governance_sources: dict[str, str] = {}
+    #: Changes of `governance` for some models, by name or pattern.
+    model_governance: FactsByModel = {}
+    #: Why requests to the provider cannot succeed, such as a variable that is not set; empty: they can.
+    obstacle: str = ""
+
+    def __repr__(self) -> str:
+        # Without the addresses: that of a proxy may contain a password.
+        return f"Provider({self.name!r}, {self.dialect!r})"
+
+    @property
+    def program(self) -> LocalProgram | None:
+        """The local program that answers; None if the provider is called over HTTP."""
+        return LOCAL_PROGRAMS.get(self.dialect)
+
+    @property
+    def keeps_sessions(self) -> bool:
+        """Whether the provider keeps sessions between requests, so that it needs the client's headers."""
+        return self.program is not None and self.program.has_sessions
+
+    @property
+    def wire_dialect(self) -> str:
+        """The API of the requests to the provider, also if it is a local program."""
+        return self.program.wire_dialect if self.program else self.dialect
+
+    @property
+    def is_stand_in(self) -> bool:
+        """Whether it answers in place of any model, as the embedded model does."""
+        return self.program is not None and self.program.is_stand_in
+
+    def list_sources(self, model: str) -> Iterator[tuple[str, dict[str, object]]]:
+        """The facts about a model by source, in ascending precedence."""
+        for layer in self.layers:
+            yield layer.source, _merge_matches(layer.models, model)
+        yield CONFIG_SOURCE, _merge_matches(self.models, model)
+
+    def merge_facts(self, model: str, *, only_stated: bool = False) -> dict[str, object]:
+        """The facts about a model from all sources. Within a source, its name overrides patterns.
+
+        `only_stated`: from the sources that apply to every client; see `FactLayer`.
+        """
+        layers = [layer.models for layer in self.layers if layer.is_stated or not only_stated]
+        merged: dict[str, object] = {}
+        for models in (*layers, self.models):
+            merged |= _merge_matches(models, model)
+        return merged
+
+    def find_fact(self, name: str, model: str, *, only_stated: bool = False) -> object:
+        """One fact about a model, from its strongest source; None if no source has it.
+
+        `only_stated`: from the sources that apply to every client; see `FactLayer`.
+        """
+        return self.merge_facts(model, only_stated=only_stated).get(name)
+
+    def has_stated_facts(self, model: str) -> bool:
+        """Whether any source has facts about the model that apply to every client; see `FactLayer`."""
+        stated = [layer.models for layer in self.layers if layer.is_stated]
+        return any(_find_matches(tuple(models), model) for models in (*stated, self.models))
+
+    def build_profile(self, model: str, *, only_stated: bool = False) -> Profile:
+        """The profile of one of the provider's models. `only_stated`: see `merge_facts`."""
+        facts = self.merge_facts(model, only_stated=only_stated)
+        return Profile(dialect=self.wire_dialect, provider=self.name, model=model, **facts)
+
+    def find_model_governance(self, model: str) -> dict[str, object]:
+        """The changes of `governance` for one model."""
+        return _merge_matches(self.model_governance, model)
+
+    def find_governance(self, model: str, route: Mapping[str, object]) -> Governance:
+        """The governance of a model's tool calls, with the changes of the model and of the route."""
+        changes = {**self.find_model_governance(model), **route}
+        if self.find_fact("function_calling", model) is False:
+            # The server refuses tools, so describing them as text is the only way to use any.
+            changes["contract"] = True
+        return msgspec.structs.replace(self.governance, **changes) if changes else self.governance
+
+
+def _merge_matches(models: FactsByModel, model: str) -> dict[str, object]:
+    merged: dict[str, object] = {}
+    for name in _find_matches(tuple(models), model) if models else ():
+        merged |= models[name]
+    return merged
+
+
+# Bounded, because clients choose the model names.
+@lru_cache(maxsize=1024)
+def _find_matches(patterns: tuple[str, ...], model: str) -> tuple[str, ...]:
+    """The matching patterns in their order, then the name itself if it is among them."""
+    matches = [pattern for pattern in patterns if pattern != model and fnmatchcase(model, pattern)]
+    return (*matches, model) if model in patterns else tuple(matches)
+
+
+class TargetName(msgspec.Struct, frozen=True):
+    """A provider and the name of a model there; `*`: the name that the client sent."""
+
+    provider: str
+    model: str
+
+    def __str__(self) -> str:
+        return f"{self.provider}/{self.model}"
