@@ -198,6 +198,7 @@ def test_every_dialect_has_the_files_that_a_dialect_needs() -> None:
 
 #: Files that not every dialect has, with the reason.
 ONLY_SOME_DIALECTS = {
+    "budgets.py": "only a client of Anthropic shows the budget of its key",
     "hosted.py": "Chat has no blocks for tools that the server runs",
     "calls.py": "Chat sends calls in fragments, which compatible servers identify badly",
     "fragments.py": "Chat sends calls in fragments, in several forms",

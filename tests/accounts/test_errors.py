@@ -43,7 +43,7 @@ def test_the_retry_after_of_a_limit_is_bounded() -> None:
     ("dialect", "refusal", "expected"),
     [
         ("anthropic", RATE, {"type": "rate_limit_error"}),
-        ("anthropic", SPENT, {"type": "rate_limit_error"}),
+        ("anthropic", SPENT, {"type": "billing_error"}),
         ("openai_chat", RATE, {"type": "requests", "code": "rate_limit_exceeded"}),
         ("openai_chat", SPENT, {"type": "insufficient_quota", "code": "insufficient_quota"}),
         ("openai_responses", BUSY, {"type": "tokens", "code": "rate_limit_exceeded"}),

@@ -13,6 +13,7 @@ The exchange passes values: the caller, targets, a function that reads the reque
 - `estimates`: tokens and costs before and after an exchange, `PriceList`. Pure.
 - `ledger`: `UsageLedger` owns the open reservations and the writes that are pending.
 - `store`: the tables (`ACCOUNTS_SCHEMA`) and the SQL of reservations, spending and statistics.
+- `standing`: what a key has spent, for its owner.
 - `errors`: the errors that a client receives, and the texts of amounts.
 
 The state file owns everything that outlives the process. It may be shared by several gateways; commands use

@@ -4,10 +4,12 @@ import logging
 import sqlite3
 from collections.abc import Callable
 
+from dragoman.accounts.errors import StateUnavailable
 from dragoman.accounts.key_cache import ClientKeyCache
-from dragoman.accounts.keys import list_keys
+from dragoman.accounts.keys import Caller, list_keys
 from dragoman.accounts.ledger import UsageLedger
 from dragoman.accounts.limits import LimitUse, find_nearly_used_limits
+from dragoman.accounts.standing import KeyStanding, read_standing
 from dragoman.accounts.store import ACCOUNTS_SCHEMA, read_account
 from dragoman.hub.errors import ConfigError
 from dragoman.storage.database import Database
@@ -51,6 +53,17 @@ class Accounts:
         except (sqlite3.Error, ConfigError) as error:
             LOGGER.error("the usage of the client keys cannot be read: %s", error)
             return []
+
+    async def read_standing(self, caller: Caller) -> KeyStanding:
+        """The budgets of the caller's key and what it has spent. Raises if the file cannot be read."""
+        now = self.clock()
+        try:
+            return await self.database.run(
+                lambda connection: read_standing(connection, caller.id, caller.limits, now)
+            )
+        except (sqlite3.Error, ConfigError) as error:
+            LOGGER.error("the usage of a client key cannot be read: %s", error)
+            raise StateUnavailable("the gateway cannot look up what this key has used; try again") from None
 
     async def close(self) -> None:
         await self.ledger.close()

@@ -11,6 +11,7 @@ nothing is reserved. A budget can therefore be used completely, and at most one 
 Days and months follow the UTC calendar. All dates are seconds since 1970; costs are in micro-dollars.
 """
 
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Literal, NamedTuple
 
@@ -102,6 +103,7 @@ class LimitGrant(msgspec.Struct, frozen=True, kw_only=True):
 
     buckets: Buckets
     rate_limits: tuple[RateLimitStatus, ...]
+    budgets: tuple["BudgetUse", ...] = ()
 
 
 class LimitRefusal(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,6 +116,7 @@ class LimitRefusal(msgspec.Struct, frozen=True, kw_only=True):
     #: Seconds until a new request can succeed.
     wait: float
     rate_limits: tuple[RateLimitStatus, ...] = ()
+    budgets: tuple["BudgetUse", ...] = ()
 
 
 class Budget(NamedTuple):
@@ -122,6 +125,24 @@ class Budget(NamedTuple):
     unit: Unit
     period: Period
     limit: int
+
+
+class BudgetUse(NamedTuple):
+    """A budget and the amount of it that ended requests have used. `reset` is the start of the next one."""
+
+    unit: Unit
+    period: Period
+    limit: int
+    used: int
+    reset: int
+
+    @property
+    def share(self) -> float:
+        return self.used / self.limit
+
+    @property
+    def is_spent(self) -> bool:
+        return self.used >= self.limit
 
 
 class LimitUse(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,11 +163,13 @@ def decide(limits: Limits, account: Account, wanted: Amount, now: float) -> Limi
     rates = list_rates(limits)
     buckets = {unit: refill(account.buckets.get(unit), limit, now) for unit, limit in rates}
     refusal = _check_budgets(limits, account, wanted, now) or _check_rates(limits, buckets, wanted)
+    budgets = list_budget_uses(limits, account, now)
     if refusal is not None:
-        return msgspec.structs.replace(refusal, rate_limits=_build_statuses(limits, buckets))
+        statuses = _build_statuses(limits, buckets)
+        return msgspec.structs.replace(refusal, rate_limits=statuses, budgets=budgets)
     for unit, limit in rates:
         buckets[unit] = take(buckets[unit], limit, _amount_in(unit, wanted))
-    return LimitGrant(buckets=buckets, rate_limits=_build_statuses(limits, buckets))
+    return LimitGrant(buckets=buckets, rate_limits=_build_statuses(limits, buckets), budgets=budgets)
 
 
 def correct_token_bucket(
@@ -177,6 +200,22 @@ def list_budgets(limits: Limits) -> list[Budget]:
         Budget("cost", "month", limits.cost_per_month),
     )
     return [budget for budget in budgets if budget.limit]
+
+
+def list_budget_uses(limits: Limits, account: Account, now: float) -> tuple[BudgetUse, ...]:
+    """The budgets of a key with their use. Amounts that open requests reserve are not part of it."""
+    return tuple(
+        BudgetUse(*budget, getattr(account.used.get(budget.period, NOTHING), budget.unit), end)
+        for budget in list_budgets(limits)
+        for end in [find_period_end(budget.period, now)]
+    )
+
+
+def find_deciding_budget(budgets: Iterable[BudgetUse]) -> BudgetUse | None:
+    """The budget that a client is told about: the spent one that resets last, or else the fullest one."""
+    return max(
+        budgets, key=lambda each: (each.is_spent, each.reset if each.is_spent else each.share), default=None
+    )
 
 
 def find_nearly_used_limits(limits: Limits, account: Account, now: float) -> list[LimitUse]:
@@ -248,17 +287,19 @@ def _build_statuses(limits: Limits, buckets: Buckets) -> tuple[RateLimitStatus, 
 
 
 def _check_budgets(limits: Limits, account: Account, wanted: Amount, now: float) -> LimitRefusal | None:
-    """The first budget that is used up, or else the first whose rest other requests reserve."""
+    """The used-up budget that resets last, or else the first whose rest other requests reserve."""
     busy: LimitRefusal | None = None
+    spent: LimitRefusal | None = None
     for unit, period, limit in list_budgets(limits):
         used = getattr(account.used.get(period, NOTHING), unit)
         reserved = getattr(account.reserved.get(period, NOTHING), unit)
         if used >= limit:
             wait = find_period_end(period, now) - now
-            return LimitRefusal(unit=unit, period=period, limit=limit, is_spent=True, wait=wait)
-        if reserved and used + reserved + getattr(wanted, unit) > limit:
+            if spent is None or wait > spent.wait:
+                spent = LimitRefusal(unit=unit, period=period, limit=limit, is_spent=True, wait=wait)
+        elif reserved and used + reserved + getattr(wanted, unit) > limit:
             busy = busy or LimitRefusal(unit=unit, period=period, limit=limit, is_spent=False, wait=BUSY_WAIT)
-    return busy
+    return spent or busy
 
 
 def _check_rates(limits: Limits, buckets: Buckets, wanted: Amount) -> LimitRefusal | None:

@@ -19,6 +19,7 @@ from dragoman.accounts.limits import (
     Amount,
     Bucket,
     Buckets,
+    BudgetUse,
     LimitRefusal,
     Limits,
     Period,
@@ -136,6 +137,7 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True):
     request: ReservationRequest
     at: float
     rate_limits: tuple[RateLimitStatus, ...]
+    budgets: tuple[BudgetUse, ...] = ()
 
 
 def reserve(
@@ -153,7 +155,9 @@ def reserve(
         " VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id",
         (request.key, process, now, *request.maximum, *request.minimum),
     ).fetchone()
-    return Reservation(id=row[0], request=request, at=now, rate_limits=decision.rate_limits)
+    return Reservation(
+        id=row[0], request=request, at=now, rate_limits=decision.rate_limits, budgets=decision.budgets
+    )
 
 
 def settle(connection: sqlite3.Connection, reservation: Reservation, used: Amount, now: float) -> None:

@@ -19,6 +19,7 @@ from dragoman.accounts.keys import ANONYMOUS, Caller, check_model
 from dragoman.accounts.limits import (
     NOTHING,
     Amount,
+    BudgetUse,
     LimitRefusal,
     RateLimitStatus,
 )
@@ -61,6 +62,8 @@ class ExchangeUsage:
         self._is_refused = False
         #: The state of the limits per minute, for the response headers. `reserve` sets it.
         self.rate_limits: tuple[RateLimitStatus, ...] = ()
+        #: The budgets of the key before this exchange. `reserve` sets them.
+        self.budgets: tuple[BudgetUse, ...] = ()
 
     async def check_model(self, model: str) -> None:
         """Raise if the key is no longer valid or does not allow the model."""
@@ -91,7 +94,7 @@ class ExchangeUsage:
         if request is None:
             return
         result = await self._accounts.ledger.reserve(request)
-        self.rate_limits = result.rate_limits
+        self.rate_limits, self.budgets = result.rate_limits, result.budgets
         if isinstance(result, LimitRefusal):
             raise build_limit_error(self._caller.name, result, self._accounts.clock())
         self._reservation = result

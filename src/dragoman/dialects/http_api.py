@@ -9,14 +9,14 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from dragoman.dialects.interfaces import Json
-from dragoman.dialects.rate_limits import RateLimitFormat
+from dragoman.dialects.rate_limits import BudgetStanding, RateLimitFormat
 from dragoman.hub.errors import Failure, FailureKind
 from dragoman.providers.profile import Profile
 
 #: `turn`: a model's turn. `stream`: a turn that is always streamed. `models`, `model`: what can be asked for.
-#: The others are endpoints of the Responses API.
+#: `usage`: what the client's key has spent. The others are endpoints of the Responses API.
 EndpointName = Literal[
-    "turn", "stream", "count", "models", "model", "compact", "cancel", "response", "input_items"
+    "turn", "stream", "count", "models", "model", "usage", "compact", "cancel", "response", "input_items"
 ]
 
 POST = ("POST",)
@@ -133,6 +133,10 @@ class HttpApi:
     def build_key_header(self, key: str) -> dict[str, str]:
         """The header with the key for an upstream."""
         return {"authorization": f"Bearer {key}"}
+
+    def write_budget(self, standing: BudgetStanding, now: float) -> dict[str, str]:
+        """The response headers about the budget of the client's key."""
+        return {}
 
     def describe_model(self, name: str, profile: Profile) -> Json:
         """One model, as the API's model list shows it."""

@@ -40,6 +40,20 @@ class RateLimitFormat(msgspec.Struct, frozen=True, kw_only=True):
     reset: Literal["date", "duration"]
     #: Headers that pass unchanged to a client of the same vendor.
     forwarded: re.Pattern[str]
+    #: Of these, the headers about the account at the vendor. A client with a key of the gateway never gets
+    #: them: it would take the account's standing for its own.
+    account: re.Pattern[str] | None = None
+
+
+class BudgetStanding(NamedTuple):
+    """The budget of a client's key that decides whether its requests pass."""
+
+    period: Literal["day", "month"]
+    #: The used part of it, from 0 on.
+    share: float
+    is_spent: bool
+    #: When the next one begins, in seconds since 1970.
+    reset: int
 
 
 class RateLimitValue(NamedTuple):
@@ -51,16 +65,27 @@ class RateLimitValue(NamedTuple):
 
 
 def forward_rate_limits(
-    headers: Mapping[str, str], source: RateLimitFormat | None, target: RateLimitFormat | None, now: float
+    headers: Mapping[str, str],
+    source: RateLimitFormat | None,
+    target: RateLimitFormat | None,
+    now: float,
+    *,
+    has_key: bool = False,
 ) -> dict[str, str]:
     """The rate-limit headers for a client of `target`, from the headers of an upstream of `source`.
 
-    A dialect without such headers has no format. `now` is the date in seconds.
+    A dialect without such headers has no format. `now` is the date in seconds. `has_key`: the client has a
+    key of the gateway.
     """
     if source is None or target is None:
         return {}
     if source.vendor == target.vendor:
-        known = ((name, value) for name, value in headers.items() if source.forwarded.fullmatch(name))
+        account = source.account if has_key else None
+        known = (
+            (name, value)
+            for name, value in headers.items()
+            if source.forwarded.fullmatch(name) and not (account and account.fullmatch(name))
+        )
         return dict([(name, value) for name, value in known if _VALUE.fullmatch(value)][:MAX_HEADERS])
     return write_rate_limits(_read_values(source, headers, now), target, now)
 

@@ -15,7 +15,6 @@ from dragoman.accounts.estimates import ExchangeOutcome
 from dragoman.accounts.keys import ANONYMOUS, Caller
 from dragoman.accounts.usage import ExchangeUsage
 from dragoman.config.provider import Provider, TargetName
-from dragoman.dialects.rate_limits import PARTS, RateLimitValue, write_rate_limits
 from dragoman.exchange.client import Client
 from dragoman.exchange.client_failure import build_client_failure
 from dragoman.exchange.gateway import Gateway
@@ -154,13 +153,7 @@ class Exchange:
             estimate = partial(self._usage.estimate, lambda: self._plan.request, targets)
             await self._usage.reserve(await compute(self._plan.body, estimate))
         finally:
-            values = (
-                RateLimitValue(status.unit, part, getattr(status, part))
-                for status in self._usage.rate_limits
-                for part in PARTS
-            )
-            formats = self._plan.dialect.http_api.rate_limits
-            self._sender.key_limits = write_rate_limits(values, formats, self._gateway.clock())
+            self._sender.set_limits(self._usage.rate_limits, self._usage.budgets, self._gateway.clock())
 
     async def _try_targets(self, target_keys: list[TargetKey], choice: RouteChoice) -> None:
         """Call the targets in order, each with its keys, until one answers. Raises if none does."""

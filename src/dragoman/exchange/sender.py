@@ -5,11 +5,13 @@ Three facts decide what can still be sent. `is_committed`: the head is out, so t
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from dragoman.accounts.limits import BudgetUse, RateLimitStatus, find_deciding_budget
 from dragoman.dialects.dialect import Dialect
+from dragoman.dialects.rate_limits import PARTS, BudgetStanding, RateLimitValue, write_rate_limits
 from dragoman.exchange.client import Client
 from dragoman.exchange.record import ExchangeRecord
 from dragoman.exchange.watchdog import Watchdog
@@ -67,13 +69,36 @@ class ResponseSender:
         self._is_ended = False
         #: Rate-limit headers of the upstream, and of the client's own key.
         self.upstream_limits: Mapping[str, str] = {}
-        self.key_limits: Mapping[str, str] = {}
+        self._key_limits: dict[str, str] = {}
+        #: Headers about the budget of the client's key, for replies only. With an error of another cause
+        #: Claude Code would report a spent budget.
+        self._budget: Mapping[str, str] = {}
         self.is_committed = False
         self.is_target_fixed = False
         #: The last of the sends that run in their own tasks: a ping, or output of `send_soon`. Nothing else
         #: may be sent before it is out.
         self._sending: asyncio.Task[None] | None = None
         self.direct = client.direct
+
+    def set_limits(
+        self, rate_limits: Sequence[RateLimitStatus], budgets: Sequence[BudgetUse], now: float
+    ) -> None:
+        """Report the limits of the client's key in the response headers. `now` is the date."""
+        http_api = self._dialect.http_api
+        values = (
+            RateLimitValue(status.unit, part, getattr(status, part))
+            for status in rate_limits
+            for part in PARTS
+        )
+        self._key_limits = write_rate_limits(values, http_api.rate_limits, now)
+        budget = find_deciding_budget(budgets)
+        if budget is not None:
+            standing = BudgetStanding(budget.period, budget.share, budget.is_spent, budget.reset)
+            headers = http_api.write_budget(standing, now)
+            if budget.is_spent:
+                self._key_limits |= headers
+            else:
+                self._budget = headers
 
     async def send(self, output: Output) -> None:
         """Send a part of a stream."""
@@ -109,7 +134,7 @@ class ResponseSender:
         failure, headers = advise_retry(failure, self._dialect, self._record.agent)
         body = self._client.transport.encode_error(self._dialect.write_error(failure))
         status = self._dialect.error_status(failure)
-        await self._respond(status, {**JSON_HEADERS, **self.key_limits, **headers}, body)
+        await self._respond(status, {**JSON_HEADERS, **self._key_limits, **headers}, body)
 
     def abort(self) -> None:
         """Close the connection to a client that accepts nothing any more."""
@@ -175,7 +200,7 @@ class ResponseSender:
 
     def _limit_headers(self, *, is_waiting: bool = False) -> Mapping[str, str]:
         """The key's rate-limit headers if it has limits, else the upstream's, once its reply has begun."""
-        return self.key_limits or ({} if is_waiting else self.upstream_limits)
+        return {**self._key_limits, **self._budget} or ({} if is_waiting else self.upstream_limits)
 
     async def _respond(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
         await self._acquire()

@@ -141,7 +141,9 @@ class UpstreamCall:
         if self._provider.keeps_sessions:
             self._record.session = headers.get(SESSION_HEADER, "")
         target = self._plan.dialect.http_api.rate_limits
-        self._sender.upstream_limits = forward_rate_limits(headers, http_api.rate_limits, target, self._now)
+        self._sender.upstream_limits = forward_rate_limits(
+            headers, http_api.rate_limits, target, self._now, has_key=bool(self._caller)
+        )
 
     # Streamed replies
 

@@ -20,6 +20,7 @@ Modules
 - `app`: the application. `run`: starts and stops it. `connection`: uvicorn's protocols with limits.
 - `request`, `client`: one request and its response. `paths`: endpoints by path.
 - `access`: host, origin and key checks. `models`: model lists and token counts.
+- `key_usage`: the usage of the client's own key.
 - `responses_api`: the endpoints of the Responses API.
 - `admin`, `admin_token`, `status`, `metrics`: for the operator. `state`: what they report on.
 - `reload`: the configuration is read again.

@@ -14,6 +14,7 @@ from dragoman.accounts.errors import InvalidKey
 from dragoman.config.settings import Secret
 from dragoman.hub.errors import ConfigError, DragomanError, Failure
 from dragoman.server.access import AccessRefused, has_bearer, is_loopback
+from dragoman.server.client import NO_STORE
 from dragoman.server.request import HttpRequest, receive_body
 from dragoman.server.state import ServerState
 from dragoman.server.status import build_status
@@ -50,7 +51,7 @@ async def handle_admin(request: HttpRequest, state: ServerState, token: Secret |
     body = await receive_body(request.receive, MAX_BODY)
     admin_request = AdminRequest(state, values, dict(parse_qsl(request.query)), body)
     response = await endpoint.handle(admin_request)
-    await request.client.respond_json(200, response, {"cache-control": "no-store"})
+    await request.client.respond_json(200, response, NO_STORE)
 
 
 def check_operator(request: HttpRequest, allowed: str, token: Secret | None) -> None:

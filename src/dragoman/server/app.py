@@ -22,7 +22,8 @@ from dragoman.hub.errors import DragomanError, Failure, FailureKind
 from dragoman.pipeline.plan import RequestPlan
 from dragoman.server.access import authenticate, check_origin
 from dragoman.server.admin import handle_admin
-from dragoman.server.client import Scope, Send
+from dragoman.server.client import NO_STORE, Scope, Send
+from dragoman.server.key_usage import build_usage_body
 from dragoman.server.metrics import handle_metrics
 from dragoman.server.models import build_count_body, build_models_body
 from dragoman.server.paths import Endpoint, list_turn_paths
@@ -74,6 +75,7 @@ class App:
             "count": self._handle_count,
             "models": self._handle_models,
             "model": self._handle_models,
+            "usage": self._handle_usage,
         }
         #: Those of dialects whose API has state.
         self._state_handlers: Mapping[str, Handler] = {**self._handlers, **self.responses.handlers}
@@ -162,6 +164,10 @@ class App:
 
     async def _handle_models(self, request: HttpRequest, endpoint: Endpoint, caller: Caller) -> None:
         await request.respond_json(build_models_body(self.gateway.config, endpoint, request.headers, caller))
+
+    async def _handle_usage(self, request: HttpRequest, endpoint: Endpoint, caller: Caller) -> None:
+        standing = await self.gateway.accounts.read_standing(caller)
+        await request.client.respond_json(200, build_usage_body(standing), NO_STORE)
 
     async def _handle_count(self, request: HttpRequest, endpoint: Endpoint, caller: Caller) -> None:
         body = await self._receive_body(request)

@@ -18,6 +18,10 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 EXTENSION = "dragoman"
 
 
+#: Headers of responses that no cache may keep.
+NO_STORE = {"cache-control": "no-store"}
+
+
 class ServerConnection(Protocol):
     """The methods of our own server's connection that ASGI lacks."""
 

@@ -30,6 +30,9 @@ _TYPES: dict[FailureKind, str] = {
     "cancelled": "overloaded_error",
 }
 
+#: Codes whose type is not that of their kind. Claude Code shows the message of a `billing_error` as it is.
+_TYPES_OF_CODE = {"budget_spent": "billing_error"}
+
 #: Kinds that always have this HTTP status.
 _FIXED_STATUS: dict[FailureKind, int] = {"overloaded": 529, "context_overflow": 400}
 
@@ -57,7 +60,8 @@ _NUMBER = re.compile(r"\d[\d,]*")
 def write_error(failure: Failure) -> Json:
     """The body of an HTTP error, and of the `error` event of a stream."""
     message = write_overflow(failure.message) if failure.kind == "context_overflow" else failure.message
-    body: Json = {"type": "error", "error": {"type": _TYPES[failure.kind], "message": message}}
+    error_type = _TYPES_OF_CODE.get(failure.code) or _TYPES[failure.kind]
+    body: Json = {"type": "error", "error": {"type": error_type, "message": message}}
     if failure.request_id:
         body["request_id"] = failure.request_id
     return body

@@ -3,9 +3,10 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from dragoman.dialects.http_api import CREATED_TEXT, V1, AgentRule, EndpointPattern, HttpApi
+from dragoman.dialects.anthropic.budgets import write_budget_headers
+from dragoman.dialects.http_api import CREATED_TEXT, READ, V1, AgentRule, EndpointPattern, HttpApi
 from dragoman.dialects.interfaces import CountFormat, Json
-from dragoman.dialects.rate_limits import RateLimitFormat
+from dragoman.dialects.rate_limits import BudgetStanding, RateLimitFormat
 from dragoman.providers.profile import Profile
 
 
@@ -13,6 +14,8 @@ class AnthropicHttpApi(HttpApi):
     endpoints = (
         EndpointPattern(rf"{V1}/messages", "turn"),
         EndpointPattern(rf"{V1}/messages/count_tokens", "count"),
+        # Claude Code shows the answer with `/usage`.
+        EndpointPattern("/api/oauth/usage", "usage", READ),
     )
     client_headers = ("anthropic-version",)
     key_headers = ("x-api-key",)
@@ -32,6 +35,7 @@ class AnthropicHttpApi(HttpApi):
         name="anthropic-ratelimit-{unit}-{part}",
         reset="date",
         forwarded=re.compile(r"anthropic-ratelimit-[a-z0-9-]{1,60}"),
+        account=re.compile(r"anthropic-ratelimit-unified-.*"),
     )
 
     def has_long_context(self, headers: Mapping[str, str]) -> bool:
@@ -42,6 +46,9 @@ class AnthropicHttpApi(HttpApi):
         # Anthropic accepts OAuth tokens as bearer tokens only, and API keys in this header only.
         is_token = key.startswith("sk-ant-oat")
         return super().build_key_header(key) if is_token else {"x-api-key": key}
+
+    def write_budget(self, standing: BudgetStanding, now: float) -> dict[str, str]:
+        return write_budget_headers(standing, now)
 
     def describe_model(self, name: str, profile: Profile) -> Json:
         limits = {
