@@ -9,7 +9,6 @@ from typing import assert_never
 from dragoman.fit.editing import (
     edit_blocks,
     edit_turns,
-    find_block_kinds,
     is_foreign,
     replace,
     replace_blocks,
@@ -31,7 +30,7 @@ from dragoman.hub.content import (
 )
 from dragoman.hub.errors import ClientProtocolError
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import Request, Turn
+from dragoman.hub.request import Request, Turn, find_block_kinds
 from dragoman.providers.profile import TargetFacts
 from dragoman.wire.fields import encode
 

@@ -8,7 +8,7 @@ from operator import is_
 import msgspec
 
 from dragoman.hub.content import AnyBlock, Text, ToolCall, ToolResult
-from dragoman.hub.request import Request, Turn
+from dragoman.hub.request import Request, Turn, find_block_kinds
 from dragoman.providers.profile import TargetFacts
 
 replace = msgspec.structs.replace
@@ -38,17 +38,6 @@ def replace_blocks(turn: Turn, blocks: tuple[AnyBlock, ...]) -> Turn:
     if list(map(type, blocks)) == list(map(type, turn.blocks)):
         return replace(turn, blocks=blocks)
     return replace(turn, blocks=blocks, form="")
-
-
-def find_block_kinds(turns: Iterable[Turn]) -> set[type]:
-    """The kinds of blocks in these turns, including those inside results."""
-    kinds: set[type] = set()
-    for turn in turns:
-        for block in turn.blocks:
-            kinds.add(type(block))
-            if type(block) is ToolResult:
-                kinds.update(map(type, block.content))
-    return kinds
 
 
 def edit_turns(

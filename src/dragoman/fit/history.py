@@ -75,7 +75,7 @@ def _remove_empty_texts(result: ToolResult, target: TargetFacts) -> ToolResult:
 
 def _is_empty(block: AnyBlock, target: TargetFacts) -> bool:
     if type(block) is Text:
-        return block.seal is None and not (block.text if target.blank_text else block.text.strip())
+        return block.seal is None and (not block.text or (not target.blank_text and block.text.isspace()))
     if type(block) is Refusal:
         return not block.text
     return False

@@ -51,8 +51,29 @@ def fit_schemas(request: Request, target: TargetFacts, losses: Losses) -> Reques
     takes_any_schema = target.json_schema and target.schema_alternatives and not target.plain_members
     if not is_foreign(request, target) and takes_any_schema:
         return request
-    has_keywords = _may_have_vendor_keywords([tool.schema for tool in request.tools if tool.schema])
-    tools = tuple(_fit_tool(tool, target, losses, has_keywords=has_keywords) for tool in request.tools)
+    schemas = [tool.schema for tool in request.tools if tool.schema]
+    has_keywords = _may_have_vendor_keywords(schemas)
+    # OpenAI refuses an object without `properties`, Google a required name that is no property. Clients send
+    # both, because tools of MCP servers hold them.
+    is_exact = target.declared_required or target.object_properties
+    has_irregular = is_exact and has_irregular_objects(schemas)
+
+    def fit_tool(tool: Tool) -> Tool:
+        if tool.kind != "function":
+            return tool
+        if tool.schema is None and not target.json_schema:
+            return tool  # in the subset, a function without parameters has no schema
+        cleaned = _clean(tool.schema, has_keywords=has_keywords) if tool.schema else {}
+        schema = _fit_schema(cleaned, target, tool.at, losses)
+        if has_irregular or (is_exact and schema is not cleaned):
+            schema = _fit_objects(schema, target, tool.at, losses)
+        fitted: Schema | None = schema
+        if not target.json_schema:
+            converted = convert_to_openapi(schema)
+            fitted = converted if converted.get("properties") else None
+        return tool if fitted is tool.schema else replace(tool, schema=fitted)
+
+    tools = tuple(map(fit_tool, request.tools))
     if any(map(is_not, tools, request.tools)):
         request = replace(request, tools=tools)
     output = request.output
@@ -65,33 +86,22 @@ def fit_schemas(request: Request, target: TargetFacts, losses: Losses) -> Reques
     return request
 
 
-def _fit_tool(tool: Tool, target: TargetFacts, losses: Losses, *, has_keywords: bool) -> Tool:
-    if tool.kind != "function":
-        return tool
-    if tool.schema is None and not target.json_schema:
-        return tool  # in the subset, a function without parameters has no schema
-    schema = _write_as_object(tool, losses, has_keywords=has_keywords)
+def _fit_schema(schema: Schema, target: TargetFacts, at: str, losses: Losses) -> Schema:
+    """A function's schema as one of an object, without what the target refuses."""
+    schema = _write_as_object(schema, at, losses)
     if not target.schema_alternatives and not ALTERNATIVES.isdisjoint(schema):
-        losses.add(tool.at, "alternatives at the top of the schema became one object with all members")
+        losses.add(at, "alternatives at the top of the schema became one object with all members")
         schema = _unite_alternatives(schema)
-    if target.plain_members:
-        schema = _remove_odd_members(schema, tool.at, losses)
-    schema = _fit_objects(schema, target, tool.at, losses)
-    fitted: Schema | None = schema
-    if not target.json_schema:
-        converted = convert_to_openapi(schema)
-        fitted = converted if converted.get("properties") else None
-    return tool if fitted is tool.schema else replace(tool, schema=fitted)
+    return _remove_odd_members(schema, at, losses) if target.plain_members else schema
 
 
-def _write_as_object(tool: Tool, losses: Losses, *, has_keywords: bool) -> Schema:
-    """The cleaned schema with type `object` and with properties: every vendor refuses a function without."""
-    schema = _clean(tool.schema, has_keywords=has_keywords) if tool.schema else {}
+def _write_as_object(schema: Schema, at: str, losses: Losses) -> Schema:
+    """The schema with type `object` and with properties: every vendor refuses a function without."""
     kind = schema.get("type")
     if kind == "object" and isinstance(schema.get("properties"), dict):
         return schema
     if kind not in (None, "object") and not (isinstance(kind, list) and "object" in kind):
-        losses.add(tool.at, "the schema is not one of an object")
+        losses.add(at, "the schema is not one of an object")
         schema = {}
     return {
         "type": "object",
@@ -129,13 +139,8 @@ def _remove_odd_members(schema: Schema, at: str, losses: Losses) -> Schema:
 
 
 def _fit_objects(schema: Schema, target: TargetFacts, at: str, losses: Losses) -> Schema:
-    """Add `properties` to objects without, and remove stale names of `required`, as far as the target asks.
-
-    OpenAI refuses an object without `properties`, Google a required name that is no property. Clients send
-    both, because tools of MCP servers hold them.
-    """
-    is_exact = target.declared_required or target.object_properties
-    if not is_exact or not has_irregular_objects(schema):
+    """Add `properties` to objects without, and remove stale names of `required`, as the target asks."""
+    if not has_irregular_objects([schema]):
         return schema
     if target.declared_required:
         declared = edit_schema(schema, remove_stale_names)

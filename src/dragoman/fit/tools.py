@@ -11,7 +11,6 @@ from typing import assert_never
 from dragoman.fit.client_tools import INPUT, INPUT_SCHEMA, NEEDS_TRAINING, ToolDescription, describe
 from dragoman.fit.editing import (
     edit_turns,
-    find_block_kinds,
     is_foreign,
     iter_calls,
     replace,
@@ -38,7 +37,7 @@ from dragoman.hub.content import (
 )
 from dragoman.hub.errors import ClientProtocolError
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import Request, ToolChoice, Turn, iter_declared_tools
+from dragoman.hub.request import Request, ToolChoice, Turn, find_block_kinds, iter_declared_tools
 from dragoman.providers.facts import SEARCH_OPTIONS
 from dragoman.providers.profile import TargetFacts
 from dragoman.schema import make_strict

