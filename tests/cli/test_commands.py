@@ -68,7 +68,7 @@ def test_without_a_configuration_the_check_states_where_it_looked(tmp_path: Path
     outcome = dragoman(tmp_path, "config", "check")
     assert outcome.code == 0
     assert "no configuration at dragoman.toml" in outcome.out
-    assert "next: dragoman init" in outcome.err
+    assert "next: dragoman setup" in outcome.err
 
 
 def test_a_gateway_that_strangers_can_reach_needs_a_key(tmp_path: Path) -> None:
@@ -124,10 +124,10 @@ def test_an_unknown_command_is_an_error_of_usage(tmp_path: Path) -> None:
         ("config", "check", "--config", "."),
         ("env", "claude", "--config", "missing.toml"),
         ("run", "--config", "missing.toml", "claude"),
-        ("init", "--provider", "ollama", "--model", "m", "--file", "missing/dragoman.toml"),
-        ("init", "--provider", "ollama", "--model", "m", "--file", "."),
-        ("init",),
-        ("init", "--provider", "ollama"),
+        ("setup", "--provider", "ollama", "--model", "m", "--file", "missing/dragoman.toml"),
+        ("setup", "--provider", "ollama", "--model", "m", "--file", "."),
+        ("setup",),
+        ("setup", "--provider", "ollama"),
     ],
     ids=" ".join,
 )

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from tests.cli.run_command import dragoman
+from tests.doctor.local_servers import ollama, serving
 
 
 @pytest.fixture
@@ -109,3 +110,39 @@ def test_a_model_that_is_not_there_is_an_error_with_what_there_is(folder: Path) 
     outcome = dragoman(folder, "doctor", "nobody")
     assert (outcome.code, outcome.out) == (2, "")
     assert "embedded/MODEL" in outcome.err
+
+
+WINDOW = """
+[server]
+port = 0
+[providers.ollama]
+base_url = "{url}/v1"
+[providers.ollama.models."qwen3:8b"]
+{facts}
+"""
+
+
+@pytest.mark.rule("M4")
+@pytest.mark.parametrize(
+    ("facts", "size", "line"),
+    [
+        ("", 40_960, "works    context window     40,960 tokens"),
+        ("", 4096, "lacks    context window     4,096 tokens, too few"),
+        (
+            "context_tokens = 32768",
+            4096,
+            "fails    context window     the server has 4,096 tokens, the configur",
+        ),
+    ],
+)
+def test_the_window_that_ollama_has_allocated_is_reported_and_learned(
+    facts: str, size: int, line: str, tmp_path: Path
+) -> None:
+    with serving(ollama(loaded={"qwen3:8b": size})) as server:
+        (tmp_path / "dragoman.toml").write_text(WINDOW.format(url=server.url, facts=facts), "utf-8")
+        outcome = dragoman(tmp_path, "doctor", "ollama/qwen3:8b", "--write")
+    assert line in outcome.out
+    shown = dragoman(tmp_path, "models", "show", "ollama/qwen3:8b").out
+    assert ("learned" in [line.split()[-1] for line in shown.splitlines() if "context_tokens" in line]) == (
+        not facts
+    )

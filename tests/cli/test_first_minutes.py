@@ -16,6 +16,8 @@ from dragoman.cli.connection import RunningGateway, find_running
 from dragoman.config.model import Config
 from dragoman.config.settings import ServerSettings
 from tests.cli.run_command import dragoman, environment
+from tests.doctor.local_servers import ollama
+from tests.doctor.local_servers import serving as local_server
 
 #: Prints the variables that dragoman sets, and the model that answers.
 AGENT = """\
@@ -97,12 +99,12 @@ def test_the_banner_connects_claude_code_without_a_question_about_its_key(home: 
     assert "ANTHROPIC_API_KEY" not in line
 
 
-def test_a_gateway_without_a_file_loads_the_one_that_init_writes(home: Path) -> None:
+def test_a_gateway_without_a_file_loads_the_one_that_setup_writes(home: Path) -> None:
     folder, port = project(home, "a"), free_port()
     with serving(folder, home, "--port", str(port)) as banner:
-        assert "dragoman init" in banner
+        assert "dragoman setup" in banner
         assert "save the file" not in banner
-        arguments = ("init", "--provider", "ollama", "--model", "qwen3-coder")
+        arguments = ("setup", "--provider", "ollama", "--model", "qwen3-coder")
         assert dragoman(folder, *arguments, HOME=str(home)).code == 0
         shown = status(folder, home, "--url", f"http://127.0.0.1:{port}")
         until = time.monotonic() + 15
@@ -251,3 +253,21 @@ def test_an_interactive_agent_ends_with_the_command_that_resumes_it(home: Path) 
 def test_a_run_without_a_terminal_ends_without_that_line(home: Path) -> None:
     _, told = run_agent(project(home, "a", free_port()), home)
     assert "resume" not in told
+
+
+@pytest.mark.rule("M4")
+def test_run_asks_a_local_server_for_a_window_that_no_file_states(home: Path) -> None:
+    folder = project(home, "a")
+    with local_server(ollama(loaded={"qwen3:8b": 24_576})) as server:
+        text = f"""\
+[server]
+port = {free_port()}
+[providers.ollama]
+base_url = "{server.url}/v1"
+[[routes]]
+match = "*"
+target = "ollama/qwen3:8b"
+"""
+        (folder / "dragoman.toml").write_text(text, "utf-8")
+        _, told = run_agent(folder, home)
+    assert "claude-opus-5-5 -> ollama/qwen3:8b (24,576 tokens of context)" in told

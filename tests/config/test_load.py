@@ -53,7 +53,7 @@ def test_a_provider_and_a_route_are_all_that_a_file_needs() -> None:
 def test_a_file_without_providers_is_a_configuration_with_a_warning(text: str) -> None:
     (warning,) = loaded(text).warnings
     assert "there are no providers, so every request is refused" in warning.message
-    assert "dragoman init" in warning.hint
+    assert "dragoman setup" in warning.hint
 
 
 def test_a_list_of_targets_keeps_its_order_and_a_route_can_be_strict() -> None:
@@ -325,7 +325,7 @@ def test_a_file_that_is_nested_too_deeply_is_an_error_like_others() -> None:
 def test_the_error_about_a_missing_file_names_the_next_step(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"cannot read .*: No such file") as caught:
         load_file(str(tmp_path / "missing.toml"), {})
-    assert "dragoman init" in caught.value.hint
+    assert "dragoman setup" in caught.value.hint
 
 
 def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:

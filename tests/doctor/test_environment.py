@@ -102,4 +102,4 @@ def test_a_port_that_is_taken_is_reported_and_a_gateway_on_it_is_fine(tmp_path: 
 def test_no_configuration_is_no_fault(tmp_path: Path) -> None:
     found = list(check_environment(Config(), {"HOME": str(tmp_path)}, running="http://127.0.0.1:1"))
     assert one(found, "configuration").state == "lacks"
-    assert "dragoman init" in one(found, "configuration").advice
+    assert "dragoman setup" in one(found, "configuration").advice

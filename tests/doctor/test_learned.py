@@ -82,7 +82,7 @@ def test_without_a_configuration_there_is_no_place_for_it(path: str) -> None:
     nowhere = type(config)(providers=config.providers)
     with pytest.raises(ConfigError) as caught:
         write_learned(nowhere, examination("m", FACTS))
-    assert "dragoman init" in caught.value.hint
+    assert "dragoman setup" in caught.value.hint
 
 
 def test_a_folder_that_cannot_be_written_to_is_reported(path: str) -> None:

@@ -48,7 +48,7 @@ def check(file: str, path: str | None, as_json: bool) -> None:
     if not found.path:
         searched = " and ".join(str(place) for place in list_config_places(os.environ))
         click.echo(f"no configuration at {searched}: dragoman would serve the embedded model")
-        click.echo("next: dragoman init", err=True)
+        click.echo("next: dragoman setup", err=True)
         return
     counts = [_count(len(found.providers), "provider"), _count(len(found.routes), "route")]
     if found.warnings:

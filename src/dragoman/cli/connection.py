@@ -21,6 +21,7 @@ from dragoman.cli.formats import config_option
 from dragoman.config.find import identify_config
 from dragoman.config.model import Config
 from dragoman.config.provider import TargetName
+from dragoman.doctor.servers import find_server_model
 from dragoman.hub.errors import ConfigError
 from dragoman.routing.choose import ModelNotFound, choose, list_model_names
 
@@ -79,7 +80,7 @@ def build_access(agent: Agent, url: str, config: Config | None, *, key: str, mod
         names=names,
         requested=requested,
         answering=str(target) if target else "",
-        limits=_find_limits((requested, *names), config),
+        limits=_find_limits((requested, *names), config, asked=target if url else None),
     )
 
 
@@ -92,15 +93,25 @@ def _find_target(model: str, config: Config | None) -> TargetName | None:
     return None
 
 
-def _find_limits(names: tuple[str, ...], config: Config | None) -> dict[str, ModelLimits]:
-    """The limits of the models that answer these names, where they are known."""
+def _find_limits(
+    names: tuple[str, ...], config: Config | None, asked: TargetName | None
+) -> dict[str, ModelLimits]:
+    """The limits of the models that answer these names, where they are known.
+
+    `asked`: the target whose server is asked if its window is unknown.
+    """
     found = {}
     for name in names:
         target = _find_target(name, config)
         if target is None or config is None:
             continue
-        facts = config.providers[target.provider].build_profile(target.model).facts
+        provider = config.providers[target.provider]
+        facts = provider.build_profile(target.model).facts
         limits = ModelLimits(context=facts.context_tokens, output=facts.max_output_tokens)
+        if target == asked and not limits.context:
+            reported = find_server_model(provider, target.model)
+            limits = msgspec.structs.replace(limits, context=reported.context if reported else 0)
+            asked = None
         if limits != ModelLimits():
             found[name] = limits
     return found

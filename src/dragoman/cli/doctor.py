@@ -25,6 +25,7 @@ from dragoman.doctor.environment import check_environment, check_providers
 from dragoman.doctor.examine import BUDGET, Progress, examine
 from dragoman.doctor.findings import Examination, Finding, State
 from dragoman.doctor.learned import write_learned
+from dragoman.doctor.servers import check_window
 from dragoman.routing.choose import choose
 
 COLOURS: dict[State, str] = {
@@ -67,7 +68,7 @@ def doctor(model: str, path: str | None, budget: int, writes: bool, as_json: boo
     running = find_running(config)
     url, is_own = (running.url, running.is_own) if running else ("", False)
     environment = list(check_environment(config, os.environ, running=url, is_own=is_own))
-    with _show_progress(quiet=as_json) as progress:
+    with show_progress(quiet=as_json) as progress:
         providers, examination = asyncio.run(_check_all(config, target, budget, progress))
     environment += providers
     if as_json:
@@ -95,11 +96,15 @@ async def _check_all(
     findings = await check_providers(alone, progress=progress)
     if any(finding.state in ("fails", "skipped") for finding in findings):
         return findings, None
-    return findings, await examine(config, target, budget=budget, progress=progress)
+    examination = await examine(config, target, budget=budget, progress=progress)
+    # After the examination, because some servers load a model at its first request.
+    window = await asyncio.to_thread(check_window, config.providers[target.provider], target.model)
+    found = (*examination.findings, window) if window else examination.findings
+    return findings, msgspec.structs.replace(examination, findings=found)
 
 
 @contextmanager
-def _show_progress(*, quiet: bool) -> Iterator[Progress]:
+def show_progress(*, quiet: bool) -> Iterator[Progress]:
     """Print the current check on standard error: on a terminal always in the same line."""
     is_terminal = sys.stderr.isatty()
 
@@ -115,11 +120,11 @@ def _show_progress(*, quiet: bool) -> Iterator[Progress]:
 
 
 def _print_report(environment: Sequence[Finding], examination: Examination | None) -> None:
-    _print_findings("environment", environment)
+    print_findings("environment", environment)
     if examination is None:
         return
     click.echo()
-    _print_findings(f"{examination.target}, {_describe_cost(examination)}", examination.findings)
+    print_findings(f"{examination.target}, {_describe_cost(examination)}", examination.findings)
     if examination.facts:
         click.echo()
         click.secho("learned", bold=True)
@@ -127,14 +132,15 @@ def _print_report(environment: Sequence[Finding], examination: Examination | Non
             click.echo(f"  {line}")
 
 
-def _print_findings(title: str, findings: Sequence[Finding]) -> None:
-    click.secho(title, bold=True)
+def print_findings(title: str, findings: Sequence[Finding], *, err: bool = False) -> None:
+    """Print a title and one line for each finding, with its advice below. `err`: on standard error."""
+    click.secho(title, bold=True, err=err)
     width = max((len(finding.name) for finding in findings), default=0)
     for finding in findings:
         state = click.style(f"{finding.state:<7}", fg=COLOURS[finding.state])
-        click.echo(f"  {state}  {finding.name:<{width}}  {_clean(finding.detail)}".rstrip())
+        click.echo(f"  {state}  {finding.name:<{width}}  {_clean(finding.detail)}".rstrip(), err=err)
         if finding.advice:
-            click.echo(f"  {'':<7}  {'':<{width}}  → {finding.advice}")
+            click.echo(f"  {'':<7}  {'':<{width}}  → {finding.advice}", err=err)
 
 
 def _clean(detail: str) -> str:

@@ -11,13 +11,13 @@ from dragoman.hub.errors import ConfigError, DragomanError
 
 #: Each command, its module and function, and its line in `dragoman --help`.
 COMMANDS: dict[str, tuple[str, str]] = {
+    "setup": ("dragoman.cli.setup:setup", "Find a model, test it, write the configuration, start an agent."),
     "serve": ("dragoman.cli.serve:serve", "Serve the APIs of all agents on one port."),
     "status": ("dragoman.cli.status:status", "Show what the running gateway does."),
     "reload": ("dragoman.cli.status:reload", "Reload the configuration of the running gateway."),
     "sessions": ("dragoman.cli.sessions:sessions", "List, show and end sessions of Claude Code."),
     "run": ("dragoman.cli.run:run", "Start an agent with the gateway."),
     "env": ("dragoman.cli.run:env", "Print the settings that connect an agent to the gateway."),
-    "init": ("dragoman.cli.init:init", "Write a configuration file."),
     "import": ("dragoman.cli.import_:import_", "Convert the configuration of another gateway."),
     "config": ("dragoman.cli.config:config", "Check the configuration, show its values, list its keys."),
     "models": ("dragoman.cli.models:models", "List the model names, or show the facts about a model."),
@@ -27,6 +27,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "translate": ("dragoman.cli.translate:translate", "Translate a request, a reply or a stream."),
     "check": ("dragoman.cli.translate:check", "Check a recorded stream against the rules of its dialect."),
 }
+#: Names of other programs for the same thing.
+RENAMED = {"init": ["setup"], "start": ["serve"]}
 
 
 class LazyGroup(click.Group):
@@ -50,7 +52,7 @@ class LazyGroup(click.Group):
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             from difflib import get_close_matches
 
-            near = get_close_matches(args[0], COMMANDS, n=1)
+            near = RENAMED.get(args[0], []) or get_close_matches(args[0], COMMANDS, n=1)
             guess = f" Did you mean {near[0]!r}?" if near else ""
             ctx.fail(f"No such command {args[0]!r}.{guess}")
         return super().resolve_command(ctx, args)
@@ -72,8 +74,8 @@ def root() -> None:
     Try it without a key:
       dragoman run claude            (or codex, gemini, opencode)
     Use your agent with your model:
-      dragoman init                  writes dragoman.toml
-      dragoman serve                 serves it on port 8484
+      dragoman setup                 finds your models and writes dragoman.toml
+      dragoman run claude            uses it
     See the translation of a request:
       dragoman translate request --from anthropic --to openai_chat request.json
     """

@@ -30,7 +30,7 @@ def serve(path: str | None, host: str | None, port: int | None, verbose: bool, q
     """Serve the APIs of all agents on one port.
 
     Without a configuration file the gateway serves the embedded model. It needs no key and no network, and
-    shows that your agent reaches the gateway. `dragoman init` writes a configuration file.
+    shows that your agent reaches the gateway. `dragoman setup` writes a configuration file.
     """
     if verbose and quiet:
         raise click.UsageError("--verbose and --quiet exclude each other.")
@@ -93,7 +93,7 @@ def _build_banner(config: Config, url: str, *, requires_key: bool) -> str:
     key = key if header else "any"
     model = next(iter(list_model_names(config)), "any")
     program = program_name()
-    own_model = f"{program} init writes a file, and the gateway loads it"
+    own_model = f"{program} setup finds one and writes the file that the gateway then loads"
     if config.path:
         own_model = f"edit {config.path}: the gateway reloads it"
     # Claude Code takes a token without a question. For a key it asks, and recommends not to use it.

@@ -45,7 +45,7 @@ def _read_text(path: str) -> str:
         ) from None
     except OSError as error:
         raise ConfigError(
-            f"cannot read {path}: {error.strerror}", hint="`dragoman init` writes a configuration"
+            f"cannot read {path}: {error.strerror}", hint="`dragoman setup` writes a configuration"
         ) from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: expected UTF-8 text, byte {error.start} is not") from None

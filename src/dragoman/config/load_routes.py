@@ -66,7 +66,7 @@ def read_targets(table: TomlTable, key: str, providers: Mapping[str, object]) ->
 def warn_about_routes(root: TomlTable, config: Config) -> None:
     """Warn about a file without providers, routes that are never used, and names that no model has."""
     if not config.providers:
-        root.warn("there are no providers, so every request is refused", hint="`dragoman init` adds one")
+        root.warn("there are no providers, so every request is refused", hint="`dragoman setup` adds one")
     for number, route in enumerate(config.routes):
         earlier = next(
             (each.match for each in config.routes[:number] if _covers(each.match, route.match)), ""

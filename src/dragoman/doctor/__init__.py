@@ -12,6 +12,8 @@ tested exactly as an agent would use it.
 - `probe_types`: `Probe`, `Remedy`, `ProbeOutcome`, and the functions that build outcomes.
 - `conversation`: `ModelConversation` sends the questions; it owns the token budget and the assumed facts.
 - `replies`: `ProbeReply`, one reply as the client received it and as the provider sent it.
+- `servers`: model servers on this machine and what they report; also for `dragoman setup` and `dragoman run`.
+- `server_kinds`: the table `KINDS` of the servers that are recognised.
 - `learned`: writes the learned facts to `dragoman.learned.toml`.
 
 To add a probe, write an async function that takes a `ModelConversation` and returns a `ProbeOutcome`, and add

@@ -50,7 +50,7 @@ def check_environment(
 def _check_file(config: Config) -> Finding:
     if not config.path:
         detail = "no file: the embedded model answers for every model name"
-        return Finding(name="configuration", state="lacks", detail=detail, advice="dragoman init writes one")
+        return Finding(name="configuration", state="lacks", detail=detail, advice="dragoman setup writes one")
     try:
         check_exposure(config.server)
     except ConfigError as error:

@@ -24,7 +24,7 @@ def write_learned(config: Config, examination: Examination) -> Path:
     """Store the facts of an examination beside the configuration. Returns the path of the file."""
     if not config.path:
         raise ConfigError(
-            "there is no configuration file to store the facts beside", hint="`dragoman init` writes one"
+            "there is no configuration file to store the facts beside", hint="`dragoman setup` writes one"
         )
     path = learned_path(config.path)
     text = path.read_text("utf-8") if path.is_file() else _HEADING

@@ -192,15 +192,19 @@ class DecompressedReply:
 def build_target_facts(provider: Provider, request: UpstreamRequest) -> str:
     """Build path and query of a request. The configured address may or may not end in a version segment."""
     base = urlsplit(provider.base_url)
-    root = base.path.rstrip("/")
     http_api = dialect_named(provider.wire_dialect).http_api
-    if http_api.version and not _VERSION_END.search(root):
-        root = f"{root}/{http_api.version}"
+    root = build_root(base.path, http_api.version)
     path, query = http_api.build_upstream_path(
         request.model, stream=request.stream, endpoint=request.endpoint
     )
     query = "&".join(part for part in (base.query, query) if part)
     return f"{root}/{path}?{query}" if query else f"{root}/{path}"
+
+
+def build_root(address: str, version: str) -> str:
+    """An address or path of the configuration with the version segment of its API."""
+    root = address.rstrip("/")
+    return root if not version or _VERSION_END.search(root) else f"{root}/{version}"
 
 
 def _write_headers(headers: Mapping[str, str], provider: str) -> bytes:
