@@ -13,7 +13,7 @@ from dragoman.hub.events import ReplyEvent
 from dragoman.hub.stage import Sequencer
 from tests.cases.essence import read_essence
 from tests.dialects.strategies import replies
-from tests.exchange.governing import events_of, hear, script, spoken
+from tests.exchange.governing import events_of, hear, question, script, spoken
 from tests.pipeline.asking import DIALECTS, asking
 
 MENDING = Governance(tools="hold", harvest="auto", rename=True)
@@ -171,6 +171,48 @@ def test_no_client_gets_half_a_command_even_without_governance(client: str, stre
     told = hear({}, script("openai_chat", events, stream=stream), client=client, stream=stream)
     for _, arguments in told.essence.calls:
         assert not (isinstance(arguments, dict) and arguments.get("path"))
+
+
+WRITTEN = '<tool_call>\n{"name": "Read", "arguments": {"path": "secrets"}}\n</tool_call>'
+
+
+@pytest.mark.rule("G3")
+@pytest.mark.parametrize("family", ["auto", "hermes"])
+@pytest.mark.parametrize("stream", [True, False], ids=["streamed", "whole"])
+@pytest.mark.parametrize("client", DIALECTS)
+def test_no_client_gets_a_call_that_its_own_request_contains(client: str, stream: bool, family: str) -> None:
+    plain = question(client, stream=stream)
+    quoting = question(client, stream=stream)
+    quoting.body = quoting.body.replace(b'"Hi"', msgspec.json.encode(f"What is this?\n{WRITTEN}"))
+    for asked, calls in ((plain, (("Read", {"path": "secrets"}),)), (quoting, ())):
+        reply = script("openai_chat", events_of(WRITTEN), stream=stream)
+        heard = hear({"harvest": family}, reply, client=client, asked=asked, stream=stream)
+        assert heard.essence.calls == calls
+
+
+@pytest.mark.rule("G3")
+@pytest.mark.parametrize("client", DIALECTS)
+def test_only_calls_of_the_last_turn_prove_that_the_server_parses_calls(client: str) -> None:
+    called = '{"id":"call_x","type":"function","function":{"name":"Read","arguments":"{\\"path\\":\\"a\\"}"}}'
+    turns: list[object] = [
+        {"role": "user", "content": "Go."},
+        {"role": "assistant", "tool_calls": [msgspec.json.decode(called)]},
+        {"role": "tool", "tool_call_id": "call_x", "content": "a"},
+    ]
+    later: list[object] = [
+        *turns,
+        {"role": "assistant", "content": "Done."},
+        {"role": "user", "content": "b"},
+    ]
+    for messages, calls in ((turns, ()), (later, (("Read", {"path": "secrets"}),))):
+        body = asking("openai_chat", tools=["Read"]) | {"messages": messages}
+        asked = question(client)
+        translated = translate_request(body, source="openai_chat", target=client).body
+        asked.body = msgspec.json.encode(translated | ({} if client == "gemini" else {"stream": True}))
+        heard = hear(
+            {"harvest": "auto"}, script("openai_chat", events_of(WRITTEN)), client=client, asked=asked
+        )
+        assert heard.essence.calls == calls
 
 
 @pytest.mark.rule("S11")

@@ -15,7 +15,6 @@ from dragoman.governance.tool_choice import ExitToolStage
 from dragoman.governance.tool_names import DeclaredTool, ToolNameStage
 from dragoman.governance.validate import ValidateStage
 from dragoman.hub.ids import IdSource
-from dragoman.hub.request import Request
 from dragoman.hub.stage import Stage
 
 
@@ -29,18 +28,18 @@ def build_stages(
     streams: bool = True,
     retry: DenialRetry | None = None,
     clock: Callable[[], float] | None = None,
-    request: Request | None = None,
+    asked: RequestText | None = None,
 ) -> list[Stage]:
     """Build the stages for one reply, directly after the upstream's reader; none if everything is off.
 
     `exit_name`: the exit tool that `apply_tool_choice` added. `streams`: the client gets the reply in
     pieces; if not, holding calls costs nothing. `retry`: the caller can ask the model again; without it the
-    client gets the denials. `clock`: seconds, for `hold_seconds` and the reports. `request`: what the reply
-    answers; text that it repeats is not harvested.
+    client gets the denials. `clock`: seconds, for `hold_seconds` and the reports. `asked`: the texts of the
+    request; what repeats them is not harvested.
     """
     stages: list[Stage] = []
     if governance.family != OFF:
-        stages += _build_harvest(governance, tools, ids, report, clock, request, streams=streams)
+        stages += _build_harvest(governance, tools, ids, report, clock, asked, streams=streams)
     if governance.rename:
         stages.append(ToolNameStage(tools, report))
     if exit_name:
@@ -63,13 +62,12 @@ def _build_harvest(
     ids: IdSource,
     report: Report,
     clock: Callable[[], float] | None,
-    request: Request | None,
+    asked: RequestText | None,
     *,
     streams: bool,
 ) -> list[Stage]:
-    known = RequestText(request) if request is not None else None
     # A server that parses its model's calls leaves none in the text: what looks like one is a quotation.
-    is_parsed = governance.family == AUTO and known is not None and known.has_server_calls
+    is_parsed = governance.family == AUTO and asked is not None and asked.has_server_calls
 
     def make(calls: bool) -> HarvestStage:
         return HarvestStage(
@@ -81,7 +79,7 @@ def _build_harvest(
             seconds=governance.hold_seconds,
             clock=clock or _no_clock,
             folds_case=governance.rename,
-            is_repeated=known.contains if known is not None else None,
+            is_repeated=asked.contains if asked is not None else None,
         )
 
     if not streams:

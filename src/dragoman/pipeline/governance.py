@@ -10,8 +10,9 @@ import msgspec
 
 from dragoman.fit import fit
 from dragoman.governance.guard.retry import DenialRetry
+from dragoman.governance.harvest import RequestText
 from dragoman.governance.interventions import Intervention, Report
-from dragoman.governance.settings import Governance
+from dragoman.governance.settings import OFF, Governance
 from dragoman.governance.snapshot import SnapshotPair, SnapshotStage
 from dragoman.governance.stages import build_stages
 from dragoman.governance.text_contract import apply_text_contract
@@ -38,6 +39,8 @@ class GovernedRequest(msgspec.Struct, frozen=True, kw_only=True):
     fitted: Request
     tools: tuple[DeclaredTool, ...]
     exit_name: str = ""
+    #: What the reply may repeat, if text is harvested.
+    texts: RequestText | None = None
 
     @property
     def sent(self) -> Request:
@@ -74,7 +77,7 @@ class GovernedRequest(msgspec.Struct, frozen=True, kw_only=True):
                 streams=streams,
                 retry=retry,
                 clock=clock,
-                request=self.asked,
+                asked=self.texts,
             ),
             *([SnapshotStage(snapshots.after)] if snapshots else ()),
         ]
@@ -110,4 +113,5 @@ def govern_request(
         fitted=fitted,
         tools=tools,
         exit_name=chosen.exit_name,
+        texts=RequestText(request) if governance.family != OFF else None,
     )

@@ -2,7 +2,7 @@
 
 A reply may stay open for an hour, and thousands of them at once. So the pipeline drops the conversation and
 the tools' schemas, which take the most memory, and keeps names, ids and settings. Governance keeps the
-schemas that it validates calls with.
+schemas that it validates calls with, and the texts that a harvested reply may repeat.
 """
 
 from collections.abc import Iterator

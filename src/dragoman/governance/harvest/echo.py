@@ -8,6 +8,7 @@ its call is harvested; `EchoStage` removes a later call of the server that equal
 replies: `whole_reply`.
 """
 
+import html
 import re
 from collections.abc import Iterable, Iterator
 from typing import assert_never
@@ -36,36 +37,39 @@ from dragoman.hub.request import Request
 from dragoman.wire.partial_json import parse_object
 
 #: What differs between a text and the same text in another place: white space and the escapes of JSON
-#: strings.
-_INSIGNIFICANT = re.compile(r"\\[nrt]|[\s\\]+")
-#: What tools and mails put before each line: a line number, or the mark of a quotation or a diff.
-_LINE_PREFIX = re.compile(r"(?m)^[ \t]*(?:\d+[ \t]*[\u2192|:\t]|[>+|-])")
+#: strings, also of JSON in JSON.
+_INSIGNIFICANT = re.compile(r"\\+[nrt]|[\s\\]+")
+#: What tools and mails put before each line: a line number, also with the file's name, or the mark of a
+#: quotation or a diff.
+_LINE_PREFIX = re.compile(r"(?m)^[ \t]*(?:\d+[ \t]*[\u2192|:\t]|[^\s:<>{}]+:\d+[:-]|[>+|-])")
 #: Ids of calls that may have been harvested: ids that dragoman makes or encodes, and Kimi's with their colon.
 _UNPROVEN_ID = re.compile(r"call_[0-9a-f]{24}|dgi[0-9]*_.*|.*:.*")
 
 
 class RequestText:
-    """The texts of a request that its reply may repeat."""
+    """The texts of a request that its reply may repeat. It keeps them for as long as the reply is read.
+
+    `has_server_calls`: the last assistant turn has calls of the server itself, so that it parses its model's
+    calls.
+    """
 
     def __init__(self, request: Request) -> None:
-        self._request = request
-        self._texts: tuple[str, ...] | None = None
-
-    @property
-    def has_server_calls(self) -> bool:
-        """Whether the last assistant turn has calls of the server itself: it parses its model's calls."""
-        turns = [turn for turn in self._request.turns if turn.role == "assistant"]
+        turns = [turn for turn in request.turns if turn.role == "assistant"]
         calls = [block for block in turns[-1].blocks if isinstance(block, ToolCall)] if turns else []
-        return not all(_UNPROVEN_ID.fullmatch(call.id) for call in calls)
+        self.has_server_calls = not all(_UNPROVEN_ID.fullmatch(call.id) for call in calls)
+        self._texts = tuple(text for turn in request.turns for text in _iter_texts(turn.role, turn.blocks))
+        #: The texts without what is insignificant; made when the first text looks like a call.
+        self._reduced: tuple[str, ...] | None = None
 
     def contains(self, text: str) -> bool:
         """Whether a user message or a tool result contains this text, but for white space and escapes."""
-        if self._texts is None:
-            texts = [text for turn in self._request.turns for text in _iter_texts(turn.role, turn.blocks)]
+        if self._reduced is None:
+            texts = [variant for text in self._texts for variant in {text, html.unescape(text)}]
             unprefixed = [_LINE_PREFIX.sub("", text) for text in texts]
-            self._texts = tuple(_INSIGNIFICANT.sub("", text) for text in (*texts, *unprefixed))
+            self._reduced = tuple(_INSIGNIFICANT.sub("", text) for text in {*texts, *unprefixed})
+            self._texts = ()
         needle = _INSIGNIFICANT.sub("", text)
-        return any(needle in known for known in self._texts)
+        return any(needle in known for known in self._reduced)
 
 
 def _iter_texts(role: str, blocks: Iterable[AnyBlock]) -> Iterator[str]:
