@@ -227,8 +227,8 @@ def _check_stream_run(run: Run) -> list[Fault]:
     return faults
 
 
-#: Violations that a vendor's own values cause.
-_VALUES = ("unknown type", "has a wrong value")
+#: Violations that a vendor's own values and lists cause.
+_VALUES = ("unknown type", "has a wrong value", "an index of ")
 
 
 def _check_legal(run: Run, stream: bytes) -> list[Fault]:
@@ -281,7 +281,7 @@ def _read_sent_object(text: str) -> dict[str, object] | list[str]:
         if isinstance(value, dict):
             return value
         end -= 1
-    return [text] if text.strip(" \t\r\n") else {}
+    return [text] if text.strip() else {}
 
 
 def _check_whole_run(run: Run) -> list[Fault]:

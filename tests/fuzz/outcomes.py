@@ -79,7 +79,9 @@ def has_end(dialect: str, data: bytes) -> bool:
     ends = _ENDS[dialect]
     # Comments around a whole reply are not part of it.
     whole = parse(b"\n".join(line for line in data.splitlines() if not line.startswith(b":")))
-    if whole is not None and ends("", whole):
+    # A whole reply of Chat is complete without a finish reason too: it cannot be cut and still be JSON.
+    is_whole_chat = dialect == "openai_chat" and any(find_members(whole, "message"))
+    if whole is not None and (is_whole_chat or ends("", whole)):
         return True
     try:
         frames = read_frames(data)

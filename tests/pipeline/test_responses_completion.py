@@ -209,12 +209,48 @@ def test_calls_of_two_kinds_may_alternate_and_end_in_their_done_events(client: s
     assert streamed == whole
 
 
+def read_contradiction(client: str, item: Json, text: str) -> StreamTranslator:
+    """A stream in which an item has another text than its deltas."""
+    events = [CREATED, added(item, 0), delta(item, 0, 0, text), item_done(item, 0)]
+    ended: Json = {"type": "response.completed", "response": response("completed", [item])}
+    translator = StreamTranslator(
+        source="openai_responses", target=client, request=REQUEST[client], model="m"
+    )
+    written = translator.feed(frames(*events, ended)) + translator.close()
+    assert dialect_named(client).check_stream(written) == []
+    return translator
+
+
 @pytest.mark.rule("F2")
-def test_a_finished_text_that_contradicts_what_was_streamed_changes_nothing() -> None:
-    call = {**ITEMS[2], "arguments": '{"path": "/etc"}'}
-    events = [CREATED, added(call, 0), delta(call, 0, 0, LS), item_done(call, 0)]
-    ended: Json = {"type": "response.completed", "response": response("completed", [call])}
-    translator = StreamTranslator(source="openai_responses", target="openai_chat")
-    body = collect_sse(dialect_named("openai_chat"), translator.feed(frames(*events, ended)))
-    assert msgspec.json.encode(LS) in msgspec.json.encode(body)
+@pytest.mark.parametrize("client", DIALECTS)
+def test_a_finished_text_that_contradicts_what_was_streamed_is_a_loss(client: str) -> None:
+    translator = read_contradiction(client, ITEMS[1], "I delete the files.")
+    assert translator.failure is None
     assert [loss.reason for loss in translator.losses if "streamed" in loss.reason]
+
+
+@pytest.mark.rule("F2", "G1")
+@pytest.mark.parametrize("client", DIALECTS)
+@pytest.mark.parametrize(
+    ("item", "text"),
+    [
+        (ITEMS[2], '{"path": "/etc"}'),
+        (ITEMS[2], '{"path": "/etc'),
+        (ITEMS[2], "\u2028"),
+        (ITEMS[3], "*** End"),
+    ],
+)
+def test_a_call_whose_finished_arguments_contradict_the_streamed_ones_fails(
+    client: str, item: Json, text: str
+) -> None:
+    failure = read_contradiction(client, item, text).failure
+    assert failure is not None
+    assert "the finished arguments of a call differ" in failure.message
+
+
+@pytest.mark.rule("F2")
+@pytest.mark.parametrize("client", DIALECTS)
+def test_finished_arguments_in_another_form_are_the_streamed_ones(client: str) -> None:
+    same = msgspec.json.encode(msgspec.json.decode(LS)).decode()
+    assert same != LS
+    assert read_contradiction(client, ITEMS[2], same).failure is None

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dragoman.dialects.openai_chat import calls as assembling
 from dragoman.hub.content import Text, Tool, ToolCall
-from dragoman.hub.events import ArgumentsDelta, BlockClosed, BlockOpened, ReplyFailed
+from dragoman.hub.events import ArgumentsDelta, BlockClosed, BlockOpened, ReplyFailed, ReplyFinished
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
 from dragoman.hub.seal import Seal
@@ -385,16 +385,14 @@ def test_a_signature_that_comes_after_the_call_has_opened_still_seals_it() -> No
     assert found[0].seal is not None
 
 
-def test_arguments_behind_a_closed_call_are_a_loss() -> None:
-    losses = Losses()
-    calls_of(
-        calls(call(0, id="a", name="Read", arguments="{}")),
-        chunk({"content": "x"}),
-        calls(call(0, arguments="more")),
-        END,
-        losses=losses,
-    )
-    assert [loss.reason for loss in losses] == ["arguments that followed a whole tool call were dropped"]
+@pytest.mark.rule("G1")
+@pytest.mark.parametrize("more", ['{"a": 1}', ': "b"}', "more"])
+def test_arguments_behind_a_closed_call_fail_the_reply(more: str) -> None:
+    begun = [calls(call(0, id="a", name="Read", arguments='{"a": 1}')), chunk({"content": "x"})]
+    assert isinstance(events_of(*begun, calls(call(0, arguments=" \n")), END)[-1], ReplyFinished)
+    failed = events_of(*begun, calls(call(0, arguments=more)), END)[-1]
+    assert isinstance(failed, ReplyFailed)
+    assert "more arguments follow a complete tool call" in failed.failure.message
 
 
 def test_very_long_arguments_are_exact() -> None:

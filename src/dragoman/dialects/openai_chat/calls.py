@@ -269,8 +269,9 @@ class CallAssembler:
                 raise UpstreamProtocolError("too many arguments for tool calls without a name")
             return
         if not self._builder.is_open(call.block):
-            if text.strip():
-                self._context.losses.add("", "arguments that followed a whole tool call were dropped")
+            # The client has the call: its arguments can be neither completed nor taken back.
+            if text.strip() and not self._builder.is_skimmed:
+                raise UpstreamProtocolError("more arguments follow a complete tool call")
             return
         self._builder.append(call.block, text)
         if call.size <= WATCHED:

@@ -24,6 +24,7 @@ from dragoman.hub.builder import ReplyBuilder
 from dragoman.hub.content import Extras, Opaque, Reasoning, Refusal, ReplyBlock, Text, ToolCall
 from dragoman.hub.errors import UpstreamProtocolError
 from dragoman.hub.seal import Seal
+from dragoman.wire.partial_json import parse_object
 
 #: Types of a content part that is a text; some servers omit the type.
 _TEXT_TYPES = ("output_text", "text", "")
@@ -210,9 +211,11 @@ class CallItem(StreamItem):
         return self._arguments
 
     def complete(self, arguments: str) -> None:
-        """Read the arguments of the `done` event."""
-        if arguments:
-            self._arguments.complete(arguments)
+        """Read the arguments of a later event. Other arguments than the streamed ones fail the reply."""
+        if arguments and not self._arguments.complete(arguments) and not self.builder.is_skimmed:
+            streamed = parse_object("".join(self._arguments.pieces))
+            if streamed is None or streamed != parse_object(arguments):
+                raise UpstreamProtocolError("the finished arguments of a call differ from the streamed ones")
 
     def _can_finish(self, item: Json) -> bool:
         has_name = bool(self._call.name or get_text(item, "name")) or self._arguments.block >= 0

@@ -51,13 +51,15 @@ class StreamedText:
         else:
             self._context.builder.append(self.block, text, self._part)
 
-    def complete(self, whole: str) -> None:
-        """Read the text of a later event, and add what it has more."""
+    def complete(self, whole: str) -> bool:
+        """Read the text of a later event, and add what it has more. Returns False if it is another text."""
         known = "".join(self.pieces)
         # In place: the stream reader keeps the list of the last text.
         self.pieces[:] = [known] if known else []
         if whole.startswith(known):
             if len(whole) > len(known):
                 self.append(whole[len(known) :])
-        elif whole.strip():
+            return True
+        if whole.strip():
             self._context.upstream.losses.add("", "a finished text differs from what was streamed")
+        return known.startswith(whole.rstrip())
