@@ -37,11 +37,8 @@ MAY_NAME_A_DIALECT = {
 MAY_IMPORT_A_DIALECT = {
     "responses/": "the state of the Responses API, which no other API has",
 }
-#: Files outside `wire` and `dialects` that parse server-sent events.
-MAY_PARSE_EVENTS = {
-    "pipeline/forwarded.py": "the last event of an upstream that left out its blank line",
-}
-
+#: Files outside `wire` and `dialects` that parse server-sent events: none.
+MAY_PARSE_EVENTS: dict[str, str] = {}
 
 #: What describes the kinds of upstream: their packages, and the table of local programs.
 KNOWING_UPSTREAMS = ("upstream/", "providers/local_programs.py")

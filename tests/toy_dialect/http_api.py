@@ -21,7 +21,6 @@ class ToyHttpApi(HttpApi):
     request_id_header = "x-toy-request"
     version = "toy"
     turn_path = "chat"
-    ping = b'data: {"ping":true}\n\n'
     rate_limits = RateLimitFormat(
         vendor="toy",
         name="x-toy-{part}-{unit}",

@@ -27,6 +27,8 @@ ENDS = {"tool_calls": "calls", "length": "limit", "context_window": "limit"}
 
 
 class ToyStreamWriter:
+    ping = b'data: {"ping":true}\n\n'
+
     def __init__(self, context: ClientContext) -> None:
         self._context = context
         self._usage = Usage()

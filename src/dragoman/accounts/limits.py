@@ -212,7 +212,7 @@ def list_budget_uses(limits: Limits, account: Account, now: float) -> tuple[Budg
 
 
 def find_deciding_budget(budgets: Iterable[BudgetUse]) -> BudgetUse | None:
-    """The budget that a client is told about: the spent one that resets last, or else the fullest one."""
+    """The budget in the error for the client: the spent one that resets last, or else the fullest one."""
     return max(
         budgets, key=lambda each: (each.is_spent, each.reset if each.is_spent else each.share), default=None
     )

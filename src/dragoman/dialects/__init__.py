@@ -4,7 +4,7 @@
 - `interfaces`: the values that readers and writers receive.
 - `registry`: all dialects by name. A new dialect is one package and one line here.
 - `frames`: `FrameReader`, the base class of stream readers.
-- `http_api`: paths, headers, pings and model lists; how an upstream of the dialect is called.
+- `http_api`: paths, headers and model lists; how an upstream of the dialect is called.
 - `forwarding`: how a stream passes from an upstream to a client of the same dialect without being rewritten.
 - `rate_limits`: rate-limit headers and their translation.
 - `errors`: reads the errors of upstreams, by tables of each dialect.

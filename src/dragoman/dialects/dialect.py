@@ -16,11 +16,10 @@ from dragoman.dialects.errors import read_error
 from dragoman.dialects.forwarding import Forwarding
 from dragoman.dialects.http_api import HttpApi
 from dragoman.dialects.interfaces import (
-    ClientContext,
     CountFormat,
     Json,
     StreamReader,
-    StreamWriter,
+    StreamWriterClass,
     UpstreamContext,
     Violation,
 )
@@ -34,7 +33,7 @@ from dragoman.wire.sse import Frame, Frames
 
 
 class RequestReaderModule(Protocol):
-    """`request_reader.py`"""
+    """The functions of `request_reader.py` in each dialect's package."""
 
     def read_request(self, body: Json, losses: Losses, *, model: str = "", stream: bool = False) -> Request:
         """Read a client's body, which is emptied. `model` and `stream` come from the URL (Gemini)."""
@@ -42,7 +41,7 @@ class RequestReaderModule(Protocol):
 
 
 class RequestWriterModule(Protocol):
-    """`request_writer.py`"""
+    """The functions of `request_writer.py` in each dialect's package."""
 
     def write_request(self, request: Request, target: TargetFacts, losses: Losses) -> Json:
         """A body for the upstream, from a request that fits the target."""
@@ -50,7 +49,7 @@ class RequestWriterModule(Protocol):
 
 
 class ReplyModule(Protocol):
-    """`reply.py`"""
+    """The functions of `reply.py` in each dialect's package."""
 
     def explode(self, body: Json) -> Frames:
         """The frames of a stream that has the same content as this whole reply."""
@@ -62,7 +61,7 @@ class ReplyModule(Protocol):
 
 
 class ErrorsModule(Protocol):
-    """`errors.py`"""
+    """The functions of `errors.py` in each dialect's package."""
 
     def write_error(self, failure: Failure) -> Json: ...
 
@@ -74,7 +73,7 @@ class ErrorsModule(Protocol):
 
 
 class StreamCheckModule(Protocol):
-    """`stream_check.py`"""
+    """The functions of `stream_check.py` in each dialect's package."""
 
     def check_stream(self, stream: bytes) -> list[Violation]:
         """Judge a stream against this dialect's grammar, independently of our reader and writer."""
@@ -101,7 +100,7 @@ class Dialect:
         request_reader: RequestReaderModule,
         request_writer: RequestWriterModule,
         stream_reader: Callable[[UpstreamContext], StreamReader],
-        stream_writer: Callable[[ClientContext], StreamWriter],
+        stream_writer: StreamWriterClass,
         reply: ReplyModule,
         errors: ErrorsModule,
         stream_check: StreamCheckModule,
@@ -135,7 +134,7 @@ class Dialect:
         self.counting = counting
         #: How a stream is passed on without being rewritten.
         self.forwarding = forwarding
-        #: The API's paths, headers, pings, and model lists.
+        #: The API's paths, headers and model lists.
         self.http_api = http_api
         #: What the vendor refuses although `read_request` accepts it.
         self.request_rules = request_rules

@@ -72,10 +72,6 @@ class HttpApi:
     key_headers: tuple[str, ...] = ()
     #: The response header with the request's id.
     request_id_header = "x-request-id"
-    #: Bytes that keep a stream's connection alive; empty: clients of the API accept nothing but data.
-    ping = b""
-    #: The ping before the first event of the reply: a comment, because no event may come first.
-    waiting_ping = b": waiting\n\n"
     rate_limits: RateLimitFormat | None = None
     agent_rules: tuple[AgentRule, ...] = ()
     #: The version segment of an upstream's address (empty: none), and the path of a turn below it.

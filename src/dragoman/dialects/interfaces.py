@@ -72,6 +72,15 @@ class StreamWriter(Protocol):
     def write(self, event: ReplyEvent) -> Frames: ...
 
 
+class StreamWriterClass(Protocol):
+    """The class of a dialect's stream writers."""
+
+    #: Bytes that keep a stream's connection alive; empty: clients of the API accept nothing but data.
+    ping: bytes
+
+    def __call__(self, context: ClientContext) -> StreamWriter: ...
+
+
 class Violation(NamedTuple):
     """Where a stream breaks its dialect's grammar: the frame's number (from 1) and what is wrong."""
 

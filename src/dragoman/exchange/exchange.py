@@ -68,10 +68,9 @@ class Exchange:
         self._stop_reason: Failure | None = None
         self._is_abandoned = False
         self.record = ExchangeRecord(plan.metadata, caller)
-        http_api = plan.dialect.http_api
         self._watchdog = Watchdog(
             self._loop.time(),
-            ping_every=self._snapshot.config.server.ping if http_api.ping else 0.0,
+            ping_every=self._snapshot.config.server.ping if plan.dialect.stream_writer.ping else 0.0,
             ping=self._ping,
             abandon=self._abandon_client,
         )
@@ -375,7 +374,7 @@ def _build_outcome(record: ExchangeRecord, received_bytes: int) -> ExchangeOutco
 
 
 def _uncancel() -> None:
-    """The cancellation has done its work; the task continues to its ordinary end."""
+    """Clear the cancellation of this task. It was only a signal to stop waiting: the task still has work."""
     task = asyncio.current_task()
     if task is not None:
         task.uncancel()

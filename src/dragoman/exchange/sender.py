@@ -22,6 +22,10 @@ from dragoman.wire.sse import Output
 
 #: Seconds. Clients really sleep through a longer `retry-after`, or give up without an explanation.
 MAX_WAIT = 30.0
+
+#: The ping before the first event of the reply: a comment, because no event may come first.
+_WAITING_PING = b": waiting\n\n"
+
 _NO_RETRY = {"x-should-retry": "false"}
 
 #: Failures that the same request meets again after any wait. Not `invalid_request`: Claude Code repeats a
@@ -178,8 +182,9 @@ class ResponseSender:
         # The reply may have ended meanwhile; then even its head may be missing.
         if not self._is_ended:
             await self._commit(is_waiting=True)
-            http_api = self._dialect.http_api
-            await self._client.ping(http_api.ping if self.is_target_fixed else http_api.waiting_ping)
+            await self._client.ping(
+                self._dialect.stream_writer.ping if self.is_target_fixed else _WAITING_PING
+            )
         self._forget_send()
 
     async def _acquire(self) -> None:

@@ -172,7 +172,7 @@ class UpstreamCall:
         return self._record.broken
 
     def _tick(self) -> None:
-        """Called by the watchdog while the upstream is silent and nothing is being sent."""
+        """Send calls that were held too long. The watchdog calls this while the upstream is silent."""
         reply = self._reply
         if reply is None or reply.is_round_over:
             return

@@ -94,7 +94,7 @@ class NameMap:
         )
 
     def find(self, kind: str, namespace: str, name: str) -> TargetToolName:
-        """The name at the target for a tool that the client names so."""
+        """The name at the target, for a tool with this kind, namespace and name at the client."""
         namespaces = self._namespaces.get(name, ())
         if not namespace and kind not in BUILT_IN and len(namespaces) == 1:
             (namespace,) = namespaces  # a reference may omit the namespace

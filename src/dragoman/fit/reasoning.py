@@ -135,7 +135,7 @@ def _write_effort(
 def _reduce(
     plain: ReasoningSettings, known: tuple[Effort, ...], request: Request, losses: Losses
 ) -> ReasoningSettings:
-    """Off, or the least effort that the target has."""
+    """Switch reasoning off, or set the least effort if the target cannot stop reasoning."""
     off = replace(plain, mode="off")
     if "none" in known:
         return replace(off, effort="none")

@@ -87,7 +87,7 @@ def fit_schemas(request: Request, target: TargetFacts, losses: Losses) -> Reques
 
 
 def _fit_schema(schema: Schema, target: TargetFacts, at: str, losses: Losses) -> Schema:
-    """A function's schema as one of an object, without what the target refuses."""
+    """Make a function's schema describe an object, without keywords that the target refuses."""
     schema = _write_as_object(schema, at, losses)
     if not target.schema_alternatives and not ALTERNATIVES.isdisjoint(schema):
         losses.add(at, "alternatives at the top of the schema became one object with all members")

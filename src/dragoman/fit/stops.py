@@ -43,7 +43,10 @@ def fit_stops(request: Request, target: TargetFacts, losses: Losses) -> Request:
 
 
 def find_watched_stops(request: Request, target: TargetFacts) -> tuple[str, ...]:
-    """The stop sequences to look for in the reply: none, or all of them, so that one rule decides."""
+    """The stop sequences to look for in the reply.
+
+    None if the target accepts all of them. Otherwise all, also those that the target looks for itself.
+    """
     if _find_accepted(request, target) == request.stop:
         return ()
     return tuple(stop for stop in request.stop if stop)[:MAX_STOPS]

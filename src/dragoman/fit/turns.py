@@ -64,7 +64,7 @@ def _keep_texts(turn: Turn, losses: Losses) -> Turn:
 
 
 def _write_reminder(turn: Turn) -> Turn:
-    """The same text in a user turn, in the tags by which models know that the user did not write it."""
+    """A user turn with the text in `<system-reminder>` tags, which mark text that the user did not write."""
     blocks = tuple(
         block
         if type(block) is not Text or block.text.startswith("<system-reminder>")

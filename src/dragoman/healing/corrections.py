@@ -70,7 +70,7 @@ NO_OUTPUT_LIMIT = Correction({"limits_output": False})
 
 
 def refuses_both_names(first: Correction, second: Correction) -> bool:
-    """Whether a server refuses `max_tokens` and also `max_completion_tokens`, after which it was renamed."""
+    """Whether a server refuses `max_tokens` and, in the corrected request, `max_completion_tokens` too."""
     return all("max_tokens_field" in correction.facts for correction in (first, second))
 
 

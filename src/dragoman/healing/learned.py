@@ -187,7 +187,7 @@ class LearnedFacts:
 
 
 def merge_learned_facts(facts: Iterable[LearnedFact]) -> dict[str, object]:
-    """The facts by name, with the items of each."""
+    """The value of each fact by its name. Several learned values of one fact become one value."""
     merged: dict[str, object] = {}
     for fact in facts:
         merged = merge_facts(merged, {fact.name: fact.value})
@@ -217,7 +217,7 @@ def add_learned_facts(
 
 
 def _resolve(name: str, value: object, known: TargetFacts) -> object:
-    """The whole value of a fact that a refusal has changed."""
+    """The value of a fact after a refusal: a removal or a refused field is applied to the known value."""
     if isinstance(value, Removal):
         before = getattr(known, name)
         return sorted((KNOWN_HOSTED_TOOLS if before is None else before) - value.without)

@@ -2,19 +2,18 @@
 
 The reply is still read, for its usage, its ending and its first content, but runs of deltas are skipped. The
 beginning of an event waits for its end: no client can use it earlier, and a reply that breaks off inside an
-event can still be ended properly.
+event can still be ended properly. The rules of each dialect, and the bytes of an ending, are in its
+`forwarding.py` (`dialects/forwarding.py` has the defaults).
 """
 
 from collections.abc import Iterable, Iterator
-
-import msgspec
 
 from dragoman.dialects.dialect import Dialect
 from dragoman.dialects.forwarding import ReplyPatch
 from dragoman.dialects.interfaces import StreamReader
 from dragoman.hub.events import ReplyEvent, ReplyFailed
 from dragoman.hub.tally import TALLY_EVENTS, Tally
-from dragoman.wire.sse import LIMIT, Frame, Frames, Output, RawEvents, SseReader
+from dragoman.wire.sse import LIMIT, Frame, Frames, Output, RawEvents, complete_event
 
 #: Bytes of events that are examined together.
 SLICE = 4096
@@ -102,7 +101,7 @@ class ForwardedReply:
         """
         was_ended = self.is_ended
         self._add_to_tally(self._reader.close())
-        rest = self._select(_complete_event(bytes(self._begun)))
+        rest = self._select(complete_event(bytes(self._begun)))
         self._begun.clear()
         ending = self.tally.ending
         if not isinstance(ending, ReplyFailed):
@@ -161,22 +160,6 @@ class ForwardedReply:
 
     def _write_ending(self, failed: ReplyFailed) -> Frames:
         return self._ending.write(failed, self.tally.started, self._last)
-
-
-def _complete_event(event: bytes) -> bytes:
-    """The last event with its blank line, which some servers leave out; empty if the event is incomplete."""
-    completed = event.rstrip(b"\r\n") + b"\n\n"
-    payloads = [frame.data for frame in SseReader().feed(completed)]
-    return completed if payloads and all(map(is_whole_payload, payloads)) else b""
-
-
-def is_whole_payload(payload: bytes) -> bool:
-    """Whether a payload is complete JSON, or the closing `[DONE]`."""
-    try:
-        msgspec.json.decode(payload)
-    except (ValueError, RecursionError):
-        return payload.strip() == b"[DONE]"
-    return True
 
 
 def _slice_events(events: bytes) -> Iterator[bytes]:

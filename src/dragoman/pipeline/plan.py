@@ -129,7 +129,7 @@ class RequestPlan:
 
     @property
     def is_unreadable(self) -> bool:
-        """Whether the body was read and is none that the dialect's reader accepts."""
+        """Whether the dialect's reader has read the body and raised an error."""
         return self._error is not None
 
     def hash_session(self) -> int:

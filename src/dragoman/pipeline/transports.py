@@ -5,9 +5,8 @@ WebSockets and background runs take frames directly, so they have no transport h
 
 from typing import Protocol
 
-from dragoman.pipeline.forwarded import is_whole_payload
 from dragoman.wire.fields import encode
-from dragoman.wire.sse import Output, encode_sse
+from dragoman.wire.sse import Output, encode_sse, is_whole_payload
 
 JSON_HEADERS = {"content-type": "application/json"}
 SSE_HEADERS = {

@@ -30,7 +30,8 @@ Modules
 - `members`: the JSON members of a response object, and those that the gateway decides (`ResponseFacts`).
 - `stored_response`: what is stored (`StoredResponse`, filled by `build_stored`), and the errors about it.
 - `store`: `ResponseStore`, the database tables with their SQL and limits.
-- `storing_client`: the client that takes a response from the frames of a reply and has it stored.
+- `collector`: `ResponseCollector` takes the response from the frames of a reply; `StoringClient` has it
+  stored.
 - `background`: runs without a client. `websocket`: requests over one connection.
 - `compaction`: summaries in place of conversations. `input_items`: the list of a response's input.
 - `service`: `ResponsesService`, which the server uses.

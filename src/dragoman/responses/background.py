@@ -19,10 +19,10 @@ from dragoman.exchange.exchange import CLOSING, Exchange, compute
 from dragoman.exchange.gateway import Gateway
 from dragoman.hub.errors import ClientProtocolError, DragomanError, Failure
 from dragoman.pipeline.transports import SSE, SSE_HEADERS
+from dragoman.responses.collector import TERMINAL_EVENTS, ResponseCollector
 from dragoman.responses.members import Members, encode_json, read_members, read_text
 from dragoman.responses.service import ResponsesService, build_collector
 from dragoman.responses.stored_response import UNFINISHED, StoredResponse, build_not_found, build_stored
-from dragoman.responses.storing_client import TERMINAL_EVENTS, ResponseCollector
 from dragoman.responses.turn import ResponseTurn
 from dragoman.routing.choose import choose
 from dragoman.storage.processes import build_process_name, is_process_gone
@@ -250,7 +250,7 @@ class BackgroundRuns:
                     async with asyncio.timeout(ping or None):
                         await changed.wait()
                 except TimeoutError:
-                    await client.ping(found.turn.plan.dialect.http_api.ping)
+                    await client.ping(found.turn.plan.dialect.stream_writer.ping)
 
     async def close(self) -> None:
         """End the runs that are waiting, as failed. Runs that have begun are ended by their exchanges."""

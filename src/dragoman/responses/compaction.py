@@ -15,6 +15,7 @@ import msgspec
 from dragoman.dialects.interfaces import Json
 from dragoman.exchange.client import Client
 from dragoman.hub.errors import DragomanError, Failure
+from dragoman.responses.collector import TERMINAL_EVENTS, ResponseCollector, WrappedClient
 from dragoman.responses.input_items import describe_item
 from dragoman.responses.members import (
     Members,
@@ -24,7 +25,6 @@ from dragoman.responses.members import (
     read_items,
     read_members,
 )
-from dragoman.responses.storing_client import TERMINAL_EVENTS, ResponseCollector, WrappedClient
 from dragoman.wire.sse import Frame
 
 PREFIX = "dgmc1."

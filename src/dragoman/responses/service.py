@@ -9,12 +9,12 @@ from dragoman.exchange.client import Client
 from dragoman.exchange.gateway import Gateway
 from dragoman.hub.errors import ClientProtocolError, DragomanError
 from dragoman.pipeline.plan import RequestMetadata, RequestPlan
+from dragoman.responses.collector import ResponseCollector, StoreResponse, StoringClient
 from dragoman.responses.compaction import CompactionCollector
 from dragoman.responses.input_items import ItemPage, list_input_items
 from dragoman.responses.members import Members
 from dragoman.responses.store import MEGABYTE, ResponseStore
 from dragoman.responses.stored_response import build_stored
-from dragoman.responses.storing_client import ResponseCollector, StoreResponse, StoringClient
 from dragoman.responses.turn import (
     ConversationMemory,
     ResponseTurn,

@@ -313,3 +313,19 @@ class SseReader:
 
     def _build_too_long(self) -> UpstreamProtocolError:
         return UpstreamProtocolError(f"an event of the stream is longer than {self._limit} bytes")
+
+
+def complete_event(event: bytes) -> bytes:
+    """The last event with its blank line, which some servers leave out; empty if the event is incomplete."""
+    completed = event.rstrip(b"\r\n") + b"\n\n"
+    payloads = [frame.data for frame in SseReader().feed(completed)]
+    return completed if payloads and all(map(is_whole_payload, payloads)) else b""
+
+
+def is_whole_payload(payload: bytes) -> bool:
+    """Whether a payload is complete JSON, or the closing `[DONE]`."""
+    try:
+        msgspec.json.decode(payload)
+    except (ValueError, RecursionError):
+        return payload.strip() == b"[DONE]"
+    return True

@@ -1,4 +1,4 @@
-"""The HTTP side of the Messages API: paths, headers, pings, rate limits, model lists, token counts."""
+"""The HTTP side of the Messages API: paths, headers, rate limits, model lists, token counts."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,6 @@ class AnthropicHttpApi(HttpApi):
     default_headers: Mapping[str, str] = {"anthropic-version": "2023-06-01"}
     stream_bytes_per_token = 30
     telemetry_provider = "anthropic"
-    ping = b'event: ping\ndata: {"type":"ping"}\n\n'
     rate_limits = RateLimitFormat(
         vendor="anthropic",
         name="anthropic-ratelimit-{unit}-{part}",

@@ -2,8 +2,6 @@
 
 The order of events is fixed by construction: one `message_start`, blocks one after another with indexes
 without gaps, then `message_delta` and `message_stop`, or one `error` and nothing after it.
-
-The bytes of a ping are not written here: they are `ping` in `http_api.py`.
 """
 
 from collections.abc import Callable
@@ -52,6 +50,10 @@ _STOP: Frames = (Frame("message_stop", b'{"type":"message_stop"}'),)
 
 
 class AnthropicStreamWriter:
+    """Turns the events of one reply into frames."""
+
+    ping = b'event: ping\ndata: {"type":"ping"}\n\n'
+
     def __init__(self, context: ClientContext) -> None:
         self._context = context
         self._own = context.upstream == NAME

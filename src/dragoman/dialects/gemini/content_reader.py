@@ -306,7 +306,7 @@ class PartReader:
         self._hosted = HostedReader(make_id)
 
     def read(self, part: Fields) -> ReplyBlock:
-        """The block of a part other than text, call or response; its names are in camelCase."""
+        """The block of a part that is no text, call or response. The names in `part` are in camelCase."""
         values = part.rest()
         whole = {name: dict(value) if isinstance(value, dict) else value for name, value in values.items()}
         for name in _COMPLETE:
@@ -346,7 +346,7 @@ def remove_invalid_fields(part: Json) -> Json | None:
 def read_result(
     part: Fields, converter: NameConverter, parts: PartReader, call_id: str, *, has_id: bool
 ) -> ToolResult:
-    """Read a part whose `functionResponse` has already lost its id."""
+    """Read the result in a `functionResponse`. The caller has taken its id, which is `call_id`."""
     response = part.object("functionResponse")
     name = response.text_or("name", "")
     text, form, is_error = _unwrap_response(response, name)

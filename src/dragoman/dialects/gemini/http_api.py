@@ -38,7 +38,6 @@ class GeminiHttpApi(HttpApi):
     client_headers = ("x-goog-api-client", "x-goog-api-key")
     key_headers = ("x-goog-api-key",)
     error_prefixes = ("/v1beta", "/v1alpha")
-    ping = b""
     version = "v1beta"
     # Gemini CLI repeats a request for minutes after a 5xx, and replaces the message about a used quota by its
     # own, which advises another login. It shows the message of a 400 at once.

@@ -4,8 +4,6 @@ Text and thoughts are written as they arrive. A call is written whole when it cl
 are an object. Seals of other vendors wait for the next call: the signature of a call is the one field that
 every client sends back, so an envelope in it also holds the thoughts before the call. Seals that still wait
 at the end are written on an empty text.
-
-The bytes of a ping are not written here: they are `ping` in `http_api.py`.
 """
 
 from collections.abc import Callable
@@ -76,6 +74,8 @@ def escape_line_ends(data: bytes) -> bytes:
 
 class GeminiStreamWriter:
     """Turns the events of one reply into frames."""
+
+    ping = b""
 
     def __init__(self, context: ClientContext) -> None:
         self._context = context

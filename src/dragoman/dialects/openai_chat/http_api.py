@@ -1,4 +1,4 @@
-"""The HTTP side of the Chat Completions API: paths, headers, pings, rate limits, token counts."""
+"""The HTTP side of the Chat Completions API: paths, headers, rate limits, token counts."""
 
 from dragoman.dialects.http_api import READ, V1, EndpointPattern, HttpApi
 from dragoman.dialects.interfaces import CountFormat
@@ -12,8 +12,6 @@ class ChatHttpApi(HttpApi):
         EndpointPattern(rf"{V1}/models", "models", READ),
         EndpointPattern(rf"{V1}/models/(?P<model>.+)", "model", READ),
     )
-    # Comments are the only bytes between chunks that all Chat clients ignore.
-    ping = b": keep-alive\n\n"
     turn_path = "chat/completions"
     agent_rules = (OPENCODE_RULE,)
     forwarded_headers = ("openai-organization", "openai-project")

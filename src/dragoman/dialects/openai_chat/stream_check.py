@@ -150,7 +150,7 @@ class ChatChecker(StreamChecker):
             self.require(not repeats, f"{path} repeats id, type or name")
 
     def _check_list(self, name: str, value: list[object], state: _OpenChoice) -> None:
-        """A list in a field that the helper does not know must have indexes without gaps, or come once."""
+        """Check a list in a field that OpenAI's stream helper does not know: indexes, or once."""
         indexes = [entry.get("index") if isinstance(entry, dict) else None for entry in value]
         length = state.list_lengths.get(name, 0)
         if all(index is None for index in indexes):

@@ -4,8 +4,6 @@ The role is in the first chunk only. Id, type and name of a call are in its firs
 numbered without gaps. At the end come one finish reason, the usage if the client asked for it, and `[DONE]`.
 A failed reply ends with an error frame. Clients append strings and merge indexed lists, so nothing else is
 sent twice.
-
-The bytes of a ping are not written here: they are `ping` in `http_api.py`.
 """
 
 from collections.abc import Callable
@@ -68,6 +66,9 @@ CHARACTERS_PER_TOKEN = 4
 
 class ChatStreamWriter:
     """Turns the events of one reply into frames. Citations and the seals of thoughts wait for the end."""
+
+    # Comments are the only bytes between chunks that all Chat clients ignore.
+    ping = b": keep-alive\n\n"
 
     def __init__(self, context: ClientContext) -> None:
         self._context = context

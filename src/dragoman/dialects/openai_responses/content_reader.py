@@ -176,7 +176,7 @@ _ITEM_READERS: dict[str, Callable[[InputReader, Fields, str], None]] = {
 
 
 def _read_content(fields: Fields, name: str, role: str) -> tuple[tuple[AnyBlock, ...], list[str]]:
-    """The blocks of a content that is a text or an array of parts, and the forms to record."""
+    """The blocks of a content that is a text or an array of parts, and the notes of their form."""
     value = fields.raw(name)
     if isinstance(value, str):
         return (Text(text=value, at=fields.at(name)),), [STRING]
@@ -221,7 +221,7 @@ def _read_text(fields: Fields, form: str) -> Text:
 
 
 def _read_call_id(fields: Fields) -> tuple[str, list[str]]:
-    """The id that a call and its output share, and the forms to record."""
+    """The id that a call and its output share, and the notes of the call's form."""
     call_id = fields.maybe_text("call_id")
     if call_id is not None:
         return call_id, []

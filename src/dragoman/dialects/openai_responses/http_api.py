@@ -1,4 +1,4 @@
-"""The HTTP side of the Responses API: paths, headers, pings, rate limits, token counts."""
+"""The HTTP side of the Responses API: paths, headers, rate limits, token counts."""
 
 from dragoman.dialects.http_api import READ, V1, AgentRule, EndpointPattern, HttpApi
 from dragoman.dialects.interfaces import CountFormat
@@ -16,7 +16,6 @@ class ResponsesHttpApi(HttpApi):
         EndpointPattern(rf"{V1}/responses/(?P<id>[^/]+)/input_items", "input_items", READ),
     )
     error_prefixes = ("/v1/responses",)
-    ping = b": keep-alive\n\n"
     turn_path = "responses"
     # Codex repeats a request up to 30 times after a 5xx, and replaces the message of a 500, a 503 and a used
     # quota by its own. It shows the message of a 400 with this code at once.

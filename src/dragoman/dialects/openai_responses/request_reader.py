@@ -85,7 +85,7 @@ def read_request(body: Json, losses: Losses, *, model: str = "", stream: bool = 
 
 
 def _read_turns(fields: Fields, losses: Losses) -> tuple[tuple[Turn, ...], list[str]]:
-    """The turns of `instructions` and `input`, and the forms to record."""
+    """The turns of `instructions` and `input`, and the notes of the request's form."""
     top: list[Turn] = []
     instructions = take_text(fields, "instructions")
     if instructions:

@@ -132,7 +132,7 @@ class GrowingItemEmitter(ItemEmitter, ABC):
         """The remaining events. `extras`: members of the item at its end, such as its status."""
 
     def close_unchanged(self, *, is_cut: bool = False) -> Frames:
-        """Close the item with the members that it began with. `is_cut`: as an incomplete one."""
+        """Close the item with the members that it was opened with. `is_cut`: its status is `incomplete`."""
         members = omit(self.extras, ("status",))
         return self.close({**members, "status": INCOMPLETE} if is_cut else members)
 

@@ -3,8 +3,6 @@
 The hub's events come one block at a time, and a block becomes one item. Only messages of this dialect have
 several parts; such an item stays open until its last part. An item from another dialect's block stays open
 until something follows it: if the reply then ends at a limit, the item is incomplete.
-
-The bytes of a ping are not written here: they are `ping` in `http_api.py`.
 """
 
 from collections.abc import Callable
@@ -96,6 +94,8 @@ def _describe_block(block: HostedCall | HostedResult | Media | Opaque) -> str:
 
 class ResponsesStreamWriter:
     """Owns the output items of one reply, the ids that it gave, and the seals that it has not written yet."""
+
+    ping = b": keep-alive\n\n"
 
     def __init__(self, context: ClientContext) -> None:
         self._context = context

@@ -4,9 +4,9 @@ import msgspec
 import pytest
 
 from dragoman.exchange.client import DirectConnection
+from dragoman.responses.collector import ResponseCollector, StoringClient
 from dragoman.responses.compaction import CompactionCollector
 from dragoman.responses.members import Members, ResponseFacts
-from dragoman.responses.storing_client import ResponseCollector, StoringClient
 from dragoman.wire.sse import Frame, Output, RawEvents, encode_sse
 from tests.exchange.twin import RememberingClient
 from tests.responses.looped import looped
