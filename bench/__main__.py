@@ -1,6 +1,6 @@
 """Run with `make bench`: prints every measurement as a ratio within this run.
 
-python -m bench [core | governed | repair | claude_code | clients | gateway | endurance]...
+python -m bench [core | governed | repair | claude_code | instructions | clients | gateway | endurance]...
 """
 
 import resource
@@ -17,12 +17,14 @@ from bench.gateway import gateway_report
 from bench.gateway_endurance import held_report, soak_report
 from bench.gateway_processes import everything
 from bench.governed import governed_report
+from bench.instructions import instructions_report
 
 ALONE = {
     "core": (stream_report, request_report),
     "governed": (governed_report,),
     "repair": (repair.report,),
     "claude_code": (claude_code_report,),
+    "instructions": (instructions_report,),
 }
 RUNNING = {
     "clients": (clients_report,),

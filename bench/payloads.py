@@ -2,6 +2,8 @@
 
 import msgspec
 
+from dragoman import translate_request
+
 SENTENCE = "the file holds a parser that reads tokens and builds a tree, so the next step is to test it"
 WORDS = tuple(SENTENCE.split())
 
@@ -102,3 +104,58 @@ def chat_stream(events: int = 300) -> list[bytes]:
     chunks.append(b"data: " + msgspec.json.encode({**head, "choices": [], "usage": usage}) + b"\n\n")
     chunks.append(b"data: [DONE]\n\n")
     return chunks
+
+
+def anthropic_stream(events: int = 300) -> list[bytes]:
+    """The same turn as an Anthropic server sends it."""
+
+    def event(kind: str, **fields: object) -> bytes:
+        return b"event: %b\ndata: %b\n\n" % (kind.encode(), msgspec.json.encode({"type": kind, **fields}))
+
+    def delta(index: int, **fields: object) -> bytes:
+        return event("content_block_delta", index=index, delta=fields)
+
+    usage = {"input_tokens": 25_000, "output_tokens": 1}
+    head = {"id": "msg_01abc", "type": "message", "role": "assistant", "model": "mock", "content": []}
+    message = {**head, "stop_reason": None, "stop_sequence": None, "usage": usage}
+    chunks = [event("message_start", message=message)]
+    chunks.append(event("content_block_start", index=0, content_block={"type": "text", "text": ""}))
+    texts = events - 2 * 42 - 5
+    words = (f" {WORDS[index % len(WORDS)]}" for index in range(texts))
+    chunks += [delta(0, type="text_delta", text=word) for word in words]
+    chunks.append(event("content_block_stop", index=0))
+    for number in (1, 2):
+        block = {"type": "tool_use", "id": f"toolu_{number}", "name": f"Tool{number}", "input": {}}
+        chunks.append(event("content_block_start", index=number, content_block=block))
+        pieces = ['{"field_0": "', *(f"{WORDS[i % len(WORDS)]} " for i in range(38)), '"}']
+        chunks += [delta(number, type="input_json_delta", partial_json=piece) for piece in pieces]
+        chunks.append(event("content_block_stop", index=number))
+    ending = {"stop_reason": "tool_use", "stop_sequence": None}
+    chunks.append(event("message_delta", delta=ending, usage={"output_tokens": 300}))
+    return [*chunks, event("message_stop")]
+
+
+def grow_session(number: int, model: str, turns: int = 20) -> list[bytes]:
+    """The requests of one agent session: 75 KB, and 2 KB more with every turn. Sessions share their tools."""
+    body = msgspec.json.decode(agent_request(75_000, 20))
+    body["model"] = model
+    messages = body["messages"]
+    messages[0] = {"role": "user", "content": text_of(400, number + 1)}
+    bodies = []
+    for turn in range(turns):
+        bodies.append(msgspec.json.encode(body))
+        call = {"type": "tool_use", "id": f"toolu_n{number}t{turn}", "name": "Tool3", "input": {"field_0": "x"}}
+        text = {"type": "text", "text": text_of(200, turn)}
+        result = {"type": "tool_result", "tool_use_id": call["id"], "content": text_of(1500, turn + number)}
+        messages += [{"role": "assistant", "content": [text, call]}, {"role": "user", "content": [result]}]
+    return bodies
+
+
+def responses_session(number: int, model: str, turns: int = 20) -> list[bytes]:
+    """The same session in the dialect of the Responses API."""
+    return [
+        msgspec.json.encode(
+            {**translate_request(body, source="anthropic", target="openai_responses").body, "model": model}
+        )
+        for body in grow_session(number, model, turns)
+    ]

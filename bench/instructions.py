@@ -1,0 +1,169 @@
+"""Machine instructions per turn, counted by valgrind. The count hardly depends on the load of the machine.
+
+A turn is complete, from the ASGI server's call to the last byte of the reply, in one process without sockets: an
+agent's session whose history grows with every turn, and a reply of 300 events. `python -m bench instructions`
+prints all lanes. The difference between a long and a short run leaves out the start of the process.
+"""
+
+import asyncio
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Mapping, MutableMapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from bench.payloads import anthropic_stream, chat_stream, grow_session, responses_session
+from dragoman.config.model import Config, Route
+from dragoman.config.provider import Provider, TargetName
+from dragoman.exchange.gateway import Gateway
+from dragoman.server.app import App
+from dragoman.storage.database import Database
+from dragoman.upstream.port import UpstreamRequest
+
+#: Turns of the short and of the long run. Sessions have 20 turns, so the difference is two sessions.
+SHORT, LONG = 20, 60
+#: Bytes of one read: what a socket gives while a server sends without pauses.
+READ = 16 * 1024
+
+#: Lane: the path of the client's requests, the model that it asks for, and the goal in millions of instructions.
+LANES = {
+    "translated": ("/v1/messages", "chat-model", 10.0),
+    "renamed": ("/v1/messages", "alias", 5.0),
+    "forwarded": ("/v1/messages", "claude-model", None),
+    "stored": ("/v1/responses", "chat-model", None),
+    "websocket": ("/v1/responses", "chat-model", None),
+}
+
+_ROUTES = {"chat-model": ("chat", "mock"), "alias": ("claude", "mock"), "claude-model": ("claude", "claude-model")}
+
+Message = MutableMapping[str, Any]
+
+
+class ScriptedReply:
+    """A streamed reply that arrives in reads of `READ` bytes."""
+
+    status = 200
+    headers: Mapping[str, str] = {"content-type": "text/event-stream"}
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        for start in range(0, len(self._body), READ):
+            yield self._body[start : start + READ]
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class ScriptedServer:
+    """An upstream that gives the same reply to every request."""
+
+    def __init__(self, chunks: list[bytes]) -> None:
+        self._body = b"".join(chunks)
+
+    async def send(self, request: UpstreamRequest) -> ScriptedReply:
+        return ScriptedReply(self._body)
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+def _build_app(folder: str) -> App:
+    chat = Provider(name="chat", dialect="openai_chat", base_url="http://127.0.0.1:9/v1")
+    claude = Provider(name="claude", dialect="anthropic", base_url="http://127.0.0.1:9")
+    routes = tuple(Route(match=name, targets=(TargetName(*to),)) for name, to in _ROUTES.items())
+    config = Config(providers={"chat": chat, "claude": claude}, routes=routes)
+    servers = {"chat": ScriptedServer(chat_stream()), "claude": ScriptedServer(anthropic_stream())}
+    return App(Gateway(config, upstreams=servers, database=Database(Path(folder) / "state.sqlite")))
+
+
+def _build_scope(kind: str, path: str, size: int) -> Message:
+    names = {"host": "127.0.0.1:8484", "user-agent": "claude-cli/2.1.325", "content-type": "application/json"}
+    headers = {**names, "content-length": str(size), "x-claude-code-session-id": "session"}
+    encoded = [(name.encode(), value.encode()) for name, value in headers.items()]
+    method = {"method": "POST"} if kind == "http" else {"subprotocols": []}
+    base = {"type": kind, "path": path, "headers": encoded, "query_string": b"", "client": ("127.0.0.1", 1)}
+    return {**base, **method, "extensions": {"websocket.http.response": {}}}
+
+
+async def _run_http(app: App, path: str, body: bytes) -> None:
+    inbox = [{"type": "http.request", "body": body, "more_body": False}]
+    gone = asyncio.get_running_loop().create_future()
+    sent = 0
+
+    async def receive() -> Message:
+        return inbox.pop() if inbox else await gone
+
+    async def send(message: Message) -> None:
+        nonlocal sent
+        assert message.get("status", 200) == 200, message
+        sent += len(message.get("body", b""))
+
+    await app(_build_scope("http", path, len(body)), receive, send)
+    assert sent > 10_000, f"{sent} bytes: not a whole reply"
+
+
+async def _run_socket(app: App, path: str, bodies: list[bytes]) -> None:
+    """All turns over one WebSocket, each after the end of the one before."""
+    inbox: asyncio.Queue[Message] = asyncio.Queue()
+    left = [b'{"type":"response.create",' + body[1:] for body in bodies]
+    inbox.put_nowait({"type": "websocket.connect"})
+
+    async def send(message: Message) -> None:
+        text = message.get("text") or ""
+        assert message["type"] in ("websocket.accept", "websocket.send", "websocket.close"), message
+        if message["type"] == "websocket.accept" or '"type":"response.completed"' in text[:60]:
+            following = {"type": "websocket.receive", "bytes": left.pop(0)} if left else None
+            inbox.put_nowait(following or {"type": "websocket.disconnect", "code": 1000})
+
+    await app(_build_scope("websocket", path, 0), inbox.get, send)
+    assert not left, f"{len(left)} turns were not run"
+
+
+async def run_turns(lane: str, turns: int) -> None:
+    """Run so many turns of a lane in this process."""
+    path, model, _ = LANES[lane]
+    build = responses_session if path == "/v1/responses" else grow_session
+    bodies = [body for number in range(-(-turns // 20)) for body in build(number, model)][:turns]
+    with tempfile.TemporaryDirectory() as folder:
+        app = _build_app(folder)
+        if lane == "websocket":
+            await _run_socket(app, path, bodies)
+        else:
+            for body in bodies:
+                await _run_http(app, path, body)
+        await app.gateway.close()
+
+
+def instructions_report() -> list[str]:
+    """Millions of instructions per turn, by lane."""
+    if not shutil.which("valgrind"):
+        return ["Instructions per turn: valgrind is not installed (Debian: apt install valgrind)"]
+    lines = ["Instructions per turn, in millions (valgrind, no sockets, history of 75 KB and more)"]
+    for lane, (_, _, goal) in LANES.items():
+        millions = (_count(lane, LONG) - _count(lane, SHORT)) / (LONG - SHORT) / 1e6
+        verdict = "" if goal is None else f"   goal {goal:g}: {'met' if millions <= goal else 'MISSED'}"
+        lines.append(f"  {lane:<52} {millions:9.2f}{verdict}")
+    return lines
+
+
+def _count(lane: str, turns: int) -> int:
+    """The instructions of a process that runs so many turns."""
+    command = ["valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null"]
+    command += [sys.executable, "-m", "bench.instructions", lane, str(turns)]
+    environment = {**os.environ, "PYTHONHASHSEED": "0"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    found = re.search(r"I +refs: +([\d,]+)", done.stderr)
+    assert found and done.returncode == 0, done.stderr[-2000:]
+    return int(found[1].replace(",", ""))
+
+
+if __name__ == "__main__":
+    asyncio.run(run_turns(sys.argv[1], int(sys.argv[2])))
