@@ -1,7 +1,8 @@
 """Machine instructions per turn, counted by valgrind. The count hardly depends on the load of the machine.
 
-A turn is complete, from the ASGI server's call to the last byte of the reply, in one process without sockets: an
-agent's session whose history grows with every turn, and a reply of 300 events. `python -m bench instructions`
+A turn is complete, from the ASGI server's call to the last byte of the reply, in one process without sockets:
+an agent's session whose history grows with every turn, and a reply of 300 events. The command
+`python -m bench instructions`
 prints all lanes. The difference between a long and a short run leaves out the start of the process.
 """
 
@@ -16,8 +17,6 @@ from collections.abc import AsyncIterator, Mapping, MutableMapping
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from bench.payloads import anthropic_stream, chat_stream, grow_session, responses_session
 from dragoman.config.model import Config, Route
 from dragoman.config.provider import Provider, TargetName
@@ -31,7 +30,7 @@ SHORT, LONG = 20, 60
 #: Bytes of one read: what a socket gives while a server sends without pauses.
 READ = 16 * 1024
 
-#: Lane: the path of the client's requests, the model that it asks for, and the goal in millions of instructions.
+#: Lane: the path of the client's requests, the requested model, and the goal in millions of instructions.
 LANES = {
     "translated": ("/v1/messages", "chat-model", 10.0),
     "renamed": ("/v1/messages", "alias", 5.0),
@@ -40,7 +39,11 @@ LANES = {
     "websocket": ("/v1/responses", "chat-model", None),
 }
 
-_ROUTES = {"chat-model": ("chat", "mock"), "alias": ("claude", "mock"), "claude-model": ("claude", "claude-model")}
+_ROUTES = {
+    "chat-model": ("chat", "mock"),
+    "alias": ("claude", "mock"),
+    "claude-model": ("claude", "claude-model"),
+}
 
 Message = MutableMapping[str, Any]
 
@@ -161,7 +164,8 @@ def _count(lane: str, turns: int) -> int:
     environment = {**os.environ, "PYTHONHASHSEED": "0"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     found = re.search(r"I +refs: +([\d,]+)", done.stderr)
-    assert found and done.returncode == 0, done.stderr[-2000:]
+    assert found, done.stderr[-2000:]
+    assert done.returncode == 0, done.stderr[-2000:]
     return int(found[1].replace(",", ""))
 
 

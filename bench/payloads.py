@@ -144,7 +144,12 @@ def grow_session(number: int, model: str, turns: int = 20) -> list[bytes]:
     bodies = []
     for turn in range(turns):
         bodies.append(msgspec.json.encode(body))
-        call = {"type": "tool_use", "id": f"toolu_n{number}t{turn}", "name": "Tool3", "input": {"field_0": "x"}}
+        call = {
+            "type": "tool_use",
+            "id": f"toolu_n{number}t{turn}",
+            "name": "Tool3",
+            "input": {"field_0": "x"},
+        }
         text = {"type": "text", "text": text_of(200, turn)}
         result = {"type": "tool_result", "tool_use_id": call["id"], "content": text_of(1500, turn + number)}
         messages += [{"role": "assistant", "content": [text, call]}, {"role": "user", "content": [result]}]

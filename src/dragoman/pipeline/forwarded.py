@@ -70,18 +70,13 @@ class ForwardedReply:
 
     def feed(self, data: bytes) -> RawEvents:
         was_ended = self.is_ended
-        if data[-2:] == b"\n\n" and not self._begun:
-            events = data
-            for part in _slice_events(data):
-                if self.tally.has_content and self._forwarding.is_delta_run(part):
-                    self._reader.skip()
-                else:
-                    self._add_to_tally(self._reader.feed(part))
-                    self._ending.note(part)
-        else:
-            self._add_to_tally(self._reader.feed(data))
-            events = self._take_whole_events(data)
-            self._ending.note(events)
+        events = data if data[-2:] == b"\n\n" and not self._begun else self._take_whole_events(data)
+        for part in _slice_events(events):
+            if self.tally.has_content and self._forwarding.is_delta_run(part):
+                self._reader.skip()
+            else:
+                self._add_to_tally(self._reader.feed(part))
+                self._ending.note(part)
         events = self._select(events)
         self._last = events or self._last
         ending = self.tally.ending
@@ -100,6 +95,7 @@ class ForwardedReply:
         That is a failed ending if the stream broke off, or the closing event if the upstream left it out.
         """
         was_ended = self.is_ended
+        self._add_to_tally(self._reader.feed(bytes(self._begun)))
         self._add_to_tally(self._reader.close())
         rest = self._select(complete_event(bytes(self._begun)))
         self._begun.clear()
@@ -149,7 +145,8 @@ class ForwardedReply:
         events = bytes(begun[:end])
         del begun[:end]
         if len(begun) > LIMIT:
-            # The reader has failed the reply by now.
+            # The reader fails the reply.
+            self._add_to_tally(self._reader.feed(bytes(begun)))
             begun.clear()
         return events
 
@@ -167,6 +164,9 @@ def _slice_events(events: bytes) -> Iterator[bytes]:
     start, size = 0, len(events)
     while size - start > SLICE:
         end = events.find(b"\n\n", start + SLICE - 2) + 2
+        if end < 2:
+            # Other line ends: one run.
+            break
         yield events[start:end]
         start = end
     if start < size:
