@@ -48,6 +48,7 @@ PLACES = {
     "[server]": Place(lambda values: {"server": values}, lambda config: config.server),
     "[responses]": Place(lambda values: {"responses": values}, lambda config: config.responses),
     "[telemetry]": Place(lambda values: {"telemetry": values}, lambda config: config.telemetry),
+    "[tools]": Place(lambda values: {"tools": values}, lambda config: config.tools),
     "[providers.NAME]": Place(_write_provider, lambda config: config.providers["p"]),
     "[providers.NAME.timeouts]": Place(
         lambda values: _write_provider({"timeouts": values}), lambda config: config.providers["p"].timeouts
@@ -83,6 +84,8 @@ EXAMPLES: dict[tuple[str, str], Example] = {
     ("[providers.NAME]", "verify"): Example(False, False),
     ("[providers.NAME]", "models"): Example({"m": {"video": True}}, {"m": {"video": True}}),
     ('[providers.NAME.models."MODEL"]', "call_family"): Example("hermes", "hermes"),
+    ("[providers.NAME]", "tools"): Example([], ()),
+    ("[[routes]]", "tools"): Example([], ()),
     ("[[routes]]", "target"): Example("p/m", (TargetName("p", "m"),)),
     ("[[routes]]", "governance"): Example({"tools": "hold"}, {"tools": "hold"}),
     ("[routes.governance]", "guard"): Example(["secrets"], read_rules(["secrets"], "guard")),
@@ -92,8 +95,10 @@ OWN_TABLES = {
     ("", "server"),
     ("", "responses"),
     ("", "telemetry"),
+    ("", "tools"),
     ("", "providers"),
     ("", "routes"),
+    ("[tools]", "plugins"),
     ("[providers.NAME]", "governance"),
     ("[providers.NAME]", "sessions"),
     ('[providers.NAME.models."MODEL"]', "governance"),

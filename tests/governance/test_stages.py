@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.governance.guard.retry import DenialRetry
+from dragoman.governance.guard.stage import GuardStage
 from dragoman.governance.settings import Governance, read_governance
 from dragoman.governance.stages import build_stages
 from dragoman.governance.tool_names import DeclaredTool, find_declared_tools
@@ -112,13 +112,13 @@ def test_a_client_gets_the_denial_if_the_model_cannot_be_asked_again() -> None:
     events = reply_of(a_call('{"command":"git reset --hard"}', tool="shell"), cause="tool_calls")
     reply = fold(through(stages_of(governance), events))
     assert [type(each) for each in reply.blocks] == [Text]
-    rounds = DenialRetry()
     stages = build_stages(
-        governance, (SHELL,), ids=IdSource(""), report=RecordedInterventions(), retry=rounds
+        governance, (SHELL,), ids=IdSource(""), report=RecordedInterventions(), can_retry=True
     )
     for stage in stages:
         events = [after for event in events for after in stage.feed(event)]
-    assert rounds.waits
+    (guard,) = (stage for stage in stages if isinstance(stage, GuardStage))
+    assert [each.call.name for each in guard.withheld] == ["shell"]
 
 
 def test_tools_are_known_as_the_upstream_was_informed_of_them() -> None:

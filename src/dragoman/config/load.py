@@ -13,6 +13,7 @@ from dragoman.config.document import TomlDocument, TomlTable
 from dragoman.config.key_kinds import read_keys
 from dragoman.config.load_provider import check_address, read_provider
 from dragoman.config.load_routes import read_routes, read_targets, warn_about_routes
+from dragoman.config.load_tools import check_selections, read_tools
 from dragoman.config.mistakes import collect_mistakes, raise_mistakes, read_each
 from dragoman.config.model import Config
 from dragoman.config.model_facts import learned_path, read_learned
@@ -81,6 +82,7 @@ def load(
             {
                 "server": lambda: _read_server(root.table("server"), environment),
                 "responses": lambda: _read_responses(root.table("responses")),
+                "tools": lambda: read_tools(root.table("tools")),
                 "telemetry": lambda: _read_telemetry(root.table("telemetry"), environment),
                 "routes": lambda: read_routes(root),
                 "default": lambda: read_targets(root, "default", root.table("providers").values),
@@ -88,6 +90,7 @@ def load(
         )
     raise_mistakes(found)
     config = root.build(Config, path=path, **fields)
+    check_selections(root, config.tools)
     warn_about_routes(root, config)
     warnings = sorted(document.warnings, key=lambda warning: warning.line)
     return msgspec.structs.replace(config, warnings=tuple(warnings))

@@ -13,7 +13,7 @@ from typing import Annotated, NamedTuple
 import msgspec
 
 from dragoman.config.governance import governance_keys
-from dragoman.config.key_kinds import TABLE, TABLES, TEXT_OR_TEXTS, ConfigKey, read_keys
+from dragoman.config.key_kinds import TABLE, TABLES, TEXT_OR_TEXTS, TEXTS, ConfigKey, read_keys
 from dragoman.config.mistakes import ConfigWarning
 from dragoman.config.provider import Provider, TargetName
 from dragoman.config.settings import (
@@ -23,6 +23,7 @@ from dragoman.config.settings import (
     TelemetrySettings,
     Timeouts,
 )
+from dragoman.config.tools import ToolsSettings
 from dragoman.governance.settings import Governance
 from dragoman.providers.facts import Doc, Facts
 
@@ -38,6 +39,11 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     ] = msgspec.field(name="target")
     strict: Annotated[bool, Doc("Refuse requests that cannot be translated without loss.")] = False
     heal: Annotated[bool, Doc("Change and retry refused requests; see `heal` of a provider.")] = True
+    tools: Annotated[
+        tuple[str, ...] | None,
+        TEXTS,
+        Doc("The gateway's own tools for these requests; default: those of the provider."),
+    ] = None
     #: Changes of the provider's and the model's governance.
     governance: Annotated[
         dict[str, object], TABLE, Doc("The governance of the tool calls in the replies.")
@@ -52,6 +58,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
         ResponsesSettings()
     )
     telemetry: Annotated[TelemetrySettings, TABLE, Doc("Metrics and traces.")] = TelemetrySettings()
+    tools: Annotated[ToolsSettings, TABLE, Doc("The tools that the gateway runs itself.")] = ToolsSettings()
     providers: Annotated[dict[str, Provider], TABLE, Doc("The providers, by names of your choice.")] = {}
     routes: Annotated[tuple[Route, ...], TABLES, Doc("The targets of the models that clients ask for.")] = ()
     default: Annotated[
@@ -93,6 +100,7 @@ def list_tables() -> tuple[KeyTable, ...]:
         KeyTable("[server]", read_keys(ServerSettings), ServerSettings),
         KeyTable("[responses]", read_keys(ResponsesSettings), ResponsesSettings),
         KeyTable("[telemetry]", read_keys(TelemetrySettings), TelemetrySettings),
+        KeyTable("[tools]", read_keys(ToolsSettings), ToolsSettings),
         KeyTable("[providers.NAME]", read_keys(Provider), Provider),
         KeyTable("[providers.NAME.timeouts]", read_keys(Timeouts), Timeouts),
         KeyTable("[providers.NAME.sessions]", read_keys(SessionSettings), SessionSettings),

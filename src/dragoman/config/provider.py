@@ -7,7 +7,7 @@ from typing import Annotated
 
 import msgspec
 
-from dragoman.config.key_kinds import FLAG_OR_TEXT, TABLE, TEXT_OR_TEXTS, integer, one_name_of
+from dragoman.config.key_kinds import FLAG_OR_TEXT, TABLE, TEXT_OR_TEXTS, TEXTS, integer, one_name_of
 from dragoman.config.settings import Secret, SessionSettings, Timeouts
 from dragoman.dialects.registry import DIALECTS
 from dragoman.governance.settings import Governance
@@ -67,6 +67,11 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     heal: Annotated[
         bool, Doc("Change a refused request as the refusal says, retry it, and remember the change.")
     ] = True
+    tools: Annotated[
+        tuple[str, ...] | None,
+        TEXTS,
+        Doc("The gateway's own tools for its models; default: all in `[tools]`."),
+    ] = None
     #: Only the facts in the file. `layers` has the others.
     models: Annotated[
         FactsByModel, TABLE, Doc("Facts about models, by name; `*` matches any part of a name.")

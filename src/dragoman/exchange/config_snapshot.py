@@ -10,6 +10,7 @@ from dragoman.accounts.estimates import PriceList
 from dragoman.config.model import Config
 from dragoman.config.provider import Provider
 from dragoman.exchange.redaction import Redactor
+from dragoman.gateway_tools.toolbox import Toolbox, build_toolbox
 from dragoman.upstream.port import Upstream
 
 
@@ -69,14 +70,22 @@ class ConfigSnapshot:
             else ProviderHandle(provider, build)
             for name, provider in config.providers.items()
         }
-        for handle in self.handles.values():
-            handle.snapshots += 1
+        is_kept = earlier is not None and earlier.config.tools == config.tools
+        #: The tools that the gateway runs itself; None if there are none.
+        self.toolbox: Toolbox | None = (
+            earlier.toolbox if earlier is not None and is_kept else build_toolbox(config)
+        )
+        for shared in self._list_shared():
+            shared.snapshots += 1
 
-    def release(self) -> list[ProviderHandle]:
-        """Give up the handles. Returns those that no other snapshot uses: the caller closes them."""
+    def release(self) -> list[ProviderHandle | Toolbox]:
+        """Give up what snapshots share. Returns what no other snapshot uses: the caller closes it."""
         if self._is_released:
             return []
         self._is_released = True
-        for handle in self.handles.values():
-            handle.snapshots -= 1
-        return [handle for handle in self.handles.values() if not handle.snapshots]
+        for shared in self._list_shared():
+            shared.snapshots -= 1
+        return [shared for shared in self._list_shared() if not shared.snapshots]
+
+    def _list_shared(self) -> list[ProviderHandle | Toolbox]:
+        return [*self.handles.values(), *([self.toolbox] if self.toolbox else ())]

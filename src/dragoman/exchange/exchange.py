@@ -11,7 +11,6 @@ from typing import TypeVar
 
 import msgspec
 
-from dragoman.accounts.estimates import ExchangeOutcome
 from dragoman.accounts.keys import ANONYMOUS, Caller
 from dragoman.accounts.usage import ExchangeUsage
 from dragoman.config.provider import Provider, TargetName
@@ -19,8 +18,9 @@ from dragoman.exchange.client import Client
 from dragoman.exchange.client_failure import build_client_failure
 from dragoman.exchange.gateway import Gateway
 from dragoman.exchange.healer import RequestHealer
-from dragoman.exchange.record import AttemptRecord, ExchangeRecord
+from dragoman.exchange.record import AttemptRecord, ExchangeRecord, build_outcome
 from dragoman.exchange.sender import ResponseSender
+from dragoman.exchange.tools import ExchangeTools
 from dragoman.exchange.upstream_call import UpstreamCall
 from dragoman.exchange.watchdog import Watchdog
 from dragoman.exchange.windows import find_fitting_targets
@@ -57,8 +57,15 @@ class Exchange:
     """One client request and its reply. Call `run` once; then `record` is complete."""
 
     def __init__(
-        self, gateway: Gateway, plan: RequestPlan, client: Client, caller: Caller = ANONYMOUS
+        self,
+        gateway: Gateway,
+        plan: RequestPlan,
+        client: Client,
+        caller: Caller = ANONYMOUS,
+        *,
+        choice: RouteChoice | None = None,
     ) -> None:
+        """`choice`: the targets of an inner exchange, which a tool of the gateway needs."""
         self._gateway = gateway
         self._snapshot = gateway.snapshot
         self._plan = plan
@@ -80,6 +87,11 @@ class Exchange:
         )
         self._healer = RequestHealer(self._snapshot.config, plan, gateway.learned, gateway.refused_seals)
         self._call: UpstreamCall | None = None
+        self._choice = choice
+        self._tools: ExchangeTools | None = None
+        if self._snapshot.toolbox is not None and choice is None:
+            run_inner = partial(_run_inner, gateway, caller)
+            self._tools = ExchangeTools(gateway, self._snapshot.toolbox, self.record, run_inner)
 
     @property
     def started(self) -> float:
@@ -117,7 +129,7 @@ class Exchange:
         self._watchdog.close()
         self.record.seconds = self._loop.time() - self._watchdog.started
         self._gateway.intervention_counts.add(self.record)
-        outcome = _build_outcome(self.record, self._watchdog.received)
+        outcome = build_outcome(self.record, self._watchdog.received)
         self.record.used, self.record.cost = self._usage.settle(outcome)
         for observe in self._gateway.observers:
             observe(self.record)
@@ -133,7 +145,7 @@ class Exchange:
         await compute(plan.body, plan.peek)
         record.model, record.stream = plan.model, plan.stream
         await self._usage.check_model(plan.model)
-        choice = choose(snapshot.config, plan.model)
+        choice = self._choice or choose(snapshot.config, plan.model)
         record.route, record.has_alternatives = choice.route.match, len(choice.targets) > 1
         self._healer.is_on = choice.route.heal
         await gateway.learned.load()
@@ -187,6 +199,8 @@ class Exchange:
         provider = self._healer.add_facts(target)
         seals = self._healer.find_refused_seals(target)
         stated = self._snapshot.config.providers[target.provider]
+        if self._tools is not None:
+            await self._tools.open(target, provider, choice.route)
         work = partial(self._build_request, target, provider, seals, stated, choice)
         return await compute(self._plan.body, work)
 
@@ -204,6 +218,8 @@ class Exchange:
         if not governance.is_off:
             report = self.record.interventions.reporter(target, provider.wire_dialect)
             build = partial(build, governance=governance, report=report, timer=self._loop.time)
+        if self._tools is not None:
+            build = partial(build, tools=self._tools.find(target))
         try:
             return build(provider, refused_seals=refused_seals)
         except ClientProtocolError as error:
@@ -247,6 +263,7 @@ class Exchange:
                 watchdog=self._watchdog,
                 record=record,
                 now=gateway.clock(),
+                tools=self._tools.find(target) if self._tools else None,
             )
             try:
                 failure = await self._call.run()
@@ -356,21 +373,11 @@ def _choose_error(errors: list[DragomanError]) -> DragomanError:
     return next(passing, errors[-1])
 
 
-def _build_outcome(record: ExchangeRecord, received_bytes: int) -> ExchangeOutcome:
-    """What the accounts need to know about an exchange that has ended."""
-    tally = record.tally
-    is_finished = record.ending == "finished"
-    is_answered = is_finished or (tally is not None and tally.has_content)
-    return ExchangeOutcome(
-        target=record.target,
-        usage=tally.usage if tally else None,
-        was_accepted=is_answered or (record.is_cancelled and record.tries > 0),
-        is_finished=is_finished,
-        has_failed=record.ending in ("failed", "truncated"),
-        earlier_input=record.earlier_input,
-        received_bytes=received_bytes,
-        is_stream=record.stream,
-    )
+async def _run_inner(
+    gateway: Gateway, caller: Caller, plan: RequestPlan, client: Client, choice: RouteChoice
+) -> None:
+    """Run an exchange that a tool of the gateway needs."""
+    await Exchange(gateway, plan, client, caller, choice=choice).run()
 
 
 def _uncancel() -> None:

@@ -18,6 +18,7 @@ from dragoman.exchange.config_snapshot import ConfigSnapshot
 from dragoman.exchange.interventions import InterventionCounts
 from dragoman.exchange.record import ExchangeRecord
 from dragoman.exchange.watchdog import WatchdogTimer
+from dragoman.gateway_tools.memory import ToolMemory
 from dragoman.healing.learned import LearnedFacts
 from dragoman.healing.refused_seals import RefusedSeals
 from dragoman.routing.health import TargetHealth
@@ -53,6 +54,7 @@ class Gateway:
         self.health = TargetHealth()
         self.learned = LearnedFacts(self.database, clock)
         self.refused_seals = RefusedSeals()
+        self.tool_memory = ToolMemory(config.tools.memory_mb * 1_000_000)
         self.watchdogs = WatchdogTimer()
         #: What governance changed, per target.
         self.intervention_counts = InterventionCounts()

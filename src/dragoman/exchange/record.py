@@ -7,10 +7,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from dragoman.accounts.estimates import ExchangeOutcome
 from dragoman.accounts.keys import Caller
 from dragoman.config.provider import TargetName
 from dragoman.dialects.registry import dialect_named
 from dragoman.exchange.interventions import InterventionLog
+from dragoman.gateway_tools.session import RunRecord
 from dragoman.governance.snapshot import SnapshotPair
 from dragoman.hub.errors import Failure
 from dragoman.hub.events import ReplyFailed, ReplyFinished
@@ -69,6 +71,8 @@ class ExchangeRecord:
         self.interventions = InterventionLog()
         #: The reply before and after governance, if the settings ask for it.
         self.snapshots: SnapshotPair | None = None
+        #: The runs of the gateway's own tools.
+        self.tool_runs: Sequence[RunRecord] = ()
         self.tally: Tally | None = None
         #: The HTTP status that was sent to the client; 0 if none was.
         self.status = 0
@@ -177,6 +181,9 @@ class ExchangeRecord:
             "retries": self.retries,
             "failed": make_printable(self.list_failed_attempts())[:MAX_SHOWN],
             "tools": (tally.calls if tally else 0) or None,
+            "runs": ", ".join(f"{run.function}{' failed' * run.is_error}" for run in self.tool_runs)[
+                :MAX_SHOWN
+            ],
             "losses": len(losses),
             "lost": _list_losses(losses, MAX_SHOWN),
             "interventions": len(self.interventions) if self.interventions.is_governed else None,
@@ -194,6 +201,23 @@ class ExchangeRecord:
                 "calls": self.tally.calls if self.tally else 0,
                 **intervention.line(),
             }
+
+
+def build_outcome(record: ExchangeRecord, received_bytes: int) -> ExchangeOutcome:
+    """What the accounts need to know about an exchange that has ended."""
+    tally = record.tally
+    is_finished = record.ending == "finished"
+    is_answered = is_finished or (tally is not None and tally.has_content)
+    return ExchangeOutcome(
+        target=record.target,
+        usage=tally.usage if tally else None,
+        was_accepted=is_answered or (record.is_cancelled and record.tries > 0),
+        is_finished=is_finished,
+        has_failed=record.ending in ("failed", "truncated"),
+        earlier_input=record.earlier_input,
+        received_bytes=received_bytes,
+        is_stream=record.stream,
+    )
 
 
 def _list_losses(losses: Sequence[Loss], limit: int = MAX_LISTED) -> str:

@@ -15,6 +15,7 @@ from dragoman.exchange.config_snapshot import ProviderHandle
 from dragoman.exchange.record import SESSION_HEADER, ExchangeRecord
 from dragoman.exchange.sender import ResponseSender
 from dragoman.exchange.watchdog import Watchdog
+from dragoman.gateway_tools.session import ToolSession
 from dragoman.hub.errors import Failure, UpstreamFailed
 from dragoman.hub.events import ReplyFailed
 from dragoman.pipeline.plan import RequestPlan
@@ -49,6 +50,7 @@ class UpstreamCall:
         watchdog: Watchdog,
         record: ExchangeRecord,
         now: float,
+        tools: ToolSession | None = None,
     ) -> None:
         self._plan = plan
         self._target_request = target_request
@@ -59,6 +61,7 @@ class UpstreamCall:
         self._watchdog = watchdog
         self._record = record
         self._now = now
+        self._tools = tools
         self._loop = asyncio.get_running_loop()
         self._reply: ReplyPipeline | None = None
         self._whole_reply: WholeReply | None = None
@@ -76,8 +79,40 @@ class UpstreamCall:
         failure = await self._call(self._target_request.body)
         self.has_answered_round = True
         while self._target_request.needs_next_round:
-            failure = await self._call_again()
+            if self._target_request.unanswered:
+                await self._run_tools()
+            if self._target_request.needs_next_round:
+                failure = await self._call_again()
+        if self._tools is not None and failure is None:
+            self._tools.remember(self._target_request.ended_rounds)
         return failure
+
+    async def _run_tools(self) -> None:
+        """Run the gateway's own tools. If the client has calls of its own to run, the reply ends here."""
+        request, usage = self._target_request, self._record.tally.usage if self._record.tally else None
+        if self._tools is None:
+            return
+        spent = self._record.earlier_input + (usage.total if usage else 0)
+        runs = await self._tools.run(request.unanswered, spent)
+        self._record.tool_runs = self._tools.runs
+        request.add_results([result for result, _ in runs], [block for _, run in runs for block in run.shown])
+        if self._whole_reply is not None:
+            self._whole_reply.resume()
+            if not request.needs_next_round:
+                await self._respond(self._whole_reply)
+        elif self._reply is not None:
+            await self._resume(self._reply)
+
+    async def _resume(self, reply: ReplyPipeline) -> None:
+        """Send what the client sees of the runs."""
+        output = reply.resume()
+        if not output:
+            return
+        output = join_output([*self._take_held(), output])
+        if self._target_request.needs_next_round:
+            await self._sender.send(output)
+        else:
+            await self._sender.finish(output)
 
     async def fail(self, failure: Failure) -> None:
         """End a reply that has begun, for a reason of the gateway's."""
@@ -159,17 +194,22 @@ class UpstreamCall:
         if self._target_request.needs_next_round and not reply.tally.has_content:
             await _read_to_end(pieces)
             return None
-        held, self._held = self._held, []
-        self._record.first_token_seconds = (
-            self._record.first_token_seconds or self._loop.time() - self._watchdog.started
-        )
-        self._target_request.release()
+        held = self._take_held()
         if reply.is_round_over:
             await self._finish(join_output(held), reply, pieces)
         else:
             await self._sender.send(join_output(held))
             await self._send_rest(upstream, reply)
         return self._record.broken
+
+    def _take_held(self) -> list[Output]:
+        """The output so far. Its first content has come, so no other target can take over."""
+        held, self._held = self._held, []
+        self._record.first_token_seconds = (
+            self._record.first_token_seconds or self._loop.time() - self._watchdog.started
+        )
+        self._target_request.release()
+        return held
 
     def _tick(self) -> None:
         """Send calls that were held too long. The watchdog calls this while the upstream is silent."""
@@ -293,10 +333,13 @@ class UpstreamCall:
         failure = whole.tally.failure
         if failure is not None:
             raise UpstreamFailed(self._redact(failure))
+        await self._respond(whole)
+        return None
+
+    async def _respond(self, whole: WholeReply) -> None:
         self._record.first_token_seconds = self._loop.time() - self._watchdog.started
         self._target_request.release()
         await self._sender.respond(whole.build_body())
-        return None
 
     async def _read_body(self, upstream: UpstreamReply, limit: int) -> bytes:
         pieces: list[bytes] = []

@@ -18,12 +18,12 @@ Modules, each named after the setting that it implements:
 - `snapshot`: the reply before and after, for inspection (`snapshots`).
 - `interventions`: the report of what a stage did.
 
-Order of the stages for one reply: harvest, rename, exit tool, hold (with repair), dedupe, guard, retry on
-denial, validate. A call is found before it is named, named before it is repaired, and whole before it is
-compared and judged. `validate` comes last, because it describes what the client gets.
+Order of the stages for one reply: harvest, rename, exit tool, hold (with repair), dedupe, guard, validate. A
+call is found before it is named, named before it is repaired, and whole before it is compared and judged.
+`validate` comes last, because it describes what the client gets.
 
 A denied call (`guard`) becomes a text for the client. With `on_denied = "model"` and no other call in the
-reply, the stage `guard.retry.DenialRetry` keeps the reply open instead: the exchange sends the denials to
+reply, it is withheld, and `hub.rounds.RoundJoiner` keeps the reply open: the exchange sends the denials to
 the model as tool results and feeds the next reply into the same pipeline.
 
 State: every stage belongs to one reply and is fed by one task. Settings, rules and declared tools are

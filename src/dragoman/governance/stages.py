@@ -5,7 +5,6 @@ from collections.abc import Callable
 import msgspec
 
 from dragoman.governance.dedupe import DedupeStage
-from dragoman.governance.guard.retry import DenialRetry
 from dragoman.governance.guard.stage import GuardStage
 from dragoman.governance.harvest import AUTO, EchoStage, HarvestStage, RequestText, WholeHarvestStage
 from dragoman.governance.hold import HoldStage
@@ -26,14 +25,14 @@ def build_stages(
     report: Report,
     exit_name: str = "",
     streams: bool = True,
-    retry: DenialRetry | None = None,
+    can_retry: bool = False,
     clock: Callable[[], float] | None = None,
     asked: RequestText | None = None,
 ) -> list[Stage]:
     """Build the stages for one reply, directly after the upstream's reader; none if everything is off.
 
     `exit_name`: the exit tool that `apply_tool_choice` added. `streams`: the client gets the reply in
-    pieces; if not, holding calls costs nothing. `retry`: the caller can ask the model again; without it the
+    pieces; if not, holding calls costs nothing. `can_retry`: the caller can ask the model again; if not, the
     client gets the denials. `clock`: seconds, for `hold_seconds` and the reports. `asked`: the texts of the
     request; what repeats them is not harvested.
     """
@@ -50,7 +49,9 @@ def build_stages(
     if governance.dedupe:
         stages.append(DedupeStage(report, limit=governance.hold_bytes))
     if governance.guard:
-        stages += _build_guard(governance, tools, report, retry)
+        on_denied = governance.on_denied if can_retry else "client"
+        limit = governance.hold_bytes
+        stages.append(GuardStage(governance.guard, tools, report, on_denied=on_denied, limit=limit))
     if governance.validate:
         stages.append(ValidateStage(tools, report, limit=governance.hold_bytes))
     return stages
@@ -90,14 +91,3 @@ def _build_harvest(
 
 def _no_clock() -> float:
     return 0.0
-
-
-def _build_guard(
-    governance: Governance, tools: tuple[DeclaredTool, ...], report: Report, retry: DenialRetry | None
-) -> list[Stage]:
-    on_denied = governance.on_denied if retry is not None else "client"
-    guard = GuardStage(governance.guard, tools, report, on_denied=on_denied, limit=governance.hold_bytes)
-    if retry is None or on_denied == "client":
-        return [guard]
-    retry.begin(guard)
-    return [guard, retry]

@@ -68,6 +68,9 @@ class ForwardedReply:
     def next_round(self) -> None:
         """Forwarded replies are not governed, so they have one round."""
 
+    def resume(self) -> RawEvents:
+        return RawEvents(b"")
+
     def feed(self, data: bytes) -> RawEvents:
         was_ended = self.is_ended
         events = data if data[-2:] == b"\n\n" and not self._begun else self._take_whole_events(data)

@@ -9,11 +9,9 @@ from collections.abc import Callable
 import msgspec
 
 from dragoman.fit import fit
-from dragoman.governance.guard.retry import DenialRetry
 from dragoman.governance.harvest import RequestText
 from dragoman.governance.interventions import Intervention, Report
 from dragoman.governance.settings import OFF, Governance
-from dragoman.governance.snapshot import SnapshotPair, SnapshotStage
 from dragoman.governance.stages import build_stages
 from dragoman.governance.text_contract import apply_text_contract
 from dragoman.governance.tool_choice import apply_tool_choice
@@ -61,26 +59,21 @@ class GovernedRequest(msgspec.Struct, frozen=True, kw_only=True):
         ids: IdSource,
         report: Report,
         streams: bool = True,
-        retry: DenialRetry | None = None,
+        can_retry: bool = False,
         clock: Callable[[], float] | None = None,
-        snapshots: SnapshotPair | None = None,
     ) -> list[Stage]:
         """Build the governance stages of one reply. They come directly after its reader."""
-        return [
-            *([SnapshotStage(snapshots.before)] if snapshots else ()),
-            *build_stages(
-                self.governance,
-                self.tools,
-                ids=ids,
-                report=report,
-                exit_name=self.exit_name,
-                streams=streams,
-                retry=retry,
-                clock=clock,
-                asked=self.texts,
-            ),
-            *([SnapshotStage(snapshots.after)] if snapshots else ()),
-        ]
+        return build_stages(
+            self.governance,
+            self.tools,
+            ids=ids,
+            report=report,
+            exit_name=self.exit_name,
+            streams=streams,
+            can_retry=can_retry,
+            clock=clock,
+            asked=self.texts,
+        )
 
 
 def govern_request(

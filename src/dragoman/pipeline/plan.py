@@ -26,6 +26,7 @@ from dragoman.hub.request import Request
 from dragoman.pipeline.bodies import read_object
 from dragoman.pipeline.governance import govern_request
 from dragoman.pipeline.refused_fields import remove_fields
+from dragoman.pipeline.rounds import RequestTools
 from dragoman.pipeline.target_request import Lane, TargetRequest
 from dragoman.providers.profile import Profile, TargetFacts, build_target_facts
 from dragoman.wire.fields import encode
@@ -154,18 +155,25 @@ class RequestPlan:
         report: Report = _ignore,
         timer: Callable[[], float] | None = None,
         refused_seals: frozenset[str] = frozenset(),
+        tools: RequestTools | None = None,
     ) -> TargetRequest:
         """Build the request for one target. Raises `ClientProtocolError` if it cannot be sent there.
 
         `strict` refuses a request that would lose something. `report` receives what governance changed.
-        `refused_seals`: hashes of seals that the target has refused (`fit.seals.hash_seal`).
+        `refused_seals`: hashes of seals that the target has refused (`fit.seals.hash_seal`). `tools`: those
+        that the gateway may run itself for this request.
         """
         is_same_dialect = provider.wire_dialect == self.metadata.dialect
         can_forward = is_same_dialect and not self.metadata.is_assembled and not self._has_envelope()
         if not is_same_dialect:
             check_rules(self.request, self.dialect.request_rules)
-        if not governance.is_idle(has_tools=b'"tools"' in self.body):
+        asked = None
+        if tools is not None:
+            asked = self._apply_tools(tools, provider, model, refused_seals)
+            tools = tools if asked is not None else None
+        if tools is not None or not governance.is_idle(has_tools=b'"tools"' in self.body):
             return self._govern(
+                asked or self._disown_seals(refused_seals),
                 provider,
                 model,
                 governance,
@@ -173,7 +181,7 @@ class RequestPlan:
                 timer,
                 strict=strict,
                 can_forward=can_forward,
-                refused_seals=refused_seals,
+                tools=tools,
             )
         # A client that asks a server of its own dialect for a model by its name knows the model; only what
         # the configuration states holds for it. Behind an alias the client cannot know the model.
@@ -190,8 +198,22 @@ class RequestPlan:
         body, lane, lost = self._encode(fitted, facts, losses, can_forward=can_forward, strict=strict)
         return TargetRequest(self, provider, model, body, lane, facts=facts, losses=lost)
 
+    def _apply_tools(
+        self, tools: RequestTools, provider: TargetProvider, model: str, refused_seals: frozenset[str]
+    ) -> Request | None:
+        """The request with the gateway's own tools; None if none applies, or the body cannot be read."""
+        facts = build_target_facts(provider.build_profile(model), self.metadata.dialect)
+        try:
+            request = self._disown_seals(refused_seals)
+        except DragomanError:
+            # A server of the same dialect may accept what our reader does not.
+            return None
+        applied = tools.apply(request, facts)
+        return None if applied is request else applied
+
     def _govern(
         self,
+        request: Request,
         provider: TargetProvider,
         model: str,
         governance: Governance,
@@ -200,11 +222,10 @@ class RequestPlan:
         *,
         strict: bool,
         can_forward: bool,
-        refused_seals: frozenset[str],
+        tools: RequestTools | None,
     ) -> TargetRequest:
         """Build a request under governance. Its reply is translated even if the request is forwarded."""
         losses = Losses(self.read_losses)
-        request = self._disown_seals(refused_seals)
         governed = govern_request(request, governance, provider.build_profile(model), losses, report)
         facts = build_target_facts(governed.profile, self.metadata.dialect)
         body, _, lost = self._encode(governed.sent, facts, losses, can_forward=can_forward, strict=strict)
@@ -219,6 +240,7 @@ class RequestPlan:
             governed=governed,
             report=report,
             timer=timer,
+            tools=tools,
         )
 
     def _find_contained(self, refused: frozenset[str]) -> frozenset[str]:

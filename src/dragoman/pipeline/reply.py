@@ -30,7 +30,8 @@ class ReplyPipeline(Protocol):
 
     1. `feed` (or `feed_frames`) for each piece, until `is_round_over`. `close`, if the upstream ends the
        reply before that. `fail` instead of both, at any time. `release_overdue` between two pieces.
-    2. If `TargetRequest.needs_next_round`: `next_round`, then again from 1 with the reply to that request.
+    2. If `TargetRequest.unanswered`: `resume` after the gateway's own tools have run.
+       If `TargetRequest.needs_next_round`: `next_round`, then again from 1 with the reply to that request.
     3. If `passes_trailing`: `feed` for each piece that still comes after the ending, then `close`.
     """
 
@@ -80,6 +81,10 @@ class ReplyPipeline(Protocol):
 
     def next_round(self) -> None: ...
 
+    def resume(self) -> Output:
+        """Return what the client gets when withheld calls have their results. It may be the ending."""
+        ...
+
 
 class ReplyRounds(Protocol):
     """Governance of one reply: the stages of each round. `pipeline.rounds` implements it."""
@@ -93,6 +98,10 @@ class ReplyRounds(Protocol):
 
     def build_next_reader(self) -> StreamReader:
         """Begin the next round. Returns the reader of its reply."""
+        ...
+
+    def take_events(self) -> list[ReplyEvent]:
+        """The events for the client when withheld calls have their results."""
         ...
 
 
@@ -165,6 +174,13 @@ class TranslatedReply:
             self._reader = self._rounds.build_next_reader()
             self._set_stages()
             self.is_round_over = self.is_ended
+
+    def resume(self) -> list[Frame]:
+        frames: list[Frame] = []
+        if self._rounds is not None:
+            self._pass(self._rounds.take_events(), self._lasting, frames)
+        self.is_round_over = True
+        return frames
 
     def release_overdue(self) -> list[Frame]:
         frames: list[Frame] = []

@@ -1,21 +1,42 @@
-"""Rounds of a governed reply: if the guard denies a call, the model is asked again within the same reply."""
+"""Rounds of a reply: if a call is withheld from the client, the model is asked again within the same reply.
 
-from collections.abc import Callable
+The guard withholds the calls that it denies, and the gateway those of its own tools.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import msgspec
 
 from dragoman.dialects.interfaces import StreamReader
-from dragoman.governance.guard.retry import DenialRetry
+from dragoman.fit.content import fit_content, fit_media, move_media_from_results
 from dragoman.governance.interventions import Report
-from dragoman.governance.snapshot import SnapshotPair
+from dragoman.governance.snapshot import SnapshotPair, SnapshotStage
+from dragoman.hub.content import ReplyBlock, ToolCall, ToolResult
+from dragoman.hub.events import ReplyEvent
 from dragoman.hub.ids import IdSource
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import Request
+from dragoman.hub.request import Request, ToolChoice
+from dragoman.hub.rounds import CallSource, Round, RoundJoiner
 from dragoman.hub.stage import Stage
 from dragoman.pipeline.governance import GovernedRequest
 from dragoman.pipeline.outline import build_outline
 from dragoman.pipeline.reply_builder import build_reader
 from dragoman.providers.profile import TargetFacts
+
+_FORCED = frozenset({"required", "named"})
+
+
+class RequestTools(Protocol):
+    """The gateway's own tools for one request to one target. `gateway_tools.session` implements it."""
+
+    def apply(self, request: Request, target: TargetFacts) -> Request:
+        """The client's request with the tools that apply to it; the same object if there are none."""
+        ...
+
+    def build_stages(self, asked: Request, target: TargetFacts) -> list[Stage]:
+        """The stages of one round, which withhold the calls of the tools. `asked`: what `apply` returned."""
+        ...
 
 
 class GovernanceRounds:
@@ -36,9 +57,11 @@ class GovernanceRounds:
         timer: Callable[[], float] | None,
         streams: bool,
         can_retry: bool = True,
+        tools: RequestTools | None = None,
     ) -> None:
         # The conversation is kept only if a round may have to send it again.
-        fitted = governed.fitted if governed.asks_again else build_outline(governed.fitted)
+        asks_again = tools is not None or (governed.asks_again and can_retry)
+        fitted = governed.fitted if asks_again else build_outline(governed.fitted)
         self._governed = msgspec.structs.replace(governed, asked=build_outline(governed.asked), fitted=fitted)
         self._facts = facts
         self._ids = ids
@@ -46,7 +69,8 @@ class GovernanceRounds:
         self._report = report
         self._timer = timer
         self._streams = streams
-        self._retry = DenialRetry() if governed.asks_again and can_retry else None
+        self._tools = tools
+        self._joiner = RoundJoiner() if asks_again else None
         self._fitted = fitted
         self._number = 1
         #: The reply before and after governance, if the settings ask for it.
@@ -54,31 +78,70 @@ class GovernanceRounds:
 
     @property
     def needs_next_round(self) -> bool:
-        return self._retry is not None and self._retry.waits
+        return self._joiner is not None and self._joiner.waits
+
+    @property
+    def unanswered(self) -> tuple[ToolCall, ...]:
+        """The calls of the gateway's own tools that must run now."""
+        return self._joiner.unanswered if self._joiner else ()
+
+    @property
+    def ended(self) -> Sequence[Round]:
+        """The rounds of a reply in which calls were withheld."""
+        return self._joiner.ended if self._joiner else ()
 
     @property
     def needs_ticks(self) -> bool:
         """Whether calls are held for a limited time, so that `release_overdue` must be called."""
         return self._governed.governance.hold_seconds > 0
 
+    def add_results(self, results: Sequence[ToolResult], shown: Sequence[ReplyBlock]) -> None:
+        """Add the results of `unanswered`, and the blocks that show the client what was done."""
+        if self._joiner is not None:
+            self._joiner.add_results(results, shown)
+
+    def take_events(self) -> list[ReplyEvent]:
+        """The events after the results. They contain the ending if the client must run calls of its own."""
+        return self._joiner.take_events() if self._joiner else []
+
     def next_request(self) -> Request:
         """Build the request of the next round, ready to be written."""
-        if self._retry is not None:
-            self._fitted = self._retry.next_request(self._fitted)
+        if self._joiner is not None:
+            self._fitted = self._fit_results(self._joiner.next_request(self._fitted))
         return self._governed.apply_contract(self._fitted)
 
     def build_stages(self) -> list[Stage]:
-        return self._governed.stages(
+        stages = self._governed.stages(
             ids=self._ids.branch(f"governance {self._number}"),
             report=self._report,
             streams=self._streams,
-            retry=self._retry,
+            can_retry=self._joiner is not None,
             clock=self._timer,
-            snapshots=self.snapshots,
         )
+        if self._tools is not None:
+            stages += self._tools.build_stages(self._governed.asked, self._facts)
+        if self._joiner is not None:
+            self._joiner.begin(*(stage for stage in stages if isinstance(stage, CallSource)))
+            stages.append(self._joiner)
+        if self.snapshots is None:
+            return stages
+        return [SnapshotStage(self.snapshots.before), *stages, SnapshotStage(self.snapshots.after)]
 
     def build_next_reader(self) -> StreamReader:
         self._number += 1
         ids = self._ids.branch(f"upstream {self._number}")
         dialect = self._governed.profile.dialect
         return build_reader(dialect, self._governed.asked, self._facts, ids=ids, losses=self._losses)
+
+    def _fit_results(self, request: Request) -> Request:
+        """Fit the results of tools, which may hold pictures. A forced call is forced only once."""
+        if self._tools is None:
+            return request
+        replace = msgspec.structs.replace
+        if request.tool_choice is not None and request.tool_choice.mode in _FORCED:
+            request = replace(request, tool_choice=ToolChoice(mode="auto"))
+        *earlier, results = request.turns
+        tail = Request(dialect=self._facts.dialect, model=request.model, turns=(results,))
+        for apply in (fit_content, fit_media, move_media_from_results):
+            tail = apply(tail, self._facts, self._losses)
+        return replace(request, turns=(*earlier, *tail.turns))

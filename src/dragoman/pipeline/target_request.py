@@ -1,6 +1,6 @@
 """`TargetRequest`: the bytes for one target, and how the reply to them is read."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from dragoman.dialects.forwarding import ReplyPatch
@@ -8,8 +8,10 @@ from dragoman.dialects.interfaces import UpstreamContext
 from dragoman.dialects.registry import dialect_named
 from dragoman.governance.interventions import Report
 from dragoman.governance.snapshot import SnapshotPair
+from dragoman.hub.content import ReplyBlock, ToolCall, ToolResult
 from dragoman.hub.ids import IdSource
 from dragoman.hub.loss import Loss, Losses
+from dragoman.hub.rounds import Round
 from dragoman.hub.tally import Tally
 from dragoman.pipeline.bodies import read_object, read_reply_object
 from dragoman.pipeline.forwarded import ForwardedReply
@@ -17,7 +19,7 @@ from dragoman.pipeline.governance import GovernedRequest
 from dragoman.pipeline.outline import build_outline
 from dragoman.pipeline.reply import ReplyPipeline, TranslatedReply
 from dragoman.pipeline.reply_builder import build_translated_reply
-from dragoman.pipeline.rounds import GovernanceRounds
+from dragoman.pipeline.rounds import GovernanceRounds, RequestTools
 from dragoman.providers.profile import TargetFacts, build_target_facts
 from dragoman.tokens.families import find_family
 from dragoman.tokens.request import estimate_from_samples
@@ -53,6 +55,7 @@ class TargetRequest:
         governed: GovernedRequest | None = None,
         report: Report | None = None,
         timer: Callable[[], float] | None = None,
+        tools: RequestTools | None = None,
     ) -> None:
         self._plan = plan
         self._provider = provider
@@ -67,12 +70,28 @@ class TargetRequest:
         self._governed = governed
         self._report = report
         self._timer = timer
+        self._tools = tools
         self._rounds: GovernanceRounds | None = None
 
     @property
     def needs_next_round(self) -> bool:
         """Whether the model must be asked again before the reply can end. True only while `is_round_over`."""
         return self._rounds is not None and self._rounds.needs_next_round
+
+    @property
+    def unanswered(self) -> tuple[ToolCall, ...]:
+        """The calls of the gateway's own tools that must run before the reply goes on."""
+        return self._rounds.unanswered if self._rounds else ()
+
+    @property
+    def ended_rounds(self) -> Sequence[Round]:
+        """The rounds of a reply in which calls were withheld from the client."""
+        return self._rounds.ended if self._rounds else ()
+
+    def add_results(self, results: Sequence[ToolResult], shown: Sequence[ReplyBlock]) -> None:
+        """Add the results of `unanswered`, and the blocks that show the client what was done."""
+        if self._rounds is not None:
+            self._rounds.add_results(results, shown)
 
     @property
     def needs_ticks(self) -> bool:
@@ -149,6 +168,7 @@ class TargetRequest:
                 report=self._report,
                 timer=self._timer,
                 streams=plan.stream,
+                tools=self._tools,
             )
         return build_translated_reply(
             metadata.dialect,
@@ -207,6 +227,9 @@ class WholeReply:
 
     def next_round(self) -> None:
         self._pipeline.next_round()
+
+    def resume(self) -> None:
+        self._add(self._pipeline.resume())
 
     def build_body(self) -> bytes:
         return self._body or self._target_request.collect(self._frames)

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.governance.guard.retry import DenialRetry
 from dragoman.governance.guard.rules import read_rules
 from dragoman.governance.guard.stage import GuardStage
 from dragoman.governance.settings import OnDenied
@@ -27,6 +26,7 @@ from dragoman.hub.events import (
 )
 from dragoman.hub.fold import fold
 from dragoman.hub.grammar import GrammarChecker
+from dragoman.hub.rounds import RoundJoiner
 from dragoman.hub.seal import Seal
 from dragoman.hub.usage import Usage
 from tests.dialects.strategies import replies
@@ -216,14 +216,15 @@ def test_a_guard_of_other_tools_changes_nothing(events: list[ReplyEvent]) -> Non
 
 def rounds_of(
     *replies_: Sequence[ReplyEvent], limit: int = 3
-) -> tuple[list[ReplyEvent], DenialRetry, list[int]]:
+) -> tuple[list[ReplyEvent], RoundJoiner, list[int]]:
     """What the client gets of replies to one request after another, as long as they are asked for."""
-    rounds = DenialRetry(limit)
+    rounds = RoundJoiner()
     out: list[ReplyEvent] = []
     asked = request(turn("user", "clean up"))
     lengths = []
     for events in replies_:
         stage = guard(on_denied="model")
+        stage.max_rounds = limit
         rounds.begin(stage)
         for event in events:
             out += [after for each in stage.feed(event) for after in rounds.feed(each)]
@@ -259,7 +260,7 @@ def test_the_model_is_reported_and_asked_again_within_one_reply() -> None:
 
 
 def test_the_next_request_shows_the_call_and_why_it_was_denied() -> None:
-    rounds = DenialRetry()
+    rounds = RoundJoiner()
     stage = guard(on_denied="model")
     rounds.begin(stage)
     for event in reply_of(block(0, Text(text=""), "I will."), shell(RM, index=1), cause="tool_calls"):
@@ -294,6 +295,6 @@ def test_a_failure_in_a_later_round_ends_the_reply() -> None:
 @given(events=replies())
 @settings(max_examples=50)
 def test_a_round_without_denials_is_the_reply(events: list[ReplyEvent]) -> None:
-    rounds = DenialRetry()
+    rounds = RoundJoiner()
     rounds.begin(guard())
     assert [after for event in events for after in rounds.feed(event)] == events

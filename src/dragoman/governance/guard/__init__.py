@@ -11,8 +11,6 @@ Modules:
 - `commands`: adds the commands that those commands run in turn.
 - `shell_fold`: the rewrite that hands an argument list to `bash -lc`.
 - `stage`: `GuardStage` holds each guarded call until it is whole, then sends, rewrites or removes it.
-- `retry`: `DenialRetry` sends the denials to the model and joins its next reply to the first one.
 
-State: `GuardStage` lives for one reply of the upstream. `DenialRetry` lives for one reply of the client,
-across several replies of the upstream. Everything else is immutable.
+State: `GuardStage` lives for one reply of the upstream. Everything else is immutable.
 """

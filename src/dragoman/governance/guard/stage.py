@@ -1,8 +1,8 @@
 """The guard's stage: holds each guarded call until it is whole, then applies the rules to it.
 
-A denied call becomes a text block for the client. With `on_denied = "model"` it is collected in `denied`
-instead, for `DenialRetry`. If another call of the same reply goes to the client, no retry is possible, and
-the denial becomes text after all. Tools that no rule names pass without delay.
+A denied call becomes a text block for the client. With `on_denied = "model"` it is withheld instead, and the
+model is asked again (`hub.rounds`). If the reply has another call, no retry is possible, and the denial
+becomes text after all. Tools that no rule names pass without delay.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from dragoman.governance.guard.verdicts import TOO_LONG, GuardRules, Verdict
 from dragoman.governance.interventions import Intervention, Report
 from dragoman.governance.settings import OnDenied
 from dragoman.governance.tool_names import DeclaredTool
-from dragoman.hub.content import ToolCall
+from dragoman.hub.content import Text, ToolCall, ToolResult
 from dragoman.hub.events import (
     ArgumentsDelta,
     BlockClosed,
@@ -24,6 +24,7 @@ from dragoman.hub.events import (
     ReplyFinished,
     SealAttached,
 )
+from dragoman.hub.rounds import WithheldCall
 
 
 class DeniedCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,6 +40,12 @@ def write_denial(denied: DeniedCall) -> str:
     return f"The call of `{denied.call.name}` was denied: {denied.reason or denied.rule}."
 
 
+def _build_result(denied: DeniedCall) -> ToolResult:
+    call = denied.call
+    content = (Text(text=write_denial(denied)),)
+    return ToolResult(call_id=call.id, name=call.name, kind=call.kind, content=content, is_error=True)
+
+
 def write_question(denied: DeniedCall) -> str:
     """The text that asks the user about a call with the verdict `ask`."""
     why = denied.reason or denied.rule
@@ -47,6 +54,9 @@ def write_question(denied: DeniedCall) -> str:
 
 class GuardStage(CallQueueStage):
     """Applies the guard rules to each call. `denied`: denied calls that are not yet reported."""
+
+    #: How often the model is asked again. Then the client gets the denials.
+    max_rounds = 3
 
     def __init__(
         self,
@@ -72,6 +82,14 @@ class GuardStage(CallQueueStage):
             return out
         denied, self.denied = self.denied, ()
         return [*(text for each in denied for text in self.append_text(write_denial(each))), *out]
+
+    @property
+    def withheld(self) -> tuple[WithheldCall, ...]:
+        """The denied calls, each with the denial as its result."""
+        return tuple(WithheldCall(denied.call, _build_result(denied)) for denied in self.denied)
+
+    def write_stop(self) -> list[str]:
+        return [write_denial(denied) for denied in self.denied]
 
     def must_wait(self, call: ToolCall) -> bool:
         return self._rules.covers(call.name)

@@ -1,0 +1,20 @@
+"""Tools that the gateway runs itself: the model calls them, and the client sees one continuous reply.
+
+A `GatewayTool` decides for each request whether it applies, adds functions to the request, and runs their
+calls. The pipeline withholds those calls from the client (`hub.rounds`), the exchange runs them, and the
+conversation goes on upstream with the results.
+
+Modules without I/O:
+
+- `tool`: the interface `GatewayTool` and its values. Third parties implement it.
+- `session`: `ToolSession`, the tools of one request to one target: what is added, and which calls are theirs.
+- `stages`: the stages of a reply: `GatewayCallStage` withholds calls, `CitationStage` adds citations.
+- `memory`: `ToolMemory` keeps what the client did not see, so that the next request can contain it again.
+
+State: a `Toolbox` belongs to a configuration and holds its tools. A `ToolSession` belongs to one request to
+one target. `ToolMemory` belongs to the gateway, is bounded, and is lost at its end; a conversation without
+it is still legal.
+
+Call order for one target: `Toolbox.open_session`, `ToolSession.apply`, `build_stages` for each round, `run`
+between two rounds, `remember` at the end.
+"""

@@ -1,0 +1,196 @@
+"""`ToolSession`: the gateway's own tools for one request to one target."""
+
+import asyncio
+from collections.abc import Sequence
+
+import msgspec
+
+from dragoman.config.tools import ToolsSettings
+from dragoman.fit.names import build_name_map
+from dragoman.gateway_tools.memory import ToolMemory, name_conversation
+from dragoman.gateway_tools.stages import CitationStage, GatewayCallStage
+from dragoman.gateway_tools.tool import AskModel, GatewayTool, ToolFailed, ToolOutcome, ToolRun
+from dragoman.hub.content import Citation, Media, Text, Tool, ToolCall, ToolResult
+from dragoman.hub.request import Request, ToolChoice, iter_declared_tools
+from dragoman.hub.rounds import Round, WithheldCall
+from dragoman.hub.stage import Stage
+from dragoman.providers.profile import TargetFacts
+
+replace = msgspec.structs.replace
+
+#: Runs of one round that go on at the same time.
+MAX_PARALLEL = 8
+LAST_CALL = "[The gateway runs no further calls in this reply: answer with what is known.]"
+
+
+class OfferedFunction(msgspec.Struct, frozen=True):
+    """A function in the request, the tool that runs it, and its name and context there."""
+
+    tool: GatewayTool
+    name: str
+    context: object
+
+
+class RunRecord(msgspec.Struct, frozen=True):
+    """One run, for the record of the exchange."""
+
+    function: str
+    seconds: float
+    is_error: bool
+
+
+class ToolSession:
+    """The tools of one request. See the package for the order of calls. `owner` is the caller's name."""
+
+    def __init__(
+        self,
+        tools: Sequence[GatewayTool],
+        settings: ToolsSettings,
+        memory: ToolMemory,
+        *,
+        owner: str,
+        ask_model: AskModel,
+    ) -> None:
+        self._tools = tools
+        self._settings = settings
+        self._memory = memory
+        self._owner = owner
+        self._ask_model = ask_model
+        self._conversation = ""
+        #: By the name in the client's request with the tools, and by the name that the target knows.
+        self._offered: dict[str, OfferedFunction] = {}
+        self._names: dict[str, str] = {}
+        self._sources: list[Citation] = []
+        #: How often the model was asked again, and how often it may be.
+        self._asked_again = 0
+        self._max_rounds = settings.rounds
+        self._seconds_left = settings.seconds
+        self.runs: list[RunRecord] = []
+
+    # Without I/O: what is added to the request, and which calls are withheld.
+
+    def apply(self, request: Request, target: TargetFacts) -> Request:
+        """The request with the functions of all tools that apply; the same object if none does."""
+        if request.tool_choice is not None and request.tool_choice.mode == "none":
+            return request
+        self._conversation = name_conversation(self._owner, request)
+        changed = self._memory.restore(self._conversation, request)
+        functions: list[Tool] = []
+        self._offered = {}
+        for tool in self._tools:
+            offer = tool.offer(changed, target)
+            if offer is None:
+                continue
+            changed = offer.request or changed
+            taken = {each.name for each in iter_declared_tools(changed)}
+            for function in offer.functions:
+                name = function.name if function.name not in taken else f"gateway_{function.name}"
+                self._offered[name] = OfferedFunction(tool, function.name, offer.context)
+                functions.append(replace(function, name=name))
+        if not functions:
+            return request
+        return replace(
+            changed,
+            tools=(*changed.tools, *functions),
+            tool_choice=_allow(changed.tool_choice, [function.name for function in functions]),
+        )
+
+    def build_stages(self, asked: Request, target: TargetFacts) -> list[Stage]:
+        """The stages of the next round."""
+        names = build_name_map(asked, target)
+        self._names = {names.find("function", "", name)[1]: name for name in self._offered}
+        stages: list[Stage] = [GatewayCallStage(self._names, self._max_rounds)]
+        return [CitationStage(self._sources), *stages] if self._sources else stages
+
+    def remember(self, rounds: Sequence[Round]) -> None:
+        """Keep what the client did not see of a reply that has ended."""
+        known = [replace(each, withheld=tuple(map(self._restore_name, each.withheld))) for each in rounds]
+        self._memory.remember(self._conversation, known)
+
+    def _restore_name(self, withheld: WithheldCall) -> WithheldCall:
+        call = withheld.call
+        return replace(withheld, call=replace(call, name=self._names.get(call.name, call.name)))
+
+    # With I/O: the runs between two rounds.
+
+    async def run(self, calls: Sequence[ToolCall], spent: int) -> list[tuple[ToolResult, ToolOutcome]]:
+        """Run the calls of one round. `spent`: the tokens of the reply so far. Failures become errors."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        slots = asyncio.Semaphore(MAX_PARALLEL)
+        is_stopped = self._seconds_left <= 0 or (0 < self._settings.tokens <= spent)
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self._run_call(call, slots, is_stopped=is_stopped)) for call in calls]
+        self._seconds_left -= loop.time() - began
+        self._asked_again += 1
+        if is_stopped:
+            self._max_rounds = self._asked_again
+        outcomes = [task.result() for task in tasks]
+        return [(self._build_result(call, each), each) for call, each in zip(calls, outcomes, strict=True)]
+
+    async def _run_call(self, call: ToolCall, slots: asyncio.Semaphore, *, is_stopped: bool) -> ToolOutcome:
+        offered = self._offered[self._names[call.name]]
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        try:
+            if is_stopped:
+                raise ToolFailed("the limit of time or tokens for the gateway's tools is reached")
+            run = ToolRun(
+                name=offered.name,
+                arguments=_read_arguments(call.arguments),
+                context=offered.context,
+                ask_model=self._ask_model,
+            )
+            async with slots, asyncio.timeout(min(self._settings.run_seconds, self._seconds_left)):
+                result = await offered.tool.run(run)
+            outcome = ToolOutcome(content=(Text(text=result),)) if isinstance(result, str) else result
+        except TimeoutError:
+            outcome = _build_error("the tool took too long")
+        except ToolFailed as error:
+            outcome = _build_error(str(error))
+        except Exception as error:  # A tool of a third party must not break the reply.
+            outcome = _build_error(f"the tool failed ({type(error).__name__})")
+        self.runs.append(RunRecord(offered.name, loop.time() - began, outcome.is_error))
+        return outcome
+
+    def _build_result(self, call: ToolCall, outcome: ToolOutcome) -> ToolResult:
+        """The result for the model: bounded, with the numbers of its sources."""
+        content: list[Text | Media] = []
+        left = self._settings.result_chars
+        first = len(self._sources) + 1
+        self._sources += outcome.sources
+        if outcome.sources:
+            listed = (f"[{n}] {s.title} {s.url}" for n, s in enumerate(outcome.sources, first))
+            content.append(Text(text="Cite these sources by their numbers:\n" + "\n".join(listed)))
+        for block in outcome.content:
+            if isinstance(block, Text):
+                kept, left = block.text[:left], left - len(block.text)
+                content.append(Text(text=kept if left >= 0 else f"{kept}\n[cut: the result is too long]"))
+                if left < 0:
+                    break
+            else:
+                content.append(block)
+        if self._asked_again >= self._max_rounds:
+            content.append(Text(text=LAST_CALL))
+        return ToolResult(call_id=call.id, name=call.name, content=tuple(content), is_error=outcome.is_error)
+
+
+def _allow(choice: ToolChoice | None, names: list[str]) -> ToolChoice | None:
+    """The client's choice; a list of allowed tools also has the added functions."""
+    if choice is None or choice.mode != "allowed":
+        return choice
+    return replace(choice, allowed=(*choice.allowed, *names), form="", extras={})
+
+
+def _read_arguments(arguments: str) -> dict[str, object]:
+    try:
+        value = msgspec.json.decode(arguments or "{}")
+    except (ValueError, RecursionError):
+        raise ToolFailed("the arguments are not valid JSON") from None
+    if not isinstance(value, dict):
+        raise ToolFailed("the arguments must be a JSON object")
+    return value
+
+
+def _build_error(message: str) -> ToolOutcome:
+    return ToolOutcome(content=(Text(text=f"Error: {message}."),), is_error=True)

@@ -1,0 +1,79 @@
+"""The interface of a tool that the gateway runs itself."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from dragoman.hub.content import Citation, HostedCall, HostedResult, Media, Text, Tool
+from dragoman.hub.fold import Reply
+from dragoman.hub.request import Request
+from dragoman.providers.profile import TargetFacts
+
+#: Sends a request to the target of this name (`provider/model`) and returns its whole reply.
+AskModel = Callable[[str, Request], Awaitable[Reply]]
+
+
+class ToolFailed(Exception):
+    """A tool cannot give a result. The model gets the message, so it contains no secrets."""
+
+
+class ToolOffer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a tool does to one request: functions for the model, and changes of the request itself."""
+
+    functions: tuple[Tool, ...]
+    #: The changed request, without the functions; None: nothing else changes.
+    request: Request | None = None
+    #: Anything that the runs for this request need.
+    context: object = None
+
+
+class ToolRun(msgspec.Struct, frozen=True, kw_only=True):
+    """One call of a function. `name` is the name in the offer."""
+
+    name: str
+    arguments: dict[str, object]
+    context: object = None
+    ask_model: AskModel
+
+    def text(self, argument: str) -> str:
+        """An argument that must be a text. Raises `ToolFailed` if it is missing."""
+        value = self.arguments.get(argument)
+        if not isinstance(value, str) or not value.strip():
+            raise ToolFailed(f"the argument `{argument}` must be a text that is not empty")
+        return value.strip()
+
+
+class ToolOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of a run."""
+
+    content: tuple[Text | Media, ...] = ()
+    is_error: bool = False
+    #: Blocks that show the client what was done, if its dialect has them.
+    shown: tuple[HostedCall | HostedResult, ...] = ()
+    #: Sources of the result. The model cites source n of the reply as `[n]`.
+    sources: tuple[Citation, ...] = ()
+
+
+class GatewayTool(ABC):
+    """A tool that the gateway runs itself. One object serves all requests, so it keeps no state of them."""
+
+    async def prepare(self) -> None:  # noqa: B027 (most tools need no preparation)
+        """Called before `offer`, for instance to list the tools of a server. It must return fast."""
+
+    @abstractmethod
+    def offer(self, request: Request, target: TargetFacts) -> ToolOffer | None:
+        """What the tool adds to a request for this target; None if it does not apply. Pure."""
+
+    @abstractmethod
+    async def run(self, run: ToolRun) -> ToolOutcome | str:
+        """Run one call. An exception, or a run that takes too long, becomes an error for the model."""
+
+    async def close(self) -> None:  # noqa: B027 (most tools hold nothing open)
+        """Release connections and processes."""
+
+
+def build_function(name: str, description: str, properties: dict[str, object], *required: str) -> Tool:
+    """A function for the model. `properties` are JSON schemas by argument name."""
+    schema: dict[str, object] = {"type": "object", "properties": properties, "required": list(required)}
+    return Tool(name=name, description=description, schema=schema)

@@ -1,0 +1,53 @@
+"""`Toolbox`: the tools of one configuration."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from importlib.metadata import entry_points
+
+from dragoman.config.model import Config
+from dragoman.config.tools import ENTRY_POINTS, ToolsSettings
+from dragoman.gateway_tools.memory import ToolMemory
+from dragoman.gateway_tools.session import ToolSession
+from dragoman.gateway_tools.tool import AskModel, GatewayTool
+from dragoman.hub.errors import ConfigError
+
+
+class Toolbox:
+    """The configured tools by name. `snapshots` counts the configurations that use it."""
+
+    def __init__(self, settings: ToolsSettings, tools: Mapping[str, GatewayTool]) -> None:
+        self.settings = settings
+        self.snapshots = 0
+        self._tools = tools
+
+    async def open_session(
+        self, names: Sequence[str] | None, memory: ToolMemory, *, owner: str, ask_model: AskModel
+    ) -> ToolSession | None:
+        """The tools of these names for one request; None if there are none. None as names: all tools."""
+        tools = [tool for name, tool in self._tools.items() if names is None or name in names]
+        if not tools:
+            return None
+        for tool in tools:
+            await tool.prepare()
+        return ToolSession(tools, self.settings, memory, owner=owner, ask_model=ask_model)
+
+    async def close(self) -> None:
+        await asyncio.gather(*(tool.close() for tool in self._tools.values()), return_exceptions=True)
+
+
+def build_toolbox(config: Config) -> Toolbox | None:
+    """The tools of a configuration; None if it has none."""
+    settings = config.tools
+    tools = {name: _build_plugin(name, values) for name, values in settings.plugins.items()}
+    return Toolbox(settings, tools) if tools else None
+
+
+def _build_plugin(name: str, settings: dict[str, object]) -> GatewayTool:
+    """The tool of an entry point, which is a class or a function that takes the settings."""
+    points = entry_points(group=ENTRY_POINTS, name=name)
+    if not points:
+        raise ConfigError(f"tools.plugins.{name}: no installed package has a tool of this name")
+    tool: object = next(iter(points)).load()(settings)
+    if not isinstance(tool, GatewayTool):
+        raise ConfigError(f"tools.plugins.{name}: expected a GatewayTool")
+    return tool

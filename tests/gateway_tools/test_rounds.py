@@ -1,0 +1,400 @@
+"""Calls of the gateway's own tools: taken out, run, answered; the client sees one legal reply."""
+
+import asyncio
+import gc
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragoman.config.tools import ToolsSettings
+from dragoman.dialects.registry import dialect_named
+from dragoman.exchange.exchange import Exchange
+from dragoman.gateway_tools.tool import GatewayTool, ToolFailed, ToolOffer, ToolRun
+from dragoman.hub.content import Reasoning, Text, ToolCall
+from dragoman.hub.request import Request
+from dragoman.hub.usage import Usage
+from dragoman.providers.profile import TargetFacts
+from tests.cases.essence import read_essence
+from tests.exchange.clock import run
+from tests.exchange.governing import Json, governed, question, script
+from tests.exchange.speech import DIALECTS
+from tests.exchange.twin import Ask, Bench, RememberingClient, ScriptedUpstream, provider
+from tests.gateway_tools.running import (
+    NAME,
+    SECRET,
+    LookUp,
+    check_history,
+    events_of_round,
+    read_asked,
+    texts_of_results,
+    use_tools,
+)
+from tests.sse import collect_sse, explode_sse
+
+Block = Text | Reasoning | ToolCall
+OWN = "Read"
+
+
+def call(name: str, number: int) -> ToolCall:
+    key = "query" if name == NAME else "path"
+    return ToolCall(id=f"call_{number}abcdefgh", name=name, arguments=f'{{"{key}":"q{number}"}}')
+
+
+@st.composite
+def conversations(draw: st.DrawFn) -> list[list[Block]]:
+    """The answers of a model: text, reasoning, calls of the gateway's tool and of the client's tool."""
+    rounds: list[list[Block]] = []
+    number = 0
+    for _ in range(draw(st.integers(1, 4))):
+        blocks: list[Block] = []
+        for kind in draw(st.lists(st.sampled_from(("text", "reasoning", NAME, OWN)), min_size=1, max_size=4)):
+            number += 1
+            if kind == "text":
+                blocks.append(Text(text=f"text {number}. "))
+            elif kind == "reasoning":
+                blocks.append(Reasoning(parts=(f"thought {number}. ",), raw=True))
+            else:
+                blocks.append(call(kind, number))
+        if all(isinstance(block, Reasoning) for block in blocks):
+            # A reply without an answer is a failure.
+            blocks.append(Text(text=f"answer {number}. "))
+        rounds.append(blocks)
+    rounds.append([Text(text="The end.")])
+    return rounds
+
+
+def find_shown(rounds: list[list[Block]]) -> list[list[Block]]:
+    """The rounds up to the one that ends the reply: without a hidden call, or with a call of the client's."""
+    for number, blocks in enumerate(rounds, 1):
+        names = [block.name for block in blocks if isinstance(block, ToolCall)]
+        if NAME not in names or OWN in names:
+            return rounds[:number]
+    return rounds
+
+
+def answer_calls(dialect: str, body: Json, reply: dict[str, Any]) -> Json:
+    """The client's next request: the reply it got, and a result for each of its calls."""
+    match dialect:
+        case "anthropic":
+            content = reply["content"]
+            ids = [each["id"] for each in content if each["type"] == "tool_use"]
+            results: list[object] = [
+                {"type": "tool_result", "tool_use_id": each, "content": "ok"} for each in ids
+            ]
+            messages = [
+                {"role": "assistant", "content": content},
+                {"role": "user", "content": results or "And?"},
+            ]
+        case "openai_chat":
+            message = reply["choices"][0]["message"]
+            ids = [each["id"] for each in message.get("tool_calls") or ()]
+            messages = [message, *({"role": "tool", "tool_call_id": each, "content": "ok"} for each in ids)]
+            messages += [] if ids else [{"role": "user", "content": "And?"}]
+        case "openai_responses":
+            output = reply["output"]
+            ids = [each["call_id"] for each in output if each["type"] == "function_call"]
+            items = [{"type": "function_call_output", "call_id": each, "output": "ok"} for each in ids]
+            first: list[Json] = [{"role": "user", "content": "Hi"}]
+            return {**body, "input": [*first, *output, *(items or [{"role": "user", "content": "And?"}])]}
+        case _:
+            content = reply["candidates"][0]["content"]
+            parts = content["parts"]
+            answers: list[object] = [
+                {"functionResponse": {"name": OWN, "response": {"output": "ok"}, **_id(part["functionCall"])}}
+                for part in parts
+                if "functionCall" in part
+            ]
+            contents = body["contents"]
+            assert isinstance(contents, list)
+            return {
+                **body,
+                "contents": [
+                    *contents,
+                    content,
+                    {"role": "user", "parts": answers or [{"text": "And?"}]},
+                ],
+            }
+    earlier = body["messages"]
+    assert isinstance(earlier, list)
+    return {**body, "messages": [*earlier, *messages]}
+
+
+def _id(function_call: Json) -> Json:
+    return {"id": function_call["id"]} if "id" in function_call else {}
+
+
+@pytest.mark.rule("R77", "R78")
+@settings(max_examples=80, deadline=None)
+@given(
+    rounds=conversations(),
+    client=st.sampled_from(DIALECTS),
+    upstream=st.sampled_from(DIALECTS),
+    stream=st.booleans(),
+)
+def test_any_interleaving_is_one_legal_reply_and_a_legal_history(
+    rounds: list[list[Block]], client: str, upstream: str, stream: bool
+) -> None:
+    shown = find_shown(rounds)
+    usage = Usage(input=100, output=7)
+    scripts = [
+        script(upstream, events_of_round(n, blocks, usage), stream=stream) for n, blocks in enumerate(rounds)
+    ]
+    scripted = ScriptedUpstream(*scripts)
+    tool = LookUp()
+    bench = use_tools(Bench({"up": scripted}, [provider("up", upstream)]), tool=tool)
+    asked = question(client, tools=(OWN,), stream=stream)
+    result = run(bench.run_exchange(asked))
+    assert result.client.status == 200, result.client.body
+    stream_body = result.client.body if stream else explode_sse(dialect_named(client), result.client.json())
+    assert not stream or dialect_named(client).check_stream(stream_body) == []
+    # Complete, in order, and free of what is hidden.
+    essence = read_essence(client, stream_body)
+    blocks = [block for each in shown for block in each]
+    assert essence.text == "".join(block.text for block in blocks if isinstance(block, Text))
+    own = [block for block in blocks if isinstance(block, ToolCall) and block.name == OWN]
+    assert [name for name, _ in essence.calls] == [OWN] * len(own)
+    assert SECRET.encode() not in result.client.body
+    assert NAME.encode() not in result.client.body
+    # Every hidden call ran, and the upstream's histories are legal.
+    hidden = [block for block in blocks if isinstance(block, ToolCall) and block.name == NAME]
+    assert [each.arguments for each in tool.runs] == [msgspec.json.decode(each.arguments) for each in hidden]
+    assert len(scripted.calls) == len(shown)
+    for each in scripted.calls:
+        check_history(read_asked(upstream, each))
+    # What was generated adds up, and the account is charged for every prompt.
+    record = result.record
+    assert record.tally is not None
+    assert record.tally.usage is not None
+    assert record.tally.usage.output == 7 * len(shown)
+    assert record.used.output == 7 * len(shown)
+    assert record.used.input == (record.tally.usage.input or 0) * len(shown)
+    _check_next_request(
+        bench, scripted, asked, collect_sse(dialect_named(client), stream_body), client, upstream, len(hidden)
+    )
+
+
+def _check_next_request(
+    bench: Bench, scripted: ScriptedUpstream, asked: Ask, reply: Json, client: str, upstream: str, hidden: int
+) -> None:
+    """The client knows nothing of the hidden calls. Its next request is a legal history upstream."""
+    scripted.calls.clear()
+    body = answer_calls(client, msgspec.json.decode(asked.body), reply)
+    again = Ask(metadata=asked.metadata, body=msgspec.json.encode(body))
+    result = run(bench.run_exchange(again))
+    assert result.client.status == 200, result.client.body
+    request = read_asked(upstream, scripted.calls[0])
+    check_history(request)
+    assert sum(SECRET in text for text in texts_of_results(request)) <= hidden
+
+
+@pytest.mark.rule("R78")
+@pytest.mark.parametrize("upstream", DIALECTS)
+@pytest.mark.parametrize("client", DIALECTS)
+def test_the_model_still_knows_hidden_results_in_the_next_request(client: str, upstream: str) -> None:
+    rounds: list[list[Block]] = [
+        [Text(text="First."), call(NAME, 1)],
+        [call(NAME, 2), call(OWN, 3)],
+        [Text(text="Done.")],
+    ]
+    scripted = ScriptedUpstream(
+        *(
+            script(upstream, events_of_round(n, blocks, Usage(input=1, output=1)))
+            for n, blocks in enumerate(rounds)
+        )
+    )
+    bench = use_tools(Bench({"up": scripted}, [provider("up", upstream)]), tool=LookUp())
+    asked = question(client, tools=(OWN,))
+    result = run(bench.run_exchange(asked))
+    reply = collect_sse(dialect_named(client), result.client.body)
+    body = answer_calls(client, msgspec.json.decode(asked.body), reply)
+    run(bench.run_exchange(Ask(metadata=asked.metadata, body=msgspec.json.encode(body))))
+    request = read_asked(upstream, scripted.calls[-1])
+    check_history(request)
+    assert sum(SECRET in text for text in texts_of_results(request)) == 2
+    calls = [block.name for turn in request.turns for block in turn.blocks if isinstance(block, ToolCall)]
+    assert calls == [NAME, NAME, OWN]
+    # Another caller with the same conversation gets none of it.
+    bench.gateway.tool_memory.remember("another conversation", ())
+    other = msgspec.structs.replace(asked, body=msgspec.json.encode(body).replace(b'"Hi"', b'"Other"'))
+    run(bench.run_exchange(other))
+    assert SECRET not in str(texts_of_results(read_asked(upstream, scripted.calls[-1])))
+
+
+def ask_with(
+    tool: GatewayTool, *rounds: list[Block], settings_: ToolsSettings | None = None
+) -> tuple[str, Request, int]:
+    """What the client reads, the last request to the upstream, and the number of requests."""
+    scripted = ScriptedUpstream(
+        *(
+            script("openai_chat", events_of_round(n, each, Usage(input=9, output=1)))
+            for n, each in enumerate(rounds)
+        )
+    )
+    bench = use_tools(Bench({"up": scripted}), settings_, tool=tool)
+    result = run(bench.run_exchange(question("anthropic", tools=(OWN,))))
+    assert dialect_named("anthropic").check_stream(result.client.body) == []
+    text = read_essence("anthropic", result.client.body).text
+    return text, read_asked("openai_chat", scripted.calls[-1]), len(scripted.calls)
+
+
+@pytest.mark.parametrize(
+    ("failure", "told"),
+    [
+        (ToolFailed("no such page"), "Error: no such page."),
+        (KeyError("internal detail"), "Error: the tool failed (KeyError)."),
+        (TimeoutError(), "Error: the tool took too long."),
+    ],
+)
+def test_a_failure_is_an_error_for_the_model(failure: Exception, told: str) -> None:
+    text, request, _ = ask_with(LookUp(failure), [call(NAME, 1)], [Text(text="Sorry.")])
+    assert text == "Sorry."
+    (result,) = texts_of_results(request)
+    assert told in result
+    assert "internal detail" not in result
+
+
+def test_arguments_that_cannot_be_read_are_an_error_for_the_model() -> None:
+    broken = ToolCall(id="call_1abcdefgh", name=NAME, arguments='["no object"]')
+    _, request, _ = ask_with(LookUp(), [broken], [Text(text="Sorry.")])
+    assert "must be a JSON object" in str(texts_of_results(request))
+
+
+def test_rounds_are_bounded_and_the_model_is_informed_of_the_last() -> None:
+    text, request, count = ask_with(LookUp(), [call(NAME, 1)], settings_=ToolsSettings(rounds=2))
+    assert count == 3
+    assert "the limit for its own tools is reached" in text
+    assert "runs no further calls" in texts_of_results(request)[-1]
+
+
+def test_tokens_are_bounded() -> None:
+    _, request, count = ask_with(LookUp(), [call(NAME, 1)], settings_=ToolsSettings(tokens=15))
+    assert "the limit of time or tokens" in str(texts_of_results(request))
+    assert count == 3
+
+
+def test_a_long_result_is_cut() -> None:
+    _, request, _ = ask_with(
+        LookUp("x" * 500), [call(NAME, 1)], [Text(text="So.")], settings_=ToolsSettings(result_chars=100)
+    )
+    assert texts_of_results(request) == ["x" * 100 + "\n[cut: the result is too long]"]
+
+
+class Slow(LookUp):
+    """A tool that takes its time."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self.seconds = seconds
+        self.is_cancelled = False
+
+    async def run(self, run: ToolRun) -> str:
+        try:
+            await asyncio.sleep(self.seconds)
+        except asyncio.CancelledError:
+            self.is_cancelled = True
+            raise
+        return SECRET
+
+
+def slow_bench(tool: Slow, settings_: ToolsSettings | None = None) -> Bench:
+    rounds: list[list[Block]] = [[Text(text="Wait."), call(NAME, 1)], [Text(text="Here.")]]
+    scripts = [script("openai_chat", events_of_round(n, each, Usage())) for n, each in enumerate(rounds)]
+    return use_tools(Bench({"up": ScriptedUpstream(*scripts)}), settings_, tool=tool)
+
+
+def test_the_client_gets_pings_while_a_tool_runs_and_a_run_ends_at_its_limit() -> None:
+    bench = slow_bench(Slow(100.0), ToolsSettings(run_seconds=45.0))
+    result = run(bench.run_exchange(question("anthropic", tools=(OWN,))))
+    assert result.client.body.count(b"event: ping") >= 3
+    assert read_essence("anthropic", result.client.body).text == "Wait.Here."
+    (ran,) = result.record.tool_runs
+    assert ran.is_error
+    assert 44 < ran.seconds < 47
+    assert result.record.line()["runs"] == f"{NAME} failed"
+
+
+def test_a_client_that_leaves_stops_the_run() -> None:
+    tool = Slow(100.0)
+
+    async def leave() -> float:
+        bench = slow_bench(tool)
+        exchange = bench.exchange(question("anthropic", tools=(OWN,)), RememberingClient())
+        task = asyncio.get_running_loop().create_task(exchange.run())
+        await asyncio.sleep(1.0)
+        assert not task.done()
+        left = asyncio.get_running_loop().time()
+        exchange.abandon()
+        await task
+        return asyncio.get_running_loop().time() - left
+
+    assert run(leave()) < 0.1
+    assert tool.is_cancelled
+
+
+class Refusing(LookUp):
+    """A tool that never applies."""
+
+    def offer(self, request: Request, target: TargetFacts) -> ToolOffer | None:  # type: ignore[override]
+        return None
+
+
+def test_a_request_without_tools_of_the_gateway_is_forwarded_as_it_is() -> None:
+    scripted = ScriptedUpstream(script("openai_chat", events_of_round(0, [Text(text="Hi.")], Usage())))
+    asked = question("openai_chat", tools=(OWN,))
+    for tool in (Refusing(), LookUp()):
+        bench = use_tools(Bench({"up": scripted}), tool=tool)
+        if isinstance(tool, Refusing):
+            assert run(bench.run_exchange(asked)).record.lane == "forward"
+        else:
+            assert run(bench.run_exchange(asked)).record.lane == "translate"
+    assert scripted.calls[0].body == asked.body
+
+
+@pytest.mark.parametrize("names", [(), ("other",)])
+def test_a_provider_selects_its_tools(names: tuple[str, ...]) -> None:
+    scripted = ScriptedUpstream(script("openai_chat", events_of_round(0, [Text(text="Hi.")], Usage())))
+    chosen = msgspec.structs.replace(provider("up"), tools=names)
+    bench = use_tools(Bench({"up": scripted}, [chosen]), tool=LookUp())
+    run(bench.run_exchange(question("anthropic")))
+    assert NAME.encode() not in scripted.calls[0].body
+
+
+def test_a_tool_of_the_client_with_the_same_name_stays_the_clients() -> None:
+    blocks: list[list[Block]] = [[call(NAME, 1)]]
+    scripted = ScriptedUpstream(script("openai_chat", events_of_round(0, blocks[0], Usage())))
+    tool = LookUp()
+    bench = use_tools(Bench({"up": scripted}), tool=tool)
+    result = run(bench.run_exchange(question("anthropic", tools=(NAME,))))
+    assert [name for name, _ in read_essence("anthropic", result.client.body).calls] == [NAME]
+    assert not tool.runs
+    assert b"gateway_look_up" in scripted.calls[0].body
+
+
+def test_a_denied_call_and_a_hidden_call_can_come_in_one_reply() -> None:
+    rule = {"tools": [OWN], "pattern": "q2", "verdict": "deny", "reason": "not this one"}
+    rounds: list[list[Block]] = [[call(NAME, 1)], [call(OWN, 2)], [Text(text="Then not.")]]
+    scripted = ScriptedUpstream(
+        *(script("openai_chat", events_of_round(n, each, Usage())) for n, each in enumerate(rounds))
+    )
+    values = {"guard": [rule], "on_denied": "model", "validate": True}
+    bench = use_tools(Bench({"up": scripted}, [governed("up", "openai_chat", values)]), tool=LookUp())
+    result = run(bench.run_exchange(question("anthropic", tools=(OWN,))))
+    assert read_essence("anthropic", result.client.body).text == "Then not."
+    request = read_asked("openai_chat", scripted.calls[-1])
+    check_history(request)
+    assert len(texts_of_results(request)) == 2
+
+
+def test_an_exchange_with_runs_is_freed_at_once() -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        result = run(slow_bench(Slow(1.0)).run_exchange(question("anthropic", tools=(OWN,))))
+        left = [each for each in gc.get_objects() if isinstance(each, Exchange)]
+    finally:
+        gc.enable()
+    assert result.record.ending == "finished"
+    assert left == []
