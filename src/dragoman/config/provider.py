@@ -103,12 +103,14 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def keeps_sessions(self) -> bool:
         """Whether the provider keeps sessions between requests, so that it needs the client's headers."""
-        return self.program is not None and self.program.has_sessions
+        program = LOCAL_PROGRAMS.get(self.dialect)
+        return program is not None and program.has_sessions
 
     @property
     def wire_dialect(self) -> str:
         """The API of the requests to the provider, also if it is a local program."""
-        return self.program.wire_dialect if self.program else self.dialect
+        program = LOCAL_PROGRAMS.get(self.dialect)
+        return program.wire_dialect if program else self.dialect
 
     @property
     def is_stand_in(self) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from dragoman.hub.errors import ClientProtocolError
-from dragoman.hub.request import Request, iter_declared_tools
+from dragoman.hub.request import Request, list_declared_tools
 
 
 class RequestRule(NamedTuple):
@@ -36,7 +36,7 @@ def find_undeclared_choice(request: Request) -> str:
     if choice is None:
         return ""
     names = {"named": (choice.name,), "allowed": choice.allowed}.get(choice.mode, ())
-    declared = {tool.name for tool in iter_declared_tools(request)} if names else frozenset[str]()
+    declared = {tool.name for tool in list_declared_tools(request)} if names else frozenset[str]()
     return "" if declared.issuperset(names) else request.path_of("tool_choice")
 
 

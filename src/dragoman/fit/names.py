@@ -33,7 +33,7 @@ from dragoman.hub.errors import ConfigError
 from dragoman.hub.events import DELTAS, ArgumentsDelta, BlockClosed, BlockOpened, ReplyEvent
 from dragoman.hub.ids import digest
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import Request, ToolChoice, Turn, iter_declared_tools
+from dragoman.hub.request import Request, ToolChoice, Turn, list_declared_tools
 from dragoman.providers.profile import TargetFacts
 from dragoman.wire.partial_json import StringMember
 
@@ -112,7 +112,7 @@ def build_name_map(request: Request, target: TargetFacts) -> NameMap:
     keeps_built_ins = target.client_tools and not is_foreign(request, target)
     tools: dict[ToolKey, ClientToolName] = {}
     namespaces: dict[str, set[str]] = {}
-    for tool in iter_declared_tools(request):
+    for tool in list_declared_tools(request):
         # A hosted tool is identified by its type; a call with its name is a call of another tool.
         if tool.kind == "hosted" or (tool.kind in BUILT_IN and keeps_built_ins):
             continue

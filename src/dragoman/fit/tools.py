@@ -37,7 +37,7 @@ from dragoman.hub.content import (
 )
 from dragoman.hub.errors import ClientProtocolError
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import Request, ToolChoice, Turn, find_block_kinds, iter_declared_tools
+from dragoman.hub.request import Request, ToolChoice, Turn, find_block_kinds, list_declared_tools
 from dragoman.providers.facts import SEARCH_OPTIONS
 from dragoman.providers.profile import TargetFacts
 from dragoman.schema import make_strict
@@ -86,7 +86,7 @@ def _move_declarations(request: Request, target: TargetFacts, losses: Losses) ->
         return request
     declared: dict[ToolKey, Tool] = {}
     unique: list[Tool] = []
-    for tool in iter_declared_tools(request):
+    for tool in list_declared_tools(request):
         key = build_tool_key(tool.kind, tool.namespace, tool.name)
         first = declared.setdefault(key, tool) if tool.kind != "hosted" else tool
         if first is tool:

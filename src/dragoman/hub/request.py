@@ -4,7 +4,7 @@ None (or an empty string or tuple) means that the client did not set the field. 
 field that has another name in the client's JSON, so that losses and errors can name it.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
@@ -129,13 +129,14 @@ def find_block_kinds(turns: Iterable[Turn]) -> set[type]:
     return kinds
 
 
-def iter_declared_tools(request: Request) -> Iterator[Tool]:
+def list_declared_tools(request: Request) -> tuple[Tool, ...]:
     """Every tool that the client declares, in front and inside the conversation, in order."""
-    yield from request.tools
     if ToolDeclarations not in find_block_kinds(request.turns):
-        return
+        return request.tools
+    tools = list(request.tools)
     for turn in request.turns:
         for block in turn.blocks:
             for inner in block.content if isinstance(block, ToolResult) else (block,):
                 if isinstance(inner, ToolDeclarations):
-                    yield from inner.tools
+                    tools += inner.tools
+    return tuple(tools)

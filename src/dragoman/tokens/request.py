@@ -26,7 +26,7 @@ from dragoman.hub.content import (
 )
 from dragoman.hub.errors import ClientProtocolError
 from dragoman.hub.loss import Losses
-from dragoman.hub.request import Request, iter_declared_tools
+from dragoman.hub.request import Request, list_declared_tools
 from dragoman.schema import properties_of, required_of
 from dragoman.tokens.families import OVERHEADS, Overhead
 from dragoman.tokens.text import estimate_text_tokens
@@ -101,10 +101,10 @@ class _PromptParts:
         self.extra: float = overhead.request
 
     def add_tools(self, request: Request) -> None:
-        tools = list(iter_declared_tools(request))
+        tools = list_declared_tools(request)
         if any(tool.deferred for tool in tools):
             loaded = _find_loaded_tools(request)
-            tools = [tool for tool in tools if not tool.deferred or tool.name in loaded]
+            tools = tuple(tool for tool in tools if not tool.deferred or tool.name in loaded)
         if not tools:
             return
         is_forced = request.tool_choice is not None and request.tool_choice.mode in ("required", "named")

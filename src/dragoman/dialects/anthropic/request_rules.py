@@ -1,14 +1,14 @@
 """Requests that Anthropic refuses although they can be read. See `dragoman.dialects.request_rules`."""
 
 from dragoman.dialects.request_rules import UNDECLARED_CHOICE, RequestRule, find_undeclared_choice
-from dragoman.hub.request import Request, iter_declared_tools
+from dragoman.hub.request import Request, list_declared_tools
 
 #: The smallest `budget_tokens`, by the documentation of extended thinking.
 LEAST_BUDGET = 1_024
 
 
 def _find_missing_schema(request: Request) -> str:
-    for tool in iter_declared_tools(request):
+    for tool in list_declared_tools(request):
         if tool.kind == "function" and tool.schema is None:
             return f"{tool.at}.input_schema"
     return ""

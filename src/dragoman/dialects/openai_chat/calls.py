@@ -25,7 +25,7 @@ from dragoman.dialects.openai_chat.stream_blocks import CurrentBlock, TextChange
 from dragoman.hub.builder import ReplyBuilder
 from dragoman.hub.content import CallKind, ToolCall
 from dragoman.hub.errors import UpstreamProtocolError
-from dragoman.hub.request import Request, iter_declared_tools
+from dragoman.hub.request import Request, list_declared_tools
 from dragoman.hub.seal import Seal
 
 #: Longer arguments are not tested for completeness: their call closes with the reply.
@@ -358,7 +358,7 @@ def find_certain_names(request: Request | None) -> frozenset[str]:
     """The declared names that are not the start of another declared name."""
     if request is None:
         return frozenset()
-    names = sorted({tool.name for tool in iter_declared_tools(request)})
+    names = sorted({tool.name for tool in list_declared_tools(request)})
     return frozenset(name for name, follower in pairwise((*names, "")) if not follower.startswith(name))
 
 

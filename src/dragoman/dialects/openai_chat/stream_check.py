@@ -150,7 +150,7 @@ class ChatChecker(StreamChecker):
             self.require(not repeats, f"{path} repeats id, type or name")
 
     def _check_list(self, name: str, value: list[object], state: _OpenChoice) -> None:
-        """Check a list in a field that OpenAI's stream helper does not know: indexes, or once."""
+        """Check a list that OpenAI's stream helper does not know: it needs indexes, or comes once."""
         indexes = [entry.get("index") if isinstance(entry, dict) else None for entry in value]
         length = state.list_lengths.get(name, 0)
         if all(index is None for index in indexes):
