@@ -14,11 +14,11 @@ from dragoman.config.settings import Secret
 from dragoman.dialects.registry import dialect_named
 from dragoman.doctor.examine import Progress
 from dragoman.doctor.findings import Finding
-from dragoman.exchange.redaction import Redactor
 from dragoman.hub.errors import ConfigError, DragomanError, Failure
 from dragoman.server.access import check_exposure, is_loopback
 from dragoman.server.run import bind
 from dragoman.storage.database import FILE_NAME
+from dragoman.telemetry.redaction import Redactor
 from dragoman.upstream.http.upstream import HttpUpstream
 from dragoman.upstream.port import Upstream, UpstreamRequest
 from dragoman.upstream.registry import check_program

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from dragoman.accounts.estimates import PriceList
 from dragoman.config.model import Config
 from dragoman.config.provider import Provider
-from dragoman.exchange.redaction import Redactor
 from dragoman.gateway_tools.toolbox import Toolbox, build_toolbox
+from dragoman.telemetry.redaction import Redactor
 from dragoman.upstream.port import Upstream
 
 

@@ -11,7 +11,7 @@ from dragoman.gateway_tools.memory import ToolMemory, name_conversation
 from dragoman.gateway_tools.stages import CitationStage, GatewayCallStage
 from dragoman.gateway_tools.tool import AskModel, GatewayTool, ToolFailed, ToolOutcome, ToolRun
 from dragoman.hub.content import Citation, Media, Text, Tool, ToolCall, ToolResult
-from dragoman.hub.request import Request, ToolChoice, iter_declared_tools
+from dragoman.hub.request import Request, ToolChoice, list_declared_tools
 from dragoman.hub.rounds import Round, WithheldCall
 from dragoman.hub.stage import Stage
 from dragoman.providers.profile import TargetFacts
@@ -82,7 +82,7 @@ class ToolSession:
             if offer is None:
                 continue
             changed = offer.request or changed
-            taken = {each.name for each in iter_declared_tools(changed)}
+            taken = {each.name for each in list_declared_tools(changed)}
             for function in offer.functions:
                 name = function.name if function.name not in taken else f"gateway_{function.name}"
                 self._offered[name] = OfferedFunction(tool, function.name, offer.context)

@@ -31,7 +31,6 @@ them is shared between tasks.
 Modules
 -------
 - `plan`, `target_request`, `reply`, `forwarded`: the objects above.
-- `reply_builder`: builds the reader, stages and writer of a translated reply.
 - `governance`, `rounds`: the request under governance, and the rounds of a governed reply.
 - `outline`: the part of a request that its reply needs.
 - `refused_fields`: removes fields that the target is known to refuse.

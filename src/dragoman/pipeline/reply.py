@@ -1,7 +1,8 @@
 """The reply pipeline: pieces of an upstream's reply in, output for the client's transport out.
 
 `ReplyPipeline` is the interface. `TranslatedReply` reads the reply into events, passes them through stages
-and writes them in the client's dialect. `ForwardedReply` (in `forwarded`) passes the upstream's events on.
+and writes them in the client's dialect; `build_translated_reply` builds one.
+`ForwardedReply` (in `forwarded`) passes the upstream's events on.
 
     upstream bytes → StreamReader → events → stages → Sequencer → GrammarChecker → StreamWriter → frames
 
@@ -9,17 +10,24 @@ A translated reply is always a legal stream: what a stage or a faulty upstream b
 and becomes a failed ending in the client's dialect.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Protocol, runtime_checkable
 
 from dragoman.dialects.frames import TOO_DEEP
-from dragoman.dialects.interfaces import StreamReader, StreamWriter
+from dragoman.dialects.interfaces import ClientContext, Json, StreamReader, StreamWriter, UpstreamContext
+from dragoman.dialects.registry import dialect_named
+from dragoman.fit import ClientTraits, build_reply_stages, build_restoration
 from dragoman.hub.errors import DragomanError
 from dragoman.hub.events import DELTAS, ReplyEvent, ReplyFailed, TextDelta
 from dragoman.hub.grammar import GrammarChecker
+from dragoman.hub.ids import IdSource
+from dragoman.hub.loss import Losses
+from dragoman.hub.request import Request
 from dragoman.hub.stage import CallOrder, Sequencer, Stage
 from dragoman.hub.tally import TALLY_EVENTS, Tally
+from dragoman.pipeline.governance import GovernedRequest
+from dragoman.providers.profile import TargetFacts
 from dragoman.wire.sse import Frame, Output
 
 
@@ -278,3 +286,53 @@ def _find_handlers(unchanged: tuple[frozenset[type], ...]) -> dict[type, tuple[i
         kind: tuple(position for position, kinds in enumerate(unchanged) if kind not in kinds)
         for kind in DELTAS
     }
+
+
+def build_reader(
+    upstream: str, asked: Request | None, facts: TargetFacts, *, ids: IdSource, losses: Losses
+) -> StreamReader:
+    """Build the reader of one reply. `asked` is the request that the upstream answers, if it is known."""
+    model = facts.model or (asked.model if asked else "")
+    source = UpstreamContext(issuer=facts.issuer, model=model, ids=ids, losses=losses, request=asked)
+    return dialect_named(upstream).stream_reader(source)
+
+
+def build_translated_reply(
+    client_dialect: str,
+    request: Request | None,
+    body: Json,
+    facts: TargetFacts,
+    *,
+    ids: IdSource,
+    created: int,
+    input_estimate: int,
+    losses: Losses,
+    governed: GovernedRequest | None = None,
+    rounds: ReplyRounds | None = None,
+    reply_members: Mapping[str, bytes] = {},
+) -> TranslatedReply:
+    """Build the pipeline for one reply to `request`, which the client sent as `body`."""
+    client = dialect_named(client_dialect)
+    asked = governed.asked if governed else request
+    traits = ClientTraits(seals_on_calls=client.seals_on_calls, object_arguments=client.object_arguments)
+    restored = build_restoration(asked or Request(dialect=client_dialect, model=""), facts)
+    writer = client.stream_writer(
+        ClientContext(
+            upstream=facts.dialect,
+            request=request,
+            body=body,
+            model=request.model if request else "",
+            ids=ids.branch("client"),
+            created=created,
+            input_estimate=input_estimate,
+            losses=losses,
+            reply_members=reply_members,
+        )
+    )
+    return TranslatedReply(
+        build_reader(facts.dialect, asked, facts, ids=ids.branch("upstream"), losses=losses),
+        build_reply_stages(restored, client=traits, losses=losses),
+        writer,
+        rounds=rounds,
+        call_order="whole" if facts.whole_calls else client.call_order,
+    )

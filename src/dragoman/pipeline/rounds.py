@@ -21,7 +21,7 @@ from dragoman.hub.rounds import CallSource, Round, RoundJoiner
 from dragoman.hub.stage import Stage
 from dragoman.pipeline.governance import GovernedRequest
 from dragoman.pipeline.outline import build_outline
-from dragoman.pipeline.reply_builder import build_reader
+from dragoman.pipeline.reply import build_reader
 from dragoman.providers.profile import TargetFacts
 
 _FORCED = frozenset({"required", "named"})

@@ -17,8 +17,7 @@ from dragoman.pipeline.bodies import read_object, read_reply_object
 from dragoman.pipeline.forwarded import ForwardedReply
 from dragoman.pipeline.governance import GovernedRequest
 from dragoman.pipeline.outline import build_outline
-from dragoman.pipeline.reply import ReplyPipeline, TranslatedReply
-from dragoman.pipeline.reply_builder import build_translated_reply
+from dragoman.pipeline.reply import ReplyPipeline, TranslatedReply, build_translated_reply
 from dragoman.pipeline.rounds import GovernanceRounds, RequestTools
 from dragoman.providers.profile import TargetFacts, build_target_facts
 from dragoman.tokens.families import find_family

@@ -22,7 +22,7 @@ from dragoman.hub.loss import Loss, Losses
 from dragoman.pipeline.bodies import Body, encode_body, read_object
 from dragoman.pipeline.governance import govern_request
 from dragoman.pipeline.refused_fields import remove_fields
-from dragoman.pipeline.reply_builder import build_translated_reply
+from dragoman.pipeline.reply import build_translated_reply
 from dragoman.pipeline.rounds import GovernanceRounds
 from dragoman.providers.profile import Profile, build_target_facts
 from dragoman.wire.fields import encode

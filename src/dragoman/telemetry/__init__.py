@@ -8,7 +8,7 @@ stream. The package reads records, and never the exchange itself.
 - `metrics`: `Metrics` owns the counters of one gateway since its start.
 - `spans`: `ExchangeTracer` sends OpenTelemetry spans to a collector. Needs the extra `otel`.
 - `snapshots`: `SnapshotWriter` writes governed replies to files, before and after.
-- `redaction`: removes secrets from text.
+- `redaction`: removes secrets from text; `Redactor` knows those of one provider.
 
 A server constructs `Metrics`, `SnapshotWriter` and perhaps `ExchangeTracer` once, registers their functions
 as consumers of records, and calls `close` on the last two at the end.

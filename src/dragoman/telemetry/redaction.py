@@ -1,6 +1,16 @@
-"""Removes text that looks like a secret."""
+"""Removes secrets: the known ones of a provider from its errors, and text that looks like a secret.
+
+Of a provider's replies only errors are changed: an answer may contain such a text because the agent works on
+the file with the key.
+"""
 
 import re
+
+import msgspec
+
+from dragoman.config.provider import Provider
+from dragoman.hub.errors import Failure, FailureKind
+from dragoman.wire.sse import Frame, Output, RawEvents
 
 MASK = "[redacted]"
 #: A key or token of an unknown vendor: long, without spaces, letters and digits mixed.
@@ -19,6 +29,12 @@ _VENDOR_KEY = re.compile(
 )
 _PRIVATE_KEY = re.compile(r"(?s)-----BEGIN [A-Z ]{0,20}PRIVATE KEY.*?(?:-----END [A-Z ]{0,20}KEY-----|\Z)")
 
+#: Characters. Shorter values are no secrets, and masking them would damage ordinary words.
+MIN_LENGTH = 6
+
+#: Failures that concern the gateway's key, not the client's.
+_ABOUT_THE_KEY: frozenset[FailureKind] = frozenset({"authentication", "permission", "billing"})
+
 
 def redact(text: str) -> str:
     """Replace everything in the text that looks like a secret by `MASK`."""
@@ -35,3 +51,49 @@ def _mask_token(match: re.Match[str]) -> str:
     # A file path is also long and mixed, but its parts are short.
     longest = max(map(len, re.split(r"[/.]", token)))
     return MASK if is_mixed and longest >= MIN_TOKEN else token
+
+
+class Redactor:
+    """Knows the secrets of one provider."""
+
+    def __init__(self, provider: Provider) -> None:
+        self._provider = provider.name
+        values = [*provider.keys, *provider.headers.values()]
+        texts = {value.reveal() for value in values if len(value.reveal()) >= MIN_LENGTH}
+        # A longer secret may contain a shorter one.
+        self._texts = sorted(texts, key=len, reverse=True)
+        self._bytes = [text.encode("utf-8", "replace") for text in self._texts]
+
+    def redact(self, text: str) -> str:
+        for secret in self._texts:
+            if secret in text:
+                text = text.replace(secret, MASK)
+        return text
+
+    def redact_output(self, output: Output) -> Output:
+        """The last output of a failed stream without secrets."""
+        if isinstance(output, RawEvents):
+            return RawEvents(self._redact_bytes(output.data), tuple(map(self._redact_frame, output.added)))
+        return [self._redact_frame(frame) for frame in output]
+
+    def redact_failure(self, failure: Failure) -> Failure:
+        """The failure as clients and logs may see it. It names the provider whose key was refused."""
+        message = self.redact(failure.message)
+        if failure.kind in _ABOUT_THE_KEY:
+            message = f"provider {self._provider} refuses the gateway's key: {message}"
+        return msgspec.structs.replace(
+            failure,
+            message=message,
+            code=self.redact(failure.code),
+            param=self.redact(failure.param),
+            raw_type=self.redact(failure.raw_type),
+        )
+
+    def _redact_frame(self, frame: Frame) -> Frame:
+        return Frame(frame.event, self._redact_bytes(frame.data))
+
+    def _redact_bytes(self, data: bytes) -> bytes:
+        for secret in self._bytes:
+            if secret in data:
+                data = data.replace(secret, MASK.encode())
+        return data
