@@ -124,6 +124,19 @@ class ReplyBuilder:
             self._has_answer = True
         self._events.append(ReasoningDelta(index, text, part) if part else delta(index, text))
 
+    def append_all(self, index: int, texts: Sequence[str]) -> None:
+        """Add several texts to an open block, as so many calls of `append` would."""
+        delta = self._deltas.get(index)
+        characters = sum(map(len, texts))
+        if delta is None or len(texts) == 1 or self._characters + characters > self.MAX_CHARACTERS:
+            for text in texts:
+                self.append(index, text)
+            return
+        self._characters += characters
+        if delta is TextDelta and characters:
+            self._has_answer = True
+        self._events += [delta(index, text) for text in texts if text]
+
     def _count(self, characters: int) -> None:
         self._characters += characters
         if self._characters > self.MAX_CHARACTERS:

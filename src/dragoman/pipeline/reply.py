@@ -208,21 +208,35 @@ class TranslatedReply:
 
     def _run(self, events: list[ReplyEvent]) -> list[Frame]:
         frames: list[Frame] = []
-        check, write, stages = self._checker.check, self._writer.write, self._stages
         try:
-            for event in events:
-                handlers = self._handlers.get(type(event))
-                if handlers is None:
-                    self._pass([event], self._stages, frames)
-                    if self.is_ended:
-                        break
-                    continue
-                if not handlers or (
-                    type(event) is TextDelta and self._skim is not None and self._skim(event.text)
-                ):
+            self._write_all(events, frames)
+        except (DragomanError, RecursionError) as error:
+            if not self.is_ended:
+                failure = error.failure if isinstance(error, DragomanError) else TOO_DEEP
+                self._write(ReplyFailed("failed", failure), frames)
+        if self.is_ended:
+            self.is_round_over = True
+        elif self._rounds is not None:
+            self.is_round_over = self._rounds.needs_next_round
+        return frames
+
+    def _write_all(self, events: list[ReplyEvent], frames: list[Frame]) -> None:
+        """Pass the events of one read through the stages and write the results to `frames`."""
+        check, write, stages = self._checker.check, self._writer.write, self._stages
+        # The block of the text before. Where one text is legal, so is the next, which needs no check.
+        block = -1
+        for event in events:
+            handlers = self._handlers.get(type(event))
+            if type(event) is TextDelta and (not handlers or (self._skim and self._skim(event.text))):
+                if event.index != block:
                     check(event)
-                    frames += write(event)
-                    continue
+                    block = event.index
+                frames += write(event)
+                continue
+            block = -1
+            if handlers is None:
+                self._pass([event], self._stages, frames)
+            else:
                 for position in handlers:
                     changed = stages[position].feed(event)
                     # A delta that stays one delta does not change which stages handle deltas.
@@ -234,17 +248,8 @@ class TranslatedReply:
                     check(event)
                     frames += write(event)
                     continue
-                if self.is_ended:
-                    break
-        except (DragomanError, RecursionError) as error:
-            if not self.is_ended:
-                failure = error.failure if isinstance(error, DragomanError) else TOO_DEEP
-                self._write(ReplyFailed("failed", failure), frames)
-        if self.is_ended:
-            self.is_round_over = True
-        elif self._rounds is not None:
-            self.is_round_over = self._rounds.needs_next_round
-        return frames
+            if self.is_ended:
+                break
 
     def _pass_changed(self, events: list[ReplyEvent], position: int, frames: list[Frame]) -> None:
         """Continue after the stage at `position`: its events go through the later stages."""

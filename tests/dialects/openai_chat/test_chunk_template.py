@@ -1,3 +1,5 @@
+from collections.abc import Sequence
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -37,8 +39,8 @@ def test_a_reply_means_the_same_whether_its_chunks_repeat_each_other_or_not(
 
 
 def change_of(payload: dict[str, object], heard: list[str], *, accepts: bool = True) -> TextChange:
-    def take(text: str) -> bool:
-        heard.append(text)
+    def take(texts: Sequence[str]) -> bool:
+        heard.extend(texts)
         return accepts
 
     return TextChange(payload, "content", take)
@@ -120,3 +122,18 @@ def test_chunks_that_never_repeat_are_not_looked_at_for_ever() -> None:
         repetition.learn(msgspec.json.encode(payload), payload, change_of(payload, heard))
         tries += 1
         assert tries < 100
+
+
+FRAGMENTS = st.lists(
+    st.sampled_from([b"a", b'"', b"\\", b",", b'","', b'\\"', b"\\\\", b"\\u00e4", b"\xff", b"{"]), max_size=4
+).map(b"".join)
+
+
+@given(st.lists(FRAGMENTS, min_size=1, max_size=5))
+def test_a_run_of_chunks_means_the_same_as_each_chunk_alone_whatever_bytes_they_hold(
+    inner: list[bytes],
+) -> None:
+    before, after = chunk({"content": "TEXT"}).split(b"TEXT")
+    known = [before + text + after for text in (b"one", b"two", b"three")]
+    run = [before + text + after for text in inner]
+    assert events_of(*known, b"".join(run), DONE) == events_of(*known, *run, DONE)

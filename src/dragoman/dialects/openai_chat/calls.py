@@ -8,6 +8,7 @@ for it, and a call that skips an index waits for the call before it, as long as 
 """
 
 from bisect import insort_right
+from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
 
@@ -146,12 +147,13 @@ class CallAssembler:
             return None
         return TextChange(function, "arguments", partial(self._continue, (0, index), call))
 
-    def _continue(self, slot: tuple[int, int], call: PendingChatCall, text: str) -> bool:
+    def _continue(self, slot: tuple[int, int], call: PendingChatCall, texts: Sequence[str]) -> bool:
         if self._slots.get(slot) is not call:
             return False
         self._last = call
-        if text:
-            self._append(call, text)
+        for text in texts:
+            if text:
+                self._append(call, text)
         return True
 
     def feed_legacy(self, value: dict[str, object], choice: int) -> None:

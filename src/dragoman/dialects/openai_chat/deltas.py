@@ -4,6 +4,7 @@ One block other than a call is open at a time, the current block. A delta of ano
 the next. Calls are open beside the current block.
 """
 
+from collections.abc import Sequence
 from functools import partial
 
 from dragoman.dialects.interfaces import Json, UpstreamContext
@@ -99,13 +100,13 @@ class DeltaReader:
         calls = delta.get("tool_calls")
         return self.calls.find_change(calls[0]) if isinstance(calls, list) and len(calls) == 1 else None
 
-    def _continue(self, block: int, text: str) -> bool:
+    def _continue(self, block: int, texts: Sequence[str]) -> bool:
         current = self.current
         if current.block != block:
             return False
         if current.kind is Text:
-            self.visible += len(text)
-        self._builder.append(block, text)
+            self.visible += sum(map(len, texts))
+        self._builder.append_all(block, texts)
         return True
 
     def append_text(self, kind: type[Text] | type[Refusal], text: str) -> None:

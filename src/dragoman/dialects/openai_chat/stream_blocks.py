@@ -9,7 +9,8 @@ around a delta once per reply, and the delta each time.
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 import msgspec
@@ -29,6 +30,7 @@ DONE: Frames = (Frame("", b"[DONE]"),)
 
 _decode = msgspec.json.Decoder().decode
 _decode_text = msgspec.json.Decoder(str).decode
+_decode_texts = msgspec.json.Decoder(list[str]).decode
 _encode = msgspec.json.Encoder().encode
 
 #: How often a template is learned per reply. A reply whose chunks differ elsewhere gains nothing from more.
@@ -209,14 +211,14 @@ def error_frame(body: Json) -> Frames:
 
 
 class TextChange(NamedTuple):
-    """The text of a decoded chunk that may differ in the next one, and the function that takes the new text.
+    """The text of a decoded chunk that may differ in the next ones, and the function that takes new texts.
 
-    The function returns False if it cannot take the text any more, because the block has closed.
+    The function returns False if it can take no texts any more, because the block has closed.
     """
 
     holder: Json
     field: str
-    take: Callable[[str], bool]
+    take: Callable[[Sequence[str]], bool]
 
 
 class ChunkShape(NamedTuple):
@@ -233,7 +235,7 @@ _NO_SHAPE = ChunkShape(b"\n", b"\n", sys.maxsize, slice(0))
 
 
 class ChunkTemplate:
-    """The bytes around the text of the last learned chunk. `take` reads the text of an equal chunk.
+    """The bytes around the text of the last learned chunk. `take` and `take_run` read texts of equal chunks.
 
     Most chunks of a reply have the same bytes except for one JSON string. If the bytes before and after the
     string are the same, then the chunk has the same meaning with another text, and is not decoded again.
@@ -245,7 +247,7 @@ class ChunkTemplate:
 
     def __init__(self) -> None:
         self.payload = self.event = _NO_SHAPE
-        self._take: Callable[[str], bool] = _take_nothing
+        self._take: Callable[[Sequence[str]], bool] = _take_nothing
         self._tries = MOST_TRIES
 
     def take(self, data: bytes, shape: ChunkShape) -> bool:
@@ -257,7 +259,28 @@ class ChunkTemplate:
             text = _decode_text(data[position])
         except (msgspec.DecodeError, UnicodeDecodeError):
             return False
-        return self._take(text)
+        return self._take((text,))
+
+    def take_run(self, frames: Sequence[Frame], start: int) -> int:
+        """Take the texts of the frames from `start` on that fit the shape. Returns their number."""
+        before, after, least, position = self.payload
+        texts: list[bytes] = []
+        for frame in islice(frames, start, None):
+            data = frame.data
+            if frame.event or not data.startswith(before) or not data.endswith(after) or len(data) < least:
+                break
+            texts.append(data[position])
+        if len(texts) < 2:
+            return int(bool(texts) and self.take(frames[start].data, self.payload))
+        joined = b",".join(texts)
+        try:
+            decoded = _decode_texts(b"[%b]" % joined)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            decoded = []
+        # A backslash before the last quote would join two texts, so every text counts by itself.
+        if len(decoded) != len(texts) or b'\\",' in joined:
+            return int(self.take(frames[start].data, self.payload))
+        return len(texts) if self._take(decoded) else 0
 
     @property
     def can_learn(self) -> bool:
@@ -286,7 +309,7 @@ class ChunkTemplate:
                 self.event = _NO_SHAPE
 
 
-def _take_nothing(text: str) -> bool:
+def _take_nothing(texts: Sequence[str]) -> bool:
     return False
 
 

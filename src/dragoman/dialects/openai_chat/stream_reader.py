@@ -67,14 +67,17 @@ class ChatStreamReader(FrameReader):
             super()._read_data(data)
 
     def _read_frames(self, frames: Iterable[Frame]) -> None:
-        template = self._template
-        for frame in frames:
-            if not frame.event and template.take(frame.data, template.payload):
-                continue
-            self._data = frame.data
-            self._read_frame(frame)
-            if self.builder.is_ended:
-                return
+        frames = list(frames)
+        start = 0
+        while start < len(frames):
+            taken = self._template.take_run(frames, start)
+            start += taken or 1
+            if not taken:
+                frame = frames[start - 1]
+                self._data = frame.data
+                self._read_frame(frame)
+                if self.builder.is_ended:
+                    return
 
     def _read(self, payload: Json, event: str) -> None:
         # Chunks after the end are not part of the reply.
