@@ -49,6 +49,7 @@ PLACES = {
     "[responses]": Place(lambda values: {"responses": values}, lambda config: config.responses),
     "[telemetry]": Place(lambda values: {"telemetry": values}, lambda config: config.telemetry),
     "[tools]": Place(lambda values: {"tools": values}, lambda config: config.tools),
+    "[sign_in]": Place(lambda values: {"sign_in": values}, lambda config: config.sign_in),
     "[providers.NAME]": Place(_write_provider, lambda config: config.providers["p"]),
     "[providers.NAME.timeouts]": Place(
         lambda values: _write_provider({"timeouts": values}), lambda config: config.providers["p"].timeouts
@@ -70,6 +71,8 @@ PLACES = {
 #: The keys whose value in the struct is not the one in the file, or that accept only certain texts.
 EXAMPLES: dict[tuple[str, str], Example] = {
     ("", "default"): Example("p/m", (TargetName("p", "m"),)),
+    ("", "managed_settings"): Example({"model": "m"}, {"model": "m"}),
+    ("[sign_in]", "url"): Example("https://gateway.example.com", "https://gateway.example.com"),
     ("[server]", "keys"): Example(["k"], (Secret("k"),)),
     ("[server]", "hosts"): Example(["Host"], ("host",)),
     ("[telemetry]", "metrics_key"): Example("k", Secret("k")),
@@ -96,6 +99,7 @@ OWN_TABLES = {
     ("", "responses"),
     ("", "telemetry"),
     ("", "tools"),
+    ("", "sign_in"),
     ("", "providers"),
     ("", "routes"),
     ("[tools]", "plugins"),

@@ -3,18 +3,22 @@
 import logging
 import sqlite3
 from collections.abc import Callable
+from typing import TypeVar
 
 from dragoman.accounts.errors import StateUnavailable
 from dragoman.accounts.key_cache import ClientKeyCache
 from dragoman.accounts.keys import Caller, list_keys
 from dragoman.accounts.ledger import UsageLedger
 from dragoman.accounts.limits import LimitUse, find_nearly_used_limits
+from dragoman.accounts.sign_ins import TokenGrant, create_sign_in, end_sign_in, renew_sign_in
 from dragoman.accounts.standing import KeyStanding, read_standing
 from dragoman.accounts.store import ACCOUNTS_SCHEMA, read_account
 from dragoman.hub.errors import ConfigError
 from dragoman.storage.database import Database
 
 LOGGER = logging.getLogger("dragoman")
+
+Result = TypeVar("Result")
 
 
 class Accounts:
@@ -57,13 +61,34 @@ class Accounts:
     async def read_standing(self, caller: Caller) -> KeyStanding:
         """The budgets of the caller's key and what it has spent. Raises if the file cannot be read."""
         now = self.clock()
+        return await self._run(lambda connection: read_standing(connection, caller.id, caller.limits, now))
+
+    async def sign_in(self, key: str, lifetime: float) -> TokenGrant | None:
+        """Tokens for the stored key with this id; None if the key is not valid any more."""
+        now = self.clock()
+        return await self._change_keys(lambda connection: create_sign_in(connection, key, now, lifetime))
+
+    async def renew_sign_in(self, token: str, lifetime: float) -> TokenGrant | None:
+        """A further access token for a refresh token; None if the token is not valid any more."""
+        now = self.clock()
+        return await self._change_keys(lambda connection: renew_sign_in(connection, token, now, lifetime))
+
+    async def end_sign_in(self, token: str) -> None:
+        """Make all tokens of a sign-in invalid."""
+        await self._change_keys(lambda connection: end_sign_in(connection, token))
+
+    async def _change_keys(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
+        """Run work that changes what the keys are. The client may use the change in its next request."""
+        result = await self._run(work)
+        self.keys.expire()
+        return result
+
+    async def _run(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
         try:
-            return await self.database.run(
-                lambda connection: read_standing(connection, caller.id, caller.limits, now)
-            )
+            return await self.database.run(work)
         except (sqlite3.Error, ConfigError) as error:
-            LOGGER.error("the usage of a client key cannot be read: %s", error)
-            raise StateUnavailable("the gateway cannot look up what this key has used; try again") from None
+            LOGGER.error("the state file cannot be used: %s", error)
+            raise StateUnavailable("the gateway cannot use its state file; try again") from None
 
     async def close(self) -> None:
         await self.ledger.close()

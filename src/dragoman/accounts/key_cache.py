@@ -56,6 +56,10 @@ class ClientKeyCache:
     def is_stale(self) -> bool:
         return time.monotonic() >= self._valid_until
 
+    def expire(self) -> None:
+        """Look at the file again before the next use: this process has changed the keys."""
+        self._valid_until = 0.0
+
     async def refresh(self) -> None:
         """Read the keys if the file has changed and the cache is stale."""
         if self._database.path is None:
@@ -104,6 +108,8 @@ class ClientKeyCache:
         if entry.caller.expires and now >= entry.caller.expires:
             date = datetime.fromtimestamp(entry.caller.expires, UTC)
             return InvalidKey(f"the key {name} expired on {date:%Y-%m-%d at %H:%M} UTC", hint=hint)
+        if entry.is_sign_in and now >= entry.until:
+            return InvalidKey(f"the sign-in with the key {name} has expired", hint="sign in again: /login")
         if entry.until and now >= entry.until:
             return InvalidKey(f"the key {name} was replaced by a new one", hint="use the new one")
         return None

@@ -79,9 +79,11 @@ class ClientKeyEntry(NamedTuple):
     """What the gateway finds under the hash of a key."""
 
     caller: Caller
-    #: This key was replaced by rotation and is valid until this date; 0 means not replaced.
+    #: This key was replaced by rotation and is valid until this date; 0 means no end.
     until: float
     is_revoked: bool
+    #: The hash is that of a sign-in's token, which is valid until `until`.
+    is_sign_in: bool = False
 
 
 def may_use_model(caller: Caller, model: str) -> bool:
@@ -136,7 +138,7 @@ def create_key(
             expires,
         ),
     )
-    _increment_generation(connection)
+    increment_generation(connection)
     return get_key(connection, name), key
 
 
@@ -147,6 +149,10 @@ def rotate_key(
     if get_key(connection, name).revoked:
         raise ConfigError(f"the key {name!r} was revoked", hint="create another: dragoman keys create")
     key = generate_key()
+    # A key is often rotated because another person has it, and may have signed in with it.
+    connection.execute(
+        "DELETE FROM sign_in_tokens WHERE key = (SELECT id FROM client_keys WHERE name = ?)", (name,)
+    )
     changed = _update(
         connection,
         name,
@@ -182,7 +188,7 @@ def _update(
     """Run a statement whose last parameter is the id of the key. Returns the key after it, if it exists."""
     key = get_key(connection, name)
     connection.execute(statement, (*values, key.caller.id))
-    _increment_generation(connection)
+    increment_generation(connection)
     return find_key(connection, name) or key
 
 
@@ -203,6 +209,11 @@ def find_key(connection: sqlite3.Connection, name: str) -> ClientKey | None:
     return _decode_row(row) if row else None
 
 
+def find_key_by_id(connection: sqlite3.Connection, identity: str) -> ClientKey | None:
+    row = connection.execute(_SELECT + " WHERE id = ?", (identity,)).fetchone()
+    return _decode_row(row) if row else None
+
+
 def list_keys(connection: sqlite3.Connection) -> list[ClientKey]:
     """All keys, the oldest first."""
     return [_decode_row(row) for row in connection.execute(_SELECT + " ORDER BY created, name")]
@@ -214,8 +225,14 @@ def read_generation(connection: sqlite3.Connection) -> int:
 
 
 def read_entries(connection: sqlite3.Connection) -> dict[bytes, ClientKeyEntry]:
-    """All current and former keys, by their hash."""
-    return dict(entry for row in connection.execute(_SELECT) for entry in _build_entries(row))
+    """All current and former keys, and the access tokens of their sign-ins, by their hash."""
+    entries = dict(entry for row in connection.execute(_SELECT) for entry in _build_entries(row))
+    by_id = {entry.caller.id: entry for entry in entries.values()}
+    tokens = connection.execute("SELECT digest, key, expires FROM sign_in_tokens WHERE kind = 'access'")
+    for digest, key, expires in tokens:
+        if key in by_id:
+            entries[digest] = by_id[key]._replace(until=expires, is_sign_in=True)
+    return entries
 
 
 def has_keys_in_file(path: Path) -> bool:
@@ -259,5 +276,5 @@ def _encode(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _increment_generation(connection: sqlite3.Connection) -> None:
+def increment_generation(connection: sqlite3.Connection) -> None:
     connection.execute("UPDATE key_generation SET number = number + 1")

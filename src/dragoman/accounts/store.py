@@ -102,6 +102,15 @@ CREATE TABLE IF NOT EXISTS usage (
 ) WITHOUT ROWID
 """,
         "ALTER TABLE usage ADD COLUMN unpriced INTEGER NOT NULL DEFAULT 0",
+        """
+CREATE TABLE sign_in_tokens (
+    digest BLOB PRIMARY KEY,
+    sign_in TEXT NOT NULL,
+    key TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    expires REAL NOT NULL
+) WITHOUT ROWID
+""",
     ),
 )
 

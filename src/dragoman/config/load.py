@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from dragoman.config.agents import read_managed_settings, read_sign_in
 from dragoman.config.document import TomlDocument, TomlTable
 from dragoman.config.key_kinds import read_keys
 from dragoman.config.load_provider import check_address, read_provider
@@ -84,6 +85,8 @@ def load(
                 "responses": lambda: _read_responses(root.table("responses")),
                 "tools": lambda: read_tools(root.table("tools")),
                 "telemetry": lambda: _read_telemetry(root.table("telemetry"), environment),
+                "sign_in": lambda: read_sign_in(root.table("sign_in")),
+                "managed_settings": lambda: read_managed_settings(root),
                 "routes": lambda: read_routes(root),
                 "default": lambda: read_targets(root, "default", root.table("providers").values),
             }

@@ -12,6 +12,7 @@ from typing import Annotated, NamedTuple
 
 import msgspec
 
+from dragoman.config.agents import SignInSettings
 from dragoman.config.governance import governance_keys
 from dragoman.config.key_kinds import TABLE, TABLES, TEXT_OR_TEXTS, TEXTS, ConfigKey, read_keys
 from dragoman.config.mistakes import ConfigWarning
@@ -59,6 +60,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     )
     telemetry: Annotated[TelemetrySettings, TABLE, Doc("Metrics and traces.")] = TelemetrySettings()
     tools: Annotated[ToolsSettings, TABLE, Doc("The tools that the gateway runs itself.")] = ToolsSettings()
+    sign_in: Annotated[SignInSettings, TABLE, Doc("The sign-in of agents by device code.")] = SignInSettings()
+    managed_settings: Annotated[
+        dict[str, object] | None, TABLE, Doc("Settings that Claude Code gets after its sign-in.")
+    ] = None
     providers: Annotated[dict[str, Provider], TABLE, Doc("The providers, by names of your choice.")] = {}
     routes: Annotated[tuple[Route, ...], TABLES, Doc("The targets of the models that clients ask for.")] = ()
     default: Annotated[
@@ -101,6 +106,7 @@ def list_tables() -> tuple[KeyTable, ...]:
         KeyTable("[responses]", read_keys(ResponsesSettings), ResponsesSettings),
         KeyTable("[telemetry]", read_keys(TelemetrySettings), TelemetrySettings),
         KeyTable("[tools]", read_keys(ToolsSettings), ToolsSettings),
+        KeyTable("[sign_in]", read_keys(SignInSettings), SignInSettings),
         KeyTable("[providers.NAME]", read_keys(Provider), Provider),
         KeyTable("[providers.NAME.timeouts]", read_keys(Timeouts), Timeouts),
         KeyTable("[providers.NAME.sessions]", read_keys(SessionSettings), SessionSettings),

@@ -14,9 +14,20 @@ from dragoman.hub.errors import Failure, FailureKind
 from dragoman.providers.profile import Profile
 
 #: `turn`: a model's turn. `stream`: a turn that is always streamed. `models`, `model`: what can be asked for.
-#: `usage`: what the client's key has spent. The others are endpoints of the Responses API.
+#: `usage`: what the client's key has spent. `settings`: settings for the agent. The others are those of the
+#: Responses API.
 EndpointName = Literal[
-    "turn", "stream", "count", "models", "model", "usage", "compact", "cancel", "response", "input_items"
+    "turn",
+    "stream",
+    "count",
+    "models",
+    "model",
+    "usage",
+    "settings",
+    "compact",
+    "cancel",
+    "response",
+    "input_items",
 ]
 
 POST = ("POST",)

@@ -54,13 +54,13 @@ def check_origin(headers: Mapping[str, str], server: ServerSettings, *, needs_ke
     """
     is_guarded = needs_key or bool(server.keys)
     is_any_host = is_guarded and not server.hosts and not is_loopback(server.host)
-    if not is_any_host and not _is_known(_read_host(headers.get("host", "")), server):
+    if not is_any_host and not _is_known(read_host(headers.get("host", "")), server):
         raise AccessRefused("this gateway is not served under that host name", hint="add it to server.hosts")
     origin = headers.get("origin")
     if origin is None:
         return
     found = _ORIGIN.fullmatch(origin)
-    if found is None or not _is_known(_read_host(found[1]), server):
+    if found is None or not _is_known(read_host(found[1]), server):
         raise AccessRefused("pages of that origin may not call this gateway", hint="add it to server.hosts")
 
 
@@ -123,7 +123,7 @@ def _is_known(host: str, server: ServerSettings) -> bool:
     return bool(host) and (is_loopback(host) or host in server.hosts or host == server.host.lower())
 
 
-def _read_host(host: str) -> str:
+def read_host(host: str) -> str:
     """The host name without its port, in lower case; empty if it is not valid."""
     found = _HOST.fullmatch(host)
     return (found[1] or found[2]).lower().rstrip(".") if found else ""

@@ -24,12 +24,14 @@ from dragoman.server.access import authenticate, check_origin
 from dragoman.server.admin import handle_admin
 from dragoman.server.client import NO_STORE, Scope, Send
 from dragoman.server.key_usage import build_usage_body
+from dragoman.server.managed_settings import respond_settings
 from dragoman.server.metrics import handle_metrics
 from dragoman.server.models import build_count_body, build_models_body
 from dragoman.server.paths import Endpoint, list_turn_paths
 from dragoman.server.reload import ConfigReloader
 from dragoman.server.request import ClientDisconnected, HttpRequest, Receive
 from dragoman.server.responses_api import Handler, ResponsesEndpoints, refuse_over_http
+from dragoman.server.sign_in import SignInEndpoints
 from dragoman.server.state import OpenExchanges, ServerState
 from dragoman.telemetry.log import log_exchange, log_refusal
 from dragoman.telemetry.metrics import Metrics
@@ -68,6 +70,7 @@ class App:
             "health": self._handle_health,
             "admin": lambda request: handle_admin(request, self.state, self.admin_token),
             "metrics": lambda request: handle_metrics(request, self.state, self.admin_token),
+            **SignInEndpoints(gateway).handlers,
         }
         self._handlers: Mapping[str, Handler] = {
             "turn": self._handle_turn,
@@ -76,6 +79,7 @@ class App:
             "models": self._handle_models,
             "model": self._handle_models,
             "usage": self._handle_usage,
+            "settings": self._handle_settings,
         }
         #: Those of dialects whose API has state.
         self._state_handlers: Mapping[str, Handler] = {**self._handlers, **self.responses.handlers}
@@ -168,6 +172,9 @@ class App:
     async def _handle_usage(self, request: HttpRequest, endpoint: Endpoint, caller: Caller) -> None:
         standing = await self.gateway.accounts.read_standing(caller)
         await request.client.respond_json(200, build_usage_body(standing), NO_STORE)
+
+    async def _handle_settings(self, request: HttpRequest, endpoint: Endpoint, caller: Caller) -> None:
+        await respond_settings(request, self.gateway.config.managed_settings)
 
     async def _handle_count(self, request: HttpRequest, endpoint: Endpoint, caller: Caller) -> None:
         body = await self._receive_body(request)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
-from dragoman.dialects.http_api import READ
+from dragoman.dialects.http_api import POST, READ
 from dragoman.dialects.registry import DEFAULT_DIALECT, DIALECTS
 
 
@@ -24,6 +24,9 @@ _ANY = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 _OWN = (
     (r"/admin(?:/.*)?", "admin", _ANY),
     (r"/metrics", "metrics", READ),
+    (r"/\.well-known/oauth-authorization-server", "sign_in", READ),
+    (r"/oauth/(?:device_authorization|token|revoke)", "sign_in", POST),
+    (r"/device", "device_page", (*READ, *POST)),
     # Claude Code asks one of these whether the gateway is there.
     (r"/(?:health|api/hello)?", "health", READ),
 )

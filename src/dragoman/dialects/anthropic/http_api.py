@@ -16,6 +16,7 @@ class AnthropicHttpApi(HttpApi):
         EndpointPattern(rf"{V1}/messages/count_tokens", "count"),
         # Claude Code shows the answer with `/usage`.
         EndpointPattern("/api/oauth/usage", "usage", READ),
+        EndpointPattern("/managed/settings", "settings", READ),
     )
     client_headers = ("anthropic-version",)
     key_headers = ("x-api-key",)
