@@ -23,9 +23,12 @@ def written(request: pytest.FixtureRequest) -> Iterator[io.StringIO]:
     handler = logging.StreamHandler(stream)
     handler.setFormatter(LogFormatter(request.param))
     before = LOGGER.handlers, LOGGER.level, LOGGER.propagate
-    LOGGER.handlers, LOGGER.level, LOGGER.propagate = [handler], logging.INFO, False
+    LOGGER.handlers, LOGGER.propagate = [handler], False
+    # Not by assignment: the logger remembers which levels are enabled.
+    LOGGER.setLevel(logging.INFO)
     yield stream
-    LOGGER.handlers, LOGGER.level, LOGGER.propagate = before
+    LOGGER.handlers, _, LOGGER.propagate = before
+    LOGGER.setLevel(before[1])
 
 
 def record(model: str = "m", agent: str = "agent/1") -> ExchangeRecord:

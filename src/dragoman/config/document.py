@@ -66,6 +66,11 @@ class TomlTable:
         self._path = path
         self.values = values
 
+    @property
+    def file(self) -> str:
+        """The path of the file."""
+        return self._document.path
+
     def check(self, keys: Mapping[str, ConfigKey]) -> None:
         """Raise `ConfigError` for unknown keys and for values that their keys do not accept."""
         found = []

@@ -134,6 +134,17 @@ def several_of(*choices: str) -> Kind:
     )
 
 
+def some_of(*choices: str) -> Kind:
+    """One of the choices, or a list of some of them."""
+    return Kind(
+        f"{quote_choices(choices)}, or a list of them",
+        lambda value: (
+            value in choices or (isinstance(value, list) and all(each in choices for each in value))
+        ),
+        lambda: choices,
+    )
+
+
 #: The kinds of the types that a field may have without naming a kind.
 _KINDS_OF_TYPES: dict[object, Kind] = {
     bool: FLAG,

@@ -14,6 +14,7 @@ from dragoman.config.document import TomlDocument, TomlTable
 from dragoman.config.key_kinds import read_keys
 from dragoman.config.load_provider import check_address, read_provider
 from dragoman.config.load_routes import read_routes, read_targets, warn_about_routes
+from dragoman.config.load_rules import read_roles, read_rules, warn_about_rules
 from dragoman.config.load_tools import check_selections, read_tools
 from dragoman.config.mistakes import collect_mistakes, raise_mistakes, read_each
 from dragoman.config.model import Config
@@ -87,6 +88,8 @@ def load(
                 "telemetry": lambda: _read_telemetry(root.table("telemetry"), environment),
                 "sign_in": lambda: read_sign_in(root.table("sign_in")),
                 "managed_settings": lambda: read_managed_settings(root),
+                "rules": lambda: read_rules(root),
+                "roles": lambda: read_roles(root),
                 "routes": lambda: read_routes(root),
                 "default": lambda: read_targets(root, "default", root.table("providers").values),
             }
@@ -95,6 +98,7 @@ def load(
     config = root.build(Config, path=path, **fields)
     check_selections(root, config.tools)
     warn_about_routes(root, config)
+    warn_about_rules(root, config)
     warnings = sorted(document.warnings, key=lambda warning: warning.line)
     return msgspec.structs.replace(config, warnings=tuple(warnings))
 

@@ -17,6 +17,7 @@ from dragoman.config.governance import governance_keys
 from dragoman.config.key_kinds import TABLE, TABLES, TEXT_OR_TEXTS, TEXTS, ConfigKey, read_keys
 from dragoman.config.mistakes import ConfigWarning
 from dragoman.config.provider import Provider, TargetName
+from dragoman.config.rules import DEFAULT_ROLES, ROLES, Rule, RuleConditions
 from dragoman.config.settings import (
     ResponsesSettings,
     ServerSettings,
@@ -38,6 +39,9 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
         TEXT_OR_TEXTS,
         Doc("`provider/model`; of several, the next is tried if one fails."),
     ] = msgspec.field(name="target")
+    effort_suffix: Annotated[
+        bool, Doc("Names that end in `-low`, `-high` and so on match too, and set the effort of reasoning.")
+    ] = False
     strict: Annotated[bool, Doc("Refuse requests that cannot be translated without loss.")] = False
     heal: Annotated[bool, Doc("Change and retry refused requests; see `heal` of a provider.")] = True
     tools: Annotated[
@@ -66,6 +70,14 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     providers: Annotated[dict[str, Provider], TABLE, Doc("The providers, by names of your choice.")] = {}
     routes: Annotated[tuple[Route, ...], TABLES, Doc("The targets of the models that clients ask for.")] = ()
+    rules: Annotated[
+        tuple[Rule, ...], TABLES, Doc("Targets by what a request is. The first that holds wins over routes.")
+    ] = ()
+    roles: Annotated[
+        dict[str, tuple[str, ...]],
+        ROLES,
+        Doc("Names of roles, each with a text in the system text or CLAUDE.md that marks it."),
+    ] = msgspec.field(default_factory=lambda: dict(DEFAULT_ROLES))
     default: Annotated[
         tuple[TargetName, ...],
         TEXT_OR_TEXTS,
@@ -112,6 +124,8 @@ def list_tables() -> tuple[KeyTable, ...]:
         KeyTable("[providers.NAME.sessions]", read_keys(SessionSettings), SessionSettings),
         # Defaults of facts depend on the dialect.
         KeyTable('[providers.NAME.models."MODEL"]', model_keys()),
+        KeyTable("[[rules]]", read_keys(Rule), Rule),
+        KeyTable("[rules.when]", read_keys(RuleConditions), RuleConditions),
         KeyTable("[[routes]]", read_keys(Route), Route),
         KeyTable("[routes.governance]", governance_keys(), Governance),
     )

@@ -22,6 +22,7 @@ State
 -----
 - `gateway`: `Gateway` owns what all exchanges share: snapshots, accounts, health of targets, observers.
 - `config_snapshot`: one configuration with a `ProviderHandle` per provider; handles own upstreams.
+- `selection`: rules and routes: which targets a request has. `target_requests`: the request for each of them.
 - `exchange`, `upstream_call`, `sender`, `watchdog`, `record`: belong to one exchange.
 - `client`: the port to a client's connection. HTTP, WebSockets and background runs implement it.
 - `healer`: `RequestHealer` corrects the refused requests of one exchange; the gateway owns what is learned.

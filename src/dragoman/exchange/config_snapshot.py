@@ -10,6 +10,7 @@ from dragoman.accounts.estimates import PriceList
 from dragoman.config.model import Config
 from dragoman.config.provider import Provider
 from dragoman.gateway_tools.toolbox import Toolbox, build_toolbox
+from dragoman.routing.rules import compile_rules
 from dragoman.telemetry.redaction import Redactor
 from dragoman.upstream.port import Upstream
 
@@ -58,6 +59,9 @@ class ConfigSnapshot:
     ) -> None:
         self.config = config
         self.prices = PriceList(config)
+        self.rules = compile_rules(config.rules)
+        #: The first segments of paths that rules ask for.
+        self.entries = frozenset(path for rule in config.rules for path in rule.when.path)
         #: The number of keys of each provider.
         self.keys = {name: len(provider.keys) for name, provider in config.providers.items()}
         #: The number of exchanges that began with this snapshot and have not ended.

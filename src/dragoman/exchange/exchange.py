@@ -5,26 +5,28 @@ failure is sent to the client in its own dialect.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import TypeVar
 
 import msgspec
 
 from dragoman.accounts.keys import ANONYMOUS, Caller
 from dragoman.accounts.usage import ExchangeUsage
-from dragoman.config.provider import Provider, TargetName
+from dragoman.config.provider import TargetName
 from dragoman.exchange.client import Client
 from dragoman.exchange.client_failure import build_client_failure
 from dragoman.exchange.gateway import Gateway
 from dragoman.exchange.healer import RequestHealer
 from dragoman.exchange.record import AttemptRecord, ExchangeRecord, build_outcome
+from dragoman.exchange.selection import build_traits, compute, select_route
 from dragoman.exchange.sender import ResponseSender
+from dragoman.exchange.target_requests import TargetRequestBuilder
 from dragoman.exchange.tools import ExchangeTools
 from dragoman.exchange.upstream_call import UpstreamCall
 from dragoman.exchange.watchdog import Watchdog
 from dragoman.exchange.windows import find_fitting_targets
 from dragoman.hub.errors import ClientProtocolError, DragomanError, Failure, UpstreamFailed
+from dragoman.pipeline.own_answer import OwnAnswer
 from dragoman.pipeline.plan import RequestPlan
 from dragoman.pipeline.target_request import TargetRequest
 from dragoman.routing.choose import RouteChoice, choose
@@ -36,21 +38,8 @@ CLOSING = Failure(
     kind="overloaded", status=503, message="the gateway is shutting down; try again", retry_after=1.0
 )
 
-#: Bytes of a body that is read and translated on the event loop.
-MAX_INLINE_BODY = 1024 * 1024
-
-Result = TypeVar("Result")
-
 #: The request for each target, or the error that forbids to send it there.
 TargetRequests = dict[TargetName, TargetRequest | ClientProtocolError]
-
-
-async def compute(body: bytes, work: Callable[[], Result]) -> Result:
-    """Run work that reads or writes the whole body of a request: in a thread if the body is large.
-
-    A legal body of 50 MB takes seconds, in which no other exchange would go on.
-    """
-    return work() if len(body) <= MAX_INLINE_BODY else await asyncio.to_thread(work)
 
 
 class Exchange:
@@ -92,6 +81,9 @@ class Exchange:
         if self._snapshot.toolbox is not None and choice is None:
             run_inner = partial(_run_inner, gateway, caller)
             self._tools = ExchangeTools(gateway, self._snapshot.toolbox, self.record, run_inner)
+        self._requests = TargetRequestBuilder(
+            plan, self._snapshot.config, self._healer, self.record, self._tools
+        )
 
     @property
     def started(self) -> float:
@@ -145,8 +137,10 @@ class Exchange:
         await compute(plan.body, plan.peek)
         record.model, record.stream = plan.model, plan.stream
         await self._usage.check_model(plan.model)
-        choice = self._choice or choose(snapshot.config, plan.model)
+        choice = self._choice or await self._choose()
         record.route, record.has_alternatives = choice.route.match, len(choice.targets) > 1
+        if choice.answer:
+            return await self._answer_here(choice.answer)
         self._healer.is_on = choice.route.heal
         await gateway.learned.load()
         targets = await compute(
@@ -156,7 +150,30 @@ class Exchange:
         has_several_keys = any(snapshot.keys[target.provider] > 1 for target in targets)
         session = await compute(plan.body, plan.hash_session) if has_several_keys else 0
         target_keys = gateway.health.order_targets(targets, snapshot.keys, session, self._loop.time())
-        await self._try_targets(target_keys, choice)
+        return await self._try_targets(target_keys, choice)
+
+    async def _choose(self) -> RouteChoice:
+        """The targets of the request. Without rules only the model's name decides."""
+        snapshot, plan, record = self._snapshot, self._plan, self.record
+        if not snapshot.rules:
+            return choose(snapshot.config, plan.model)
+        traits = build_traits(snapshot.config, plan, self._caller.name, self._gateway.clock)
+        choice = await select_route(snapshot, plan, traits)
+        record.rule = choice.rule
+        record.traits = traits.list_known()
+        if choice.tag:
+            # The client chose the target by the tag, so its key must allow it.
+            await self._usage.check_model(choice.tag)
+        return choice
+
+    async def _answer_here(self, text: str) -> None:
+        """Answer with a text of the configuration."""
+        answer = OwnAnswer(self._plan, text)
+        self.record.tally = answer.tally
+        if self._plan.stream:
+            await self._sender.finish(answer.frames)
+        else:
+            await self._sender.respond(answer.build_body())
 
     async def _reserve(self, targets: Sequence[TargetName]) -> None:
         """Reserve what the request may use. The key's rate limits become response headers in any case."""
@@ -176,7 +193,7 @@ class Exchange:
             target = target_key.target
             target_request = requests.get(target)
             if target_request is None:
-                target_request = await self._build_target_request(target, choice)
+                target_request = await self._requests.build(target, choice)
             requests[target] = target_request
             if isinstance(target_request, ClientProtocolError):
                 errors.append(target_request)
@@ -190,46 +207,6 @@ class Exchange:
                 break
             left = [each for each in left if may_succeed(error.failure, target, each.target)]
         raise _choose_error(errors)
-
-    async def _build_target_request(
-        self, target: TargetName, choice: RouteChoice
-    ) -> TargetRequest | ClientProtocolError:
-        """The request for one target. A request that one target cannot take may suit the next."""
-        # What is learned belongs to the event loop; a large request is built in a thread.
-        provider = self._healer.add_facts(target)
-        seals = self._healer.find_refused_seals(target)
-        stated = self._snapshot.config.providers[target.provider]
-        if self._tools is not None:
-            await self._tools.open(target, provider, choice.route)
-        work = partial(self._build_request, target, provider, seals, stated, choice)
-        return await compute(self._plan.body, work)
-
-    def _build_request(
-        self,
-        target: TargetName,
-        provider: Provider,
-        refused_seals: frozenset[str],
-        stated: Provider,
-        choice: RouteChoice,
-    ) -> TargetRequest | ClientProtocolError:
-        """`stated`: the provider without the facts that refusals have proved."""
-        governance = provider.find_governance(target.model, choice.route.governance)
-        build = partial(self._plan.build_target_request, model=target.model, strict=choice.route.strict)
-        if not governance.is_off:
-            report = self.record.interventions.reporter(target, provider.wire_dialect)
-            build = partial(build, governance=governance, report=report, timer=self._loop.time)
-        if self._tools is not None:
-            build = partial(build, tools=self._tools.find(target))
-        try:
-            return build(provider, refused_seals=refused_seals)
-        except ClientProtocolError as error:
-            if provider is stated or not self._plan.is_unreadable:
-                return error
-        # The server may accept what our reader does not, as it did before anything was learned.
-        try:
-            return build(stated)
-        except ClientProtocolError as error:
-            return error
 
     async def _try_target_key(
         self,
@@ -303,7 +280,7 @@ class Exchange:
         redactor = self._snapshot.handles[target.provider].redactor
         healer.start_trial(target, change, redactor.redact(failure.message))
         try:
-            healed = await self._build_target_request(target, choice)
+            healed = await self._requests.build(target, choice)
         except DragomanError:
             # A limit that leaves no room for the names or ids of this request.
             healer.abandon_trial(target, is_known=False)

@@ -51,6 +51,8 @@ class ExchangeRecord:
         self.dialect = metadata.dialect
         self.request_id = metadata.request_id
         self.agent = metadata.agent
+        #: The agent, its session and its sub-agent.
+        self.identity = metadata.identity
         self.caller = caller
         #: The client's own trace, if it has one.
         self.traceparent = metadata.headers.get("traceparent", "")
@@ -58,6 +60,10 @@ class ExchangeRecord:
         self.model = metadata.model
         self.stream = False
         self.route = ""
+        #: The rule that chose the targets.
+        self.rule = ""
+        #: What rules had to find out about the request: its class, its roles and its project.
+        self.traits: Mapping[str, str] = {}
         self.target: TargetName | None = None
         #: There are other targets that can take over before the first content.
         self.has_alternatives = False
@@ -135,6 +141,8 @@ class ExchangeRecord:
         `is_waiting`: no target has answered yet, so only what holds for every target is included.
         """
         headers = {dialect_named(self.dialect).http_api.request_id_header: self.request_id}
+        if self.rule:
+            headers["x-dragoman-rule"] = make_printable(self.rule)
         if is_waiting and self.has_alternatives:
             return headers
         if self.target is not None:
@@ -160,8 +168,11 @@ class ExchangeRecord:
             "request": self.request_id,
             "client": self.dialect,
             "agent": make_printable(self.agent)[:80],
+            "sub_agent": make_printable(self.identity.sub_agent)[:80],
+            **{name: make_printable(value)[:MAX_SHOWN] for name, value in self.traits.items()},
             "key": self.caller.name,
             "model": self.model[:MAX_SHOWN],
+            "rule": self.rule,
             "route": self.route,
             "target": str(self.target)[:MAX_SHOWN] if self.target else "",
             "session": self.session,

@@ -34,6 +34,9 @@ from dragoman.wire.sse import Frames
 
 _UNGOVERNED = Governance()
 
+#: A change of the client's request, for one target, before it is fitted.
+RequestEdit = Callable[[Request], Request]
+
 
 class RequestMetadata(msgspec.Struct, frozen=True, kw_only=True):
     """The metadata of a client's request: everything but the body, and what the gateway decided about it."""
@@ -47,6 +50,8 @@ class RequestMetadata(msgspec.Struct, frozen=True, kw_only=True):
     #: `model` and `stream` are known: the body need not be searched for them.
     is_peeked: bool = False
     request_id: str = ""
+    #: The first segment of the path, such as `/claude`, if the configuration defines such an entry.
+    entry: str = ""
     #: The gateway put the conversation together from replies of several upstreams: it must be read.
     is_assembled: bool = False
     #: The reply contains seals even if the client did not ask for them: the gateway stores them.
@@ -133,6 +138,12 @@ class RequestPlan:
         """Whether the dialect's reader has read the body and raised an error."""
         return self._error is not None
 
+    def remove_text(self, text: str) -> None:
+        """Remove a text of plain characters from the body, everywhere. It is read anew when it is needed."""
+        self.body = self.body.replace(encode(text)[1:-1], b"")
+        self._request = self._error = None
+        self.read_losses = Losses()
+
     def hash_session(self) -> int:
         """A number that all requests of a conversation share, so that one key and its cache serve it."""
         session = self.metadata.identity.session
@@ -156,12 +167,13 @@ class RequestPlan:
         timer: Callable[[], float] | None = None,
         refused_seals: frozenset[str] = frozenset(),
         tools: RequestTools | None = None,
+        edit: RequestEdit | None = None,
     ) -> TargetRequest:
         """Build the request for one target. Raises `ClientProtocolError` if it cannot be sent there.
 
         `strict` refuses a request that would lose something. `report` receives what governance changed.
         `refused_seals`: hashes of seals that the target has refused (`fit.seals.hash_seal`). `tools`: those
-        that the gateway may run itself for this request.
+        that the gateway may run itself for this request. `edit` changes the client's request first.
         """
         is_same_dialect = provider.wire_dialect == self.metadata.dialect
         can_forward = is_same_dialect and not self.metadata.is_assembled and not self._has_envelope()
@@ -169,11 +181,11 @@ class RequestPlan:
             check_rules(self.request, self.dialect.request_rules)
         asked = None
         if tools is not None:
-            asked = self._apply_tools(tools, provider, model, refused_seals)
+            asked = self._apply_tools(tools, provider, model, refused_seals, edit)
             tools = tools if asked is not None else None
         if tools is not None or not governance.is_idle(has_tools=b'"tools"' in self.body):
             return self._govern(
-                asked or self._disown_seals(refused_seals),
+                asked or self._edit(refused_seals, edit),
                 provider,
                 model,
                 governance,
@@ -187,24 +199,29 @@ class RequestPlan:
         # the configuration states holds for it. Behind an alias the client cannot know the model.
         knows_model = model == self.model
         has_facts = provider.has_stated_facts(model) if knows_model else bool(provider.merge_facts(model))
-        if can_forward and not has_facts:
+        if can_forward and not has_facts and edit is None:
             refused_seals = self._find_contained(refused_seals)
             if not refused_seals:
                 return TargetRequest(self, provider, model, *self._patch(model, None))
         profile = provider.build_profile(model, only_stated=can_forward and knows_model)
         facts = build_target_facts(profile, self.metadata.dialect)
         losses = Losses(self.read_losses)
-        fitted = fit(self._disown_seals(refused_seals), facts, losses)
+        fitted = fit(self._edit(refused_seals, edit), facts, losses)
         body, lane, lost = self._encode(fitted, facts, losses, can_forward=can_forward, strict=strict)
         return TargetRequest(self, provider, model, body, lane, facts=facts, losses=lost)
 
     def _apply_tools(
-        self, tools: RequestTools, provider: TargetProvider, model: str, refused_seals: frozenset[str]
+        self,
+        tools: RequestTools,
+        provider: TargetProvider,
+        model: str,
+        refused_seals: frozenset[str],
+        edit: RequestEdit | None,
     ) -> Request | None:
         """The request with the gateway's own tools; None if none applies, or the body cannot be read."""
         facts = build_target_facts(provider.build_profile(model), self.metadata.dialect)
         try:
-            request = self._disown_seals(refused_seals)
+            request = self._edit(refused_seals, edit)
         except DragomanError:
             # A server of the same dialect may accept what our reader does not.
             return None
@@ -252,9 +269,10 @@ class RequestPlan:
         except DragomanError:
             return frozenset()
 
-    def _disown_seals(self, refused: frozenset[str]) -> Request:
-        """The request with its refused seals marked as foreign, so that `fit` removes them."""
-        return disown_seals(self.request, refused) if refused else self.request
+    def _edit(self, refused: frozenset[str], edit: RequestEdit | None) -> Request:
+        """The edited request. Its refused seals are marked as foreign, so that `fit` removes them."""
+        request = edit(self.request) if edit else self.request
+        return disown_seals(request, refused) if refused else request
 
     def _encode(
         self, fitted: Request, facts: TargetFacts, losses: Losses, *, can_forward: bool, strict: bool

@@ -15,8 +15,9 @@ import msgspec
 from dragoman.accounts.keys import check_model
 from dragoman.dialects.openai_responses.response_object import build_started_response
 from dragoman.exchange.client import Client, DirectConnection
-from dragoman.exchange.exchange import CLOSING, Exchange, compute
+from dragoman.exchange.exchange import CLOSING, Exchange
 from dragoman.exchange.gateway import Gateway
+from dragoman.exchange.selection import compute
 from dragoman.hub.errors import ClientProtocolError, DragomanError, Failure
 from dragoman.pipeline.transports import SSE, SSE_HEADERS
 from dragoman.responses.collector import TERMINAL_EVENTS, ResponseCollector

@@ -17,8 +17,9 @@ from dragoman.dialects.interfaces import Json
 from dragoman.dialects.openai_responses.errors import error_status, write_error
 from dragoman.dialects.openai_responses.response_object import build_started_response
 from dragoman.exchange.client import DirectConnection
-from dragoman.exchange.exchange import CLOSING, Exchange, compute
+from dragoman.exchange.exchange import CLOSING, Exchange
 from dragoman.exchange.gateway import Gateway
+from dragoman.exchange.selection import compute
 from dragoman.hub.errors import ClientProtocolError, DragomanError, Failure, RequestTooLarge
 from dragoman.pipeline.plan import RequestMetadata
 from dragoman.pipeline.transports import SSE

@@ -7,7 +7,9 @@ import msgspec
 
 from dragoman.config.model import Config, Route
 from dragoman.config.provider import TargetName
+from dragoman.config.rules import Rule
 from dragoman.hub.errors import ClientProtocolError, DragomanError, Failure
+from dragoman.hub.request import EFFORTS, Effort
 
 #: Names in an error message, and characters of the client's model name in it.
 MAX_LISTED = 20
@@ -27,12 +29,21 @@ class ModelNotFound(DragomanError):
 class RouteChoice(msgspec.Struct, frozen=True, kw_only=True):
     """The targets of a request in the order of preference, and the route with its settings.
 
-    A request without a configured route has one with default settings, named `direct` or `default`.
+    A request without a configured route has one with default settings, named `direct` or `default`, or after
+    the rule that chose its targets.
     """
 
     #: The targets of the route, with the client's model name instead of `*`.
     targets: tuple[TargetName, ...]
     route: Route
+    #: The effort that the end of the model's name sets.
+    effort: Effort | None = None
+    #: The rule that decided; empty: no rule did.
+    rule: str = ""
+    #: The name in the prompt's tag, if it decided. The client chose it.
+    tag: str = ""
+    #: The gateway answers with this text itself; then there are no targets.
+    answer: str = ""
 
 
 def choose(config: Config, model: str) -> RouteChoice:
@@ -41,15 +52,17 @@ def choose(config: Config, model: str) -> RouteChoice:
     A request without a model name (`model` is empty) is invalid unless a pattern or the default serves it:
     clients that probe a gateway take a 404 for a missing endpoint.
 
-    The order is: a route with exactly this name, `provider/model`, the first route whose pattern matches,
-    the default.
+    The order is: a route with exactly this name, `provider/model`, a route that this name without its effort
+    matches, the first route whose pattern matches, the default.
     """
+    exact = choose_exact(config, model)
+    if exact is not None:
+        return exact
+    base, _, suffix = model.rpartition("-")
+    effort = next((each for each in EFFORTS if each == suffix), None) if base else None
     for route in config.routes:
-        if route.match == model:
-            return _build_choice(route, model)
-    provider, _, rest = model.partition("/")
-    if rest and provider in config.providers:
-        return _build_choice(Route(match="direct", targets=(TargetName(provider, rest),)), model)
+        if effort and route.effort_suffix and fnmatchcase(base, route.match):
+            return _build_choice(route, base, effort=effort)
     for route in config.routes:
         if fnmatchcase(model, route.match):
             return _build_choice(route, model)
@@ -61,8 +74,46 @@ def choose(config: Config, model: str) -> RouteChoice:
     raise _build_not_found(config, model)
 
 
-def _build_choice(route: Route, model: str) -> RouteChoice:
-    return RouteChoice(targets=_fill_in_model(route.targets, model), route=route)
+def choose_exact(config: Config, model: str) -> RouteChoice | None:
+    """The targets of a route with exactly this name, or of `provider/model`; None if there is neither.
+
+    `provider,model` is the same: users of claude-code-router write it.
+    """
+    for route in config.routes:
+        if route.match == model:
+            return _build_choice(route, model)
+    target = find_direct_target(config, model)
+    return _build_choice(Route(match="direct", targets=(target,)), model) if target else None
+
+
+def find_direct_target(config: Config, model: str) -> TargetName | None:
+    """The target that a name such as `provider/model` or `provider,model` means; None for other names."""
+    for separator in "/,":
+        provider, _, rest = model.partition(separator)
+        if rest.strip() and provider.strip() in config.providers:
+            return TargetName(provider.strip(), rest.strip())
+    return None
+
+
+def apply_rule(config: Config, rule: Rule, model: str, tag: str = "") -> RouteChoice | None:
+    """The choice of a rule that holds; None if it leads nowhere. `tag` is the name in the prompt's tag."""
+    if rule.answer:
+        return RouteChoice(
+            targets=(), route=Route(match=rule.name, targets=()), rule=rule.name, answer=rule.answer
+        )
+    if rule.uses_tag:
+        found = choose_exact(config, tag) if tag else None
+        return msgspec.structs.replace(found, rule=rule.name, tag=tag) if found else None
+    if rule.route:
+        route = next(each for each in config.routes if each.match == rule.route)
+    else:
+        route = Route(match=rule.name, targets=rule.targets)
+    return _build_choice(route, model, rule=rule.name)
+
+
+def _build_choice(route: Route, model: str, *, effort: Effort | None = None, rule: str = "") -> RouteChoice:
+    targets = _fill_in_model(route.targets, model)
+    return RouteChoice(targets=targets, route=route, effort=effort, rule=rule)
 
 
 def _fill_in_model(targets: tuple[TargetName, ...], model: str) -> tuple[TargetName, ...]:

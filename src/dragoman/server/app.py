@@ -16,8 +16,9 @@ from dragoman.config.find import identify_config
 from dragoman.config.model import Config
 from dragoman.config.settings import Secret
 from dragoman.dialects.registry import dialect_named
-from dragoman.exchange.exchange import Exchange, compute
+from dragoman.exchange.exchange import Exchange
 from dragoman.exchange.gateway import Gateway
+from dragoman.exchange.selection import compute
 from dragoman.hub.errors import DragomanError, Failure, FailureKind
 from dragoman.pipeline.plan import RequestPlan
 from dragoman.server.access import authenticate, check_origin
@@ -27,7 +28,7 @@ from dragoman.server.key_usage import build_usage_body
 from dragoman.server.managed_settings import respond_settings
 from dragoman.server.metrics import handle_metrics
 from dragoman.server.models import build_count_body, build_models_body
-from dragoman.server.paths import Endpoint, list_turn_paths
+from dragoman.server.paths import Endpoint, list_turn_paths, separate_entry
 from dragoman.server.reload import ConfigReloader
 from dragoman.server.request import ClientDisconnected, HttpRequest, Receive
 from dragoman.server.responses_api import Handler, ResponsesEndpoints, refuse_over_http
@@ -85,6 +86,8 @@ class App:
         self._state_handlers: Mapping[str, Handler] = {**self._handlers, **self.responses.handlers}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self.gateway.snapshot.entries and "path" in scope:
+            scope = separate_entry(scope, self.gateway.snapshot.entries)
         if scope["type"] == "lifespan":
             await self._run_lifespan(receive, send)
         elif scope["type"] == "websocket":

@@ -1,12 +1,16 @@
 """The endpoints of the gateway by path: those of the dialects' surfaces, and its own."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
 from dragoman.dialects.http_api import POST, READ
 from dragoman.dialects.registry import DEFAULT_DIALECT, DIALECTS
+from dragoman.server.client import Scope
+
+#: The member of an ASGI scope with the entry, such as `/claude`, that the path began with.
+ENTRY = "dragoman.entry"
 
 
 class Endpoint(NamedTuple):
@@ -56,6 +60,13 @@ def find_endpoint(path: str) -> Endpoint | None:
             groups = found.groupdict()
             return endpoint._replace(model=groups.get("model") or "", id=groups.get("id") or "")
     return None
+
+
+def separate_entry(scope: Scope, entries: Collection[str]) -> Scope:
+    """The scope of a request below an entry of the configuration, such as `/claude`, with the plain path."""
+    head, slash, rest = scope["path"][1:].partition("/")
+    entry = f"/{head}"
+    return {**scope, "path": f"{slash}{rest}" or "/", ENTRY: entry} if entry in entries else scope
 
 
 def find_error_dialect(path: str) -> str:

@@ -14,7 +14,7 @@ from dragoman.hub.errors import ClientProtocolError, RequestTooLarge
 from dragoman.pipeline.plan import RequestMetadata
 from dragoman.pipeline.transports import JsonArrayTransport
 from dragoman.server.client import AsgiClient, Scope, Send
-from dragoman.server.paths import Endpoint, find_client_dialect, find_endpoint, find_error_dialect
+from dragoman.server.paths import ENTRY, Endpoint, find_client_dialect, find_endpoint, find_error_dialect
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
@@ -45,6 +45,7 @@ class HttpRequest:
         client = scope.get("client")
         #: The client's address.
         self.peer: str = client[0] if client else ""
+        self.entry: str = scope.get(ENTRY, "")
         self.id = f"req_{uuid4().hex[:24]}"
         self.receive = receive
         self.client = AsgiClient(scope, send)
@@ -86,6 +87,7 @@ class HttpRequest:
             model=endpoint.model,
             stream=is_stream,
             request_id=self.id,
+            entry=self.entry,
         )
 
     async def wait_for_disconnect(self) -> None:

@@ -6,6 +6,7 @@ Clients choose the model names. A model is a label only if the configuration nam
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from dragoman.agents import AGENTS
 from dragoman.config.model import Config
 from dragoman.config.provider import TargetName
 from dragoman.hub.errors import Failure
@@ -23,6 +24,9 @@ MICRO = 1e-6
 OK = "ok"
 
 TARGET = ("provider", "model")
+AGENT = ("agent", "part", "role", "class")
+#: The label of all clients that `agents` does not know.
+OTHER_AGENT = "other"
 
 SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320, 640, 1800)
 FIRST_SECONDS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.5, 3, 6, 12, 25, 50, 100)
@@ -83,12 +87,26 @@ class Metrics:
         self.held = Counter(
             "dragoman_tool_held_seconds_total", TARGET, "Seconds for which governance held tool calls back."
         )
+        self._create_caller_counters()
+
+    def _create_caller_counters(self) -> None:
+        """The counters by client key and by agent."""
         self.key_requests = Counter(
             "dragoman_key_requests_total", ("key", "ending"), "Exchanges that have ended, by client key."
         )
         self.key_tokens = Counter("dragoman_key_tokens_total", ("key",), "Tokens used, by client key.")
         self.key_cost = Counter(
             "dragoman_key_cost_dollars_total", ("key",), "Cost of replies with a known price, by client key."
+        )
+
+        self.agent_requests = Counter(
+            "dragoman_agent_requests_total",
+            (*AGENT, "rule", "ending"),
+            "Exchanges that have ended, by agent, main agent or sub-agent, and what rules found out.",
+        )
+        self.agent_tokens = Counter("dragoman_agent_tokens_total", AGENT, "Tokens used, by agent.")
+        self.agent_cost = Counter(
+            "dragoman_agent_cost_dollars_total", AGENT, "Cost of replies with a known price, by agent."
         )
 
     @property
@@ -118,6 +136,7 @@ class Metrics:
         self._count_attempts(record)
         self._count_tools(record, target)
         self._count_key(record)
+        self._count_agent(record)
 
     def find_labels(self, target: TargetName | None) -> Labels:
         """The labels of a target; both are empty if there is no target."""
@@ -155,6 +174,20 @@ class Metrics:
             self.key_tokens.add((name,), record.tally.usage.total)
         if record.cost:
             self.key_cost.add((name,), record.cost * MICRO)
+
+    def _count_agent(self, record: "ExchangeRecord") -> None:
+        identity, traits = record.identity, record.traits
+        labels = (
+            identity.agent if identity.agent in AGENTS else OTHER_AGENT,
+            "sub-agent" if identity.is_sub_agent else "main",
+            traits.get("role", ""),
+            traits.get("class", ""),
+        )
+        self.agent_requests.add((*labels, record.rule, record.ending))
+        if record.tally and record.tally.usage:
+            self.agent_tokens.add(labels, record.tally.usage.total)
+        if record.cost:
+            self.agent_cost.add(labels, record.cost * MICRO)
 
 
 def count_classes(usage: Usage | None) -> Iterator[tuple[str, int]]:

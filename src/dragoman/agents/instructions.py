@@ -1,0 +1,82 @@
+"""What an agent writes into the system text of a request: its instructions, the project, markers and tags.
+
+Only text that the agent itself sends as instructions is searched. Tool results, files and the answers of the
+model may contain the same words, and must not decide where a request goes.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+
+from dragoman.hub.content import Text
+from dragoman.hub.request import Request
+
+#: Claude Code sends the text of CLAUDE.md in the first message of the user, inside this tag.
+REMINDER = "<system-reminder>"
+
+#: Where an agent's instructions name the folder that it works in.
+_PROJECT = re.compile(
+    r"(?:(?i:\bworking directory): *"
+    r"|<cwd>"
+    r"|(?i:\bworkspace directories)[*:]*\s*(?:- +)?"
+    r"|(?i:currently working in the (?:following )?director(?:y|ies)): *(?:\n *- +)?)"
+    r"([^\n<]{1,400})"
+)
+
+#: A tag at the beginning of a system text names the model of a sub-agent. The first is known to the users
+#: of claude-code-router.
+_MODEL_TAG = re.compile(r"\s*(<(CCR-SUBAGENT-MODEL|DRAGOMAN-MODEL)>([^<>\n]{1,200})</\2>)")
+
+
+def list_instructions(request: Request) -> Iterator[str]:
+    """The system texts of a request, in order, with those that Claude Code puts before the first prompt."""
+    has_seen_user = False
+    for turn in request.turns:
+        if turn.role in ("system", "developer"):
+            yield from (block.text for block in turn.blocks if isinstance(block, Text))
+        elif turn.role == "user" and not has_seen_user:
+            has_seen_user = True
+            texts = (block.text for block in turn.blocks if isinstance(block, Text))
+            yield from (text for text in texts if text.lstrip().startswith(REMINDER))
+
+
+def find_last_user_text(request: Request) -> str:
+    """The last text of the user; empty if the last turn of the user has none."""
+    turn = next((turn for turn in reversed(request.turns) if turn.role == "user"), None)
+    texts = [block.text for block in turn.blocks if isinstance(block, Text)] if turn else []
+    return texts[-1].strip() if texts else ""
+
+
+def find_project(request: Request) -> str:
+    """The folder that the agent works in; empty if its instructions do not name it."""
+    texts = [*list_instructions(request), *_list_first_user_texts(request)]
+    found = next(filter(None, map(_PROJECT.search, texts)), None)
+    return found[1].strip().rstrip("/") if found else ""
+
+
+def _list_first_user_texts(request: Request) -> Iterator[str]:
+    """The texts of the user before the model's first answer. Codex and Gemini CLI name the folder there."""
+    for turn in request.turns:
+        if turn.role == "assistant":
+            return
+        if turn.role == "user":
+            yield from (block.text for block in turn.blocks if isinstance(block, Text))
+
+
+def find_roles(request: Request, markers: Mapping[str, tuple[str, ...]]) -> frozenset[str]:
+    """The roles whose markers the instructions contain. `markers` are the texts of each role."""
+    texts = tuple(list_instructions(request))
+    return frozenset(
+        role for role, words in markers.items() if any(word in text for word in words for text in texts)
+    )
+
+
+def find_model_tag(request: Request) -> tuple[str, str]:
+    """The tag that names the model of a sub-agent, and the name in it; both are empty without one."""
+    for turn in request.turns:
+        if turn.role not in ("system", "developer"):
+            continue
+        for block in turn.blocks:
+            found = _MODEL_TAG.match(block.text) if isinstance(block, Text) else None
+            if found:
+                return found[1], found[3].strip()
+    return "", ""

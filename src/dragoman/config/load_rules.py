@@ -1,0 +1,151 @@
+"""Reads `[[rules]]` and `roles`, and finds rules that have no effect or cannot work."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from dragoman.config.document import TomlTable
+from dragoman.config.key_kinds import TEXT_OR_TEXTS, read_keys
+from dragoman.config.load_routes import read_targets
+from dragoman.config.mistakes import collect_mistakes, raise_mistakes
+from dragoman.config.model import Config
+from dragoman.config.rules import DEFAULT_ROLES, PRESETS, Rule, RuleConditions
+from dragoman.hub.errors import ConfigError, suggest_spelling
+
+#: The results of a rule. One of them is set, or the preset is `tag`.
+RESULTS = ("target", "route", "answer", "function")
+
+#: An entry: one segment, and none that begins a path of the gateway's own or of an API.
+_ENTRY = re.compile(r"/[A-Za-z][A-Za-z0-9_-]*")
+_RESERVED_ENTRIES = frozenset(
+    {"/v1", "/v1beta", "/v1alpha", "/v2", "/admin", "/metrics", "/health", "/api", "/models", "/messages"}
+    | {"/responses", "/completions"}
+)
+_HOURS = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)-([01]?\d|2[0-4]):([0-5]\d)")
+_VERSION = re.compile(r"(?:[<>]=?|=)?\s*[0-9A-Za-z.*?+-]+")
+_FUNCTION = re.compile(r"(?:.+\.py|[A-Za-z_][\w.]*):[A-Za-z_]\w*")
+#: Headers whose values are credentials.
+PRIVATE_HEADERS = frozenset({"authorization", "x-api-key", "x-goog-api-key", "cookie", "proxy-authorization"})
+
+
+def read_roles(root: TomlTable) -> dict[str, tuple[str, ...]]:
+    """The markers of each role. A role of the file replaces the default one of the same name."""
+    table = root.table("roles")
+    for name in table.values:
+        if not all(text.strip() for text in table.texts(name)):
+            raise table.error("expected a text that the system text contains", name)
+    return {**DEFAULT_ROLES, **{name: table.texts(name) for name in table.values}}
+
+
+def read_rules(root: TomlTable) -> tuple[Rule, ...]:
+    """The rules of the file, in their order."""
+    rules: dict[str, Rule] = {}
+    found: list[ConfigError] = []
+    for number, table in enumerate(root.tables("rules"), 1):
+        with collect_mistakes(found):
+            rule = _read_rule(table, root, number)
+            if rule.name in rules:
+                raise table.error(f'an earlier rule has the name "{rule.name}"', "name")
+            rules[rule.name] = rule
+    raise_mistakes(found)
+    return tuple(rules.values())
+
+
+def _read_rule(table: TomlTable, root: TomlTable, number: int) -> Rule:
+    table.check(read_keys(Rule))
+    preset = table.text("preset")
+    results = [key for key in RESULTS if table.values.get(key)]
+    if preset == "tag":
+        if results:
+            raise table.error("the tag names the target, so there is no other result", results[0])
+    elif len(results) != 1:
+        what = " and ".join(f"`{key}`" for key in results) or "none"
+        raise table.error(f"expected one of `target`, `route`, `answer` and `function`, got {what}")
+    function = table.text("function")
+    if function and not _FUNCTION.fullmatch(function):
+        raise table.error("expected FILE.py:NAME or module:NAME", "function")
+    if function and ".py:" in function:
+        file = resolve_function_file(function, table.file)
+        if not file.is_file():
+            raise table.error(f"there is no file {file}", "function")
+    _check_route(table, root)
+    return table.build(
+        Rule,
+        name=table.text("name") or preset or f"rule {number}",
+        when=_read_conditions(table.table("when"), root, PRESETS.get(preset, RuleConditions())),
+        targets=read_targets(table, "target", root.table("providers").values),
+    )
+
+
+def _check_route(table: TomlTable, root: TomlTable) -> None:
+    route = table.text("route")
+    known = [each.text("match") for each in root.tables("routes")]
+    if route and route not in known:
+        hint = suggest_spelling(route, known) or f"routes: {', '.join(known) or 'none'}"
+        raise table.error(f'no route "{route}"', "route", hint=hint)
+
+
+def resolve_function_file(function: str, config_path: str) -> Path:
+    """The file of a function. A relative path is relative to the folder of the configuration."""
+    return Path(config_path).absolute().parent / function.rpartition(":")[0]
+
+
+def _read_conditions(when: TomlTable, root: TomlTable, preset: RuleConditions) -> RuleConditions:
+    keys = read_keys(RuleConditions)
+    when.check(keys)
+    lists = {
+        field.name: when.texts(field.encode_name)
+        for field in msgspec.structs.fields(RuleConditions)
+        if field.encode_name in when.values and field.default == ()
+    }
+    for name in when.values:
+        if keys[name].kind is TEXT_OR_TEXTS and not all(when.texts(name)):
+            raise when.error("expected texts that are not empty", name)
+    _check_texts(when, root)
+    written = when.build(RuleConditions, **lists)
+    changes = {
+        field.name: getattr(written, field.name)
+        for field in msgspec.structs.fields(RuleConditions)
+        if field.encode_name in when.values
+    }
+    return msgspec.structs.replace(preset, **changes)
+
+
+def _check_texts(when: TomlTable, root: TomlTable) -> None:
+    """Check the values that are more than patterns of names."""
+    roles = {**DEFAULT_ROLES, **root.table("roles").values}
+    for role in when.texts("role"):
+        if role not in roles:
+            hint = suggest_spelling(role, roles) or f'define it: [roles] {role} = "TEXT"'
+            raise when.error(f'no role "{role}"', "role", hint=hint)
+    for entry in when.texts("path"):
+        if not _ENTRY.fullmatch(entry) or entry in _RESERVED_ENTRIES:
+            raise when.error("expected one segment that no API uses, such as /claude", "path")
+    hours = when.text("hours")
+    if hours and not _HOURS.fullmatch(hours):
+        raise when.error('expected two times, such as "22:00-06:00"', "hours")
+    version = when.text("agent_version")
+    if version and not _VERSION.fullmatch(version):
+        raise when.error('expected a version such as "2.1.*" or ">=2.1.300"', "agent_version")
+    headers = when.table("headers")
+    for name, pattern in headers.values.items():
+        if not isinstance(pattern, str):
+            raise headers.error("expected a pattern", name)
+        if name.lower() in PRIVATE_HEADERS:
+            raise headers.error("rules do not see credentials", name, hint="match the `key` by its name")
+    if when.values.get("tokens_over", 0) and when.values.get("tokens_under"):
+        low, high = when.values["tokens_over"], when.values["tokens_under"]
+        if isinstance(low, int) and isinstance(high, int) and low >= high - 1:
+            raise when.error("no number of tokens is over the one and under the other", "tokens_under")
+
+
+def warn_about_rules(root: TomlTable, config: Config) -> None:
+    """Warn about rules after one that always holds, and roles that no rule uses."""
+    for number, rule in enumerate(config.rules[:-1]):
+        if rule.when == RuleConditions() and not rule.uses_tag and not rule.function:
+            later: Mapping[str, object] = {each.name: each for each in config.rules[number + 1 :]}
+            names = ", ".join(f'"{name}"' for name in later)
+            root.warn(f"always holds, so these rules are never used: {names}", "rules", number)
+            return

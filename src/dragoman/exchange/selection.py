@@ -1,0 +1,140 @@
+"""Selects the targets of a request: the first rule that holds, else the route of the model's name."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from functools import lru_cache, partial
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from typing import TypeVar
+
+import msgspec
+
+from dragoman.config.load_rules import resolve_function_file
+from dragoman.config.model import Config, Route
+from dragoman.config.provider import TargetName
+from dragoman.config.rules import Rule
+from dragoman.exchange.config_snapshot import ConfigSnapshot
+from dragoman.pipeline.plan import RequestPlan
+from dragoman.routing.choose import RouteChoice, apply_rule, choose, find_direct_target
+from dragoman.routing.rules import find_match
+from dragoman.routing.traits import RequestTraits
+
+#: Bytes of a body that is read and translated on the event loop.
+MAX_INLINE_BODY = 1024 * 1024
+#: Functions that run at one time. One that never returns keeps its thread; the others still run.
+FUNCTION_THREADS = 4
+
+Result = TypeVar("Result")
+#: What a function of a rule returns: a target, several in the order of trial, or None: the next rule decides.
+FunctionResult = str | Sequence[str] | None
+RuleFunction = Callable[[RequestTraits], FunctionResult]
+
+_log = logging.getLogger("dragoman")
+_threads = ThreadPoolExecutor(FUNCTION_THREADS, thread_name_prefix="dragoman-rule")
+
+
+async def compute(body: bytes, work: Callable[[], Result]) -> Result:
+    """Run work that reads or writes the whole body of a request: in a thread if the body is large.
+
+    A legal body of 50 MB takes seconds, in which no other exchange would go on.
+    """
+    return work() if len(body) <= MAX_INLINE_BODY else await asyncio.to_thread(work)
+
+
+def build_traits(config: Config, plan: RequestPlan, key: str, clock: Callable[[], float]) -> RequestTraits:
+    """The traits of a request. `key` is the name of the client key, `clock` gives the date in seconds."""
+    return RequestTraits(plan, key=key, roles=config.roles, clock=lambda: datetime.fromtimestamp(clock()))
+
+
+async def select_route(snapshot: ConfigSnapshot, plan: RequestPlan, traits: RequestTraits) -> RouteChoice:
+    """The choice for a request whose model is known. Raises `ModelNotFound` if nothing serves it.
+
+    A tag in the prompt that decides is removed from the request.
+    """
+    config, rules = snapshot.config, snapshot.rules
+    is_direct = find_direct_target(config, plan.model) is not None
+    index: int | None = -1
+    while index is not None:
+        index = await compute(plan.body, partial(find_match, rules, traits, index + 1, is_direct=is_direct))
+        if index is None:
+            break
+        rule = rules[index].rule
+        choice = await _apply(config, rule, plan, traits)
+        if choice is not None:
+            return choice
+    return choose(config, plan.model)
+
+
+async def _apply(config: Config, rule: Rule, plan: RequestPlan, traits: RequestTraits) -> RouteChoice | None:
+    if rule.function:
+        return await _apply_function(config, rule, plan, traits)
+    if not rule.uses_tag:
+        return apply_rule(config, rule, plan.model)
+    text, name = await compute(plan.body, lambda: traits.model_tag)
+    choice = apply_rule(config, rule, plan.model, name)
+    if choice is not None:
+        plan.remove_text(text)
+    return choice
+
+
+async def _apply_function(
+    config: Config, rule: Rule, plan: RequestPlan, traits: RequestTraits
+) -> RouteChoice | None:
+    """Call the function of a rule within its time. Whatever goes wrong, the next rule decides."""
+    # The function must not read the plan, which the exchange releases while a late function still runs.
+    await compute(plan.body, lambda: traits.request)
+    loop = asyncio.get_running_loop()
+    try:
+        function = load_function(rule.function, config.path)
+        async with asyncio.timeout(rule.timeout or None):
+            result = await loop.run_in_executor(_threads, function, traits)
+    except TimeoutError:
+        _log.warning("rule %s: the function took longer than %g s", rule.name, rule.timeout)
+        return None
+    except Exception as error:
+        # Code of the user: nothing that it does may fail the request.
+        _log.warning("rule %s: the function failed: %s", rule.name, type(error).__name__)
+        return None
+    return build_function_choice(config, rule, plan.model, result)
+
+
+def build_function_choice(
+    config: Config, rule: Rule, model: str, result: FunctionResult
+) -> RouteChoice | None:
+    """The choice for what a function returned; None if it returned nothing, or names that do not exist."""
+    names = (result,) if isinstance(result, str) else tuple(result or ())
+    targets: list[TargetName] = []
+    for name in names:
+        route = next((each for each in config.routes if each.match == name), None)
+        target = find_direct_target(config, str(name))
+        if route is not None and len(names) == 1:
+            return apply_rule(config, msgspec.structs.replace(rule, function="", route=name), model)
+        if target is None:
+            _log.warning("rule %s: the function returned what is no target and no route", rule.name)
+            return None
+        targets.append(target)
+    if not targets:
+        return None
+    return RouteChoice(
+        targets=tuple(targets), route=Route(match=rule.name, targets=tuple(targets)), rule=rule.name
+    )
+
+
+@lru_cache(maxsize=64)
+def load_function(function: str, config_path: str) -> RuleFunction:
+    """Import the function of a rule: `FILE.py:NAME`, relative to the configuration, or `module:NAME`."""
+    place, _, name = function.rpartition(":")
+    if place.endswith(".py"):
+        path = resolve_function_file(function, config_path)
+        spec = spec_from_file_location(f"dragoman_rule_{path.stem}", path)
+        if spec is None or spec.loader is None:
+            raise ImportError(place)
+        module = module_from_spec(spec)
+        spec.loader.exec_module(module)
+    else:
+        module = import_module(place)
+    found: RuleFunction = getattr(module, name)
+    return found

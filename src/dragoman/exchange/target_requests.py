@@ -1,0 +1,81 @@
+"""Builds the request of an exchange for each target: facts, governance, and what the route changes."""
+
+import asyncio
+from functools import partial
+
+import msgspec
+
+from dragoman.config.model import Config
+from dragoman.config.provider import Provider, TargetName
+from dragoman.exchange.healer import RequestHealer
+from dragoman.exchange.record import ExchangeRecord
+from dragoman.exchange.selection import compute
+from dragoman.exchange.tools import ExchangeTools
+from dragoman.hub.errors import ClientProtocolError
+from dragoman.hub.request import Effort, ReasoningSettings, Request
+from dragoman.pipeline.plan import RequestPlan
+from dragoman.pipeline.target_request import TargetRequest
+from dragoman.routing.choose import RouteChoice
+
+
+class TargetRequestBuilder:
+    """Builds the requests of one exchange."""
+
+    def __init__(
+        self,
+        plan: RequestPlan,
+        config: Config,
+        healer: RequestHealer,
+        record: ExchangeRecord,
+        tools: ExchangeTools | None,
+    ) -> None:
+        self._plan = plan
+        self._config = config
+        self._healer = healer
+        self._record = record
+        self._tools = tools
+        self._timer = asyncio.get_running_loop().time
+
+    async def build(self, target: TargetName, choice: RouteChoice) -> TargetRequest | ClientProtocolError:
+        """The request for one target. A request that one target cannot take may suit the next."""
+        # What is learned belongs to the event loop; a large request is built in a thread.
+        provider = self._healer.add_facts(target)
+        seals = self._healer.find_refused_seals(target)
+        if self._tools is not None:
+            await self._tools.open(target, provider, choice.route)
+        return await compute(self._plan.body, partial(self._build, target, provider, seals, choice))
+
+    def _build(
+        self, target: TargetName, provider: Provider, refused_seals: frozenset[str], choice: RouteChoice
+    ) -> TargetRequest | ClientProtocolError:
+        # The provider without the facts that refusals have proved.
+        stated = self._config.providers[target.provider]
+        governance = provider.find_governance(target.model, choice.route.governance)
+        build = partial(
+            self._plan.build_target_request,
+            model=target.model,
+            strict=choice.route.strict,
+            edit=partial(set_effort, effort=choice.effort) if choice.effort else None,
+        )
+        if not governance.is_off:
+            report = self._record.interventions.reporter(target, provider.wire_dialect)
+            build = partial(build, governance=governance, report=report, timer=self._timer)
+        if self._tools is not None:
+            build = partial(build, tools=self._tools.find(target))
+        try:
+            return build(provider, refused_seals=refused_seals)
+        except ClientProtocolError as error:
+            if provider is stated or not self._plan.is_unreadable:
+                return error
+        # The server may accept what our reader does not, as it did before anything was learned.
+        try:
+            return build(stated)
+        except ClientProtocolError as error:
+            return error
+
+
+def set_effort(request: Request, effort: Effort) -> Request:
+    """The request with another effort of reasoning."""
+    settings = request.reasoning or ReasoningSettings()
+    settings = msgspec.structs.replace(settings, effort=effort, budget=None, mode=None)
+    return msgspec.structs.replace(request, reasoning=settings)

@@ -1,0 +1,170 @@
+"""`RequestTraits`: what rules ask about a request. Each trait is computed when a rule first asks for it.
+
+Headers and the model's name are known already. Everything else needs the body, which is read at most once. A
+body that the dialect's reader refuses has no such traits: its upstream may accept it, so this is no error.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from functools import cached_property
+
+from dragoman.agents import ClientIdentity, RequestClass, classify
+from dragoman.agents.instructions import find_model_tag, find_project, find_roles
+from dragoman.hub.content import AnyBlock, Media, ToolCall, ToolResult
+from dragoman.hub.errors import DragomanError
+from dragoman.hub.request import Effort, Request, Turn, list_declared_tools
+from dragoman.pipeline.plan import RequestPlan
+from dragoman.tokens.families import find_family
+from dragoman.tokens.request import estimate_from_samples
+
+#: The family of the vendors' tools that search the web.
+_WEB_SEARCH = "web_search"
+
+
+class RequestTraits:
+    """The traits of one request. A Python function of a rule gets this object.
+
+    `key` is the name of the client key. `roles` are the markers of each role. `clock` gives the local time.
+    """
+
+    def __init__(
+        self,
+        plan: RequestPlan,
+        *,
+        key: str = "",
+        roles: Mapping[str, tuple[str, ...]] | None = None,
+        clock: Callable[[], datetime],
+    ) -> None:
+        self._plan = plan
+        self.key = key
+        self._markers = roles or {}
+        self._clock = clock
+
+    # Known without the body.
+
+    @property
+    def model(self) -> str:
+        return self._plan.model
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return self._plan.metadata.headers
+
+    @property
+    def path(self) -> str:
+        """The entry, such as `/claude`; empty without one."""
+        return self._plan.metadata.entry
+
+    @cached_property
+    def identity(self) -> ClientIdentity:
+        return self._plan.metadata.identity
+
+    @property
+    def time(self) -> datetime:
+        return self._clock()
+
+    @property
+    def size(self) -> int:
+        """The bytes of the body."""
+        return len(self._plan.body)
+
+    # Read from the body.
+
+    @cached_property
+    def request(self) -> Request | None:
+        """The request as hub values; None if it cannot be read."""
+        try:
+            return self._plan.request
+        except DragomanError:
+            return None
+
+    @cached_property
+    def request_class(self) -> RequestClass:
+        return classify(self.identity, self.headers, self.model, self.request)
+
+    @cached_property
+    def roles(self) -> frozenset[str]:
+        return find_roles(self.request, self._markers) if self.request else frozenset()
+
+    @cached_property
+    def project(self) -> str:
+        return find_project(self.request) if self.request else ""
+
+    @cached_property
+    def model_tag(self) -> tuple[str, str]:
+        """The tag that names a model, and the name; see `find_model_tag`."""
+        return find_model_tag(self.request) if self.request else ("", "")
+
+    @cached_property
+    def tokens(self) -> int:
+        """The tokens of the prompt, by estimate; 0 if the request cannot be read."""
+        if self.request is None:
+            return 0
+        return estimate_from_samples(self.request, find_family(self.model, self.request.dialect))
+
+    @cached_property
+    def has_images(self) -> bool:
+        return any(map(_has_image, self._turns))
+
+    @cached_property
+    def has_new_images(self) -> bool:
+        """Whether there is an image after the last turn of the model."""
+        return any(map(_has_image, self._turns[self._last_answer + 1 :]))
+
+    @cached_property
+    def wants_web_search(self) -> bool:
+        tools = list_declared_tools(self.request) if self.request else ()
+        return any(tool.kind == "hosted" and tool.family == _WEB_SEARCH for tool in tools)
+
+    @cached_property
+    def effort(self) -> Effort | None:
+        settings = self.request.reasoning if self.request else None
+        return settings.effort if settings else None
+
+    @cached_property
+    def wants_reasoning(self) -> bool:
+        settings = self.request.reasoning if self.request else None
+        if settings is None or settings.mode == "off":
+            return False
+        return settings.mode is not None or bool(settings.budget) or settings.effort not in (None, "none")
+
+    @cached_property
+    def tools(self) -> tuple[str, ...]:
+        """The names of the declared tools."""
+        return tuple(tool.name for tool in list_declared_tools(self.request)) if self.request else ()
+
+    @cached_property
+    def called(self) -> tuple[str, ...]:
+        """The names of the tools that the last turn of the model called."""
+        blocks = self._turns[self._last_answer].blocks if self._last_answer >= 0 else ()
+        return tuple(block.name for block in blocks if isinstance(block, ToolCall))
+
+    @property
+    def _turns(self) -> tuple[Turn, ...]:
+        return self.request.turns if self.request else ()
+
+    @cached_property
+    def _last_answer(self) -> int:
+        """The index of the model's last turn; -1 if there is none."""
+        turns = self._turns
+        return next((i for i in range(len(turns) - 1, -1, -1) if turns[i].role == "assistant"), -1)
+
+    def list_known(self) -> dict[str, str]:
+        """The class, the roles and the project, as far as rules have asked for them. Nothing is read here."""
+        known = vars(self)
+        found = {
+            "class": known.get("request_class", ""),
+            "role": ", ".join(sorted(known.get("roles", ()))),
+            "project": known.get("project", ""),
+        }
+        return {name: value for name, value in found.items() if value}
+
+
+def _has_image(turn: Turn) -> bool:
+    return any(map(_is_image, turn.blocks))
+
+
+def _is_image(block: AnyBlock) -> bool:
+    if isinstance(block, ToolResult):
+        return any(map(_is_image, block.content))
+    return isinstance(block, Media) and block.kind == "image"

@@ -1,0 +1,187 @@
+"""Rules in an exchange: which target is called, the header, answers of the gateway, tags and functions."""
+
+import asyncio
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from dragoman.config.load import load
+from dragoman.exchange.exchange import Exchange
+from dragoman.exchange.gateway import Gateway
+from tests.exchange.clock import run
+from tests.exchange.speech import CHAT_STREAM, CHAT_WHOLE, DIALECTS
+from tests.exchange.twin import (
+    JSON,
+    Ask,
+    ExchangeResult,
+    RememberingClient,
+    Script,
+    ScriptedUpstream,
+    ask,
+)
+
+HEAD = """
+default = "main/base"
+[providers.main]
+dialect = "openai_chat"
+base_url = "http://127.0.0.1:9/v1"
+[providers.side]
+dialect = "openai_chat"
+base_url = "http://127.0.0.1:9/v1"
+"""
+CLAUDE = {"user-agent": "claude-cli/2.1.325 (external, cli)"}
+
+
+class Stage:
+    """A gateway with rules over two scripted upstreams."""
+
+    def __init__(self, rules: str, path: str = "dragoman.toml", *, stream: bool = True) -> None:
+        whole = {"headers": {"content-type": JSON}, "pieces": [CHAT_WHOLE]}
+        script = Script(pieces=CHAT_STREAM) if stream else Script(**whole)  # type: ignore[arg-type]
+        self.upstreams = {name: ScriptedUpstream(script) for name in ("main", "side")}
+        config = load(HEAD + rules, path, {})
+        self.gateway = Gateway(config, upstreams=self.upstreams, clock=lambda: 1_800_000_000.5)
+
+    def run(self, question: Ask) -> ExchangeResult:
+        return run(self.exchange(question))
+
+    async def exchange(self, question: Ask) -> ExchangeResult:
+        client = RememberingClient()
+        exchange = Exchange(self.gateway, question.plan(1.0), client, question.caller)
+        await exchange.run()
+        return ExchangeResult(client, exchange.record)
+
+    def sent(self, name: str) -> dict[str, object]:
+        value = msgspec.json.decode(self.upstreams[name].calls[-1].body)
+        assert isinstance(value, dict)
+        return value
+
+
+def anthropic(**members: object) -> Ask:
+    question = ask("anthropic", headers=CLAUDE)
+    body = {**msgspec.json.decode(question.body), **members}
+    return msgspec.structs.replace(question, body=msgspec.json.encode(body))
+
+
+def test_the_rule_that_holds_decides_and_is_named() -> None:
+    stage = Stage("[[rules]]\nname = 'thinking → side'\ntarget = 'side/deep'\nwhen.thinking = true")
+    result = stage.run(anthropic(thinking={"type": "adaptive"}))
+    assert result.client.headers["x-dragoman-target"] == "side/deep"
+    assert result.client.headers["x-dragoman-rule"] == "thinking ? side"
+    assert result.record.line()["rule"] == "thinking → side"
+    plain = stage.run(anthropic())
+    assert plain.client.headers["x-dragoman-target"] == "main/base"
+    assert "x-dragoman-rule" not in plain.client.headers
+
+
+@pytest.mark.rule("R123")
+def test_the_log_tells_roles_classes_and_sub_agents_apart() -> None:
+    rules = "[[rules]]\ntarget = 'side/x'\nwhen = {role = 'lead', class = 'turn'}"
+    stage = Stage(rules)
+    question = anthropic(system="hydra:lead")
+    headers = {**CLAUDE, "x-claude-code-agent-id": "a17"}
+    metadata = msgspec.structs.replace(question.metadata, headers=headers)
+    line = stage.run(msgspec.structs.replace(question, metadata=metadata)).record.line()
+    assert (line["sub_agent"], line["role"], line["class"]) == ("a17", "lead", "turn")
+
+
+@pytest.mark.rule("R134")
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_an_answer_of_the_gateway_calls_no_model(dialect: str, stream: bool) -> None:
+    stage = Stage("[[rules]]\nanswer = 'nothing to do'")
+    result = stage.run(ask(dialect, stream=stream))
+    assert result.client.status == 200
+    assert b"nothing to do" in result.client.body
+    assert result.client.is_ended
+    assert (result.record.ending, result.record.used.total) == ("finished", 0)
+    assert not stage.upstreams["main"].calls
+
+
+@pytest.mark.rule("R134")
+def test_only_probes_are_answered_by_the_preset() -> None:
+    stage = Stage("[[rules]]\npreset = 'probes'\nanswer = 'OK'")
+    probe = anthropic(max_tokens=1, messages=[{"role": "user", "content": "quota"}])
+    assert stage.run(probe).record.rule == "probes"
+    assert stage.run(anthropic()).record.rule == ""
+
+
+def test_a_rule_can_lead_to_a_route_with_its_settings() -> None:
+    stage = Stage(
+        "[[rules]]\nroute = 'careful'\n[[routes]]\nmatch = 'careful'\ntarget = 'side'\nstrict = true"
+    )
+    result = stage.run(anthropic(top_k=3))
+    assert (result.client.status, result.record.route) == (400, "careful")
+
+
+TAG = "<CCR-SUBAGENT-MODEL>side,small</CCR-SUBAGENT-MODEL>"
+
+
+def test_a_tag_names_the_model_and_does_not_reach_it() -> None:
+    stage = Stage("[[rules]]\npreset = 'tag'")
+    result = stage.run(anthropic(system=f"{TAG}You review code."))
+    assert result.client.headers["x-dragoman-target"] == "side/small"
+    assert "SUBAGENT" not in str(stage.sent("side"))
+    assert "You review code." in str(stage.sent("side"))
+
+
+def test_a_tag_with_an_unknown_provider_changes_nothing() -> None:
+    stage = Stage("[[rules]]\npreset = 'tag'")
+    text = TAG.replace("side,", "nowhere,")
+    assert stage.run(anthropic(system=text)).record.target is not None
+    assert "SUBAGENT" in str(stage.sent("main"))
+
+
+FUNCTION = """
+import time
+
+def by_size(request):
+    return "side/large" if request.tokens > 5 else None
+
+def slow(request):
+    time.sleep(0.3)
+    return "side/slow"
+
+def several(request):
+    return ["side/one", "main/two"]
+
+def to_route(request):
+    return "named"
+
+def broken(request):
+    raise ValueError(request.model)
+
+def wrong(request):
+    return "nowhere/x"
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("by_size", "side/large"),
+        ("several", "side/one"),
+        ("to_route", "side/routed"),
+        ("slow", "main/base"),
+        ("broken", "main/base"),
+        ("wrong", "main/base"),
+        ("missing", "main/base"),
+    ],
+)
+def test_a_function_chooses_the_target_and_its_failure_does_not_matter(
+    name: str, expected: str, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.py").write_text(FUNCTION)
+    rules = f"[[rules]]\nfunction = 'mine.py:{name}'\ntimeout = {0.05 if name == 'slow' else 30}\n"
+    stage = Stage(rules + "[[routes]]\nmatch = 'named'\ntarget = 'side/routed'", str(tmp_path / "c.toml"))
+    # The function runs in a thread, which the clock of the other tests does not wait for.
+    result = asyncio.run(stage.exchange(anthropic()))
+    assert result.client.headers["x-dragoman-target"] == expected
+
+
+def test_the_effort_of_a_name_reaches_the_model() -> None:
+    stage = Stage("[[routes]]\nmatch = 'smart'\ntarget = 'side/gpt-5'\neffort_suffix = true")
+    result = stage.run(anthropic(model="smart-high"))
+    assert (stage.sent("side")["reasoning_effort"], stage.sent("side")["model"]) == ("high", "gpt-5")
+    assert b"smart-high" in result.client.body
