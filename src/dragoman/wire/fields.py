@@ -266,6 +266,18 @@ class Fields:
         del self._values[name]
         return value
 
+    def texts(self, name: str) -> tuple[str, ...]:
+        """Take an optional array of strings. An empty array stays in `rest`, as null does."""
+        value = self._values.get(name)
+        if value is None or value == []:
+            return ()
+        items = self.items(name)
+        texts = [item for item in items if isinstance(item, str)]
+        if len(texts) != len(items):
+            index, item = next(each for each in enumerate(items) if not isinstance(each[1], str))
+            raise self.error(f"expected a string, got {json_type(item)}", name, index)
+        return tuple(texts)
+
     def object(self, name: str, *others: str) -> "Fields":
         value = self.maybe_object(name, *others)
         return self._raise_absent(name, "an object") if value is None else value

@@ -507,7 +507,7 @@ MISTAKES: list[tuple[Json, str]] = [
     ({"tools": {}}, "tools: expected an array, got an object"),
     ({"tool_choice": "auto"}, "tool_choice: expected an object, got a string"),
     ({"thinking": True}, "thinking: expected an object, got a boolean"),
-    ({"stop_sequences": [1]}, "stop_sequences: expected an array of strings"),
+    ({"stop_sequences": [1]}, "stop_sequences[0]: expected a string, got a number"),
     ({"stream": "yes"}, "stream: expected a boolean, got a string"),
     ({"system": 1}, "system: expected a string or an array of blocks, got a number"),
     ({"cache_control": "x"}, "cache_control: expected an object, got a string"),

@@ -122,13 +122,10 @@ def _read_stream(fields: Fields, notes: list[str]) -> bool:
 
 
 def _read_stop(fields: Fields, notes: list[str]) -> tuple[str, ...]:
-    stop = fields.maybe_list("stop_sequences")
-    if stop == []:
-        notes.append(build_empty_note("stop_sequences", []))
-    texts = [text for text in stop or () if isinstance(text, str)]
-    if len(texts) != len(stop or ()):
-        raise fields.error("expected an array of strings", "stop_sequences")
-    return tuple(texts)
+    texts = fields.texts("stop_sequences")
+    if fields.rest().get("stop_sequences") == []:
+        notes.append(build_empty_note("stop_sequences", fields.raw("stop_sequences")))
+    return texts
 
 
 def _read_metadata(fields: Fields) -> tuple[str, Json | None]:

@@ -72,24 +72,12 @@ def read_generation(body: Fields, converter: NameConverter, form: RequestForm) -
     known |= {field: config.maybe_number(name) for name, field in NUMBERS.items()}
     known |= {field: config.maybe_integer(name) for name, field in INTEGERS.items()}
     known |= {field: config.maybe_flag(name) for name, field in FLAGS.items()}
-    known["stop"] = _read_stop(config)
+    known["stop"] = config.texts("stopSequences")
     thinking = config.maybe_object("thinkingConfig")
     if thinking is not None:
         known["reasoning"] = _read_thinking(converter.convert(thinking), form)
     known["output"] = _read_output(config)
     return known, config.rest()
-
-
-def _read_stop(config: Fields) -> tuple[str, ...]:
-    sequences: list[str] = []
-    listed = config.maybe_list("stopSequences")
-    for index, item in enumerate(listed or []):
-        if not isinstance(item, str):
-            raise config.error("expected a string", "stopSequences", index)
-        sequences.append(item)
-    if listed == []:
-        config.rest()["stopSequences"] = listed
-    return tuple(sequences)
 
 
 def _read_thinking(config: Fields, form: RequestForm) -> ReasoningSettings:

@@ -183,25 +183,18 @@ def read_choice(body: Fields, converter: NameConverter) -> ToolChoice | None:
 def _read_calling(calling: Fields) -> ToolChoice:
     mode = calling.maybe_text("mode")
     mode_name = (mode or "").upper()
-    listed = calling.maybe_list("allowedFunctionNames")
-    allowed: list[str] = []
-    for index, name in enumerate(listed or []):
-        if not isinstance(name, str):
-            raise calling.error("expected a string", "allowedFunctionNames", index)
-        allowed.append(name)
-    if listed == []:
-        calling.rest()["allowedFunctionNames"] = listed
+    allowed = calling.texts("allowedFunctionNames")
     # The form is the mode as the client wrote it, or a dash if there was none.
     form = "-" if mode is None else mode
     extras = calling.rest()
     if mode_name == "NONE":
-        return ToolChoice(mode="none", allowed=tuple(allowed), form=form, extras=extras)
+        return ToolChoice(mode="none", allowed=allowed, form=form, extras=extras)
     if mode_name == "ANY" and len(allowed) == 1:
         return ToolChoice(mode="named", name=allowed[0], form=form, extras=extras)
     if allowed:
         return ToolChoice(
             mode="allowed",
-            allowed=tuple(allowed),
+            allowed=allowed,
             allowed_mode="required" if mode_name == "ANY" else "auto",
             form=form,
             extras=extras,

@@ -27,16 +27,12 @@ def read_max_tokens(fields: Fields, paths: dict[str, str]) -> int | None:
 def read_stop(fields: Fields, flags: list[str]) -> tuple[str, ...]:
     """Read the stop sequences: one string, which a flag records, or a list."""
     value = fields.rest().get("stop")
-    if value == "" or value == []:
+    if value == "":
         return ()
     if isinstance(value, str):
         flags.append(STOP_TEXT)
         return (fields.text("stop"),)
-    stops = fields.maybe_list("stop") or []
-    texts = tuple(stop for stop in stops if isinstance(stop, str))
-    if len(texts) != len(stops):
-        raise fields.error("expected an array of strings", "stop")
-    return texts
+    return fields.texts("stop")
 
 
 def read_effort(fields: Fields) -> ReasoningSettings | None:

@@ -51,7 +51,7 @@ def read_request(body: Json, losses: Losses, *, model: str = "", stream: bool = 
     if settings is None and reasoning is not None:
         forms.append(REASONING_FROM_INPUT)
     output, verbosity = read_text_settings(fields)
-    include = _read_include(fields)
+    include = fields.texts("include")
     user, user_field = _read_user(fields)
     return Request(
         dialect=NAME,
@@ -104,16 +104,6 @@ def _read_turns(fields: Fields, losses: Losses) -> tuple[tuple[Turn, ...], list[
     for item in fields.objects("input"):
         reader.read(item)
     return (*top, *reader.turns()), []
-
-
-def _read_include(fields: Fields) -> tuple[str, ...]:
-    include = fields.maybe_list("include")
-    if include == []:
-        fields.rest()["include"] = []
-    for index, entry in enumerate(include or ()):
-        if not isinstance(entry, str):
-            raise fields.error("expected a string", "include", index)
-    return tuple(str(entry) for entry in include or ())
 
 
 def _read_user(fields: Fields) -> tuple[str, str]:
