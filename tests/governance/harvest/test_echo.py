@@ -167,3 +167,21 @@ def test_a_call_in_a_shared_tag_is_reported_under_the_family_that_wrote_it() -> 
         reports: list[Intervention] = []
         calls_in(request(), [CALLS[family]], "auto", reports)
         assert [each.detail for each in reports] == [(family,)]
+
+
+@pytest.mark.rule("G9")
+def test_json_that_names_a_tool_and_does_not_fit_it_is_reported() -> None:
+    reports: list[Intervention] = []
+    schema = {**SHELL, "required": ["command"]}
+    text = '{"name": "Bash", "arguments": {"cmd": "ls"}}'
+    stages = build_stages(
+        read_governance({"harvest": "auto"}),
+        (DeclaredTool("Bash", schema),),
+        ids=IdSource("seed"),
+        report=reports.append,
+    )
+    for event in reply_of([text]):
+        stages[0].feed(event)
+    assert [(each.ok, each.reason) for each in reports] == [
+        (False, "the arguments do not fit the tool's schema")
+    ]

@@ -40,6 +40,15 @@ def test_a_missing_closing_tag_glues_no_parameters(family: str) -> None:
 
 
 @pytest.mark.rule("G6")
+@pytest.mark.parametrize("family", TEXTS)
+def test_the_line_break_before_the_next_tag_is_layout(family: str) -> None:
+    # Where the format puts every tag on its own line, the text has that line break already.
+    written = "FIXME" if family == "qwen3_coder" else "FIXME\n"
+    text = TEXTS[family].replace("%s", written)
+    assert arguments_of(family, [text]) == {"query": "FIXME", "limit": 5}
+
+
+@pytest.mark.rule("G6")
 @pytest.mark.parametrize(
     "value", ["<parameter=other>x", "<parameter=query>x", "<arg_key>other</arg_key>", "<param"]
 )

@@ -73,6 +73,14 @@ QUOTING = (
     "assert reply == '%s'",
     '{"content": "%s"}',
     "The tag %s ends the turn; the tag below starts one.",
+    "“\n%s\n”",
+    "It wrote (\n%s\n)",
+    "<xml><entry>\n%s\n</entry></xml>",
+    "\\begin{verbatim}\n%s\n\\end{verbatim}",
+    "raw = r'''\n%s\n'''",
+    'raw = """\n%s\n"""',
+    "@@ -1,2 +1,2 @@\n %s\n-a",
+    "* the form:\n  %s",
 )
 
 #: Texts in which a call stands for itself. `%s` is the call.
@@ -93,6 +101,13 @@ CALLING = (
     "<pre>x</pre>\n%s",
     "> quoted\n\n%s",
     "- first\n- second\n\n%s",
+    "- first\n- second\n%s",
+    "**The plan**\n%s",
+    "| a | b |\n|---|---|\n| 1 | 2 |\n\n%s",
+    "I run 'ls' and \"cat\"\n%s",
+    "<b><i>Now</i></b>\n%s",
+    "<a><b></b></a>\n%s",
+    "The object {x} of f(a)\n%s",
 )
 
 
@@ -133,5 +148,5 @@ def test_a_call_that_a_text_behind_another_call_mentions_is_text(family: str) ->
 @pytest.mark.rule("G2")
 @pytest.mark.parametrize("family", ["glm", "kimi_k2", "mistral"])
 def test_a_call_right_behind_text_is_a_call_where_the_chat_template_writes_it_so(family: str) -> None:
-    reply = f"On it.{CALLS[family]}"
+    reply = f"On it, with {{a}} and `b`.{CALLS[family]}"
     assert (count_calls(AUTO, reply), count_calls(family, reply)) == (1, 1)

@@ -40,6 +40,11 @@ class MarkerCandidate(msgspec.Struct, frozen=True, kw_only=True):
     reads_calls: bool = False
     strict: bool = False
 
+    @property
+    def is_bare(self) -> bool:
+        """Whether a call has no marker: then what begins like one proves nothing."""
+        return self.opener.safety == "C"
+
     def may_follow(self, quotes: QuoteTracker) -> bool:
         """Whether the marker can begin a call at the tracker's place. Markers of other things always can.
 
@@ -95,7 +100,7 @@ class KnownTools:
 class OpenerTable:
     """Candidates by their marker."""
 
-    __slots__ = ("by_marker", "markers", "stops")
+    __slots__ = ("by_marker", "distinct", "markers", "stops")
 
     def __init__(self, candidates: Iterable[MarkerCandidate]) -> None:
         self.by_marker: dict[str, tuple[MarkerCandidate, ...]] = {}
@@ -103,6 +108,8 @@ class OpenerTable:
             marker = candidate.opener.marker
             self.by_marker[marker] = (*self.by_marker.get(marker, ()), candidate)
         self.markers = LiteralSet(self.by_marker)
+        #: The markers that no other text has: they may follow a call on its line.
+        self.distinct = tuple(marker for marker, known in self.by_marker.items() if not known[0].is_bare)
         #: Every character that may begin a marker, or change whether one counts.
         self.stops = re.compile(f"[{self.markers.firsts}{SIGNIFICANT}]")
 
@@ -127,7 +134,8 @@ _NO_OPENERS = OpenerTable(())
 class SearchPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The openers to look for, by place.
 
-    `calls`: those of calls that count anywhere; `anywhere`: these and reasoning that repeats; `opening`:
+    `calls`: those of calls that count anywhere, also in reasoning; `anywhere`: these, calls without a marker
+    and reasoning that repeats; `opening`:
     those that count before any visible text; `first`: these and those that count before anything else.
     `in_prompt`: the section that the reply begins in.
     """
@@ -162,7 +170,9 @@ def build_plan(family: str, *, has_tools: bool) -> SearchPlan:
     sections = list({each.opener.marker: each for each in sections}.values())
     everything = [*calls, *sections]
     return SearchPlan(
-        calls=OpenerTable(each for each in calls if each.opener.place is MarkerPlace.ANYWHERE),
+        calls=OpenerTable(
+            each for each in calls if each.opener.place is MarkerPlace.ANYWHERE and not each.is_bare
+        ),
         anywhere=OpenerTable(each for each in everything if each.opener.place is MarkerPlace.ANYWHERE),
         opening=OpenerTable(each for each in everything if each.opener.place is MarkerPlace.OPENING),
         first=OpenerTable(each for each in everything if each.opener.place is not MarkerPlace.ANYWHERE),

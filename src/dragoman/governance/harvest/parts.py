@@ -43,6 +43,7 @@ ScannedPart = TextPart | ReasoningPart | ReasoningEnd | CallPart | RefusedPart
 UNFINISHED = "unfinished"
 MALFORMED = "malformed"
 UNDECLARED = "no such tool is declared"
+UNFIT = "the arguments do not fit the tool's schema"
 TEXT_BEFORE = "text before it on its line"
 TEXT_BEHIND = "text behind it on its line"
 REPEATED = "repeats the request"

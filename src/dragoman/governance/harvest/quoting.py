@@ -14,9 +14,17 @@ _SPECIAL = re.compile(rf"`+|~+|[{SIGNIFICANT}]")
 _NOT_LINE_START = re.compile(r"[^\s*+\-\d.)]")
 _NOT_BLANK = re.compile(r"\S")
 _BEFORE_AN_OPENING_QUOTE = frozenset(" \t\r\n([{:=,")
+#: The same, or the end of a tag in front of the answer.
+_BEFORE_A_LONE_QUOTE = _BEFORE_AN_OPENING_QUOTE | {">"}
 _LONE_QUOTES = frozenset("'\u2018«„")
-#: A call right behind one of these is part of a quotation, a diff, a list or a table.
-_BEFORE_QUOTED = frozenset("+-*#|([{«\u2039\u3008\u300a\u300c\u300e\u3010\uff08")
+#: A call right behind one of these on its line is part of a diff, a list, a heading or a table.
+_LINE_MARKS = frozenset("+-*#|")
+#: A call behind one of these, also on the line before, is part of a quotation.
+_OPENING = frozenset("([{«\u2039\u3008\u300a\u300c\u300e\u3010\uff08\u201e")
+#: A line that ends with one of these begins a quotation: the end of a triple quotation mark.
+_LONG_QUOTES = frozenset(("''", '""'))
+#: An indented line below one that begins with these belongs to the same list item or diff.
+_ITEM_MARKS = frozenset("-*+@•")
 _SENTENCE_ENDS = frozenset(".!?…\u3002\uff01\uff1f")
 _TAB_WIDTH = 4
 
@@ -48,8 +56,8 @@ class _MarkupTracker:
         #: The text of a tag behind its `<`, and the column where it began.
         self._tag: str | None = None
         self._tag_column = 0
-        #: The element that opens if its tag is alone on this line.
-        self._lone = ""
+        #: The elements that open if nothing but tags is on this line.
+        self._lone: list[str] = []
         self._elements: list[str] = []
         #: What ends the open comment, before its `>`.
         self._comment = ""
@@ -71,14 +79,13 @@ class _MarkupTracker:
                     self._comment = closing
                     self._tag = None
         elif self._lone and text.strip():
-            self._lone = ""
+            self._lone = []
 
     def open_tag(self, column: int) -> None:
         """Add a `<`. `column`: its column, or -1 if it does not begin its line."""
-        self._lone = ""
         if not self._comment:
             self._tag = ""
-            self._tag_column = column
+            self._tag_column = 0 if self._lone else column
 
     def close_tag(self, before: str) -> bool:
         """Add a `>` after the two characters `before`. Returns whether it ends a tag around the answer."""
@@ -96,18 +103,19 @@ class _MarkupTracker:
             return
         name = found[2].lower()
         if found[1]:
-            if name in self._elements:
-                del self._elements[len(self._elements) - 1 - self._elements[::-1].index(name) :]
+            for names in (self._lone, self._elements):
+                if name in names:
+                    del names[len(names) - 1 - names[::-1].index(name) :]
+                    break
         elif self._tag_column >= 0 and not _VOID.fullmatch(name) and not _OWN.fullmatch(name):
             if _HTML.fullmatch(name):
                 self._elements.append(name)
             else:
-                self._lone = name
+                self._lone.append(name)
 
     def end_line(self) -> None:
-        if self._lone:
-            self._elements.append(self._lone)
-        self._lone = ""
+        self._elements += self._lone
+        self._lone = []
         self._tag = None
 
 
@@ -123,6 +131,7 @@ class QuoteTracker:
         "_inline",
         "_last",
         "_line_start",
+        "_margin",
         "_markup",
         "_opening",
         "_quote",
@@ -145,9 +154,11 @@ class QuoteTracker:
         self._begins_answer = False
         #: A run of backticks or tildes that may still grow, and whether it began its line.
         self._run: tuple[str, int, bool] | None = None
-        #: The last two characters, and the last one that is not blank.
+        #: The last two characters of the text, and of the text without the blanks at its end.
         self._tail = "\n\n"
         self._last = ""
+        #: The first character of the last line that is neither blank nor indented.
+        self._margin = ""
         #: The width of the blanks that the line consists of so far; -1 if it has other characters.
         self._column = 0
         self._markup = _MarkupTracker()
@@ -158,10 +169,15 @@ class QuoteTracker:
         return self._fence is not None and not self._closing
 
     @property
+    def is_enclosed(self) -> bool:
+        """Whether a fence or markup is open. A run of backticks may still grow after this question."""
+        return self._fence is not None or self._markup.is_open
+
+    @property
     def is_in_quotation(self) -> bool:
-        """Whether this place is inside a fence or markup: the line cannot end it."""
+        """Whether this place is inside a fence or markup, beyond this line. Ends a run of backticks."""
         self._end_run()
-        return bool(self._fence or self._opening) or self._markup.is_open
+        return self.is_enclosed or self._opening is not None
 
     @property
     def is_quoted(self) -> bool:
@@ -171,9 +187,21 @@ class QuoteTracker:
             or bool(self._inline)
             or self._block
             or self._quote
-            or self._last in _BEFORE_QUOTED
+            or self._is_behind_mark
             or (self._tail[1] in _LONE_QUOTES and self._tail[0] in _BEFORE_AN_OPENING_QUOTE)
         )
+
+    @property
+    def _is_behind_mark(self) -> bool:
+        """Whether what stands before this place makes it a part of a quotation, a list, a diff or a table."""
+        last = self._last[-1:]
+        if self.column < 0:
+            return last in _LINE_MARKS or last in _OPENING
+        if self.column > 0 and self._margin in _ITEM_MARKS:
+            return True
+        is_latex = self._margin == "\\" and last == "}"
+        is_quote = last == "“" and self._last[:1] in _BEFORE_A_LONE_QUOTE
+        return last in _OPENING or self._last in _LONG_QUOTES or is_latex or is_quote
 
     @property
     def column(self) -> int:
@@ -188,7 +216,7 @@ class QuoteTracker:
     @property
     def is_after_sentence(self) -> bool:
         """Whether the last character that is not blank ends a sentence."""
-        return self._last in _SENTENCE_ENDS
+        return self._last[-1:] in _SENTENCE_ENDS
 
     def start_line(self) -> None:
         """Let the next character begin a line. Called after a part that is no text."""
@@ -211,8 +239,7 @@ class QuoteTracker:
 
     def skip(self, text: str) -> None:
         """Add a text without significant characters. Only its end is kept."""
-        self._tail = (self._tail + text)[-2:]
-        self._last = text.rstrip()[-1:] or self._last
+        self._keep_end(text)
 
     def advance(self, text: str, start: int, end: int) -> None:
         """Follow the text between two positions."""
@@ -224,8 +251,12 @@ class QuoteTracker:
             position = found.end()
         self._skip_plain(text, position, end)
         if end > start:
-            self._tail = (self._tail + text[max(start, end - 2) : end])[-2:]
-            self._last = text[start:end].rstrip()[-1:] or self._last
+            self._keep_end(text[start:end])
+
+    def _keep_end(self, text: str) -> None:
+        if content := text.rstrip():
+            self._last = (self._tail + content)[-2:]
+        self._tail = (self._tail + text)[-2:]
 
     def _skip_plain(self, text: str, start: int, end: int) -> None:
         if start == end:
@@ -236,6 +267,8 @@ class QuoteTracker:
         if self._closing and has_content:
             self._closing = False
         if has_content:
+            if self._column == 0 and not text[start].isspace():
+                self._margin = text[start]
             self._column = -1
         elif self._column >= 0:
             self._column += sum(_TAB_WIDTH if character == "\t" else 1 for character in text[start:end])
@@ -268,7 +301,8 @@ class QuoteTracker:
                 self._quote = not self._quote and is_opening
                 self._markup.add(character)
         self._line_start = self._begins_answer = begins_answer
-        self._column = -1
+        self._margin = character if self._column == 0 else self._margin
+        self._column = 0 if begins_answer else -1
 
     def _extend_run(self, character: str, count: int) -> None:
         run = self._run
@@ -285,6 +319,7 @@ class QuoteTracker:
         character, count, begins_line = self._run
         self._run = None
         self._line_start = self._begins_answer = False
+        self._margin = character if self._column == 0 else self._margin
         self._column = -1
         if self._fence is not None:
             self._closing = begins_line and character == self._fence[0] and count >= self._fence[1]

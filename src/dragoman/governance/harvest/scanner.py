@@ -57,10 +57,9 @@ class _ScanState(Enum):
 
 
 class TextScanner:
-    """Scans one text block.
+    """Scans one text block. `place` states what came before it: nothing, nothing visible, or text.
 
-    `place` states what came before it: nothing, nothing visible, or text. `is_repeated` tests whether a text
-    stands in the request: then it is not a call.
+    `is_repeated` tests whether a text stands in the request: then it is not a call.
     """
 
     def __init__(
@@ -234,17 +233,18 @@ class TextScanner:
             before = text[start:scanned]
             if found[0] in closers:
                 return before, found[0]
-            if quotes.is_in_quotation:
+            if quotes.is_enclosed or quotes.is_in_quotation:
                 continue
             known = openers.by_marker[found[0]]
-            is_behind_call = self._parts.skips_blanks and not before.strip()
-            is_free = is_behind_call or self._at == self._refused_end
+            is_free = self._at == self._refused_end or (self._parts.skips_blanks and not before.strip())
             candidates = tuple(each for each in known if is_free or each.may_follow(quotes))
             self._has_text_before = quotes.is_quoted or not candidates
+            if self._has_text_before and known[0].is_bare:
+                continue
             return before, known if self._has_text_before else candidates
         safe = len(text) if source.ending is not None else markers.find_partial(text, position)
         quotes.advance(text, scanned, safe)
-        if safe < len(text) and not closers and quotes.is_in_quotation:
+        if safe < len(text) and not closers and quotes.is_enclosed:
             quotes.advance(text, safe, len(text))
             safe = len(text)
         self._at = source.base + safe
@@ -302,7 +302,7 @@ class TextScanner:
 
     def _open_body(self, candidates: tuple[MarkerCandidate, ...]) -> None:
         self._origin = self._state
-        followers = (*self._anywhere.by_marker, *(self._section.closers if self._section else ()))
+        followers = (*self._anywhere.distinct, *(self._section.closers if self._section else ()))
         self._body = MarkerBody(self._source, self._at, candidates, self._tools, followers)
         self._state = _ScanState.BODY
 
@@ -340,7 +340,7 @@ class TextScanner:
         else:
             self._parts.add_reasoning(text)
         # JSON, code and mentions begin like calls: then only a reason of its own is worth a report.
-        is_unclear = self._has_text_before or candidate.opener.safety == "C"
+        is_unclear = self._has_text_before or candidate.is_bare
         if candidate.reads_calls and self._tools and (reason or not is_unclear):
             is_at_end = self._source.ending is not None and self._at == self._source.end
             reason = reason or (UNFINISHED if is_at_end else MALFORMED)

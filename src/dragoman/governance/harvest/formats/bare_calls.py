@@ -1,7 +1,7 @@
 """Calls as JSON without a marker: Qwen2.5 Coder, Llama 3, xLAM.
 
 Without a marker the whole visible answer must be calls, because JSON that a user asked for looks exactly
-alike. Where the family is unknown the arguments must also fit the tool's schema.
+alike. If the arguments fit the tool's schema, the last block of the answer is enough (`bare_json`).
 """
 
 import re
@@ -22,6 +22,7 @@ from dragoman.governance.harvest.formats.json_in_tags import (
     json_reader,
     read_json_calls,
 )
+from dragoman.governance.harvest.parts import UNFIT
 from dragoman.governance.harvest.schema_values import fits_schema
 
 _OBJECT = JsonBody("object")
@@ -78,7 +79,10 @@ def _read_fitting_objects(cursor: TextCursor, context: ReaderContext) -> Step[tu
     while not calls or (yield from cursor.peek()) == "{":
         found = yield from read_json_calls(cursor, context, _OBJECT)
         tool = context.find(found[0].name, cursor) if found else None
-        if not found or tool is None or not fits_schema(found[0].arguments, tool.schema):
+        if not found or tool is None:
+            return ()
+        if not fits_schema(found[0].arguments, tool.schema):
+            cursor.refusal = UNFIT
             return ()
         calls += found
         yield from cursor.skip_blanks()
@@ -91,10 +95,16 @@ def _read_bare_objects(cursor: TextCursor, context: ReaderContext) -> Reading:
 
 
 def _read_fenced_objects(cursor: TextCursor, context: ReaderContext) -> Reading:
-    yield from cursor.take_matching(_LANGUAGE, 16)
-    calls = yield from _read_fitting_objects(cursor, context)
-    is_closed = bool(calls) and (yield from cursor.take(_FENCE))
-    return FoundCalls(calls) if is_closed and (yield from is_end_of_reply(cursor, *_QWEN_ENDS)) else None
+    """Read the objects of one fence or of consecutive fences."""
+    calls: tuple[TextCall, ...] = ()
+    while not calls or (yield from cursor.take(_FENCE)):
+        yield from cursor.take_matching(_LANGUAGE, 16)
+        found = yield from _read_fitting_objects(cursor, context)
+        if not found or not (yield from cursor.take(_FENCE)):
+            return None
+        calls += found
+        yield from cursor.skip_blanks()
+    return FoundCalls(calls) if (yield from is_end_of_reply(cursor, *_QWEN_ENDS)) else None
 
 
 def _read_fenced_list(cursor: TextCursor, context: ReaderContext) -> Reading:
@@ -114,8 +124,8 @@ FORMATS = (
         "Qwen2.5 Coder, and others that write only the JSON",
         (
             Opener("<tool_call>", READ_HERMES, "B"),
-            Opener("{", _read_bare_objects, "C", MarkerPlace.OPENING, inside=0),
-            Opener(_FENCE, _read_fenced_objects, "C", MarkerPlace.OPENING),
+            Opener("{", _read_bare_objects, "C", inside=0),
+            Opener(_FENCE, _read_fenced_objects, "C"),
         ),
     ),
     FamilyFormat(

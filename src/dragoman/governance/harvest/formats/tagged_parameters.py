@@ -171,7 +171,9 @@ def _read_value(
         if stop == syntax.opens:
             is_data = syntax.allows_cdata and _is_cdata_open(parts)
             if not is_data and (yield from cursor.peek_literal(*next_parameters)):
-                return "".join(parts), True
+                whole = "".join(parts)
+                # The line break before the next tag is layout, for which the closing tag was forgotten too.
+                return whole if syntax.trims_lines else _LINE_BREAK_AFTER.sub("", whole), True
             parts.append(stop)
             continue
         blanks = yield from cursor.skip_blanks()
