@@ -33,6 +33,15 @@ def test_sound_and_film_are_reported_as_lost_where_they_are_not_taken(kind: Medi
     assert losses == [f"here: the target takes no {kind}"]
 
 
+@pytest.mark.rule("R130")
+@pytest.mark.parametrize("kind", ["image", "document"])
+@pytest.mark.parametrize("dialect", ["openai_chat", "openai_responses", "gemini"])
+def test_media_without_a_known_source_are_a_loss_and_no_empty_file(kind: MediaKind, dialect: str) -> None:
+    after, losses = fitted(request(turn("user", "Look", Media(kind=kind, at="here"))), dialect)
+    assert shape(after.turns) == [["user", "Look", f"[{kind} left out]"]]
+    assert losses == ["here: its source is known to one vendor only"]
+
+
 @pytest.mark.rule("H45", "R130")
 def test_a_document_of_text_becomes_text_where_documents_are_not_taken() -> None:
     document = Media(kind="document", media_type="text/plain", text="All of it.", title="Notes")

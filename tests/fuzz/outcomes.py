@@ -147,7 +147,7 @@ def _read_chat(outcome: Outcome, calls: dict[object, str], chunk: Json) -> None:
                 text = (call.get("function") or {}).get("arguments") or ""
                 calls[call["index"]] = calls.get(call["index"], "") + text
         if choice["finish_reason"]:
-            _end(outcome, "short" if choice["finish_reason"] in _SHORT else "finished")
+            _end(outcome, "short" if str(choice["finish_reason"]) in _SHORT else "finished")
     return None
 
 

@@ -12,7 +12,8 @@ class ForwardedBytes:
 
     def __init__(self, dialect: str, transport: Transport = SSE) -> None:
         client = dialect_named(dialect)
-        self.reply = ForwardedReply(client.stream_reader(UpstreamContext(issuer=dialect)), client)
+        self.reader = client.stream_reader(UpstreamContext(issuer=dialect, forwards=True))
+        self.reply = ForwardedReply(self.reader, client)
         self.tally = self.reply.tally
         self._transport = transport
 

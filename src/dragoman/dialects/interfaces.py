@@ -25,6 +25,8 @@ class UpstreamContext(msgspec.Struct, frozen=True, kw_only=True):
     losses: Losses = msgspec.field(default_factory=Losses)
     #: The request that the upstream is answering, as the client sent it, if known.
     request: Request | None = None
+    #: The client gets the upstream's own events, and judges contradictions between them itself.
+    forwards: bool = False
 
 
 class ClientContext(msgspec.Struct, frozen=True, kw_only=True):

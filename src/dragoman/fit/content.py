@@ -137,6 +137,8 @@ def fit_media(request: Request, target: TargetFacts, losses: Losses) -> Request:
                 text = f"{block.title}\n\n{block.text}" if block.title else block.text
                 return Text(text=text, at=block.at, cache=block.cache)
             reason = f"the target takes no {block.kind}"
+        elif foreign and not (block.data or block.url or block.file_id or block.text):
+            reason = "its source is known to one vendor only"
         elif foreign and block.file_id and request.dialect not in target.shared_files:
             reason = "the file is stored with another vendor"
         elif foreign and block.url and not block.url.lower().startswith(OPEN_ADDRESSES):

@@ -145,7 +145,7 @@ class TargetRequest:
 
     def _build_forwarded(self) -> ForwardedReply:
         plan = self._plan
-        source = UpstreamContext(issuer=plan.dialect.name, losses=self.reply_losses)
+        source = UpstreamContext(issuer=plan.dialect.name, losses=self.reply_losses, forwards=True)
         return ForwardedReply(
             plan.dialect.stream_reader(source),
             plan.dialect,

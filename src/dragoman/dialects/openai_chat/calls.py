@@ -272,7 +272,7 @@ class CallAssembler:
             return
         if not self._builder.is_open(call.block):
             # The client has the call: its arguments can be neither completed nor taken back.
-            if text.strip() and not self._builder.is_skimmed:
+            if text.strip() and not self._context.forwards:
                 raise UpstreamProtocolError("more arguments follow a complete tool call")
             return
         self._builder.append(call.block, text)

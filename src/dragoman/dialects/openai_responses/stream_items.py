@@ -212,7 +212,8 @@ class CallItem(StreamItem):
 
     def complete(self, arguments: str) -> None:
         """Read the arguments of a later event. Other arguments than the streamed ones fail the reply."""
-        if arguments and not self._arguments.complete(arguments) and not self.builder.is_skimmed:
+        is_known = not arguments or self._arguments.complete(arguments)
+        if not is_known and not self.context.upstream.forwards:
             streamed = parse_object("".join(self._arguments.pieces))
             if streamed is None or streamed != parse_object(arguments):
                 raise UpstreamProtocolError("the finished arguments of a call differ from the streamed ones")
