@@ -27,6 +27,7 @@ def test_a_key_may_use_the_models_that_its_patterns_name(
 
 def test_a_forbidden_model_is_named_beside_those_that_are_allowed() -> None:
     caller = Caller(name="ci", models=("claude-*", "local/*"))
+    check_model(caller, "claude:local/small")
     with pytest.raises(ModelForbidden, match=r"'ci' may not use the model 'gpt-5'.*claude-\*, local/\*") as e:
         check_model(caller, "gpt-5")
     assert (e.value.status, e.value.param) == (403, "model")

@@ -45,7 +45,14 @@ def test_claude_code_gets_the_model_for_all_its_purposes() -> None:
     models = [value for name, value in launch.environment.items() if "MODEL" in name]
     assert models == ['odd"name'] * 8
     settings = msgspec.json.decode(launch.files["claude.json"])
-    assert settings == {"env": {**dict.fromkeys(launch.unset, ""), **launch.environment}}
+    assert settings["env"] == {**dict.fromkeys(launch.unset, ""), **launch.environment}
+    assert settings["modelPicker"] == {
+        "options": [
+            {"model": name, "label": name, "description": "A model of the gateway"}
+            for name in ('odd"name', "one")
+        ],
+        "replaceBuiltInOptions": True,
+    }
     assert not any("MODEL" in name for name in AGENTS["claude"].build_launch(PLAIN).environment)
 
 
@@ -72,8 +79,7 @@ def test_opencode_gets_every_model_and_asks_for_the_chosen_one() -> None:
     assert list(config["provider"]["dragoman"]["models"]) == ['odd"name', "one"]
 
 
-LIMITED = load(
-    """
+LIMITED_TEXT = """
     [providers.local]
     dialect = "openai_chat"
     base_url = "http://127.0.0.1:1/v1"
@@ -85,10 +91,8 @@ LIMITED = load(
     [[routes]]
     match = "*"
     target = "local/small"
-    """,
-    "f.toml",
-    {},
-)
+"""
+LIMITED = load(LIMITED_TEXT, "f.toml", {})
 
 
 def launch_limited(name: str, model: str) -> AgentLaunch:
@@ -100,7 +104,8 @@ def launch_limited(name: str, model: str) -> AgentLaunch:
 @pytest.mark.parametrize("model", ["", "anything", "local/small"])
 def test_claude_code_gets_the_limits_of_the_model_that_answers(model: str) -> None:
     environment = launch_limited("claude", model).environment
-    assert environment["CLAUDE_CODE_MAX_CONTEXT_TOKENS"] == "32768"
+    # Three quarters of the window, the answer, and the margin of Claude Code.
+    assert environment["CLAUDE_CODE_MAX_CONTEXT_TOKENS"] == str(24_576 + 4_096 + 13_000)
     assert environment["CLAUDE_CODE_MAX_OUTPUT_TOKENS"] == "4096"
     # For names that it knows, Claude Code reads only this one, and takes no less than 100,000.
     assert environment["CLAUDE_CODE_AUTO_COMPACT_WINDOW"] == "100000"
@@ -127,6 +132,36 @@ def test_claude_code_reserves_only_a_part_of_a_small_window(
     )
     environment = AGENTS["claude"].build_launch(access).environment
     assert environment.get("CLAUDE_CODE_MAX_OUTPUT_TOKENS") == given
+
+
+@pytest.mark.rule("M4")
+@pytest.mark.parametrize("name", ["claude", "codex", "gemini"])
+def test_an_agent_requests_the_model_that_answers_if_its_window_is_known(name: str) -> None:
+    agent = AGENTS[name]
+    access = build_access(agent, "http://x", LIMITED, key="", model="")
+    assert (access.model, access.requested, access.answering) == ("small", "small", "local/small")
+    assert access.find_limits().context == 32_768
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(("context_tokens = 32768\n", ""), id="unknown window"),
+        pytest.param(
+            ("[[routes]]", '[[routes]]\nmatch = "claude-haiku-*"\ntarget = "local/other"\n[[routes]]'),
+            id="another model for small tasks",
+        ),
+        pytest.param(
+            ("[[routes]]", '[[routes]]\nmatch = "small"\ntarget = "local/other"\n[[routes]]'),
+            id="the name has another route",
+        ),
+        pytest.param(('target = "local/small"', 'target = "local/*"'), id="the name is kept"),
+    ],
+)
+def test_an_agent_keeps_its_own_model_names_if_they_can_lead_elsewhere(change: tuple[str, str]) -> None:
+    text = LIMITED_TEXT.replace("max_output_tokens = 4096\n", "").replace(*change)
+    access = build_access(AGENTS["claude"], "http://x", load(text, "f.toml", {}), key="", model="")
+    assert (access.model, access.requested) == ("", "claude-opus-5-5")
 
 
 @pytest.mark.rule("M4")
@@ -274,3 +309,39 @@ def test_a_key_that_is_nowhere_is_reported_by_its_variable() -> None:
 )
 def test_an_address_to_listen_on_is_an_address_to_call(host: str, url: str) -> None:
     assert gateway_url(Config(server=ServerSettings(host=host))) == url
+
+
+CATALOGUE = """\
+#!/bin/sh
+[ "$1 $2" = "debug models" ] && echo '{"models": [
+  {"slug": "newest", "use_responses_lite": true, "context_window": 900000, "base_instructions": "code"},
+  {"slug": "plain", "context_window": 272000, "base_instructions": "functions", "upgrade": {}}]}'
+"""
+
+
+@pytest.mark.rule("M4")
+def test_codex_gets_the_gateways_models_in_the_catalogue_of_its_own_version(tmp_path: Path) -> None:
+    program = tmp_path / "bin" / "codex"
+    program.parent.mkdir()
+    program.write_text(CATALOGUE, "utf-8")
+    program.chmod(0o700)
+    launch = prepare_launch(
+        launch_limited("codex", ""), tmp_path, {"PATH": f"{program.parent}:/usr/bin:/bin"}
+    )
+    settings = tomllib.loads("\n".join(launch.arguments[1::2]))
+    assert settings["model_catalog_json"] == str(tmp_path / "models.json")
+    entries = msgspec.json.decode((tmp_path / "models.json").read_bytes())["models"]
+    found = {entry["slug"]: (entry["context_window"], entry["base_instructions"]) for entry in entries}
+    assert found == {
+        "small": (32_768, "functions"),
+        "local/small": (32_768, "functions"),
+        "local/unknown": (272_000, "functions"),
+        "newest": (900_000, "code"),
+        "plain": (272_000, "functions"),
+    }
+
+
+def test_a_codex_without_a_catalogue_is_started_without_one(tmp_path: Path) -> None:
+    launch = launch_limited("codex", "")
+    prepared = prepare_launch(launch, tmp_path, {"PATH": str(tmp_path)})
+    assert prepared.arguments == launch.arguments

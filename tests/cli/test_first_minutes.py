@@ -247,7 +247,7 @@ def test_an_interactive_agent_ends_with_the_command_that_resumes_it(home: Path) 
     finally:
         os.close(terminal)
         os.close(end)
-    assert done.stderr.endswith("to resume this session: dragoman run claude --resume ID\n")
+    assert done.stderr.endswith("to resume this session: dragoman run claude --continue\n")
 
 
 def test_a_run_without_a_terminal_ends_without_that_line(home: Path) -> None:
@@ -270,4 +270,4 @@ target = "ollama/qwen3:8b"
 """
         (folder / "dragoman.toml").write_text(text, "utf-8")
         _, told = run_agent(folder, home)
-    assert "claude-opus-5-5 -> ollama/qwen3:8b (24,576 tokens of context)" in told
+    assert "Claude Code: qwen3:8b -> ollama/qwen3:8b (24,576 tokens of context)" in told

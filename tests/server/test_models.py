@@ -1,10 +1,11 @@
 """The model list, in the form that each client expects."""
 
+import msgspec
 import pytest
 
 from dragoman.config.load import load
 from dragoman.config.model import Config
-from dragoman.routing.choose import ModelNotFound
+from dragoman.routing.choose import ModelNotFound, choose
 from dragoman.server.models import build_models_body
 from dragoman.server.paths import find_endpoint
 
@@ -45,6 +46,21 @@ def test_openai_clients_get_a_list_of_models() -> None:
         {"id": name, "object": "model", "created": 1_700_000_000, "owned_by": "local", **known}
         for name, known in (("via-chat", limits), ("local/small", {}), ("local/large", limits))
     ]
+
+
+@pytest.mark.rule("M21")
+def test_claude_code_gets_names_that_its_menu_accepts_and_each_leads_to_its_model() -> None:
+    body = listed(
+        "/v1/models", anthropic_version="2023-06-01", user_agent="claude-cli/2.1.325 (external, cli)"
+    )
+    data = msgspec.convert(body["data"], list[dict[str, object]])
+    assert [(entry["id"], entry["display_name"]) for entry in data] == [
+        ("claude:via-chat", "via-chat"),
+        ("claude:local/small", "local/small"),
+        ("claude:local/large", "local/large"),
+    ]
+    for entry in data:
+        assert choose(CONFIG, str(entry["id"])) == choose(CONFIG, str(entry["display_name"]))
 
 
 @pytest.mark.rule("H70", "M4")

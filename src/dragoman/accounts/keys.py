@@ -19,6 +19,7 @@ import msgspec
 from dragoman.accounts.errors import build_model_error
 from dragoman.accounts.limits import NO_LIMITS, Limits
 from dragoman.accounts.store import ACCOUNTS_SCHEMA
+from dragoman.config.provider import remove_alias
 from dragoman.hub.errors import ClientProtocolError, ConfigError
 from dragoman.storage.database import connect
 
@@ -87,7 +88,7 @@ class ClientKeyEntry(NamedTuple):
 
 
 def may_use_model(caller: Caller, model: str) -> bool:
-    return not caller.models or any(fnmatchcase(model, pattern) for pattern in caller.models)
+    return not caller.models or any(fnmatchcase(remove_alias(model), pattern) for pattern in caller.models)
 
 
 def check_model(caller: Caller, model: str) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from dragoman.cli.claude_settings import describe_settings, merge_settings, split_settings
+from dragoman.cli.codex_catalogue import write_catalogue
 
 #: In variables and arguments: replaced by the folder of the private files.
 FOLDER = "{folder}"
@@ -31,10 +32,12 @@ _CLAUDE_MODELS = (
 _CLAUDE_MENU = ("ANTHROPIC_CUSTOM_MODEL_OPTION", "ANTHROPIC_CUSTOM_MODEL_OPTION_NAME")
 #: Claude Code warns about a CLAUDE_CODE_AUTO_COMPACT_WINDOW outside of this range.
 _CLAUDE_COMPACT_RANGE = (100_000, 1_000_000)
-#: Claude Code compacts when what the answer and a margin of 13,000 tokens leave of the window is full. In
-#: windows below this size, the answer may take only this part of the window.
+#: Claude Code compacts when what the answer and this margin leave of the window is full. In windows below
+#: this size, the answer may take only this part of the window, and the conversation may fill this one.
+_CLAUDE_MARGIN = 13_000
 _CLAUDE_SMALL_WINDOW = 128_000
-_CLAUDE_OUTPUT_PART = 8
+_CLAUDE_OUTPUT_PART = 0.125
+_CLAUDE_FILLED_PART = 0.75
 #: The window that Gemini CLI assumes for every model, and the part of it that it fills before it compresses.
 _GEMINI_WINDOW = 1_048_576
 _GEMINI_THRESHOLD = 0.5
@@ -91,8 +94,9 @@ class AgentLaunch(msgspec.Struct, frozen=True, kw_only=True):
     arguments: tuple[str, ...] = ()
     #: Texts of files in the private folder.
     files: dict[str, str] = {}
-    #: Fills the private folder instead of `files`, if it depends on the user's environment.
-    prepare: Callable[[Path, Mapping[str, str]], None] | None = None
+    #: Fills the private folder instead of `files`, if it depends on the user's environment. It returns
+    #: further arguments for the agent.
+    prepare: Callable[[Path, Mapping[str, str]], tuple[str, ...]] | None = None
     #: Variables to remove: they would connect the agent to another server.
     unset: tuple[str, ...] = ()
 
@@ -105,8 +109,10 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     #: The npm package.
     package: str
     build_launch: Callable[[GatewayAccess], AgentLaunch]
-    #: The model that the agent requests by default; empty if it has no default.
+    #: The model that the agent requests by default; empty if it has no default. `other_models`: those that it
+    #: requests for other purposes.
     default_model: str = ""
+    other_models: tuple[str, ...] = ()
     #: Arguments that resume a session. The command that the agent itself prints at its end does not work: the
     #: private files are gone by then.
     resume: str = ""
@@ -132,7 +138,14 @@ def _launch_claude(access: GatewayAccess) -> AgentLaunch:
         environment |= dict.fromkeys(_CLAUDE_MENU, access.model)
     environment |= _build_claude_limits(access.find_limits())
     # Empty values in the settings, because the user's settings may have these variables too.
-    settings = {"env": {**dict.fromkeys(_CLAUDE_ELSEWHERE, ""), **environment}}
+    settings: dict[str, object] = {"env": {**dict.fromkeys(_CLAUDE_ELSEWHERE, ""), **environment}}
+    if access.names:
+        names = dict.fromkeys(filter(None, (access.model, *access.names)))
+        # With a model for all purposes, the names that Claude Code knows lead to no other one.
+        settings["modelPicker"] = {
+            "options": [_describe_claude_model(name, access) for name in names],
+            "replaceBuiltInOptions": bool(access.model),
+        }
     return AgentLaunch(
         environment=environment,
         # Variables in the user's settings take precedence over those of the process. Settings on the command
@@ -141,6 +154,13 @@ def _launch_claude(access: GatewayAccess) -> AgentLaunch:
         files={_CLAUDE_FILE: _encode(settings)},
         unset=_CLAUDE_ELSEWHERE,
     )
+
+
+def _describe_claude_model(name: str, access: GatewayAccess) -> dict[str, object]:
+    """A row of Claude Code's /model menu."""
+    context = access.find_limits(name).context
+    size = f", {context:,} tokens of context" if context else ""
+    return {"model": name, "label": name, "description": f"A model of the gateway{size}"}
 
 
 def _merge_claude_arguments(
@@ -164,16 +184,18 @@ def _build_claude_limits(limits: ModelLimits) -> dict[str, str]:
     CLAUDE_CODE_MAX_CONTEXT_TOKENS is read for model names that Claude Code does not know. Without it the
     window is a million tokens. For the names that it knows, only the window for compaction can be set.
     """
+    context, output = limits.context, limits.output
     variables = {}
-    if limits.context:
-        variables["CLAUDE_CODE_MAX_CONTEXT_TOKENS"] = str(limits.context)
-        lowest, highest = _CLAUDE_COMPACT_RANGE
-        variables["CLAUDE_CODE_AUTO_COMPACT_WINDOW"] = str(min(max(limits.context, lowest), highest))
-    output = limits.output
-    if 0 < limits.context < _CLAUDE_SMALL_WINDOW:
+    if 0 < context < _CLAUDE_SMALL_WINDOW:
         # For an unknown model it takes 32,000 tokens, and then compacts before every request.
-        part = limits.context // _CLAUDE_OUTPUT_PART
+        part = int(context * _CLAUDE_OUTPUT_PART)
         output = min(output or part, part)
+        # The margin leaves so little of a small window that it refuses to go on ("Autocompact is thrashing").
+        context = max(context, int(context * _CLAUDE_FILLED_PART) + output + _CLAUDE_MARGIN)
+    if context:
+        variables["CLAUDE_CODE_MAX_CONTEXT_TOKENS"] = str(context)
+        lowest, highest = _CLAUDE_COMPACT_RANGE
+        variables["CLAUDE_CODE_AUTO_COMPACT_WINDOW"] = str(min(max(context, lowest), highest))
     if output:
         variables["CLAUDE_CODE_MAX_OUTPUT_TOKENS"] = str(output)
     return variables
@@ -186,10 +208,10 @@ def _launch_codex(access: GatewayAccess) -> AgentLaunch:
         'env_key = "DRAGOMAN_CLIENT_KEY", wire_api = "responses"}'
     )
     model = ("-c", f"model={_encode(access.model)}") if access.model else ()
-    # A model catalogue would also end the warning about missing metadata. But its entries replace the
-    # instructions that Codex gives to unknown models.
     context = access.find_limits().context
     window = ("-c", f"model_context_window={context}") if context else ()
+    names = dict.fromkeys(filter(None, (access.model, *access.names)))
+    windows = {name: access.find_limits(name).context for name in names}
     return AgentLaunch(
         environment={"DRAGOMAN_CLIENT_KEY": access.key},
         arguments=(
@@ -200,6 +222,7 @@ def _launch_codex(access: GatewayAccess) -> AgentLaunch:
             *model,
             *window,
         ),
+        prepare=partial(write_catalogue, windows=windows),
     )
 
 
@@ -218,7 +241,7 @@ def _launch_gemini(access: GatewayAccess) -> AgentLaunch:
     )
 
 
-def build_gemini_home(folder: Path, environment: Mapping[str, str], *, context: int = 0) -> None:
+def build_gemini_home(folder: Path, environment: Mapping[str, str], *, context: int = 0) -> tuple[str, ...]:
     """Make `folder` a home of Gemini CLI with own settings and links to everything else of the user's home.
 
     Gemini CLI reads the login method from its settings before it reads the environment, and it reads settings
@@ -235,6 +258,7 @@ def build_gemini_home(folder: Path, environment: Mapping[str, str], *, context: 
             else:
                 (own / entry.name).symlink_to(entry.resolve())
     (own / _GEMINI_SETTINGS).write_text(build_gemini_settings(settings, context), "utf-8")
+    return ()
 
 
 def build_gemini_settings(settings: Mapping[str, object], context: int = 0) -> str:
@@ -297,7 +321,8 @@ AGENTS: dict[str, Agent] = {
         package="@anthropic-ai/claude-code",
         build_launch=_launch_claude,
         default_model="claude-opus-5-5",
-        resume="--resume ID",
+        other_models=("claude-sonnet-5-5", "claude-haiku-5-5"),
+        resume="--continue",
         merge_arguments=_merge_claude_arguments,
         describe_settings=_describe_claude_settings,
     ),
@@ -307,7 +332,7 @@ AGENTS: dict[str, Agent] = {
         package="@openai/codex",
         build_launch=_launch_codex,
         default_model="gpt-6.1-sol",
-        resume="resume ID",
+        resume="resume --last",
     ),
     "gemini": Agent(
         title="Gemini CLI",
@@ -324,15 +349,16 @@ AGENTS: dict[str, Agent] = {
 
 def prepare_launch(launch: AgentLaunch, folder: Path, environment: Mapping[str, str]) -> AgentLaunch:
     """Write the private files, and put the path of the folder into the variables and arguments."""
+    more: tuple[str, ...] = ()
     if launch.prepare:
-        launch.prepare(folder, environment)
+        more = launch.prepare(folder, environment)
     else:
         for name, text in launch.files.items():
             (folder / name).write_text(text, "utf-8")
     return msgspec.structs.replace(
         launch,
         environment={name: value.replace(FOLDER, str(folder)) for name, value in launch.environment.items()},
-        arguments=tuple(argument.replace(FOLDER, str(folder)) for argument in launch.arguments),
+        arguments=(*(argument.replace(FOLDER, str(folder)) for argument in launch.arguments), *more),
     )
 
 

@@ -73,6 +73,11 @@ def build_access(agent: Agent, url: str, config: Config | None, *, key: str, mod
     url = url.rstrip("/").removesuffix("/v1")
     requested = model or agent.default_model
     target = _find_target(requested, config)
+    limits = _find_limits((requested, *names), config, asked=target if url else None)
+    if not model and config is not None and requested in limits:
+        model = _adopt_name(agent, config)
+        limits[model or requested] = limits[requested]
+        requested = model or requested
     return GatewayAccess(
         url=url,
         key=key or _choose_key(config),
@@ -80,8 +85,24 @@ def build_access(agent: Agent, url: str, config: Config | None, *, key: str, mod
         names=names,
         requested=requested,
         answering=str(target) if target else "",
-        limits=_find_limits((requested, *names), config, asked=target if url else None),
+        limits=limits,
     )
+
+
+def _adopt_name(agent: Agent, config: Config) -> str:
+    """The name of the model that answers the agent's own model names, if it takes the same route.
+
+    Agents accept no other limits for models that they know: Claude Code takes 100,000 tokens at least.
+    Empty if the agent keeps its own names.
+    """
+    with suppress(ModelNotFound):
+        choice = choose(config, agent.default_model)
+        name = choice.targets[0].model
+        is_stand_in = config.providers[choice.targets[0].provider].is_stand_in
+        same = (name, *agent.other_models)
+        if not is_stand_in and all(choose(config, each) == choice for each in same):
+            return name if name != agent.default_model else ""
+    return ""
 
 
 def _find_target(model: str, config: Config | None) -> TargetName | None:

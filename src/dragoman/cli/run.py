@@ -92,8 +92,6 @@ def run(
         access = build_access(chosen, url, config, key=key, model=model)
         # A file in the working directory may come from another person, and it decides where prompts go.
         click.echo(describe_run(chosen, access, config), err=True)
-        if access.model and not model:
-            click.echo(f"model: {access.model} (--model chooses another)", err=True)
         own = arguments[1:] if arguments[:1] == ("--",) else arguments
         planned = chosen.build_launch(access)
         if chosen.describe_settings:

@@ -179,6 +179,16 @@ def _find_matches(patterns: tuple[str, ...], model: str) -> tuple[str, ...]:
     return (*matches, model) if model in patterns else tuple(matches)
 
 
+#: Claude Code lists only models of a gateway whose id contains `claude` or `anthropic`. In the list that it
+#: gets, other names have this prefix.
+ALIAS_PREFIX = "claude:"
+
+
+def remove_alias(model: str) -> str:
+    """The model name of the configuration, from a name that a client has read in a list of aliases."""
+    return model.removeprefix(ALIAS_PREFIX)
+
+
 class TargetName(msgspec.Struct, frozen=True):
     """A provider and the name of a model there; `*`: the name that the client sent."""
 

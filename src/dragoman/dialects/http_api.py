@@ -156,6 +156,10 @@ class HttpApi:
         known = {key: limit for key, limit in limits.items() if limit}
         return {"id": name, "object": "model", "created": CREATED, "owned_by": owner, **known}
 
+    def lists_model(self, name: str, agent: str) -> bool:
+        """Whether this agent lists a model of this name; if not, it gets an alias in the field `id`."""
+        return True
+
     def list_models(self, names: Sequence[str], entries: list[Json]) -> Json:
         """The body of the model list. `entries`: the result of `describe_model` for each name."""
         return {"object": "list", "data": entries}

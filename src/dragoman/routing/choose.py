@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 import msgspec
 
 from dragoman.config.model import Config, Route
-from dragoman.config.provider import TargetName
+from dragoman.config.provider import TargetName, remove_alias
 from dragoman.config.rules import Rule
 from dragoman.hub.errors import ClientProtocolError, DragomanError, Failure
 from dragoman.hub.request import EFFORTS, Effort
@@ -77,11 +77,13 @@ def choose(config: Config, model: str) -> RouteChoice:
 def choose_exact(config: Config, model: str) -> RouteChoice | None:
     """The targets of a route with exactly this name, or of `provider/model`; None if there is neither.
 
-    `provider,model` is the same: users of claude-code-router write it.
+    `provider,model` is the same: users of claude-code-router write it. An alias is the name behind it.
     """
-    for route in config.routes:
-        if route.match == model:
-            return _build_choice(route, model)
+    for name in dict.fromkeys((model, remove_alias(model))):
+        for route in config.routes:
+            if route.match == name:
+                return _build_choice(route, name)
+    model = remove_alias(model)
     target = find_direct_target(config, model)
     return _build_choice(Route(match="direct", targets=(target,)), model) if target else None
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from dragoman.accounts.keys import ANONYMOUS, Caller, check_model, may_use_model
 from dragoman.config.model import Config
+from dragoman.config.provider import ALIAS_PREFIX
 from dragoman.dialects.interfaces import Json
 from dragoman.dialects.registry import dialect_named
 from dragoman.providers.profile import Profile
@@ -22,9 +23,12 @@ def build_models_body(
         check_model(caller, endpoint.model)
         return http_api.describe_model(endpoint.model, _find_profile(config, endpoint.model))
     names = [name for name in list_model_names(config) if may_use_model(caller, name)]
-    return http_api.list_models(
-        names, [http_api.describe_model(name, _find_profile(config, name)) for name in names]
-    )
+    entries = [http_api.describe_model(name, _find_profile(config, name)) for name in names]
+    agent = headers.get("user-agent", "")
+    for position, name in enumerate(names):
+        if not http_api.lists_model(name, agent):
+            names[position] = entries[position]["id"] = f"{ALIAS_PREFIX}{name}"
+    return http_api.list_models(names, entries)
 
 
 def build_count_body(config: Config, endpoint: Endpoint, body: bytes) -> Json:

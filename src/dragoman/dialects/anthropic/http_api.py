@@ -63,6 +63,12 @@ class AnthropicHttpApi(HttpApi):
             **{key: limit for key, limit in limits.items() if limit},
         }
 
+    def lists_model(self, name: str, agent: str) -> bool:
+        # Claude Code skips every other model of a gateway.
+        return not agent.startswith("claude-c") or any(
+            word in name.lower() for word in ("claude", "anthropic")
+        )
+
     def list_models(self, names: Sequence[str], entries: list[Json]) -> Json:
         first, last = (names[0], names[-1]) if names else (None, None)
         return {"data": entries, "has_more": False, "first_id": first, "last_id": last}
