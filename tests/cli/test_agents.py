@@ -331,6 +331,11 @@ def test_codex_gets_the_gateways_models_in_the_catalogue_of_its_own_version(tmp_
     settings = tomllib.loads("\n".join(launch.arguments[1::2]))
     assert settings["model_catalog_json"] == str(tmp_path / "models.json")
     entries = msgspec.json.decode((tmp_path / "models.json").read_bytes())["models"]
+    assert [entry["slug"] for entry in entries if entry["visibility"] != "hide"] == [
+        "small",
+        "local/small",
+        "local/unknown",
+    ]
     found = {entry["slug"]: (entry["context_window"], entry["base_instructions"]) for entry in entries}
     assert found == {
         "small": (32_768, "functions"),

@@ -222,7 +222,7 @@ def _launch_codex(access: GatewayAccess) -> AgentLaunch:
             *model,
             *window,
         ),
-        prepare=partial(write_catalogue, windows=windows),
+        prepare=partial(write_catalogue, windows=windows, hides_known=bool(access.model)),
     )
 
 

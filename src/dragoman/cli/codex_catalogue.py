@@ -24,16 +24,19 @@ class CodexCatalogue(msgspec.Struct):
 
 
 def write_catalogue(
-    folder: Path, environment: Mapping[str, str], windows: Mapping[str, int]
+    folder: Path, environment: Mapping[str, str], windows: Mapping[str, int], *, hides_known: bool
 ) -> tuple[str, ...]:
     """Write the extended catalogue, and return the arguments that name it; none if Codex prints no catalogue.
 
-    `windows`: the context windows of the gateway's models, by name; 0: unknown.
+    `windows`: the context windows of the gateway's models, by name; 0: unknown. `hides_known`: the menu lists
+    only these.
     """
     known = _read_catalogue(environment)
     if not known or not windows:
         return ()
     entries = list(_build_entries(known, windows))
+    if hides_known:
+        known = [entry | {"visibility": "hide"} for entry in known]
     (folder / FILE).write_bytes(msgspec.json.encode(CodexCatalogue([*entries, *known])))
     return ("-c", f"model_catalog_json={msgspec.json.encode(str(folder / FILE)).decode()}")
 
@@ -73,7 +76,8 @@ def _build_entries(known: list[Entry], windows: Mapping[str, int]) -> Iterator[E
                 "display_name": name,
                 "description": "A model of the gateway.",
                 "visibility": "list",
-                "priority": 0,
+                # The entry with the lowest number is the default model.
+                "priority": 1_000,
                 "upgrade": None,
                 "availability_nux": None,
                 "apply_patch_tool_type": None,
