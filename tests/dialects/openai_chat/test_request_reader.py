@@ -283,7 +283,7 @@ def test_old_functions_and_their_results_belong_together() -> None:
             "a string",
         ),
         ({"model": "m", "messages": [HELLO], "temperature": "hot"}, "temperature", "a number, got a string"),
-        ({"model": "m", "messages": [HELLO], "stop": [1]}, "stop", "an array of strings"),
+        ({"model": "m", "messages": [HELLO], "stop": [1]}, "stop[0]", "a string, got a number"),
         ({"model": "m", "messages": [HELLO], "stream": "yes"}, "stream", "a boolean, got a string"),
         (
             {"model": "m", "messages": [HELLO], "tools": [{"type": "function"}]},
