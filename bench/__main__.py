@@ -1,6 +1,7 @@
 """Run with `make bench`: prints every measurement as a ratio within this run.
 
-python -m bench [core | governed | repair | claude_code | instructions | clients | gateway | endurance]...
+python -m bench [core | governed | repair | records | claude_code | instructions | clients | gateway |
+    endurance]...
 """
 
 import resource
@@ -18,11 +19,13 @@ from bench.gateway_endurance import held_report, soak_report
 from bench.gateway_processes import everything
 from bench.governed import governed_report
 from bench.instructions import instructions_report
+from bench.records import records_report
 
 ALONE = {
     "core": (stream_report, request_report),
     "governed": (governed_report,),
     "repair": (repair.report,),
+    "records": (records_report,),
     "claude_code": (claude_code_report,),
     "instructions": (instructions_report,),
 }

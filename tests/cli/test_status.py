@@ -240,11 +240,13 @@ def test_the_status_for_people_reports_everything_that_matters() -> None:
             {"key": "team", "of": "cost", "period": "day", "limit": 2_500_000, "used": 1, "share": 1.02},
         ],
         "sessions": {"claude": {"live": 3, "parked": 1, "timed_out": 2, "evicted": 0}, "idle": {"live": 0}},
+        "records": {"record": "meta", "file": "", "written": 5, "lost": 2, "error": "disk full"},
     }
     lines = [line.replace("\x1b[0m", "") for line in format_status(told, "http://here", 1100.0)]
     text = "\n".join(lines)
     assert "dragoman 1.2 at http://here, up 3 h 20 min, shutting down" in text
     assert "read 1 min 40 s ago" in text
+    assert "2 exchanges were not recorded: disk full" in text
     assert "a change was refused 10 s ago" in text
     assert "takes effect after a restart: server.port" in text
     assert "key 2 of 2: rate_limit 429, failed 3 times in a row, tried last for 1 min 1 s" in text

@@ -56,6 +56,7 @@ PLACES = {
     "[responses]": Place(lambda values: {"responses": values}, lambda config: config.responses),
     "[telemetry]": Place(lambda values: {"telemetry": values}, lambda config: config.telemetry),
     "[tools]": Place(lambda values: {"tools": values}, lambda config: config.tools),
+    "[records]": Place(lambda values: {"records": values}, lambda config: config.records),
     "[sign_in]": Place(lambda values: {"sign_in": values}, lambda config: config.sign_in),
     "[providers.NAME]": Place(_write_provider, lambda config: config.providers["p"]),
     "[providers.NAME.timeouts]": Place(
@@ -81,6 +82,7 @@ PLACES = {
 EXAMPLES: dict[tuple[str, str], Example] = {
     ("", "default"): Example("p/m", (TargetName("p", "m"),)),
     ("", "managed_settings"): Example({"model": "m"}, {"model": "m"}),
+    ("[records]", "keys"): Example({"ci": "off"}, {"ci": "off"}),
     ("[sign_in]", "url"): Example("https://gateway.example.com", "https://gateway.example.com"),
     ("[server]", "keys"): Example(["k"], (Secret("k"),)),
     ("[server]", "hosts"): Example(["Host"], ("host",)),
@@ -118,6 +120,7 @@ OWN_TABLES = {
     ("", "responses"),
     ("", "telemetry"),
     ("", "tools"),
+    ("", "records"),
     ("", "sign_in"),
     ("", "providers"),
     ("", "rules"),

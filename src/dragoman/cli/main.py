@@ -23,6 +23,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "models": ("dragoman.cli.models:models", "List the model names, or show the facts about a model."),
     "keys": ("dragoman.cli.keys:keys", "Create, list, change and revoke client keys."),
     "usage": ("dragoman.cli.usage:usage", "Show usage and cost, by key, model, provider or day."),
+    "records": ("dragoman.cli.records:records", "List, show, export and import recorded sessions."),
     "doctor": ("dragoman.cli.doctor:doctor", "Report what is wrong, and what a model supports."),
     "translate": ("dragoman.cli.translate:translate", "Translate a request, a reply or a stream."),
     "check": ("dragoman.cli.translate:check", "Check a recorded stream against the rules of its dialect."),

@@ -108,6 +108,7 @@ def format_status(report: dict[str, Any], url: str, now: float) -> Iterator[str]
     yield from _format_exchanges(report["exchanges"])
     yield from _format_keys(report["keys"])
     yield from _format_sessions(report["sessions"])
+    yield from _format_records(report["records"])
 
 
 def _format_config(config: dict[str, Any], now: float) -> Iterator[str]:
@@ -198,6 +199,16 @@ def _format_sessions(sessions: dict[str, dict[str, int]]) -> Iterator[str]:
         parts = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in counts.items() if count)
         yield ""
         yield f"sessions of {name}: {parts or 'none yet'}"
+
+
+def _format_records(records: dict[str, Any]) -> Iterator[str]:
+    """Nothing, unless records were lost."""
+    if records["lost"]:
+        reason = (
+            f": {records['error']}" if records["error"] else ": they came faster than they could be written"
+        )
+        yield ""
+        yield click.style(f"{records['lost']} exchanges were not recorded{reason}", fg="yellow")
 
 
 def format_span(seconds: float) -> str:

@@ -21,7 +21,7 @@ from dragoman.config.model import Config
 from dragoman.config.model_facts import learned_path, read_learned
 from dragoman.config.provider import FactsByModel, Provider
 from dragoman.config.secrets import Environment, read_secrets
-from dragoman.config.settings import ResponsesSettings, ServerSettings, TelemetrySettings
+from dragoman.config.settings import RecordSettings, ResponsesSettings, ServerSettings, TelemetrySettings
 from dragoman.hub.errors import ConfigError
 
 
@@ -90,6 +90,7 @@ def load(
                 "managed_settings": lambda: read_managed_settings(root),
                 "rules": lambda: read_rules(root),
                 "roles": lambda: read_roles(root),
+                "records": lambda: _read_records(root.table("records")),
                 "routes": lambda: read_routes(root),
                 "default": lambda: read_targets(root, "default", root.table("providers").values),
             }
@@ -117,6 +118,15 @@ def _read_server(table: TomlTable, environment: Environment) -> ServerSettings:
 def _read_responses(table: TomlTable) -> ResponsesSettings:
     table.check(read_keys(ResponsesSettings))
     return table.build(ResponsesSettings)
+
+
+def _read_records(table: TomlTable) -> RecordSettings:
+    table.check(read_keys(RecordSettings))
+    kind = read_keys(RecordSettings)["record"].kind
+    for name, level in table.table("keys").values.items():
+        if not kind.accepts(level):
+            raise table.error(f"expected {kind.expected}", "keys", name)
+    return table.build(RecordSettings)
 
 
 def _read_telemetry(table: TomlTable, environment: Environment) -> TelemetrySettings:

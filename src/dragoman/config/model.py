@@ -19,6 +19,8 @@ from dragoman.config.mistakes import ConfigWarning
 from dragoman.config.provider import Provider, TargetName
 from dragoman.config.rules import DEFAULT_ROLES, ROLES, Rule, RuleConditions
 from dragoman.config.settings import (
+    RecordLevel,
+    RecordSettings,
     ResponsesSettings,
     ServerSettings,
     SessionSettings,
@@ -49,6 +51,9 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
         TEXTS,
         Doc("The gateway's own tools for these requests; default: those of the provider."),
     ] = None
+    record: Annotated[
+        RecordLevel | None, Doc("How much of these exchanges is recorded; see `record` of `[records]`.")
+    ] = None
     #: Changes of the provider's and the model's governance.
     governance: Annotated[
         dict[str, object], TABLE, Doc("The governance of the tool calls in the replies.")
@@ -68,6 +73,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     managed_settings: Annotated[
         dict[str, object] | None, TABLE, Doc("Settings that Claude Code gets after its sign-in.")
     ] = None
+    records: Annotated[RecordSettings, TABLE, Doc("The records of exchanges.")] = RecordSettings()
     providers: Annotated[dict[str, Provider], TABLE, Doc("The providers, by names of your choice.")] = {}
     routes: Annotated[tuple[Route, ...], TABLES, Doc("The targets of the models that clients ask for.")] = ()
     rules: Annotated[
@@ -119,6 +125,7 @@ def list_tables() -> tuple[KeyTable, ...]:
         KeyTable("[telemetry]", read_keys(TelemetrySettings), TelemetrySettings),
         KeyTable("[tools]", read_keys(ToolsSettings), ToolsSettings),
         KeyTable("[sign_in]", read_keys(SignInSettings), SignInSettings),
+        KeyTable("[records]", read_keys(RecordSettings), RecordSettings),
         KeyTable("[providers.NAME]", read_keys(Provider), Provider),
         KeyTable("[providers.NAME.timeouts]", read_keys(Timeouts), Timeouts),
         KeyTable("[providers.NAME.sessions]", read_keys(SessionSettings), SessionSettings),

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from dragoman.config.key_kinds import TEXT, TEXTS, integer
+from dragoman.config.key_kinds import TABLE, TEXT, TEXTS, integer
 from dragoman.providers.facts import Doc
 
 
@@ -91,6 +91,29 @@ class TelemetrySettings(msgspec.Struct, frozen=True, kw_only=True):
     traces: Annotated[
         str, Doc("The address of an OpenTelemetry collector that accepts traces over HTTP.")
     ] = ""
+
+
+#: How much of each exchange is recorded. `meta`: everything but contents. `bodies`: contents too.
+RecordLevel = Literal["off", "meta", "bodies"]
+
+
+class RecordSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """`[records]`: the records of exchanges, and their limits."""
+
+    record: Annotated[
+        RecordLevel,
+        Doc("How much of each exchange is recorded: nothing, all but contents, or requests and replies too."),
+    ] = "meta"
+    keys: Annotated[
+        dict[str, RecordLevel],
+        TABLE,
+        Doc("Other values of `record` by the names of client keys; they override those of routes."),
+    ] = {}
+    max_count: Annotated[
+        int, integer(1), Doc("The largest number of recorded exchanges; the oldest are deleted.")
+    ] = 20_000
+    max_mb: Annotated[int, integer(1), Doc("The largest size of all recorded contents, in megabytes.")] = 512
+    max_days: Annotated[float, Doc("Days until the record of an exchange is deleted.")] = 30.0
 
 
 class Timeouts(msgspec.Struct, frozen=True, kw_only=True):

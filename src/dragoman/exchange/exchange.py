@@ -12,6 +12,7 @@ import msgspec
 
 from dragoman.accounts.keys import ANONYMOUS, Caller
 from dragoman.accounts.usage import ExchangeUsage
+from dragoman.config.model import Route
 from dragoman.config.provider import TargetName
 from dragoman.exchange.client import Client
 from dragoman.exchange.client_failure import build_client_failure
@@ -139,6 +140,7 @@ class Exchange:
         await self._usage.check_model(plan.model)
         choice = self._choice or await self._choose()
         record.route, record.has_alternatives = choice.route.match, len(choice.targets) > 1
+        self._start_tap(choice.route)
         if choice.answer:
             return await self._answer_here(choice.answer)
         self._healer.is_on = choice.route.heal
@@ -174,6 +176,13 @@ class Exchange:
             await self._sender.finish(answer.frames)
         else:
             await self._sender.respond(answer.build_body())
+
+    def _start_tap(self, route: Route | None) -> None:
+        recorder, record = self._gateway.recorder, self.record
+        if recorder is not None and record.tap is None:
+            record.tap = recorder.start(record, self._plan, route)
+            if record.tap is not None:
+                self._sender.tap_client(record.tap)
 
     async def _reserve(self, targets: Sequence[TargetName]) -> None:
         """Reserve what the request may use. The key's rate limits become response headers in any case."""
@@ -313,6 +322,7 @@ class Exchange:
     async def _refuse(self, failure: Failure) -> None:
         """No target answered: an error response, or the dialect's error event if the head is already sent."""
         self.record.refused = failure
+        self._start_tap(None)
         # The client sees our request id, which the log has too; the upstream's id goes to the log only.
         self.record.upstream_id = failure.request_id or self.record.upstream_id
         failure = msgspec.structs.replace(failure, request_id=self._plan.metadata.request_id)

@@ -17,6 +17,7 @@ from dragoman.config.provider import Provider
 from dragoman.exchange.config_snapshot import ConfigSnapshot
 from dragoman.exchange.interventions import InterventionCounts
 from dragoman.exchange.record import ExchangeRecord
+from dragoman.exchange.tap import ExchangeRecorder
 from dragoman.exchange.watchdog import WatchdogTimer
 from dragoman.gateway_tools.memory import ToolMemory
 from dragoman.healing.learned import LearnedFacts
@@ -60,6 +61,8 @@ class Gateway:
         self.intervention_counts = InterventionCounts()
         #: Called with the record of every exchange that has ended: log, metrics, traces.
         self.observers: list[Callable[[ExchangeRecord], None]] = []
+        #: Records exchanges; None: nothing is recorded.
+        self.recorder: ExchangeRecorder | None = None
         #: Snapshots of earlier configurations that open exchanges still use.
         self._earlier: set[ConfigSnapshot] = set()
         self._closing: set[asyncio.Task[None]] = set()

@@ -12,6 +12,7 @@ from dragoman.accounts.keys import Caller
 from dragoman.config.provider import TargetName
 from dragoman.dialects.registry import dialect_named
 from dragoman.exchange.interventions import InterventionLog
+from dragoman.exchange.tap import ExchangeTap
 from dragoman.gateway_tools.session import RunRecord
 from dragoman.governance.snapshot import SnapshotPair
 from dragoman.hub.errors import Failure
@@ -80,6 +81,8 @@ class ExchangeRecord:
         #: The runs of the gateway's own tools.
         self.tool_runs: Sequence[RunRecord] = ()
         self.tally: Tally | None = None
+        #: Records the exchange, if the settings ask for it.
+        self.tap: ExchangeTap | None = None
         #: The HTTP status that was sent to the client; 0 if none was.
         self.status = 0
         #: Seconds from the beginning of the exchange to the first content; 0 if there was none.

@@ -14,6 +14,7 @@ from dragoman.dialects.dialect import Dialect
 from dragoman.dialects.rate_limits import PARTS, BudgetStanding, RateLimitValue, write_rate_limits
 from dragoman.exchange.client import Client
 from dragoman.exchange.record import ExchangeRecord
+from dragoman.exchange.tap import ExchangeTap
 from dragoman.exchange.watchdog import Watchdog
 from dragoman.hub.errors import Failure, FailureKind
 from dragoman.pipeline.transports import JSON_HEADERS
@@ -103,6 +104,11 @@ class ResponseSender:
                 self._key_limits |= headers
             else:
                 self._budget = headers
+
+    def tap_client(self, tap: ExchangeTap) -> None:
+        """Let the tap see what is sent. Called before anything is sent, or not at all."""
+        self._client = tap.wrap_client(self._client)
+        self.direct = self._client.direct
 
     async def send(self, output: Output) -> None:
         """Send a part of a stream."""

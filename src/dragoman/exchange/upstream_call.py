@@ -7,7 +7,7 @@ after it is sent to the client in its dialect, and returned.
 import asyncio
 from collections.abc import AsyncIterator
 
-from dragoman.config.provider import Provider
+from dragoman.config.provider import Provider, TargetName
 from dragoman.dialects.rate_limits import forward_rate_limits, with_retry_seconds
 from dragoman.dialects.registry import dialect_named
 from dragoman.exchange.client import DirectConnection
@@ -146,6 +146,10 @@ class UpstreamCall:
         sees_headers = (
             self._provider.wire_dialect == self._plan.metadata.dialect or self._provider.keeps_sessions
         )
+        tap = self._record.tap
+        if tap is not None:
+            target = TargetName(self._provider.name, self._target_request.model)
+            tap.note_request(target, self._provider.wire_dialect, body)
         reply = await self._handle.upstream.send(
             UpstreamRequest(
                 body=body,
@@ -158,6 +162,8 @@ class UpstreamCall:
         )
         # The body is kept only by the request, which releases it when the reply begins.
         del body
+        if tap is not None:
+            reply = tap.wrap_reply(reply)
         self._watchdog.watch_upstream(self._provider.timeouts, reply.close, self._loop.time())
         try:
             self._note_head(reply)

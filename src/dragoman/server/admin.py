@@ -3,9 +3,9 @@
 Every endpoint needs the admin token. A new one is a new row in `ENDPOINTS` and a line in docs/operating.md.
 """
 
+import asyncio
 import re
-from collections.abc import Awaitable, Callable, Mapping
-from typing import NamedTuple
+from collections.abc import AsyncIterator, Mapping
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -13,35 +13,18 @@ import msgspec
 from dragoman.accounts.errors import InvalidKey
 from dragoman.config.settings import Secret
 from dragoman.hub.errors import ConfigError, DragomanError, Failure
+from dragoman.pipeline.transports import SSE_HEADERS
 from dragoman.server.access import AccessRefused, has_bearer, is_loopback
+from dragoman.server.admin_endpoint import PREFIX, AdminEndpoint, AdminRequest
 from dragoman.server.client import NO_STORE
+from dragoman.server.records_api import RECORD_ENDPOINTS
 from dragoman.server.request import HttpRequest, receive_body
 from dragoman.server.state import ServerState
 from dragoman.server.status import build_status
+from dragoman.wire.sse import Frame
 
-PREFIX = "/admin"
 #: Bytes. Requests of an operator are short.
 MAX_BODY = 64 * 1024
-
-
-class AdminRequest(NamedTuple):
-    """One request with the admin token."""
-
-    state: ServerState
-    #: The parts of the path that `{…}` in the endpoint's path stands for.
-    path_values: Mapping[str, str]
-    query: Mapping[str, str]
-    body: bytes
-
-
-class AdminEndpoint(NamedTuple):
-    """An endpoint. Its handler returns the value that is sent as JSON, or raises a `DragomanError`."""
-
-    method: str
-    #: A part `{name}` stands for any one part of a path.
-    path: str
-    handle: Callable[[AdminRequest], Awaitable[object]]
-    about: str
 
 
 async def handle_admin(request: HttpRequest, state: ServerState, token: Secret | None) -> None:
@@ -51,7 +34,28 @@ async def handle_admin(request: HttpRequest, state: ServerState, token: Secret |
     body = await receive_body(request.receive, MAX_BODY)
     admin_request = AdminRequest(state, values, dict(parse_qsl(request.query)), body)
     response = await endpoint.handle(admin_request)
+    if isinstance(response, AsyncIterator):
+        return await _stream(request, response)
     await request.client.respond_json(200, response, NO_STORE)
+
+
+async def _stream(request: HttpRequest, events: AsyncIterator[Frame]) -> None:
+    """Send events until the source ends or the client closes the connection."""
+    client = request.client
+    await client.start(200, {**SSE_HEADERS, **NO_STORE})
+
+    async def send() -> None:
+        async for event in events:
+            await client.send([event])
+        await client.end()
+
+    tasks = [asyncio.ensure_future(send()), asyncio.ensure_future(request.wait_for_disconnect())]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def check_operator(request: HttpRequest, allowed: str, token: Secret | None) -> None:
@@ -143,4 +147,5 @@ ENDPOINTS: tuple[AdminEndpoint, ...] = (
         "GET", f"{PREFIX}/sessions/{{session}}", _get_session, "One session: tools, calls, decisions."
     ),
     AdminEndpoint("DELETE", f"{PREFIX}/sessions/{{session}}", _end_session, "End a session and its process."),
+    *RECORD_ENDPOINTS,
 )

@@ -21,6 +21,8 @@ from dragoman.exchange.gateway import Gateway
 from dragoman.exchange.selection import compute
 from dragoman.hub.errors import DragomanError, Failure, FailureKind
 from dragoman.pipeline.plan import RequestPlan
+from dragoman.records.recorder import Recorder
+from dragoman.records.store import find_records_file
 from dragoman.server.access import authenticate, check_origin
 from dragoman.server.admin import handle_admin
 from dragoman.server.client import NO_STORE, Scope, Send
@@ -59,13 +61,16 @@ class App:
         self.metrics = Metrics(lambda: gateway.config)
         self._snapshots = SnapshotWriter(gateway.database.path, gateway.hide_secrets)
         gateway.observers += (log_exchange, self.metrics.count_exchange, self._snapshots.write_snapshot)
+        self.recorder = _build_recorder(gateway)
         self._spans = spans
         if spans is not None:
             gateway.observers.append(spans.trace_exchange)
         self.reloader = ConfigReloader(gateway, read)
         self.exchanges = OpenExchanges()
         self.responses = ResponsesEndpoints(gateway, self.exchanges)
-        self.state = ServerState(gateway, self.exchanges, self.metrics, self.reloader, gateway.clock())
+        self.state = ServerState(
+            gateway, self.exchanges, self.metrics, self.reloader, gateway.clock(), self.recorder
+        )
         #: Endpoints that need no client key.
         self._own_handlers: Mapping[str, Callable[[HttpRequest], Awaitable[None]]] = {
             "health": self._handle_health,
@@ -110,6 +115,8 @@ class App:
                     await asyncio.to_thread(self._spans.close)
                 await self.gateway.close()
                 self._snapshots.close()
+                if self.recorder is not None:
+                    await asyncio.to_thread(self.recorder.close)
                 await send({"type": "lifespan.shutdown.complete"})
                 return
             self.reloader.start()
@@ -206,6 +213,17 @@ class App:
         status = await request.client.refuse(dialect_named(request.dialect), failure, headers)
         self.metrics.count_refusal(failure)
         log_refusal(request.id, request.method, request.path, status, failure)
+
+
+def _build_recorder(gateway: Gateway) -> Recorder | None:
+    """The recorder beside the state file; None without one."""
+    state_file = gateway.database.path
+    if state_file is None:
+        return None
+    recorder = Recorder(find_records_file(state_file), lambda: gateway.config, gateway.clock)
+    gateway.recorder = recorder
+    gateway.observers.append(recorder.record_exchange)
+    return recorder
 
 
 def _list_methods(endpoint: Endpoint) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from dragoman.exchange.exchange import CLOSING, Exchange
 from dragoman.exchange.gateway import Gateway
 from dragoman.hub.errors import DragomanError
+from dragoman.records.recorder import Recorder
 from dragoman.server.reload import ConfigReloader
 from dragoman.server.request import HttpRequest
 from dragoman.telemetry.metrics import Metrics
@@ -86,6 +87,8 @@ class ServerState(NamedTuple):
     reloader: ConfigReloader
     #: When the gateway started, by its clock.
     started_at: float
+    #: None if the gateway has no state file.
+    recorder: Recorder | None = None
 
     def list_session_upstreams(self) -> Iterator[tuple[str, SessionUpstream]]:
         """The upstreams that keep sessions between requests, such as Claude Code's, by provider name."""

@@ -50,11 +50,11 @@ async def _build_exchanges(state: ServerState) -> object:
     return {
         "open": len(exchanges),
         "streams": sum(exchange.record.stream for exchange in exchanges),
-        "oldest": [_describe_exchange(exchange) for exchange in exchanges[:MAX_LISTED]],
+        "oldest": [describe_exchange(exchange) for exchange in exchanges[:MAX_LISTED]],
     }
 
 
-def _describe_exchange(exchange: Exchange) -> Mapping[str, object]:
+def describe_exchange(exchange: Exchange) -> Mapping[str, object]:
     record = exchange.record
     return {
         "request": record.request_id,
@@ -160,6 +160,14 @@ async def _build_sessions(state: ServerState) -> object:
     return {name: upstream.count_sessions() for name, upstream in state.list_session_upstreams()}
 
 
+async def _build_records(state: ServerState) -> object:
+    """How much is recorded, and what the recorder's thread has written and lost since the start."""
+    level = state.gateway.config.records.record
+    if state.recorder is None:
+        return {"record": "off", "file": "", "written": 0, "lost": 0, "error": ""}
+    return {"record": level, **state.recorder.status._asdict()}
+
+
 #: The sections, and the functions that build them.
 SECTIONS: dict[str, Callable[[ServerState], Awaitable[object]]] = {
     "gateway": _build_gateway,
@@ -169,4 +177,5 @@ SECTIONS: dict[str, Callable[[ServerState], Awaitable[object]]] = {
     "keys": _build_keys,
     "tools": _build_tools,
     "sessions": _build_sessions,
+    "records": _build_records,
 }

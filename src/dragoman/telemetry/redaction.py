@@ -17,13 +17,13 @@ MASK = "[redacted]"
 MIN_TOKEN = 20
 
 _TOKEN = re.compile(r"[A-Za-z0-9_+/=.-]{20,}")
-_URL_PASSWORD = re.compile(r"(://[^\s/:@\"]{1,64}:)[^\s/@\"]{1,128}(?=@)")
+URL_PASSWORD = re.compile(r"(://[^\s/:@\"]{1,64}:)[^\s/@\"]{1,128}(?=@)")
 _NAMED_VALUE = re.compile(
     r"(?i)((?:password|passwd|secret|token|api[_-]?key|authorization)\\?[\"']?\s{0,4}[:=]\s{0,4}\\?[\"']?)"
     r"(?:bearer\s{1,4})?[^\s\"'\\,;}]{1,200}"
 )
 #: Prefixes that identify a vendor's key, even if it is short or has no digit.
-_VENDOR_KEY = re.compile(
+VENDOR_KEY = re.compile(
     r"(?:gh[pousr]_|github_pat_|glpat-|xox[abeoprs]-|sk-ant-|sk-proj-|[rs]k_live_|AIza|AKIA|ASIA)"
     r"[A-Za-z0-9_-]{10,}"
 )
@@ -39,9 +39,9 @@ _ABOUT_THE_KEY: frozenset[FailureKind] = frozenset({"authentication", "permissio
 def redact(text: str) -> str:
     """Replace everything in the text that looks like a secret by `MASK`."""
     text = _PRIVATE_KEY.sub(MASK, text)
-    text = _VENDOR_KEY.sub(MASK, text)
+    text = VENDOR_KEY.sub(MASK, text)
     text = _NAMED_VALUE.sub(rf"\1{MASK}", text)
-    text = _URL_PASSWORD.sub(rf"\1{MASK}", text)
+    text = URL_PASSWORD.sub(rf"\1{MASK}", text)
     return _TOKEN.sub(_mask_token, text)
 
 

@@ -1,0 +1,47 @@
+"""The port of a recorder: what it sees of an exchange while that runs.
+
+The gateway has at most one `ExchangeRecorder`. It decides at the beginning of each exchange whether it wants
+a tap. Without one, nothing is called and no byte is looked at.
+"""
+
+from typing import TYPE_CHECKING, Protocol
+
+from dragoman.agents import ClientIdentity
+from dragoman.config.model import Route
+from dragoman.config.provider import TargetName
+from dragoman.exchange.client import Client
+from dragoman.pipeline.plan import RequestPlan
+from dragoman.upstream.port import UpstreamReply
+
+if TYPE_CHECKING:
+    from dragoman.exchange.record import ExchangeRecord
+
+
+class ExchangeTap(Protocol):
+    """Sees the bytes of one exchange. None of its methods waits or raises."""
+
+    @property
+    def identity(self) -> ClientIdentity: ...
+
+    def wrap_client(self, client: Client) -> Client:
+        """The client that the reply is sent to. Called before anything is sent."""
+        ...
+
+    def note_request(self, target: TargetName, dialect: str, body: bytes) -> None:
+        """Called before each request to an upstream, with its body and its dialect."""
+        ...
+
+    def wrap_reply(self, reply: UpstreamReply) -> UpstreamReply:
+        """The reply to the request that was noted last."""
+        ...
+
+
+class ExchangeRecorder(Protocol):
+    """Builds the taps."""
+
+    def start(self, record: "ExchangeRecord", plan: RequestPlan, route: Route | None) -> ExchangeTap | None:
+        """The tap of an exchange whose route is known now; None if nothing of it is recorded.
+
+        Without a route: the exchange is refused before one was chosen.
+        """
+        ...

@@ -1,0 +1,164 @@
+"""A session as one file: lines of JSON, compressed with zstd. Contents may be left out.
+
+The first line is the `ArchiveHead`. A line is a block or a turn; blocks stand before the turns that use them,
+and their numbers are valid in this file only. `zstd -dc FILE` shows the lines.
+"""
+
+import io
+import sqlite3
+from base64 import b64decode, b64encode
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+import msgspec
+import zstandard
+
+from dragoman.hub.errors import ConfigError
+from dragoman.records.filters import Condition
+from dragoman.records.reading import find_session_id, list_turns, read_turn
+from dragoman.records.store import (
+    COLUMNS,
+    BodyRow,
+    build_block,
+    count_uses,
+    decompress,
+    insert_block,
+    insert_turn,
+    read_bodies,
+)
+
+FORMAT = "dragoman session"
+VERSION = 1
+#: Bytes of a line. A block is a part of one message.
+MAX_LINE = 128 * 1024 * 1024
+
+_DETAILS = ("attempts", "calls", "reply_losses", "usage", "request_headers", "reply_headers", "transport")
+
+
+class ArchivedBody(msgspec.Struct, frozen=True, kw_only=True):
+    """One content of a turn: the numbers of its blocks, and the time and length of its pieces."""
+
+    part: str
+    round: int
+    blocks: list[int]
+    pieces: list[tuple[int, int]] = []
+
+
+class ArchiveLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One line: the head (`format`), a block (`text` or `base64`) or a turn (`row`)."""
+
+    format: str = ""
+    version: int = 0
+    session: str = ""
+    has_contents: bool = False
+    block: int = 0
+    text: str | None = None
+    base64: str | None = None
+    row: dict[str, Any] | None = None
+    details: dict[str, Any] = {}
+    bodies: list[ArchivedBody] = []
+
+
+def write_archive(
+    connection: sqlite3.Connection, session: str, file: BinaryIO, *, with_contents: bool = True
+) -> int:
+    """Write a session. Returns the number of its turns."""
+    session = find_session_id(connection, session)
+    turns = 0
+    with zstandard.ZstdCompressor(level=9).stream_writer(file, closefd=False) as compressed:
+        for line in _list_lines(connection, session, with_contents=with_contents):
+            compressed.write(msgspec.json.encode(line) + b"\n")
+            turns += line.row is not None
+    return turns
+
+
+def _list_lines(
+    connection: sqlite3.Connection, session: str, *, with_contents: bool
+) -> Iterator[ArchiveLine]:
+    yield ArchiveLine(format=FORMAT, version=VERSION, session=session, has_contents=with_contents)
+    written: set[int] = set()
+    after = 0
+    while rows := list_turns(connection, Condition("session = ?", (session,)), after=after):
+        after = rows[-1]["id"]
+        for row in rows:
+            turn = row.pop("id")
+            bodies = read_bodies(connection, turn) if with_contents else []
+            for block in sorted({block for body in bodies for block in body.blocks} - written):
+                written.add(block)
+                yield _build_block_line(connection, block)
+            details = read_turn(connection, session, row["number"])
+            kept = {name: details[name] for name in _DETAILS}
+            kept |= {"losses": details["loss_list"], "interventions": details["intervention_list"]}
+            yield ArchiveLine(
+                row=row if with_contents else {**row, "level": "meta"},
+                details={**kept, "reply_losses": []},
+                bodies=[
+                    ArchivedBody(
+                        part=body.part, round=body.round, blocks=list(body.blocks), pieces=list(body.pieces)
+                    )
+                    for body in bodies
+                ],
+            )
+
+
+def _build_block_line(connection: sqlite3.Connection, block: int) -> ArchiveLine:
+    (data,) = connection.execute("SELECT data FROM blocks WHERE id = ?", (block,)).fetchone()
+    content = decompress(data)
+    try:
+        return ArchiveLine(block=block, text=content.decode())
+    except UnicodeDecodeError:
+        return ArchiveLine(block=block, base64=b64encode(content).decode())
+
+
+def read_archive(connection: sqlite3.Connection, file: BinaryIO, name: str = "") -> tuple[str, int]:
+    """Add the session of an archive, under another name if one is given. Returns its name and its turns."""
+    lines = _read_lines(file)
+    head = next(lines, None)
+    if head is None or head.format != FORMAT:
+        raise ConfigError("this is no exported session", hint="`dragoman records export` writes one")
+    if head.version > VERSION:
+        raise ConfigError("a newer dragoman wrote this file", hint="update dragoman")
+    session = name or head.session
+    if connection.execute("SELECT 1 FROM turns WHERE session = ?", (session,)).fetchone():
+        raise ConfigError(
+            f"session {session} is recorded already", hint="give it another name with --as NAME"
+        )
+    blocks: dict[int, int] = {}
+    turns = 0
+    for line in lines:
+        if line.row is None:
+            content = (line.text or "").encode() if line.base64 is None else b64decode(line.base64)
+            blocks[line.block] = insert_block(connection, build_block(content))
+            continue
+        _insert_line(connection, line, session, blocks)
+        turns += 1
+    return session, turns
+
+
+def _insert_line(
+    connection: sqlite3.Connection, line: ArchiveLine, session: str, blocks: dict[int, int]
+) -> None:
+    row = line.row or {}
+    if row.keys() < COLUMNS.keys():
+        raise ConfigError("the file lacks columns of a turn")
+    try:
+        bodies = [
+            BodyRow(body.part, body.round, [blocks[block] for block in body.blocks], body.pieces)
+            for body in line.bodies
+        ]
+    except KeyError:
+        raise ConfigError("the file lacks a block of a turn") from None
+    for body in bodies:
+        count_uses(connection, body.blocks)
+    insert_turn(connection, {**row, "session": session}, line.details, bodies)
+
+
+def _read_lines(file: BinaryIO) -> Iterator[ArchiveLine]:
+    decoder = msgspec.json.Decoder(ArchiveLine)
+    try:
+        with zstandard.ZstdDecompressor().stream_reader(file, closefd=False) as reader:
+            buffered = io.BufferedReader(reader)
+            while line := buffered.readline(MAX_LINE):
+                yield decoder.decode(line)
+    except (zstandard.ZstdError, msgspec.MsgspecError, ValueError) as error:
+        raise ConfigError(f"the file cannot be read: {error}") from None

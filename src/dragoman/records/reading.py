@@ -1,0 +1,187 @@
+"""Reads the file of the records: sessions, turns, contents and sums over time.
+
+All functions expect an open transaction. They return values that are sent as JSON; `docs/records.md`
+describes them.
+"""
+
+import sqlite3
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from dragoman.hub.errors import DragomanError, Failure
+from dragoman.records.filters import Condition
+from dragoman.records.store import NAMES, BodyRow, Row, decompress, read_bodies, read_content
+from dragoman.records.stream_events import decode, list_events
+
+#: The largest number of rows of one answer.
+MAX_ROWS = 1000
+
+_SUMS = """
+COUNT(*) AS turns, COUNT(DISTINCT NULLIF(sub_agent, '')) AS sub_agents,
+SUM(input) AS input, SUM(cache_read) AS cache_read, SUM(cache_write) AS cache_write, SUM(output) AS output,
+SUM(cost) AS cost, SUM(cost IS NULL) AS unpriced, SUM(tools) AS tools, SUM(losses) AS losses,
+SUM(interventions) AS interventions,
+SUM(ending IN ('failed', 'truncated')) AS failed, SUM(tries > 1) AS retried
+"""
+#: What sums can be grouped by, and its SQL.
+GROUPS: Mapping[str, str] = {
+    "model": "model",
+    "target": "target",
+    "agent": "agent",
+    "key": "key",
+    "project": "project",
+    "session": "session",
+    "route": "route",
+    "ending": "ending",
+}
+
+
+class RecordNotFound(DragomanError):
+    """The file has no such session, turn or content."""
+
+    def __init__(self, message: str) -> None:
+        failure = Failure(kind="not_found", status=404, message=message, code="record_not_found")
+        super().__init__(message, failure=failure, hint="`dragoman records list` lists the sessions")
+
+
+def list_sessions(
+    connection: sqlite3.Connection, condition: Condition, *, limit: int = 100, before: float = 0.0
+) -> list[Row]:
+    """The sessions with a turn for which the condition holds, the latest first, older than `before`."""
+    query = f"""
+        SELECT session, MAX(agent) AS agent, MAX(version) AS version, MAX(project) AS project,
+            MAX(key) AS key, GROUP_CONCAT(DISTINCT model) AS models, GROUP_CONCAT(DISTINCT target) AS targets,
+            MIN(started) AS started, MAX(started + seconds) AS updated,
+            SUM(level = 'bodies') AS stored, {_SUMS}
+        FROM turns WHERE session IN (SELECT session FROM turns WHERE {condition.sql})
+        GROUP BY session HAVING (? = 0 OR updated < ?) ORDER BY updated DESC LIMIT ?
+    """  # noqa: S608 (own conditions with parameters)
+    rows = _select(connection, query, (*condition.values, before, before, min(limit, MAX_ROWS)))
+    return [_split_lists(row) for row in rows]
+
+
+def read_session(connection: sqlite3.Connection, session: str) -> Row:
+    """One session without its turns. A beginning of its id is enough if it is unique."""
+    session = find_session_id(connection, session)
+    return list_sessions(connection, Condition("session = ?", (session,)))[0]
+
+
+def find_session_id(connection: sqlite3.Connection, session: str) -> str:
+    """The id of a session, given by itself or by a unique beginning; `last` is the latest session."""
+    if session == "last":
+        rows = connection.execute("SELECT session FROM turns ORDER BY id DESC LIMIT 1").fetchall()
+    else:
+        rows = connection.execute("SELECT 1 FROM turns WHERE session = ? LIMIT 1", (session,)).fetchall()
+        if rows:
+            return session
+        pattern = session.replace("!", "!!").replace("%", "!%").replace("_", "!_") + "%"
+        rows = connection.execute(
+            "SELECT DISTINCT session FROM turns WHERE session LIKE ? ESCAPE '!' LIMIT 2", (pattern,)
+        ).fetchall()
+    if len(rows) != 1:
+        raise RecordNotFound(
+            f"several sessions begin with {session!r}" if rows else f"no session {session!r} is recorded"
+        )
+    return str(rows[0][0])
+
+
+def list_turns(
+    connection: sqlite3.Connection,
+    condition: Condition,
+    *,
+    limit: int = MAX_ROWS,
+    after: int = 0,
+    is_descending: bool = False,
+) -> list[Row]:
+    """The turns for which the condition holds, in the order of their ends. `after` is the `id` of a turn."""
+    order, sign = ("DESC", "<") if is_descending else ("ASC", ">")
+    query = f"""
+        SELECT id, {", ".join(NAMES)} FROM turns WHERE {condition.sql} AND (? = 0 OR id {sign} ?)
+        ORDER BY id {order} LIMIT ?
+    """  # noqa: S608 (own names and conditions with parameters)
+    return _select(connection, query, (*condition.values, after, after, min(limit, MAX_ROWS)))
+
+
+def read_turn(connection: sqlite3.Connection, session: str, number: int) -> Row:
+    """One turn with its details and the list of its contents."""
+    session = find_session_id(connection, session)
+    rows = _select(connection, "SELECT * FROM turns WHERE session = ? AND number = ?", (session, number))
+    if not rows:
+        raise RecordNotFound(f"session {session!r} has no turn {number}")
+    row = rows[0]
+    details: dict[str, Any] = msgspec.json.decode(decompress(row.pop("details")))
+    return {
+        **row,
+        **details,
+        "losses": row["losses"],
+        "interventions": row["interventions"],
+        "loss_list": [*details["losses"], *details["reply_losses"]],
+        "intervention_list": details["interventions"],
+        "parts": [
+            {"part": body.part, "round": body.round, "pieces": len(body.pieces)}
+            for body in read_bodies(connection, row["id"])
+        ],
+    }
+
+
+def find_body(connection: sqlite3.Connection, turn: int, part: str, number: int = -1) -> BodyRow | None:
+    """One content of a turn, given by its id; the last one of its kind if `number` is negative."""
+    bodies = [body for body in read_bodies(connection, turn) if body.part == part]
+    if number < 0:
+        return bodies[-1] if bodies else None
+    return next((body for body in bodies if body.round == number), None)
+
+
+def read_part(connection: sqlite3.Connection, session: str, number: int, part: str, round_: int = -1) -> Row:
+    """One content of a turn: its text, and its JSON or its events with times."""
+    turn = read_turn(connection, session, number)
+    body = find_body(connection, turn["id"], part, round_)
+    if body is None:
+        raise RecordNotFound(f'turn {number} has no {part}: set `record = "bodies"` to record contents')
+    content = read_content(connection, body)
+    answer: Row = {"part": part, "round": body.round, "size": len(content)}
+    if body.pieces:
+        events = list_events(content, body.pieces)
+        return {**answer, "events": [msgspec.to_builtins(event) for event in events]}
+    return {**answer, "json": decode(content)}
+
+
+def read_raw(connection: sqlite3.Connection, turn: int, part: str, number: int = -1) -> bytes | None:
+    """The bytes of one content of a turn, given by its id; None if it is not recorded."""
+    body = find_body(connection, turn, part, number)
+    return read_content(connection, body) if body is not None else None
+
+
+def sum_turns(
+    connection: sqlite3.Connection, condition: Condition, *, by: str = "", step: float = 0.0
+) -> list[Row]:
+    """Sums over turns, grouped by a column, by spans of `step` seconds, or both.
+
+    The latencies are means and largest values.
+    """
+    columns = []
+    if step > 0:
+        columns.append(f"CAST(started / {float(step)} AS INTEGER) * {float(step)} AS at")
+    if by:
+        columns.append(f"{GROUPS[by]} AS name")
+    names = [column.rpartition(" ")[2] for column in columns]
+    group = f"GROUP BY {', '.join(names)} ORDER BY {', '.join(names)}" if names else ""
+    query = f"""
+        SELECT {"".join(f"{column}, " for column in columns)} {_SUMS},
+            AVG(NULLIF(first_token, 0)) AS first_token, MAX(first_token) AS slowest_first_token,
+            AVG(seconds) AS seconds, MAX(seconds) AS slowest
+        FROM turns WHERE {condition.sql} {group} LIMIT 10000
+    """  # noqa: S608 (own names and conditions with parameters)
+    return _select(connection, query, condition.values)
+
+
+def _select(connection: sqlite3.Connection, query: str, values: tuple[object, ...]) -> list[Row]:
+    cursor = connection.execute(query, values)
+    names = [column[0] for column in cursor.description]
+    return [dict(zip(names, row, strict=True)) for row in cursor]
+
+
+def _split_lists(row: Row) -> Row:
+    return {**row, **{name: (row[name] or "").split(",") for name in ("models", "targets")}}

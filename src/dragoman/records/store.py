@@ -1,0 +1,247 @@
+"""The file of the records: its tables, and the SQL that writes, reads and deletes them.
+
+`turns` has one row per exchange with the columns that lists and filters use. `bodies` names the blocks of
+each content, `blocks` has them: compressed, each once, with the number of their uses. All functions expect an
+open transaction.
+"""
+
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from hashlib import blake2b
+from pathlib import Path
+from threading import local
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+import zstandard
+
+from dragoman.storage.database import Schema, connect
+
+FILE_NAME = "records.db"
+
+#: The columns of a turn that are not contents, and their SQL types.
+COLUMNS: Mapping[str, str] = {
+    "request": "TEXT NOT NULL",
+    "session": "TEXT NOT NULL",
+    "number": "INTEGER NOT NULL",
+    "sub_agent": "TEXT NOT NULL",
+    "agent": "TEXT NOT NULL",
+    "version": "TEXT NOT NULL",
+    "project": "TEXT NOT NULL",
+    "key": "TEXT NOT NULL",
+    "started": "REAL NOT NULL",
+    "seconds": "REAL NOT NULL",
+    "first_token": "REAL NOT NULL",
+    "client": "TEXT NOT NULL",
+    "upstream": "TEXT NOT NULL",
+    "model": "TEXT NOT NULL",
+    "route": "TEXT NOT NULL",
+    "rule": "TEXT NOT NULL",
+    "target": "TEXT NOT NULL",
+    "lane": "TEXT NOT NULL",
+    "stream": "INTEGER NOT NULL",
+    "status": "INTEGER NOT NULL",
+    "ending": "TEXT NOT NULL",
+    "cause": "TEXT NOT NULL",
+    "error": "TEXT NOT NULL",
+    "tries": "INTEGER NOT NULL",
+    "tools": "INTEGER NOT NULL",
+    "losses": "INTEGER NOT NULL",
+    "interventions": "INTEGER NOT NULL",
+    "input": "INTEGER",
+    "cache_read": "INTEGER",
+    "cache_write": "INTEGER",
+    "output": "INTEGER",
+    "reasoning": "INTEGER",
+    "cost": "INTEGER",
+    "level": "TEXT NOT NULL",
+}
+NAMES = tuple(COLUMNS)
+
+RECORDS_SCHEMA = Schema(
+    "records",
+    (
+        f"""
+        CREATE TABLE IF NOT EXISTS turns (
+            id INTEGER PRIMARY KEY, {", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())},
+            details BLOB NOT NULL
+        );
+        CREATE UNIQUE INDEX IF NOT EXISTS turns_number ON turns (session, number);
+        CREATE INDEX IF NOT EXISTS turns_request ON turns (request);
+        CREATE INDEX IF NOT EXISTS turns_started ON turns (started);
+        CREATE TABLE IF NOT EXISTS blocks (
+            id INTEGER PRIMARY KEY, hash BLOB NOT NULL UNIQUE, uses INTEGER NOT NULL, data BLOB NOT NULL
+        );
+        CREATE INDEX IF NOT EXISTS unused_blocks ON blocks (id) WHERE uses <= 0;
+        CREATE TABLE IF NOT EXISTS bodies (
+            turn INTEGER NOT NULL REFERENCES turns (id) ON DELETE CASCADE,
+            part TEXT NOT NULL, round INTEGER NOT NULL, blocks BLOB NOT NULL, pieces BLOB NOT NULL,
+            PRIMARY KEY (turn, part, round)
+        ) WITHOUT ROWID;
+        CREATE TABLE IF NOT EXISTS deletions (number INTEGER NOT NULL);
+        INSERT INTO deletions VALUES (0)
+        """,  # noqa: S608 (own names)
+    ),
+)
+
+#: Turns that one deletion takes.
+DELETED_AT_ONCE = 200
+
+#: A compressor serves one thread.
+_thread = local()
+
+Row = dict[str, Any]
+Result = TypeVar("Result")
+
+
+class StoredBlock(NamedTuple):
+    """A part of a content: its hash, and its compressed bytes."""
+
+    hash: bytes
+    data: bytes
+
+
+class BodyRow(NamedTuple):
+    """One content of a turn. `pieces`: the time in milliseconds and the length of each piece of a stream."""
+
+    part: str
+    round: int
+    blocks: Sequence[int]
+    pieces: Sequence[tuple[int, int]]
+
+
+def find_records_file(state_file: Path) -> Path:
+    """The file of the records beside the state file: they never share a lock."""
+    return state_file.with_name(FILE_NAME)
+
+
+def compress(data: bytes) -> bytes:
+    compressor: zstandard.ZstdCompressor | None = getattr(_thread, "compressor", None)
+    if compressor is None:
+        # To build one takes longer than to compress a message.
+        compressor = _thread.compressor = zstandard.ZstdCompressor(level=3)
+    return compressor.compress(data)
+
+
+def decompress(data: bytes) -> bytes:
+    return zstandard.ZstdDecompressor().decompress(data)
+
+
+def open_records(file: Path, work: Callable[[sqlite3.Connection], Result]) -> Result:
+    """Run the work in one transaction of the file, with a connection of its own."""
+    connection = connect(file, RECORDS_SCHEMA)
+    try:
+        connection.execute("BEGIN")
+        result = work(connection)
+        connection.execute("COMMIT")
+        return result
+    finally:
+        connection.close()
+
+
+def build_block(content: bytes) -> StoredBlock:
+    return StoredBlock(blake2b(content, digest_size=16).digest(), compress(content))
+
+
+def insert_turn(
+    connection: sqlite3.Connection, row: Row, details: Mapping[str, object], bodies: Iterable[BodyRow]
+) -> Row:
+    """Write one turn, as the next of its session unless it has a number. Returns the row with its number."""
+    if not row.get("number"):
+        found = connection.execute("SELECT MAX(number) FROM turns WHERE session = ?", (row["session"],))
+        row = {**row, "number": (found.fetchone()[0] or 0) + 1}
+    columns = ", ".join((*NAMES, "details"))
+    values = [row[name] for name in NAMES] + [compress(msgspec.json.encode(details))]
+    marks = ", ".join("?" * len(values))
+    turn = connection.execute(f"INSERT INTO turns ({columns}) VALUES ({marks})", values).lastrowid  # noqa: S608 (own names)
+    for body in bodies:
+        deltas = [now - before for before, now in zip((0, *body.blocks), body.blocks, strict=False)]
+        blob, pieces = msgspec.msgpack.encode(deltas), msgspec.msgpack.encode(body.pieces)
+        connection.execute(
+            "INSERT INTO bodies VALUES (?, ?, ?, ?, ?)",
+            (turn, body.part, body.round, blob, compress(pieces) if body.pieces else b""),
+        )
+    return row
+
+
+def insert_block(connection: sqlite3.Connection, block: StoredBlock) -> int:
+    """Write a block unless it is there. Returns its id. Its uses are counted by `count_uses`."""
+    found = connection.execute("SELECT id FROM blocks WHERE hash = ?", (block.hash,)).fetchone()
+    if found is not None:
+        return int(found[0])
+    inserted = connection.execute("INSERT INTO blocks (hash, uses, data) VALUES (?, 0, ?)", block)
+    return inserted.lastrowid or 0
+
+
+def count_uses(connection: sqlite3.Connection, blocks: Iterable[int], step: int = 1) -> None:
+    rows = ((step, block) for block in blocks)
+    connection.executemany("UPDATE blocks SET uses = uses + ? WHERE id = ?", rows)
+
+
+def read_size(connection: sqlite3.Connection) -> tuple[int, int]:
+    """The number of turns, and the bytes of their contents."""
+    turns, details = connection.execute("SELECT COUNT(*), TOTAL(LENGTH(details)) FROM turns").fetchone()
+    (blocks,) = connection.execute("SELECT TOTAL(LENGTH(data)) FROM blocks").fetchone()
+    (lists,) = connection.execute("SELECT TOTAL(LENGTH(blocks) + LENGTH(pieces)) FROM bodies").fetchone()
+    return int(turns), int(details + blocks + lists)
+
+
+def read_bodies(connection: sqlite3.Connection, turn: int) -> list[BodyRow]:
+    """The contents of a turn, as lists of blocks."""
+    rows = connection.execute(
+        "SELECT part, round, blocks, pieces FROM bodies WHERE turn = ? ORDER BY part, round", (turn,)
+    )
+    found = []
+    for part, number, blob, pieces in rows:
+        block, blocks = 0, []
+        for step in msgspec.msgpack.decode(blob, type=list[int]):
+            block += step
+            blocks.append(block)
+        times = msgspec.msgpack.decode(decompress(pieces), type=list[tuple[int, int]]) if pieces else []
+        found.append(BodyRow(part, number, blocks, times))
+    return found
+
+
+def read_content(connection: sqlite3.Connection, body: BodyRow) -> bytes:
+    """The bytes of one content."""
+    found: dict[int, bytes] = {}
+    wanted = list(set(body.blocks))
+    for start in range(0, len(wanted), 500):
+        some = wanted[start : start + 500]
+        marks = ", ".join("?" * len(some))
+        rows = connection.execute(f"SELECT id, data FROM blocks WHERE id IN ({marks})", some)  # noqa: S608 (marks)
+        found.update((number, decompress(data)) for number, data in rows)
+    return b"".join([found.get(block, b"") for block in body.blocks])
+
+
+def delete_turns(connection: sqlite3.Connection, turns: Sequence[int]) -> None:
+    """Delete turns with their contents, and the blocks that no other turn uses."""
+    for turn in turns:
+        for body in read_bodies(connection, turn):
+            count_uses(connection, body.blocks, -1)
+    connection.executemany("DELETE FROM turns WHERE id = ?", ((turn,) for turn in turns))
+    connection.execute("DELETE FROM blocks WHERE uses <= 0")
+    connection.execute("UPDATE deletions SET number = number + 1")
+
+
+def read_deletions(connection: sqlite3.Connection) -> int:
+    """The number of deletions so far. A writer that remembers blocks must look again if it has changed."""
+    return int(connection.execute("SELECT number FROM deletions").fetchone()[0])
+
+
+def find_expired(
+    connection: sqlite3.Connection, *, max_count: int, max_bytes: int, oldest: float
+) -> list[int]:
+    """The oldest turns that exceed a limit, at most `DELETED_AT_ONCE`."""
+    turns, size = read_size(connection)
+    surplus = max(0, turns - max_count)
+    if size > max_bytes:
+        # A tenth at a time, so that this does not happen after every turn.
+        surplus = max(surplus, turns // 10 + 1)
+    aged = connection.execute(
+        "SELECT id FROM turns WHERE started < ? ORDER BY id LIMIT ?", (oldest, DELETED_AT_ONCE)
+    )
+    found = {row[0] for row in aged}
+    limit = min(surplus, DELETED_AT_ONCE)
+    found.update(row[0] for row in connection.execute("SELECT id FROM turns ORDER BY id LIMIT ?", (limit,)))
+    return sorted(found)

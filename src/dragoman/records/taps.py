@@ -1,0 +1,216 @@
+"""Taps: they keep references to what an exchange receives and sends, and do no work on it.
+
+A `MetaTap` keeps nothing of the contents. A `BodyTap` keeps the pieces of the replies until the exchange
+ends, and hands the requests to the recorder at once, so that a long stream does not hold a large request.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+
+from dragoman.agents import ClientIdentity
+from dragoman.config.provider import TargetName
+from dragoman.config.settings import RecordLevel
+from dragoman.exchange.client import Client, DirectConnection
+from dragoman.pipeline.plan import RequestPlan
+from dragoman.pipeline.transports import Transport
+from dragoman.upstream.port import PushReply, UpstreamReply
+from dragoman.wire.sse import Output
+
+#: Bytes of an upstream's reply that are kept. The rest is left out, and the record says so.
+MAX_REPLY = 16 * 1024 * 1024
+
+
+class PendingBody:
+    """A request on its way to the file. The recorder's thread takes the body and sets the other members."""
+
+    __slots__ = ("body", "identity", "is_stored", "owner", "project", "segments", "session", "size")
+
+    def __init__(
+        self, body: bytes, identity: ClientIdentity | None = None, owner: str = "", *, is_stored: bool = True
+    ) -> None:
+        self.body = body
+        self.size = len(body)
+        #: The client of a request in which the session and the project are searched.
+        self.identity = identity
+        self.owner = owner
+        #: Whether the contents are stored. Otherwise only the session and the project are taken from them.
+        self.is_stored = is_stored
+        #: The hashes of the segments; None if the body was not stored.
+        self.segments: list[bytes] | None = None
+        self.session = identity.session if identity else ""
+        self.project = ""
+
+
+class TappedCall:
+    """One request to an upstream and its reply. Times are by the event loop's clock."""
+
+    __slots__ = ("dialect", "headers", "is_cut", "pieces", "request", "sent_at", "size", "status", "target")
+
+    def __init__(self, target: TargetName, dialect: str, request: PendingBody, sent_at: float) -> None:
+        self.target = target
+        self.dialect = dialect
+        self.request = request
+        self.sent_at = sent_at
+        self.status = 0
+        self.headers: Mapping[str, str] = {}
+        self.pieces: list[tuple[float, bytes]] = []
+        self.size = 0
+        self.is_cut = False
+
+    def add(self, now: float, piece: bytes) -> None:
+        self.size += len(piece)
+        if self.size <= MAX_REPLY:
+            self.pieces.append((now, piece))
+        else:
+            self.is_cut = True
+
+
+class MetaTap:
+    """The tap of an exchange whose contents are not recorded. `request`: the client's, if it is examined."""
+
+    level: RecordLevel = "meta"
+
+    def __init__(self, plan: RequestPlan, identity: ClientIdentity, request: PendingBody | None) -> None:
+        self.identity = identity
+        self.headers = plan.metadata.headers
+        self.request = request
+        self.now = asyncio.get_running_loop().time
+        self.started_at = self.now()
+        self.calls: list[TappedCall] = []
+
+    def wrap_client(self, client: Client) -> Client:
+        return client
+
+    def note_request(self, target: TargetName, dialect: str, body: bytes) -> None:
+        self.calls.append(TappedCall(target, dialect, _NO_BODY, self.now()))
+
+    def wrap_reply(self, reply: UpstreamReply) -> UpstreamReply:
+        self.calls[-1].status = reply.status
+        return reply
+
+
+class BodyTap(MetaTap):
+    """The tap of an exchange with contents. `submit` hands a request to the recorder's thread."""
+
+    level: RecordLevel = "bodies"
+
+    def __init__(
+        self,
+        plan: RequestPlan,
+        identity: ClientIdentity,
+        request: PendingBody,
+        submit: Callable[[PendingBody], PendingBody],
+    ) -> None:
+        super().__init__(plan, identity, request)
+        self._submit = submit
+        self.client: TappedClient | None = None
+
+    def wrap_client(self, client: Client) -> Client:
+        self.client = TappedClient(client, self.now)
+        return self.client
+
+    def note_request(self, target: TargetName, dialect: str, body: bytes) -> None:
+        self.calls.append(TappedCall(target, dialect, self._submit(PendingBody(body)), self.now()))
+
+    def wrap_reply(self, reply: UpstreamReply) -> UpstreamReply:
+        call = self.calls[-1]
+        call.status, call.headers = reply.status, reply.headers
+        if isinstance(reply, PushReply):
+            return TappedPushReply(reply, call, self.now)
+        return TappedReply(reply, call, self.now)
+
+
+class TappedReply:
+    """An upstream's reply whose pieces are kept."""
+
+    def __init__(self, reply: UpstreamReply, call: TappedCall, now: Callable[[], float]) -> None:
+        self._reply = reply
+        self._call = call
+        self._now = now
+        self.status = reply.status
+        self.headers = reply.headers
+        self.close = reply.close
+        self._iterator: AsyncIterator[bytes] | None = None
+
+    def pieces(self) -> AsyncIterator[bytes]:
+        if self._iterator is None:
+            self._iterator = self._keep_pieces()
+        return self._iterator
+
+    async def _keep_pieces(self) -> AsyncIterator[bytes]:
+        async for piece in self._reply.pieces():
+            self._call.add(self._now(), piece)
+            yield piece
+
+
+class TappedPushReply(TappedReply):
+    """The same for a reply that calls a sink."""
+
+    def __init__(self, reply: UpstreamReply, call: TappedCall, now: Callable[[], float]) -> None:
+        super().__init__(reply, call, now)
+        self._push_to = reply.push_to if isinstance(reply, PushReply) else None
+
+    async def push_to(self, sink: Callable[[bytes], bool]) -> bool:
+        add, now = self._call.add, self._now
+
+        def keep(piece: bytes) -> bool:
+            add(now(), piece)
+            return sink(piece)
+
+        return self._push_to is None or await self._push_to(keep)
+
+
+class TappedClient:
+    """A client whose replies are kept, as the outputs of the pipeline or as a whole body."""
+
+    def __init__(self, client: Client, now: Callable[[], float]) -> None:
+        self._client = client
+        self._now = now
+        self.transport: Transport = client.transport
+        self.abort = client.abort
+        self.ping = client.ping
+        self.status = 0
+        self.headers: Mapping[str, str] = {}
+        self.outputs: list[tuple[float, Output | bytes]] = []
+
+    @property
+    def direct(self) -> DirectConnection | None:
+        direct = self._client.direct
+        return TappedDirectConnection(direct, self._keep) if direct is not None else None
+
+    def start(self, status: int, headers: Mapping[str, str]) -> Awaitable[None]:
+        self.status, self.headers = status, headers
+        return self._client.start(status, headers)
+
+    def send(self, output: Output) -> Awaitable[None]:
+        self._keep(output)
+        return self._client.send(output)
+
+    def end(self, output: Output = ()) -> Awaitable[None]:
+        self._keep(output)
+        return self._client.end(output)
+
+    def respond(self, status: int, headers: Mapping[str, str], body: bytes) -> Awaitable[None]:
+        self.status, self.headers = status, headers
+        self.outputs.append((self._now(), body))
+        return self._client.respond(status, headers, body)
+
+    def _keep(self, output: Output) -> None:
+        self.outputs.append((self._now(), output))
+
+
+class TappedDirectConnection:
+    """The fast way to a client whose replies are kept."""
+
+    def __init__(self, direct: DirectConnection, keep: Callable[[Output], None]) -> None:
+        self.wait_until_drained = direct.wait_until_drained
+        write = direct.write
+
+        def keep_and_write(output: Output) -> bool:
+            keep(output)
+            return write(output)
+
+        self.write = keep_and_write
+
+
+_NO_BODY = PendingBody(b"")

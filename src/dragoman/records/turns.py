@@ -1,0 +1,129 @@
+"""Builds the row of a turn from the `ExchangeRecord` of its exchange and its tap."""
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from dragoman.exchange.record import ExchangeRecord
+from dragoman.hub.events import ReplyFinished
+from dragoman.records.store import Row
+from dragoman.records.taps import BodyTap, MetaTap
+
+#: Characters of a text in a row.
+MAX_TEXT = 500
+#: Headers that are recorded. All others are left out: any of them may be a credential.
+KEPT_HEADERS = frozenset(
+    {
+        "accept",
+        "anthropic-beta",
+        "anthropic-version",
+        "content-type",
+        "originator",
+        "request-id",
+        "retry-after",
+        "session-id",
+        "thread-id",
+        "user-agent",
+        "x-app",
+        "x-claude-code-agent-id",
+        "x-claude-code-session-id",
+        "x-goog-api-client",
+        "x-openai-subagent",
+        "x-request-id",
+        "x-session-id",
+        "x-should-retry",
+    }
+)
+#: Beginnings of the names of further headers that are recorded.
+KEPT_PREFIXES = ("x-dragoman-", "x-ratelimit-", "anthropic-ratelimit-", "x-stainless-")
+
+
+def build_row(record: ExchangeRecord, tap: MetaTap, session: str, project: str, now: float) -> Row:
+    """The columns of the turn. `now` is the date of its end."""
+    identity, used, ending = tap.identity, record.used, record.tally.ending if record.tally else None
+    failure = record.failure
+    return {
+        "request": record.request_id,
+        "session": session,
+        "number": 0,
+        "sub_agent": identity.sub_agent,
+        "agent": identity.agent,
+        "version": identity.version,
+        "project": project,
+        "key": record.caller.name,
+        "started": now - record.seconds,
+        "seconds": round(record.seconds, 4),
+        "first_token": round(record.first_token_seconds, 4),
+        "client": record.dialect,
+        "upstream": tap.calls[-1].dialect if tap.calls else "",
+        "model": record.model[:MAX_TEXT],
+        "route": record.route[:MAX_TEXT],
+        "rule": record.rule[:MAX_TEXT],
+        "target": str(record.target)[:MAX_TEXT] if record.target else "",
+        "lane": record.lane,
+        "stream": int(record.stream),
+        "status": record.status,
+        "ending": record.ending,
+        "cause": (ending.raw_cause or ending.cause)[:40] if isinstance(ending, ReplyFinished) else "",
+        "error": f"{failure.kind}: {failure.message}"[:MAX_TEXT] if failure else "",
+        "tries": record.tries,
+        "tools": record.tally.calls if record.tally else 0,
+        "losses": len(record.losses) + len(record.reply_losses),
+        "interventions": len(record.interventions),
+        "input": used.input,
+        "cache_read": used.cache_read,
+        "cache_write": used.cache_write,
+        "output": used.output,
+        "reasoning": used.reasoning,
+        "cost": record.cost,
+        "level": tap.level,
+    }
+
+
+def build_details(record: ExchangeRecord, tap: MetaTap) -> dict[str, object]:
+    """What is shown of one turn only: attempts, losses, interventions, headers, all counts."""
+    client = tap.client if isinstance(tap, BodyTap) else None
+    return {
+        "attempts": [
+            {
+                "target": str(attempt.target),
+                "began": round(attempt.began, 4),
+                "ended": round(attempt.ended, 4),
+                "failure": msgspec.to_builtins(attempt.failure) if attempt.failure else None,
+                "cools": attempt.cools,
+            }
+            for attempt in record.attempts
+        ],
+        "calls": [
+            {
+                "target": str(call.target),
+                "dialect": call.dialect,
+                "sent": round(call.sent_at - tap.started_at, 4),
+                "status": call.status,
+                "headers": keep_headers(call.headers),
+                "is_cut": call.is_cut,
+            }
+            for call in tap.calls
+        ],
+        "losses": [msgspec.to_builtins(loss) for loss in record.losses],
+        "reply_losses": [msgspec.to_builtins(loss) for loss in record.reply_losses],
+        "interventions": [dict(logged.line()) for logged in record.interventions],
+        "usage": {name: value for name, value in msgspec.structs.asdict(record.used).items() if value},
+        "request_headers": keep_headers(tap.headers),
+        "reply_headers": keep_headers(client.headers) if client else {},
+        "transport": type(client.transport).__name__ if client else "",
+        "upstream_request": record.upstream_id,
+        "upstream_session": record.session,
+        "has_alternatives": record.has_alternatives,
+    }
+
+
+def keep_headers(headers: Mapping[str, str]) -> dict[str, str]:
+    return dict(_select_headers(headers.items()))
+
+
+def _select_headers(headers: Iterable[tuple[str, str]]) -> Iterable[tuple[str, str]]:
+    for name, value in headers:
+        lower = name.lower()
+        if lower in KEPT_HEADERS or lower.startswith(KEPT_PREFIXES):
+            yield lower, value[:MAX_TEXT]

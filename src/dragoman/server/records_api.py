@@ -1,0 +1,229 @@
+"""The endpoints of the admin API that read the records. docs/records.md describes the answers.
+
+Each query runs on a thread with a connection of its own, so that a long one delays no exchange.
+"""
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import TypeVar
+
+import msgspec
+
+from dragoman.hub.errors import ClientProtocolError, DragomanError, Failure
+from dragoman.records.changes import explain_changes
+from dragoman.records.filters import Condition, parse_filter
+from dragoman.records.reading import (
+    GROUPS,
+    MAX_ROWS,
+    RecordNotFound,
+    find_session_id,
+    list_sessions,
+    list_turns,
+    read_part,
+    read_raw,
+    read_session,
+    read_turn,
+    sum_turns,
+)
+from dragoman.records.recorder import PARTS
+from dragoman.records.store import Row, delete_turns, open_records
+from dragoman.server.admin_endpoint import PREFIX, AdminEndpoint, AdminRequest
+from dragoman.server.state import ServerState
+from dragoman.server.status import describe_exchange
+from dragoman.wire.fields import encode
+from dragoman.wire.sse import Frame
+
+#: Rows that wait for a reader of the live stream. A reader that is too slow misses some.
+MAX_WAITING = 1000
+#: Seconds between two lists of the open exchanges.
+TICK = 1.0
+
+_RECORDS = f"{PREFIX}/records"
+_SESSION = f"{_RECORDS}/sessions/{{session}}"
+_TURN = f"{_SESSION}/turns/{{number}}"
+
+Result = TypeVar("Result")
+
+
+async def _query(request: AdminRequest, work: Callable[[sqlite3.Connection], Result]) -> Result:
+    recorder = request.state.recorder
+    if recorder is None:
+        raise _build_error("nothing is recorded: the gateway has no state folder")
+    return await asyncio.to_thread(open_records, recorder.file, work)
+
+
+async def _list_sessions(request: AdminRequest) -> object:
+    condition, limit = _read_filter(request), _read_number(request.query, "limit", 100)
+    before = _read_number(request.query, "before", 0.0)
+    work = partial(list_sessions, condition=condition, limit=int(limit), before=before)
+    return {"sessions": await _query(request, work)}
+
+
+async def _get_session(request: AdminRequest) -> object:
+    condition, after = _read_filter(request), int(_read_number(request.query, "after", 0))
+    limit = int(_read_number(request.query, "limit", MAX_ROWS))
+
+    def read(connection: sqlite3.Connection) -> Row:
+        session = read_session(connection, request.path_values["session"])
+        own = Condition(f"session = ? AND {condition.sql}", (session["session"], *condition.values))
+        return {**session, "list": list_turns(connection, own, limit=limit, after=after)}
+
+    return await _query(request, read)
+
+
+async def _delete_session(request: AdminRequest) -> object:
+    def delete(connection: sqlite3.Connection) -> Row:
+        session = find_session_id(connection, request.path_values["session"])
+        turns = connection.execute("SELECT id FROM turns WHERE session = ?", (session,)).fetchall()
+        delete_turns(connection, [row[0] for row in turns])
+        return {"deleted": session, "turns": len(turns)}
+
+    return await _query(request, delete)
+
+
+async def _list_turns(request: AdminRequest) -> object:
+    condition, after = _read_filter(request), int(_read_number(request.query, "after", 0))
+    limit = int(_read_number(request.query, "limit", 100))
+    work = partial(list_turns, condition=condition, limit=limit, after=after, is_descending=True)
+    return {"turns": await _query(request, work)}
+
+
+async def _get_turn(request: AdminRequest) -> object:
+    session, number = _read_turn_path(request)
+    return await _query(request, partial(read_turn, session=session, number=number))
+
+
+async def _get_part(request: AdminRequest) -> object:
+    session, number = _read_turn_path(request)
+    part = request.path_values["part"]
+    if part not in PARTS:
+        raise _build_error(f"a turn has the parts {', '.join(PARTS)}")
+    round_ = int(_read_number(request.query, "round", -1))
+    return await _query(request, partial(read_part, session=session, number=number, part=part, round_=round_))
+
+
+async def _get_changes(request: AdminRequest) -> object:
+    """The differences of the client's request and the upstream's, with what made them."""
+    session, number = _read_turn_path(request)
+    round_ = int(_read_number(request.query, "round", -1))
+
+    def read(connection: sqlite3.Connection) -> tuple[Row, bytes | None, bytes | None]:
+        turn = read_turn(connection, session, number)
+        client = read_raw(connection, turn["id"], "client_request")
+        return turn, client, read_raw(connection, turn["id"], "upstream_request", round_)
+
+    turn, client, upstream = await _query(request, read)
+    if client is None or upstream is None:
+        raise RecordNotFound(f'turn {number} has no contents: set `record = "bodies"` to record them')
+    explain = partial(
+        explain_changes,
+        request.state.gateway.config,
+        client,
+        upstream,
+        client=turn["client"],
+        upstream=turn["upstream"],
+        model=turn["model"],
+        target=turn["target"],
+        losses=turn["loss_list"],
+    )
+    return msgspec.to_builtins(await asyncio.to_thread(explain))
+
+
+async def _get_sums(request: AdminRequest) -> object:
+    by = request.query.get("by", "")
+    if by and by not in GROUPS:
+        raise ClientProtocolError(f"expected one of {', '.join(GROUPS)}", path="by")
+    step = _read_number(request.query, "step", 0.0)
+    return {
+        "sums": await _query(request, partial(sum_turns, condition=_read_filter(request), by=by, step=step))
+    }
+
+
+async def _get_now(request: AdminRequest) -> object:
+    return {"exchanges": _list_open(request.state)}
+
+
+async def _get_live(request: AdminRequest) -> object:
+    return stream_live(request.state)
+
+
+async def stream_live(state: ServerState) -> AsyncIterator[Frame]:
+    """Events: `turn` for each turn that is written, `now` with the open exchanges, once a second if any."""
+    queue: asyncio.Queue[Row] = asyncio.Queue(MAX_WAITING)
+
+    def add(row: Row) -> None:
+        if not queue.full():
+            queue.put_nowait(row)
+
+    listeners = state.recorder.listeners if state.recorder is not None else set()
+    listeners.add(add)
+    was_idle = False
+    try:
+        while not state.exchanges.is_closing:
+            exchanges = _list_open(state)
+            if exchanges or not was_idle:
+                yield Frame("now", encode({"exchanges": exchanges}))
+            was_idle = not exchanges
+            with suppress(TimeoutError):
+                yield Frame("turn", encode(await asyncio.wait_for(queue.get(), TICK)))
+            while not queue.empty():
+                yield Frame("turn", encode(queue.get_nowait()))
+    finally:
+        listeners.discard(add)
+
+
+def _list_open(state: ServerState) -> list[Mapping[str, object]]:
+    """The open exchanges with their sessions, the oldest first."""
+    found: list[Mapping[str, object]] = []
+    for exchange in sorted(state.exchanges, key=lambda exchange: exchange.started):
+        tap = exchange.record.tap
+        identity = tap.identity if tap is not None else None
+        found.append(
+            {
+                **describe_exchange(exchange),
+                "session": identity.session if identity else "",
+                "sub_agent": identity.sub_agent if identity else "",
+                "agent": identity.agent if identity else "",
+            }
+        )
+    return found
+
+
+def _read_filter(request: AdminRequest) -> Condition:
+    return parse_filter(request.query.get("filter", ""))
+
+
+def _read_number(query: Mapping[str, str], name: str, default: float) -> float:
+    try:
+        return float(query.get(name, default))
+    except ValueError:
+        raise ClientProtocolError("expected a number", path=name) from None
+
+
+def _read_turn_path(request: AdminRequest) -> tuple[str, int]:
+    number = request.path_values["number"]
+    if not number.isdecimal():
+        raise ClientProtocolError("expected the number of a turn", path="turns")
+    return request.path_values["session"], int(number)
+
+
+def _build_error(message: str) -> DragomanError:
+    failure = Failure(kind="not_found", status=404, message=message, code="record_not_found")
+    return DragomanError(message, failure=failure)
+
+
+RECORD_ENDPOINTS: tuple[AdminEndpoint, ...] = (
+    AdminEndpoint("GET", f"{_RECORDS}/sessions", _list_sessions, "The recorded sessions."),
+    AdminEndpoint("GET", _SESSION, _get_session, "One recorded session with its turns."),
+    AdminEndpoint("DELETE", _SESSION, _delete_session, "Delete a recorded session."),
+    AdminEndpoint("GET", f"{_RECORDS}/turns", _list_turns, "The recorded turns of all sessions."),
+    AdminEndpoint("GET", _TURN, _get_turn, "One turn with its details."),
+    AdminEndpoint("GET", f"{_TURN}/parts/{{part}}", _get_part, "One content of a turn."),
+    AdminEndpoint("GET", f"{_TURN}/changes", _get_changes, "How the gateway changed a request."),
+    AdminEndpoint("GET", f"{_RECORDS}/sums", _get_sums, "Sums over turns, by a column and by time."),
+    AdminEndpoint("GET", f"{_RECORDS}/now", _get_now, "The open exchanges with their sessions."),
+    AdminEndpoint("GET", f"{_RECORDS}/live", _get_live, "New turns and open exchanges, as an event stream."),
+)

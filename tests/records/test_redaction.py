@@ -1,0 +1,79 @@
+"""Secrets are masked before anything is written, in whole texts and across the deltas of a stream."""
+
+from itertools import pairwise
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.records.redaction import redact_content, redact_stream
+
+SECRETS = [
+    "-".join(("sk", "ant", "api03", "abcdefghijklmnop")),
+    "ghp_abcdefghijklmnopqrstuvwxyz123456",
+    "AKIAIOSFODNN7EXAMPLE",
+    "sk-" + "a1" * 20,
+    "dgm_" + "x" * 43,
+    "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA\nq83vASNFZ4k=\n-----END RSA PRIVATE KEY-----",
+]
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+@given(st.text(max_size=30), st.text(max_size=30))
+def test_a_secret_is_masked_in_json_of_any_depth(secret: str, before: str, after: str) -> None:
+    value = {"content": [{"text": f"{before} {secret} {after}"}]}
+    nested = {"arguments": msgspec.json.encode(value).decode()}
+    for each in (value, nested):
+        data = msgspec.json.encode(each)
+        redacted = redact_content(data)
+        assert len(redacted) == len(data)
+        for line in secret.splitlines():
+            assert line.encode() not in redacted
+        assert msgspec.json.decode(redacted).keys() == each.keys()
+
+
+@pytest.mark.parametrize("secret", SECRETS[:5])
+@given(st.lists(st.integers(1, 60), max_size=6))
+def test_a_secret_is_masked_wherever_a_stream_cuts_it(secret: str, places: list[int]) -> None:
+    text = f"the key is {secret} as you see"
+    cuts = sorted({0, *(place for place in places if place < len(text)), len(text)})
+    parts = [text[low:high] for low, high in pairwise(cuts)]
+    stream = b"".join(
+        b"event: content_block_delta\ndata: "
+        + msgspec.json.encode({"index": 0, "delta": {"type": "text_delta", "text": part}})
+        + b"\n\n"
+        for part in parts
+    )
+    redacted = redact_stream(stream)
+    assert len(redacted) == len(stream)
+    frames = [msgspec.json.decode(line[6:]) for line in redacted.splitlines() if line.startswith(b"data:")]
+    joined = "".join(frame["delta"]["text"] for frame in frames)
+    assert secret not in joined
+    assert joined.startswith("the key is [redacted]")
+    assert joined.endswith(" as you see")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "toolu_01AbCdEfGhIjKlMnOpQrStUv",
+        "call_1234567890abcdefghijklmn",
+        "0f3b5c1d9a8e7f6b5c4d3e2f1a0b9c8d7e6f5a4b",
+        "def check(token: str) -> bool",
+        "password = getpass()",
+        "https://example.org/a:b@c",
+        "/srv/projects/some-long-project-name-2024/src",
+    ],
+)
+def test_ids_hashes_and_code_stay_as_they_are(text: str) -> None:
+    assert redact_content(text.encode()) == text.encode()
+
+
+def test_values_with_names_and_known_values_are_masked() -> None:
+    data = b'{"env":"API_KEY=abc123def456 PASSWORD: \\"hunter22hunter\\"","x":"provider-key-1"}'
+    redacted = redact_content(data, [b"provider-key-1"])
+    assert len(redacted) == len(data)
+    for secret in (b"abc123def456", b"hunter22hunter", b"provider-key-1"):
+        assert secret not in redacted
+    assert b"API_KEY=[redacted]" in redacted
