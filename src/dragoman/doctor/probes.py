@@ -122,7 +122,7 @@ async def check_structured_output(conversation: ModelConversation) -> ProbeOutco
 
 
 async def check_temperature(conversation: ModelConversation) -> ProbeOutcome:
-    """Set a sampling parameter."""
+    """Request an answer with a `temperature`, which some models refuse."""
     return report_success(await conversation.ask(_PING, temperature=0.5))
 
 

@@ -10,7 +10,7 @@ MAX_SEALS = 20_000
 
 
 class RefusedSeals:
-    """Owns the hashes (`fit.seals.hash_seal`), by provider name."""
+    """Owns the hashes of refused seals (`fit.seals.hash_seal` computes one), by provider name."""
 
     def __init__(self) -> None:
         self._hashes: dict[str, frozenset[str]] = {}

@@ -25,7 +25,7 @@ TALLY_EVENTS = frozenset({BlockOpened, UsageReported, ReplyStarted, ReplyFinishe
 
 
 class Tally:
-    """Facts about one reply. `has_content`: a block opened, so no other upstream can take over."""
+    """Facts about one reply. `has_content`: a block opened, so no other target is called after a failure."""
 
     def __init__(self) -> None:
         self.has_content = False

@@ -84,7 +84,7 @@ class TargetProvider(Protocol):
         ...
 
     def build_profile(self, model: str, *, only_stated: bool = False) -> Profile:
-        """`only_stated`: with the facts that hold for every client, without the catalogue's."""
+        """The profile of a model. `only_stated`: only with the facts that apply to clients of every API."""
         ...
 
 

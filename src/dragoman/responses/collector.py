@@ -54,7 +54,7 @@ class ResponseCollector:
         return (frame,)
 
     def process_whole(self, response: Members) -> Members:
-        """A response that is not streamed."""
+        """Complete a response that is not streamed, and return it for the client."""
         return complete_response(response)
 
     def _keep_item(self, frame: Frame) -> None:

@@ -52,7 +52,7 @@ class RequestTraits:
 
     @property
     def path(self) -> str:
-        """The entry, such as `/claude`; empty without one."""
+        """The part of the request's path before that of the API, such as `/claude`; or empty."""
         return self._plan.metadata.entry
 
     @cached_property
