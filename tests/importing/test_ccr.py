@@ -7,10 +7,14 @@ import pytest
 
 from dragoman.config.load import load
 from dragoman.config.model import Config
+from dragoman.exchange.selection import build_traits
 from dragoman.hub.errors import ConfigError
 from dragoman.importing.ccr import import_ccr
 from dragoman.importing.draft import ConfigDraft
+from dragoman.pipeline.plan import RequestMetadata, RequestPlan
 from dragoman.routing.choose import choose
+from dragoman.routing.explain import explain_route
+from dragoman.routing.rules import compile_rules
 
 EVERYWHERE = ".".join("0000")
 FILE = Path(__file__).with_name("ccr.json")
@@ -36,12 +40,58 @@ CONFIG = loaded(imported())
     ("asked", "target"),
     [
         ("claude-opus-5-5", "deepseek/deepseek-chat"),
-        ("claude-haiku-4-5-20251001", "ollama/qwen2.5-coder:latest"),
         ("openrouter/google/gemini-2.5-pro", "openrouter/google/gemini-2.5-pro"),
     ],
 )
 def test_models_go_where_they_went(asked: str, target: str) -> None:
     assert [str(found) for found in choose(CONFIG, asked).targets] == [target]
+
+
+def explained(config: Config, **members: object) -> str:
+    """The target of a request of Claude Code."""
+    body = {"model": "claude-opus-5-5", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}
+    headers = {"user-agent": "claude-cli/2.1.325"}
+    plan = RequestPlan(
+        RequestMetadata(dialect="anthropic", headers=headers), msgspec.json.encode(body | members)
+    )
+    plan.peek()
+    traits = build_traits(config, plan, "", lambda: 0.0)
+    found = explain_route(config, compile_rules(config.rules), traits, lambda rule, asked: None)
+    return f"{found.rule}: {', '.join(found.targets)}"
+
+
+IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}
+THINKING: dict[str, object] = {"thinking": {"type": "adaptive"}}
+SEARCH: dict[str, object] = {"tools": [{"type": "web_search_20250305", "name": "web_search"}]}
+TAG = "<CCR-SUBAGENT-MODEL>ollama,small</CCR-SUBAGENT-MODEL>You review."
+
+LONG: dict[str, object] = {"messages": [{"role": "user", "content": "some word " * 60_000}]}
+
+#: Requests in the order of the router's decisions, and where they go.
+SCENARIOS: list[tuple[dict[str, object], str]] = [
+    ({}, ": deepseek/deepseek-chat"),
+    (THINKING, "think: deepseek/deepseek-reasoner"),
+    (SEARCH | THINKING, "webSearch: gemini/gemini-2.5-flash"),
+    ({"model": "claude-haiku-4-5-20251001", **THINKING}, "background: ollama/qwen2.5-coder:latest"),
+    ({"system": TAG, **THINKING}, "tag: ollama/small"),
+    (
+        {"messages": [{"role": "user", "content": "some word " * 60_000}]},
+        "longContext: openrouter/google/gemini-2.5-pro",
+    ),
+    ({"model": "ollama,big", **THINKING}, ": ollama/big"),
+]
+
+
+@pytest.mark.parametrize(("members", "expected"), SCENARIOS, ids=[expected for _, expected in SCENARIOS])
+def test_requests_go_where_they_went(members: dict[str, object], expected: str) -> None:
+    assert explained(CONFIG, **members) == expected
+
+
+def test_an_image_goes_to_its_model() -> None:
+    config = loaded(
+        imported({"Providers": [provider("one")], "Router": {"default": "one,a", "image": "one,eyes"}})
+    )
+    assert explained(config, messages=[{"role": "user", "content": [IMAGE]}]) == "image: one/eyes"
 
 
 def test_providers_keep_their_addresses_and_dialects() -> None:
@@ -104,14 +154,9 @@ def test_what_was_sent_once_holds_for_every_provider_but_no_proxy_leads_to_this_
         "Providers[0].transformer (openrouter)",
         "Providers[4].transformer (customparams)",
         "Providers[6] (vertex)",
-        "Router.think",
-        "Router.longContext",
-        "Router.longContextThreshold",
-        "Router.webSearch",
         "LOG",
         "NON_INTERACTIVE_MODE",
         "CUSTOM_ROUTER_PATH",
-        "/model provider,model",
     ],
 )
 def test_what_has_no_equivalent_is_noted(place: str) -> None:
@@ -195,13 +240,18 @@ def provider(name: str) -> dict[str, object]:
 def test_fallbacks_become_further_targets() -> None:
     config: dict[str, object] = {
         "Providers": [provider("one"), provider("two")],
-        "Router": {"default": "one,a", "background": "one,small"},
+        "Router": {"default": "one,a", "background": "one,small", "longContextThreshold": 9},
         "fallback": {"default": ["two,b", "nobody,c"], "background": ["two,small"], "think": ["two,d"]},
     }
     draft = imported(config)
-    assert draft.routes == {"*haiku*": ["one/small", "two/small"], "*": ["one/a", "two/b"]}
+    assert draft.routes == {"*": ["one/a", "two/b"]}
+    assert draft.rules[-1] == {
+        "name": "background",
+        "when": {"model": "*haiku*"},
+        "target": ["one/small", "two/small"],
+    }
     assert "fallback.default[1]: left out: there is no provider 'nobody'" in noted(draft)
-    assert "fallback.think: dragoman has no such route" in noted(draft)
+    assert "fallback.think: never used, because its route is not set" in noted(draft)
     loaded(draft)
 
 
@@ -225,7 +275,7 @@ def test_version_3_has_its_models_in_a_profile(mode: str, targets: list[str]) ->
     }
     draft = imported(config)
     assert draft.routes["*"] == targets
-    assert draft.routes["*haiku*"][0] == "two/small"
+    assert str(draft.rules[-1]["target"]).startswith(("two/small", "['two/small'"))
     assert "Router.rules: dragoman has no such route" in noted(draft)
     assert "trayIcon, theme: settings of the router's own application" in noted(draft)
     loaded(draft)

@@ -21,6 +21,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "import": ("dragoman.cli.import_:import_", "Convert the configuration of another gateway."),
     "config": ("dragoman.cli.config:config", "Check the configuration, show its values, list its keys."),
     "models": ("dragoman.cli.models:models", "List the model names, or show the facts about a model."),
+    "explain": ("dragoman.cli.explain:explain", "Explain which rule and which targets a request gets."),
     "keys": ("dragoman.cli.keys:keys", "Create, list, change and revoke client keys."),
     "usage": ("dragoman.cli.usage:usage", "Show usage and cost, by key, model, provider or day."),
     "records": ("dragoman.cli.records:records", "List, show, export and import recorded sessions."),

@@ -1,7 +1,6 @@
 """Imports claude-code-router's `config.json`.
 
-Its routes choose by the content of a request; dragoman's choose by the model name. Claude Code asks for a
-Haiku model for background work, so the route `background` is converted. The other routes are noted.
+Its routes choose by the content of a request, so they become rules; the default becomes the route `*`.
 """
 
 import re
@@ -9,6 +8,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from dragoman.config.rules import LONG_CONTEXT
 from dragoman.hub.errors import ConfigError
 from dragoman.importing.draft import (
     NO_EQUIVALENT,
@@ -55,19 +55,23 @@ _NOT_CONVERTED = {
     "NON_INTERACTIVE_MODE": "dragoman never asks questions while it serves",
     "CLAUDE_PATH": "`dragoman run claude` finds the program on PATH",
     "StatusLine": "there is no status line; use `dragoman status`",
-    "CUSTOM_ROUTER_PATH": "there are no custom routers; routes choose by model name",
+    "CUSTOM_ROUTER_PATH": "write it anew as the Python function of a rule",
     "REWRITE_SYSTEM_PROMPT": "dragoman does not rewrite system prompts",
     "transformers": _NO_TRANSFORMERS,
     "Transformers": _NO_TRANSFORMERS,
 }
-_LONG_REQUESTS = "dragoman does not route by the length of a request"
-_SCENARIOS = {
-    "think": "dragoman does not route by reasoning",
-    "longContext": _LONG_REQUESTS,
-    "longContextThreshold": _LONG_REQUESTS,
-    "webSearch": "dragoman does not route by web search",
-    "image": "dragoman does not route by images",
+#: The conditions of each route, in the order in which the router tries them. A request without a tag in its
+#: prompt passes the rule between.
+_SCENARIOS: dict[str, Table] = {
+    "image": {"images": "new"},
+    "longContext": {"tokens_over": LONG_CONTEXT},
+    "background": {"model": "*haiku*"},
+    "webSearch": {"web_search": True},
+    "think": {"thinking": True},
 }
+_AFTER_TAG = "background"
+#: The keys of a profile of version 3 with the model of a route.
+_PROFILE_MODELS = {"default": ("model", "sonnetModel", "opusModel"), "background": ("haikuModel",)}
 
 
 def import_ccr(text: str, path: str) -> ConfigDraft:
@@ -169,23 +173,33 @@ class CcrImport:
 
     def _convert_routes(self, router: Table) -> None:
         draft = self.draft
-        # Claude Code asks for a Haiku model for background work.
-        self._convert_route("*haiku*", "background", router)
-        self._convert_route("*", "default", router)
-        if "*" not in draft.routes:
+        for scenario, when in _SCENARIOS.items():
+            if scenario == _AFTER_TAG and self._names:
+                draft.rules.append({"preset": "tag"})
+            targets = self._list_targets(scenario, router)
+            if targets:
+                threshold = read_number(router.get("longContextThreshold"))
+                changes = {"tokens_over": int(threshold)} if "tokens_over" in when and threshold else {}
+                draft.rules.append(
+                    {"name": scenario, "when": {**when, **changes}, "target": _write_targets(targets)}
+                )
+        default = self._list_targets("default", router)
+        if default:
+            draft.routes["*"] = default
+        else:
             draft.add_note("Router.default", "no default route to convert; add a route yourself")
-        for scenario, reason in _SCENARIOS.items():
-            if router.get(scenario):
-                draft.add_note(f"Router.{scenario}", f"{reason}; ask for the model by its name")
+        known = {*_SCENARIOS, "default", "fallback", "longContextThreshold"}
         for scenario in router:
-            if scenario not in {*_SCENARIOS, "default", "background", "fallback"}:
+            if scenario not in known:
                 draft.add_note(f"Router.{scenario}", "dragoman has no such route")
         for scenario in read_table(self._config.get("fallback")):
-            if scenario not in ("default", "background"):
+            if scenario not in known:
                 draft.add_note(f"fallback.{scenario}", "dragoman has no such route")
+            elif not (router.get(scenario) or self._find_profile_model(scenario)):
+                draft.add_note(f"fallback.{scenario}", "never used, because its route is not set")
 
-    def _convert_route(self, match: str, scenario: str, router: Table) -> None:
-        """Add the route of a scenario, with its fallbacks as further targets."""
+    def _list_targets(self, scenario: str, router: Table) -> list[str]:
+        """The target of a scenario, with its fallbacks as further targets; empty if it has none."""
         found = [(f"Router.{scenario}", router.get(scenario) or self._find_profile_model(scenario))]
         for number, value in enumerate(read_texts(read_table(self._config.get("fallback")).get(scenario))):
             found.append((f"fallback.{scenario}[{number}]", value))
@@ -194,9 +208,10 @@ class CcrImport:
         if shared.get("mode") != "off":
             for number, value in enumerate(read_texts(shared.get("models"))):
                 found.append((f"Router.fallback.models[{number}]", value))
+        if not found[0][1]:
+            return []
         targets = [target for place, value in found if (target := self._convert_target(place, value))]
-        if found[0][1] and targets:
-            self.draft.routes[match] = list(dict.fromkeys(targets))
+        return list(dict.fromkeys(targets))
 
     def _find_profile_model(self, scenario: str) -> object:
         """The model that version 3 gives to Claude Code, in a profile instead of a route."""
@@ -205,7 +220,7 @@ class CcrImport:
             *(each for each in read_tables(profile.get("profiles")) if each.get("agent") == "claude-code"),
             read_table(profile.get("claudeCode")),
         ]
-        names = ("model", "sonnetModel", "opusModel") if scenario == "default" else ("haikuModel",)
+        names = _PROFILE_MODELS.get(scenario, ())
         found = [each.get(name) for each in profiles if each.get("enabled", True) for name in names]
         return next((value for value in found if value), None)
 
@@ -228,8 +243,10 @@ class CcrImport:
         application = ", ".join(key for key in self._config if key in _APPLICATION)
         if application:
             self.draft.add_note(application, "settings of the router's own application: not converted")
-        if self.draft.providers:
-            self.draft.add_note("/model provider,model", "write provider/model here")
+
+
+def _write_targets(targets: list[str]) -> str | list[str]:
+    return targets[0] if len(targets) == 1 else targets
 
 
 def _read_transformers(value: object) -> list[tuple[str, Table]]:

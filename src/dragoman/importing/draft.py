@@ -43,6 +43,8 @@ class ConfigDraft:
         self.providers: dict[str, Table] = {}
         #: Targets by the model name or pattern that clients ask for.
         self.routes: dict[str, list[str]] = {}
+        #: Tables of `[[rules]]`, in their order.
+        self.rules: list[Table] = []
         self.notes: list[ImportNote] = []
         #: The variables that must be set. The value is the place of a literal secret in the other file, or
         #: empty if the other file used the same variable.
@@ -96,6 +98,8 @@ class ConfigDraft:
         tables: Table = {"server": self.server} if self.server else {}
         if self.providers:
             tables["providers"] = self.providers
+        if self.rules:
+            tables["rules"] = self.rules
         if self.routes:
             tables["routes"] = [
                 {"match": match, "target": targets[0] if len(targets) == 1 else targets}
