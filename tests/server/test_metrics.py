@@ -159,6 +159,16 @@ async def call_tools(gateway: Running) -> None:
     assert b"tool_use" in got.body
 
 
+async def report(gateway: Running) -> None:
+    event = {
+        "body": {"stringValue": "claude_code.tool_decision"},
+        "attributes": [{"key": "decision", "value": {"stringValue": "accept"}}],
+    }
+    body = {"resourceLogs": [{"scopeLogs": [{"logRecords": [event]}]}]}
+    headers = {**CLIENT, "content-type": "application/json"}
+    assert (await gateway.ask("POST", "/v1/logs", body, headers)).status == 200
+
+
 async def reload(gateway: Running) -> None:
     await gateway.app.reloader.reload("a test")
 
@@ -205,6 +215,7 @@ MOVES: dict[str, tuple[list[list[Action]], Deed]] = {
     "dragoman_tool_interventions_total": ([STREAM], govern),
     "dragoman_tool_held_seconds_total": ([STREAM], govern),
     "dragoman_tool_calls_total": ([], call_tools),
+    "dragoman_agent_activity_total": ([], report),
     "dragoman_reloads_total": ([STREAM], reload),
     "dragoman_config_ok": ([STREAM], reload_badly),
 }

@@ -2,9 +2,10 @@
 
 import logging
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
+from dragoman.accounts.activity import ActivityCounts, ActivityReader, Measurement, add_activity
 from dragoman.accounts.errors import StateUnavailable
 from dragoman.accounts.key_cache import ClientKeyCache
 from dragoman.accounts.keys import Caller, list_keys
@@ -30,6 +31,7 @@ class Accounts:
         self.clock = clock
         self.keys = ClientKeyCache(database, clock)
         self.ledger = UsageLedger(database, clock)
+        self._activity = ActivityReader()
 
     async def find_nearly_used_limits(self) -> list[tuple[str, LimitUse]]:
         """The limits that are nearly used up, each with the name of its key; for the operator.
@@ -62,6 +64,16 @@ class Accounts:
         """The budgets of the caller's key and what it has spent. Raises if the file cannot be read."""
         now = self.clock()
         return await self._run(lambda connection: read_standing(connection, caller.id, caller.limits, now))
+
+    async def add_activity(self, caller: Caller, measurements: Iterable[Measurement]) -> ActivityCounts:
+        """Store what the caller's agent reports about its work. Returns the sum of the new counts."""
+        sessions, now = self._activity.read(caller.id, measurements), self.clock()
+        if sessions:
+            await self._run(lambda connection: add_activity(connection, caller.id, sessions, now))
+        total = ActivityCounts()
+        for counts in sessions.values():
+            total.add(counts)
+        return total
 
     async def sign_in(self, key: str, lifetime: float) -> TokenGrant | None:
         """Tokens for the stored key with this id; None if the key is not valid any more."""

@@ -111,6 +111,16 @@ CREATE TABLE sign_in_tokens (
     expires REAL NOT NULL
 ) WITHOUT ROWID
 """,
+        """
+CREATE TABLE activity (
+    day INTEGER NOT NULL,
+    key TEXT NOT NULL,
+    session TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    amount REAL NOT NULL,
+    PRIMARY KEY (day, key, session, kind)
+) WITHOUT ROWID
+""",
     ),
 )
 

@@ -1,9 +1,9 @@
 """The `dragoman` command.
 
 - `main`: the root command and the table of subcommands. Each subcommand is imported when it is called.
-- `serve`: `serve`. `run`: `run` and `env`. `init`, `import_`, `config`, `models`, `keys`, `usage`, `doctor`,
-  `sessions`: the commands of these names. `status`: `status` and `reload`. `translate`: `translate` and
-  `check`.
+- `serve`: `serve`. `run`: `run` and `env`. `init`, `import_`, `config`, `models`, `keys`, `usage`,
+  `activity`, `doctor`, `sessions`: the commands of these names. `status`: `status` and `reload`.
+  `translate`: `translate` and `check`.
 - `agents`: how each agent is connected to the gateway.
 - `connection`: the gateway's address, key and model for an agent, and the search for a running gateway.
 - `process`: runs a gateway in this process; writes and reads the notice of its address.

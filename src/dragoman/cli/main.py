@@ -25,6 +25,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "keys": ("dragoman.cli.keys:keys", "Create, list, change and revoke client keys."),
     "usage": ("dragoman.cli.usage:usage", "Show usage and cost, by key, model, provider or day."),
     "records": ("dragoman.cli.records:records", "List, show, export and import recorded sessions."),
+    "activity": ("dragoman.cli.activity:activity", "Show what agents report: lines, commits, decisions."),
     "doctor": ("dragoman.cli.doctor:doctor", "Report what is wrong, and what a model supports."),
     "translate": ("dragoman.cli.translate:translate", "Translate a request, a reply or a stream."),
     "check": ("dragoman.cli.translate:check", "Check a recorded stream against the rules of its dialect."),

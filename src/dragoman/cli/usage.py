@@ -88,11 +88,11 @@ def _name_groups(by: Sequence[UsageGroup], group: Sequence[str]) -> tuple[str, .
     Keys from `server.keys` are described; a missing name becomes `(none)` or `(no key)`.
     """
     return tuple(
-        _name_key(name) if each == "key" else name or "(none)" for each, name in zip(by, group, strict=True)
+        name_key(name) if each == "key" else name or "(none)" for each, name in zip(by, group, strict=True)
     )
 
 
-def _name_key(name: str) -> str:
+def name_key(name: str) -> str:
     return f"server.keys {name.removeprefix('config-')}" if name.startswith("config-") else name or "(no key)"
 
 

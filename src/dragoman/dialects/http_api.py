@@ -14,8 +14,8 @@ from dragoman.hub.errors import Failure, FailureKind
 from dragoman.providers.profile import Profile
 
 #: `turn`: a model's turn. `stream`: a turn that is always streamed. `models`, `model`: what can be asked for.
-#: `usage`: what the client's key has spent. `settings`: settings for the agent. The others are those of the
-#: Responses API.
+#: `usage`: what the client's key has spent. `settings`: settings for the agent. `telemetry`: what the agent
+#: reports. The others are those of the Responses API.
 EndpointName = Literal[
     "turn",
     "stream",
@@ -24,6 +24,7 @@ EndpointName = Literal[
     "model",
     "usage",
     "settings",
+    "telemetry",
     "compact",
     "cancel",
     "response",

@@ -21,6 +21,7 @@ Modules
 - `request`, `client`: one request and its response. `paths`: endpoints by path.
 - `access`: host, origin and key checks. `models`: model lists and token counts.
 - `key_usage`: the usage of the client's own key.
+- `telemetry`: receives the telemetry of agents.
 - `sign_in`: OAuth by device code, and its page. `managed_settings`: settings for Claude Code.
 - `responses_api`: the endpoints of the Responses API.
 - `admin`, `admin_token`, `status`, `metrics`: for the operator. `state`: what they report on.

@@ -36,6 +36,7 @@ from dragoman.server.request import ClientDisconnected, HttpRequest, Receive
 from dragoman.server.responses_api import Handler, ResponsesEndpoints, refuse_over_http
 from dragoman.server.sign_in import SignInEndpoints
 from dragoman.server.state import OpenExchanges, ServerState
+from dragoman.server.telemetry import receive_telemetry
 from dragoman.telemetry.log import log_exchange, log_refusal
 from dragoman.telemetry.metrics import Metrics
 from dragoman.telemetry.snapshots import SnapshotWriter
@@ -86,6 +87,7 @@ class App:
             "model": self._handle_models,
             "usage": self._handle_usage,
             "settings": self._handle_settings,
+            "telemetry": self._handle_telemetry,
         }
         #: Those of dialects whose API has state.
         self._state_handlers: Mapping[str, Handler] = {**self._handlers, **self.responses.handlers}
@@ -185,6 +187,10 @@ class App:
 
     async def _handle_settings(self, request: HttpRequest, endpoint: Endpoint, caller: Caller) -> None:
         await respond_settings(request, self.gateway.config.managed_settings)
+
+    async def _handle_telemetry(self, request: HttpRequest, endpoint: Endpoint, caller: Caller) -> None:
+        counts = await receive_telemetry(request, self.gateway.accounts, caller)
+        self.metrics.count_activity(caller.name, counts)
 
     async def _handle_count(self, request: HttpRequest, endpoint: Endpoint, caller: Caller) -> None:
         body = await self._receive_body(request)

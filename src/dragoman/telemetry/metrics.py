@@ -6,6 +6,7 @@ Clients choose the model names. A model is a label only if the configuration nam
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from dragoman.accounts.activity import ACTIVITY_NAMES, ActivityCounts
 from dragoman.agents import AGENTS
 from dragoman.config.model import Config
 from dragoman.config.provider import TargetName
@@ -108,6 +109,11 @@ class Metrics:
         self.agent_cost = Counter(
             "dragoman_agent_cost_dollars_total", AGENT, "Cost of replies with a known price, by agent."
         )
+        self.activity = Counter(
+            "dragoman_agent_activity_total",
+            ("key", "kind"),
+            "What agents report about their work: lines, commits, edits, tool decisions, active seconds.",
+        )
 
     @property
     def instruments(self) -> tuple[Counter | Histogram, ...]:
@@ -116,6 +122,13 @@ class Metrics:
     def count_refusal(self, failure: Failure) -> None:
         """Count a request that did not become an exchange."""
         self.refusals.add((failure.kind,))
+
+    def count_activity(self, key: str, counts: ActivityCounts) -> None:
+        """Count what an agent with this key has reported."""
+        for kind in ACTIVITY_NAMES:
+            amount = getattr(counts, kind)
+            if amount:
+                self.activity.add((key, kind), amount)
 
     def count_exchange(self, record: "ExchangeRecord") -> None:
         """Count an exchange that has ended."""

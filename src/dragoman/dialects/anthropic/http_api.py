@@ -17,6 +17,7 @@ class AnthropicHttpApi(HttpApi):
         # Claude Code shows the answer with `/usage`.
         EndpointPattern("/api/oauth/usage", "usage", READ),
         EndpointPattern("/managed/settings", "settings", READ),
+        EndpointPattern("/v1/(?:metrics|logs|traces)", "telemetry"),
     )
     client_headers = ("anthropic-version",)
     key_headers = ("x-api-key",)
