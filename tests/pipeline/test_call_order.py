@@ -190,7 +190,7 @@ def test_text_flows_while_a_call_is_held_and_the_call_comes_whole(upstream: str,
 
 @pytest.mark.rule("G10")
 @pytest.mark.parametrize("governance", [None, Governance(tools="hold")], ids=["ungoverned", "held"])
-@pytest.mark.parametrize("pieces", [(" \n",), (" ", "\n")], ids=len)
+@pytest.mark.parametrize("pieces", [(" \n",), (" ", "\n"), ("\u2028",)], ids=ascii)
 @pytest.mark.parametrize("client", DIALECTS)
 def test_arguments_of_white_space_alone_are_an_empty_object(
     client: str, pieces: tuple[str, ...], governance: Governance | None

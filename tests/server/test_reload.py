@@ -377,9 +377,9 @@ def test_a_terminal_that_closes_ends_the_gateway(monkeypatch: pytest.MonkeyPatch
     async def scenario() -> None:
         from dragoman.server import run as running_module
 
-        monkeypatch.setattr(running_module, "_has_terminal", lambda: True)
+        monkeypatch.setattr(running_module, "has_terminal", lambda: True)
         async with running(config_for()) as gateway:
-            monkeypatch.setattr(running_module, "_has_terminal", lambda: False)
+            monkeypatch.setattr(running_module, "has_terminal", lambda: False)
             os.kill(os.getpid(), signal.SIGHUP)
             await eventually(lambda: gateway.is_stopping)
 

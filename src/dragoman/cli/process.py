@@ -24,7 +24,8 @@ from dragoman.config.model import Config
 from dragoman.config.settings import Secret
 from dragoman.hub.errors import ConfigError, DragomanError
 from dragoman.server.admin_token import find_or_create_token
-from dragoman.server.run import bind, ignore_early_hangup, serve
+from dragoman.server.hangup import ignore_early_hangup
+from dragoman.server.run import bind, serve
 from dragoman.storage.database import FILE_NAME, Database
 from dragoman.telemetry.log import log_warning, set_up_logging
 

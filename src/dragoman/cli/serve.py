@@ -14,7 +14,7 @@ from dragoman.cli.warnings import print_warnings
 from dragoman.config.model import Config
 from dragoman.hub.errors import ConfigError
 from dragoman.routing.choose import list_model_names
-from dragoman.server.run import bind, ignore_early_hangup
+from dragoman.server.run import bind
 from dragoman.telemetry.log import log_start, set_detail, set_up_logging
 
 NO_FILE = "no configuration: the embedded model answers for every model name"
@@ -44,7 +44,6 @@ def serve(path: str | None, host: str | None, port: int | None, verbose: bool, q
 
     config = read()
     requires_key = has_stored_keys(config)
-    ignore_early_hangup()
     listener = _bind(config, requires_key=requires_key)
     _announce(config, listener, requires_key=requires_key, quiet=quiet)
     run_gateway(config, listener, read)

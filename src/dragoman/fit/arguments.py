@@ -99,7 +99,7 @@ class _CallArguments:
             losses.add("", "the arguments of a call are no JSON, so the call was left unfinished")
             return ""
         raw = "".join(self._pieces)
-        if raw.strip() == "null":
+        if raw.strip() in ("", "null"):
             return ""
         if self._prefix.kind != "object":
             self._prefix = JsonPrefix()

@@ -17,7 +17,8 @@ State
 
 Modules
 -------
-- `app`: the application. `run`: starts and stops it. `connection`: uvicorn's protocols with limits.
+- `app`: the application. `run`: starts and stops it. `hangup`: SIGHUP before that.
+- `connection`: uvicorn's protocols with limits.
 - `request`, `client`: one request and its response. `paths`: endpoints by path.
 - `access`: host, origin and key checks. `models`: model lists and token counts.
 - `key_usage`: the usage of the client's own key.

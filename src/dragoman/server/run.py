@@ -5,7 +5,6 @@ import gc
 import os
 import signal
 import socket
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -19,6 +18,7 @@ from dragoman.hub.errors import ConfigError
 from dragoman.server.access import check_exposure
 from dragoman.server.app import App
 from dragoman.server.connection import Connection, SocketConnection
+from dragoman.server.hangup import has_terminal
 from dragoman.storage.database import Database
 from dragoman.telemetry.log import log_closing, set_up_logging
 from dragoman.telemetry.spans import build_tracer
@@ -63,7 +63,7 @@ class Server(uvicorn.Server):
     def __init__(self, app: App, at_end: Callable[[], None] = lambda: None) -> None:
         self._app = app
         self._at_end = at_end
-        self._in_terminal = _has_terminal()
+        self._in_terminal = has_terminal()
         super().__init__(
             uvicorn.Config(
                 app,
@@ -91,7 +91,7 @@ class Server(uvicorn.Server):
 
     def _handle_hangup(self) -> None:
         """Reload. But a closing terminal sends the same signal to its programs: then stop."""
-        if self._in_terminal and not _has_terminal():
+        if self._in_terminal and not has_terminal():
             self.should_exit = True
         else:
             self._app.reloader.reload_soon("SIGHUP")
@@ -113,16 +113,6 @@ class Server(uvicorn.Server):
         self._at_end()
 
 
-def _has_terminal() -> bool:
-    """Whether standard input is a terminal that is still open."""
-    try:
-        return (
-            sys.stdin is not None and os.isatty(sys.stdin.fileno()) and os.tcgetpgrp(sys.stdin.fileno()) > 0
-        )
-    except (OSError, ValueError):
-        return False
-
-
 def raise_open_files() -> None:
     """Raise the limit of open files: each stream takes two sockets, and the usual limit is low."""
     with suppress(ImportError, OSError, ValueError):
@@ -132,23 +122,6 @@ def raise_open_files() -> None:
         wanted = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_OPEN_FILES)
         if soft < wanted:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-
-
-def ignore_early_hangup() -> None:
-    """Ignore the signal to reload until the loop handles it; call this before the port opens.
-
-    Without a handler the signal ends the process, and who sees the port open may send it at once. The
-    signal of a closing terminal still ends the process.
-    """
-    in_terminal = _has_terminal()
-
-    def handle(_number: int, _frame: object) -> None:
-        if in_terminal and not _has_terminal():
-            raise SystemExit(128 + signal.SIGHUP)
-
-    # Not every system has the signal, and only the main thread may handle it.
-    with suppress(AttributeError, ValueError):
-        signal.signal(signal.SIGHUP, handle)
 
 
 def serve(
