@@ -21,6 +21,8 @@ class SmallModel:
         self.window, self.rounds = window, rounds
         self.calls = 0
         self.sizes: list[int] = []
+        #: The messages of the latest request that has tools.
+        self.latest = ""
         self.lock = Lock()
         self.url = ""
 
@@ -41,6 +43,7 @@ class SmallModel:
             if body.get("tools"):
                 # Not the title of the session.
                 self.sizes.append(size)
+                self.latest = json.dumps(body["messages"])
             if size > self.window:
                 text = f"This model's maximum context length is {self.window} tokens, not {size}."
                 return 400, {"error": {"message": text, "code": "context_length_exceeded"}}, size

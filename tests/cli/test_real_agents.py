@@ -6,7 +6,9 @@ from typing import NamedTuple
 import msgspec
 import pytest
 
+from dragoman.cli.agents import AGENTS as LAUNCHED
 from tests.cli.run_command import dragoman
+from tests.cli.small_model import FINAL, serving_small_model
 
 CLIENTS = Path(__file__).resolve().parents[2] / ".clients"
 BINARIES = CLIENTS / "node_modules" / ".bin"
@@ -84,3 +86,39 @@ def test_an_agent_reaches_the_gateway_whatever_the_users_settings_states(name: s
     assert outcome.code == 0, outcome.err
     assert "marigold and heliotrope" in outcome.out
     assert settings.read_text("utf-8") == agent.settings
+
+
+FILE = """\
+[server]
+port = 0
+[providers.mock]
+dialect = "openai_chat"
+base_url = "{url}/v1"
+[[routes]]
+match = "*"
+target = "mock/m"
+"""
+#: Arguments before and after those that resume a session.
+ONE_PROMPT = {
+    "claude": (("-p",), ()),
+    "codex": (("exec", "--skip-git-repo-check"), ()),
+    "gemini": (("--skip-trust", "-m", "gemini-2.5-flash"), ("-p",)),
+    "opencode": (("run",), ()),
+}
+
+
+@pytest.mark.rule("M6")
+@pytest.mark.parametrize("name", list(ONE_PROMPT))
+def test_the_command_that_run_prints_resumes_the_session(name: str, tmp_path: Path) -> None:
+    before, after = ONE_PROMPT[name]
+    resume = LAUNCHED[name].resume.split()
+    path = f"{CLIENTS / 'bin'}:{BINARIES}:/usr/bin:/bin"
+    with serving_small_model(1_000_000, rounds=0) as model:
+        (tmp_path / "dragoman.toml").write_text(FILE.format(url=model.url), "utf-8")
+        for options, prompt in (([], "remember the word heliotrope"), (resume, "go on")):
+            arguments = (*before, *options, *after, prompt)
+            outcome = dragoman(tmp_path, "run", name, *arguments, PATH=path, **VARIABLES)
+            assert outcome.code == 0, outcome.err
+            assert FINAL in outcome.out
+    assert "remember the word heliotrope" in model.latest
+    assert "go on" in model.latest

@@ -21,7 +21,6 @@ context_tokens = {window}
 match = "*"
 target = "small/tiny-coder"
 """
-#: Gemini CLI compresses only between two prompts of its user.
 AGENTS = {
     "claude": ("-p", PROMPT, "--dangerously-skip-permissions"),
     "codex": ("exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", PROMPT),
@@ -44,3 +43,19 @@ def test_an_agent_compacts_before_a_small_window_is_full(name: str, tmp_path: Pa
     # A warning of Claude Code about the window, and of Codex about the metadata of the model.
     assert "context window of" not in outcome.err
     assert "metadata" not in outcome.err
+
+
+@pytest.mark.rule("M4")
+def test_gemini_cli_compresses_between_two_prompts(tmp_path: Path) -> None:
+    # Within the answer to one prompt it compresses nothing.
+    with serving_small_model(WINDOW, rounds=5) as model:
+        (tmp_path / "dragoman.toml").write_text(FILE.format(url=model.url, window=WINDOW), "utf-8")
+        path = f"{CLIENTS / 'bin'}:{BINARIES}:/usr/bin:/bin"
+        for options in ((), ("--resume", "latest")):
+            arguments = (*options, "-p", PROMPT, "--yolo", "--skip-trust")
+            outcome = dragoman(tmp_path, "run", "gemini", *arguments, PATH=path, **VARIABLES)
+            assert outcome.code == 0, outcome.err
+            assert FINAL in outcome.out
+            model.rounds = 7
+    assert model.compactions >= 1, model.sizes
+    assert model.overflows == 0, model.sizes

@@ -20,6 +20,8 @@ FOLDER = "{folder}"
 
 _GEMINI_FOLDER = ".gemini"
 _GEMINI_SETTINGS = "settings.json"
+#: Folders of sessions. They must exist to be linked, otherwise the first session cannot be resumed.
+_GEMINI_SESSIONS = ("tmp", "history")
 _STRING_OR_COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _CLAUDE_MODELS = (
     "ANTHROPIC_MODEL",
@@ -252,6 +254,8 @@ def build_gemini_home(folder: Path, environment: Mapping[str, str], *, context: 
     own.mkdir(mode=0o700)
     settings: dict[str, object] = {}
     with suppress(OSError):
+        for name in _GEMINI_SESSIONS:
+            (home / _GEMINI_FOLDER / name).mkdir(mode=0o700, parents=True, exist_ok=True)
         for entry in (home / _GEMINI_FOLDER).iterdir():
             if entry.name == _GEMINI_SETTINGS:
                 settings = _read_settings(entry)
@@ -340,9 +344,14 @@ AGENTS: dict[str, Agent] = {
         package="@google/gemini-cli",
         build_launch=_launch_gemini,
         default_model="gemini-3.5-flash-lite",
+        resume="--resume latest",
     ),
     "opencode": Agent(
-        title="OpenCode", program="opencode", package="opencode-ai", build_launch=_launch_opencode
+        title="OpenCode",
+        program="opencode",
+        package="opencode-ai",
+        build_launch=_launch_opencode,
+        resume="--continue",
     ),
 }
 
