@@ -23,8 +23,9 @@ FIELDS: dict[str, object] = {
     "first_token": 0.84,
     "seconds": 1.24,
     "tools": 2,
-    "interventions": 1,
-    "lost": "context_management: no other dialect has this field; messages[3].x: gone",
+    "interventions": 2,
+    "changes": 1,
+    "lost": "context_management: no other dialect has this field; top_k: no; messages[3].x: gone; and 2 more",
 }
 
 
@@ -40,10 +41,12 @@ def test_an_exchange_is_one_short_line() -> None:
 @pytest.mark.rule("M14")
 def test_a_loss_is_shown_once_for_each_agent_and_target() -> None:
     short = ShortLine(has_colours=False)
-    assert "lost: context_management, messages[3].x" in short.format(FIELDS)
+    # Every request of this agent has the first one, without a consequence.
+    assert short.format(FIELDS).endswith("lost: top_k, messages[3].x")
     again = {**FIELDS, "lost": "context_management: y; messages[8].x: gone"}
     assert "lost" not in short.format(again)
     assert "lost" in short.format({**again, "target": "other/m"})
+    assert "context_management" in short.format({**again, "agent": "other/1.0"})
 
 
 @pytest.mark.rule("M14")

@@ -118,6 +118,8 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     #: Arguments that resume a session. The command that the agent itself prints at its end does not work: the
     #: private files are gone by then.
     resume: str = ""
+    #: What to do after some exit codes of the agent whose reason it does not show.
+    exit_hints: dict[int, str] = {}
     #: Takes the user's arguments that would replace settings of the launch into the launch.
     merge_arguments: Callable[[AgentLaunch, tuple[str, ...]], tuple[AgentLaunch, tuple[str, ...]]] | None = (
         None
@@ -345,6 +347,9 @@ AGENTS: dict[str, Agent] = {
         build_launch=_launch_gemini,
         default_model="gemini-3.5-flash-lite",
         resume="--resume latest",
+        exit_hints={
+            55: "Gemini CLI does not trust this folder: add --skip-trust, or start it once without -p"
+        },
     ),
     "opencode": Agent(
         title="OpenCode",

@@ -2,7 +2,6 @@
 
 import os
 import secrets
-import shlex
 import shutil
 import signal
 import subprocess
@@ -17,9 +16,7 @@ import click
 
 from dragoman.cli.agents import (
     AGENTS,
-    FOLDER,
     Agent,
-    AgentLaunch,
     GatewayAccess,
     bypass_proxies,
     prepare_launch,
@@ -35,6 +32,7 @@ from dragoman.cli.connection import (
 )
 from dragoman.cli.files import has_stored_keys
 from dragoman.cli.process import KEY_VARIABLE
+from dragoman.cli.shells import SHELLS, build_shell_code
 from dragoman.config.find import find_config
 from dragoman.config.model import Config
 from dragoman.hub.errors import ConfigError
@@ -106,6 +104,8 @@ def run(
         kept = {name: value for name, value in os.environ.items() if name not in removed}
         environment = bypass_proxies({**kept, **launch.environment})
         code = _run_in_foreground([program, *launch.arguments, *own], environment)
+    if code in chosen.exit_hints:
+        click.echo(f"hint: {chosen.exit_hints[code]}", err=True)
     if chosen.resume and not own and sys.stdin.isatty():
         click.echo(f"to resume this session: {program_name()} run {agent} {chosen.resume}", err=True)
     sys.exit(code)
@@ -212,13 +212,22 @@ def _run_in_foreground(command: list[str], environment: dict[str, str]) -> int:
 
 @click.command()
 @access_options
+@click.option(
+    "--shell",
+    type=click.Choice(list(SHELLS)),
+    default="sh",
+    show_default=True,
+    help="The language of the shell; sh is also for bash and zsh.",
+)
 @_AGENT
-def env(path: str | None, model: str, url: str, key: str, agent: str) -> None:
-    """Print the settings that connect AGENT to the gateway, as code for sh, bash and zsh.
+def env(path: str | None, model: str, url: str, key: str, shell: str, agent: str) -> None:
+    """Print the settings that connect AGENT to the gateway, as code for a shell.
 
     \b
     eval "$(dragoman env claude)" && claude
     eval "$(dragoman env --model local/qwen3-coder codex)" && codex
+    dragoman env --shell fish claude | source
+    dragoman env --shell powershell claude | Out-String | Invoke-Expression
 
     This command starts nothing. Only the variables of your shell change. `dragoman run` does all of it in one
     step.
@@ -227,22 +236,5 @@ def env(path: str | None, model: str, url: str, key: str, agent: str) -> None:
     chosen = AGENTS[agent]
     url = gateway_url(config) if config else check_url(url)
     access = build_access(chosen, url, config, key=key, model=model)
-    for line in build_shell_code(chosen, chosen.build_launch(access)):
+    for line in build_shell_code(chosen, chosen.build_launch(access), SHELLS[shell]):
         click.echo(line)
-
-
-def build_shell_code(agent: Agent, launch: AgentLaunch) -> list[str]:
-    """The lines of shell code. Private files go into a new temporary folder."""
-    lines = [f"unset {name}" for name in launch.unset]
-    if any(FOLDER in value for value in launch.environment.values()):
-        lines.append('DRAGOMAN_FOLDER="$(mktemp -d)"')
-        for name, text in launch.files.items():
-            path = f'"$DRAGOMAN_FOLDER"/{name}'
-            lines.append(f"mkdir -p {path.rpartition('/')[0]} && printf %s {shlex.quote(text)} > {path}")
-    for name, value in launch.environment.items():
-        quoted = f'"$DRAGOMAN_FOLDER"{value.removeprefix(FOLDER)}' if FOLDER in value else shlex.quote(value)
-        lines.append(f"export {name}={quoted}")
-    if launch.arguments and FOLDER not in "".join(launch.arguments):
-        arguments = shlex.join(launch.arguments)
-        lines.append(f'{agent.program}() {{ command {agent.program} {arguments} "$@"; }}')
-    return lines

@@ -104,6 +104,12 @@ class InterventionLog:
     def __len__(self) -> int:
         return len(self._kept) + self.left_out
 
+    @property
+    def changes(self) -> int:
+        """The interventions that changed something: a call that was only held until it was whole is none."""
+        held = sum(each.intervention.kind == "hold" and each.intervention.ok for each in self._kept)
+        return len(self) - held
+
     def __str__(self) -> str:
         listed = "; ".join(str(logged) for logged in self._kept[:MAX_LISTED])
         return f"{len(self)}: {listed}"

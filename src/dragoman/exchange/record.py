@@ -201,6 +201,7 @@ class ExchangeRecord:
             "losses": len(losses),
             "lost": _list_losses(losses, MAX_SHOWN),
             "interventions": len(self.interventions) if self.interventions.is_governed else None,
+            "changes": self.interventions.changes or None,
         }
         return {name: value for name, value in line.items() if value not in (None, "")}
 

@@ -3,11 +3,20 @@
     06:03:11 ✓ claude-cli  claude-opus-5-5 → ollama/qwen3-coder  11.4k → 37 tokens  first token 0.8 s, 1.2 s
 
 Losses are shown once for each agent and target. Agents send some fields with every request that no other API
-has; their loss has no consequence, and a line that repeats it hides what matters.
+has; their loss has no consequence, and is not shown at all (`HARMLESS`). Other forms of the log have all.
 """
 
 import re
 from collections.abc import Iterator, Mapping
+
+#: By the beginning of the agent's name: paths of losses that every request of the agent has, without indexes.
+HARMLESS: dict[str, frozenset[str]] = {
+    # Thinking of earlier turns, the effort of each message, a billing note, and marks for the prompt cache.
+    "claude-cli": frozenset({"context_management", "messages.output_config.effort", "system", "messages"}),
+    # The ids of its session, titles of groups of tools, and the length of answers.
+    "codex": frozenset({"client_metadata", "reasoning.context", "input.tools.description", "text.verbosity"}),
+    "GeminiCLI": frozenset({"generationConfig.topK"}),
+}
 
 _GREEN, _YELLOW, _RED, _DIM = "32", "33", "31", "2"
 _INDEX = re.compile(r"\[\d+\]|\d+")
@@ -43,7 +52,7 @@ class ShortLine:
         yield f"${cost:.4f}" if isinstance(cost, float) else ""
         yield _format_times(fields)
         yield _count(fields.get("tools"), "tool call")
-        yield _count(fields.get("interventions"), "change")
+        yield _count(fields.get("changes"), "change")
         failed = fields.get("failed")
         yield self._paint(f"after {failed}", _YELLOW) if failed else ""
         lost = self._list_new_losses(fields)
@@ -55,11 +64,15 @@ class ShortLine:
 
     def _list_new_losses(self, fields: Mapping[str, object]) -> str:
         agent, target = str(fields.get("agent", "")), str(fields.get("target", ""))
+        harmless = next((paths for name, paths in HARMLESS.items() if agent.startswith(name)), frozenset())
         shown = []
         for loss in str(fields.get("lost", "")).split("; "):
-            path = loss.partition(":")[0].strip()
-            seen = (agent, target, _INDEX.sub("", path))
-            if path and seen not in self._seen and len(self._seen) < MAX_SEEN:
+            path, separator, _ = loss.partition(":")
+            general = _INDEX.sub("", path)
+            seen = (agent, target, general)
+            # The last part of a long list has no path: "and 3 more".
+            is_new = separator and general not in harmless and seen not in self._seen
+            if is_new and len(self._seen) < MAX_SEEN:
                 self._seen.add(seen)
                 shown.append(path)
         text = ", ".join(dict.fromkeys(shown))
