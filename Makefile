@@ -14,7 +14,7 @@ WORKERS ?= auto
 PATHS := src tests tools $(wildcard bench)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup clients run test format lint types imports sizes pytest bench lock clean
+.PHONY: help setup clients run test format lint types imports sizes pytest docs bench lock clean
 
 help: ## Show this list
 	@echo "usage: make <target>"
@@ -102,6 +102,10 @@ imports: setup
 pytest: setup
 	@$(BIN)/pytest -q -n $(WORKERS)
 
+docs: setup ## Build the documentation site into site/
+	@$(BIN)/zensical build --strict
+	@echo "open site/index.html"
+
 bench: setup ## Run the benchmark
 	@$(PYTHON) -m bench
 
@@ -119,5 +123,5 @@ lock: setup ## Resolve the dependencies again, into requirements/
 	@echo "wrote $(RUN_LOCK), $(LOCK), requirements/e2e.txt, requirements/node.txt, requirements/templates.txt"
 
 clean: ## Remove .venv, the clients, caches and build output
-	@rm -rf $(VENV) $(CLIENTS) build dist htmlcov .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@rm -rf $(VENV) $(CLIENTS) build dist site .cache htmlcov .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	@find src tests tools -name __pycache__ -type d -prune -exec rm -rf {} +

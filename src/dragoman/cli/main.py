@@ -27,6 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "records": ("dragoman.cli.records:records", "List, show, export and import recorded sessions."),
     "activity": ("dragoman.cli.activity:activity", "Show what agents report: lines, commits, decisions."),
     "doctor": ("dragoman.cli.doctor:doctor", "Report what is wrong, and what a model supports."),
+    "docs": ("dragoman.cli.docs:docs", "Show the documentation in the terminal."),
     "translate": ("dragoman.cli.translate:translate", "Translate a request, a reply or a stream."),
     "check": ("dragoman.cli.translate:check", "Check a recorded stream against the rules of its dialect."),
 }
