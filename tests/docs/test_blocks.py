@@ -1,0 +1,206 @@
+"""Every block of the documentation works as it is printed."""
+
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Thread
+
+import msgspec
+import pytest
+
+import dragoman as library
+from dragoman.config.load import load
+from tests.cli.run_command import environment
+from tests.cli.test_real_agents import BINARIES, CLIENTS
+from tests.docs.blocks import ROOT, Block, list_blocks
+from tests.doctor.local_servers import ollama, serving
+
+#: Providers that the fragments of configurations refer to.
+PROVIDERS = {
+    "local": "ollama",
+    "ollama": "ollama",
+    "openai": "openai",
+    "anthropic": "anthropic",
+    "gemini": "gemini",
+}
+
+#: Programs whose commands are run here.
+PROGRAMS = ("dragoman", "curl", "eval")
+
+#: Commands that other tests run: they are interactive, take long, or install something.
+ELSEWHERE = {
+    "make run": "tests/e2e/test_packaging.py",
+    "make test": "Makefile",
+    ".venv/bin/python -m hatchling build": "tests/e2e/test_packaging.py",
+    "pipx install": "tests/e2e/test_packaging.py",
+    "pipx inject": "tests/e2e/test_packaging.py",
+    "dragoman serve": "tests/e2e/test_packaging.py",
+    "dragoman setup": "tests/cli/test_setup.py",
+    "dragoman import": "tests/importing/test_command.py",
+    "python -m tests.fuzz": "tests/fuzz/test_library.py",
+    "claude": "tests/cli/test_real_agents.py",
+    "dragoman run claude": "tests/cli/test_real_agents.py",
+    "export ": "tests/cli/test_real_agents.py",
+    'eval "$(_DRAGOMAN_COMPLETE': "tests/cli/test_commands.py",
+    "_DRAGOMAN_COMPLETE": "tests/cli/test_commands.py",
+}
+#: Commands that report what they find with another exit code.
+CHECKS = ("dragoman doctor",)
+
+CONFIGURATION = """
+[server]
+port = {port}
+
+[providers.local]
+dialect = "embedded"
+
+[providers.ollama]
+preset = "ollama"
+base_url = "{ollama}/v1"
+
+[providers.openai]
+preset = "openai"
+
+[[routes]]
+match = "fast"
+target = "local/embedded"
+
+[[routes]]
+match = "*"
+target = "local/embedded"
+"""
+
+
+def is_ours(block: Block) -> bool:
+    """Whether it is a configuration of the gateway, and not of a package or of Codex, and needs no plugin."""
+    return not any(each in block.text for each in ("[project", "openai_base_url", "[tools.plugins"))
+
+
+@pytest.mark.rule("M52")
+@pytest.mark.parametrize("block", [each for each in list_blocks("toml") if is_ours(each)], ids=str)
+def test_a_configuration_has_no_mistake(block: Block, tmp_path: Path) -> None:
+    (tmp_path / "my_rules.py").write_text("", "utf-8")
+    missing = [name for name in PROVIDERS if f"[providers.{name}]" not in block.text]
+    rest = "".join(f'\n[providers.{name}]\npreset = "{PROVIDERS[name]}"\n' for name in missing)
+    load(f"{block.text}{rest}", str(tmp_path / "dragoman.toml"), {}, secrets_needed=False)
+
+
+def list_commands() -> dict[str, list[str]]:
+    """The commands of each page that are run here, in their order."""
+    pages: dict[str, list[str]] = {}
+    for block in list_blocks("sh"):
+        for command in block.commands:
+            tests = {ROOT / test for start, test in ELSEWHERE.items() if command.startswith(start)}
+            if tests and " -p " not in command:
+                assert all(test.exists() for test in tests), command
+                continue
+            assert command.startswith(PROGRAMS), f"{block}: run or mark {command!r}"
+            pages.setdefault(block.page, []).append(command)
+    return pages
+
+
+COMMANDS = list_commands()
+
+
+class Home(msgspec.Struct, frozen=True):
+    """A home with a configuration and recorded files, and the port of the gateway that runs for it."""
+
+    folder: Path
+    port: int
+
+    def run(self, command: str) -> subprocess.CompletedProcess[str]:
+        command = command.replace("8484", str(self.port))
+        path = f"{self.folder / 'bin'}:{CLIENTS / 'bin'}:{BINARIES}:/usr/local/bin:/usr/bin:/bin"
+        return subprocess.run(
+            ["/bin/sh", "-c", command],
+            cwd=self.folder,
+            env=environment(self.folder, PATH=path),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Home]:
+    launcher = tmp_path / "bin" / "dragoman"
+    launcher.parent.mkdir()
+    launcher.write_text(f'#!/bin/sh\nexec {sys.executable} -m dragoman "$@"\n', "utf-8")
+    launcher.chmod(0o755)
+    request = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}
+    (tmp_path / "request.json").write_bytes(msgspec.json.encode(request))
+    (tmp_path / "README.md").write_text("# A project\n", "utf-8")
+    # Codex works in repositories only.
+    subprocess.run(["/bin/sh", "-c", "git init -q"], cwd=tmp_path, check=True)
+    with serving(ollama()) as server, socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+        free.close()
+        text = CONFIGURATION.format(port=port, ollama=server.url)
+        (tmp_path / "dragoman.toml").write_text(text, "utf-8")
+        command = [sys.executable, "-m", "dragoman", "serve"]
+        with subprocess.Popen(
+            command, cwd=tmp_path, env=environment(tmp_path), stderr=subprocess.PIPE, text=True
+        ) as gateway:
+            assert gateway.stderr is not None
+            assert any(f":{port}" in line for line in gateway.stderr), "the gateway does not start"
+            Thread(target=gateway.stderr.read, daemon=True).start()
+            yield Home(tmp_path, port)
+            gateway.terminate()
+
+
+#: Pages whose programs other tests run: they need Claude Code, or a package with an entry point.
+PROGRAMS_ELSEWHERE = ("docs/claude-code-backend.md", "docs/gateway-tools.md")
+
+
+def list_programs() -> dict[str, str]:
+    """The programs of each page as one text: later blocks use names of the earlier ones."""
+    programs: dict[str, str] = {}
+    for block in list_blocks("python"):
+        if block.page not in PROGRAMS_ELSEWHERE:
+            programs[block.page] = f"{programs.get(block.page, '')}\n{block.text}"
+    return programs
+
+
+PYTHON = list_programs()
+
+
+class Sink:
+    """The connection to a client in the examples."""
+
+    def write(self, data: bytes) -> None:
+        assert isinstance(data, bytes)
+
+
+@pytest.mark.rule("M52")
+@pytest.mark.parametrize("page", PYTHON)
+def test_the_programs_of_a_page_work_in_their_order(page: str, home: Home) -> None:
+    request = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}
+    chunk = write_stream("openai_chat")
+    answer = {"role": "assistant", "content": "Hi"}
+    reply = {"id": "c", "model": "m", "choices": [{"index": 0, "message": answer, "finish_reason": "stop"}]}
+    names = {"body": request, "chunk": chunk, "client": Sink(), "provider": [chunk], "reply": reply}
+    exec(compile(PYTHON[page].replace("8484", str(home.port)), page, "exec"), names)  # noqa: S102 (our own text)
+
+
+def write_stream(dialect: str) -> bytes:
+    """A correct stream of this dialect."""
+    text = b'{"choices":[{"index":0,"delta":{"content":"Hi"},"finish_reason":"stop"}]}'
+    stream = library.StreamTranslator(source="openai_chat", target=dialect)
+    return stream.feed(b"data: %b\n\ndata: [DONE]\n\n" % text) + stream.close()
+
+
+@pytest.mark.rule("M52")
+@pytest.mark.parametrize("page", COMMANDS)
+def test_the_commands_of_a_page_work_in_their_order(page: str, home: Home) -> None:
+    for command in COMMANDS[page]:
+        dialect = "anthropic" if "--dialect anthropic" in command else "openai_chat"
+        (home.folder / "reply.sse").write_bytes(write_stream(dialect))
+        done = home.run(command)
+        said = f"{command}\n{done.stdout}{done.stderr}"
+        assert "Traceback" not in done.stderr, said
+        assert done.returncode in ((0, 1) if command.startswith(CHECKS) else (0,)), said
