@@ -4,6 +4,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from http.client import HTTPConnection
 from pathlib import Path
 from threading import Thread
 
@@ -52,6 +53,9 @@ CHECKS = ("dragoman doctor",)
 CONFIGURATION = """
 [server]
 port = {port}
+
+[records]
+record = "bodies"
 
 [providers.local]
 dialect = "embedded"
@@ -125,6 +129,19 @@ class Home(msgspec.Struct, frozen=True):
         )
 
 
+def send_turn(port: int, body: bytes) -> None:
+    """One turn of a session of Claude Code."""
+    headers = {
+        "user-agent": "claude-cli/2.1.325",
+        "x-claude-code-session-id": "3f0c",
+        "content-type": "application/json",
+    }
+    connection = HTTPConnection("127.0.0.1", port, timeout=30)
+    connection.request("POST", "/v1/messages", body, headers)
+    assert connection.getresponse().status == 200
+    connection.close()
+
+
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Home]:
     launcher = tmp_path / "bin" / "dragoman"
@@ -149,6 +166,8 @@ def home(tmp_path: Path) -> Iterator[Home]:
             assert gateway.stderr is not None
             assert any(f":{port}" in line for line in gateway.stderr), "the gateway does not start"
             Thread(target=gateway.stderr.read, daemon=True).start()
+            for _ in range(3):
+                send_turn(port, msgspec.json.encode(request))
             yield Home(tmp_path, port)
             gateway.terminate()
 
