@@ -126,9 +126,12 @@ class ReplyBuilder:
 
     def append_all(self, index: int, texts: Sequence[str]) -> None:
         """Add several texts to an open block, as so many calls of `append` would."""
+        if len(texts) == 1:
+            self.append(index, texts[0])
+            return
         delta = self._deltas.get(index)
         characters = sum(map(len, texts))
-        if delta is None or len(texts) == 1 or self._characters + characters > self.MAX_CHARACTERS:
+        if delta is None or self._characters + characters > self.MAX_CHARACTERS:
             for text in texts:
                 self.append(index, text)
             return

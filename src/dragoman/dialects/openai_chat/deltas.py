@@ -105,7 +105,7 @@ class DeltaReader:
         if current.block != block:
             return False
         if current.kind is Text:
-            self.visible += sum(map(len, texts))
+            self.visible += len(texts[0]) if len(texts) == 1 else sum(map(len, texts))
         self._builder.append_all(block, texts)
         return True
 
