@@ -17,6 +17,7 @@ import pytest
 from dragoman.accounts.keys import Caller
 from dragoman.config.settings import RecordLevel, RecordSettings
 from dragoman.records import recorder as recorder_module
+from dragoman.records import turn_writer
 from dragoman.records.filters import Condition, parse_filter
 from dragoman.records.reading import list_sessions, list_turns, read_part, read_raw, read_turn
 from dragoman.records.store import delete_turns, open_records, read_size
@@ -176,7 +177,7 @@ def test_a_session_stores_each_block_once(tmp_path: Path) -> None:
 def test_old_turns_are_deleted_and_their_blocks_with_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recorder_module, "CHECK_EVERY", 1)
+    monkeypatch.setattr(turn_writer, "CHECK_EVERY", 1)
     settings = RecordSettings(record="bodies", max_count=3)
     scene = RecordedGateway(tmp_path, settings=settings)
     bodies = [ask([{"role": "user", "content": f"{number} {os.urandom(300).hex()}"}]) for number in range(12)]

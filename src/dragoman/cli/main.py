@@ -26,6 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "usage": ("dragoman.cli.usage:usage", "Show usage and cost, by key, model, provider or day."),
     "records": ("dragoman.cli.records:records", "List, show, export and import recorded sessions."),
     "activity": ("dragoman.cli.activity:activity", "Show what agents report: lines, commits, decisions."),
+    "cache": ("dragoman.cli.cache:cache", "Explain the prompt cache of a recorded session."),
     "doctor": ("dragoman.cli.doctor:doctor", "Report what is wrong, and what a model supports."),
     "docs": ("dragoman.cli.docs:docs", "Show the documentation in the terminal."),
     "translate": ("dragoman.cli.translate:translate", "Translate a request, a reply or a stream."),

@@ -26,8 +26,7 @@ from dragoman.records.reading import (
     read_session,
     read_turn,
 )
-from dragoman.records.recorder import PARTS
-from dragoman.records.store import delete_turns, find_records_file, open_records
+from dragoman.records.store import PARTS, delete_turns, find_records_file, open_records
 
 Result = TypeVar("Result")
 

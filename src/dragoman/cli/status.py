@@ -202,13 +202,17 @@ def _format_sessions(sessions: dict[str, dict[str, int]]) -> Iterator[str]:
 
 
 def _format_records(records: dict[str, Any]) -> Iterator[str]:
-    """Nothing, unless records were lost."""
+    """Nothing, unless records were lost, or the gateway made a prompt cache miss."""
     if records["lost"]:
         reason = (
             f": {records['error']}" if records["error"] else ": they came faster than they could be written"
         )
         yield ""
         yield click.style(f"{records['lost']} exchanges were not recorded{reason}", fg="yellow")
+    if records.get("broken_prefixes"):
+        yield ""
+        text = f"the gateway changed the beginning of {records['broken_prefixes']} prompts, so caches missed"
+        yield click.style(f"{text}; the last: {records['last_broken_prefix']}", fg="yellow")
 
 
 def format_span(seconds: float) -> str:

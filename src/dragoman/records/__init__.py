@@ -1,15 +1,16 @@
 """Records of exchanges: what the client sent, what went upstream, what came back, and what the client got.
 
 `Recorder` (recorder) implements the exchange's port `ExchangeRecorder`. For each exchange that is recorded it
-gives a tap (taps), which keeps references. At the end of the exchange the recorder's thread builds the row of
-the turn (turns), redacts the contents (redaction), splits them into blocks (segments) and writes all of it
-in one transaction of a file of its own (store). A session stores each block once.
+gives a tap (taps), which keeps references. At the end of the exchange the recorder's thread (turn_writer)
+builds the row of the turn (turns), redacts the contents (redaction), splits them into blocks (segments) and
+writes all of it in one transaction of a file of its own (store). A session stores each block once.
 
 Everything else reads the file:
 
 - `reading`: sessions, turns and contents, as the admin API and the commands show them.
 - `sessions`: recognises sessions and projects. `filters`: the language of filters.
-- `differences`: two JSON values compared by path. `stream_events`: a recorded stream as events.
+- `differences`, `changes`: two JSON values compared by path. `stream_events`: a recorded stream as events.
+- `prompts`, `cache`: where prompts differ, and why a prompt cache missed.
 - `archive`: a session as one file.
 
 State: the recorder owns the queue and the thread; the thread owns the connection and what it remembers of the

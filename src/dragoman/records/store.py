@@ -84,6 +84,8 @@ RECORDS_SCHEMA = Schema(
     ),
 )
 
+#: The parts of a turn, in the order of time.
+PARTS = ("client_request", "upstream_request", "upstream_reply", "client_reply")
 #: Turns that one deletion takes.
 DELETED_AT_ONCE = 200
 

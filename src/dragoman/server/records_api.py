@@ -13,6 +13,7 @@ from typing import TypeVar
 import msgspec
 
 from dragoman.hub.errors import ClientProtocolError, DragomanError, Failure
+from dragoman.records.cache import diagnose_session
 from dragoman.records.changes import explain_changes
 from dragoman.records.filters import Condition, parse_filter
 from dragoman.records.reading import (
@@ -28,8 +29,7 @@ from dragoman.records.reading import (
     read_turn,
     sum_turns,
 )
-from dragoman.records.recorder import PARTS
-from dragoman.records.store import Row, delete_turns, open_records
+from dragoman.records.store import PARTS, Row, delete_turns, open_records
 from dragoman.server.admin_endpoint import PREFIX, AdminEndpoint, AdminRequest
 from dragoman.server.state import ServerState
 from dragoman.server.status import describe_exchange
@@ -132,6 +132,12 @@ async def _get_changes(request: AdminRequest) -> object:
     return msgspec.to_builtins(await asyncio.to_thread(explain))
 
 
+async def _get_cache(request: AdminRequest) -> object:
+    session, prices = request.path_values["session"], request.state.gateway.snapshot.prices
+    reports = await _query(request, partial(diagnose_session, session=session, prices=prices))
+    return {"turns": [msgspec.to_builtins(report) for report in reports]}
+
+
 async def _get_sums(request: AdminRequest) -> object:
     by = request.query.get("by", "")
     if by and by not in GROUPS:
@@ -223,6 +229,7 @@ RECORD_ENDPOINTS: tuple[AdminEndpoint, ...] = (
     AdminEndpoint("GET", _TURN, _get_turn, "One turn with its details."),
     AdminEndpoint("GET", f"{_TURN}/parts/{{part}}", _get_part, "One content of a turn."),
     AdminEndpoint("GET", f"{_TURN}/changes", _get_changes, "How the gateway changed a request."),
+    AdminEndpoint("GET", f"{_SESSION}/cache", _get_cache, "What the prompt cache did in each turn."),
     AdminEndpoint("GET", f"{_RECORDS}/sums", _get_sums, "Sums over turns, by a column and by time."),
     AdminEndpoint("GET", f"{_RECORDS}/now", _get_now, "The open exchanges with their sessions."),
     AdminEndpoint("GET", f"{_RECORDS}/live", _get_live, "New turns and open exchanges, as an event stream."),

@@ -164,7 +164,7 @@ async def _build_records(state: ServerState) -> object:
     """How much is recorded, and what the recorder's thread has written and lost since the start."""
     level = state.gateway.config.records.record
     if state.recorder is None:
-        return {"record": "off", "file": "", "written": 0, "lost": 0, "error": ""}
+        return {"record": "off", "file": "", "written": 0, "lost": 0, "error": "", "broken_prefixes": 0}
     return {"record": level, **state.recorder.status._asdict()}
 
 

@@ -1,0 +1,219 @@
+"""The diagnosis of the prompt cache: where prompts differ, who changed them, and what that cost."""
+
+import asyncio
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from dragoman import translate_request
+from dragoman.config.provider import TargetName
+from dragoman.records.cache import CacheReport, MissCause, diagnose_session
+from dragoman.records.prompts import find_break, list_parts
+from dragoman.records.taps import BodyTap
+from tests.cli.run_command import dragoman
+from tests.exchange.speech import CHAT_HEAD, CHAT_STREAM, data
+from tests.exchange.twin import Script
+from tests.records.scene import RecordedGateway, ask
+
+TEXT = st.text(min_size=1, max_size=30)
+BLOCK = st.fixed_dictionaries({"type": st.just("text"), "text": TEXT})
+MESSAGE = st.fixed_dictionaries(
+    {
+        "role": st.sampled_from(["user", "assistant"]),
+        "content": TEXT | st.lists(BLOCK, min_size=1, max_size=3),
+    }
+)
+TOOL = st.fixed_dictionaries({"name": TEXT, "description": TEXT})
+REQUEST = st.fixed_dictionaries(
+    {
+        "model": st.just("m"),
+        "messages": st.lists(MESSAGE, min_size=1, max_size=5),
+        "system": TEXT | st.lists(BLOCK, min_size=1, max_size=2),
+        "tools": st.lists(TOOL, max_size=3),
+    }
+)
+
+
+def write_at(request: Any, path: str, text: str) -> None:
+    """Put a text at a path such as `messages[0].content[1].text`."""
+    *parents, last = path.replace("[", ".").replace("]", "").split(".")
+    for name in parents:
+        request = request[int(name) if name.isdecimal() else name]
+    request[int(last) if last.isdecimal() else last] = text
+
+
+@given(REQUEST, st.lists(MESSAGE, max_size=3), st.data())
+def test_any_single_edit_of_a_prefix_is_located_exactly(
+    before: dict[str, Any], more: list[object], draw: st.DataObject
+) -> None:
+    after = deepcopy(before)
+    parts = [part for part in list_parts(before) if part.text]
+    edited = draw.draw(st.sampled_from(parts))
+    position = draw.draw(st.integers(0, len(edited.text) - 1))
+    character = draw.draw(st.characters())
+    assume(character != edited.text[position])
+    write_at(after, edited.path, edited.text[:position] + character + edited.text[position + 1 :])
+    after["messages"] = [*after["messages"], *more]
+    found = find_break(list_parts(before), list_parts(after))
+    assert found is not None
+    assert (found.path, found.position) == (edited.path, position)
+    assert found.after[0] == character
+
+
+@given(REQUEST, st.lists(MESSAGE, max_size=3), st.data())
+def test_a_continued_prompt_has_no_break_wherever_the_cache_marks_are(
+    before: dict[str, Any], more: list[object], draw: st.DataObject
+) -> None:
+    after = deepcopy(before)
+    after["messages"] = [*after["messages"], *more]
+    for request in (before, after):
+        for message in request["messages"]:
+            if isinstance(message["content"], list) and draw.draw(st.booleans()):
+                message["content"][-1]["cache_control"] = {"type": "ephemeral"}
+    assert find_break(list_parts(before), list_parts(after)) is None
+
+
+@given(REQUEST, st.data())
+def test_another_order_of_the_tools_is_a_break_at_the_first_tool_that_moved(
+    before: dict[str, Any], draw: st.DataObject
+) -> None:
+    order = draw.draw(st.permutations(before["tools"]))
+    first = next(
+        (n for n, pair in enumerate(zip(before["tools"], order, strict=True)) if pair[0] != pair[1]), None
+    )
+    found = find_break(list_parts(before), list_parts({**before, "tools": order}))
+    if first is None:
+        assert found is None
+    else:
+        assert found is not None
+        assert found.path.startswith(f"tools[{first}]")
+
+
+def stream(prompt: int, cached: int) -> Script:
+    usage = {
+        "prompt_tokens": prompt,
+        "completion_tokens": 3,
+        "prompt_tokens_details": {"cached_tokens": cached},
+    }
+    return Script(
+        pieces=(*CHAT_STREAM[:4], data({**CHAT_HEAD, "choices": [], "usage": usage}), CHAT_STREAM[-1])
+    )
+
+
+def diagnose(
+    folder: Path, bodies: list[bytes], usages: list[tuple[int, int]], times: list[float]
+) -> tuple[RecordedGateway, list[CacheReport]]:
+    clock = iter(times)
+    scene = RecordedGateway(folder, *(stream(*usage) for usage in usages), clock=lambda: next(clock))
+    scene.gateway.clock = lambda: 1_800_000_000.0
+
+    async def run() -> None:
+        for body in bodies:
+            await scene.send(body)
+        await asyncio.to_thread(scene.recorder.close)
+
+    asyncio.run(run())
+    return scene, scene.read(diagnose_session, "last")
+
+
+FIRST = [{"role": "user", "content": "read the file"}]
+SECOND = [*FIRST, {"role": "assistant", "content": "done"}, {"role": "user", "content": "and the other"}]
+
+
+@pytest.mark.parametrize(
+    ("second", "cached", "gap", "cause"),
+    [
+        (ask(SECOND, system="it is Monday"), 4900, 10, "hit"),
+        (ask(SECOND, system="it is Monday"), 0, 10, "provider"),
+        (ask(SECOND, system="it is Monday"), 0, 900, "expiry"),
+        (ask(SECOND, system="it is Tuesday"), 0, 10, "agent"),
+        (ask(SECOND, system="it is Monday", model="other"), 0, 10, "agent"),
+    ],
+)
+def test_a_miss_has_a_cause(second: bytes, cached: int, gap: float, cause: MissCause, tmp_path: Path) -> None:
+    first = ask(FIRST, system="it is Monday")
+    _, reports = diagnose(tmp_path, [first, second], [(5000, 0), (5200, cached)], [1000.0, 1000.0 + gap])
+    assert [report.cause for report in reports] == ["first", cause]
+    assert reports[1].previous == 1
+    assert reports[1].uncached == 5200 - cached
+    if b"Tuesday" in second:
+        found = reports[1].upstream_break
+        assert found is not None
+        assert (found.path, found.position, found.after) == ("messages[0].content", 6, "Tuesday")
+        assert reports[1].lost == 5000
+
+
+def test_a_side_request_between_two_turns_does_not_confuse_the_diagnosis(tmp_path: Path) -> None:
+    side = ask([{"role": "user", "content": "a title, please"}], system="You write titles of conversations.")
+    bodies = [ask(FIRST, system="s" * 99), side, ask(SECOND, system="s" * 99)]
+    _, reports = diagnose(tmp_path, bodies, [(5000, 0), (50, 0), (5200, 4900)], [1.0, 2.0, 3.0])
+    assert [(report.previous, report.cause) for report in reports] == [(0, "first"), (0, "short"), (1, "hit")]
+
+
+def test_a_change_by_the_gateway_is_reported_in_the_status(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = RecordedGateway(tmp_path, stream(5000, 0), stream(5200, 0))
+    note = BodyTap.note_request
+
+    def note_changed(tap: BodyTap, target: TargetName, dialect: str, body: bytes) -> None:
+        note(tap, target, dialect, body.replace(b"read the file", b"Read the file"))
+
+    async def run() -> None:
+        await scene.send(ask(FIRST, system="same"))
+        monkeypatch.setattr(BodyTap, "note_request", note_changed)
+        await scene.send(ask(SECOND, system="same"))
+        await asyncio.to_thread(scene.recorder.close)
+
+    asyncio.run(run())
+    (_, report) = scene.read(diagnose_session, "last")
+    assert report.cause == "gateway"
+    assert report.client_break is None
+    status = scene.recorder.status
+    assert status.broken_prefixes == 1
+    assert "messages[1].content, character 0" in status.last_broken_prefix
+
+
+@pytest.mark.parametrize("dialect", ["anthropic", "openai_chat", "openai_responses", "gemini"])
+@given(
+    st.lists(MESSAGE.filter(lambda message: bool(str(message["content"]).strip())), min_size=1, max_size=4),
+    TEXT,
+)
+def test_the_gateway_breaks_no_prefix_that_the_client_keeps(
+    dialect: str, messages: list[dict[str, Any]], system: str
+) -> None:
+    texts: list[dict[str, Any]] = []
+    for number, message in enumerate(messages):
+        texts.append({**message, "role": "assistant" if number % 2 else "user"})
+    longer = [*texts, {"role": "user" if len(texts) % 2 == 0 else "assistant", "content": "more"}]
+    if longer[-1]["role"] == "assistant":
+        longer.append({"role": "user", "content": "go on"})
+    parts = [
+        list_parts(
+            msgspec.json.decode(
+                msgspec.json.encode(
+                    translate_request(ask(turns, system=system), source="anthropic", target=dialect).body
+                )
+            )
+        )
+        for turns in (texts if texts[-1]["role"] == "user" else texts[:-1], longer)
+    ]
+    assert find_break(*parts) is None
+
+
+def test_the_command_explains_a_session(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    state.mkdir()
+    bodies = [ask(FIRST, system="it is Monday"), ask(SECOND, system="it is Tuesday")]
+    diagnose(state, bodies, [(5000, 0), (5200, 0)], [1.0, 2.0])
+    (tmp_path / "dragoman.toml").write_text(f'[server]\nstate = "{state}"\n', "utf-8")
+    shown = dragoman(tmp_path, "cache", "last")
+    assert shown.code == 0, shown.err
+    assert "the agent changed the prompt" in shown.out
+    assert "character 6: 'Monday' → 'Tuesday'" in shown.out
+    assert "lost: 5,000 tokens" in shown.out
