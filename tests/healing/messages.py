@@ -862,6 +862,47 @@ CASES: tuple[Case, ...] = (
     ),
     Case("vLLM", CHAT, "At most 0 image(s) may be provided in one request.", _has_media("image_url")),
     Case("vLLM", CHAT, "System message must be at the beginning.", _begins_late),
+    Case("vLLM", CHAT, "System role not supported", has(_ROLES, lambda v: v in ("system", "developer"))),
+    Case(
+        "llama.cpp",
+        CHAT,
+        "",
+        has(_ROLES, lambda v: v in ("system", "developer")),
+        status=500,
+        body={
+            "error": {
+                "code": 500,
+                "message": "Error: Jinja Exception: System role not supported",
+                "type": "server_error",
+            }
+        },
+    ),
+    Case(
+        "Gemini",
+        GEMINI,
+        "",
+        has("systemInstruction"),
+        body=_google("Developer instruction is not enabled for models/gemma-3-27b-it"),
+    ),
+    Case(
+        "Gemini",
+        GEMINI,
+        "",
+        has("tools.*.functionDeclarations.*.parameters.properties", lambda v: v == {}),
+        body=_google(
+            "* GenerateContentRequest.tools[0].function_declarations[0].parameters.properties: should be non-empty for OBJECT type\n"
+        ),
+        changes={
+            "tools": [
+                {
+                    "functionDeclarations": [
+                        {"name": "now", "parameters": {"type": "OBJECT", "properties": {}}}
+                    ]
+                }
+            ],
+            "toolConfig": None,
+        },
+    ),
     # llama.cpp.
     Case(
         "llama.cpp",

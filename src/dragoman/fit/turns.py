@@ -41,7 +41,7 @@ def fit_system(request: Request, target: TargetFacts, losses: Losses) -> Request
             turn = _keep_texts(turn, losses)
             if not turn.blocks:
                 continue
-        if target.system == "leading" and not is_leading:
+        if target.system == "user" or (target.system == "leading" and not is_leading):
             turns.append(_write_reminder(turn))
         elif turn.role == "developer" and not target.developer_role:
             turns.append(replace(turn, role="system"))

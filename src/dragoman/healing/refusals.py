@@ -218,7 +218,8 @@ REFUSALS: tuple[RefusalPattern, ...] = (
     _row(r"property keys should match pattern", plain_members=True),
     _row(
         r"unknown name \"[^\"]+\" at 'tools\[\d+\]\.function_declarations\[\d+\]\.parameters"
-        r"|parameters\.properties\[[^\]]+\]\S*: (?:only 'enum' and 'date-time' are supported|missing field)",
+        r"|parameters\.properties\[[^\]]+\]\S*: (?:only 'enum' and 'date-time' are supported|missing field)"
+        r"|parameters\.properties: should be non-empty for object type",
         json_schema=False,
     ),
     _row(r"invalid schema for function .{0,200}is required to be supplied", ONCE, strict_tools=False),
@@ -275,10 +276,10 @@ REFUSALS: tuple[RefusalPattern, ...] = (
         developer_role=False,
     ),
     _row(
-        r"system message must be at the beginning|unexpected role ['\"]?system['\"]?"
-        r"|role: unknown variant `system`",
+        r"system message must be at the beginning|unexpected role .?system|role: unknown variant `system`",
         system="leading",
     ),
+    _row(rf"(?:system role|developer instruction) (?:is )?not (?:supported|enabled){_END}", system="user"),
     _row(r"roles must alternate", alternation=True, system="leading"),
     _row(r"first message must use the \"?user\"? role|must start with a user message", user_first=True),
     _row(
@@ -321,8 +322,7 @@ NAMED_FIELDS: tuple[str, ...] = (
     r"[`'\"]?(?P<field>[\w.\[\]-]+)",
     r"unrecognized request arguments? supplied: (?P<field>[\w.]+)",
     r"'(?P<field>[\w.\[\]]+)' parameter is only allowed when",
-    r"additional properties are not allowed \('(?P<field>\w+)' was unexpected\)"
-    r"(?: - '(?P<parent>[\w.]+)')?",
+    r"additional properties are not allowed \('(?P<field>\w+)' was unexpected\)(?: - '(?P<parent>[\w.]+)')?",
     # Pydantic: Anthropic, Mistral, vLLM, SGLang.
     r"(?P<field>[\w.\[\]-]+): extra inputs are not permitted",
     # Groq, Cerebras.

@@ -14,7 +14,7 @@ from dragoman.hub.request import EFFORTS, Effort
 
 ReasoningStyle = Literal["effort", "adaptive", "budget", "level", "none"]
 CachingStyle = Literal["breakpoints", "key", "none"]
-SystemPlace = Literal["inline", "leading"]
+SystemPlace = Literal["inline", "leading", "user"]
 
 #: The settings of a request that choose among likely tokens; see `hub.request.Sampling`.
 SAMPLING = frozenset(
@@ -137,7 +137,11 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     # Turns.
     system: Annotated[
-        SystemPlace, Doc("Where system messages may be: `inline`, anywhere; `leading`, only first.")
+        SystemPlace,
+        Doc(
+            "Where system messages may be: `inline`, anywhere; `leading`, only first; `user`, nowhere: they "
+            "become user messages."
+        ),
     ] = "inline"
     developer_role: Annotated[bool, Doc("The role `developer` is supported.")] = True
     turns_required: Annotated[bool, Doc("A request with system messages only is refused.")] = False
