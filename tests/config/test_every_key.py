@@ -13,6 +13,7 @@ from dragoman.config.model import Config, KeyTable, list_tables
 from dragoman.config.provider import TargetName
 from dragoman.config.rules import RuleConditions
 from dragoman.config.settings import Secret, SessionSettings, Timeouts
+from dragoman.config.tools import SearchMapping
 from dragoman.governance.guard.rules import read_rules
 from dragoman.hub.errors import ConfigError
 
@@ -50,6 +51,11 @@ def _write_rule(values: dict[str, object]) -> dict[str, object]:
     return {**_write_route({}), "rules": [rule]}
 
 
+def _write_search(values: dict[str, object]) -> dict[str, object]:
+    search = {"engine": "json", "address": "http://127.0.0.1:1"}
+    return {**_write_provider({}), "tools": {"web_search": search | values}}
+
+
 PLACES = {
     "": Place(lambda values: _write_provider({}) | values, lambda config: config),
     "[server]": Place(lambda values: {"server": values}, lambda config: config.server),
@@ -58,6 +64,14 @@ PLACES = {
     "[tools]": Place(lambda values: {"tools": values}, lambda config: config.tools),
     "[records]": Place(lambda values: {"records": values}, lambda config: config.records),
     "[sign_in]": Place(lambda values: {"sign_in": values}, lambda config: config.sign_in),
+    "[tools.web_search]": Place(_write_search, lambda config: config.tools.web_search),
+    "[tools.web_search.mapping]": Place(
+        lambda values: _write_search({"mapping": values}),
+        lambda config: config.tools.web_search and config.tools.web_search.mapping,
+    ),
+    "[tools.web_fetch]": Place(
+        lambda values: {"tools": {"web_fetch": values}}, lambda config: config.tools.web_fetch
+    ),
     "[providers.NAME]": Place(_write_provider, lambda config: config.providers["p"]),
     "[providers.NAME.timeouts]": Place(
         lambda values: _write_provider({"timeouts": values}), lambda config: config.providers["p"].timeouts
@@ -100,6 +114,12 @@ EXAMPLES: dict[tuple[str, str], Example] = {
     ('[providers.NAME.models."MODEL"]', "call_family"): Example("hermes", "hermes"),
     ("[providers.NAME]", "tools"): Example([], ()),
     ("[[routes]]", "tools"): Example([], ()),
+    ("[tools.web_search]", "engine"): Example("searxng", "searxng"),
+    ("[tools.web_search]", "address"): Example("http://127.0.0.1:2", "http://127.0.0.1:2"),
+    ("[tools.web_search]", "api_key"): Example("k", Secret("k")),
+    ("[tools.web_search]", "target"): Example("p/m", "p/m"),
+    ("[tools.web_search]", "mapping"): Example({"query": "x"}, SearchMapping(query="x")),
+    ("[tools.web_search.mapping]", "fixed"): Example({"a": 1}, {"a": 1}),
     ("", "roles"): Example({"tester": "be:tester"}, {"lead": ("hydra:lead",), "tester": ("be:tester",)}),
     ("[[rules]]", "preset"): Example("think", "think"),
     ("[[rules]]", "target"): Example("p/m", (TargetName("p", "m"),)),
@@ -126,6 +146,8 @@ OWN_TABLES = {
     ("", "rules"),
     ("", "routes"),
     ("[tools]", "plugins"),
+    ("[tools]", "web_search"),
+    ("[tools]", "web_fetch"),
     ("[providers.NAME]", "governance"),
     ("[providers.NAME]", "sessions"),
     ('[providers.NAME.models."MODEL"]', "governance"),

@@ -84,7 +84,7 @@ def load(
             {
                 "server": lambda: _read_server(root.table("server"), environment),
                 "responses": lambda: _read_responses(root.table("responses")),
-                "tools": lambda: read_tools(root.table("tools")),
+                "tools": lambda: read_tools(root.table("tools"), root.table("providers").values, environment),
                 "telemetry": lambda: _read_telemetry(root.table("telemetry"), environment),
                 "sign_in": lambda: read_sign_in(root.table("sign_in")),
                 "managed_settings": lambda: read_managed_settings(root),

@@ -1,17 +1,79 @@
 """Reads `[tools]` and its tables, and the key `tools` of routes and providers."""
 
+from collections.abc import Callable, Mapping
+from functools import partial
 from importlib.metadata import entry_points
 
 from dragoman.config.document import TomlTable
 from dragoman.config.key_kinds import read_keys
-from dragoman.config.tools import ENTRY_POINTS, ToolsSettings
+from dragoman.config.load_provider import check_address
+from dragoman.config.load_routes import read_targets
+from dragoman.config.mistakes import read_each
+from dragoman.config.secrets import Environment, read_secrets
+from dragoman.config.tools import (
+    ENTRY_POINTS,
+    SearchMapping,
+    ToolsSettings,
+    WebFetchSettings,
+    WebSearchSettings,
+)
 from dragoman.hub.errors import suggest_spelling
 
 
-def read_tools(table: TomlTable) -> ToolsSettings:
-    """The settings of the gateway's own tools."""
+def read_tools(table: TomlTable, providers: Mapping[str, object], environment: Environment) -> ToolsSettings:
+    """The settings of the gateway's own tools. `providers` are the known names."""
     table.check(read_keys(ToolsSettings))
-    return table.build(ToolsSettings, plugins=_read_plugins(table.table("plugins")))
+    readers: dict[str, Callable[[TomlTable], object]] = {
+        "web_search": lambda inner: _read_web_search(inner, providers, environment),
+        "web_fetch": _read_web_fetch,
+    }
+    fields = read_each(
+        {
+            "plugins": lambda: _read_plugins(table.table("plugins")),
+            **{
+                name: partial(read, table.table(name))
+                for name, read in readers.items()
+                if name in table.values
+            },
+        }
+    )
+    return table.build(ToolsSettings, **fields)
+
+
+def _read_web_search(
+    table: TomlTable, providers: Mapping[str, object], environment: Environment
+) -> WebSearchSettings:
+    table.check(read_keys(WebSearchSettings))
+    engine, address = table.text("engine"), table.text("address")
+    if not engine:
+        raise table.error("expected `engine`", hint='for example engine = "searxng"')
+    if engine in ("searxng", "json") and not address:
+        raise table.error(f"the engine {engine} needs `address`", hint='for example "http://127.0.0.1:8080"')
+    if address:
+        check_address(table, "address", address)
+    target = _read_target(table, providers, needed=engine == "model")
+    keys = read_secrets(table, "api_key", environment._replace(is_needed=False))
+    fields: dict[str, object] = {"target": target, "api_key": keys[0] if keys else None}
+    if "mapping" in table.values:
+        mapping = table.table("mapping")
+        mapping.check(read_keys(SearchMapping))
+        fields["mapping"] = mapping.build(SearchMapping)
+    return table.build(WebSearchSettings, **fields)
+
+
+def _read_web_fetch(table: TomlTable) -> WebFetchSettings:
+    table.check(read_keys(WebFetchSettings))
+    return table.build(WebFetchSettings, private=tuple(host.lower() for host in table.texts("private")))
+
+
+def _read_target(table: TomlTable, providers: Mapping[str, object], *, needed: bool) -> str:
+    """The key `target`: a model at a provider."""
+    found = read_targets(table, "target", providers)
+    if any(target.model == "*" for target in found) or (needed and not found):
+        raise table.error(
+            "expected `target`, a model that answers", hint='for example target = "provider/model"'
+        )
+    return str(found[0]) if found else ""
 
 
 def _read_plugins(table: TomlTable) -> dict[str, dict[str, object]]:

@@ -27,7 +27,7 @@ from dragoman.config.settings import (
     TelemetrySettings,
     Timeouts,
 )
-from dragoman.config.tools import ToolsSettings
+from dragoman.config.tools import SearchMapping, ToolsSettings, WebFetchSettings, WebSearchSettings
 from dragoman.governance.settings import Governance
 from dragoman.providers.facts import Doc, Facts
 
@@ -124,6 +124,9 @@ def list_tables() -> tuple[KeyTable, ...]:
         KeyTable("[responses]", read_keys(ResponsesSettings), ResponsesSettings),
         KeyTable("[telemetry]", read_keys(TelemetrySettings), TelemetrySettings),
         KeyTable("[tools]", read_keys(ToolsSettings), ToolsSettings),
+        KeyTable("[tools.web_search]", read_keys(WebSearchSettings), WebSearchSettings),
+        KeyTable("[tools.web_search.mapping]", read_keys(SearchMapping), SearchMapping),
+        KeyTable("[tools.web_fetch]", read_keys(WebFetchSettings), WebFetchSettings),
         KeyTable("[sign_in]", read_keys(SignInSettings), SignInSettings),
         KeyTable("[records]", read_keys(RecordSettings), RecordSettings),
         KeyTable("[providers.NAME]", read_keys(Provider), Provider),

@@ -1,14 +1,62 @@
 """`[tools]`: the tools that the gateway runs itself, and their limits."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
-from dragoman.config.key_kinds import TABLE, integer
+from dragoman.config.key_kinds import TABLE, TEXT, integer, number
+from dragoman.config.settings import Secret
 from dragoman.providers.facts import Doc
 
 #: The group of entry points by which other packages offer tools.
 ENTRY_POINTS = "dragoman.tools"
+#: The tools with a table of their own, by the names of their tables.
+BUILT_IN = ("web_search", "web_fetch")
+
+
+class SearchMapping(msgspec.Struct, frozen=True, kw_only=True):
+    """`[tools.web_search.mapping]`: how a query is sent to an engine, and where its answer has the pages."""
+
+    method: Annotated[
+        Literal["GET", "POST"], Doc("`GET`: fields in the address. `POST`: fields as JSON.")
+    ] = "GET"
+    query: Annotated[str, Doc("The field of the query.")] = "q"
+    count: Annotated[str, Doc("The field of the number of results; empty: none.")] = ""
+    fixed: Annotated[dict[str, object], TABLE, Doc("Further fields with their values.")] = {}
+    key_header: Annotated[str, Doc("The header of `api_key`; empty: none.")] = ""
+    key_prefix: Annotated[str, Doc("What stands before the key in its header, such as `Bearer `.")] = ""
+    items: Annotated[
+        str, Doc("The path of the list of pages in the answer; empty: the answer is the list.")
+    ] = "results"
+    title: Annotated[str, Doc("The path of the title in a page.")] = "title"
+    url: Annotated[str, Doc("The path of the address in a page.")] = "url"
+    text: Annotated[str, Doc("The path of the text in a page.")] = "content"
+
+
+class WebSearchSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """`[tools.web_search]`: the web search for targets that have none."""
+
+    engine: Annotated[
+        Literal["searxng", "brave", "tavily", "exa", "json", "model"],
+        Doc("The search engine; `json`: any server, with `mapping`; `model`: a model that searches."),
+    ]
+    address: Annotated[str, Doc("The address of the engine; needed for `searxng` and `json`.")] = ""
+    api_key: Annotated[Secret | None, TEXT, Doc("The key of the engine: a literal or `env:NAME`.")] = None
+    target: Annotated[str, Doc("For `model`: the target that searches, `provider/model`.")] = ""
+    results: Annotated[int, integer(1, 50), Doc("The most pages of one search.")] = 8
+    always: Annotated[bool, Doc("Search here even if the target has a web search of its own.")] = False
+    mapping: Annotated[SearchMapping | None, TABLE, Doc("Requests and answers of an engine.")] = None
+
+
+class WebFetchSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """`[tools.web_fetch]`: pages of the public web as text."""
+
+    max_mb: Annotated[float, number(0.001), Doc("Megabytes of a page that are read.")] = 5.0
+    max_chars: Annotated[int, integer(100), Doc("Characters of a page's text for the model.")] = 40_000
+    private: Annotated[
+        tuple[str, ...], Doc("Hosts, or `host:port`, that may be fetched although they are not public.")
+    ] = ()
+    always: Annotated[bool, Doc("Fetch here even if the target can fetch pages itself.")] = False
 
 
 class ToolsSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,6 +76,8 @@ class ToolsSettings(msgspec.Struct, frozen=True, kw_only=True):
     memory_mb: Annotated[
         int, integer(1), Doc("Megabytes of results that are kept for later requests of a conversation.")
     ] = 64
+    web_search: Annotated[WebSearchSettings | None, TABLE, Doc("The web search.")] = None
+    web_fetch: Annotated[WebFetchSettings | None, TABLE, Doc("Pages of the web as text.")] = None
     plugins: Annotated[
         dict[str, dict[str, object]],
         TABLE,
@@ -36,4 +86,5 @@ class ToolsSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     def list_names(self) -> tuple[str, ...]:
         """The names of the configured tools, as `tools` of a route or provider selects them."""
-        return tuple(self.plugins)
+        built_in = (name for name in BUILT_IN if getattr(self, name) is not None)
+        return (*built_in, *self.plugins)

@@ -7,10 +7,11 @@ import msgspec
 
 from dragoman.config.tools import ToolsSettings
 from dragoman.fit.names import build_name_map
-from dragoman.gateway_tools.memory import ToolMemory, name_conversation
+from dragoman.gateway_tools.memory import SHOWN_MARK, ToolMemory, name_conversation
 from dragoman.gateway_tools.stages import CitationStage, GatewayCallStage
 from dragoman.gateway_tools.tool import AskModel, GatewayTool, ToolFailed, ToolOutcome, ToolRun
 from dragoman.hub.content import Citation, Media, Text, Tool, ToolCall, ToolResult
+from dragoman.hub.ids import digest
 from dragoman.hub.request import Request, ToolChoice, list_declared_tools
 from dragoman.hub.rounds import Round, WithheldCall
 from dragoman.hub.stage import Stage
@@ -20,6 +21,7 @@ replace = msgspec.structs.replace
 
 #: Runs of one round that go on at the same time.
 MAX_PARALLEL = 8
+SOURCES = "Sources. To cite one, write its number in brackets after the statement, such as [1]."
 LAST_CALL = "[The gateway runs no further calls in this reply: answer with what is known.]"
 
 
@@ -89,11 +91,18 @@ class ToolSession:
                 functions.append(replace(function, name=name))
         if not functions:
             return request
-        return replace(
-            changed,
-            tools=(*changed.tools, *functions),
-            tool_choice=_allow(changed.tool_choice, [function.name for function in functions]),
-        )
+        choice = self._fit_choice(changed.tool_choice)
+        return replace(changed, tools=(*changed.tools, *functions), tool_choice=choice)
+
+    def _fit_choice(self, choice: ToolChoice | None) -> ToolChoice | None:
+        """The client's choice; a list of allowed tools also has the functions, and a hosted tool is one."""
+        if choice is None or choice.mode not in ("allowed", "named"):
+            return choice
+        if choice.mode == "allowed":
+            return replace(choice, allowed=(*choice.allowed, *self._offered), form="", extras={})
+        renamed = next((name for name, each in self._offered.items() if each.name == choice.name), "")
+        is_hosted = bool(renamed) and choice.kind != "function"
+        return ToolChoice(mode="named", name=renamed) if is_hosted else choice
 
     def build_stages(self, asked: Request, target: TargetFacts) -> list[Stage]:
         """The stages of the next round."""
@@ -137,6 +146,7 @@ class ToolSession:
                 raise ToolFailed("the limit of time or tokens for the gateway's tools is reached")
             run = ToolRun(
                 name=offered.name,
+                id=SHOWN_MARK + digest(self._conversation, call.id, length=20),
                 arguments=_read_arguments(call.arguments),
                 context=offered.context,
                 ask_model=self._ask_model,
@@ -160,8 +170,9 @@ class ToolSession:
         first = len(self._sources) + 1
         self._sources += outcome.sources
         if outcome.sources:
-            listed = (f"[{n}] {s.title} {s.url}" for n, s in enumerate(outcome.sources, first))
-            content.append(Text(text="Cite these sources by their numbers:\n" + "\n".join(listed)))
+            listed = (_list_source(number, each) for number, each in enumerate(outcome.sources, first))
+            texts = (SOURCES, *listed)
+            outcome = replace(outcome, content=(Text(text="\n\n".join(texts)), *outcome.content))
         for block in outcome.content:
             if isinstance(block, Text):
                 kept, left = block.text[:left], left - len(block.text)
@@ -175,11 +186,8 @@ class ToolSession:
         return ToolResult(call_id=call.id, name=call.name, content=tuple(content), is_error=outcome.is_error)
 
 
-def _allow(choice: ToolChoice | None, names: list[str]) -> ToolChoice | None:
-    """The client's choice; a list of allowed tools also has the added functions."""
-    if choice is None or choice.mode != "allowed":
-        return choice
-    return replace(choice, allowed=(*choice.allowed, *names), form="", extras={})
+def _list_source(number: int, source: Citation) -> str:
+    return "\n".join(filter(None, (f"[{number}] {source.title}".rstrip(), source.url, source.quote)))
 
 
 def _read_arguments(arguments: str) -> dict[str, object]:

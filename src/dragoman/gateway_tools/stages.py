@@ -11,6 +11,9 @@ from dragoman.hub.rounds import WithheldCall
 #: Characters of arguments that may wait at a time. A longer call is cut and fails.
 MAX_ARGUMENTS = 1024 * 1024
 
+#: Characters of a quotation in a citation.
+MAX_QUOTE = 150
+
 _MARK = re.compile(r"\[(\d{1,3})\]")
 
 
@@ -67,6 +70,10 @@ class CitationStage:
             number = int(mark[1]) - 1
             if 0 <= number < len(self._sources):
                 source = self._sources[number]
-                found.append(CitationAdded(index, replace(source, start=start, end=mark.end())))
+                found.append(CitationAdded(index, _place(source, start, mark.end())))
             start = mark.end()
         return found
+
+
+def _place(source: Citation, start: int, end: int) -> Citation:
+    return replace(source, quote=source.quote[:MAX_QUOTE], start=start, end=end)

@@ -32,6 +32,8 @@ class ToolRun(msgspec.Struct, frozen=True, kw_only=True):
     """One call of a function. `name` is the name in the offer."""
 
     name: str
+    #: For blocks that show the run: the same for the same call, different for different ones.
+    id: str = ""
     arguments: dict[str, object]
     context: object = None
     ask_model: AskModel

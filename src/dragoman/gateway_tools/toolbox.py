@@ -9,6 +9,8 @@ from dragoman.config.tools import ENTRY_POINTS, ToolsSettings
 from dragoman.gateway_tools.memory import ToolMemory
 from dragoman.gateway_tools.session import ToolSession
 from dragoman.gateway_tools.tool import AskModel, GatewayTool
+from dragoman.gateway_tools.web_fetch import WebFetchTool
+from dragoman.gateway_tools.web_search import WebSearchTool
 from dragoman.hub.errors import ConfigError
 
 
@@ -38,7 +40,18 @@ class Toolbox:
 def build_toolbox(config: Config) -> Toolbox | None:
     """The tools of a configuration; None if it has none."""
     settings = config.tools
-    tools = {name: _build_plugin(name, values) for name, values in settings.plugins.items()}
+    tools: dict[str, GatewayTool] = {}
+    # The fetch comes first: it reads the declaration of the web search, which the search removes.
+    if settings.web_fetch is not None:
+        search = settings.web_search
+        tools["web_fetch"] = WebFetchTool(
+            settings.web_fetch,
+            with_search=search is not None,
+            always_search=search is not None and search.always,
+        )
+    if settings.web_search is not None:
+        tools["web_search"] = WebSearchTool(settings.web_search)
+    tools |= {name: _build_plugin(name, values) for name, values in settings.plugins.items()}
     return Toolbox(settings, tools) if tools else None
 
 

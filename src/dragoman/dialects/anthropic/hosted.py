@@ -30,6 +30,7 @@ _SERVER = "@server_name"
 _CONTENT = "@content"
 _RESULT = "_tool_result"
 _SEARCH = "web_search"
+FETCH = "web_fetch"
 
 #: Parts of the names of server tools and of their results, in search order, and the family of each.
 _FAMILIES: tuple[tuple[str, str], ...] = (
@@ -133,6 +134,25 @@ def write_pages(result: HostedResult | None, call_id: str) -> Json:
     elif result is not None:
         content = [_build_page(line) for line in result.text.splitlines() if "://" in line]
     return {"type": _SEARCH + _RESULT, "tool_use_id": call_id, "content": content}
+
+
+def write_fetch(arguments: str, call_id: str) -> Json:
+    """The call of a fetch that the gateway ran."""
+    return {"type": "server_tool_use", "id": call_id, "name": FETCH, "input": build_input(arguments)}
+
+
+def write_fetched(result: HostedResult, arguments: str, call_id: str) -> Json:
+    """The result of a fetch that the gateway ran: the page as a document of text."""
+    source = {"type": "text", "media_type": "text/plain", "data": result.text}
+    content: Json = {
+        "type": "web_fetch_result",
+        "url": text_of(object_of(build_input(arguments)).get("url")),
+        "content": {"type": "document", "source": source},
+        "retrieved_at": None,
+    }
+    if result.is_error:
+        content = {"type": "web_fetch_tool_result_error", "error_code": "unavailable"}
+    return {"type": FETCH + _RESULT, "tool_use_id": call_id, "content": content}
 
 
 def _build_page(line: str) -> Json:

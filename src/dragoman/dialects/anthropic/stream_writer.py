@@ -8,7 +8,15 @@ from collections.abc import Callable
 from typing import Any
 
 from dragoman.dialects.anthropic.errors import write_error
-from dragoman.dialects.anthropic.hosted import write_call, write_pages, write_result, write_search
+from dragoman.dialects.anthropic.hosted import (
+    FETCH,
+    write_call,
+    write_fetch,
+    write_fetched,
+    write_pages,
+    write_result,
+    write_search,
+)
 from dragoman.dialects.anthropic.names import NAME, object_of
 from dragoman.dialects.anthropic.reply import block_frames, frame
 from dragoman.dialects.anthropic.stop_reasons import choose_reason, write_usage
@@ -67,6 +75,8 @@ class AnthropicStreamWriter:
         self._waiting: str = ""
         #: The id of another vendor's search whose result is not written yet.
         self._search = ""
+        #: The arguments of a fetch that has no result yet.
+        self._fetched = ""
 
     def write(self, event: ReplyEvent) -> Frames:
         return _HANDLERS[type(event)](self, event)
@@ -159,8 +169,12 @@ class AnthropicStreamWriter:
         return before + opened.open(block, own=self._own) + opened.grow(block.arguments)
 
     def _open_hosted_call(self, block: HostedCall) -> Frames:
-        if self._own:
+        # A block without a form was made by the gateway.
+        if self._own and block.form:
             return self._write_whole(write_call(block))
+        if block.tool == FETCH:
+            self._search, self._fetched = self._context.ids.adopt("srvtoolu_", block.id), block.arguments
+            return self._write_whole(write_fetch(block.arguments, self._search))
         queries = find_queries(block)
         if not queries:
             return self._lose("a call of a vendor's own tool")
@@ -168,8 +182,11 @@ class AnthropicStreamWriter:
         return self._write_whole(write_search("; ".join(queries), self._search))
 
     def _open_hosted_result(self, block: HostedResult) -> Frames:
-        if self._own:
+        if self._own and block.form:
             return self._write_whole(write_result(block))
+        if block.tool == FETCH and self._search:
+            search, self._search = self._search, ""
+            return self._write_whole(write_fetched(block, self._fetched, search))
         return self._end_search(block) if self._search else self._lose("the result of a vendor's own tool")
 
     def _end_search(self, result: HostedResult | None = None) -> Frames:

@@ -150,7 +150,9 @@ class GeminiStreamWriter:
             case HostedCall() if self._native and block.form == GROUNDED:
                 # The metadata at the end of the reply has its query.
                 return ()
-            case HostedCall() | HostedResult() if not self._native and block.tool == "web_search":
+            case HostedCall() | HostedResult() if block.tool == "web_search" and not (
+                self._native and block.extras
+            ):
                 return self._add_query(block)
             case Media() | HostedCall() | HostedResult() | Opaque():
                 part = write_part(block, native=self._native, losses=self._context.losses)

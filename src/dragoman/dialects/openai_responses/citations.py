@@ -39,7 +39,7 @@ def write_citation(citation: Citation, length: int, *, own: bool) -> Extras | No
 
     `length` is the length of the text so far.
     """
-    if own:
+    if own and citation.extras:
         texts = {"url": citation.url, "title": citation.title}
         offsets = {"start_index": citation.start, "end_index": citation.end}
         return {

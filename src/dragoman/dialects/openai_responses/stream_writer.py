@@ -264,7 +264,7 @@ class ResponsesStreamWriter:
         """Write a complete block: an item of this dialect, or a web search of another."""
         self._item = None
         item = write_hosted(block) if self._own else None
-        if item is None and isinstance(block, HostedCall) and block.tool == "web_search":
+        if item is None and isinstance(block, HostedCall) and block.tool in ("web_search", "web_fetch"):
             action = build_search_action(block.arguments)
             item_id = self._ids.adopt("ws_", block.id)
             item = {"id": item_id, "type": "web_search_call", "status": COMPLETED, "action": action}

@@ -73,11 +73,27 @@ def read_origin(url: str, setting: str) -> Origin:
     return Origin(parts.scheme, parts.hostname, port or _PORTS[parts.scheme], authorization)
 
 
-class Connector:
-    """Opens connections to one origin, through a proxy if one is given."""
+class AddressRefused(OSError):
+    """The host has no address that may be connected to."""
 
-    def __init__(self, origin: Origin, proxy: Origin | None, verify: bool | str) -> None:
+
+class Connector:
+    """Opens connections to one origin, through a proxy if one is given.
+
+    `allows`: whether an IP address may be connected to. The name is resolved once, so that the tested address
+    is the one that is used.
+    """
+
+    def __init__(
+        self,
+        origin: Origin,
+        proxy: Origin | None,
+        verify: bool | str,
+        *,
+        allows: Callable[[str], bool] | None = None,
+    ) -> None:
         self._origin = origin
+        self._allows = allows
         self._proxy = proxy
         self._verify = verify
         self._context: ssl.SSLContext | None = None
@@ -104,6 +120,10 @@ class Connector:
     async def _connect(self, origin: Origin, build: Callable[[], P]) -> tuple[asyncio.Transport, P]:
         loop = asyncio.get_running_loop()
         addresses = await loop.getaddrinfo(origin.host, origin.port, type=socket.SOCK_STREAM)
+        if self._allows is not None:
+            addresses = [address for address in addresses if self._allows(str(address[4][0]))]
+            if not addresses:
+                raise AddressRefused("the address is not public")
         client = await start_connection(addresses, happy_eyeballs_delay=EYEBALLS_DELAY, interleave=1)
         client.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         context, hostname = (self._tls(), origin.host) if origin.is_secure else (None, None)

@@ -1,0 +1,93 @@
+"""The tool `web_fetch`: a page of the public web as text."""
+
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+from dragoman.config.tools import WebFetchSettings
+from dragoman.gateway_tools.hosted import find_hosted, remove_hosted
+from dragoman.gateway_tools.page_text import read_page
+from dragoman.gateway_tools.tool import (
+    GatewayTool,
+    ToolFailed,
+    ToolOffer,
+    ToolOutcome,
+    ToolRun,
+    build_function,
+)
+from dragoman.gateway_tools.web_client import WebAnswer, fetch, is_public
+from dragoman.hub.content import Citation, HostedCall, HostedResult, Text
+from dragoman.hub.request import Request
+from dragoman.providers.profile import TargetFacts
+from dragoman.wire.fields import encode
+
+FAMILY = "web_fetch"
+SEARCH = "web_search"
+FUNCTION = build_function(
+    "web_fetch",
+    "Read a page of the public web as text.",
+    {"url": {"type": "string", "description": "The http or https address of the page."}},
+    "url",
+)
+_TEXT_TYPES = ("text/", "application/json", "application/xml", "application/xhtml", "application/javascript")
+
+
+class WebFetchTool(GatewayTool):
+    """Replaces a hosted fetch by a function; also beside the gateway's web search, to read what it found."""
+
+    def __init__(self, settings: WebFetchSettings, *, with_search: bool, always_search: bool = False) -> None:
+        self._settings = settings
+        self._with_search = with_search
+        self._always_search = always_search
+
+    def offer(self, request: Request, target: TargetFacts) -> ToolOffer | None:
+        hosted = find_hosted(request, target, FAMILY, always=self._settings.always)
+        if hosted is not None:
+            return ToolOffer(functions=(FUNCTION,), request=remove_hosted(request, FAMILY), context=FAMILY)
+        search = find_hosted(request, target, SEARCH, always=self._always_search)
+        # A client may allow stored pages only.
+        if not self._with_search or search is None or (search.search and search.search.live is False):
+            return None
+        return ToolOffer(functions=(FUNCTION,), context=SEARCH)
+
+    async def run(self, run: ToolRun) -> ToolOutcome:
+        url = run.text("url")
+        # As part of a web search, a page is shown only where searches can show one.
+        family = SEARCH if run.context == SEARCH else FAMILY
+        call = HostedCall(id=run.id, tool=family, arguments=encode({"url": url}).decode())
+        try:
+            title, text, address = await self._read(url)
+        except ToolFailed as error:
+            failed = HostedResult(call_id=run.id, tool=family, text=str(error), is_error=True)
+            return ToolOutcome(content=(Text(text=f"Error: {error}."),), is_error=True, shown=(call, failed))
+        shown = (call, HostedResult(call_id=run.id, tool=family, text=text if family == FAMILY else ""))
+        return ToolOutcome(
+            content=(Text(text=text),), shown=shown, sources=(Citation(url=address, title=title or address),)
+        )
+
+    async def _read(self, url: str) -> tuple[str, str, str]:
+        """Title, text and final address of a page."""
+        limit = int(self._settings.max_mb * 1_000_000)
+        answer = await fetch(url, limit=limit, allows=self._find_check)
+        if answer.status >= 400:
+            raise ToolFailed(f"the page answered with status {answer.status}")
+        kind = answer.headers.get("content-type", "text/html").lower()
+        if not kind.startswith(_TEXT_TYPES):
+            raise ToolFailed(f"the page is no text ({kind.partition(';')[0][:60]})")
+        text = _decode(answer, kind)
+        title, text = read_page(text) if "html" in kind else ("", text)
+        return title, text[: self._settings.max_chars], answer.url
+
+    def _find_check(self, url: str) -> Callable[[str], bool] | None:
+        """The check of the addresses of a URL. None for hosts that the configuration names."""
+        parts = urlsplit(url)
+        host = (parts.hostname or "").lower()
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        return None if {host, f"{host}:{port}"} & set(self._settings.private) else is_public
+
+
+def _decode(answer: WebAnswer, kind: str) -> str:
+    charset = kind.partition("charset=")[2].partition(";")[0].strip(" \"'") or "utf-8"
+    try:
+        return answer.body.decode(charset, "replace")
+    except LookupError:
+        return answer.body.decode("utf-8", "replace")

@@ -1,0 +1,117 @@
+"""The tool `web_search`: the web search of a client's vendor, through an engine or another model."""
+
+import msgspec
+
+from dragoman.config.tools import WebSearchSettings
+from dragoman.gateway_tools.hosted import find_hosted, remove_hosted
+from dragoman.gateway_tools.search_engines import search
+from dragoman.gateway_tools.tool import (
+    GatewayTool,
+    ToolFailed,
+    ToolOffer,
+    ToolOutcome,
+    ToolRun,
+    build_function,
+)
+from dragoman.hub.content import Citation, HostedCall, HostedResult, SearchOptions, Text, Tool
+from dragoman.hub.fold import Reply
+from dragoman.hub.request import Request, Turn
+from dragoman.providers.profile import TargetFacts
+from dragoman.wire.fields import encode
+
+FAMILY = "web_search"
+FUNCTION = build_function(
+    "web_search",
+    "Search the web. Returns titles, addresses and excerpts of pages, each with a number to cite it by.",
+    {"query": {"type": "string", "description": "What to search for."}},
+    "query",
+)
+
+
+class SearchUses:
+    """The searches of one request: its options, and how many it has made."""
+
+    def __init__(self, options: SearchOptions | None) -> None:
+        self.options = options or SearchOptions()
+        self.count = 0
+
+
+class WebSearchTool(GatewayTool):
+    """Replaces a hosted web search by a function."""
+
+    def __init__(self, settings: WebSearchSettings) -> None:
+        self._settings = settings
+
+    def offer(self, request: Request, target: TargetFacts) -> ToolOffer | None:
+        hosted = find_hosted(request, target, FAMILY, always=self._settings.always)
+        if hosted is None:
+            return None
+        return ToolOffer(
+            functions=(FUNCTION,), request=remove_hosted(request, FAMILY), context=SearchUses(hosted.search)
+        )
+
+    async def run(self, run: ToolRun) -> ToolOutcome:
+        query, uses = run.text("query"), run.context
+        assert isinstance(uses, SearchUses)  # noqa: S101 (what `offer` returned)
+        uses.count += 1
+        limit = uses.options.max_uses
+        if limit is not None and uses.count > limit:
+            raise ToolFailed(f"the client allows {limit} searches in one reply, and they have been made")
+        call = HostedCall(id=run.id, tool=FAMILY, arguments=encode({"query": query}).decode())
+        try:
+            found, text = await self._search(run, query, uses.options)
+        except ToolFailed as error:
+            failed = HostedResult(call_id=run.id, tool=FAMILY, text=str(error), is_error=True)
+            message = Text(text=f"Error: the search failed: {error}.")
+            return ToolOutcome(content=(message,), is_error=True, shown=(call, failed))
+        pages = [page for page in found if _is_allowed(page.url, uses.options)]
+        listed = "\n".join(f"{page.title} {page.url}".strip() for page in pages)
+        content = (Text(text=text or "The search found nothing."),) if text or not pages else ()
+        shown = (call, HostedResult(call_id=run.id, tool=FAMILY, text=listed))
+        return ToolOutcome(content=content, shown=shown, sources=tuple(pages))
+
+    async def _search(self, run: ToolRun, query: str, options: SearchOptions) -> tuple[list[Citation], str]:
+        """The pages of a search, and what a model answers, if a model searches."""
+        if self._settings.engine == "model":
+            return _read_reply(await run.ask_model(self._settings.target, _build_request(query, options)))
+        sites = " OR ".join(f"site:{domain}" for domain in options.allowed_domains)
+        return await search(self._settings, f"{query} {sites}".rstrip()), ""
+
+
+def _is_allowed(url: str, options: SearchOptions) -> bool:
+    """Whether the domain lists of the client allow a page."""
+    host = "." + url.partition("://")[2].partition("/")[0].partition(":")[0].lower()
+    path = "." + url.partition("://")[2].lower()
+
+    def matches(domain: str) -> bool:
+        named = "." + domain.lower().removeprefix("*.").strip("/")
+        return path.startswith(named) if "/" in named else host.endswith(named)
+
+    allowed, blocked = options.allowed_domains, options.blocked_domains
+    return (not allowed or any(map(matches, allowed))) and not any(map(matches, blocked))
+
+
+def _build_request(query: str, options: SearchOptions) -> Request:
+    tool = Tool(name=FAMILY, kind="hosted", family=FAMILY, search=msgspec.structs.replace(options, paths={}))
+    prompt = f"Search the web for the following, and report what you find with its sources.\n\n{query}"
+    turn = Turn(role="user", blocks=(Text(text=prompt),))
+    return Request(dialect="", model="", turns=(turn,), tools=(tool,), max_tokens=4096)
+
+
+def _read_reply(reply: Reply) -> tuple[list[Citation], str]:
+    """The sources and the text of a model's answer. Sources are its citations and the pages that it found."""
+    pages: dict[str, Citation] = {}
+    texts: list[str] = []
+    for block in reply.blocks:
+        if isinstance(block, Text):
+            texts.append(block.text)
+            for citation in block.citations:
+                if citation.url:
+                    kept = Citation(url=citation.url, title=citation.title, quote=citation.quote)
+                    pages[citation.url] = kept
+        elif isinstance(block, HostedResult):
+            for line in block.text.splitlines():
+                title, _, url = line.strip().rpartition(" ")
+                if "://" in url:
+                    pages.setdefault(url, Citation(url=url, title=title))
+    return list(pages.values()), "".join(texts)
