@@ -64,6 +64,10 @@ PLACES = {
     "[tools]": Place(lambda values: {"tools": values}, lambda config: config.tools),
     "[records]": Place(lambda values: {"records": values}, lambda config: config.records),
     "[sign_in]": Place(lambda values: {"sign_in": values}, lambda config: config.sign_in),
+    "[tools.image]": Place(
+        lambda values: {**_write_provider({}), "tools": {"image": {"target": "p/other"} | values}},
+        lambda config: config.tools.image,
+    ),
     "[tools.web_search]": Place(_write_search, lambda config: config.tools.web_search),
     "[tools.web_search.mapping]": Place(
         lambda values: _write_search({"mapping": values}),
@@ -114,6 +118,7 @@ EXAMPLES: dict[tuple[str, str], Example] = {
     ('[providers.NAME.models."MODEL"]', "call_family"): Example("hermes", "hermes"),
     ("[providers.NAME]", "tools"): Example([], ()),
     ("[[routes]]", "tools"): Example([], ()),
+    ("[tools.image]", "target"): Example("p/m", "p/m"),
     ("[tools.web_search]", "engine"): Example("searxng", "searxng"),
     ("[tools.web_search]", "address"): Example("http://127.0.0.1:2", "http://127.0.0.1:2"),
     ("[tools.web_search]", "api_key"): Example("k", Secret("k")),
@@ -146,6 +151,7 @@ OWN_TABLES = {
     ("", "rules"),
     ("", "routes"),
     ("[tools]", "plugins"),
+    ("[tools]", "image"),
     ("[tools]", "web_search"),
     ("[tools]", "web_fetch"),
     ("[providers.NAME]", "governance"),

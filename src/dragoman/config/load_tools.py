@@ -12,6 +12,7 @@ from dragoman.config.mistakes import read_each
 from dragoman.config.secrets import Environment, read_secrets
 from dragoman.config.tools import (
     ENTRY_POINTS,
+    ImageToolSettings,
     SearchMapping,
     ToolsSettings,
     WebFetchSettings,
@@ -24,6 +25,7 @@ def read_tools(table: TomlTable, providers: Mapping[str, object], environment: E
     """The settings of the gateway's own tools. `providers` are the known names."""
     table.check(read_keys(ToolsSettings))
     readers: dict[str, Callable[[TomlTable], object]] = {
+        "image": lambda inner: _read_image(inner, providers),
         "web_search": lambda inner: _read_web_search(inner, providers, environment),
         "web_fetch": _read_web_fetch,
     }
@@ -38,6 +40,11 @@ def read_tools(table: TomlTable, providers: Mapping[str, object], environment: E
         }
     )
     return table.build(ToolsSettings, **fields)
+
+
+def _read_image(table: TomlTable, providers: Mapping[str, object]) -> ImageToolSettings:
+    table.check(read_keys(ImageToolSettings))
+    return ImageToolSettings(target=_read_target(table, providers, needed=True))
 
 
 def _read_web_search(

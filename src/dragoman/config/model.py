@@ -27,7 +27,13 @@ from dragoman.config.settings import (
     TelemetrySettings,
     Timeouts,
 )
-from dragoman.config.tools import SearchMapping, ToolsSettings, WebFetchSettings, WebSearchSettings
+from dragoman.config.tools import (
+    ImageToolSettings,
+    SearchMapping,
+    ToolsSettings,
+    WebFetchSettings,
+    WebSearchSettings,
+)
 from dragoman.governance.settings import Governance
 from dragoman.providers.facts import Doc, Facts
 
@@ -124,6 +130,7 @@ def list_tables() -> tuple[KeyTable, ...]:
         KeyTable("[responses]", read_keys(ResponsesSettings), ResponsesSettings),
         KeyTable("[telemetry]", read_keys(TelemetrySettings), TelemetrySettings),
         KeyTable("[tools]", read_keys(ToolsSettings), ToolsSettings),
+        KeyTable("[tools.image]", read_keys(ImageToolSettings), ImageToolSettings),
         KeyTable("[tools.web_search]", read_keys(WebSearchSettings), WebSearchSettings),
         KeyTable("[tools.web_search.mapping]", read_keys(SearchMapping), SearchMapping),
         KeyTable("[tools.web_fetch]", read_keys(WebFetchSettings), WebFetchSettings),

@@ -11,7 +11,13 @@ from dragoman.providers.facts import Doc
 #: The group of entry points by which other packages offer tools.
 ENTRY_POINTS = "dragoman.tools"
 #: The tools with a table of their own, by the names of their tables.
-BUILT_IN = ("web_search", "web_fetch")
+BUILT_IN = ("image", "web_search", "web_fetch")
+
+
+class ImageToolSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """`[tools.image]`: pictures for models that see none."""
+
+    target: Annotated[str, Doc("The target that looks at pictures, `provider/model`.")]
 
 
 class SearchMapping(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,6 +82,7 @@ class ToolsSettings(msgspec.Struct, frozen=True, kw_only=True):
     memory_mb: Annotated[
         int, integer(1), Doc("Megabytes of results that are kept for later requests of a conversation.")
     ] = 64
+    image: Annotated[ImageToolSettings | None, TABLE, Doc("Pictures for models that see none.")] = None
     web_search: Annotated[WebSearchSettings | None, TABLE, Doc("The web search.")] = None
     web_fetch: Annotated[WebFetchSettings | None, TABLE, Doc("Pages of the web as text.")] = None
     plugins: Annotated[

@@ -6,6 +6,7 @@ from importlib.metadata import entry_points
 
 from dragoman.config.model import Config
 from dragoman.config.tools import ENTRY_POINTS, ToolsSettings
+from dragoman.gateway_tools.image import ImageTool
 from dragoman.gateway_tools.memory import ToolMemory
 from dragoman.gateway_tools.session import ToolSession
 from dragoman.gateway_tools.tool import AskModel, GatewayTool
@@ -41,6 +42,8 @@ def build_toolbox(config: Config) -> Toolbox | None:
     """The tools of a configuration; None if it has none."""
     settings = config.tools
     tools: dict[str, GatewayTool] = {}
+    if settings.image is not None:
+        tools["image"] = ImageTool(settings.image)
     # The fetch comes first: it reads the declaration of the web search, which the search removes.
     if settings.web_fetch is not None:
         search = settings.web_search

@@ -1,0 +1,116 @@
+"""The tool `image`: pictures become references for a model that sees none; another model looks at them."""
+
+from collections import OrderedDict
+
+from dragoman.config.tools import ImageToolSettings
+from dragoman.fit.editing import edit_turns
+from dragoman.gateway_tools.tool import (
+    GatewayTool,
+    ToolFailed,
+    ToolOffer,
+    ToolOutcome,
+    ToolRun,
+    build_function,
+)
+from dragoman.hub.content import AnyBlock, Media, Text
+from dragoman.hub.ids import digest
+from dragoman.hub.request import Request, Turn, find_block_kinds
+from dragoman.providers.profile import TargetFacts
+
+#: Answers that are kept, and the longest answer in tokens.
+MAX_CACHED = 500
+MAX_TOKENS = 2000
+
+_PERCENT = {"type": "number", "minimum": 0, "maximum": 100}
+_REGION = ("left", "top", "width", "height")
+FUNCTION = build_function(
+    "look_at_image",
+    "Look at a picture of the conversation, which you see only as a number. Another model sees it and "
+    "answers your question about it. Ask for everything that you need: it does not know the conversation.",
+    {
+        "image": {"type": "integer", "description": "The number of the picture."},
+        "question": {"type": "string", "description": "What to find out about the picture."},
+        "region": {
+            "type": "object",
+            "description": "Optional: only this part of the picture, in percent of its width and height.",
+            "properties": dict.fromkeys(_REGION, _PERCENT),
+            "required": list(_REGION),
+        },
+    },
+    "image",
+    "question",
+)
+
+
+class ImageTool(GatewayTool):
+    """Replaces pictures by references. The answers about a picture are cached."""
+
+    def __init__(self, settings: ImageToolSettings) -> None:
+        self._target = settings.target
+        self._answers: OrderedDict[str, str] = OrderedDict()
+
+    def offer(self, request: Request, target: TargetFacts) -> ToolOffer | None:
+        if target.images or Media not in find_block_kinds(request.turns):
+            return None
+        numbers: dict[str, int] = {}
+        pictures: list[Media] = []
+
+        def edit(block: AnyBlock, turn: Turn) -> AnyBlock:
+            if type(block) is not Media or block.kind != "image" or not (block.data or block.url):
+                return block
+            key = digest(block.data, block.url)
+            if key not in numbers:
+                numbers[key] = len(pictures) + 1
+                pictures.append(_strip(block))
+            number = numbers[key]
+            title = f" ({block.title})" if block.title else ""
+            text = f"[Image #{number}{title}: call {FUNCTION.name} with image={number} to see it.]"
+            return Text(text=text, at=block.at, cache=block.cache)
+
+        changed = edit_turns(request, edit, only=frozenset({Media}))
+        if not pictures:
+            return None
+        return ToolOffer(functions=(FUNCTION,), request=changed, context=tuple(pictures))
+
+    async def run(self, run: ToolRun) -> ToolOutcome | str:
+        pictures = run.context if isinstance(run.context, tuple) else ()
+        number = run.arguments.get("image")
+        if type(number) is not int or not 1 <= number <= len(pictures):
+            raise ToolFailed(f"the argument `image` must be a number from 1 to {len(pictures)}")
+        picture: Media = pictures[number - 1]
+        prompt = _write_prompt(run.text("question"), run.arguments.get("region"))
+        key = digest(picture.data, picture.url, prompt)
+        answer = self._answers.get(key) or await self._look(run, picture, prompt)
+        self._answers[key] = answer
+        self._answers.move_to_end(key)
+        while len(self._answers) > MAX_CACHED:
+            self._answers.popitem(last=False)
+        return answer
+
+    async def _look(self, run: ToolRun, picture: Media, prompt: str) -> str:
+        turn = Turn(role="user", blocks=(picture, Text(text=prompt)))
+        request = Request(dialect="", model="", turns=(turn,), max_tokens=MAX_TOKENS)
+        reply = await run.ask_model(self._target, request)
+        answer = "".join(block.text for block in reply.blocks if isinstance(block, Text)).strip()
+        if not answer:
+            raise ToolFailed("the model that looks at pictures gave no answer")
+        return answer
+
+
+def _strip(picture: Media) -> Media:
+    """The picture without what only its own dialect understands."""
+    return Media(kind="image", media_type=picture.media_type, data=picture.data, url=picture.url)
+
+
+def _write_prompt(question: str, region: object) -> str:
+    prompt = f"{question}\n\nReport only what the picture shows, exactly, and quote text in it literally."
+    if region is None:
+        return prompt
+    values = [region.get(name) for name in _REGION] if isinstance(region, dict) else []
+    numbers = [value for value in values if isinstance(value, int | float) and 0 <= value <= 100]
+    if len(numbers) != len(_REGION):
+        raise ToolFailed("the argument `region` must have left, top, width and height, in percent")
+    left, top, width, height = numbers
+    part = f"from {left:g} % to {min(100, left + width):g} % of its width, counted from the left, and from "
+    part += f"{top:g} % to {min(100, top + height):g} % of its height, counted from the top"
+    return f"Look only at this part of the picture: {part}.\n\n{prompt}"

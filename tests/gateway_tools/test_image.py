@@ -1,0 +1,159 @@
+"""Pictures for a model that sees none: references, and a model that looks at them."""
+
+import base64
+from typing import Any
+
+import msgspec
+import pytest
+
+from dragoman.config.load import load
+from dragoman.config.model import Config
+from dragoman.config.tools import ImageToolSettings, ToolsSettings
+from dragoman.dialects.registry import dialect_named
+from dragoman.gateway_tools.toolbox import build_toolbox
+from dragoman.hub.content import Text, ToolCall
+from dragoman.hub.errors import ConfigError
+from dragoman.hub.usage import Usage
+from tests.cases.essence import read_essence
+from tests.exchange.clock import run
+from tests.exchange.governing import script
+from tests.exchange.speech import DIALECTS
+from tests.exchange.twin import Ask, Bench, ExchangeResult, ScriptedUpstream, ask, provider
+from tests.gateway_tools.running import check_history, events_of_round, read_asked, texts_of_results
+
+PICTURE = base64.b64encode(b"\x89PNG\r\n\x1a\n picture").decode()
+SEEN = "A red circle."
+
+
+def shown_picture(client: str) -> Ask:
+    """A question about a picture, in the words of the API."""
+    asked = ask(client)
+    body: Any = msgspec.json.decode(asked.body)
+    url = f"data:image/png;base64,{PICTURE}"
+    match client:
+        case "anthropic":
+            source = {"type": "base64", "media_type": "image/png", "data": PICTURE}
+            result = {
+                "type": "tool_result",
+                "tool_use_id": "t1",
+                "content": [{"type": "image", "source": source}],
+            }
+            body["messages"] = [
+                {
+                    "role": "user",
+                    "content": [{"type": "image", "source": source}, {"type": "text", "text": "What?"}],
+                },
+                {
+                    "role": "assistant",
+                    "content": [{"type": "tool_use", "id": "t1", "name": "Read", "input": {}}],
+                },
+                {"role": "user", "content": [result]},
+            ]
+        case "openai_chat":
+            body["messages"][0]["content"] = [{"type": "image_url", "image_url": {"url": url}}]
+        case "openai_responses":
+            body["input"] = [{"role": "user", "content": [{"type": "input_image", "image_url": url}]}]
+        case _:
+            body["contents"][0]["parts"].append({"inlineData": {"mimeType": "image/png", "data": PICTURE}})
+    asked.body = msgspec.json.encode(body)
+    return asked
+
+
+def look(number: int, **arguments: object) -> ToolCall:
+    encoded = msgspec.json.encode(arguments).decode()
+    return ToolCall(id=f"call_{number}abcdefgh", name="look_at_image", arguments=encoded)
+
+
+def run_blind(
+    asked: Ask, *rounds: list[ToolCall | Text]
+) -> tuple[ExchangeResult, ScriptedUpstream, ScriptedUpstream]:
+    """Ask a model that sees no pictures, beside one that does."""
+    blind = ScriptedUpstream(
+        *(
+            script("openai_chat", events_of_round(n, each, Usage(input=1, output=1)))
+            for n, each in enumerate(rounds)
+        )
+    )
+    answer = events_of_round(9, [Text(text=SEEN)], Usage(input=7, output=3))
+    seeing = ScriptedUpstream(script("anthropic", answer, stream=False))
+    providers = [
+        msgspec.structs.replace(provider("up"), models={"*": {"images": False}}),
+        provider("eye", "anthropic"),
+    ]
+    bench = Bench({"up": blind, "eye": seeing}, providers)
+    settings = ToolsSettings(image=ImageToolSettings(target="eye/seer"))
+    bench.gateway.snapshot.toolbox = build_toolbox(Config(tools=settings))
+    return run(bench.run_exchange(asked)), blind, seeing
+
+
+@pytest.mark.rule("R77", "R78", "H46")
+@pytest.mark.parametrize("client", DIALECTS)
+def test_a_blind_model_answers_from_the_words_of_a_seeing_one(client: str) -> None:
+    rounds: list[list[ToolCall | Text]] = [
+        [look(1, image=1, question="What is it?")],
+        [Text(text="It is red.")],
+    ]
+    result, blind, seeing = run_blind(shown_picture(client), *rounds)
+    assert dialect_named(client).check_stream(result.client.body) == []
+    assert read_essence(client, result.client.body).text == "It is red."
+    assert PICTURE.encode() not in blind.calls[0].body
+    assert b"[Image #1: call look_at_image with image=1 to see it.]" in blind.calls[0].body
+    # The same picture has the same number wherever it stands.
+    assert b"Image #2" not in blind.calls[0].body
+    request = read_asked("openai_chat", blind.calls[1])
+    check_history(request)
+    assert SEEN in texts_of_results(request)
+    (asked,) = seeing.calls
+    body = msgspec.json.decode(asked.body)
+    assert body["model"] == "seer"
+    image, text = body["messages"][0]["content"]
+    assert image["source"]["data"] == PICTURE
+    assert text["text"].startswith("What is it?")
+
+
+def test_a_region_is_named_and_the_same_question_is_asked_once() -> None:
+    region = {"left": 50, "top": 0, "width": 60, "height": 25}
+    question = {"image": 1, "question": "What?", "region": region}
+    rounds: list[list[ToolCall | Text]] = [[look(1, **question)], [look(2, **question)], [Text(text="So.")]]
+    _, _, seeing = run_blind(shown_picture("anthropic"), *rounds)
+    (asked,) = seeing.calls
+    assert b"from 50 % to 100 % of its width" in asked.body
+    assert b"from 0 % to 25 % of its height" in asked.body
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"image": 2, "question": "?"}, "a number from 1 to 1"),
+        ({"image": "1", "question": "?"}, "a number from 1 to 1"),
+        ({"image": 1}, "`question` must be a text"),
+        ({"image": 1, "question": "?", "region": {"left": 1}}, "left, top, width and height"),
+    ],
+)
+def test_wrong_arguments_are_named(arguments: dict[str, object], told: str) -> None:
+    rounds: list[list[ToolCall | Text]] = [[look(1, **arguments)], [Text(text="So.")]]
+    _, blind, seeing = run_blind(shown_picture("anthropic"), *rounds)
+    assert told in str(texts_of_results(read_asked("openai_chat", blind.calls[1])))
+    assert not seeing.calls
+
+
+def test_a_model_that_sees_gets_the_picture_itself() -> None:
+    asked = shown_picture("anthropic")
+    upstream = ScriptedUpstream(script("openai_chat", events_of_round(0, [Text(text="Red.")], Usage())))
+    bench = Bench({"up": upstream, "eye": upstream}, [provider("up"), provider("eye")])
+    settings = ToolsSettings(image=ImageToolSettings(target="eye/seer"))
+    bench.gateway.snapshot.toolbox = build_toolbox(Config(tools=settings))
+    run(bench.run_exchange(asked))
+    assert PICTURE.encode() in upstream.calls[0].body
+    assert b"look_at_image" not in upstream.calls[0].body
+
+
+def test_the_table_needs_a_target() -> None:
+    text = '[providers.up]\ndialect = "openai_chat"\nbase_url = "http://127.0.0.1:9/v1"\n[tools.image]\n'
+    for more, told in (
+        ("", "expected `target`"),
+        ('target = "up"\n', "expected `target`"),
+        ('target = "x/y"\n', "no provider"),
+    ):
+        with pytest.raises(ConfigError, match=told):
+            load(text + more, "dragoman.toml", {})
