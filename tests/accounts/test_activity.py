@@ -1,6 +1,6 @@
 """What agents report about their work: counted once, by session, and bounded."""
 
-import sqlite3
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
@@ -19,15 +19,18 @@ from dragoman.accounts.activity import (
     read_activity,
 )
 from dragoman.accounts.store import ACCOUNTS_SCHEMA
-from dragoman.storage.database import connect
+from tests.states import ENGINES, Engine, StateBed
 
 NOW = 1_794_900_000.0
 DAY = 86_400
 
 
-@pytest.fixture
-def connection() -> sqlite3.Connection:
-    return connect(None, ACCOUNTS_SCHEMA)
+@pytest.fixture(params=ENGINES)
+def state(request: pytest.FixtureRequest) -> Iterator[StateBed]:
+    engine: Engine = request.param
+    state = StateBed(engine, ACCOUNTS_SCHEMA)
+    yield state
+    state.close()
 
 
 def commits(amount: float, *, is_cumulative: bool = False) -> Measurement:
@@ -64,22 +67,22 @@ def test_sums_since_a_start_are_counted_as_changes(changes: list[int]) -> None:
     assert counted == total
 
 
-def test_reports_are_summed_by_day_key_and_session(connection: sqlite3.Connection) -> None:
+def test_reports_are_summed_by_day_key_and_session(state: StateBed) -> None:
     for now, session, lines in ((NOW, "a", 3), (NOW + 1, "a", 4), (NOW + DAY, "b", 5)):
-        add_activity(connection, "key_1", {session: ActivityCounts(lines_added=lines, commits=1)}, now)
-    by_session = dict(read_activity(connection, ("key", "session")))
+        state.do(add_activity, "key_1", {session: ActivityCounts(lines_added=lines, commits=1)}, now)
+    by_session = dict(state.do(read_activity, ("key", "session")))
     assert by_session[("key_1", "a")] == ActivityCounts(lines_added=7, commits=2)
-    assert dict(read_activity(connection, ("key",), NOW + DAY)) == {
+    assert dict(state.do(read_activity, ("key",), NOW + DAY)) == {
         ("key_1",): ActivityCounts(lines_added=5, commits=1)
     }
-    assert len(read_activity(connection, ("day",))) == 2
+    assert len(state.do(read_activity, ("day",))) == 2
 
 
-def test_old_days_and_further_sessions_do_not_fill_the_file(connection: sqlite3.Connection) -> None:
+def test_old_days_and_further_sessions_do_not_fill_the_file(state: StateBed) -> None:
     sessions = {f"s{number}": ActivityCounts(commits=1) for number in range(MAX_SESSIONS + 5)}
-    add_activity(connection, "k", sessions, NOW)
-    found = dict(read_activity(connection, ("session",)))
+    state.do(add_activity, "k", sessions, NOW)
+    found = dict(state.do(read_activity, ("session",)))
     assert len(found) == MAX_SESSIONS + 1
     assert found[(OTHER_SESSIONS,)].commits == 5
-    add_activity(connection, "k", {"s": ActivityCounts(commits=1)}, NOW + (DAYS_KEPT + 1) * DAY)
-    assert len(read_activity(connection, ("session",))) == 1
+    state.do(add_activity, "k", {"s": ActivityCounts(commits=1)}, NOW + (DAYS_KEPT + 1) * DAY)
+    assert len(state.do(read_activity, ("session",))) == 1

@@ -13,7 +13,8 @@ from dragoman.accounts.errors import InvalidKey
 from dragoman.accounts.key_cache import MAX_AGE, ClientKeyCache
 from dragoman.accounts.keys import Caller, hash_key
 from dragoman.accounts.store import ACCOUNTS_SCHEMA
-from dragoman.storage.database import Database, connect
+from dragoman.storage.database import connect
+from dragoman.storage.sqlite import SqliteStorage
 from tests.server.keyholder import KeyHolder
 
 
@@ -32,24 +33,24 @@ async def aged(cache: ClientKeyCache) -> None:
 
 def test_a_gateway_without_keys_creates_no_file(tmp_path: Path) -> None:
     async def main() -> None:
-        database = Database(tmp_path / "state.db", ACCOUNTS_SCHEMA)
-        cache = ClientKeyCache(database, time.time)
+        storage = SqliteStorage(tmp_path / "state.db", ACCOUNTS_SCHEMA)
+        cache = ClientKeyCache(storage, time.time)
         await cache.refresh()
         assert not cache.has_keys
         assert not (tmp_path / "state.db").exists()
-        database.close()
+        await storage.close()
 
     asyncio.run(main())
 
 
 def test_a_database_in_memory_is_never_read() -> None:
     async def main() -> None:
-        database = Database(None, ACCOUNTS_SCHEMA)
-        cache = ClientKeyCache(database, time.time)
+        storage = SqliteStorage(None, ACCOUNTS_SCHEMA)
+        cache = ClientKeyCache(storage, time.time)
         await cache.refresh()
         assert not cache.is_stale
         assert cache.find_caller([hash_key("dgm_x")]) is None
-        database.close()
+        await storage.close()
 
     asyncio.run(main())
 
@@ -58,8 +59,8 @@ def test_a_caller_is_renewed_while_its_key_is_valid(holder: KeyHolder) -> None:
     key = holder.create()
 
     async def main() -> None:
-        database = Database(holder.path, ACCOUNTS_SCHEMA)
-        cache = ClientKeyCache(database, time.time)
+        storage = SqliteStorage(holder.path, ACCOUNTS_SCHEMA)
+        cache = ClientKeyCache(storage, time.time)
         await cache.refresh()
         caller = cache.find_caller([hash_key("other"), hash_key(key)])
         assert caller is not None
@@ -78,17 +79,17 @@ def test_a_caller_is_renewed_while_its_key_is_valid(holder: KeyHolder) -> None:
         await aged(cache)
         with pytest.raises(InvalidKey, match="deleted"):
             await cache.renew_caller(caller)
-        database.close()
+        await storage.close()
 
     asyncio.run(main())
 
 
 def test_callers_of_the_configuration_are_returned_unchanged(holder: KeyHolder) -> None:
     async def main() -> None:
-        database = Database(holder.path, ACCOUNTS_SCHEMA)
+        storage = SqliteStorage(holder.path, ACCOUNTS_SCHEMA)
         caller = Caller(id="config-1", name="server.keys 1")
-        assert await ClientKeyCache(database, time.time).renew_caller(caller) is caller
-        database.close()
+        assert await ClientKeyCache(storage, time.time).renew_caller(caller) is caller
+        await storage.close()
 
     asyncio.run(main())
 
@@ -97,8 +98,8 @@ def test_two_changes_within_the_resolution_of_a_modification_time_are_both_seen(
     first = holder.create("one")
 
     async def main() -> None:
-        database = Database(holder.path, ACCOUNTS_SCHEMA)
-        cache = ClientKeyCache(database, time.time)
+        storage = SqliteStorage(holder.path, ACCOUNTS_SCHEMA)
+        cache = ClientKeyCache(storage, time.time)
         await cache.refresh()
         assert cache.find_caller([hash_key(first)])
         before = {path: os.stat(path) for path in holder.path.parent.iterdir()}
@@ -107,7 +108,7 @@ def test_two_changes_within_the_resolution_of_a_modification_time_are_both_seen(
             os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
         await aged(cache)
         assert cache.find_caller([hash_key(second)])
-        database.close()
+        await storage.close()
 
     asyncio.run(main())
 
@@ -116,8 +117,8 @@ def test_a_file_that_has_not_changed_is_not_read_again(holder: KeyHolder) -> Non
     holder.create()
 
     async def main() -> None:
-        database = Database(holder.path, ACCOUNTS_SCHEMA)
-        cache = ClientKeyCache(database, time.time)
+        storage = SqliteStorage(holder.path, ACCOUNTS_SCHEMA)
+        cache = ClientKeyCache(storage, time.time)
         await cache.refresh()
         an_hour_ago = time.time() - 3600
         for path in holder.path.parent.iterdir():
@@ -130,7 +131,7 @@ def test_a_file_that_has_not_changed_is_not_read_again(holder: KeyHolder) -> Non
             await aged(cache)
         assert cache.has_keys
         writing.close()
-        database.close()
+        await storage.close()
 
     asyncio.run(main())
 
@@ -139,13 +140,13 @@ def test_cached_keys_are_valid_for_less_than_a_second(holder: KeyHolder) -> None
     holder.create()
 
     async def main() -> None:
-        database = Database(holder.path, ACCOUNTS_SCHEMA)
-        cache = ClientKeyCache(database, time.time)
+        storage = SqliteStorage(holder.path, ACCOUNTS_SCHEMA)
+        cache = ClientKeyCache(storage, time.time)
         assert cache.is_stale
         await cache.refresh()
         assert cache.has_keys
         assert MAX_AGE <= 0.5
-        database.close()
+        await storage.close()
 
     asyncio.run(main())
 
@@ -155,14 +156,14 @@ def test_keys_are_read_while_another_process_is_writing(holder: KeyHolder) -> No
     key = holder.create()
 
     async def main() -> None:
-        database = Database(holder.path, ACCOUNTS_SCHEMA)
-        cache = ClientKeyCache(database, time.time)
+        storage = SqliteStorage(holder.path, ACCOUNTS_SCHEMA)
+        cache = ClientKeyCache(storage, time.time)
         writer = sqlite3.connect(holder.path, isolation_level=None)
         writer.execute("BEGIN IMMEDIATE")
         await cache.refresh()
         assert cache.find_caller([hash_key(key)]) is not None
         writer.close()
-        database.close()
+        await storage.close()
 
     asyncio.run(main())
 
@@ -172,8 +173,8 @@ def test_keys_of_a_new_file_are_noticed_and_an_empty_one_opens_nothing(holder: K
     old = holder.create("old")
 
     async def main() -> None:
-        database = Database(holder.path, ACCOUNTS_SCHEMA)
-        cache = ClientKeyCache(database, time.time)
+        storage = SqliteStorage(holder.path, ACCOUNTS_SCHEMA)
+        cache = ClientKeyCache(storage, time.time)
         await cache.refresh()
         for path in holder.path.parent.glob("state.db*"):
             path.unlink()
@@ -190,6 +191,6 @@ def test_keys_of_a_new_file_are_noticed_and_an_empty_one_opens_nothing(holder: K
         await aged(cache)
         with pytest.raises(InvalidKey, match="revoked"):
             cache.find_caller([hash_key(new)])
-        database.close()
+        await storage.close()
 
     asyncio.run(main())

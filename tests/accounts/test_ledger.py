@@ -10,15 +10,15 @@ import pytest
 from dragoman.accounts.errors import StateUnavailable
 from dragoman.accounts.ledger import UsageLedger
 from dragoman.accounts.limits import Account, Amount, LimitRefusal, Limits
+from dragoman.accounts.statistics import UsageCounts, read_usage
 from dragoman.accounts.store import (
     ACCOUNTS_SCHEMA,
     Reservation,
     ReservationRequest,
-    UsageCounts,
     read_account,
-    read_usage,
 )
-from dragoman.storage.database import Database, connect
+from dragoman.storage.database import connect
+from dragoman.storage.sqlite import SqliteStorage
 
 NOW = 1_794_794_400.0
 REQUEST = ReservationRequest(
@@ -28,22 +28,22 @@ REQUEST = ReservationRequest(
 
 def scene(path: Path, act: Callable[[UsageLedger], Awaitable[None]]) -> None:
     async def main() -> None:
-        database = Database(path, ACCOUNTS_SCHEMA)
-        ledger = UsageLedger(database, lambda: NOW)
+        storage = SqliteStorage(path, ACCOUNTS_SCHEMA)
+        ledger = UsageLedger(storage, lambda: NOW)
         async with asyncio.timeout(20):
             await act(ledger)
             await ledger.close()
-        database.close()
+        await storage.close()
 
     asyncio.run(main())
 
 
 def held(path: Path) -> Account:
-    connection = connect(path, ACCOUNTS_SCHEMA)
+    storage = SqliteStorage(path, ACCOUNTS_SCHEMA)
     try:
-        return read_account(connection, "key_1", NOW)
+        return storage.run_now(lambda transaction: read_account(transaction, "key_1", NOW))
     finally:
-        connection.close()
+        storage.close_now()
 
 
 def execute(path: Path, *statements: str) -> None:
@@ -128,24 +128,22 @@ def test_statistics_are_written_together_and_none_is_lost(path: Path) -> None:
         assert not path.exists()
 
     scene(path, act)
-    connection = connect(path, ACCOUNTS_SCHEMA)
-    rows = read_usage(connection, ["key"])
-    connection.close()
+    storage = SqliteStorage(path, ACCOUNTS_SCHEMA)
+    rows = storage.run_now(lambda transaction: read_usage(transaction, ["key"]))
+    storage.close_now()
     assert rows == [(("key_1",), UsageCounts(requests=1_000, input=2_000, output=1_000))]
     assert held(path).used["day"] == Amount(3_000, 0)
 
 
 def test_without_a_file_nothing_is_counted_and_no_thread_is_started() -> None:
     async def main() -> None:
-        database = Database(None, ACCOUNTS_SCHEMA)
-        ledger = UsageLedger(database, lambda: NOW)
+        storage = SqliteStorage(None, ACCOUNTS_SCHEMA)
+        ledger = UsageLedger(storage, lambda: NOW)
         ledger.add_usage("", "up", "m", UsageCounts(requests=1), is_settled=False)
         await ledger.close()
-        tables = database.run_now(
-            lambda connection: connection.execute("SELECT count(*) FROM usage").fetchone()
-        )
+        tables = await storage.read(lambda transaction: transaction.fetch_one("SELECT count(*) FROM usage"))
         assert tables == (0,)
-        database.close()
+        await storage.close()
 
     asyncio.run(main())
 

@@ -1,12 +1,10 @@
-"""Reservations and spending in a real file: several processes, midnight, and the death of a process."""
+"""Reservations and spending on each engine: several processes, midnight, and the death of a process."""
 
+import asyncio
 import os
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
@@ -15,14 +13,15 @@ from dragoman.accounts.store import (
     ACCOUNTS_SCHEMA,
     Reservation,
     ReservationRequest,
+    find_dead_processes,
     read_account,
     release_process,
     renew_process,
     reserve,
     settle,
 )
-from dragoman.storage.database import Database, connect
 from dragoman.storage.processes import LEASE, build_process_name
+from tests.states import ENGINES, Engine, StateBed
 
 NOW = 1_794_794_400.0  # 2026-11-16 02:00 UTC
 HOUR = 3600.0
@@ -30,11 +29,12 @@ ME = "here 1 a"
 OTHER = "elsewhere 2 b"
 
 
-@pytest.fixture
-def connection(tmp_path: Path) -> Iterator[sqlite3.Connection]:
-    connection = connect(tmp_path / "state.db", ACCOUNTS_SCHEMA)
-    yield connection
-    connection.close()
+@pytest.fixture(params=ENGINES)
+def state(request: pytest.FixtureRequest) -> Iterator[StateBed]:
+    engine: Engine = request.param
+    state = StateBed(engine, ACCOUNTS_SCHEMA)
+    yield state
+    state.close()
 
 
 def build_request(
@@ -48,149 +48,177 @@ def build_request(
     )
 
 
-def reserved(
-    connection: sqlite3.Connection, asked: ReservationRequest, now: float = NOW, process: str = ME
-) -> Reservation:
-    outcome = reserve(connection, process, asked, now)
+def reserved(state: StateBed, asked: ReservationRequest, now: float = NOW, process: str = ME) -> Reservation:
+    state.do(renew_process, process, now)
+    outcome = state.do(reserve, process, asked, now)
     assert isinstance(outcome, Reservation)
     return outcome
 
 
-def test_the_used_amount_replaces_the_reservation(connection: sqlite3.Connection) -> None:
-    reservation = reserved(connection, build_request(60))
-    assert read_account(connection, "key_1", NOW).reserved["day"] == Amount(60, 60)
-    settle(connection, reservation, Amount(7, 8), NOW + 1)
-    held = read_account(connection, "key_1", NOW + 1)
+def release_dead(state: StateBed, now: float) -> None:
+    for process in state.do(find_dead_processes, ME, now):
+        state.do(release_process, process)
+
+
+def test_the_used_amount_replaces_the_reservation(state: StateBed) -> None:
+    reservation = reserved(state, build_request(60))
+    assert state.do(read_account, "key_1", NOW).reserved["day"] == Amount(60, 60)
+    state.do(settle, [(reservation, Amount(7, 8))], NOW + 1)
+    held = state.do(read_account, "key_1", NOW + 1)
     assert (held.used["day"], held.used["month"]) == (Amount(7, 8), Amount(7, 8))
     assert held.reserved["day"] == held.reserved["month"] == Amount()
 
 
-def test_keys_do_not_share_a_budget(connection: sqlite3.Connection) -> None:
-    reserved(connection, build_request(100, key="key_1"))
-    reserved(connection, build_request(100, key="key_2"))
-    assert isinstance(reserve(connection, ME, build_request(1), NOW), LimitRefusal)
+def test_keys_do_not_share_a_budget(state: StateBed) -> None:
+    reserved(state, build_request(100, key="key_1"))
+    reserved(state, build_request(100, key="key_2"))
+    assert isinstance(state.do(reserve, ME, build_request(1), NOW), LimitRefusal)
 
 
-def test_a_refused_request_leaves_no_trace(connection: sqlite3.Connection) -> None:
+def test_a_refused_request_leaves_no_trace(state: StateBed) -> None:
     limits = Limits(requests_per_minute=5, tokens_per_day=10)
-    reserved(connection, build_request(10, limits=limits))
-    before = read_account(connection, "key_1", NOW)
-    assert isinstance(reserve(connection, ME, build_request(10, limits=limits), NOW), LimitRefusal)
-    assert read_account(connection, "key_1", NOW) == before
+    reserved(state, build_request(10, limits=limits))
+    before = state.do(read_account, "key_1", NOW)
+    assert isinstance(state.do(reserve, ME, build_request(10, limits=limits), NOW), LimitRefusal)
+    assert state.do(read_account, "key_1", NOW) == before
 
 
-def test_the_requests_of_a_minute_are_counted_also_across_restarts(tmp_path: Path) -> None:
+def test_the_requests_of_a_minute_are_counted_for_all_processes(state: StateBed) -> None:
     limits = Limits(requests_per_minute=2)
+
+    async def ask_from_new_process() -> None:
+        storage = state.open()
+        asked = build_request(limits=limits)
+        outcome = await storage.run(lambda transaction: reserve(transaction, ME, asked, NOW))
+        assert isinstance(outcome, Reservation)
+        await storage.close()
+
     for _ in range(2):
-        connection = connect(tmp_path / "state.db", ACCOUNTS_SCHEMA)
-        reserved(connection, build_request(limits=limits))
-        connection.close()
-    connection = connect(tmp_path / "state.db", ACCOUNTS_SCHEMA)
-    refusal = reserve(connection, ME, build_request(limits=limits), NOW)
+        asyncio.run(ask_from_new_process())
+    refusal = state.do(reserve, ME, build_request(limits=limits), NOW)
     assert isinstance(refusal, LimitRefusal)
     assert refusal.wait == 30
-    reserved(connection, build_request(limits=limits), NOW + 30)
-    connection.close()
+    reserved(state, build_request(limits=limits), NOW + 30)
 
 
-def test_tokens_of_a_minute_are_given_back_when_they_were_not_used(connection: sqlite3.Connection) -> None:
+def test_tokens_of_a_minute_are_given_back_when_they_were_not_used(state: StateBed) -> None:
     limits = Limits(tokens_per_minute=100)
-    first = reserved(connection, build_request(100, limits=limits))
-    assert isinstance(reserve(connection, ME, build_request(50, limits=limits), NOW), LimitRefusal)
-    settle(connection, first, Amount(10, 0), NOW)
-    reserved(connection, build_request(90, limits=limits))
+    first = reserved(state, build_request(100, limits=limits))
+    assert isinstance(state.do(reserve, ME, build_request(50, limits=limits), NOW), LimitRefusal)
+    state.do(settle, [(first, Amount(10, 0))], NOW)
+    reserved(state, build_request(90, limits=limits))
 
 
-def test_a_reply_that_ends_tomorrow_counts_for_today(connection: sqlite3.Connection) -> None:
+def test_a_reply_that_ends_tomorrow_counts_for_today(state: StateBed) -> None:
     late = NOW + 21.9 * HOUR
-    reservation = reserved(connection, build_request(60), late)
+    reservation = reserved(state, build_request(60), late)
     tomorrow = late + HOUR
-    assert read_account(connection, "key_1", tomorrow).reserved["day"] == Amount()
-    assert read_account(connection, "key_1", tomorrow).reserved["month"] == Amount(60, 60)
-    settle(connection, reservation, Amount(60, 60), tomorrow)
-    held = read_account(connection, "key_1", tomorrow)
+    assert state.do(read_account, "key_1", tomorrow).reserved["day"] == Amount()
+    assert state.do(read_account, "key_1", tomorrow).reserved["month"] == Amount(60, 60)
+    state.do(settle, [(reservation, Amount(60, 60))], tomorrow)
+    held = state.do(read_account, "key_1", tomorrow)
     assert (held.used["day"], held.used["month"]) == (Amount(), Amount(60, 60))
-    assert read_account(connection, "key_1", late).used["day"] == Amount(60, 60)
+    assert state.do(read_account, "key_1", late).used["day"] == Amount(60, 60)
 
 
-def test_the_reservations_of_a_dead_process_are_released(connection: sqlite3.Connection) -> None:
-    reserved(connection, build_request(95, minimum=4), process=OTHER)
-    assert isinstance(reserve(connection, ME, build_request(10), NOW + LEASE), LimitRefusal)
-    renew_process(connection, OTHER, NOW + LEASE)
-    assert isinstance(reserve(connection, ME, build_request(10), NOW + LEASE + 1), LimitRefusal)
-    reserved(connection, build_request(10), NOW + 2 * LEASE + 1)
+def test_the_reservations_of_a_dead_process_are_released(state: StateBed) -> None:
+    reserved(state, build_request(95, minimum=4), process=OTHER)
+    release_dead(state, NOW + LEASE)
+    assert isinstance(state.do(reserve, ME, build_request(10), NOW + LEASE), LimitRefusal)
+    state.do(renew_process, OTHER, NOW + LEASE)
+    release_dead(state, NOW + LEASE + 1)
+    assert isinstance(state.do(reserve, ME, build_request(10), NOW + LEASE + 1), LimitRefusal)
+    release_dead(state, NOW + 2 * LEASE + 1)
+    reserved(state, build_request(10), NOW + 2 * LEASE + 1)
     # The minimum of its open request is charged.
-    assert read_account(connection, "key_1", NOW + 2 * LEASE + 1).used["day"] == Amount(4, 4)
+    assert state.do(read_account, "key_1", NOW + 2 * LEASE + 1).used["day"] == Amount(4, 4)
 
 
-def test_a_process_that_slept_is_not_charged_twice(connection: sqlite3.Connection) -> None:
-    asleep = reserved(connection, build_request(50, minimum=4), process=OTHER)
-    reserved(connection, build_request(10), NOW + LEASE + 1)
-    settle(connection, asleep, Amount(30, 30), NOW + LEASE + 2)
-    assert read_account(connection, "key_1", NOW).used["day"] == Amount(30, 30)
+def test_a_process_that_slept_is_not_charged_twice(state: StateBed) -> None:
+    asleep = reserved(state, build_request(50, minimum=4), process=OTHER)
+    release_dead(state, NOW + LEASE + 1)
+    state.do(settle, [(asleep, Amount(30, 30))], NOW + LEASE + 2)
+    assert state.do(read_account, "key_1", NOW).used["day"] == Amount(30, 30)
 
 
-def test_a_process_that_ends_in_order_releases_its_reservations(connection: sqlite3.Connection) -> None:
-    reserved(connection, build_request(95, minimum=4))
-    reserved(connection, build_request(5, minimum=1), process=OTHER)
-    release_process(connection, ME)
-    held = read_account(connection, "key_1", NOW)
+def test_a_process_that_ends_in_order_releases_its_reservations(state: StateBed) -> None:
+    reserved(state, build_request(95, minimum=4))
+    reserved(state, build_request(5, minimum=1), process=OTHER)
+    state.do(release_process, ME)
+    held = state.do(read_account, "key_1", NOW)
     assert (held.used["day"], held.reserved["day"]) == (Amount(4, 4), Amount(5, 5))
 
 
-def test_a_process_never_considers_itself_dead(connection: sqlite3.Connection) -> None:
-    reserved(connection, build_request(50), process=ME)
-    reserved(connection, build_request(50), NOW + 10 * LEASE, process=ME)
-    assert isinstance(reserve(connection, ME, build_request(1), NOW + 20 * LEASE), LimitRefusal)
+def test_a_process_never_considers_itself_dead(state: StateBed) -> None:
+    reserved(state, build_request(50), process=ME)
+    release_dead(state, NOW + 10 * LEASE)
+    reserved(state, build_request(50), NOW + 10 * LEASE, process=ME)
+    assert isinstance(state.do(reserve, ME, build_request(1), NOW + 20 * LEASE), LimitRefusal)
+
+
+def test_a_reservation_without_a_process_is_released(state: StateBed) -> None:
+    """Another process considered this one dead just before it made the reservation, and then it died."""
+    assert isinstance(state.do(reserve, OTHER, build_request(95, minimum=4), NOW), Reservation)
+    release_dead(state, NOW + 1)
+    held = state.do(read_account, "key_1", NOW)
+    assert (held.used["day"], held.reserved["day"]) == (Amount(4, 4), Amount())
 
 
 DIES = """
-import os, signal, sys
+import asyncio, os, signal, sys
 from pathlib import Path
 from dragoman.accounts.limits import Amount, Limits
-from dragoman.accounts.store import ACCOUNTS_SCHEMA, ReservationRequest, reserve
-from dragoman.storage.database import Database
+from dragoman.accounts.store import ACCOUNTS_SCHEMA, ReservationRequest, renew_process, reserve
+from dragoman.storage.postgres import PostgresOptions, PostgresStorage
 from dragoman.storage.processes import build_process_name
+from dragoman.storage.sqlite import SqliteStorage
 limits = Limits(tokens_per_day=100)
 request = ReservationRequest(key="key_1", limits=limits, maximum=Amount(99, 0), minimum=Amount(3, 0))
-database = Database(Path(sys.argv[1]), ACCOUNTS_SCHEMA)
-database.run_now(lambda c: reserve(c, build_process_name(), request, float(sys.argv[2])))
+path, url, now = Path(sys.argv[1]), sys.argv[2], float(sys.argv[3])
+storage = PostgresStorage(PostgresOptions(url=url), None, ACCOUNTS_SCHEMA) if url else \
+    SqliteStorage(path, ACCOUNTS_SCHEMA)
+name = build_process_name()
+async def work(transaction):
+    await renew_process(transaction, name, now)
+    return await reserve(transaction, name, request, now)
+asyncio.run(storage.run(work))
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
 @pytest.mark.skipif(os.name != "posix", reason="only there a process id shows whether a process runs")
-def test_the_reservations_of_a_killed_process_are_released_at_once(tmp_path: Path) -> None:
-    path = tmp_path / "state.db"
-    ended = subprocess.run([sys.executable, "-c", DIES, str(path), str(NOW)], check=False)
-    assert ended.returncode == -9
-    connection = connect(path, ACCOUNTS_SCHEMA)
-    assert read_account(connection, "key_1", NOW).reserved["day"] == Amount(99, 0)
-    reserved(connection, build_request(90), NOW + 0.1)
-    assert read_account(connection, "key_1", NOW).used["day"] == Amount(3, 0)
-    connection.close()
+def test_the_reservations_of_a_killed_process_are_released_at_once(state: StateBed) -> None:
+    arguments = (sys.executable, "-c", DIES, str(state.path), state.url, str(NOW))
+    assert subprocess.run(arguments, check=False).returncode == -9
+    assert state.do(read_account, "key_1", NOW).reserved["day"] == Amount(99, 0)
+    release_dead(state, NOW + 0.1)
+    reserved(state, build_request(90), NOW + 0.1)
+    assert state.do(read_account, "key_1", NOW).used["day"] == Amount(3, 0)
 
 
-def test_a_budget_holds_for_processes_that_ask_at_the_same_moment(tmp_path: Path) -> None:
-    path = tmp_path / "state.db"
-    databases = [Database(path, ACCOUNTS_SCHEMA) for _ in range(4)]
-    names = [build_process_name() for _ in databases]
+def test_a_budget_holds_for_processes_that_ask_at_the_same_moment(state: StateBed) -> None:
+    async def main() -> int:
+        storages = [state.open() for _ in range(4)]
+        names = [build_process_name() for _ in storages]
 
-    def ask(number: int) -> int:
-        database, name = databases[number % 4], names[number % 4]
-        outcome = database.run_now(lambda connection: reserve(connection, name, build_request(9), NOW))
-        if isinstance(outcome, LimitRefusal):
-            return 0
-        database.run_now(lambda connection: settle(connection, outcome, Amount(9, 0), NOW))
-        return 9
+        async def ask(number: int) -> int:
+            storage, name, asked = storages[number % 4], names[number % 4], build_request(9)
+            outcome = await storage.run(
+                lambda transaction: reserve(transaction, name, asked, NOW), locks=("key_1",)
+            )
+            if isinstance(outcome, LimitRefusal):
+                return 0
+            await storage.run(
+                lambda transaction: settle(transaction, [(outcome, Amount(9, 0))], NOW), locks=("key_1",)
+            )
+            return 9
 
-    with ThreadPoolExecutor(16) as pool:
-        used = sum(pool.map(ask, range(200)))
+        used = sum(await asyncio.gather(*map(ask, range(200))))
+        for storage in storages:
+            await storage.close()
+        return used
+
+    used = asyncio.run(main())
     # Eleven fit, and the twelfth may begin when it is alone.
     assert used in (99, 108)
-    assert (
-        databases[0].run_now(lambda connection: read_account(connection, "key_1", NOW)).used["day"].tokens
-        == used
-    )
-    for database in databases:
-        database.close()
+    assert state.do(read_account, "key_1", NOW).used["day"].tokens == used

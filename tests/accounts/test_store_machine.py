@@ -9,14 +9,15 @@ from dragoman.accounts.store import (
     ACCOUNTS_SCHEMA,
     Reservation,
     ReservationRequest,
+    find_dead_processes,
     read_account,
     release_process,
     renew_process,
     reserve,
     settle,
 )
-from dragoman.storage.database import connect
 from dragoman.storage.processes import LEASE
+from tests.states import Engine, StateBed
 
 KEY = "key_1"
 START = 1_794_866_400.0  # 2026-11-16 22:00 UTC
@@ -27,9 +28,11 @@ LIMITS = Limits(tokens_per_day=300, tokens_per_month=500, cost_per_day=900)
 class Spending(RuleBasedStateMachine):
     """`open`: the reservations of each process. A request uses at most its reserved amount."""
 
+    engine: Engine = "sqlite"
+
     def __init__(self) -> None:
         super().__init__()
-        self.connection = connect(None, ACCOUNTS_SCHEMA)
+        self.state = StateBed(self.engine, ACCOUNTS_SCHEMA)
         self.now = START
         self.open: dict[str, list[Reservation]] = {name: [] for name in PROCESSES}
         #: The used amounts by the day of the request, and the largest amounts of all requests.
@@ -37,7 +40,7 @@ class Spending(RuleBasedStateMachine):
         self.largest = Amount()
 
     def teardown(self) -> None:
-        self.connection.close()
+        self.state.close()
 
     def charge(self, at: float, amount: Amount) -> None:
         day = find_period_start("day", at)
@@ -47,7 +50,8 @@ class Spending(RuleBasedStateMachine):
     def begin(self, process: str, tokens: int, cost: int) -> None:
         least = Amount(tokens // 3, cost // 3)
         request = ReservationRequest(key=KEY, limits=LIMITS, maximum=Amount(tokens, cost), minimum=least)
-        outcome = reserve(self.connection, process, request, self.now)
+        self.state.do(renew_process, process, self.now)
+        outcome = self.state.do(reserve, process, request, self.now)
         if not isinstance(outcome, LimitRefusal):
             self.open[process].append(outcome)
             self.largest = Amount(max(self.largest.tokens, tokens), max(self.largest.cost, cost))
@@ -63,7 +67,7 @@ class Spending(RuleBasedStateMachine):
             least.tokens + (most.tokens - least.tokens) * share // 100,
             least.cost + (most.cost - least.cost) * share // 100,
         )
-        settle(self.connection, reservation, used, self.now)
+        self.state.do(settle, [(reservation, used)], self.now)
         self.charge(reservation.at, used)
 
     @rule(process=st.sampled_from(PROCESSES))
@@ -73,15 +77,14 @@ class Spending(RuleBasedStateMachine):
         others = [name for name in PROCESSES if name != process]
         for other in others:
             # Each is renewed before another one can consider it dead.
-            self.connection.execute(
-                "INSERT OR REPLACE INTO processes (id, seen) VALUES (?, ?)", (other, self.now)
-            )
-        renew_process(self.connection, others[0], self.now)
+            self.state.do(renew_process, other, self.now)
+        for dead in self.state.do(find_dead_processes, others[0], self.now):
+            self.state.do(release_process, dead)
         self.release(process)
 
     @rule(process=st.sampled_from(PROCESSES))
     def end_in_order(self, process: str) -> None:
-        release_process(self.connection, process)
+        self.state.do(release_process, process)
         self.release(process)
 
     def release(self, process: str) -> None:
@@ -93,13 +96,11 @@ class Spending(RuleBasedStateMachine):
     def wait(self, hours: int) -> None:
         self.now += hours * 3600
         for process in PROCESSES:
-            self.connection.execute(
-                "INSERT OR REPLACE INTO processes (id, seen) VALUES (?, ?)", (process, self.now)
-            )
+            self.state.do(renew_process, process, self.now)
 
     @invariant()
     def every_budget_holds(self) -> None:
-        held = read_account(self.connection, KEY, self.now)
+        held = self.state.do(read_account, KEY, self.now)
         for unit, period, limit in list_budgets(LIMITS):
             used, reserved = getattr(held.used[period], unit), getattr(held.reserved[period], unit)
             assert used + reserved < limit + max(getattr(self.largest, unit), 1)
@@ -107,15 +108,21 @@ class Spending(RuleBasedStateMachine):
     @invariant()
     def used_amounts_are_stored(self) -> None:
         day = find_period_start("day", self.now)
-        assert read_account(self.connection, KEY, self.now).used["day"] == self.used.get(day, Amount())
+        assert self.state.do(read_account, KEY, self.now).used["day"] == self.used.get(day, Amount())
 
     @invariant()
     def reservations_belong_to_open_requests(self) -> None:
         day = find_period_start("day", self.now)
         open_today = [each for held in self.open.values() for each in held if each.at >= day]
-        reserved = read_account(self.connection, KEY, self.now).reserved["day"]
+        reserved = self.state.do(read_account, KEY, self.now).reserved["day"]
         assert reserved.tokens == sum(each.request.maximum.tokens for each in open_today)
+
+
+class SharedSpending(Spending):
+    engine = "postgres"
 
 
 TestSpending = Spending.TestCase
 TestSpending.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestSharedSpending = SharedSpending.TestCase
+TestSharedSpending.settings = settings(max_examples=20, stateful_step_count=30, deadline=None)

@@ -2,7 +2,6 @@
 
 import csv
 import re
-import sqlite3
 import stat
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,9 +9,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from dragoman.accounts.store import ACCOUNTS_SCHEMA, UsageCounts, UsageKey, add_usage
-from dragoman.storage.database import connect
+from dragoman.accounts.statistics import UsageCounts, UsageKey, add_usage
 from tests.cli.run_command import dragoman
+from tests.server.keyholder import KeyHolder
 
 STATE = Path(".local") / "state" / "dragoman" / "state.db"
 
@@ -150,7 +149,7 @@ def test_an_agent_that_would_have_no_key_is_not_sent_to_a_gateway_that_asks_for_
 def used(tmp_path: Path) -> Path:
     """A folder in whose state file something was used, today and long ago."""
     (tmp_path / STATE).parent.mkdir(parents=True)
-    connection: sqlite3.Connection = connect(tmp_path / STATE, ACCOUNTS_SCHEMA)
+    holder = KeyHolder(tmp_path / STATE)
     now = int(datetime.now(UTC).timestamp())
     counted = {
         UsageKey(now, "config-1", "openai", "gpt"): UsageCounts(
@@ -159,8 +158,7 @@ def used(tmp_path: Path) -> Path:
         UsageKey(now, "", "local", "=HYPERLINK(1)"): UsageCounts(requests=1, failures=1),
         UsageKey(86_400, "", "local", "old"): UsageCounts(requests=7, refused=2),
     }
-    add_usage(connection, counted)
-    connection.close()
+    holder.do(lambda transaction: add_usage(transaction, counted))
     return tmp_path
 
 
@@ -187,12 +185,10 @@ def test_usage_can_be_cut_off_at_a_date_and_summed_up_by_several(used: Path) -> 
 
 
 def test_usage_shows_no_name_that_could_move_the_cursor_or_the_table(used: Path) -> None:
-    connection = connect(used / STATE, ACCOUNTS_SCHEMA)
+    holder = KeyHolder(used / STATE)
     name = "\x1b[2J\nx" + "y" * 150
-    add_usage(
-        connection, {UsageKey(int(datetime.now(UTC).timestamp()), "", "local", name): UsageCounts(requests=1)}
-    )
-    connection.close()
+    counted = {UsageKey(int(datetime.now(UTC).timestamp()), "", "local", name): UsageCounts(requests=1)}
+    holder.do(lambda transaction: add_usage(transaction, counted))
     lines = dragoman(used, "usage", "--by", "model").out.splitlines()
     (line,) = [each for each in lines if each.startswith("?[2J?x")]
     assert len(line) < 160
@@ -221,9 +217,8 @@ def test_an_unknown_price_is_not_zero(tmp_path: Path) -> None:
         UsageKey(now, "", "up", "paid"): UsageCounts(requests=1, cost=500_000),
     }
     (tmp_path / STATE).parent.mkdir(parents=True)
-    connection: sqlite3.Connection = connect(tmp_path / STATE, ACCOUNTS_SCHEMA)
-    add_usage(connection, rows)
-    connection.close()
+    holder = KeyHolder(tmp_path / STATE)
+    holder.do(lambda transaction: add_usage(transaction, rows))
     lines = [line.split() for line in dragoman(tmp_path, "usage", "--by", "model").out.splitlines()]
     assert [line[-1] for line in lines] == ["COST", "$0.00", "unknown", "$0.50", "unknown"]
     assert lines[-1][-3:] == ["$0.50", "+", "unknown"]

@@ -11,7 +11,7 @@ import pytest
 from dragoman.config.provider import TargetName
 from dragoman.healing.corrections import Removal
 from dragoman.healing.learned import LEARNED_SCHEMA, LearnedFact, write_learned_facts
-from dragoman.storage.database import Database
+from dragoman.storage.sqlite import SqliteStorage
 from tests.cli.run_command import dragoman
 
 EXAMPLE = """\
@@ -115,9 +115,9 @@ def test_a_fact_that_a_refusal_proved_is_shown_with_the_refusal_and_its_date(fol
         LearnedFact(name="images", value=False, expires_at=now + 60, **kept),
         LearnedFact(name="audio", value=False, expires_at=now - 60, **kept),
     ]
-    database = Database(folder / "state" / "state.db", LEARNED_SCHEMA)
-    database.run_now(lambda connection: write_learned_facts(connection, facts))
-    database.close()
+    storage = SqliteStorage(folder / "state" / "state.db", LEARNED_SCHEMA)
+    storage.run_now(lambda transaction: write_learned_facts(transaction, facts))
+    storage.close_now()
     outcome = dragoman(folder, "models", "show", "deepseek/deepseek-v4-pro", "--json")
     (told,) = msgspec.json.decode(outcome.out)["targets"]
     date = datetime.fromtimestamp(now, UTC).date()

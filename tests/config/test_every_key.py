@@ -59,6 +59,7 @@ def _write_search(values: dict[str, object]) -> dict[str, object]:
 PLACES = {
     "": Place(lambda values: _write_provider({}) | values, lambda config: config),
     "[server]": Place(lambda values: {"server": values}, lambda config: config.server),
+    "[state]": Place(lambda values: {"state": values}, lambda config: config.state),
     "[responses]": Place(lambda values: {"responses": values}, lambda config: config.responses),
     "[telemetry]": Place(lambda values: {"telemetry": values}, lambda config: config.telemetry),
     "[tools]": Place(lambda values: {"tools": values}, lambda config: config.tools),
@@ -104,6 +105,7 @@ EXAMPLES: dict[tuple[str, str], Example] = {
     ("[sign_in]", "url"): Example("https://gateway.example.com", "https://gateway.example.com"),
     ("[server]", "keys"): Example(["k"], (Secret("k"),)),
     ("[server]", "hosts"): Example(["Host"], ("host",)),
+    ("[state]", "url"): Example("postgresql://127.0.0.1/db", Secret("postgresql://127.0.0.1/db")),
     ("[telemetry]", "metrics_key"): Example("k", Secret("k")),
     ("[telemetry]", "traces"): Example("http://127.0.0.1:4318", "http://127.0.0.1:4318"),
     ("[providers.NAME]", "dialect"): Example("anthropic", "anthropic"),
@@ -142,6 +144,7 @@ EXAMPLES: dict[tuple[str, str], Example] = {
 #: These keys are tables with a row of their own in `PLACES`, or (a model's) in `test_governance`.
 OWN_TABLES = {
     ("", "server"),
+    ("", "state"),
     ("", "responses"),
     ("", "telemetry"),
     ("", "tools"),

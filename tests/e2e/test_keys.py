@@ -12,7 +12,7 @@ import pytest
 
 from dragoman.accounts import keys as client_keys
 from dragoman.accounts.limits import Amount
-from dragoman.accounts.store import charge
+from dragoman.accounts.store import Charges, add_charge, charge
 from tests.cli.run_command import dragoman
 from tests.cli.test_real_agents import AGENTS, BINARIES, CLIENTS, VARIABLES
 from tests.e2e.gateway import Gateway
@@ -165,8 +165,10 @@ def test_an_agent_whose_budget_is_used_up_ends_soon_and_reports_it(name: str, tm
     """They do not try for minutes what can only work tomorrow."""
     key = dragoman(tmp_path, "keys", "create", "ci", "--tokens-per-day", "1").out.strip()
     holder = KeyHolder(tmp_path / ".local" / "state" / "dragoman" / "state.db")
-    identity = holder.do(lambda connection: client_keys.get_key(connection, "ci").caller.id)
-    holder.do(lambda connection: charge(connection, identity, Amount(1, 0), time.time()))
+    charges: Charges = {}
+    made = holder.do(lambda transaction: client_keys.get_key(transaction, "ci"))
+    add_charge(charges, made.caller.id, Amount(1, 0), time.time())
+    holder.do(lambda transaction: charge(transaction, charges))
     arguments = [part.format(prompt="say marigold") for part in AGENTS[name].arguments]
     path = f"{CLIENTS / 'bin'}:{BINARIES}:/usr/bin:/bin"
     outcome = dragoman(tmp_path, "run", name, *arguments, PATH=path, DRAGOMAN_KEY=key, **VARIABLES)

@@ -13,7 +13,7 @@ from dragoman.healing.corrections import Removal
 from dragoman.healing.learned import merge_learned_facts
 from dragoman.healing.refusals import find_correction
 from dragoman.hub.errors import Failure
-from dragoman.storage.database import Database
+from dragoman.storage.sqlite import SqliteStorage
 from tests.exchange.clock import run
 from tests.exchange.governing import events_of, spoken
 from tests.exchange.twin import JSON, ExchangeResult, Script, ScriptedAnswer
@@ -409,8 +409,8 @@ def test_an_unrelated_refusal_leaves_learned_facts() -> None:
 def test_a_large_request_after_a_fact_has_ended(tmp_path: Path) -> None:
     async def scenario() -> None:
         upstream = RefusingUpstream("openai_chat", lambda body: False, 400, b"")
-        database = Database(tmp_path / "state.db")
-        bench = Bench({"up": upstream}, {"up": provider("up", "openai_chat")}, database=database)
+        storage = SqliteStorage(tmp_path / "state.db")
+        bench = Bench({"up": upstream}, {"up": provider("up", "openai_chat")}, storage=storage)
         await bench.gateway.learned.load()
         bench.gateway.learned.remember(TARGET, ADDRESS, {"images": False}, "no", 3600.0)
         bench.now += 4000

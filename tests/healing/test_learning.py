@@ -10,7 +10,7 @@ import pytest
 
 from dragoman.config.provider import TargetName
 from dragoman.healing.learned import merge_learned_facts
-from dragoman.storage.database import Database
+from dragoman.storage.sqlite import SqliteStorage
 from tests.exchange.clock import run
 from tests.exchange.speech import data
 from tests.exchange.twin import Script, ScriptedUpstream, Unreachable
@@ -95,7 +95,7 @@ def test_a_learned_fact_survives_a_restart(tmp_path: Path) -> None:
             bench = Bench(
                 {"up": upstream},
                 {"up": provider("up", "openai_chat")},
-                database=Database(tmp_path / "state.db"),
+                storage=SqliteStorage(tmp_path / "state.db"),
             )
             await bench.run_exchange(chat())
             await bench.gateway.close()
@@ -116,10 +116,12 @@ def test_every_kind_of_value_survives_a_restart(tmp_path: Path) -> None:
     }
 
     async def scenario() -> None:
-        first = Bench({}, {"up": provider("up", "openai_chat")}, database=Database(tmp_path / "state.db"))
+        first = Bench({}, {"up": provider("up", "openai_chat")}, storage=SqliteStorage(tmp_path / "state.db"))
         first.gateway.learned.remember(TARGET, ADDRESS, facts, "no", 60.0)
         await first.gateway.close()
-        second = Bench({}, {"up": provider("up", "openai_chat")}, database=Database(tmp_path / "state.db"))
+        second = Bench(
+            {}, {"up": provider("up", "openai_chat")}, storage=SqliteStorage(tmp_path / "state.db")
+        )
         await second.gateway.learned.load()
         known = merge_learned_facts(second.gateway.learned.find(TARGET, ADDRESS))
         assert known == {**facts, "outputs": ("text",)}
@@ -132,7 +134,9 @@ def test_facts_that_this_version_does_not_know_are_ignored(tmp_path: Path) -> No
     async def scenario() -> None:
         unknown = {"fish": 3, "images": "perhaps", "efforts": ("huge",), "max_output_tokens": 8192}
         for expected in (4, 1):
-            bench = Bench({}, {"up": provider("up", "openai_chat")}, database=Database(tmp_path / "state.db"))
+            bench = Bench(
+                {}, {"up": provider("up", "openai_chat")}, storage=SqliteStorage(tmp_path / "state.db")
+            )
             await bench.gateway.learned.load()
             if expected == 4:
                 bench.gateway.learned.remember(TARGET, ADDRESS, unknown, "no", 60.0)

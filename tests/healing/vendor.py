@@ -10,7 +10,7 @@ from dragoman.config.provider import Provider, TargetName
 from dragoman.exchange.exchange import Exchange
 from dragoman.exchange.gateway import Gateway
 from dragoman.pipeline.plan import RequestMetadata
-from dragoman.storage.database import Database
+from dragoman.storage.port import StateStorage
 from dragoman.upstream.port import UpstreamRequest
 from tests.exchange.speech import ANTHROPIC_STREAM, CHAT_STREAM, GEMINI_STREAM, RESPONSES_CREATED, event
 from tests.exchange.twin import JSON, Ask, ExchangeResult, RememberingClient, Script, ScriptedAnswer
@@ -150,13 +150,13 @@ class Bench:
         providers: dict[str, Provider],
         *,
         route: Json | None = None,
-        database: Database | None = None,
+        storage: StateStorage | None = None,
     ) -> None:
         self.now = 1_800_000_000.5
         targets = tuple(TargetName(name, "*") for name in providers)
         config = Config(providers=providers, routes=(Route(match="*", targets=targets, **(route or {})),))
         self.gateway = Gateway(
-            config, upstreams=upstreams, database=database, clock=lambda: self.now, random=lambda: 0.5
+            config, upstreams=upstreams, storage=storage, clock=lambda: self.now, random=lambda: 0.5
         )
 
     async def run_exchange(self, ask: Ask) -> ExchangeResult:

@@ -23,7 +23,8 @@ from dragoman.responses.service import ResponsesService
 from dragoman.responses.stored_response import StoredResponse
 from dragoman.responses.turn import ResponseTurn
 from dragoman.server.app import App
-from dragoman.storage.database import Database
+from dragoman.storage.port import Transaction
+from dragoman.storage.sqlite import SqliteStorage
 from tests.exchange.speech import CHAT_STREAM, chat_text
 from tests.exchange.twin import RememberingClient
 from tests.responses.looped import looped
@@ -267,14 +268,14 @@ async def test_every_run_has_ended_when_the_gateway_is_drained() -> None:
 async def test_a_run_whose_process_died_has_failed(tmp_path: Path) -> None:
     config = config_for()
     now = 1_800_000_000.0
-    first = App(Gateway(config, database=Database(tmp_path / "state.db"), clock=lambda: now))
+    first = App(Gateway(config, storage=SqliteStorage(tmp_path / "state.db"), clock=lambda: now))
     stuck = BackgroundRuns(first.gateway, first.responses.service, first.exchanges.run, max_running=0)
     turn = await hello(first.responses.service)
     assert turn is not None
     await stuck.start(turn)
-    first.gateway.database.close()
+    await first.gateway.storage.close()
 
-    second = App(Gateway(config, database=Database(tmp_path / "state.db"), clock=lambda: now))
+    second = App(Gateway(config, storage=SqliteStorage(tmp_path / "state.db"), clock=lambda: now))
     soon = await second.responses.runs.get(turn.facts.id, "")
     assert isinstance(soon, StoredResponse)
     assert soon.status == "queued"
@@ -285,7 +286,7 @@ async def test_a_run_whose_process_died_has_failed(tmp_path: Path) -> None:
     client = RememberingClient()
     await second.responses.runs.follow(late, 5, client, 1.0, {})
     assert [event["type"] for event in events(Got(200, {}, client.body))] == ["response.failed"]
-    second.gateway.database.close()
+    await second.gateway.storage.close()
 
 
 @pytest.mark.rule("H63")
@@ -317,7 +318,11 @@ async def test_the_end_of_a_run_is_not_visible_before_it_is_stored() -> None:
         begun = await begin(gateway)
         run = await gateway.app.responses.runs.get(str(begun["id"]), "")
         assert isinstance(run, BackgroundRun)
-        holding = asyncio.create_task(gateway.app.gateway.database.run(lambda _: held.wait(5)))
+
+        async def hold(transaction: Transaction) -> None:
+            held.wait(5)
+
+        holding = asyncio.create_task(gateway.app.gateway.storage.run(hold))
         until.set()
         async with asyncio.timeout(5):
             while not run.is_over:

@@ -271,8 +271,8 @@ async def test_a_reference_stands_for_the_item_it_names() -> None:
 async def test_a_reply_that_cannot_be_stored_is_sent_with_store_false() -> None:
     async with running(config_for()) as gateway:
         await create(gateway)
-        database = gateway.app.gateway.database
-        await database.run(lambda connection: connection.execute("DROP TABLE response_items"))
+        storage = gateway.app.gateway.storage
+        await storage.run(lambda transaction: transaction.execute("DROP TABLE response_items"))
         assert (await create(gateway))["store"] is False
         told = events(await gateway.ask("POST", "/v1/responses", {**HELLO, "stream": True}))
         last = told[-1]["response"]
@@ -296,6 +296,6 @@ async def test_a_failed_reply_is_not_kept() -> None:
         running(config_for(upstream.url)) as gateway,
     ):
         assert (await gateway.ask("POST", "/v1/responses", HELLO)).status == 400
-        database = gateway.app.gateway.database
-        count = await database.run(lambda each: each.execute("SELECT COUNT(*) FROM responses").fetchone())
+        storage = gateway.app.gateway.storage
+        count = await storage.read(lambda each: each.fetch_one("SELECT COUNT(*) FROM responses"))
         assert count == (0,)

@@ -2,7 +2,10 @@
 
 import asyncio
 import sqlite3
+from collections.abc import Awaitable, Callable, Iterator
+from functools import wraps
 from pathlib import Path
+from typing import ClassVar, ParamSpec
 
 import msgspec
 import pytest
@@ -11,21 +14,57 @@ from dragoman.config.settings import ResponsesSettings
 from dragoman.hub.errors import DragomanError, RequestTooLarge
 from dragoman.responses.store import DAY, ResponseStore, StoreTotals
 from dragoman.responses.stored_response import StoredResponse
-from dragoman.storage.database import Database
-from tests.responses.looped import looped
+from dragoman.storage.port import StateStorage
+from dragoman.storage.postgres import PostgresOptions, PostgresStorage
+from dragoman.storage.sqlite import SqliteStorage
+from tests import postgres
+from tests.responses.looped import looped as run_in_loop
+from tests.states import ENGINES
 
 NOW = 1_800_000_000.0
 PLENTY = 10_000_000
 
+Arguments = ParamSpec("Arguments")
+
+
+@pytest.fixture(params=ENGINES, autouse=True)
+def engine(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Every test runs on both engines."""
+    url = postgres.create_schema() if request.param == "postgres" else ""
+    Shelf.url = url
+    yield
+    if url:
+        postgres.drop_schema(url)
+
+
+def looped(test: Callable[Arguments, Awaitable[None]]) -> Callable[Arguments, None]:
+    """Run a coroutine as a test, and close its stores."""
+
+    @run_in_loop
+    @wraps(test)
+    async def runs(*arguments: Arguments.args, **named: Arguments.kwargs) -> None:
+        try:
+            await test(*arguments, **named)
+        finally:
+            while Shelf.opened:
+                await Shelf.opened.pop().close()
+
+    return runs
+
 
 class Shelf:
-    """A store in memory, with a clock and bounds that a test can move."""
+    """A store, with a clock and bounds that a test can move."""
 
-    def __init__(self, database: Database | None = None, **bounds: int) -> None:
+    url = ""
+    opened: ClassVar[list[StateStorage]] = []
+
+    def __init__(self, storage: StateStorage | None = None, **bounds: int) -> None:
         self.now = NOW
         self.bounds = msgspec.structs.replace(ResponsesSettings(), **bounds)
-        self.database = database or Database()
-        self.store = ResponseStore(self.database, lambda: self.bounds, lambda: self.now)
+        options = PostgresOptions(url=self.url, timeout=20.0)
+        self.storage = storage or (PostgresStorage(options) if self.url else SqliteStorage())
+        self.opened.append(self.storage)
+        self.store = ResponseStore(self.storage, lambda: self.bounds, lambda: self.now)
 
     async def put(self, name: str, previous: str = "", *, owner: str = "", kilobytes: int = 0) -> bool:
         self.now += 1
@@ -238,18 +277,16 @@ async def test_an_id_is_stored_once_with_its_last_values() -> None:
 
 @looped
 async def test_what_was_kept_is_there_after_a_restart(tmp_path: Path) -> None:
-    first = Shelf(Database(tmp_path / "state.db"))
+    first = Shelf(SqliteStorage(tmp_path / "state.db"))
     await first.put("one")
     await first.put("two", "one")
-    first.database.close()
-    second = Shelf(Database(tmp_path / "state.db"))
+    second = Shelf(SqliteStorage(tmp_path / "state.db"))
     assert await second.list_inputs("two") == ["ask one", "ask two"]
-    second.database.close()
 
 
 @looped
 async def test_a_file_that_does_not_work_is_an_error_of_the_gateway(tmp_path: Path) -> None:
-    shelf = Shelf(Database(tmp_path / "state.db"))
+    shelf = Shelf(SqliteStorage(tmp_path / "state.db"))
     await shelf.put("one")
     spoiler = sqlite3.connect(tmp_path / "state.db")
     spoiler.execute("ALTER TABLE responses RENAME TO gone")
@@ -257,4 +294,3 @@ async def test_a_file_that_does_not_work_is_an_error_of_the_gateway(tmp_path: Pa
     with pytest.raises(DragomanError) as caught:
         await shelf.store.get("one", "")
     assert caught.value.status == 500
-    shelf.database.close()

@@ -1,22 +1,27 @@
 """Changes client keys in the state file while a gateway runs, as the commands do."""
 
-import sqlite3
 import time
-from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
 from dragoman.accounts import keys as client_keys
 from dragoman.accounts.limits import Account, Limits
-from dragoman.accounts.store import ACCOUNTS_SCHEMA, UsageCounts, UsageGroup, read_account, read_usage
-from dragoman.storage.database import connect
+from dragoman.accounts.statistics import UsageCounts, UsageGroup, read_usage
+from dragoman.accounts.store import ACCOUNTS_SCHEMA, read_account
+from dragoman.storage.port import Transaction, Work
+from dragoman.storage.postgres import PostgresOptions, run_once
+from dragoman.storage.sqlite import SqliteStorage
 
 Result = TypeVar("Result")
 
 
 class KeyHolder:
-    def __init__(self, path: Path) -> None:
+    """Uses the file at `path`, or the database at `url`."""
+
+    def __init__(self, path: Path, url: str = "") -> None:
         self.path = path
+        self.url = url
 
     def create(
         self, name: str = "ci", *, models: tuple[str, ...] = (), expires: float = 0.0, **limits: int
@@ -30,22 +35,24 @@ class KeyHolder:
         )
         return key
 
-    def do(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
-        connection = connect(self.path, ACCOUNTS_SCHEMA)
+    def do(self, work: Work[Result]) -> Result:
+        if self.url:
+            # A test may call this while its event loop runs.
+            with ThreadPoolExecutor(1) as thread:
+                options = PostgresOptions(url=self.url, timeout=20.0)
+                return thread.submit(run_once, options, work, ACCOUNTS_SCHEMA).result()
+        storage = SqliteStorage(self.path, ACCOUNTS_SCHEMA)
         try:
-            connection.execute("BEGIN IMMEDIATE")
-            result = work(connection)
-            connection.execute("COMMIT")
-            return result
+            return storage.run_now(work)
         finally:
-            connection.close()
+            storage.close_now()
 
     def account(self, name: str = "ci") -> Account:
-        return self.do(
-            lambda connection: read_account(
-                connection, client_keys.get_key(connection, name).caller.id, time.time()
-            )
-        )
+        async def work(transaction: Transaction) -> Account:
+            key = await client_keys.get_key(transaction, name)
+            return await read_account(transaction, key.caller.id, time.time())
+
+        return self.do(work)
 
     def used(self, name: str = "ci") -> int:
         """Tokens of today."""

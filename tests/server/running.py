@@ -15,7 +15,7 @@ from dragoman.exchange.gateway import Gateway
 from dragoman.server.app import App
 from dragoman.server.run import Server as HttpServer
 from dragoman.server.run import bind
-from dragoman.storage.database import Database
+from dragoman.storage.sqlite import SqliteStorage
 from tests.upstream.byte_server import eventually
 
 
@@ -147,7 +147,7 @@ async def running(
 ) -> AsyncIterator[Running]:
     """Started as `serve` starts it and ended at once, without the pauses that uvicorn makes."""
     listener = bind(config, has_stored_keys=state is not None)
-    gateway = Gateway(config, database=Database(state))
+    gateway = Gateway(config, storage=SqliteStorage(state))
     app = App(gateway, read=read, admin_token=Secret(ADMIN_TOKEN))
     server = HttpServer(app)
     server.config.load()

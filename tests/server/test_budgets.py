@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from dragoman.accounts.store import UsageCounts
+from dragoman.accounts.statistics import UsageCounts
 from dragoman.config.model import Config
 from tests.exchange.speech import CHAT_START, CHAT_STREAM, CHAT_WHOLE, chat_text
 from tests.server.keyholder import KeyHolder

@@ -9,7 +9,7 @@ import pytest
 
 from dragoman.accounts.keys import get_key
 from dragoman.accounts.limits import Amount, find_period_end
-from dragoman.accounts.store import charge
+from dragoman.accounts.store import Charges, add_charge, charge
 from tests.server.keyholder import KeyHolder
 from tests.server.running import Got, config_for, running
 from tests.server.test_app import TURNS
@@ -35,11 +35,10 @@ def holder(tmp_path: Path) -> KeyHolder:
 
 
 def spend(holder: KeyHolder, tokens: int, cost: int = 0, name: str = "ci") -> None:
-    holder.do(
-        lambda connection: charge(
-            connection, get_key(connection, name).caller.id, Amount(tokens, cost), time.time()
-        )
-    )
+    charges: Charges = {}
+    made = holder.do(lambda transaction: get_key(transaction, name))
+    add_charge(charges, made.caller.id, Amount(tokens, cost), time.time())
+    holder.do(lambda transaction: charge(transaction, charges))
 
 
 def unified(got: Got) -> dict[str, str]:

@@ -11,7 +11,7 @@ import pytest
 from dragoman import __version__
 from dragoman.accounts import keys as client_keys
 from dragoman.accounts.limits import Amount, Limits
-from dragoman.accounts.store import charge
+from dragoman.accounts.store import Charges, add_charge, charge
 from dragoman.config.model import Config
 from dragoman.config.provider import Provider, TargetName
 from dragoman.config.settings import Secret, ServerSettings, TelemetrySettings
@@ -21,7 +21,7 @@ from dragoman.hub.errors import ConfigError
 from dragoman.server.app import App
 from dragoman.server.metrics import LIVE_METRICS, write_metrics
 from dragoman.server.status import build_status
-from dragoman.storage.database import Database
+from dragoman.storage.sqlite import SqliteStorage
 from dragoman.telemetry.instruments import MetricInfo
 from dragoman.telemetry.metrics import Metrics
 from tests.exchange.speech import CHAT_STREAM
@@ -302,25 +302,26 @@ def test_sessions_are_counted_by_state_and_by_what_happened_to_them() -> None:
 
 def test_keys_near_their_limits_are_reported(tmp_path: Path) -> None:
     async def scenario() -> None:
-        database = Database(tmp_path / "state.db")
-        gateway = Gateway(Config(), database=database, clock=lambda: 1_800_000_000.0)
+        storage = SqliteStorage(tmp_path / "state.db")
+        gateway = Gateway(Config(), storage=storage, clock=lambda: 1_800_000_000.0)
         app = App(gateway)
         assert "used_ratio{" not in await write_metrics(app.state)
         assert not (tmp_path / "state.db").exists()
         limits = Limits(tokens_per_day=100, cost_per_month=1000)
-        made, _ = await database.run(
+        made, _ = await storage.run(
             lambda db: client_keys.create_key(db, "ci", gateway.clock(), limits=limits)
         )
         await gateway.accounts.keys.refresh()
         assert (await build_status(app.state))["keys"] == []
-        amount = Amount(tokens=95, cost=1)
-        await database.run(lambda db: charge(db, made.caller.id, amount, gateway.clock()))
+        charges: Charges = {}
+        add_charge(charges, made.caller.id, Amount(tokens=95, cost=1), gateway.clock())
+        await storage.run(lambda db: charge(db, charges))
         seen = Scrape(await write_metrics(app.state))
         assert seen.value("dragoman_key_limit_used_ratio", key="ci", of="tokens", period="day") == 0.95
         assert len(seen.of("dragoman_key_limit_used_ratio")) == 1
         near = {"key": "ci", "of": "tokens", "period": "day", "limit": 100, "used": 95, "share": 0.95}
         assert (await build_status(app.state))["keys"] == [near]
-        await database.run(lambda db: client_keys.revoke_key(db, "ci", gateway.clock()))
+        await storage.run(lambda db: client_keys.revoke_key(db, "ci", gateway.clock()))
         assert (await build_status(app.state))["keys"] == []
         await gateway.close()
 

@@ -11,7 +11,7 @@ from dragoman.config.model import Config
 from dragoman.config.provider import TargetName
 from dragoman.exchange.exchange import Exchange
 from dragoman.exchange.gateway import Gateway
-from dragoman.storage.database import Database
+from dragoman.storage.sqlite import SqliteStorage
 from dragoman.telemetry import snapshots
 from dragoman.telemetry.redaction import redact
 from dragoman.telemetry.snapshots import SnapshotWriter
@@ -29,8 +29,8 @@ def kept(folder: Path, *blocks: Block, replies: int = 1, **values: object) -> li
         upstream = ScriptedUpstream(script("openai_chat", events_of(*blocks, cause="tool_calls")))
         provider = governed("up", "openai_chat", {**KEEPING, **values})
         config = Config(providers={"up": provider}, default=(TargetName("up", "*"),))
-        gateway = Gateway(config, upstreams={"up": upstream}, database=Database(folder / "state.db"))
-        files = SnapshotWriter(gateway.database.path, gateway.hide_secrets)
+        gateway = Gateway(config, upstreams={"up": upstream}, storage=SqliteStorage(folder / "state.db"))
+        files = SnapshotWriter(gateway.storage.folder, gateway.hide_secrets)
         gateway.observers.append(files.write_snapshot)
         for number in range(replies):
             asked = question("anthropic")

@@ -11,14 +11,15 @@ The exchange passes values: the caller, targets, a function that reads the reque
 - `key_cache`: `ClientKeyCache` owns the copy of the stored keys in memory.
 - `limits`: `Limits`, `Account` and `decide`. Pure: no clock, no file, no event loop.
 - `estimates`: tokens and costs before and after an exchange, `PriceList`. Pure.
-- `ledger`: `UsageLedger` owns the open reservations and the writes that are pending.
-- `store`: the tables (`ACCOUNTS_SCHEMA`) and the SQL of reservations, spending and statistics.
+- `ledger`: `UsageLedger` owns the open reservations and the writes that are pending (`pending`).
+- `store`: the tables (`ACCOUNTS_SCHEMA`) and the SQL of reservations and spending.
+- `statistics`: the usage by hour, and its SQL.
 - `device_codes`: codes that a person approves, so that an agent may sign in. Pure.
 - `sign_ins`: the tokens of agents that have signed in, and their SQL.
 - `activity`: what agents report about their work, and its SQL.
 - `standing`: what a key has spent, for its owner.
 - `errors`: the errors that a client receives, and the texts of amounts.
 
-The state file owns everything that outlives the process. It may be shared by several gateways; commands use
-the functions of `keys` and `store` directly.
+The state owns everything that outlives the process. It may be shared by several gateways; commands use the
+functions of `keys` and `store` directly.
 """

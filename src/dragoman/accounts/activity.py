@@ -1,16 +1,18 @@
 """What agents did outside of the wire: lines, commits, edits, tool decisions. Agents report it as telemetry.
 
-Reports are claims of clients. They change no budget. The functions with a connection expect an open
-transaction.
+Reports are claims of clients. They change no budget. The functions with a transaction expect an
+open one.
 """
 
-import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import Literal
 
 import msgspec
 
 from dragoman.accounts.limits import find_period_start
+from dragoman.accounts.statistics import format_day
+from dragoman.storage.port import Transaction
 
 #: Days for which reports are kept.
 DAYS_KEPT = 90
@@ -29,10 +31,10 @@ _GROUPS: tuple[ActivityGroup, ...] = ("day", "key", "session")
 #: A deleted key appears with its id.
 _READ = """
 SELECT
-    strftime('%Y-%m-%d', day, 'unixepoch'),
+    day / 86400,
     coalesce((SELECT name FROM client_keys WHERE id = activity.key), activity.key),
     session, kind, amount
-FROM activity WHERE day >= ?
+FROM activity WHERE day >= $1
 """
 
 
@@ -117,33 +119,36 @@ class ActivityReader:
         return measurement.amount - before
 
 
-def add_activity(
-    connection: sqlite3.Connection, key: str, sessions: Mapping[str, ActivityCounts], now: float
+async def add_activity(
+    transaction: Transaction, key: str, sessions: Mapping[str, ActivityCounts], now: float
 ) -> None:
     """Add the counts of a key's sessions to the current day, and delete old days."""
     day = find_period_start("day", now)
-    rows = connection.execute("SELECT DISTINCT session FROM activity WHERE day = ? AND key = ?", (day, key))
+    rows = await transaction.fetch(
+        "SELECT DISTINCT session FROM activity WHERE day = $1 AND key = $2", day, key
+    )
     known = {row[0] for row in rows}
-    for session, counts in sessions.items():
+    for session, counts in sorted(sessions.items(), key=itemgetter(0)):
         is_other = session not in known and len(known) >= MAX_SESSIONS
         name = OTHER_SESSIONS if is_other else session
         known.add(name)
         amounts = msgspec.structs.asdict(counts)
-        connection.executemany(
-            "INSERT INTO activity (day, key, session, kind, amount) VALUES (?, ?, ?, ?, ?)"
-            " ON CONFLICT (day, key, session, kind) DO UPDATE SET amount = amount + excluded.amount",
-            [(day, key, name, kind, amount) for kind, amount in amounts.items() if amount],
+        await transaction.execute_many(
+            "INSERT INTO activity (day, key, session, kind, amount) VALUES ($1, $2, $3, $4, $5)"
+            " ON CONFLICT (day, key, session, kind)"
+            " DO UPDATE SET amount = activity.amount + excluded.amount",
+            [(day, key, name, kind, amount) for kind, amount in sorted(amounts.items()) if amount],
         )
-    connection.execute("DELETE FROM activity WHERE day < ?", (day - DAYS_KEPT * _DAY,))
+    await transaction.execute("DELETE FROM activity WHERE day < $1", day - DAYS_KEPT * _DAY)
 
 
-def read_activity(
-    connection: sqlite3.Connection, by: Sequence[ActivityGroup], since: float = 0.0
+async def read_activity(
+    transaction: Transaction, by: Sequence[ActivityGroup], since: float = 0.0
 ) -> list[tuple[tuple[str, ...], ActivityCounts]]:
     """Sums from the day of the date `since` on, for each combination of the groups, sorted."""
     sums: dict[tuple[str, ...], ActivityCounts] = {}
-    for *labels, kind, amount in connection.execute(_READ, (since - since % _DAY,)):
-        names = dict(zip(_GROUPS, labels, strict=True))
+    for number, *labels, kind, amount in await transaction.fetch(_READ, int(since - since % _DAY)):
+        names = dict(zip(_GROUPS, (format_day(number), *labels), strict=True))
         counts = sums.setdefault(tuple(names[each] for each in by), ActivityCounts())
         if kind in ACTIVITY_NAMES:
             setattr(counts, kind, getattr(counts, kind) + amount)

@@ -48,6 +48,10 @@ class StateUnavailable(DragomanError):
     default_status = 503
 
 
+class UncertainWrite(StateUnavailable):
+    """The state did not answer whether it has written."""
+
+
 class LimitReached(DragomanError):
     """A limit refuses the request."""
 
@@ -65,6 +69,18 @@ def build_model_error(key_name: str, model: str, patterns: tuple[str, ...]) -> M
 
 def build_limit_error(key_name: str, refusal: LimitRefusal, now: float) -> LimitReached:
     failure = _build_limit_failure(key_name, refusal, now)
+    return LimitReached(failure.message, failure=failure)
+
+
+def build_outage_error(wait: float) -> LimitReached:
+    """A key with a budget is refused while the shared state does not answer: the budget cannot be checked."""
+    failure = Failure(
+        kind="rate_limit",
+        status=429,
+        message="the gateway cannot check the budget of this key at the moment; try again",
+        code="budget_unknown",
+        retry_after=wait,
+    )
     return LimitReached(failure.message, failure=failure)
 
 

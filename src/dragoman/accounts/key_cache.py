@@ -1,22 +1,21 @@
 """The stored client keys, in memory.
 
-Commands change the state file while the gateway runs. Before a request is admitted, but at most twice a
-second, the gateway compares the modification times of the file. Only if they changed, it reads the file.
+Commands and other gateways change the keys while the gateway runs. Before a request is admitted, but at most
+twice a second, the gateway looks for changes: at the modification times of the state file, and if they have
+changed or there is no file, at the generation number of the keys.
 """
 
 import asyncio
 import logging
-import os
-import sqlite3
 import time
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
-from pathlib import Path
 
 from dragoman.accounts.errors import InvalidKey, StateUnavailable
 from dragoman.accounts.keys import ID_PREFIX, Caller, ClientKeyEntry, read_entries, read_generation
 from dragoman.hub.errors import ConfigError
-from dragoman.storage.database import Database
+from dragoman.storage.database import StorageError
+from dragoman.storage.port import StateStorage, Transaction
 
 LOGGER = logging.getLogger("dragoman")
 
@@ -36,8 +35,8 @@ class ClientKeyCache:
     `clock` returns the date in Unix seconds. Call `refresh` if `is_stale`, then `find_caller`.
     """
 
-    def __init__(self, database: Database, clock: Callable[[], float]) -> None:
-        self._database = database
+    def __init__(self, storage: StateStorage, clock: Callable[[], float]) -> None:
+        self._storage = storage
         self._clock = clock
         self._entries: Mapping[bytes, ClientKeyEntry] = {}
         self._by_id: Mapping[str, ClientKeyEntry] = {}
@@ -62,12 +61,12 @@ class ClientKeyCache:
 
     async def refresh(self) -> None:
         """Read the keys if the file has changed and the cache is stale."""
-        if self._database.path is None:
+        if not self._storage.is_lasting:
             self._valid_until = float("inf")
             return
         async with self._refreshing:
             if self.is_stale:
-                await self._read_if_changed(self._database.path)
+                await self._read_if_changed()
                 self._valid_until = time.monotonic() + MAX_AGE
 
     def find_caller(self, digests: Iterable[bytes]) -> Caller | None:
@@ -114,8 +113,10 @@ class ClientKeyCache:
             return InvalidKey(f"the key {name} was replaced by a new one", hint="use the new one")
         return None
 
-    async def _read_if_changed(self, path: Path) -> None:
-        stamp = _read_stamp(path)
+    async def _read_if_changed(self) -> None:
+        stamp = self._storage.read_stamp()
+        if stamp is None:
+            return await self._read_keys(is_replaced=False)
         if stamp == self._stamp:
             return
         # Without a file there are no keys; reading would create the file.
@@ -133,16 +134,17 @@ class ClientKeyCache:
     async def _read_keys(self, *, is_replaced: bool) -> None:
         cached = self._generation
 
-        def work(connection: sqlite3.Connection) -> tuple[int, dict[bytes, ClientKeyEntry] | None]:
-            generation = read_generation(connection)
-            return generation, read_entries(connection) if generation != cached else None
+        async def work(transaction: Transaction) -> tuple[int, dict[bytes, ClientKeyEntry] | None]:
+            generation = await read_generation(transaction)
+            return generation, await read_entries(transaction) if generation != cached else None
 
         try:
-            self._generation, entries = await self._database.read(work)
-        except (sqlite3.Error, ConfigError) as error:
+            self._generation, entries = await self._storage.read(work)
+        except ConfigError as error:
             LOGGER.error("the client keys cannot be read: %s", error)
-            if self._generation >= 0 and isinstance(error, sqlite3.OperationalError):
-                # A locked file is readable again soon. Until then the keys that were read last are valid.
+            if self._generation >= 0 and isinstance(error, StorageError):
+                # A locked file or a restarted database is readable again soon. Until then the keys that
+                # were read last are valid.
                 return
             raise StateUnavailable("the gateway cannot read its client keys; try again") from None
         if is_replaced and self._entries and not entries:
@@ -151,15 +153,3 @@ class ClientKeyCache:
         elif entries is not None:
             self._entries = entries
             self._by_id = {entry.caller.id: entry for entry in entries.values() if not entry.until}
-
-
-def _read_stamp(path: Path) -> FileStamp:
-    """The stamps of the file and its write-ahead log; empty if there is no file."""
-    stamps = []
-    for each in (os.fspath(path), f"{path}-wal"):
-        try:
-            status = os.stat(each)
-        except OSError:
-            continue
-        stamps.append((status.st_mtime_ns, status.st_size, status.st_ino))
-    return tuple(stamps)

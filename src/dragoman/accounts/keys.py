@@ -2,26 +2,23 @@
 
 A key is long and random, so one SHA-256 protects it: the file holds only the hash, and the hash cannot be
 reversed by guessing. Each change increments `key_generation`, so that a running gateway notices it. The
-functions that take a connection expect an open transaction.
+functions that take a transaction expect an open transaction.
 """
 
 import hashlib
 import secrets
-import sqlite3
 import string
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
 from dragoman.accounts.errors import build_model_error
 from dragoman.accounts.limits import NO_LIMITS, Limits
-from dragoman.accounts.store import ACCOUNTS_SCHEMA
 from dragoman.config.provider import remove_alias
 from dragoman.hub.errors import ClientProtocolError, ConfigError
-from dragoman.storage.database import connect
+from dragoman.storage.port import Row, Transaction
 
 KEY_PREFIX = "dgm_"
 #: Prefix of the ids of stored keys. Callers from the configuration have other ids.
@@ -30,6 +27,9 @@ ID_PREFIX = "key_"
 KEY_LENGTH = 43
 #: Characters of a key that are stored in clear text, so that its owner can recognize it.
 VISIBLE_LENGTH = len(KEY_PREFIX) + 6
+
+#: Tells the gateways that the keys have changed.
+INCREMENT_GENERATION = "UPDATE key_generation SET number = number + 1"
 
 _ALPHABET = string.ascii_letters + string.digits
 _SELECT = """
@@ -107,8 +107,8 @@ def generate_key() -> str:
     return KEY_PREFIX + "".join(secrets.choice(_ALPHABET) for _ in range(KEY_LENGTH))
 
 
-def create_key(
-    connection: sqlite3.Connection,
+async def create_key(
+    transaction: Transaction,
     name: str,
     now: float,
     *,
@@ -117,7 +117,7 @@ def create_key(
     expires: float = 0.0,
 ) -> tuple[ClientKey, str]:
     """Store a new key. Returns its record and the key text, which is not stored."""
-    if find_key(connection, name) is not None:
+    if await find_key(transaction, name) is not None:
         raise ConfigError(
             f"there is a key named {name!r} already",
             hint=f"choose another name, or give it a new key: dragoman keys rotate {name}",
@@ -125,79 +125,77 @@ def create_key(
     key = generate_key()
     # The id is not the name: a later key with the same name must not inherit the data of this one.
     identity = ID_PREFIX + secrets.token_hex(8)
-    connection.execute(
+    await transaction.execute(
         "INSERT INTO client_keys (id, name, prefix, digest, models, limits, created, expires)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            identity,
-            name,
-            key[:VISIBLE_LENGTH],
-            hash_key(key),
-            _encode(models),
-            _encode(limits),
-            now,
-            expires,
-        ),
+        " VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+        identity,
+        name,
+        key[:VISIBLE_LENGTH],
+        hash_key(key),
+        _encode(models),
+        _encode(limits),
+        now,
+        expires,
     )
-    increment_generation(connection)
-    return get_key(connection, name), key
+    await increment_generation(transaction)
+    return await get_key(transaction, name), key
 
 
-def rotate_key(
-    connection: sqlite3.Connection, name: str, now: float, keep: float = 0.0
+async def rotate_key(
+    transaction: Transaction, name: str, now: float, keep: float = 0.0
 ) -> tuple[ClientKey, str]:
     """Replace the key text. The former text stays valid for `keep` seconds. Returns the new text."""
-    if get_key(connection, name).revoked:
+    if (await get_key(transaction, name)).revoked:
         raise ConfigError(f"the key {name!r} was revoked", hint="create another: dragoman keys create")
     key = generate_key()
     # A key is often rotated because another person has it, and may have signed in with it.
-    connection.execute(
-        "DELETE FROM sign_in_tokens WHERE key = (SELECT id FROM client_keys WHERE name = ?)", (name,)
+    await transaction.execute(
+        "DELETE FROM sign_in_tokens WHERE key = (SELECT id FROM client_keys WHERE name = $1)", name
     )
-    changed = _update(
-        connection,
+    changed = await _update(
+        transaction,
         name,
-        "UPDATE client_keys SET former = CASE WHEN ? THEN digest END, former_until = ?,"
-        " digest = ?, prefix = ? WHERE id = ?",
-        (keep > 0, now + keep if keep > 0 else 0, hash_key(key), key[:VISIBLE_LENGTH]),
+        "UPDATE client_keys SET former = CASE WHEN $2 > 0 THEN digest END, former_until = $2,"
+        " digest = $3, prefix = $4 WHERE id = $1",
+        (now + keep if keep > 0 else 0.0, hash_key(key), key[:VISIBLE_LENGTH]),
     )
     return changed, key
 
 
-def revoke_key(connection: sqlite3.Connection, name: str, now: float) -> ClientKey:
+async def revoke_key(transaction: Transaction, name: str, now: float) -> ClientKey:
     """Make the key invalid. Its name stays in use and its usage stays in reports."""
-    statement = "UPDATE client_keys SET revoked = ?, former = NULL WHERE revoked = 0 AND id = ?"
-    return _update(connection, name, statement, (now,))
+    statement = "UPDATE client_keys SET revoked = $2, former = NULL WHERE revoked = 0 AND id = $1"
+    return await _update(transaction, name, statement, (now,))
 
 
-def delete_key(connection: sqlite3.Connection, name: str) -> ClientKey:
+async def delete_key(transaction: Transaction, name: str) -> ClientKey:
     """Delete the key, but not its usage. The name can be used again."""
-    return _update(connection, name, "DELETE FROM client_keys WHERE id = ?", ())
+    return await _update(transaction, name, "DELETE FROM client_keys WHERE id = $1", ())
 
 
-def change_key(
-    connection: sqlite3.Connection, name: str, *, models: tuple[str, ...], limits: Limits, expires: float
+async def change_key(
+    transaction: Transaction, name: str, *, models: tuple[str, ...], limits: Limits, expires: float
 ) -> ClientKey:
     """Change what the key allows. The key text stays."""
-    statement = "UPDATE client_keys SET models = ?, limits = ?, expires = ? WHERE id = ?"
-    return _update(connection, name, statement, (_encode(models), _encode(limits), expires))
+    statement = "UPDATE client_keys SET models = $2, limits = $3, expires = $4 WHERE id = $1"
+    return await _update(transaction, name, statement, (_encode(models), _encode(limits), expires))
 
 
-def _update(
-    connection: sqlite3.Connection, name: str, statement: str, values: tuple[object, ...]
+async def _update(
+    transaction: Transaction, name: str, statement: str, values: tuple[object, ...]
 ) -> ClientKey:
-    """Run a statement whose last parameter is the id of the key. Returns the key after it, if it exists."""
-    key = get_key(connection, name)
-    connection.execute(statement, (*values, key.caller.id))
-    increment_generation(connection)
-    return find_key(connection, name) or key
+    """Run a statement whose first value is the id of the key. Returns the key after it, if it exists."""
+    key = await get_key(transaction, name)
+    await transaction.execute(statement, key.caller.id, *values)
+    await increment_generation(transaction)
+    return await find_key(transaction, name) or key
 
 
-def get_key(connection: sqlite3.Connection, name: str) -> ClientKey:
+async def get_key(transaction: Transaction, name: str) -> ClientKey:
     """The key with this name. Raises an error that lists the existing names."""
-    found = find_key(connection, name)
+    found = await find_key(transaction, name)
     if found is None:
-        names = ", ".join(key.caller.name for key in list_keys(connection)[:20])
+        names = ", ".join(key.caller.name for key in (await list_keys(transaction))[:20])
         raise ConfigError(
             f"there is no key named {name!r}",
             hint=f"there are: {names}" if names else f"create it: dragoman keys create {name}",
@@ -205,49 +203,43 @@ def get_key(connection: sqlite3.Connection, name: str) -> ClientKey:
     return found
 
 
-def find_key(connection: sqlite3.Connection, name: str) -> ClientKey | None:
-    row = connection.execute(_SELECT + " WHERE name = ?", (name,)).fetchone()
+async def find_key(transaction: Transaction, name: str) -> ClientKey | None:
+    row = await transaction.fetch_one(_SELECT + " WHERE name = $1", name)
     return _decode_row(row) if row else None
 
 
-def find_key_by_id(connection: sqlite3.Connection, identity: str) -> ClientKey | None:
-    row = connection.execute(_SELECT + " WHERE id = ?", (identity,)).fetchone()
+async def find_key_by_id(transaction: Transaction, identity: str) -> ClientKey | None:
+    row = await transaction.fetch_one(_SELECT + " WHERE id = $1", identity)
     return _decode_row(row) if row else None
 
 
-def list_keys(connection: sqlite3.Connection) -> list[ClientKey]:
+async def list_keys(transaction: Transaction) -> list[ClientKey]:
     """All keys, the oldest first."""
-    return [_decode_row(row) for row in connection.execute(_SELECT + " ORDER BY created, name")]
+    return [_decode_row(row) for row in await transaction.fetch(_SELECT + " ORDER BY created, name")]
 
 
-def read_generation(connection: sqlite3.Connection) -> int:
+async def read_generation(transaction: Transaction) -> int:
     """The number of changes to the keys so far."""
-    return int(connection.execute("SELECT number FROM key_generation").fetchone()[0])
+    row = await transaction.fetch_one("SELECT number FROM key_generation")
+    return int(row[0]) if row else 0
 
 
-def read_entries(connection: sqlite3.Connection) -> dict[bytes, ClientKeyEntry]:
+async def read_entries(transaction: Transaction) -> dict[bytes, ClientKeyEntry]:
     """All current and former keys, and the access tokens of their sign-ins, by their hash."""
-    entries = dict(entry for row in connection.execute(_SELECT) for entry in _build_entries(row))
+    entries = dict(entry for row in await transaction.fetch(_SELECT) for entry in _build_entries(row))
     by_id = {entry.caller.id: entry for entry in entries.values()}
-    tokens = connection.execute("SELECT digest, key, expires FROM sign_in_tokens WHERE kind = 'access'")
+    tokens = await transaction.fetch("SELECT digest, key, expires FROM sign_in_tokens WHERE kind = 'access'")
     for digest, key, expires in tokens:
         if key in by_id:
             entries[digest] = by_id[key]._replace(until=expires, is_sign_in=True)
     return entries
 
 
-def has_keys_in_file(path: Path) -> bool:
-    """Whether the state file holds keys. Does not create the file."""
-    if not path.is_file():
-        return False
-    connection = connect(path, ACCOUNTS_SCHEMA)
-    try:
-        return connection.execute("SELECT 1 FROM client_keys LIMIT 1").fetchone() is not None
-    finally:
-        connection.close()
+async def has_stored_keys(transaction: Transaction) -> bool:
+    return await transaction.fetch_one("SELECT 1 FROM client_keys LIMIT 1") is not None
 
 
-def _build_entries(row: tuple[object, ...]) -> Iterator[tuple[bytes, ClientKeyEntry]]:
+def _build_entries(row: Row) -> Iterator[tuple[bytes, ClientKeyEntry]]:
     key, (digest, former) = _decode_row(row), row[-2:]
     if isinstance(digest, bytes):
         yield digest, ClientKeyEntry(key.caller, 0.0, bool(key.revoked))
@@ -255,7 +247,7 @@ def _build_entries(row: tuple[object, ...]) -> Iterator[tuple[bytes, ClientKeyEn
         yield former, ClientKeyEntry(key.caller, key.former_until, bool(key.revoked))
 
 
-def _decode_row(row: tuple[object, ...]) -> ClientKey:
+def _decode_row(row: Row) -> ClientKey:
     identity, name, prefix, models, limits, created, expires, revoked, former_until = row[:-2]
     fields = {
         "caller": {
@@ -277,5 +269,5 @@ def _encode(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def increment_generation(connection: sqlite3.Connection) -> None:
-    connection.execute("UPDATE key_generation SET number = number + 1")
+async def increment_generation(transaction: Transaction) -> None:
+    await transaction.execute(INCREMENT_GENERATION)

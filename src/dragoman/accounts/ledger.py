@@ -1,36 +1,44 @@
 """Reserves amounts before requests, settles them afterwards, and writes usage statistics.
 
-Only a caller with limits waits for the file, and only before its request is sent. All other writes are
+Only a caller with limits waits for the state, and only before its request is sent. All other writes are
 collected and written together: settlements at once, because limits depend on them, and statistics after a
-short delay. Each transaction also writes everything that is pending.
+short delay. A reservation also writes the settlements of its key that are pending.
 """
 
 import asyncio
 import logging
-import sqlite3
+import random
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-import msgspec
-
-from dragoman.accounts.errors import StateUnavailable
+from dragoman.accounts.errors import StateUnavailable, UncertainWrite, build_outage_error
 from dragoman.accounts.keys import ID_PREFIX
-from dragoman.accounts.limits import NOTHING, Amount, LimitRefusal, find_hour_start
+from dragoman.accounts.limits import (
+    NOTHING,
+    Amount,
+    Buckets,
+    LimitGrant,
+    LimitRefusal,
+    decide_locally,
+    find_hour_start,
+    list_budgets,
+)
+from dragoman.accounts.pending import PendingWrites, save_outbox, take_outboxes
+from dragoman.accounts.statistics import UsageCounts, UsageKey, compact_statistics
 from dragoman.accounts.store import (
     Reservation,
     ReservationRequest,
-    UsageCounts,
-    UsageKey,
-    add_usage,
-    charge,
-    compact_statistics,
+    count_processes,
+    create_reservation_id,
+    find_dead_processes,
+    find_reserved_keys,
     release_process,
     renew_process,
     reserve,
-    settle,
 )
 from dragoman.hub.errors import ConfigError
-from dragoman.storage.database import Database
+from dragoman.storage.database import StorageError
+from dragoman.storage.port import StateStorage, Transaction, Work
 from dragoman.storage.processes import LEASE, build_process_name
 
 LOGGER = logging.getLogger("dragoman")
@@ -44,81 +52,46 @@ COMPACT_EVERY = 3600.0
 #: Different usage keys within one hour. It is bounded because clients choose the model names.
 MAX_USAGE_KEYS = 1000
 OTHER_MODELS = "(others)"
-#: Settlements that wait for a file that cannot be written. The oldest are dropped first.
-MAX_SETTLEMENTS = 10_000
+#: Keys whose rate limits are kept in memory while the state does not answer.
+MAX_LOCAL_KEYS = 1000
 
 Result = TypeVar("Result")
-
-
-class PendingWrites(msgspec.Struct):
-    """Settlements, statistics, and charges without a reservation, that are not yet in the file."""
-
-    settlements: list[tuple[Reservation, Amount]] = []
-    usage: dict[UsageKey, UsageCounts] = {}
-    charges: dict[tuple[str, int], Amount] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self.settlements or self.usage)
-
-    def add_settlement(self, reservation: Reservation, used: Amount) -> None:
-        self.settlements.append((reservation, used))
-        del self.settlements[:-MAX_SETTLEMENTS]
-
-    def add_usage(self, key: UsageKey, counts: UsageCounts) -> None:
-        present = self.usage.get(key)
-        if present is None:
-            self.usage[key] = counts
-        else:
-            present.add(counts)
-
-    def add_charge(self, key: str, hour: int, amount: Amount) -> None:
-        self.charges[(key, hour)] = self.charges.get((key, hour), NOTHING).plus(amount)
-
-    def merge(self, later: "PendingWrites") -> None:
-        """Append the writes that became pending after these."""
-        for reservation, used in later.settlements:
-            self.add_settlement(reservation, used)
-        for usage_key, counts in later.usage.items():
-            self.add_usage(usage_key, counts)
-        for (key, hour), amount in later.charges.items():
-            self.add_charge(key, hour, amount)
-
-    def write(self, connection: sqlite3.Connection, now: float) -> None:
-        for reservation, used in self.settlements:
-            settle(connection, reservation, used, now)
-        for (key, hour), amount in self.charges.items():
-            charge(connection, key, amount, hour)
-        add_usage(connection, self.usage)
 
 
 class UsageLedger:
     """Owns the open reservations of this process and the pending writes. `clock` returns the date.
 
-    Without a file no statistics are kept. Each successful `reserve` needs exactly one `settle`.
+    Without a lasting state no statistics are kept. Each successful `reserve` needs exactly one `settle`.
     """
 
-    def __init__(self, database: Database, clock: Callable[[], float]) -> None:
-        self._database = database
+    def __init__(self, storage: StateStorage, clock: Callable[[], float]) -> None:
+        self._storage = storage
         self._clock = clock
-        self._process = build_process_name()
-        self._keeps_statistics = database.path is not None
+        self.process = build_process_name()
         self._pending = PendingWrites()
+        #: Batches whose commit was not answered. They keep their content and their id.
+        self._uncertain: list[PendingWrites] = []
+        self._has_outbox = False
         self._hour = 0
         self._usage_keys: set[UsageKey] = set()
         #: Number of reservations that are not settled.
         self._open = 0
+        self._is_registered = False
+        #: Gateways that share the state, as last seen; and the rates of keys while it does not answer.
+        self._gateways = 1
+        self._local: dict[str, Buckets] = {}
         self._compacted_at = 0.0
         self._has_written = False
         self._is_closed = False
         self._tasks: set[asyncio.Task[Any]] = set()
         self._renewal: asyncio.Task[None] | None = None
         self._write_task: asyncio.Task[None] | None = None
+        self._written_keys: set[str] = set()
         self._write_timer: asyncio.TimerHandle | None = None
 
     async def reserve(self, request: ReservationRequest) -> Reservation | LimitRefusal:
         """Reserve the maximum amount of a request, or return the limit that refuses it."""
-        now, process = self._clock(), self._process
-        task = self._start(self._transact(lambda connection: reserve(connection, process, request, now)))
+        task = self._start(self._reserve(request))
         try:
             result = await asyncio.shield(task)
         except asyncio.CancelledError:
@@ -134,14 +107,17 @@ class UsageLedger:
     def settle(self, reservation: Reservation, used: Amount) -> None:
         """Replace the reservation by the amount used. Returns before it is written."""
         self._open -= 1
-        self._pending.add_settlement(reservation, used)
+        if reservation.id:
+            self._pending.add_settlement(reservation, used)
+        else:
+            self._pending.add_charge(reservation.request.key, find_hour_start(reservation.at), used)
         self._write_after(0)
 
     def add_usage(
         self, key: str, provider: str, model: str, counts: UsageCounts, *, is_settled: bool
     ) -> None:
         """Add an exchange to the statistics. `is_settled`: `settle` has charged the key already."""
-        if not self._keeps_statistics:
+        if not self._storage.is_lasting:
             return
         usage_key = self._bound_usage_key(key, provider, model)
         if not is_settled and key.startswith(ID_PREFIX):
@@ -151,10 +127,10 @@ class UsageLedger:
         self._write_after(WRITE_DELAY)
 
     async def flush(self) -> None:
-        """Write everything pending. Tries once: a file that cannot be written stays pending."""
+        """Write everything pending. Tries once: a state that cannot be written stays pending."""
         if self._write_task is not None:
             await asyncio.wait((self._write_task,))
-        if self._pending:
+        if self._pending or self._uncertain:
             self._write_after(0)
         if self._write_task is not None:
             await asyncio.wait((self._write_task,))
@@ -170,8 +146,85 @@ class UsageLedger:
         if self._write_timer is not None:
             self._write_timer.cancel()
         if self._has_written:
-            process = self._process
-            await self._try_transact(lambda connection: release_process(connection, process))
+            await self._try_release(self.process)
+
+    async def _reserve(self, request: ReservationRequest) -> Reservation | LimitRefusal:
+        if self._write_task is not None and request.key in self._written_keys:
+            # The settlement of an earlier request of this key is on its way.
+            await asyncio.wait((self._write_task,))
+        try:
+            result = await self._try_reserve(request)
+            is_busy = isinstance(result, LimitRefusal) and not result.is_spent and result.period != "minute"
+            # Perhaps a process that has died holds the rest of the budget.
+            if is_busy and await self._release_dead_processes():
+                result = await self._try_reserve(request)
+        except StateUnavailable:
+            if not self._storage.is_shared:
+                raise
+            return self._reserve_locally(request)
+        self._local.pop(request.key, None)
+        return result
+
+    async def _try_reserve(self, request: ReservationRequest) -> Reservation | LimitRefusal:
+        now, process, number = self._clock(), self.process, create_reservation_id()
+
+        async def work(transaction: Transaction) -> Reservation | LimitRefusal:
+            if not self._is_registered:
+                await renew_process(transaction, process, now)
+            return await reserve(transaction, process, request, now, number)
+
+        shared = self._storage.is_shared
+        batch = self._pending.take_settlements(request.key) if shared else self._take_pending()
+        try:
+            result = await self._transact(work, batch, {request.key})
+        except UncertainWrite:
+            # The reservation may be stored. Settling it with nothing deletes it.
+            unknown = Reservation(id=number, request=request, at=now)
+            self._pending.add_settlement(unknown, NOTHING)
+            self._write_after(WRITE_DELAY)
+            raise
+        self._is_registered = True
+        return result
+
+    def _reserve_locally(self, request: ReservationRequest) -> Reservation | LimitRefusal:
+        """Without the shared state: rates are divided by the number of gateways, budgets refuse."""
+        if list_budgets(request.limits):
+            # The waits differ, so that the clients of many gateways do not come back at the same moment.
+            raise build_outage_error(round(random.uniform(1.0, 5.0), 1))  # noqa: S311 (no secret)
+        now = self._clock()
+        buckets = self._local.setdefault(request.key, {})
+        if len(self._local) > MAX_LOCAL_KEYS:
+            del self._local[next(iter(self._local))]
+        decision = decide_locally(request.limits, buckets, request.maximum, now, self._gateways)
+        if not isinstance(decision, LimitGrant):
+            return decision
+        buckets.update(decision.buckets)
+        return Reservation(id=0, request=request, at=now, rate_limits=decision.rate_limits)
+
+    async def _release_dead_processes(self) -> bool:
+        """Release the reservations of processes that have died. Returns whether there were any."""
+        process, now = self.process, self._clock()
+        try:
+            dead = await self._storage.read(
+                lambda transaction: find_dead_processes(transaction, process, now)
+            )
+        except ConfigError:
+            return False
+        for other, keys in dead.items():
+            await self._try_release(other, keys)
+        return bool(dead)
+
+    async def _try_release(self, process: str, keys: list[str] | None = None) -> None:
+        """Release the reservations of a process. Their keys are locked."""
+        locks = {process, *(keys or ())}
+        try:
+            if keys is None:
+                locks |= set(
+                    await self._storage.read(lambda transaction: find_reserved_keys(transaction, process))
+                )
+            await self._storage.run(lambda transaction: release_process(transaction, process), locks=locks)
+        except ConfigError as error:
+            LOGGER.error("the reservations of a process cannot be released: %s", error)
 
     def _bound_usage_key(self, key: str, provider: str, model: str) -> UsageKey:
         """The usage key of this hour. Beyond `MAX_USAGE_KEYS`, new models are counted together."""
@@ -210,53 +263,102 @@ class UsageLedger:
         self._write_task = self._start(self._write_pending())
 
     async def _write_pending(self) -> None:
-        is_written = await self._try_transact(self._compact_if_due)
+        is_written = await self._write_batches()
         self._write_task = None
-        if self._pending:
+        self._written_keys = set()
+        if self._pending or self._uncertain:
             self._write_after(0 if is_written and self._pending.settlements else WRITE_DELAY)
 
-    def _compact_if_due(self, connection: sqlite3.Connection) -> None:
+    async def _write_batches(self) -> bool:
+        """Write the uncertain batches and the pending one. If that fails, they are also kept in a file."""
+        if self._storage.is_shared and not self._has_written and self._storage.folder is not None:
+            self._uncertain += await asyncio.to_thread(take_outboxes, self._storage.folder, self.process)
+            self._has_outbox = bool(self._uncertain)
+        try:
+            while self._uncertain:
+                await self._transact(_do_nothing, self._uncertain[0])
+                del self._uncertain[0]
+            batch = self._take_pending()
+            self._written_keys = batch.list_keys() if self._storage.is_shared else set()
+            await self._transact(self._compact_if_due, batch)
+        except StateUnavailable:
+            await self._save_outbox()
+            return False
+        if self._has_outbox:
+            await self._save_outbox()
+        return True
+
+    async def _save_outbox(self) -> None:
+        if self._storage.is_shared and self._storage.folder is not None:
+            batches = [*self._uncertain, self._pending]
+            self._has_outbox = any(batches)
+            await asyncio.to_thread(save_outbox, self._storage.folder, self.process, batches)
+
+    def _take_pending(self) -> PendingWrites:
+        pending, self._pending = self._pending, PendingWrites()
+        return pending
+
+    async def _compact_if_due(self, transaction: Transaction) -> None:
         now = self._clock()
         if now - self._compacted_at >= COMPACT_EVERY:
-            compact_statistics(connection, now)
+            await compact_statistics(transaction, now)
             self._compacted_at = now
 
     async def _renew_process(self) -> None:
-        """While reservations are open, mark this process as alive."""
-        process = self._process
-        while self._open:
+        """Mark this process as alive: in a shared state always, else while reservations are open."""
+        while self._open or self._storage.is_shared:
             await asyncio.sleep(RENEW_EVERY)
-            await self._try_transact(lambda connection: renew_process(connection, process, self._clock()))
-        self._renewal = None
+            try:
+                self._gateways = await self._storage.run(self._renew_and_count)
+                if self._storage.is_shared:
+                    await self._release_dead_processes()
+            except ConfigError as error:
+                LOGGER.error("the state cannot be written: %s", error)
+        self._renewal, self._is_registered = None, False
 
-    async def _try_transact(self, work: Callable[[sqlite3.Connection], None]) -> bool:
-        try:
-            await self._transact(work)
-        except StateUnavailable:
-            return False
-        return True
-
-    async def _transact(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
-        """Run the pending writes and the work in one transaction. If it fails, they stay pending."""
-        pending, self._pending = self._pending, PendingWrites()
+    async def _renew_and_count(self, transaction: Transaction) -> int:
         now = self._clock()
+        await renew_process(transaction, self.process, now)
+        return await count_processes(transaction, now)
 
-        def write_and_work(connection: sqlite3.Connection) -> Result:
-            pending.write(connection, now)
-            return work(connection)
+    async def _transact(
+        self, work: Work[Result], batch: PendingWrites, keys: frozenset[str] | set[str] = frozenset()
+    ) -> Result:
+        """Write the batch and run the work in one transaction. If it fails, the batch stays pending."""
+        now, is_shared = self._clock(), self._storage.is_shared
+
+        async def write_and_work(transaction: Transaction) -> Result:
+            if batch:
+                await batch.write(transaction, now, is_shared=is_shared)
+            return await work(transaction)
 
         try:
-            result = await self._database.run(write_and_work)
-        except (sqlite3.Error, ConfigError) as error:
-            pending.merge(self._pending)
-            self._pending = pending
-            LOGGER.error("the state file cannot be written: %s", error)
-            raise StateUnavailable("the gateway cannot look up what this key has used; try again") from None
+            result = await self._storage.run(write_and_work, locks=batch.list_keys() | keys)
+        except ConfigError as error:
+            is_uncertain = isinstance(error, StorageError) and error.is_uncertain
+            self._return_batch(batch, is_uncertain=is_uncertain)
+            LOGGER.error("the state cannot be written: %s", error)
+            kind = UncertainWrite if is_uncertain else StateUnavailable
+            raise kind("the gateway cannot look up what this key has used; try again") from None
         self._has_written = True
         return result
+
+    def _return_batch(self, batch: PendingWrites, *, is_uncertain: bool) -> None:
+        """Keep a batch that was not written. One that was perhaps written is never merged with others."""
+        if any(batch is each for each in self._uncertain):
+            return
+        if is_uncertain and batch:
+            self._uncertain.append(batch)
+            return
+        batch.merge(self._pending)
+        self._pending = batch
 
     def _start(self, work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+async def _do_nothing(transaction: Transaction) -> None:
+    """The work of a transaction that only writes a batch."""

@@ -172,6 +172,17 @@ def decide(limits: Limits, account: Account, wanted: Amount, now: float) -> Limi
     return LimitGrant(buckets=buckets, rate_limits=_build_statuses(limits, buckets), budgets=budgets)
 
 
+def decide_locally(
+    limits: Limits, buckets: Buckets, wanted: Amount, now: float, gateways: int
+) -> LimitGrant | LimitRefusal:
+    """Decide by the limits per minute alone, for one of several gateways that cannot ask each other."""
+    share = Limits(
+        requests_per_minute=-(-limits.requests_per_minute // max(1, gateways)),
+        tokens_per_minute=-(-limits.tokens_per_minute // max(1, gateways)),
+    )
+    return decide(share, Account(buckets=buckets), wanted, now)
+
+
 def correct_token_bucket(
     limits: Limits, tokens: Bucket | None, reserved: int, used: int, now: float
 ) -> Bucket | None:

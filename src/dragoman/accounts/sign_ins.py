@@ -5,11 +5,11 @@ the key is revoked, deleted, expired or rotated. The functions expect an open tr
 """
 
 import secrets
-import sqlite3
 
 import msgspec
 
 from dragoman.accounts.keys import find_key_by_id, hash_key, increment_generation
+from dragoman.storage.port import Transaction
 
 #: Seconds for which an access token is valid.
 ACCESS_LIFETIME = 86_400
@@ -31,54 +31,57 @@ class TokenGrant(msgspec.Struct, frozen=True, kw_only=True):
         return f"TokenGrant({self.name!r})"
 
 
-def create_sign_in(
-    connection: sqlite3.Connection, key: str, now: float, lifetime: float
+async def create_sign_in(
+    transaction: Transaction, key: str, now: float, lifetime: float
 ) -> TokenGrant | None:
     """A new sign-in for the key with this id; None if the key is not valid any more.
 
     `lifetime`: seconds until the sign-in ends if it is not renewed.
     """
-    return _grant(connection, secrets.token_hex(8), key, now, lifetime, refresh="")
+    return await _grant(transaction, secrets.token_hex(8), key, now, lifetime, refresh="")
 
 
-def renew_sign_in(
-    connection: sqlite3.Connection, token: str, now: float, lifetime: float
+async def renew_sign_in(
+    transaction: Transaction, token: str, now: float, lifetime: float
 ) -> TokenGrant | None:
     """A further access token for a refresh token; None if the token is not valid any more."""
-    row = connection.execute(
-        "SELECT sign_in, key FROM sign_in_tokens WHERE digest = ? AND kind = 'refresh' AND expires > ?",
-        (hash_key(token), now),
-    ).fetchone()
-    return _grant(connection, row[0], row[1], now, lifetime, refresh=token) if row else None
-
-
-def end_sign_in(connection: sqlite3.Connection, token: str) -> None:
-    """Delete all tokens of the sign-in that the token belongs to. An unknown token changes nothing."""
-    connection.execute(
-        "DELETE FROM sign_in_tokens WHERE sign_in IN (SELECT sign_in FROM sign_in_tokens WHERE digest = ?)",
-        (hash_key(token),),
+    row = await transaction.fetch_one(
+        "SELECT sign_in, key FROM sign_in_tokens WHERE digest = $1 AND kind = 'refresh' AND expires > $2",
+        hash_key(token),
+        now,
     )
-    increment_generation(connection)
+    return await _grant(transaction, row[0], row[1], now, lifetime, refresh=token) if row else None
 
 
-def _grant(
-    connection: sqlite3.Connection, sign_in: str, key: str, now: float, lifetime: float, *, refresh: str
+async def end_sign_in(transaction: Transaction, token: str) -> None:
+    """Delete all tokens of the sign-in that the token belongs to. An unknown token changes nothing."""
+    await transaction.execute(
+        "DELETE FROM sign_in_tokens WHERE sign_in IN (SELECT sign_in FROM sign_in_tokens WHERE digest = $1)",
+        hash_key(token),
+    )
+    await increment_generation(transaction)
+
+
+async def _grant(
+    transaction: Transaction, sign_in: str, key: str, now: float, lifetime: float, *, refresh: str
 ) -> TokenGrant | None:
-    found = find_key_by_id(connection, key)
+    found = await find_key_by_id(transaction, key)
     if found is None or found.revoked or 0 < found.caller.expires <= now:
         return None
     access = _PREFIXES["access"] + secrets.token_urlsafe(32)
     refresh = refresh or _PREFIXES["refresh"] + secrets.token_urlsafe(32)
     rows = (("access", access, now + ACCESS_LIFETIME), ("refresh", refresh, now + lifetime))
-    connection.executemany(
-        "INSERT OR REPLACE INTO sign_in_tokens (digest, sign_in, key, kind, expires) VALUES (?, ?, ?, ?, ?)",
+    await transaction.execute_many(
+        "INSERT INTO sign_in_tokens (digest, sign_in, key, kind, expires) VALUES ($1, $2, $3, $4, $5)"
+        " ON CONFLICT (digest) DO UPDATE SET expires = excluded.expires",
         [(hash_key(token), sign_in, key, kind, expires) for kind, token, expires in rows],
     )
-    connection.execute("DELETE FROM sign_in_tokens WHERE expires <= ?", (now,))
-    connection.execute(
-        "DELETE FROM sign_in_tokens WHERE key = ? AND digest NOT IN"
-        " (SELECT digest FROM sign_in_tokens WHERE key = ? ORDER BY expires DESC LIMIT ?)",
-        (key, key, MAX_TOKENS),
+    await transaction.execute("DELETE FROM sign_in_tokens WHERE expires <= $1", now)
+    await transaction.execute(
+        "DELETE FROM sign_in_tokens WHERE key = $1 AND digest NOT IN"
+        " (SELECT digest FROM sign_in_tokens WHERE key = $1 ORDER BY expires DESC LIMIT $2)",
+        key,
+        MAX_TOKENS,
     )
-    increment_generation(connection)
+    await increment_generation(transaction)
     return TokenGrant(access=access, refresh=refresh, name=found.caller.name)

@@ -1,14 +1,13 @@
-"""The tables of accounts, and the SQL of reservations, spending and usage statistics.
+"""The tables of accounts, and the SQL of reservations and spending.
 
-The limits of a key apply to all processes that share the file. `reserve` checks the limits and stores the
+The limits of a key apply to all processes that share the state. `reserve` checks the limits and stores the
 reservation in one transaction. `settle` replaces the reservation by the amount used. If a process dies, the
 others delete its reservations and charge the minimum amount of each. All functions expect an open
 transaction.
 """
 
-import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, NamedTuple
+import secrets
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -24,19 +23,13 @@ from dragoman.accounts.limits import (
     Limits,
     Period,
     RateLimitStatus,
-    Unit,
     correct_token_bucket,
     decide,
     find_period_start,
 )
 from dragoman.storage.database import Schema
+from dragoman.storage.port import Transaction
 from dragoman.storage.processes import LEASE, is_process_gone
-
-DAY = 86_400
-#: Seconds for which statistics are kept by hour, then by day, and for which budgets are kept.
-HOURS_KEPT = 35 * DAY
-DAYS_KEPT = 400 * DAY
-SPENDING_KEPT = 70 * DAY
 
 ACCOUNTS_SCHEMA = Schema(
     "accounts",
@@ -121,19 +114,36 @@ CREATE TABLE activity (
     PRIMARY KEY (day, key, session, kind)
 ) WITHOUT ROWID
 """,
+        """
+ALTER TABLE processes ADD COLUMN address TEXT NOT NULL DEFAULT '';
+CREATE TABLE batches (id TEXT PRIMARY KEY, at REAL NOT NULL) WITHOUT ROWID
+""",
     ),
 )
 
-_BUCKETS = "SELECT unit, level, at FROM buckets WHERE key = ?"
-_USED = """
-SELECT period, tokens, cost FROM spending
-WHERE key = ?1 AND ((period = 'day' AND start = ?2) OR (period = 'month' AND start = ?3))
+#: Everything that `decide` needs, in one statement: a database in the network takes its time for each.
+_READ_ACCOUNT = """
+SELECT 'bucket', unit, level, at, 0, 0 FROM buckets WHERE key = $1
+UNION ALL
+SELECT 'used', period, 0.0, 0.0, tokens, cost FROM spending
+WHERE key = $1 AND ((period = 'day' AND start = $2) OR (period = 'month' AND start = $3))
+UNION ALL
+SELECT 'reserved', CASE WHEN at >= $4 THEN 'day' ELSE 'month' END, 0.0, 0.0,
+    CAST(SUM(tokens) AS BIGINT), CAST(SUM(cost) AS BIGINT)
+FROM reservations WHERE key = $1 AND at >= $5 GROUP BY 2
 """
-_RESERVED = """
-SELECT
-    total(CASE WHEN at >= ? THEN tokens END), total(CASE WHEN at >= ? THEN cost END),
-    total(tokens), total(cost)
-FROM reservations WHERE key = ? AND at >= ?
+_WRITE_BUCKET = """
+INSERT INTO buckets (key, unit, level, at) VALUES ($1, $2, $3, $4)
+ON CONFLICT (key, unit) DO UPDATE SET level = excluded.level, at = excluded.at
+"""
+_RESERVE = """
+INSERT INTO reservations (id, key, process, at, tokens, cost, least_tokens, least_cost)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+"""
+_CHARGE = """
+INSERT INTO spending (key, period, start, tokens, cost) VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT (key, period, start)
+DO UPDATE SET tokens = spending.tokens + excluded.tokens, cost = spending.cost + excluded.cost
 """
 
 
@@ -155,204 +165,170 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True):
     id: int
     request: ReservationRequest
     at: float
-    rate_limits: tuple[RateLimitStatus, ...]
+    rate_limits: tuple[RateLimitStatus, ...] = ()
     budgets: tuple[BudgetUse, ...] = ()
 
 
-def reserve(
-    connection: sqlite3.Connection, process: str, request: ReservationRequest, now: float
+def create_reservation_id() -> int:
+    """The id is known before the commit. So a reservation can be undone whose commit was not answered."""
+    return secrets.randbits(62)
+
+
+async def reserve(
+    transaction: Transaction, process: str, request: ReservationRequest, now: float, reservation_id: int = 0
 ) -> Reservation | LimitRefusal:
     """Check the limits and store the reservation in the name of the process."""
-    renew_process(connection, process, now)
-    decision = decide(request.limits, read_account(connection, request.key, now), request.maximum, now)
+    decision = decide(request.limits, await read_account(transaction, request.key, now), request.maximum, now)
     if isinstance(decision, LimitRefusal):
         return decision
-    for unit, bucket in decision.buckets.items():
-        _write_bucket(connection, request.key, unit, bucket)
-    row = connection.execute(
-        "INSERT INTO reservations (key, process, at, tokens, cost, least_tokens, least_cost)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id",
-        (request.key, process, now, *request.maximum, *request.minimum),
-    ).fetchone()
+    if decision.buckets:
+        await _write_buckets(transaction, {request.key: decision.buckets})
+    number = reservation_id or create_reservation_id()
+    await transaction.execute(_RESERVE, number, request.key, process, now, *request.maximum, *request.minimum)
     return Reservation(
-        id=row[0], request=request, at=now, rate_limits=decision.rate_limits, budgets=decision.budgets
+        id=number, request=request, at=now, rate_limits=decision.rate_limits, budgets=decision.budgets
     )
 
 
-def settle(connection: sqlite3.Connection, reservation: Reservation, used: Amount, now: float) -> None:
-    """Replace the reservation by the amount used, in the day and the month of the reservation."""
-    request = reservation.request
-    deleted = connection.execute("DELETE FROM reservations WHERE id = ?", (reservation.id,)).rowcount
-    if not deleted:
-        # Another process considered this one dead, perhaps because the machine slept. It charged the minimum.
-        minimum = request.minimum
-        rest = Amount(max(0, used.tokens - minimum.tokens), max(0, used.cost - minimum.cost))
-        charge(connection, request.key, rest, reservation.at)
+async def settle(
+    transaction: Transaction, settlements: Sequence[tuple[Reservation, Amount]], now: float
+) -> None:
+    """Replace reservations by the amounts used, in the day and the month of each reservation."""
+    if not settlements:
         return
-    charge(connection, request.key, used, reservation.at)
-    bucket = _read_buckets(connection, request.key).get("tokens")
-    bucket = correct_token_bucket(request.limits, bucket, request.maximum.tokens, used.tokens, now)
-    if bucket is not None:
-        _write_bucket(connection, request.key, "tokens", bucket)
+    deleted = await _delete_reservations(transaction, [reservation.id for reservation, _ in settlements])
+    charges: Charges = {}
+    corrections: dict[str, list[tuple[Limits, int, int]]] = {}
+    for reservation, used in settlements:
+        request = reservation.request
+        if reservation.id not in deleted:
+            # Another process considered this one dead, perhaps because the machine slept. It charged the
+            # minimum.
+            minimum = request.minimum
+            used = Amount(max(0, used.tokens - minimum.tokens), max(0, used.cost - minimum.cost))
+        elif request.limits.tokens_per_minute:
+            correction = (request.limits, request.maximum.tokens, used.tokens)
+            corrections.setdefault(request.key, []).append(correction)
+        add_charge(charges, request.key, used, reservation.at)
+    await charge(transaction, charges)
+    await _correct_buckets(transaction, corrections, now)
 
 
-def charge(connection: sqlite3.Connection, key: str, amount: Amount, at: float) -> None:
+async def _delete_reservations(transaction: Transaction, ids: Sequence[int]) -> set[int]:
+    places = ", ".join(f"${number + 1}" for number in range(len(ids)))
+    rows = await transaction.fetch(f"DELETE FROM reservations WHERE id IN ({places}) RETURNING id", *ids)  # noqa: S608 (only places)
+    return {row[0] for row in rows}
+
+
+async def _correct_buckets(
+    transaction: Transaction, corrections: Mapping[str, Sequence[tuple[Limits, int, int]]], now: float
+) -> None:
+    """Give tokens of a minute back that were reserved and not used."""
+    if not corrections:
+        return
+    places = ", ".join(f"${number + 1}" for number in range(len(corrections)))
+    rows = await transaction.fetch(
+        f"SELECT key, level, at FROM buckets WHERE unit = 'tokens' AND key IN ({places})",  # noqa: S608 (only places)
+        *corrections,
+    )
+    levels = {key: Bucket(level, at) for key, level, at in rows}
+    changed: dict[str, Buckets] = {}
+    for key, changes in corrections.items():
+        bucket = levels.get(key)
+        for limits, reserved, used in changes:
+            bucket = correct_token_bucket(limits, bucket, reserved, used, now)
+        if bucket is not None:
+            changed[key] = {"tokens": bucket}
+    await _write_buckets(transaction, changed)
+
+
+#: Amounts by key, period and start of the period.
+Charges = dict[tuple[str, Period, int], Amount]
+
+
+def add_charge(charges: Charges, key: str, amount: Amount, at: float) -> None:
     """Add the amount to the day and the month of the date."""
-    connection.executemany(
-        "INSERT INTO spending (key, period, start, tokens, cost) VALUES (?, ?, ?, ?, ?)"
-        " ON CONFLICT (key, period, start)"
-        " DO UPDATE SET tokens = tokens + excluded.tokens, cost = cost + excluded.cost",
-        [(key, period, find_period_start(period, at), *amount) for period in PERIODS],
+    for period in PERIODS:
+        place = (key, period, find_period_start(period, at))
+        charges[place] = charges.get(place, NOTHING).plus(amount)
+
+
+async def charge(transaction: Transaction, charges: Charges) -> None:
+    """Store the amounts. Rows change in the same order everywhere, so transactions never wait in a circle."""
+    rows = [(*place, *amount) for place, amount in sorted(charges.items())]
+    await transaction.execute_many(_CHARGE, rows)
+
+
+async def renew_process(transaction: Transaction, process: str, now: float) -> None:
+    """Mark the process as alive."""
+    await transaction.execute(
+        "INSERT INTO processes (id, seen) VALUES ($1, $2)"
+        " ON CONFLICT (id) DO UPDATE SET seen = excluded.seen",
+        process,
+        now,
     )
 
 
-def renew_process(connection: sqlite3.Connection, process: str, now: float) -> None:
-    """Mark the process as alive, and release the reservations of dead processes."""
-    others = dict(connection.execute("SELECT id, seen FROM processes"))
-    seen = others.pop(process, None)
-    # Write only every eighth part of the lease: a write costs more than the read above.
-    if seen is None or not seen <= now < seen + LEASE / 8:
-        connection.execute("INSERT OR REPLACE INTO processes (id, seen) VALUES (?, ?)", (process, now))
-    for other, last_seen in others.items():
-        if last_seen < now - LEASE or is_process_gone(other):
-            release_process(connection, other)
+async def find_dead_processes(transaction: Transaction, process: str, now: float) -> dict[str, list[str]]:
+    """The keys with reservations of dead processes, by process. The own process is never dead."""
+    rows = await transaction.fetch(
+        "SELECT DISTINCT reservations.process, reservations.key, coalesce(processes.seen, 0.0)"
+        " FROM reservations LEFT JOIN processes ON processes.id = reservations.process"
+        " WHERE reservations.process <> $1",
+        process,
+    )
+    dead: dict[str, list[str]] = {}
+    for other, key, seen in rows:
+        if seen < now - LEASE or is_process_gone(other):
+            dead.setdefault(other, []).append(key)
+    return dead
 
 
-def release_process(connection: sqlite3.Connection, process: str) -> None:
+async def find_reserved_keys(transaction: Transaction, process: str) -> list[str]:
+    """The keys with reservations of a process."""
+    rows = await transaction.fetch("SELECT DISTINCT key FROM reservations WHERE process = $1", process)
+    return [row[0] for row in rows]
+
+
+async def count_processes(transaction: Transaction, now: float) -> int:
+    """The processes that are alive."""
+    row = await transaction.fetch_one("SELECT COUNT(*) FROM processes WHERE seen >= $1", now - LEASE)
+    return int(row[0]) if row else 0
+
+
+async def release_process(transaction: Transaction, process: str) -> None:
     """Delete the process and its reservations, and charge the minimum amount of each reservation."""
-    connection.execute("DELETE FROM processes WHERE id = ?", (process,))
-    rows = connection.execute(
-        "DELETE FROM reservations WHERE process = ? RETURNING key, at, least_tokens, least_cost", (process,)
-    ).fetchall()
+    await transaction.execute("DELETE FROM processes WHERE id = $1", process)
+    rows = await transaction.fetch(
+        "DELETE FROM reservations WHERE process = $1 RETURNING key, at, least_tokens, least_cost", process
+    )
+    charges: Charges = {}
     for key, at, tokens, cost in rows:
-        charge(connection, key, Amount(tokens, cost), at)
+        add_charge(charges, key, Amount(tokens, cost), at)
+    await charge(transaction, charges)
 
 
-def read_account(connection: sqlite3.Connection, key: str, now: float) -> Account:
+async def read_account(transaction: Transaction, key: str, now: float) -> Account:
     """The stored state of a key. `now` selects the current day and month."""
     day, month = find_period_start("day", now), find_period_start("month", now)
+    buckets: Buckets = {}
     used: dict[Period, Amount] = dict.fromkeys(PERIODS, NOTHING)
-    for period, tokens, cost in connection.execute(_USED, (key, day, month)):
-        used[period] = Amount(tokens, cost)
-    *today, tokens, cost = map(int, connection.execute(_RESERVED, (day, day, key, month)).fetchone())
-    return Account(
-        buckets=_read_buckets(connection, key),
-        used=used,
-        reserved={"day": Amount(*today), "month": Amount(tokens, cost)},
-    )
+    #: The month without the day; then all of it.
+    reserved: dict[Period, Amount] = dict.fromkeys(PERIODS, NOTHING)
+    rows = await transaction.fetch(_READ_ACCOUNT, key, day, month, float(day), float(month))
+    for kind, name, level, at, tokens, cost in rows:
+        if kind == "bucket":
+            buckets[name] = Bucket(level, at)
+        else:
+            (used if kind == "used" else reserved)[name] = Amount(tokens, cost)
+    reserved["month"] = reserved["month"].plus(reserved["day"])
+    return Account(buckets=buckets, used=used, reserved=reserved)
 
 
-def _read_buckets(connection: sqlite3.Connection, key: str) -> Buckets:
-    return {unit: Bucket(level, at) for unit, level, at in connection.execute(_BUCKETS, (key,))}
-
-
-def _write_bucket(connection: sqlite3.Connection, key: str, unit: Unit, bucket: Bucket) -> None:
-    connection.execute(
-        "INSERT OR REPLACE INTO buckets (key, unit, level, at) VALUES (?, ?, ?, ?)",
-        (key, unit, bucket.level, bucket.at),
-    )
-
-
-class UsageKey(NamedTuple):
-    """The row of the statistics that a count belongs to."""
-
-    hour: int
-    key: str
-    provider: str
-    model: str
-
-
-class UsageCounts(msgspec.Struct, kw_only=True):
-    """One row of the statistics. `refused` counts requests that a limit of the gateway refused.
-
-    `unpriced` counts requests of models without a known price: their cost is not part of `cost`.
-    """
-
-    requests: int = 0
-    failures: int = 0
-    refused: int = 0
-    input: int = 0
-    cache_read: int = 0
-    cache_write: int = 0
-    output: int = 0
-    reasoning: int = 0
-    unpriced: int = 0
-    cost: int = 0
-
-    def add(self, other: "UsageCounts") -> None:
-        for name in COUNT_NAMES:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
-
-
-COUNT_NAMES = UsageCounts.__struct_fields__
-
-UsageGroup = Literal["key", "model", "provider", "day"]
-_GROUPS: tuple[UsageGroup, ...] = ("day", "key", "provider", "model")
-
-
-_ADD_USAGE = """
-INSERT INTO usage (
-    hour, key, provider, model,
-    requests, failures, refused, input, cache_read, cache_write, output, reasoning, unpriced, cost
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (hour, key, provider, model) DO UPDATE SET
-    requests = requests + excluded.requests,
-    failures = failures + excluded.failures,
-    refused = refused + excluded.refused,
-    input = input + excluded.input,
-    cache_read = cache_read + excluded.cache_read,
-    cache_write = cache_write + excluded.cache_write,
-    output = output + excluded.output,
-    reasoning = reasoning + excluded.reasoning,
-    unpriced = unpriced + excluded.unpriced,
-    cost = cost + excluded.cost
-"""
-#: A deleted key appears with its id.
-_READ_USAGE = """
-SELECT
-    strftime('%Y-%m-%d', hour, 'unixepoch'),
-    coalesce((SELECT name FROM client_keys WHERE id = usage.key), usage.key),
-    provider, model,
-    sum(requests), sum(failures), sum(refused), sum(input), sum(cache_read), sum(cache_write),
-    sum(output), sum(reasoning), sum(unpriced), sum(cost)
-FROM usage WHERE hour >= ? GROUP BY 1, 2, 3, 4
-"""
-_READ_OLD_HOURS = """
-SELECT
-    hour / 86400 * 86400, key, provider, model,
-    sum(requests), sum(failures), sum(refused), sum(input), sum(cache_read), sum(cache_write),
-    sum(output), sum(reasoning), sum(unpriced), sum(cost)
-FROM usage WHERE hour < ? AND hour % 86400 <> 0 GROUP BY 1, 2, 3, 4
-"""
-
-
-def add_usage(connection: sqlite3.Connection, usage: Mapping[UsageKey, UsageCounts]) -> None:
-    """Add the counts to the statistics."""
-    rows = [(*key, *msgspec.structs.astuple(counts)) for key, counts in usage.items()]
-    connection.executemany(_ADD_USAGE, rows)
-
-
-def read_usage(
-    connection: sqlite3.Connection, by: Sequence[UsageGroup], since: float = 0.0
-) -> list[tuple[tuple[str, ...], UsageCounts]]:
-    """Sums of the statistics from the date `since` on, for each combination of the groups, sorted."""
-    sums: dict[tuple[str, ...], UsageCounts] = {}
-    for row in connection.execute(_READ_USAGE, (since,)):
-        names = dict(zip(_GROUPS, row, strict=False))
-        group = tuple(names[each] for each in by)
-        sums.setdefault(group, UsageCounts()).add(_build_counts(row[len(_GROUPS) :]))
-    return sorted(sums.items(), key=lambda item: item[0])
-
-
-def compact_statistics(connection: sqlite3.Connection, now: float) -> None:
-    """Sum up old hours to days, and delete old days and old spending. Bounds the size of the tables."""
-    old = int(now - HOURS_KEPT) // DAY * DAY
-    rows = connection.execute(_READ_OLD_HOURS, (old,)).fetchall()
-    connection.execute("DELETE FROM usage WHERE hour < ? AND hour % 86400 <> 0", (old,))
-    add_usage(connection, {UsageKey(*row[:4]): _build_counts(row[4:]) for row in rows})
-    connection.execute("DELETE FROM usage WHERE hour < ?", (now - DAYS_KEPT,))
-    connection.execute("DELETE FROM spending WHERE start < ?", (now - SPENDING_KEPT,))
-
-
-def _build_counts(numbers: Iterable[int]) -> UsageCounts:
-    return UsageCounts(**dict(zip(COUNT_NAMES, numbers, strict=True)))
+async def _write_buckets(transaction: Transaction, buckets: Mapping[str, Buckets]) -> None:
+    rows = [
+        (key, unit, bucket.level, bucket.at)
+        for key, units in sorted(buckets.items())
+        for unit, bucket in sorted(units.items())
+    ]
+    await transaction.execute_many(_WRITE_BUCKET, rows)

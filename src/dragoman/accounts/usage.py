@@ -23,11 +23,8 @@ from dragoman.accounts.limits import (
     LimitRefusal,
     RateLimitStatus,
 )
-from dragoman.accounts.store import (
-    Reservation,
-    ReservationRequest,
-    UsageCounts,
-)
+from dragoman.accounts.statistics import UsageCounts
+from dragoman.accounts.store import Reservation, ReservationRequest
 from dragoman.config.model import Config
 from dragoman.config.provider import TargetName
 from dragoman.hub.errors import DragomanError

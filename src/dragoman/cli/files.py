@@ -1,25 +1,26 @@
 """Files of the commands: input files, private files and the state database."""
 
 import os
-import sqlite3
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 import msgspec
 
-from dragoman.accounts.keys import has_keys_in_file
+from dragoman.accounts import keys as client_keys
 from dragoman.accounts.store import ACCOUNTS_SCHEMA
 from dragoman.config.find import find_config, find_state_folder
 from dragoman.config.model import Config
 from dragoman.dialects.registry import DIALECTS
+from dragoman.exchange.storage import has_state, run_work
 from dragoman.governance.settings import KEYS, Governance, read_governance
 from dragoman.healing.learned import LEARNED_SCHEMA, LearnedFact, read_learned_facts
 from dragoman.hub.errors import ConfigError
 from dragoman.providers.profile import PROFILE_FIELDS, Profile
-from dragoman.storage.database import FILE_NAME, Database
+from dragoman.storage.database import FILE_NAME
+from dragoman.storage.port import Work
 
 PIECE = 64 * 1024
 #: The dialects that `translate` and `check` accept.
@@ -86,36 +87,27 @@ def write_private(path: str, text: str, *, replace: bool) -> None:
 
 
 def state_file(config: Config) -> Path:
-    """The state database of a gateway with this configuration."""
+    """The state file of a gateway with this configuration."""
     return find_state_folder(config, os.environ) / FILE_NAME
 
 
-def use_state(path: str | None, work: Callable[[sqlite3.Connection], Result]) -> Result:
-    """Run `work` in one transaction of the state database. `path` is the configuration file."""
-    file = state_file(find_config(path, os.environ, secrets=False))
-    database = Database(file, ACCOUNTS_SCHEMA)
-    try:
-        return database.run_now(work)
-    except sqlite3.Error as error:
-        raise ConfigError(f"cannot use the state file {file}: {error}") from None
-    finally:
-        database.close()
+def use_state(path: str | None, work: Work[Result]) -> Result:
+    """Run `work` in one transaction of the state. `path` is the configuration file."""
+    config = find_config(path, os.environ, secrets=False)
+    return run_work(config, find_state_folder(config, os.environ), work, ACCOUNTS_SCHEMA)
 
 
 def list_learned_facts(config: Config) -> list[LearnedFact]:
     """The facts that a gateway with this configuration has learned from refusals."""
-    file = state_file(config)
-    if not file.is_file():
+    folder = find_state_folder(config, os.environ)
+    if not has_state(config, folder):
         return []
-    database = Database(file, LEARNED_SCHEMA)
-    try:
-        return database.run_now(read_learned_facts)
-    except sqlite3.Error as error:
-        raise ConfigError(f"cannot use the state file {file}: {error}") from None
-    finally:
-        database.close()
+    return run_work(config, folder, read_learned_facts, LEARNED_SCHEMA)
 
 
 def has_stored_keys(config: Config) -> bool:
     """Whether `dragoman keys` has created keys, so that a gateway with this configuration requires one."""
-    return has_keys_in_file(state_file(config))
+    folder = find_state_folder(config, os.environ)
+    return has_state(config, folder) and run_work(
+        config, folder, client_keys.has_stored_keys, ACCOUNTS_SCHEMA
+    )

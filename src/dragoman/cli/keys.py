@@ -2,7 +2,6 @@
 
 import os
 import re
-import sqlite3
 import time
 from collections.abc import Callable
 from functools import partial
@@ -30,6 +29,7 @@ from dragoman.cli.formats import (
 )
 from dragoman.config.find import find_config, find_state_folder
 from dragoman.hub.errors import ConfigError
+from dragoman.storage.port import Transaction
 
 #: Names of keys appear in logs, tables and messages.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
@@ -136,16 +136,16 @@ def change(
     """Change the limits of a key. Other limits stay. `--models '*'` allows all models again."""
     now = time.time()
 
-    def work(connection: sqlite3.Connection) -> tuple[ClientKey, Account]:
-        caller = client_keys.get_key(connection, name).caller
-        changed = client_keys.change_key(
-            connection,
+    async def work(transaction: Transaction) -> tuple[ClientKey, Account]:
+        caller = (await client_keys.get_key(transaction, name)).caller
+        changed = await client_keys.change_key(
+            transaction,
             name,
             models=models or caller.models,
             limits=_limits(caller.limits, limits),
             expires=caller.expires if expires is None else _check_expiry(expires, now),
         )
-        return changed, read_account(connection, caller.id, now)
+        return changed, await read_account(transaction, caller.id, now)
 
     _print_key(*use_state(path, work), as_json=as_json)
 
@@ -172,9 +172,9 @@ def show(name: str, path: str | None, as_json: bool) -> None:
     """Show the limits of a key and its usage."""
     now = time.time()
 
-    def work(connection: sqlite3.Connection) -> tuple[ClientKey, Account]:
-        key = client_keys.get_key(connection, name)
-        return key, read_account(connection, key.caller.id, now)
+    async def work(transaction: Transaction) -> tuple[ClientKey, Account]:
+        key = await client_keys.get_key(transaction, name)
+        return key, await read_account(transaction, key.caller.id, now)
 
     _print_key(*use_state(path, work), as_json=as_json)
 
@@ -186,9 +186,9 @@ def list_keys(path: str | None, as_json: bool) -> None:
     """List the keys, oldest first."""
     now = time.time()
 
-    def work(connection: sqlite3.Connection) -> list[tuple[ClientKey, Account]]:
-        stored = client_keys.list_keys(connection)
-        return [(key, read_account(connection, key.caller.id, now)) for key in stored]
+    async def work(transaction: Transaction) -> list[tuple[ClientKey, Account]]:
+        stored = await client_keys.list_keys(transaction)
+        return [(key, await read_account(transaction, key.caller.id, now)) for key in stored]
 
     found = use_state(path, work)
     if as_json:

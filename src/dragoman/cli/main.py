@@ -23,6 +23,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "models": ("dragoman.cli.models:models", "List the model names, or show the facts about a model."),
     "explain": ("dragoman.cli.explain:explain", "Explain which rule and which targets a request gets."),
     "keys": ("dragoman.cli.keys:keys", "Create, list, change and revoke client keys."),
+    "state": ("dragoman.cli.state:state", "Check, migrate and copy the state of the gateway."),
     "usage": ("dragoman.cli.usage:usage", "Show usage and cost, by key, model, provider or day."),
     "records": ("dragoman.cli.records:records", "List, show, export and import recorded sessions."),
     "activity": ("dragoman.cli.activity:activity", "Show what agents report: lines, commits, decisions."),

@@ -22,11 +22,11 @@ from dragoman.cli.connection import build_url
 from dragoman.config.find import find_config, find_state_folder, identify_config
 from dragoman.config.model import Config
 from dragoman.config.settings import Secret
+from dragoman.exchange.storage import build_storage
 from dragoman.hub.errors import ConfigError, DragomanError
 from dragoman.server.admin_token import find_or_create_token
 from dragoman.server.hangup import ignore_early_hangup
 from dragoman.server.run import bind, serve
-from dragoman.storage.database import FILE_NAME, Database
 from dragoman.telemetry.log import log_warning, set_up_logging
 
 #: The variable in which `run` passes a client key to its child gateway.
@@ -119,7 +119,7 @@ def run_gateway(config: Config, listener: socket.socket, read: Callable[[], Conf
     serve(
         announce(config),
         listener,
-        Database(folder / FILE_NAME),
+        build_storage(config, folder),
         read=lambda: announce(read()),
         admin_token=token,
         at_end=withdraw,

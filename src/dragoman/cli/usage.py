@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from dragoman.accounts.errors import MICRO, format_dollars
-from dragoman.accounts.store import COUNT_NAMES, UsageCounts, UsageGroup, read_usage
+from dragoman.accounts.statistics import COUNT_NAMES, UsageCounts, UsageGroup, read_usage
 from dragoman.cli.files import use_state
 from dragoman.cli.formats import (
     GAP,

@@ -21,7 +21,13 @@ from dragoman.config.model import Config
 from dragoman.config.model_facts import learned_path, read_learned
 from dragoman.config.provider import FactsByModel, Provider
 from dragoman.config.secrets import Environment, read_secrets
-from dragoman.config.settings import RecordSettings, ResponsesSettings, ServerSettings, TelemetrySettings
+from dragoman.config.settings import (
+    RecordSettings,
+    ResponsesSettings,
+    ServerSettings,
+    StateSettings,
+    TelemetrySettings,
+)
 from dragoman.hub.errors import ConfigError
 
 
@@ -83,6 +89,7 @@ def load(
         fields |= read_each(
             {
                 "server": lambda: _read_server(root.table("server"), environment),
+                "state": lambda: _read_state(root.table("state"), environment),
                 "responses": lambda: _read_responses(root.table("responses")),
                 "tools": lambda: read_tools(root.table("tools"), root.table("providers").values, environment),
                 "telemetry": lambda: _read_telemetry(root.table("telemetry"), environment),
@@ -113,6 +120,19 @@ def _read_server(table: TomlTable, environment: Environment) -> ServerSettings:
         keys=read_secrets(table, "keys", environment),
         hosts=tuple(host.strip().lower() for host in table.texts("hosts")),
     )
+
+
+def _read_state(table: TomlTable, environment: Environment) -> StateSettings:
+    table.check(read_keys(StateSettings))
+    urls = read_secrets(table, "url", environment)
+    scheme = urls[0].reveal().partition("://")[0] if urls else ""
+    if scheme and scheme not in ("postgresql", "postgres"):
+        hint = "a file needs no address: server.state names its folder"
+        raise table.error("expected an address of PostgreSQL, postgresql://…", "url", hint=hint)
+    state: StateSettings = table.build(StateSettings, url=urls[0] if urls else None)
+    if state.timeout <= 0:
+        raise table.error("expected a number greater than 0", "timeout")
+    return state
 
 
 def _read_responses(table: TomlTable) -> ResponsesSettings:

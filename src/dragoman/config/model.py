@@ -24,6 +24,7 @@ from dragoman.config.settings import (
     ResponsesSettings,
     ServerSettings,
     SessionSettings,
+    StateSettings,
     TelemetrySettings,
     Timeouts,
 )
@@ -70,6 +71,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     """One configuration file."""
 
     server: Annotated[ServerSettings, TABLE, Doc("The gateway itself.")] = ServerSettings()
+    state: Annotated[StateSettings, TABLE, Doc("The database that several gateways share.")] = StateSettings()
     responses: Annotated[ResponsesSettings, TABLE, Doc("The stored responses of the Responses API.")] = (
         ResponsesSettings()
     )
@@ -127,6 +129,7 @@ def list_tables() -> tuple[KeyTable, ...]:
     return (
         KeyTable("", read_keys(Config), Config),
         KeyTable("[server]", read_keys(ServerSettings), ServerSettings),
+        KeyTable("[state]", read_keys(StateSettings), StateSettings),
         KeyTable("[responses]", read_keys(ResponsesSettings), ResponsesSettings),
         KeyTable("[telemetry]", read_keys(TelemetrySettings), TelemetrySettings),
         KeyTable("[tools]", read_keys(ToolsSettings), ToolsSettings),

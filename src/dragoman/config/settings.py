@@ -67,6 +67,23 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     state: Annotated[str, Doc("The folder of the persistent state; default: `~/.local/state/dragoman`.")] = ""
 
 
+class StateSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """`[state]`: a PostgreSQL database that several gateways share. Without it the state is a file."""
+
+    url: Annotated[
+        Secret | None,
+        TEXT,
+        Doc("The address of a PostgreSQL database, `postgresql://…`: a literal or `env:NAME`."),
+    ] = None
+    connections: Annotated[
+        int, integer(1, 200), Doc("The most connections of one gateway process to the database.")
+    ] = 8
+    timeout: Annotated[float, Doc("Seconds until a database that does not answer counts as lost.")] = 3.0
+    pooler: Annotated[
+        bool, Doc("The address leads to a pooler such as PgBouncer: use no prepared statements.")
+    ] = False
+
+
 class ResponsesSettings(msgspec.Struct, frozen=True, kw_only=True):
     """`[responses]`: the stored responses of the Responses API, and their limits."""
 

@@ -5,7 +5,6 @@ An exchange takes `snapshot` when it begins and uses it to its end. Everything e
 
 import asyncio
 import os
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from random import SystemRandom
@@ -23,7 +22,8 @@ from dragoman.gateway_tools.memory import ToolMemory
 from dragoman.healing.learned import LearnedFacts
 from dragoman.healing.refused_seals import RefusedSeals
 from dragoman.routing.health import TargetHealth
-from dragoman.storage.database import Database
+from dragoman.storage.port import StateStorage
+from dragoman.storage.sqlite import SqliteStorage
 from dragoman.upstream.port import Upstream
 from dragoman.upstream.registry import build_upstream
 
@@ -33,8 +33,8 @@ _random = SystemRandom()
 class Gateway:
     """One gateway. `upstreams` replace those of the configuration, by provider name.
 
-    `clock` gives the date in seconds, `random` numbers from 0 to 1. A `database` without a file keeps
-    everything in memory.
+    `clock` gives the date in seconds (default: that of the storage), `random` numbers from 0 to 1. Without a
+    `storage`, the state is in memory.
     """
 
     def __init__(
@@ -42,18 +42,18 @@ class Gateway:
         config: Config,
         *,
         upstreams: Mapping[str, Upstream] | None = None,
-        database: Database | None = None,
-        clock: Callable[[], float] = time.time,
+        storage: StateStorage | None = None,
+        clock: Callable[[], float] | None = None,
         random: Callable[[], float] = _random.random,
     ) -> None:
         self._upstreams = dict(upstreams or {})
         self.snapshot = ConfigSnapshot(config, self._build_upstream)
-        self.database = database or Database()
-        self.clock = clock
+        self.storage = storage or SqliteStorage()
+        self.clock = clock or self.storage.clock
         self.random = random
-        self.accounts = Accounts(self.database, clock)
+        self.accounts = Accounts(self.storage, self.clock)
         self.health = TargetHealth()
-        self.learned = LearnedFacts(self.database, clock)
+        self.learned = LearnedFacts(self.storage, self.clock)
         self.refused_seals = RefusedSeals()
         self.tool_memory = ToolMemory(config.tools.memory_mb * 1_000_000)
         self.watchdogs = WatchdogTimer()
@@ -105,7 +105,7 @@ class Gateway:
             await asyncio.wait(self._closing)
         await self.learned.close()
         await self.accounts.close()
-        self.database.close()
+        await self.storage.close()
 
     def _build_upstream(self, provider: Provider) -> Upstream:
         if provider.name in self._upstreams:

@@ -7,7 +7,6 @@ configuration takes precedence over it. Each refused field and each removed valu
 
 import asyncio
 import logging
-import sqlite3
 from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
@@ -18,7 +17,8 @@ from dragoman.hub.errors import ConfigError
 from dragoman.providers.dialect_facts import DIALECT_FACTS
 from dragoman.providers.facts import PERMISSIVE, Facts
 from dragoman.providers.profile import TargetFacts, build_target_facts
-from dragoman.storage.database import Database, Schema
+from dragoman.storage.database import Schema
+from dragoman.storage.port import StateStorage, Transaction, Work
 
 LOGGER = logging.getLogger("dragoman")
 
@@ -46,6 +46,14 @@ LEARNED_SCHEMA = Schema(
         """,
     ),
 )
+
+_WRITE_FACT = """
+INSERT INTO learned_facts (provider, model, name, value, address, message, learned_at, expires_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+ON CONFLICT (provider, model, name) DO UPDATE SET
+    value = excluded.value, address = excluded.address, message = excluded.message,
+    learned_at = excluded.learned_at, expires_at = excluded.expires_at
+"""
 
 
 class LearnedFact(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,9 +87,9 @@ class LearnedFacts:
     Call `load` before the first use. A change applies at once and is written to the file soon after.
     """
 
-    def __init__(self, database: Database, clock: Callable[[], float]) -> None:
-        database.add_schema(LEARNED_SCHEMA)
-        self._database = database
+    def __init__(self, storage: StateStorage, clock: Callable[[], float]) -> None:
+        storage.add_schema(LEARNED_SCHEMA)
+        self._storage = storage
         self._clock = clock
         self._facts: dict[TargetName, dict[str, LearnedFact]] = {}
         self._loading: asyncio.Task[None] | None = None
@@ -127,7 +135,7 @@ class LearnedFacts:
             known[fact.key] = fact
         self._drop_oldest()
         LOGGER.info("learned about %s: %s; the refusal: %s", target, describe_facts(facts), message)
-        self._write(lambda connection: write_learned_facts(connection, added))
+        self._write(lambda transaction: write_learned_facts(transaction, added))
 
     def forget(self, target: TargetName, facts: Mapping[str, object]) -> None:
         """Delete the facts that have these values: they are no longer true."""
@@ -148,7 +156,7 @@ class LearnedFacts:
         if not known:
             self._facts.pop(target, None)
         if keys:
-            self._write(lambda connection: delete_learned_facts(connection, target, keys))
+            self._write(lambda transaction: delete_learned_facts(transaction, target, keys))
 
     async def close(self) -> None:
         """Wait until everything is written."""
@@ -161,28 +169,27 @@ class LearnedFacts:
             self._delete(oldest, list(self._facts[oldest]))
 
     async def _read_file(self) -> None:
-        path = self._database.path
-        if path is None or not path.is_file():
+        if not self._storage.has_data:
             return
         try:
-            facts = await self._database.read(read_learned_facts)
-        except (sqlite3.Error, ConfigError) as error:
+            facts = await self._storage.read(read_learned_facts)
+        except ConfigError as error:
             LOGGER.error("the learned facts cannot be read: %s", error)
             return
         for fact in facts:
             self._facts.setdefault(fact.target, {}).setdefault(fact.key, fact)
 
-    def _write(self, work: Callable[[sqlite3.Connection], None]) -> None:
-        if self._database.path is None:
+    def _write(self, work: Work[None]) -> None:
+        if not self._storage.is_lasting:
             return
         task = asyncio.get_running_loop().create_task(self._try_write(work))
         self._writes.add(task)
         task.add_done_callback(self._writes.discard)
 
-    async def _try_write(self, work: Callable[[sqlite3.Connection], None]) -> None:
+    async def _try_write(self, work: Work[None]) -> None:
         try:
-            await self._database.run(work)
-        except (sqlite3.Error, ConfigError) as error:
+            await self._storage.run(work)
+        except ConfigError as error:
             LOGGER.error("the learned facts cannot be written: %s", error)
 
 
@@ -226,9 +233,9 @@ def _resolve(name: str, value: object, known: TargetFacts) -> object:
     return value
 
 
-def read_learned_facts(connection: sqlite3.Connection) -> list[LearnedFact]:
+async def read_learned_facts(transaction: Transaction) -> list[LearnedFact]:
     """All facts in the file, the oldest first."""
-    rows = connection.execute(
+    rows = await transaction.fetch(
         "SELECT provider, model, name, value, address, message, learned_at, expires_at FROM learned_facts"
         " ORDER BY learned_at"
     )
@@ -259,9 +266,9 @@ def _is_valid(fact: LearnedFact) -> bool:
     return True
 
 
-def write_learned_facts(connection: sqlite3.Connection, facts: Iterable[LearnedFact]) -> None:
-    connection.executemany(
-        "INSERT OR REPLACE INTO learned_facts VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+async def write_learned_facts(transaction: Transaction, facts: Iterable[LearnedFact]) -> None:
+    await transaction.execute_many(
+        _WRITE_FACT,
         [
             (
                 fact.target.provider,
@@ -278,9 +285,9 @@ def write_learned_facts(connection: sqlite3.Connection, facts: Iterable[LearnedF
     )
 
 
-def delete_learned_facts(connection: sqlite3.Connection, target: TargetName, keys: Iterable[str]) -> None:
-    connection.executemany(
-        "DELETE FROM learned_facts WHERE provider = ? AND model = ? AND name = ?",
+async def delete_learned_facts(transaction: Transaction, target: TargetName, keys: Iterable[str]) -> None:
+    await transaction.execute_many(
+        "DELETE FROM learned_facts WHERE provider = $1 AND model = $2 AND name = $3",
         [(target.provider, target.model, key) for key in keys],
     )
 

@@ -33,7 +33,7 @@ _NOT_CONVERTED = {
     "router_settings.routing_strategy": "targets are tried in order; targets that failed lately come last",
     "router_settings.cooldown_time": _COOLDOWN,
     "router_settings.allowed_fails": _COOLDOWN,
-    "general_settings.database_url": "dragoman needs no database server",
+    "general_settings.database_url": "dragoman needs no database; state.url names one for several gateways",
     "general_settings.store_model_in_db": "models are configured in the file",
 }
 #: The settings that this module converts, by section.

@@ -19,7 +19,7 @@ A background turn goes to `BackgroundRuns.start` instead, and its exchange sends
 
 State
 -----
-- `ResponseStore` owns the rows in the database. Only the storage thread uses its counters.
+- `ResponseStore` owns the rows in the state.
 - `BackgroundRuns` owns the runs of this process. The store knows them too, in case the process dies.
 - `SocketSession` owns the `ConversationMemory` of one connection.
 - Turns, facts, members and stored responses are values. A turn belongs to one request.
@@ -29,7 +29,7 @@ Modules
 - `turn`: the state fields of a request, and the turn that is built from it.
 - `members`: the JSON members of a response object, and those that the gateway decides (`ResponseFacts`).
 - `stored_response`: what is stored (`StoredResponse`, filled by `build_stored`), and the errors about it.
-- `store`: `ResponseStore`, the database tables with their SQL and limits.
+- `store`: `ResponseStore`, the stored responses and their limits. `tables`: the tables and statements.
 - `collector`: `ResponseCollector` takes the response from the frames of a reply; `StoringClient` has it
   stored.
 - `background`: runs without a client. `websocket`: requests over one connection.

@@ -30,7 +30,7 @@ class ResponsesService:
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
-        self.store = ResponseStore(gateway.database, lambda: gateway.config.responses, gateway.clock)
+        self.store = ResponseStore(gateway.storage, lambda: gateway.config.responses, gateway.clock)
 
     @property
     def limit(self) -> int:

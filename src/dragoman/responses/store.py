@@ -7,17 +7,28 @@ The table has a row for each response. `parent` is the row of the response that 
 not `visible` stays only while others continue it.
 """
 
-import sqlite3
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple, TypeVar
 
 import msgspec
 
 from dragoman.config.settings import ResponsesSettings
-from dragoman.hub.errors import DragomanError
+from dragoman.hub.errors import ConfigError, DragomanError
 from dragoman.responses.members import read_items
 from dragoman.responses.stored_response import StoredResponse, StoredTurn, build_not_found, build_too_long
-from dragoman.storage.database import Database, Schema
+from dragoman.responses.tables import (
+    DELETE_UNUSED,
+    RESPONSES_SCHEMA,
+    SELECT_ITEM_OUTPUT,
+    SELECT_RESPONSE,
+    SELECT_TURNS,
+    SUM_CONVERSATION,
+    UPSERT_ITEM,
+    UPSERT_RESPONSE,
+)
+from dragoman.storage.port import StateStorage, Transaction, Work
 from dragoman.telemetry.log import log_error
 
 MEGABYTE = 1024 * 1024
@@ -27,84 +38,14 @@ CHECK_INTERVAL = 256
 #: Seconds between two removals of expired responses.
 SWEEP_INTERVAL = 60.0
 
-# The small columns come first, so that counting rows does not read the large ones.
-RESPONSES_SCHEMA = Schema(
-    "responses",
-    (
-        """
-CREATE TABLE IF NOT EXISTS responses (
-    number INTEGER PRIMARY KEY AUTOINCREMENT,
-    id TEXT NOT NULL UNIQUE,
-    owner TEXT NOT NULL,
-    parent INTEGER REFERENCES responses (number),
-    visible INTEGER NOT NULL,
-    created REAL NOT NULL,
-    size INTEGER NOT NULL,
-    status TEXT NOT NULL,
-    runner TEXT NOT NULL,
-    seen REAL NOT NULL,
-    input BLOB NOT NULL,
-    output BLOB NOT NULL,
-    body BLOB NOT NULL,
-    events BLOB NOT NULL
-);
-CREATE INDEX IF NOT EXISTS responses_by_parent ON responses (parent) WHERE parent IS NOT NULL;
-CREATE INDEX IF NOT EXISTS responses_by_age ON responses (visible, created, size);
-CREATE TABLE IF NOT EXISTS response_items (
-    owner TEXT NOT NULL,
-    item TEXT NOT NULL,
-    response INTEGER NOT NULL REFERENCES responses (number) ON DELETE CASCADE,
-    PRIMARY KEY (owner, item)
-) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS response_items_by_response ON response_items (response)
-""",
-    ),
-)
+#: The lock of works that delete. Two of them at once could both keep a row that only the other one needs.
+DELETION_LOCK = "responses deletion"
 
-_SELECT_RESPONSE = """
-SELECT row.id, row.owner, COALESCE(earlier.id, '') AS previous, row.created, row.status, row.input,
-    row.output, row.body, row.events, row.runner, row.seen
-FROM responses AS row LEFT JOIN responses AS earlier ON earlier.number = row.parent WHERE row.number = ?
-"""
-#: The fields of a stored response in the order of `_SELECT_RESPONSE`.
+#: The fields of a stored response in the order of `SELECT_RESPONSE`.
 _FIELDS = (
-    "id",
-    "owner",
-    "previous",
-    "created",
-    "status",
-    "input",
-    "output",
-    "body",
-    "events",
-    "runner",
-    "seen",
+    *("id", "owner", "previous", "created", "status", "input"),
+    *("output", "body", "events", "runner", "seen"),
 )
-_UPSERT_RESPONSE = """
-INSERT INTO responses
-    (id, owner, parent, visible, created, size, status, runner, seen, input, output, body, events)
-VALUES (:id, :owner, :parent, 1, :created, :size, :status, :runner, :seen, :input, :output, :body, :events)
-ON CONFLICT (id) DO UPDATE SET
-    size = excluded.size, status = excluded.status, runner = excluded.runner, seen = excluded.seen,
-    output = excluded.output, body = excluded.body, events = excluded.events
-RETURNING number
-"""
-_SELECT_ITEM_OUTPUT = """
-SELECT row.output FROM response_items AS item JOIN responses AS row ON row.number = item.response
-WHERE item.owner = ? AND item.item = ?
-"""
-_SUM_CONVERSATION = """
-WITH RECURSIVE line (parent, size) AS (
-    SELECT parent, size FROM responses WHERE number = ?
-    UNION ALL SELECT row.parent, row.size FROM line JOIN responses AS row ON row.number = line.parent
-)
-SELECT SUM(size) FROM line
-"""
-_DELETE_UNUSED = """
-DELETE FROM responses WHERE number = ? AND NOT visible
-    AND NOT EXISTS (SELECT 1 FROM responses AS later WHERE later.parent = responses.number)
-RETURNING parent, size
-"""
 
 Result = TypeVar("Result")
 
@@ -130,14 +71,13 @@ class ResponseStore:
     """`limits` is called at every use, so that a new configuration applies at once."""
 
     def __init__(
-        self, database: Database, limits: Callable[[], ResponsesSettings], clock: Callable[[], float]
+        self, storage: StateStorage, limits: Callable[[], ResponsesSettings], clock: Callable[[], float]
     ) -> None:
-        database.add_schema(RESPONSES_SCHEMA)
-        self._database = database
+        storage.add_schema(RESPONSES_SCHEMA)
+        self._storage = storage
         self._limits = limits
         self._clock = clock
-        #: Responses and bytes that may come before the limits are checked again. Only the storage thread
-        #: uses these.
+        #: Responses and bytes that may come before the limits are checked again.
         self._count_left = 0
         self._bytes_left = 0
         self._swept = 0.0
@@ -150,28 +90,38 @@ class ResponseStore:
         limits, now = self._limits(), self._clock()
         if response.size > limits.max_mb * MEGABYTE:
             return False
-
-        def work(connection: sqlite3.Connection) -> bool:
-            number = _insert(connection, response)
-            return number is not None and self._enforce_limits(connection, limits, now, number, response.size)
-
-        return await self._run(work)
+        number = await self._run(lambda transaction: _insert(transaction, response))
+        if number is None:
+            return False
+        self._count_left -= 1
+        self._bytes_left -= response.size
+        is_sweeping = now - self._swept >= SWEEP_INTERVAL
+        if not is_sweeping and self._count_left > 0 and self._bytes_left > 0:
+            return True
+        expiry = now - limits.max_days * DAY if is_sweeping else None
+        is_kept, totals = await self._run(
+            lambda transaction: _enforce_limits(transaction, limits, expiry, number), locks=(DELETION_LOCK,)
+        )
+        self._swept = now if is_sweeping else self._swept
+        self._count_left = min(CHECK_INTERVAL, limits.max_count - totals.responses)
+        self._bytes_left = limits.max_mb * MEGABYTE - totals.size
+        return is_kept
 
     async def get(self, response_id: str, owner: str) -> StoredResponse:
         since = self._find_oldest_date()
 
-        def work(connection: sqlite3.Connection) -> StoredResponse:
-            return _load(connection, _find(connection, response_id, owner, since))
+        async def work(transaction: Transaction) -> StoredResponse:
+            return await _load(transaction, await _find(transaction, response_id, owner, since))
 
-        return await self._run(work)
+        return await self._read(work)
 
     async def delete(self, response_id: str, owner: str) -> None:
         since = self._find_oldest_date()
 
-        def work(connection: sqlite3.Connection) -> None:
-            _hide(connection, _find(connection, response_id, owner, since))
+        async def work(transaction: Transaction) -> None:
+            await _hide(transaction, await _find(transaction, response_id, owner, since))
 
-        await self._run(work)
+        await self._run(work, locks=(DELETION_LOCK,))
 
     async def load_turns(self, response_id: str, owner: str, limit: int) -> tuple[str, list[StoredTurn]]:
         """The status of a response, and the conversation up to it.
@@ -180,191 +130,201 @@ class ResponseStore:
         """
         since = self._find_oldest_date()
 
-        def work(connection: sqlite3.Connection) -> tuple[str, list[StoredTurn]]:
-            number = _find(connection, response_id, owner, since)
-            return _load(connection, number).status, _load_turns(connection, number, limit)
+        async def work(transaction: Transaction) -> tuple[str, list[StoredTurn]]:
+            number = await _find(transaction, response_id, owner, since)
+            turns = await _load_turns(transaction, number, limit)
+            return (await _load(transaction, number)).status, turns
 
-        return await self._run(work)
+        return await self._read(work)
 
     async def load_items(self, ids: Sequence[str], owner: str) -> list[msgspec.Raw | None]:
         """Output items of stored responses by their ids; None for an unknown id."""
-        return await self._run(lambda connection: [_load_item(connection, name, owner) for name in ids])
+
+        async def work(transaction: Transaction) -> list[msgspec.Raw | None]:
+            return [await _load_item(transaction, name, owner) for name in ids]
+
+        return await self._read(work)
 
     async def record_heartbeat(self, runner: str) -> None:
         """Note that the process which makes background responses still runs."""
         now = self._clock()
 
-        def work(connection: sqlite3.Connection) -> None:
-            connection.execute(
-                "UPDATE responses SET seen = ? "
-                "WHERE visible AND status IN ('queued', 'in_progress') AND runner = ?",
-                (now, runner),
+        async def work(transaction: Transaction) -> None:
+            await transaction.execute(
+                "UPDATE responses SET seen = $1 "
+                "WHERE visible = 1 AND status IN ('queued', 'in_progress') AND runner = $2",
+                now,
+                runner,
             )
 
         await self._run(work)
 
     async def count_totals(self) -> StoreTotals:
-        return await self._run(_count_totals)
+        return await self._read(_count_totals)
 
-    async def _run(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
-        try:
-            return await self._database.run(work)
-        except sqlite3.Error as error:
-            log_error("the state file does not work", error=str(error))
-            raise DragomanError("the gateway's state file does not work") from None
+    async def _run(self, work: Work[Result], locks: Collection[str] = ()) -> Result:
+        with _reported_errors():
+            return await self._storage.run(work, locks=locks)
+
+    async def _read(self, work: Work[Result]) -> Result:
+        with _reported_errors():
+            return await self._storage.read(work)
 
     def _find_oldest_date(self) -> float:
         return self._clock() - self._limits().max_days * DAY
 
-    def _enforce_limits(
-        self, connection: sqlite3.Connection, limits: ResponsesSettings, now: float, number: int, size: int
-    ) -> bool:
-        """Remove what is too old or too much, the oldest first. Called after a row is written.
 
-        False if the written row itself is removed: with its conversation it would take all the room.
-        """
-        self._count_left -= 1
-        self._bytes_left -= size
-        if now - self._swept >= SWEEP_INTERVAL:
-            self._swept = now
-            while expired := _find_oldest(connection, now - limits.max_days * DAY):
-                for each in expired:
-                    _hide(connection, each)
-        if self._count_left > 0 and self._bytes_left > 0:
-            return True
-        max_bytes = limits.max_mb * MEGABYTE
-        count, size = _count_totals(connection)
-        is_kept = True
-        if count > limits.max_count or size > max_bytes:
-            # A little more than necessary is removed, so that not every write has to check.
-            room = max_bytes - max_bytes // 64
-            is_kept = _sum_conversation(connection, number) <= room
-            if not is_kept:
-                count, size = count - 1, size - _hide(connection, number)
-            max_count = limits.max_count - limits.max_count // 64
-            count, size = _remove_oldest(connection, count, size, max_count, room)
-        self._count_left = min(CHECK_INTERVAL, limits.max_count - count)
-        self._bytes_left = max_bytes - size
-        return is_kept
+@contextmanager
+def _reported_errors() -> Iterator[None]:
+    """Log errors of the state, and raise them as one that a client may see."""
+    try:
+        yield
+    except ConfigError as error:
+        log_error("the state does not work", error=error.message)
+        raise DragomanError("the gateway's state does not work at the moment; try again") from None
 
 
 # Each of these functions is a part of a transaction of the store.
 
 
-def _remove_oldest(
-    connection: sqlite3.Connection, count: int, size: int, max_count: int, max_bytes: int
-) -> tuple[int, int]:
-    """Hide the oldest responses until the rest fits. Returns the new count and size."""
-    while (count > max_count or size > max_bytes) and (candidates := _find_oldest(connection)):
+async def _enforce_limits(
+    transaction: Transaction, limits: ResponsesSettings, expiry: float | None, number: int
+) -> tuple[bool, StoreTotals]:
+    """Remove what is older than `expiry`, and what is too much, the oldest first. Called after a write.
+
+    Returns the totals, and False if the written row itself is removed: with its conversation it would take
+    all the room.
+    """
+    while expiry is not None and (expired := await _find_oldest(transaction, expiry)):
+        for each in expired:
+            await _hide(transaction, each)
+    max_bytes = limits.max_mb * MEGABYTE
+    totals = await _count_totals(transaction)
+    if totals.responses <= limits.max_count and totals.size <= max_bytes:
+        return True, totals
+    # A little more than necessary is removed, so that not every write has to check.
+    room = StoreTotals(limits.max_count - limits.max_count // 64, max_bytes - max_bytes // 64)
+    is_kept = (await _sum_conversation(transaction, number))[0] <= room.size
+    if not is_kept:
+        totals = StoreTotals(totals.responses - 1, totals.size - await _hide(transaction, number))
+    return is_kept, await _remove_oldest(transaction, totals, room)
+
+
+async def _remove_oldest(transaction: Transaction, totals: StoreTotals, room: StoreTotals) -> StoreTotals:
+    """Hide the oldest responses until the rest fits. Returns the new totals."""
+    count, size = totals
+    while (count > room.responses or size > room.size) and (candidates := await _find_oldest(transaction)):
         for number in candidates:
-            if count <= max_count and size <= max_bytes:
+            if count <= room.responses and size <= room.size:
                 break
-            size -= _hide(connection, number)
+            size -= await _hide(transaction, number)
             count -= 1
-    return count, size
+    return StoreTotals(count, size)
 
 
-def _find(connection: sqlite3.Connection, response_id: str, owner: str, since: float) -> int:
+async def _find(transaction: Transaction, response_id: str, owner: str, since: float) -> int:
     """The row number of a response that can be retrieved. Raises an error of status 404 if there is none."""
-    row = connection.execute(
-        "SELECT number FROM responses WHERE id = ? AND owner = ? AND visible AND created >= ?",
-        (response_id, owner, since),
-    ).fetchone()
+    row = await transaction.fetch_one(
+        "SELECT number FROM responses WHERE id = $1 AND owner = $2 AND visible = 1 AND created >= $3",
+        response_id,
+        owner,
+        since,
+    )
     if row is None:
         raise build_not_found()
     return int(row[0])
 
 
-def _load(connection: sqlite3.Connection, number: int) -> StoredResponse:
-    row = connection.execute(_SELECT_RESPONSE, (number,)).fetchone()
+async def _load(transaction: Transaction, number: int) -> StoredResponse:
+    (row,) = await transaction.fetch(SELECT_RESPONSE, number)
     return StoredResponse(**dict(zip(_FIELDS, row, strict=True)))
 
 
-def _load_turns(connection: sqlite3.Connection, number: int, limit: int) -> list[StoredTurn]:
+async def _load_turns(transaction: Transaction, number: int, limit: int) -> list[StoredTurn]:
     """The conversation up to a response, the first turn first."""
-    turns: list[StoredTurn] = []
-    size = 0
-    earlier: int | None = number
-    while earlier is not None:
-        turn_input, output, response_id, earlier = connection.execute(
-            "SELECT input, output, id, parent FROM responses WHERE number = ?", (earlier,)
-        ).fetchone()
-        size += len(turn_input) + len(output)
-        if size > limit:
-            raise build_too_long(limit)
-        turns.append(StoredTurn(turn_input, output, response_id))
-    turns.reverse()
-    return turns
+    if (await _sum_conversation(transaction, number))[1] > limit:
+        raise build_too_long(limit)
+    return [StoredTurn(*row) for row in await transaction.fetch(SELECT_TURNS, number)]
 
 
-def _insert(connection: sqlite3.Connection, response: StoredResponse) -> int | None:
+async def _insert(transaction: Transaction, response: StoredResponse) -> int | None:
     """Insert or replace a row. Returns its number, or None if the response that it continues is gone."""
     parent = None
     if response.previous:
-        parent = connection.execute(
-            "SELECT number FROM responses WHERE id = ? AND owner = ?", (response.previous, response.owner)
-        ).fetchone()
+        parent = await transaction.fetch_one(
+            "SELECT number FROM responses WHERE id = $1 AND owner = $2", response.previous, response.owner
+        )
         if parent is None:
             return None
-    values = msgspec.structs.asdict(response) | {"size": response.size, "parent": parent and parent[0]}
-    (number,) = connection.execute(_UPSERT_RESPONSE, values).fetchone()
-    ids = [item.id for item in _read_item_ids(response.output) if isinstance(item.id, str) and item.id]
-    connection.executemany(
-        "INSERT OR REPLACE INTO response_items (owner, item, response) VALUES (?, ?, ?)",
-        [(response.owner, name, number) for name in ids],
+    ((number,),) = await transaction.fetch(
+        UPSERT_RESPONSE,
+        response.id,
+        response.owner,
+        parent and parent[0],
+        response.created,
+        response.size,
+        response.status,
+        response.runner,
+        response.seen,
+        response.input,
+        response.output,
+        response.body,
+        response.events,
     )
+    ids = {item.id for item in _read_item_ids(response.output) if isinstance(item.id, str) and item.id}
+    await transaction.execute_many(UPSERT_ITEM, [(response.owner, name, number) for name in sorted(ids)])
     return int(number)
 
 
-def _sum_conversation(connection: sqlite3.Connection, number: int) -> int:
-    """The bytes of a response and of all responses that it continues."""
-    (size,) = connection.execute(_SUM_CONVERSATION, (number,)).fetchone()
-    return int(size)
+async def _sum_conversation(transaction: Transaction, number: int) -> tuple[int, int]:
+    """The sizes of a response and of all responses that it continues; and the bytes of their items."""
+    ((size, items),) = await transaction.fetch(SUM_CONVERSATION, number)
+    return size, items
 
 
-def _load_item(connection: sqlite3.Connection, item_id: str, owner: str) -> msgspec.Raw | None:
-    row = connection.execute(_SELECT_ITEM_OUTPUT, (owner, item_id)).fetchone()
+async def _load_item(transaction: Transaction, item_id: str, owner: str) -> msgspec.Raw | None:
+    row = await transaction.fetch_one(SELECT_ITEM_OUTPUT, owner, item_id)
     if row is None:
         return None
     return next((item for item in read_items(row[0]) if _read_item_id(item).id == item_id), None)
 
 
-def _hide(connection: sqlite3.Connection, number: int) -> int:
+async def _hide(transaction: Transaction, number: int) -> int:
     """Make a response impossible to retrieve. Returns the bytes that become free.
 
     Deletes the row, and the rows before it, as far as no other response continues them.
     """
-    (size, kept) = connection.execute(
-        "SELECT size, size - LENGTH(body) - LENGTH(events) FROM responses WHERE number = ?", (number,)
-    ).fetchone()
-    connection.execute(
-        "UPDATE responses SET visible = 0, body = x'', events = x'', size = ? WHERE number = ?",
-        (kept, number),
+    ((size, kept),) = await transaction.fetch(
+        "SELECT size, size - LENGTH(body) - LENGTH(events) FROM responses WHERE number = $1", number
     )
-    connection.execute("DELETE FROM response_items WHERE response = ?", (number,))
+    await transaction.execute(
+        "UPDATE responses SET visible = 0, body = $2, events = $2, size = $3 WHERE number = $1",
+        number,
+        b"",
+        kept,
+    )
+    await transaction.execute("DELETE FROM response_items WHERE response = $1", number)
     freed = int(size - kept)
     last: int | None = number
     while last is not None:
-        row = connection.execute(_DELETE_UNUSED, (last,)).fetchone()
+        row = await transaction.fetch_one(DELETE_UNUSED, last)
         last = row[0] if row else None
         freed += row[1] if row else 0
     return freed
 
 
-def _count_totals(connection: sqlite3.Connection) -> StoreTotals:
-    count, size = connection.execute(
-        "SELECT COALESCE(SUM(visible), 0), COALESCE(SUM(size), 0) FROM responses"
-    ).fetchone()
+async def _count_totals(transaction: Transaction) -> StoreTotals:
+    ((count, size),) = await transaction.fetch(
+        "SELECT CAST(COALESCE(SUM(visible), 0) AS BIGINT), CAST(COALESCE(SUM(size), 0) AS BIGINT)"
+        " FROM responses"
+    )
     return StoreTotals(count, size)
 
 
-def _find_oldest(connection: sqlite3.Connection, before: float | None = None) -> list[int]:
-    """The oldest responses that can be retrieved, at most 64; with `before` only those from before a date."""
-    return [
-        number
-        for (number,) in connection.execute(
-            "SELECT number FROM responses WHERE visible AND (?1 IS NULL OR created < ?1) "
-            "ORDER BY created, number LIMIT 64",
-            (before,),
-        )
-    ]
+async def _find_oldest(transaction: Transaction, before: float = math.inf) -> list[int]:
+    """The oldest responses that can be retrieved, at most 64, from before a date."""
+    rows = await transaction.fetch(
+        "SELECT number FROM responses WHERE visible = 1 AND created < $1 ORDER BY created, number LIMIT 64",
+        before,
+    )
+    return [row[0] for row in rows]

@@ -37,6 +37,7 @@ from dragoman.server.responses_api import Handler, ResponsesEndpoints, refuse_ov
 from dragoman.server.sign_in import SignInEndpoints
 from dragoman.server.state import OpenExchanges, ServerState
 from dragoman.server.telemetry import receive_telemetry
+from dragoman.storage.database import FILE_NAME
 from dragoman.telemetry.log import log_exchange, log_refusal
 from dragoman.telemetry.metrics import Metrics
 from dragoman.telemetry.snapshots import SnapshotWriter
@@ -60,7 +61,7 @@ class App:
         self.gateway = gateway
         self.admin_token = admin_token
         self.metrics = Metrics(lambda: gateway.config)
-        self._snapshots = SnapshotWriter(gateway.database.path, gateway.hide_secrets)
+        self._snapshots = SnapshotWriter(gateway.storage.folder, gateway.hide_secrets)
         gateway.observers += (log_exchange, self.metrics.count_exchange, self._snapshots.write_snapshot)
         self.recorder = _build_recorder(gateway)
         self._spans = spans
@@ -222,11 +223,11 @@ class App:
 
 
 def _build_recorder(gateway: Gateway) -> Recorder | None:
-    """The recorder beside the state file; None without one."""
-    state_file = gateway.database.path
-    if state_file is None:
+    """The recorder in the state folder; None without one."""
+    folder = gateway.storage.folder
+    if folder is None:
         return None
-    recorder = Recorder(find_records_file(state_file), lambda: gateway.config, gateway.clock)
+    recorder = Recorder(find_records_file(folder / FILE_NAME), lambda: gateway.config, gateway.clock)
     gateway.recorder = recorder
     gateway.observers.append(recorder.record_exchange)
     return recorder

@@ -99,9 +99,12 @@ class ConfigReloader:
         needs_restart = [f"server.{name}" for name in FIXED if getattr(old, name) != getattr(new, name)]
         if config.telemetry.traces != self._traces:
             needs_restart.append("telemetry.traces")
+        if config.state != self._gateway.config.state:
+            needs_restart.append("state")
         server = msgspec.structs.replace(new, **{name: getattr(old, name) for name in FIXED})
         check_exposure(server, has_stored_keys=self._gateway.accounts.keys.has_keys)
-        return msgspec.structs.replace(config, server=server), tuple(needs_restart)
+        fixed = msgspec.structs.replace(config, server=server, state=self._gateway.config.state)
+        return fixed, tuple(needs_restart)
 
     async def _reload_and_log(self, reason: str) -> None:
         try:

@@ -19,7 +19,7 @@ from dragoman.server.access import check_exposure
 from dragoman.server.app import App
 from dragoman.server.connection import Connection, SocketConnection
 from dragoman.server.hangup import has_terminal
-from dragoman.storage.database import Database
+from dragoman.storage.port import StateStorage
 from dragoman.telemetry.log import log_closing, set_up_logging
 from dragoman.telemetry.spans import build_tracer
 from dragoman.upstream.registry import remove_leftovers
@@ -127,7 +127,7 @@ def raise_open_files() -> None:
 def serve(
     config: Config,
     listener: socket.socket,
-    database: Database,
+    storage: StateStorage,
     *,
     read: Callable[[], Config],
     admin_token: Secret | None,
@@ -140,7 +140,7 @@ def serve(
     set_up_logging(config.server.log)
     raise_open_files()
     remove_leftovers(find_state_folder(config, os.environ))
-    gateway = Gateway(config, database=database)
+    gateway = Gateway(config, storage=storage)
     traces = config.telemetry.traces
     spans = build_tracer(traces, lambda: gateway.config) if traces else None
     app = App(gateway, read=read, admin_token=admin_token, spans=spans)

@@ -1,11 +1,14 @@
-"""The state file: one SQLite database that outlives the process.
+"""The state that outlives the process: a SQLite file, or a PostgreSQL database that several gateways share.
 
 The package knows nothing of the stored data. Each package that stores something defines a `Schema` (its
-tables, as migration steps) and its own SQL, and passes both to the database.
+tables, as migration steps) and its own SQL, and passes both to a `StateStorage`.
 
-- `database`: `Schema`, `connect` for one-time use in commands, `Database` for a running gateway.
-- `processes`: names of the processes that share the file, and whether one of them still runs.
+- `port`: `StateStorage` and `Transaction`, what the other packages use.
+- `sqlite`, `postgres`: the two implementations.
+- `database`: `Schema`, and the engine of SQLite: `connect`, and `Database`, a file with its thread.
+- `copy`: copies a SQLite state into PostgreSQL.
+- `processes`: names of the processes that share the state, and whether one of them still runs.
 
-`Database` owns the connection and the only thread that uses it. Call order: construct it, `add_schema` for
-each package at any time before that package's first `run`, then `run` or `run_now`, and `close` at the end.
+Call order: construct a storage, `add_schema` for each package at any time before that package's first work,
+then `run` or `read`, and `close` at the end.
 """

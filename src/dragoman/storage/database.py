@@ -27,6 +27,12 @@ FILE_FORMAT = 3
 Result = TypeVar("Result")
 
 
+class StorageError(ConfigError):
+    """The state cannot be read or written at the moment. `is_uncertain`: it was perhaps written."""
+
+    is_uncertain = False
+
+
 class Schema(NamedTuple):
     """The tables of one package, as migration scripts. Only append: a released script never changes.
 
@@ -65,7 +71,7 @@ def connect(path: Path | None, *schemas: Schema) -> sqlite3.Connection:
             connection.close()
             raise
     except (OSError, sqlite3.Error) as error:
-        raise ConfigError(
+        raise StorageError(
             f"cannot use the state file {path}: {error}", hint="name another folder in server.state"
         ) from None
     return connection
@@ -100,7 +106,7 @@ def make_private(descriptor: int) -> None:
 
 def migrate(connection: sqlite3.Connection, schemas: Sequence[Schema]) -> None:
     """Apply the migrations that the file does not have yet. Raises if a newer version wrote the file."""
-    if not _find_outdated(connection, schemas):
+    if not find_outdated(connection, schemas):
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
@@ -110,7 +116,7 @@ def migrate(connection: sqlite3.Connection, schemas: Sequence[Schema]) -> None:
             )
             connection.execute(f"PRAGMA user_version = {FILE_FORMAT}")
         # Look again: another process may have migrated the file while this one waited for the lock.
-        for schema, version in _find_outdated(connection, schemas):
+        for schema, version in find_outdated(connection, schemas):
             for script in schema.migrations[version:]:
                 for statement in script.split(";"):
                     connection.execute(statement)
@@ -124,7 +130,7 @@ def migrate(connection: sqlite3.Connection, schemas: Sequence[Schema]) -> None:
     connection.execute("COMMIT")
 
 
-def _find_outdated(connection: sqlite3.Connection, schemas: Sequence[Schema]) -> list[tuple[Schema, int]]:
+def find_outdated(connection: sqlite3.Connection, schemas: Sequence[Schema]) -> list[tuple[Schema, int]]:
     """The schemas with missing migrations, each with the number already applied."""
     file_format = _read_file_format(connection)
     versions: dict[str, int] = {}

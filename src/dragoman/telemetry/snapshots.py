@@ -30,13 +30,13 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 
 
 class SnapshotWriter:
-    """Writes snapshots on a thread of its own. Without a state file nothing is written.
+    """Writes snapshots on a thread of its own. Without a state folder nothing is written.
 
     `hide_secrets` removes the secrets of a provider, given by name, from a text.
     """
 
-    def __init__(self, state_file: Path | None, hide_secrets: Callable[[str, str], str]) -> None:
-        self._folder = state_file.parent / FOLDER_NAME if state_file is not None else None
+    def __init__(self, state_folder: Path | None, hide_secrets: Callable[[str, str], str]) -> None:
+        self._folder = state_folder / FOLDER_NAME if state_folder is not None else None
         self._hide_secrets = hide_secrets
         self._free = BoundedSemaphore(MAX_WAITING)
         self._thread: ThreadPoolExecutor | None = None

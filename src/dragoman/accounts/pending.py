@@ -1,0 +1,137 @@
+"""Writes that are not yet in the state: settlements, charges and statistics; and the outbox that keeps them.
+
+A batch of writes has an id. A database in the network may lose the answer to a commit: the batch is then
+written again under the same id, and the database ignores what it already has. While the database does not
+answer, the batches are also in a file, so that they survive the end of the process.
+"""
+
+import os
+import secrets
+from collections.abc import Iterable
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+
+import msgspec
+
+from dragoman.accounts.limits import NOTHING, Amount
+from dragoman.accounts.statistics import UsageCounts, UsageKey, add_usage
+from dragoman.accounts.store import Charges, Reservation, add_charge, charge, settle
+from dragoman.storage.port import Transaction
+from dragoman.storage.processes import is_process_gone
+
+#: Settlements that wait for a state that cannot be written. The oldest are dropped first.
+MAX_SETTLEMENTS = 10_000
+OUTBOX = "outbox-"
+
+
+def _create_batch_id() -> str:
+    return secrets.token_hex(12)
+
+
+class PendingWrites(msgspec.Struct):
+    """Settlements, statistics, and charges without a reservation, that are not yet in the state."""
+
+    id: str = msgspec.field(default_factory=_create_batch_id)
+    settlements: list[tuple[Reservation, Amount]] = []
+    usage: dict[UsageKey, UsageCounts] = {}
+    charges: dict[tuple[str, int], Amount] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self.settlements or self.usage or self.charges)
+
+    def add_settlement(self, reservation: Reservation, used: Amount) -> None:
+        self.settlements.append((reservation, used))
+        del self.settlements[:-MAX_SETTLEMENTS]
+
+    def add_usage(self, key: UsageKey, counts: UsageCounts) -> None:
+        present = self.usage.get(key)
+        if present is None:
+            self.usage[key] = counts
+        else:
+            present.add(counts)
+
+    def add_charge(self, key: str, hour: int, amount: Amount) -> None:
+        self.charges[(key, hour)] = self.charges.get((key, hour), NOTHING).plus(amount)
+
+    def merge(self, later: "PendingWrites") -> None:
+        """Append the writes that became pending after these."""
+        for reservation, used in later.settlements:
+            self.add_settlement(reservation, used)
+        for usage_key, counts in later.usage.items():
+            self.add_usage(usage_key, counts)
+        for (key, hour), amount in later.charges.items():
+            self.add_charge(key, hour, amount)
+
+    def take_settlements(self, key: str) -> "PendingWrites":
+        """Remove the settlements of one key, as a batch of its own."""
+        taken = PendingWrites(settlements=[each for each in self.settlements if each[0].request.key == key])
+        if taken.settlements:
+            self.settlements = [each for each in self.settlements if each[0].request.key != key]
+        return taken
+
+    def list_keys(self) -> set[str]:
+        """The keys whose accounts change."""
+        return {
+            *(reservation.request.key for reservation, _ in self.settlements),
+            *(key for key, _ in self.charges),
+        }
+
+    async def write(self, transaction: Transaction, now: float, *, is_shared: bool = False) -> None:
+        """Write everything. If the state `is_shared`, a batch that is already there is left out."""
+        if is_shared and not await transaction.execute(
+            "INSERT INTO batches (id, at) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING", self.id, now
+        ):
+            return
+        await settle(transaction, self.settlements, now)
+        charges: Charges = {}
+        for (key, hour), amount in self.charges.items():
+            add_charge(charges, key, amount, hour)
+        await charge(transaction, charges)
+        await add_usage(transaction, self.usage)
+
+
+class OutboxFile(msgspec.Struct, frozen=True):
+    """The content of an outbox: the process that wrote it, and its batches."""
+
+    process: str
+    batches: list[PendingWrites]
+
+
+def save_outbox(folder: Path, process: str, batches: Iterable[PendingWrites]) -> None:
+    """Replace the outbox of the process. Without batches, delete it. Errors of the file are ignored."""
+    kept = [batch for batch in batches if batch]
+    path = _find_path(folder, process)
+    with suppress(OSError):
+        if not kept:
+            path.unlink(missing_ok=True)
+            return
+        temporary = path.with_suffix(".new")
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(msgspec.msgpack.encode(OutboxFile(process, kept)))
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+
+
+def take_outboxes(folder: Path, process: str) -> list[PendingWrites]:
+    """The batches of processes of this machine that have ended. They move to the outbox of `process`."""
+    batches: list[PendingWrites] = []
+    taken: list[Path] = []
+    for path in folder.glob(f"{OUTBOX}*.msgpack"):
+        with suppress(OSError, msgspec.MsgspecError):
+            found = msgspec.msgpack.decode(path.read_bytes(), type=OutboxFile)
+            if is_process_gone(found.process):
+                batches += found.batches
+                taken.append(path)
+    if taken:
+        save_outbox(folder, process, batches)
+        for path in taken:
+            with suppress(OSError):
+                path.unlink()
+    return batches
+
+
+def _find_path(folder: Path, process: str) -> Path:
+    return folder / f"{OUTBOX}{sha256(process.encode()).hexdigest()[:16]}.msgpack"

@@ -1,0 +1,116 @@
+"""Usage by hour, key, provider and model: the values and the SQL. The tables are in `store`."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from operator import itemgetter
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from dragoman.storage.port import Transaction
+
+DAY = 86_400
+#: Seconds for which statistics are kept by hour, then by day, and for which budgets are kept.
+HOURS_KEPT = 35 * DAY
+DAYS_KEPT = 400 * DAY
+SPENDING_KEPT = 70 * DAY
+#: Seconds for which the ids of written batches are kept. An outbox may wait so long for its gateway.
+BATCHES_KEPT = 35 * DAY
+
+
+class UsageKey(NamedTuple):
+    """The row of the statistics that a count belongs to."""
+
+    hour: int
+    key: str
+    provider: str
+    model: str
+
+
+class UsageCounts(msgspec.Struct, kw_only=True):
+    """One row of the statistics. `refused` counts requests that a limit of the gateway refused.
+
+    `unpriced` counts requests of models without a known price: their cost is not part of `cost`.
+    """
+
+    requests: int = 0
+    failures: int = 0
+    refused: int = 0
+    input: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    output: int = 0
+    reasoning: int = 0
+    unpriced: int = 0
+    cost: int = 0
+
+    def add(self, other: "UsageCounts") -> None:
+        for name in COUNT_NAMES:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+COUNT_NAMES = UsageCounts.__struct_fields__
+
+UsageGroup = Literal["key", "model", "provider", "day"]
+_GROUPS: tuple[UsageGroup, ...] = ("day", "key", "provider", "model")
+
+
+_KEY_NAMES = ("hour", "key", "provider", "model")
+_ADD_USAGE = f"""
+INSERT INTO usage ({", ".join((*_KEY_NAMES, *COUNT_NAMES))})
+VALUES ({", ".join(f"${number + 1}" for number in range(len(_KEY_NAMES) + len(COUNT_NAMES)))})
+ON CONFLICT (hour, key, provider, model) DO UPDATE SET
+    {", ".join(f"{name} = usage.{name} + excluded.{name}" for name in COUNT_NAMES)}
+"""  # noqa: S608 (names of columns)
+_SUMS = ", ".join(f"CAST(SUM({name}) AS BIGINT)" for name in COUNT_NAMES)
+#: A deleted key appears with its id.
+_READ_USAGE = f"""
+SELECT
+    hour / 86400, coalesce((SELECT name FROM client_keys WHERE id = usage.key), usage.key), provider, model,
+    {_SUMS}
+FROM usage WHERE hour >= $1 GROUP BY 1, 2, 3, 4
+"""  # noqa: S608 (names of columns)
+_READ_OLD_HOURS = f"""
+SELECT hour / 86400 * 86400, key, provider, model, {_SUMS}
+FROM usage WHERE hour < $1 AND hour % 86400 <> 0 GROUP BY 1, 2, 3, 4
+"""  # noqa: S608 (names of columns)
+
+
+async def add_usage(transaction: Transaction, usage: Mapping[UsageKey, UsageCounts]) -> None:
+    """Add the counts to the statistics."""
+    rows = [
+        (*key, *msgspec.structs.astuple(counts)) for key, counts in sorted(usage.items(), key=itemgetter(0))
+    ]
+    await transaction.execute_many(_ADD_USAGE, rows)
+
+
+async def read_usage(
+    transaction: Transaction, by: Sequence[UsageGroup], since: float = 0.0
+) -> list[tuple[tuple[str, ...], UsageCounts]]:
+    """Sums of the statistics from the date `since` on, for each combination of the groups, sorted."""
+    sums: dict[tuple[str, ...], UsageCounts] = {}
+    for row in await transaction.fetch(_READ_USAGE, math.ceil(since)):
+        names = dict(zip(_GROUPS, (format_day(row[0]), *row[1:]), strict=False))
+        group = tuple(names[each] for each in by)
+        sums.setdefault(group, UsageCounts()).add(_build_counts(row[len(_GROUPS) :]))
+    return sorted(sums.items(), key=lambda item: item[0])
+
+
+def format_day(number: int) -> str:
+    return f"{datetime.fromtimestamp(number * DAY, UTC):%Y-%m-%d}"
+
+
+async def compact_statistics(transaction: Transaction, now: float) -> None:
+    """Sum up old hours to days, and delete old days and old spending. Bounds the size of the tables."""
+    old = int(now - HOURS_KEPT) // DAY * DAY
+    rows = await transaction.fetch(_READ_OLD_HOURS, old)
+    await transaction.execute("DELETE FROM usage WHERE hour < $1 AND hour % 86400 <> 0", old)
+    await add_usage(transaction, {UsageKey(*row[:4]): _build_counts(row[4:]) for row in rows})
+    await transaction.execute("DELETE FROM usage WHERE hour < $1", int(now - DAYS_KEPT))
+    await transaction.execute("DELETE FROM spending WHERE start < $1", int(now - SPENDING_KEPT))
+    await transaction.execute("DELETE FROM batches WHERE at < $1", now - BATCHES_KEPT)
+
+
+def _build_counts(numbers: Iterable[int]) -> UsageCounts:
+    return UsageCounts(**dict(zip(COUNT_NAMES, numbers, strict=True)))
