@@ -1,4 +1,4 @@
-"""Rules are checked when the file is read: every mistake has its line and says what to do."""
+"""Rules and `auth` are checked when the file is read: every mistake has its line and says what to do."""
 
 import pytest
 
@@ -79,3 +79,26 @@ def test_every_preset_can_be_used(preset: str) -> None:
     result = "" if preset == "tag" else "target = 'p/m'"
     (rule,) = read(f"[[rules]]\npreset = '{preset}'\n{result}").rules
     assert (rule.name, rule.when) == (preset, PRESETS[preset])
+
+
+CONTRADICTIONS = {
+    "a key": ("api_key = 'k'", "the client's credential is sent, not this key"),
+    "a header": ("headers = {Authorization = 'x'}", "this header is the client's"),
+    "an open address": ("base_url = 'http://api.example/v1'", "would cross the network unprotected"),
+}
+
+
+@pytest.mark.rule("R120")
+@pytest.mark.parametrize("case", CONTRADICTIONS)
+def test_settings_that_contradict_the_clients_credential_are_refused(case: str) -> None:
+    line, message = CONTRADICTIONS[case]
+    address = "" if "base_url" in line else "base_url = 'https://api.example/v1'"
+    with pytest.raises(ConfigError, match=message):
+        load(f"[providers.p]\ndialect = 'anthropic'\nauth = 'client'\n{address}\n{line}", "d.toml", {})
+
+
+@pytest.mark.rule("R120")
+def test_the_preset_reads_no_key_for_a_provider_with_the_clients_credential() -> None:
+    config = load("[providers.anthropic]\nauth = 'client'", "d.toml", {"ANTHROPIC_API_KEY": "sk-mine"})
+    assert config.providers["anthropic"].keys == ()
+    assert not config.providers["anthropic"].obstacle

@@ -99,6 +99,12 @@ def test_a_provider_without_its_key_is_not_called() -> None:
     assert (finding.state, upstream.calls) == ("skipped", [])
 
 
+def test_a_provider_with_the_clients_credential_is_not_called() -> None:
+    provider = Provider(name="p", dialect="anthropic", base_url="https://api.example", auth="client")
+    (finding,) = asyncio.run(check_providers(Config(providers={"p": provider}), progress=lambda name: None))
+    assert (finding.state, finding.detail) == ("skipped", "each client sends its own credential")
+
+
 def test_the_embedded_model_needs_no_reaching() -> None:
     config = Config(providers={"embedded": Provider(name="embedded", dialect="embedded")})
     assert asyncio.run(check_providers(config, progress=lambda name: None)) == []

@@ -24,6 +24,8 @@ class FaultyUpstream:
     def __init__(self, dialect: str, tls: ssl.SSLContext | None = None) -> None:
         self.requests: Counter[str] = Counter()
         self.left: set[str] = set()
+        #: The heads of all requests, in lower case.
+        self.heads: list[str] = []
         self.open = 0
         self.port = 0
         self._dialect = dialect
@@ -50,6 +52,7 @@ class FaultyUpstream:
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
+        self.heads.append(head)
         length = int(head.partition("content-length: ")[2].split("\r\n")[0])
         body = msgspec.json.decode(await reader.readexactly(length))
         model = body.get("model") or head.partition("/models/")[2].partition(":")[0]

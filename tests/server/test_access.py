@@ -6,14 +6,13 @@ from hypothesis import strategies as st
 
 from dragoman.accounts.errors import InvalidKey
 from dragoman.accounts.keys import ANONYMOUS
-from dragoman.config.settings import Secret, ServerSettings
+from dragoman.config.settings import Secret, ServerSettings, is_loopback
 from dragoman.hub.errors import ConfigError
 from dragoman.server.access import (
     AccessRefused,
     authenticate,
     check_exposure,
     check_origin,
-    is_loopback,
 )
 
 LOCAL = ServerSettings()

@@ -18,7 +18,7 @@ from dragoman.config.mistakes import read_each
 from dragoman.config.model_facts import build_layers, read_models
 from dragoman.config.provider import FactsByModel, Provider, list_dialects
 from dragoman.config.secrets import PREFIX, Environment, read_preset_secret, read_secret, read_secrets
-from dragoman.config.settings import Secret, SessionSettings, Timeouts
+from dragoman.config.settings import Secret, SessionSettings, Timeouts, is_loopback
 from dragoman.dialects.registry import DIALECTS
 from dragoman.hub.errors import suggest_spelling
 from dragoman.providers.local_programs import LOCAL_PROGRAMS, LocalProgram
@@ -28,6 +28,8 @@ from dragoman.providers.presets import Preset, load_presets
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _PORT = re.compile(r":\d+$")
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+#: Headers whose values are credentials.
+PRIVATE_HEADERS = frozenset({"authorization", "x-api-key", "x-goog-api-key", "cookie", "proxy-authorization"})
 #: The HTTP client sets these headers.
 _RESERVED_HEADERS = frozenset({"content-length", "transfer-encoding", "connection"})
 
@@ -65,6 +67,7 @@ def read_provider(name: str, table: TomlTable, environment: Environment, learned
     )
     fields["governance_sources"] = find_governance_sources(*governed)
     _check_program(program, table)
+    _check_client_credential(table, program, str(fields["base_url"]))
     if program and "retries" not in table.values:
         fields["retries"] = program.retries
     provider = table.build(
@@ -88,6 +91,24 @@ def _check_program(program: LocalProgram | None, table: TomlTable) -> None:
     if program and program.module and find_spec(program.module) is None:
         hint = f"install dragoman with the extra {program.extra}"
         table.warn(f"the extra {program.extra} is not installed", hint=hint)
+
+
+def _check_client_credential(table: TomlTable, program: LocalProgram | None, url: str) -> None:
+    """Refuse settings that contradict `auth = "client"`, or would show the client's credential to others."""
+    if table.text("auth") != "client":
+        return
+    if program:
+        raise table.error("a local program takes no credential of a client", "auth")
+    if "api_key" in table.values:
+        raise table.error('with auth = "client" the client\'s credential is sent, not this key', "api_key")
+    private = [name for name in table.table("headers").values if name.lower() in PRIVATE_HEADERS]
+    if private:
+        raise table.error('with auth = "client" this header is the client\'s', "headers", private[0])
+    address = urlsplit(url)
+    if address.scheme == "http" and not is_loopback(address.hostname or ""):
+        raise table.error(
+            "the client's credential would cross the network unprotected; expected https://", "base_url"
+        )
 
 
 def _find_preset(name: str, table: TomlTable) -> tuple[str, Preset]:
@@ -174,7 +195,8 @@ def _read_keys(table: TomlTable, preset: Preset, environment: Environment) -> tu
         keys = read_secrets(table, "api_key", environment)
         # Of several keys those that are set are used.
         return tuple(filter(None, keys)) or keys
-    if not preset.key or "base_url" in table.values or "headers" in table.values:
+    is_own = table.text("auth") != "client" and not table.pick("base_url", "headers")
+    if not preset.key or not is_own:
         return ()
     return (read_preset_secret(preset.key, table, environment),)
 

@@ -8,6 +8,7 @@ import msgspec
 
 from dragoman.config.document import TomlTable
 from dragoman.config.key_kinds import TEXT_OR_TEXTS, read_keys
+from dragoman.config.load_provider import PRIVATE_HEADERS
 from dragoman.config.load_routes import read_targets
 from dragoman.config.mistakes import collect_mistakes, raise_mistakes
 from dragoman.config.model import Config
@@ -26,8 +27,6 @@ _RESERVED_ENTRIES = frozenset(
 _HOURS = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)-([01]?\d|2[0-4]):([0-5]\d)")
 _VERSION = re.compile(r"(?:[<>]=?|=)?\s*[0-9A-Za-z.*?+-]+")
 _FUNCTION = re.compile(r"(?:.+\.py|[A-Za-z_][\w.]*):[A-Za-z_]\w*")
-#: Headers whose values are credentials.
-PRIVATE_HEADERS = frozenset({"authorization", "x-api-key", "x-goog-api-key", "cookie", "proxy-authorization"})
 
 
 def read_roles(root: TomlTable) -> dict[str, tuple[str, ...]]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -53,6 +53,10 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
         TEXT_OR_TEXTS,
         Doc("A literal or `env:NAME`; of several keys, each session uses one."),
     ] = msgspec.field(name="api_key", default=())
+    auth: Annotated[
+        Literal["key", "client"],
+        Doc("Whose credential the provider gets: `api_key`, or the one that the client sends."),
+    ] = "key"
     headers: Annotated[
         dict[str, Secret], TABLE, Doc("Further headers of every request; values may be `env:NAME`.")
     ] = {}
@@ -99,6 +103,11 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     def program(self) -> LocalProgram | None:
         """The local program that answers; None if the provider is called over HTTP."""
         return LOCAL_PROGRAMS.get(self.dialect)
+
+    @property
+    def uses_client_credential(self) -> bool:
+        """Whether requests carry the client's own credential, and none of the gateway's."""
+        return self.auth == "client"
 
     @property
     def keeps_sessions(self) -> bool:

@@ -1,5 +1,6 @@
 """The tables of the file that describe the gateway itself, and the limits of a provider. See `model`."""
 
+import ipaddress
 from typing import Annotated, Literal
 
 import msgspec
@@ -36,6 +37,18 @@ class Secret:
 
     def __repr__(self) -> str:
         return "Secret(…)"
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    # A server that listens on IPv6 sees IPv4 clients under such an address.
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return (mapped or address).is_loopback
 
 
 class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,12 +10,12 @@ from dragoman.config.find import find_state_folder
 from dragoman.config.model import Config
 from dragoman.config.model_facts import learned_path
 from dragoman.config.provider import Provider
-from dragoman.config.settings import Secret
+from dragoman.config.settings import Secret, is_loopback
 from dragoman.dialects.registry import dialect_named
 from dragoman.doctor.examine import Progress
 from dragoman.doctor.findings import Finding
 from dragoman.hub.errors import ConfigError, DragomanError, Failure
-from dragoman.server.access import check_exposure, is_loopback
+from dragoman.server.access import check_exposure
 from dragoman.server.run import bind
 from dragoman.storage.database import FILE_NAME
 from dragoman.telemetry.redaction import Redactor
@@ -131,6 +131,8 @@ async def _check_provider(provider: Provider, make_upstream: Callable[[Provider]
     name = f"provider {provider.name}"
     if any(not key for key in provider.keys):
         return Finding(name=name, state="skipped", detail="the key is not set")
+    if provider.uses_client_credential:
+        return Finding(name=name, state="skipped", detail="each client sends its own credential")
     if provider.program is not None:
         return await _check_program(name, provider, provider.program.advice)
     try:

@@ -9,11 +9,11 @@ from urllib.parse import urlsplit
 import msgspec
 
 from dragoman.config.provider import Provider
+from dragoman.config.settings import is_loopback
 from dragoman.dialects.registry import dialect_named
 from dragoman.doctor.findings import Facts, Finding
 from dragoman.doctor.server_kinds import KINDS, WORKERS, Body, Fetch, ServerKind, ServerModel
 from dragoman.providers.presets import load_presets
-from dragoman.server.access import is_loopback
 from dragoman.upstream.http.upstream import build_root
 
 #: The instructions and tools of an agent have 8,000 to 25,000 tokens: a smaller window holds no conversation.

@@ -31,6 +31,9 @@ def build_client_failure(failure: Failure, provider: Provider, target: TargetNam
     """The failure of a target, after all of its tries, as the client gets it."""
     if concerns_session(failure) or failure.kind in _KEPT_KINDS:
         return failure
+    if provider.uses_client_credential and failure.kind in ("authentication", "permission"):
+        # The client's own credential was refused. With the true status its agent asks for a new login.
+        return failure
     place = f"{target} at {hide_password(provider.base_url)}" if provider.base_url else str(target)
     if failure.kind in ("authentication", "permission") and "policy" not in failure.code:
         message = f"{failure.message} ({place}; {_advise_key(provider)})"

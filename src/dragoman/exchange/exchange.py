@@ -18,6 +18,7 @@ from dragoman.exchange.client import Client
 from dragoman.exchange.client_failure import build_client_failure
 from dragoman.exchange.gateway import Gateway
 from dragoman.exchange.healer import RequestHealer
+from dragoman.exchange.pass_through import CallCredential, find_credential
 from dragoman.exchange.record import AttemptRecord, ExchangeRecord, build_outcome
 from dragoman.exchange.selection import build_traits, compute, select_route
 from dragoman.exchange.sender import ResponseSender
@@ -32,7 +33,8 @@ from dragoman.pipeline.plan import RequestPlan
 from dragoman.pipeline.target_request import TargetRequest
 from dragoman.routing.choose import RouteChoice, choose
 from dragoman.routing.health import TargetKey
-from dragoman.routing.retry import decide_retry, find_step, may_succeed
+from dragoman.routing.retry import KEY_KINDS, decide_retry, find_step, may_succeed
+from dragoman.telemetry.redaction import Redactor
 
 #: Sent to clients of exchanges that are open when the gateway shuts down.
 CLOSING = Failure(
@@ -230,8 +232,12 @@ class Exchange:
         A request that is healed after a refusal replaces the target's request in `requests`.
         """
         gateway, record = self._gateway, self.record
-        target, key = target_key
+        target = target_key.target
         handle = self._snapshot.handles[target.provider]
+        try:
+            credential = find_credential(handle, self._plan.metadata, self._snapshot.config.server.keys)
+        except UpstreamFailed as error:
+            return error
         tries = 0
         while True:
             tries += 1
@@ -239,22 +245,11 @@ class Exchange:
             record.target, record.lane = target, target_request.lane
             record.losses, record.reply_losses = target_request.losses, target_request.reply_losses
             began = self._loop.time()
-            self._call = UpstreamCall(
-                self._plan,
-                target_request,
-                handle,
-                key,
-                caller=self._caller.owner,
-                sender=self._sender,
-                watchdog=self._watchdog,
-                record=record,
-                now=gateway.clock(),
-                tools=self._tools.find(target) if self._tools else None,
-            )
+            self._call = self._build_call(target_key, target_request, credential)
             try:
                 failure = await self._call.run()
             except UpstreamFailed as error:
-                healed = await self._heal(target, target_request, error.failure, choice)
+                healed = await self._heal(target, target_request, error.failure, choice, credential.redactor)
                 now = self._record_attempt(target_key, began, error.failure, is_healed=healed is not None)
                 if healed is not None:
                     requests[target] = target_request = healed
@@ -276,8 +271,31 @@ class Exchange:
             self._record_attempt(target_key, began, failure)
             return None
 
+    def _build_call(
+        self, target_key: TargetKey, target_request: TargetRequest, credential: CallCredential
+    ) -> UpstreamCall:
+        target, key = target_key
+        return UpstreamCall(
+            self._plan,
+            target_request,
+            self._snapshot.handles[target.provider],
+            key,
+            credential,
+            caller=self._caller.owner,
+            sender=self._sender,
+            watchdog=self._watchdog,
+            record=self.record,
+            now=self._gateway.clock(),
+            tools=self._tools.find(target) if self._tools else None,
+        )
+
     async def _heal(
-        self, target: TargetName, target_request: TargetRequest, failure: Failure, choice: RouteChoice
+        self,
+        target: TargetName,
+        target_request: TargetRequest,
+        failure: Failure,
+        choice: RouteChoice,
+        redactor: Redactor,
     ) -> TargetRequest | None:
         """The request as the refusal asks for it; None if nothing in it can be changed."""
         healer, body = self._healer, self._plan.body
@@ -286,7 +304,6 @@ class Exchange:
         change = await compute(body, partial(healer.find_change, target, failure))
         if change is None:
             return None
-        redactor = self._snapshot.handles[target.provider].redactor
         healer.start_trial(target, change, redactor.redact(failure.message))
         try:
             healed = await self._requests.build(target, choice)
@@ -312,12 +329,17 @@ class Exchange:
         health.count_call(target_key.target, None if is_healed else failure)
         if failure is None:
             health.record_success(target_key)
-        is_faulty = failure is not None and not is_healed
+        is_faulty = failure is not None and not is_healed and not self._concerns_client(target_key, failure)
         cools = failure is not None and is_faulty and health.record_failure(target_key, failure, now)
         self.record.attempts.append(
             AttemptRecord(target_key.target, began - start, now - start, failure, cools)
         )
         return now
+
+    def _concerns_client(self, target_key: TargetKey, failure: Failure) -> bool:
+        """Whether the failure concerns the client's own account, which other clients do not use."""
+        provider = self._snapshot.config.providers[target_key.target.provider]
+        return provider.uses_client_credential and failure.kind in KEY_KINDS
 
     async def _refuse(self, failure: Failure) -> None:
         """No target answered: an error response, or the dialect's error event if the head is already sent."""

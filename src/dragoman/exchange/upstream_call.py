@@ -12,6 +12,7 @@ from dragoman.dialects.rate_limits import forward_rate_limits, with_retry_second
 from dragoman.dialects.registry import dialect_named
 from dragoman.exchange.client import DirectConnection
 from dragoman.exchange.config_snapshot import ProviderHandle
+from dragoman.exchange.pass_through import CallCredential
 from dragoman.exchange.record import SESSION_HEADER, ExchangeRecord
 from dragoman.exchange.sender import ResponseSender
 from dragoman.exchange.watchdog import Watchdog
@@ -21,7 +22,7 @@ from dragoman.hub.events import ReplyFailed
 from dragoman.pipeline.plan import RequestPlan
 from dragoman.pipeline.reply import ReplyPipeline
 from dragoman.pipeline.target_request import TargetRequest, WholeReply
-from dragoman.upstream.port import PushReply, UpstreamReply, UpstreamRequest
+from dragoman.upstream.port import PushReply, UpstreamReply, UpstreamRequest, read_to_end
 from dragoman.wire.sse import Output, join_output
 
 #: Bytes. A reply that is not streamed must fit in memory.
@@ -44,6 +45,7 @@ class UpstreamCall:
         target_request: TargetRequest,
         handle: ProviderHandle,
         key: int,
+        credential: CallCredential,
         *,
         caller: str,
         sender: ResponseSender,
@@ -56,6 +58,7 @@ class UpstreamCall:
         self._target_request = target_request
         self._handle = handle
         self._key = key
+        self._credential = credential
         self._caller = caller
         self._sender = sender
         self._watchdog = watchdog
@@ -158,6 +161,7 @@ class UpstreamCall:
                 key=self._key,
                 headers=self._plan.metadata.headers if sees_headers else {},
                 caller=self._caller,
+                credential=self._credential.headers,
             )
         )
         # The body is kept only by the request, which releases it when the reply begins.
@@ -182,8 +186,10 @@ class UpstreamCall:
         if self._provider.keeps_sessions:
             self._record.session = headers.get(SESSION_HEADER, "")
         target = self._plan.dialect.http_api.rate_limits
+        # The client's own account may be shown to it, the gateway's may not.
+        has_key = bool(self._caller) and not self._credential.headers
         self._sender.upstream_limits = forward_rate_limits(
-            headers, http_api.rate_limits, target, self._now, has_key=bool(self._caller)
+            headers, http_api.rate_limits, target, self._now, has_key=has_key
         )
 
     # Streamed replies
@@ -198,7 +204,7 @@ class UpstreamCall:
         pieces = upstream.pieces()
         await self._receive_first(pieces, reply)
         if self._target_request.needs_next_round and not reply.tally.has_content:
-            await _read_to_end(pieces)
+            await read_to_end(pieces, LINGER)
             return None
         held = self._take_held()
         if reply.is_round_over:
@@ -307,7 +313,7 @@ class UpstreamCall:
         if self._target_request.needs_next_round:
             if output:
                 await self._sender.send(output)
-            return await _read_to_end(pieces)
+            return await read_to_end(pieces, LINGER)
         failure, passes_trailing = reply.tally.failure, reply.passes_trailing
         if failure is not None:
             self._record.broken = self._redact(failure)
@@ -384,17 +390,7 @@ class UpstreamCall:
         return Failure(kind="timeout", status=504, message=message)
 
     def _redact_if(self, failure: Failure | None, output: Output) -> Output:
-        return output if failure is None else self._handle.redactor.redact_output(output)
+        return output if failure is None else self._credential.redactor.redact_output(output)
 
     def _redact(self, failure: Failure) -> Failure:
-        return self._handle.redactor.redact_failure(failure)
-
-
-async def _read_to_end(pieces: AsyncIterator[bytes]) -> None:
-    """Let an upstream end its reply, so that its connection can be reused."""
-    try:
-        async with asyncio.timeout(LINGER):
-            async for _ in pieces:
-                pass
-    except (TimeoutError, UpstreamFailed):
-        pass
+        return self._credential.redactor.redact_failure(failure)

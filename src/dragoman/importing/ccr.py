@@ -9,6 +9,7 @@ from collections.abc import Callable
 import msgspec
 
 from dragoman.config.rules import LONG_CONTEXT
+from dragoman.config.settings import is_loopback
 from dragoman.hub.errors import ConfigError
 from dragoman.importing.draft import (
     NO_EQUIVALENT,
@@ -24,7 +25,6 @@ from dragoman.importing.draft import (
     read_texts,
 )
 from dragoman.importing.vendors import CCR_DIALECTS, CCR_UNREACHABLE, build_provider, remove_secrets
-from dragoman.server.access import is_loopback
 
 #: The router accepts comments and trailing commas. Strings match first, so they are never changed.
 _JSON_TOKEN = re.compile(

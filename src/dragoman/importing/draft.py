@@ -7,9 +7,9 @@ import msgspec
 import tomlkit
 
 from dragoman.config.load import load
+from dragoman.config.settings import is_loopback
 from dragoman.governance.settings import Governance
 from dragoman.providers.presets import load_presets
-from dragoman.server.access import is_loopback
 
 Table = dict[str, object]
 

@@ -1,7 +1,6 @@
 """Who may call: the checks of Host and Origin, which stop pages in a browser, and of the client's key."""
 
 import hmac
-import ipaddress
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import parse_qs
@@ -9,7 +8,7 @@ from urllib.parse import parse_qs
 from dragoman.accounts.errors import InvalidKey
 from dragoman.accounts.key_cache import ClientKeyCache
 from dragoman.accounts.keys import ANONYMOUS, Caller, hash_key
-from dragoman.config.settings import ServerSettings
+from dragoman.config.settings import ServerSettings, is_loopback
 from dragoman.dialects.registry import list_key_headers
 from dragoman.hub.errors import ConfigError, DragomanError
 
@@ -18,23 +17,15 @@ _HOST = re.compile(r"(?:([A-Za-z0-9._-]+)|\[([0-9A-Fa-f:.]+)\])(?::\d{1,5})?")
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://(.+)")
 
 
+#: A header for the client key of a client that needs its other headers for a vendor's credential.
+KEY_HEADER = "x-dragoman-key"
+
+
 class AccessRefused(DragomanError):
     """The caller's host name, page or address may not use this gateway."""
 
     kind = "permission"
     default_status = 403
-
-
-def is_loopback(host: str) -> bool:
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    # A server that listens on IPv6 sees IPv4 clients under such an address.
-    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
-    return (mapped or address).is_loopback
 
 
 def check_exposure(server: ServerSettings, *, has_stored_keys: bool = False) -> None:
@@ -108,7 +99,7 @@ def _build_fingerprint(digest: bytes) -> str:
 def _list_keys(headers: Mapping[str, str], query: str) -> Iterator[str]:
     """All keys in the request. Some clients send two, one of them for another server."""
     in_query = parse_qs(query).get("key", [""])[0]
-    in_headers = [headers.get(name, "") for name in list_key_headers()]
+    in_headers = [headers.get(name, "") for name in (KEY_HEADER, *list_key_headers())]
     for key in (*in_headers, _read_bearer(headers), in_query):
         if key.strip():
             yield key.strip()

@@ -11,10 +11,10 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from dragoman.accounts.errors import InvalidKey
-from dragoman.config.settings import Secret
+from dragoman.config.settings import Secret, is_loopback
 from dragoman.hub.errors import ConfigError, DragomanError, Failure
 from dragoman.pipeline.transports import SSE_HEADERS
-from dragoman.server.access import AccessRefused, has_bearer, is_loopback
+from dragoman.server.access import AccessRefused, has_bearer
 from dragoman.server.admin_endpoint import PREFIX, AdminEndpoint, AdminRequest
 from dragoman.server.client import NO_STORE
 from dragoman.server.records_api import RECORD_ENDPOINTS

@@ -12,9 +12,10 @@ from dragoman.accounts.device_codes import INTERVAL, LIFETIME, Approval, DeviceC
 from dragoman.accounts.errors import InvalidKey
 from dragoman.accounts.keys import ID_PREFIX
 from dragoman.accounts.sign_ins import TokenGrant
+from dragoman.config.settings import is_loopback
 from dragoman.exchange.gateway import Gateway
 from dragoman.hub.errors import DragomanError, Failure
-from dragoman.server.access import authenticate, is_loopback, read_host
+from dragoman.server.access import authenticate, read_host
 from dragoman.server.client import NO_STORE
 from dragoman.server.request import HttpRequest, receive_body
 

@@ -5,6 +5,7 @@ the file with the key.
 """
 
 import re
+from collections.abc import Iterable
 
 import msgspec
 
@@ -54,12 +55,13 @@ def _mask_token(match: re.Match[str]) -> str:
 
 
 class Redactor:
-    """Knows the secrets of one provider."""
+    """Knows the secrets of one provider, and those of the client that the provider got with a request."""
 
-    def __init__(self, provider: Provider) -> None:
+    def __init__(self, provider: Provider, client_secrets: Iterable[str] = ()) -> None:
+        self._owner = "client" if provider.uses_client_credential else "gateway"
         self._provider = provider.name
-        values = [*provider.keys, *provider.headers.values()]
-        texts = {value.reveal() for value in values if len(value.reveal()) >= MIN_LENGTH}
+        values = [value.reveal() for value in (*provider.keys, *provider.headers.values())]
+        texts = {value for value in (*values, *client_secrets) if len(value) >= MIN_LENGTH}
         # A longer secret may contain a shorter one.
         self._texts = sorted(texts, key=len, reverse=True)
         self._bytes = [text.encode("utf-8", "replace") for text in self._texts]
@@ -80,7 +82,7 @@ class Redactor:
         """The failure as clients and logs may see it. It names the provider whose key was refused."""
         message = self.redact(failure.message)
         if failure.kind in _ABOUT_THE_KEY:
-            message = f"provider {self._provider} refuses the gateway's key: {message}"
+            message = f"provider {self._provider} refuses the {self._owner}'s key: {message}"
         return msgspec.structs.replace(
             failure,
             message=message,

@@ -5,10 +5,14 @@ at once, the body in pieces. `PushReply` and `SessionUpstream` are optional abil
 admin API find them with `isinstance`.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Protocol, runtime_checkable
 
 import msgspec
+
+from dragoman.config.settings import Secret
+from dragoman.hub.errors import UpstreamFailed
 
 
 class UpstreamRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,6 +25,8 @@ class UpstreamRequest(msgspec.Struct, frozen=True, kw_only=True):
     key: int = 0
     #: Client headers that this upstream may see. Names are in lower case.
     headers: Mapping[str, str] = {}
+    #: The client's own credential, by header, for this provider alone.
+    credential: Mapping[str, Secret] = {}
     #: Path below the endpoint of a turn, for APIs with more than one endpoint (counting tokens).
     endpoint: str = ""
     #: Identity of the caller, used to keep callers' sessions apart. Empty if the gateway asks for no key.
@@ -43,6 +49,16 @@ class UpstreamReply(Protocol):
         A task that waits for the next piece gets `UpstreamFailed`.
         """
         ...
+
+
+async def read_to_end(pieces: AsyncIterator[bytes], seconds: float) -> None:
+    """Let an upstream end its reply within a time, so that its connection can be reused."""
+    try:
+        async with asyncio.timeout(seconds):
+            async for _ in pieces:
+                pass
+    except (TimeoutError, UpstreamFailed):
+        pass
 
 
 @runtime_checkable

@@ -112,6 +112,9 @@ class HttpUpstream:
                 value = http_api.default_headers.get(name)
             if value is not None and name not in configured:
                 lines.append(f"{name}: {value}\r\n".encode("latin-1"))
+        for name, secret in request.credential.items():
+            if _HEADER_VALUE.fullmatch(secret.reveal()):
+                lines.append(f"{name}: {secret.reveal()}\r\n".encode("latin-1"))
         lines.append(b"content-length: %d\r\n\r\n" % len(request.body))
         return b"".join(lines)
 

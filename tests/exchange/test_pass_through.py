@@ -1,0 +1,53 @@
+"""Which headers of a client are its own credential for a provider."""
+
+import pytest
+
+from dragoman.config.provider import Provider
+from dragoman.config.settings import Secret
+from dragoman.exchange.config_snapshot import ProviderHandle
+from dragoman.exchange.pass_through import find_credential
+from dragoman.hub.errors import UpstreamFailed
+from dragoman.pipeline.plan import RequestMetadata
+from tests.exchange.twin import ScriptedUpstream
+
+HEADERS = {
+    "authorization": "Bearer secret-login",
+    "x-api-key": "secret-key",
+    "cookie": "a=b",
+    "x-goog-api-key": "g",
+}
+
+
+def handle(**fields: object) -> ProviderHandle:
+    made = Provider(name="p", dialect="anthropic", base_url="https://api.example", **fields)  # type: ignore[arg-type]
+    return ProviderHandle(made, lambda provider: ScriptedUpstream())
+
+
+def find(made: ProviderHandle, headers: dict[str, str], dialect: str = "anthropic") -> dict[str, str]:
+    metadata = RequestMetadata(dialect=dialect, headers=headers)
+    found = find_credential(made, metadata, (Secret("gateway-key"),)).headers
+    return {name: secret.reveal() for name, secret in found.items()}
+
+
+@pytest.mark.rule("R120")
+def test_only_the_credential_headers_of_the_api_are_relayed() -> None:
+    expected = {"authorization": "Bearer secret-login", "x-api-key": "secret-key"}
+    assert find(handle(auth="client"), HEADERS) == expected
+    assert find(handle(), HEADERS) == {}
+
+
+@pytest.mark.parametrize("value", ["gateway-key", "dgm_stored-key", "Bearer dgm_stored-key"])
+def test_keys_of_the_gateway_are_no_credential(value: str) -> None:
+    with pytest.raises(UpstreamFailed, match="needs the client's own credential, and the request has none"):
+        find(handle(auth="client"), {"authorization": value})
+
+
+def test_a_client_of_another_api_has_no_credential_for_the_provider() -> None:
+    with pytest.raises(UpstreamFailed, match="this client uses another API"):
+        find(handle(auth="client"), HEADERS, "openai_chat")
+
+
+def test_the_credential_is_not_shown() -> None:
+    found = find_credential(handle(auth="client"), RequestMetadata(dialect="anthropic", headers=HEADERS), ())
+    assert "secret" not in repr(found.headers)
+    assert "secret" not in found.redactor.redact("Bearer secret-login, secret-login, secret-key")
