@@ -64,6 +64,9 @@ PLACES = {
     "[telemetry]": Place(lambda values: {"telemetry": values}, lambda config: config.telemetry),
     "[tools]": Place(lambda values: {"tools": values}, lambda config: config.tools),
     "[records]": Place(lambda values: {"records": values}, lambda config: config.records),
+    "[session_limits]": Place(
+        lambda values: {"session_limits": values}, lambda config: config.session_limits
+    ),
     "[sign_in]": Place(lambda values: {"sign_in": values}, lambda config: config.sign_in),
     "[tools.image]": Place(
         lambda values: {**_write_provider({}), "tools": {"image": {"target": "p/other"} | values}},
@@ -138,6 +141,7 @@ EXAMPLES: dict[tuple[str, str], Example] = {
     ("[rules.when]", "hours"): Example("22:00-06:00", "22:00-06:00"),
     ("[rules.when]", "headers"): Example({"x-team": "a*"}, {"x-team": "a*"}),
     ("[[routes]]", "target"): Example("p/m", (TargetName("p", "m"),)),
+    ("[[routes]]", "session_limits"): Example({"cost": 7.0}, {"cost": 7.0}),
     ("[[routes]]", "governance"): Example({"tools": "hold"}, {"tools": "hold"}),
     ("[routes.governance]", "guard"): Example(["secrets"], read_rules(["secrets"], "guard")),
 }
@@ -149,6 +153,7 @@ OWN_TABLES = {
     ("", "telemetry"),
     ("", "tools"),
     ("", "records"),
+    ("", "session_limits"),
     ("", "sign_in"),
     ("", "providers"),
     ("", "rules"),

@@ -16,6 +16,7 @@ The exchange passes values: the caller, targets, a function that reads the reque
 - `statistics`: the usage by hour, and its SQL.
 - `device_codes`: codes that a person approves, so that an agent may sign in. Pure.
 - `sign_ins`: the tokens of agents that have signed in, and their SQL.
+- `session_limits`: what sessions have used, their limits and the loop breaker. Pure.
 - `activity`: what agents report about their work, and its SQL.
 - `standing`: what a key has spent, for its owner.
 - `errors`: the errors that a client receives, and the texts of amounts.

@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from dragoman.config.key_kinds import read_keys
+from dragoman.config.key_kinds import integer, read_keys
 from dragoman.providers.facts import Doc
 
 if TYPE_CHECKING:
@@ -23,6 +23,33 @@ class SignInSettings(msgspec.Struct, frozen=True, kw_only=True):
     days: Annotated[float, Doc("Days until an agent that does not renew its sign-in must sign in again.")] = (
         90.0
     )
+
+
+class SessionLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """`[session_limits]`, and `[routes.session_limits]`: limits of one session of an agent. 0: no limit."""
+
+    cost: Annotated[float, Doc("Dollars that one session may cost; 0: no limit, here and below.")] = 0.0
+    tokens: Annotated[int, integer(0), Doc("Tokens that one session may use, input and output.")] = 0
+    sub_agent_cost: Annotated[float, Doc("Dollars that one sub-agent may cost.")] = 0.0
+    sub_agent_tokens: Annotated[int, integer(0), Doc("Tokens that one sub-agent may use.")] = 0
+    repeated_calls: Annotated[
+        int, integer(0), Doc("The model may call a tool so often in a row with the same arguments.")
+    ] = 0
+
+
+def read_session_limits(table: "TomlTable") -> SessionLimits:
+    table.check(read_keys(SessionLimits))
+    limits = table.build(SessionLimits)
+    if limits.repeated_calls == 1:
+        raise table.error("expected 0 or at least 2: every call is one call", "repeated_calls")
+    return limits
+
+
+def read_session_changes(owner: "TomlTable") -> dict[str, object]:
+    """The limits that a route changes, by name."""
+    table = owner.table("session_limits")
+    limits = read_session_limits(table)
+    return {name: getattr(limits, name) for name in table.values}
 
 
 def read_sign_in(table: "TomlTable") -> SignInSettings:

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from dragoman.config.agents import read_managed_settings, read_sign_in
+from dragoman.config.agents import read_managed_settings, read_session_limits, read_sign_in
 from dragoman.config.document import TomlDocument, TomlTable
 from dragoman.config.key_kinds import read_keys
 from dragoman.config.load_provider import check_address, read_provider
@@ -93,6 +93,7 @@ def load(
                 "responses": lambda: _read_responses(root.table("responses")),
                 "tools": lambda: read_tools(root.table("tools"), root.table("providers").values, environment),
                 "telemetry": lambda: _read_telemetry(root.table("telemetry"), environment),
+                "session_limits": lambda: read_session_limits(root.table("session_limits")),
                 "sign_in": lambda: read_sign_in(root.table("sign_in")),
                 "managed_settings": lambda: read_managed_settings(root),
                 "rules": lambda: read_rules(root),

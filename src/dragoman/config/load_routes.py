@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from functools import cache
 
+from dragoman.config.agents import read_session_changes
 from dragoman.config.document import TomlTable
 from dragoman.config.governance import read_governance_changes
 from dragoman.config.key_kinds import read_keys
@@ -43,7 +44,12 @@ def _read_route(table: TomlTable, providers: Mapping[str, object], earlier: Mapp
     targets = read_targets(table, "target", providers)
     if not targets:
         raise table.error("expected `target`", hint='for example target = "provider/model"')
-    return table.build(Route, targets=targets, governance=read_governance_changes(table))
+    return table.build(
+        Route,
+        targets=targets,
+        session_limits=read_session_changes(table),
+        governance=read_governance_changes(table),
+    )
 
 
 def read_targets(table: TomlTable, key: str, providers: Mapping[str, object]) -> tuple[TargetName, ...]:

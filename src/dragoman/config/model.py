@@ -12,7 +12,7 @@ from typing import Annotated, NamedTuple
 
 import msgspec
 
-from dragoman.config.agents import SignInSettings
+from dragoman.config.agents import SessionLimits, SignInSettings
 from dragoman.config.governance import governance_keys
 from dragoman.config.key_kinds import TABLE, TABLES, TEXT_OR_TEXTS, TEXTS, ConfigKey, read_keys
 from dragoman.config.mistakes import ConfigWarning
@@ -61,6 +61,10 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     record: Annotated[
         RecordLevel | None, Doc("How much of these exchanges is recorded; see `record` of `[records]`.")
     ] = None
+    #: Changes of the gateway's limits.
+    session_limits: Annotated[
+        dict[str, object], TABLE, Doc("Limits of sessions that differ for these requests.")
+    ] = {}
     #: Changes of the provider's and the model's governance.
     governance: Annotated[
         dict[str, object], TABLE, Doc("The governance of the tool calls in the replies.")
@@ -77,6 +81,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     )
     telemetry: Annotated[TelemetrySettings, TABLE, Doc("Metrics and traces.")] = TelemetrySettings()
     tools: Annotated[ToolsSettings, TABLE, Doc("The tools that the gateway runs itself.")] = ToolsSettings()
+    session_limits: Annotated[SessionLimits, TABLE, Doc("Limits of one session of an agent.")] = (
+        SessionLimits()
+    )
     sign_in: Annotated[SignInSettings, TABLE, Doc("The sign-in of agents by device code.")] = SignInSettings()
     managed_settings: Annotated[
         dict[str, object] | None, TABLE, Doc("Settings that Claude Code gets after its sign-in.")
@@ -137,6 +144,7 @@ def list_tables() -> tuple[KeyTable, ...]:
         KeyTable("[tools.web_search]", read_keys(WebSearchSettings), WebSearchSettings),
         KeyTable("[tools.web_search.mapping]", read_keys(SearchMapping), SearchMapping),
         KeyTable("[tools.web_fetch]", read_keys(WebFetchSettings), WebFetchSettings),
+        KeyTable("[session_limits]", read_keys(SessionLimits), SessionLimits),
         KeyTable("[sign_in]", read_keys(SignInSettings), SignInSettings),
         KeyTable("[records]", read_keys(RecordSettings), RecordSettings),
         KeyTable("[providers.NAME]", read_keys(Provider), Provider),

@@ -26,6 +26,7 @@ State
 - `exchange`, `upstream_call`, `sender`, `watchdog`, `record`: belong to one exchange.
 - `client`: the port to a client's connection. HTTP, WebSockets and background runs implement it.
 - `healer`: `RequestHealer` corrects the refused requests of one exchange; the gateway owns what is learned.
+- `sessions`: counts exchanges for their sessions, and checks the limits of sessions.
 - `tap`: the port of a recorder, which may see the bytes of an exchange.
 - `interventions`: what governance changed.
 

@@ -22,6 +22,7 @@ from dragoman.exchange.pass_through import CallCredential, find_credential
 from dragoman.exchange.record import AttemptRecord, ExchangeRecord, build_outcome
 from dragoman.exchange.selection import build_traits, compute, select_route
 from dragoman.exchange.sender import ResponseSender
+from dragoman.exchange.sessions import check_session_limits, count_session
 from dragoman.exchange.target_requests import TargetRequestBuilder
 from dragoman.exchange.tools import ExchangeTools
 from dragoman.exchange.upstream_call import UpstreamCall
@@ -126,6 +127,7 @@ class Exchange:
         self._gateway.intervention_counts.add(self.record)
         outcome = build_outcome(self.record, self._watchdog.received)
         self.record.used, self.record.cost = self._usage.settle(outcome)
+        count_session(self._gateway.sessions, self.record)
         for observe in self._gateway.observers:
             observe(self.record)
 
@@ -145,6 +147,7 @@ class Exchange:
         self._start_tap(choice.route)
         if choice.answer:
             return await self._answer_here(choice.answer)
+        await check_session_limits(snapshot.config, choice.route, gateway.sessions, plan, record)
         self._healer.is_on = choice.route.heal
         await gateway.learned.load()
         targets = await compute(

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from random import SystemRandom
 
 from dragoman.accounts.accounts import Accounts
+from dragoman.accounts.session_limits import SessionBook
 from dragoman.config.find import find_state_folder
 from dragoman.config.model import Config
 from dragoman.config.provider import Provider
@@ -56,6 +57,7 @@ class Gateway:
         self.learned = LearnedFacts(self.storage, self.clock)
         self.refused_seals = RefusedSeals()
         self.tool_memory = ToolMemory(config.tools.memory_mb * 1_000_000)
+        self.sessions = SessionBook()
         self.watchdogs = WatchdogTimer()
         #: What governance changed, per target.
         self.intervention_counts = InterventionCounts()

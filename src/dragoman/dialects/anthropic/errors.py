@@ -30,8 +30,12 @@ _TYPES: dict[FailureKind, str] = {
     "cancelled": "overloaded_error",
 }
 
-#: Codes whose type is not that of their kind. Claude Code shows the message of a `billing_error` as it is.
-_TYPES_OF_CODE = {"budget_spent": "billing_error"}
+#: Codes whose type is not that of their kind. Claude Code shows the message of these types, without a retry.
+_TYPES_OF_CODE = {
+    "budget_spent": "billing_error",
+    "session_limit": "policy_blocked",
+    "repeated_calls": "policy_blocked",
+}
 
 #: Kinds that always have this HTTP status.
 _FIXED_STATUS: dict[FailureKind, int] = {"overloaded": 529, "context_overflow": 400}

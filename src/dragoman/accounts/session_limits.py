@@ -1,0 +1,168 @@
+"""What the sessions of agents have used, and whether a request of a session may still be sent. Pure.
+
+The sums are in memory: a restart forgets them, and each gateway has its own. Open requests are not part of
+them, so parallel requests can exceed a limit.
+"""
+
+from typing import NamedTuple, TypeVar
+
+import msgspec
+
+from dragoman.accounts.errors import MICRO, format_amount
+from dragoman.accounts.limits import NOTHING, Amount, Unit
+from dragoman.config.agents import SessionLimits
+from dragoman.hub.content import Text, ToolCall, ToolResult
+from dragoman.hub.errors import DragomanError, Failure
+from dragoman.hub.request import Request, Turn
+
+#: Sessions, and sub-agents of one session, that are remembered. The longest unused are forgotten first.
+MAX_SESSIONS = 10_000
+MAX_SUB_AGENTS = 200
+#: Characters of a tool's name in a message.
+MAX_QUOTED = 100
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class SessionStopped(DragomanError):
+    """A limit of the session, or the loop breaker, refuses the request."""
+
+
+class SessionKey(NamedTuple):
+    """The owner of the session's key, the agent, and the agent's id of the session."""
+
+    owner: str
+    agent: str
+    session: str
+
+
+class SessionUse(msgspec.Struct):
+    """The sums of one session, with its sub-agents."""
+
+    used: Amount = NOTHING
+    requests: int = 0
+    #: Requests of models without a known price.
+    unpriced: int = 0
+    input: int = 0
+    cache_read: int = 0
+    #: The target, and the tokens of prompt and answer, of the main agent's last exchange.
+    target: str = ""
+    context: int = 0
+    sub_agents: dict[str, Amount] = {}
+
+
+class SessionExchange(NamedTuple):
+    """One exchange of a session that has ended."""
+
+    sub_agent: str
+    amount: Amount
+    is_priced: bool
+    input: int
+    cache_read: int
+    target: str
+
+
+class SessionBook:
+    """What the sessions have used since the start of the gateway."""
+
+    def __init__(self) -> None:
+        self._uses: dict[SessionKey, SessionUse] = {}
+
+    def find(self, key: SessionKey) -> SessionUse | None:
+        return self._uses.get(key)
+
+    def add(self, key: SessionKey, exchange: SessionExchange) -> None:
+        """Add an exchange to the sums of its session."""
+        use = _renew(self._uses, key, MAX_SESSIONS) or SessionUse()
+        self._uses[key] = use
+        use.used = use.used.plus(exchange.amount)
+        use.requests += 1
+        use.unpriced += not exchange.is_priced
+        use.input += exchange.input
+        use.cache_read += exchange.cache_read
+        if exchange.sub_agent:
+            before = _renew(use.sub_agents, exchange.sub_agent, MAX_SUB_AGENTS) or NOTHING
+            use.sub_agents[exchange.sub_agent] = before.plus(exchange.amount)
+        else:
+            use.target, use.context = exchange.target, exchange.amount.tokens
+
+
+def _renew(entries: dict[K, V], key: K, most: int) -> V | None:
+    """Take an entry out, so that it is the newest when it is put back. Makes room for a new one."""
+    found = entries.pop(key, None)
+    if found is None and len(entries) >= most:
+        del entries[next(iter(entries))]
+    return found
+
+
+def check_session(limits: SessionLimits, use: SessionUse | None, agent: str, sub_agent: str) -> None:
+    """Raise `SessionStopped` if the session or the sub-agent has used its limit."""
+    if use is None:
+        return
+    scopes = [("session", use.used, limits.cost, limits.tokens)]
+    if sub_agent:
+        own = use.sub_agents.get(sub_agent, NOTHING)
+        scopes.append(("sub-agent", own, limits.sub_agent_cost, limits.sub_agent_tokens))
+    for scope, used, cost, tokens in scopes:
+        _check_amount(scope, agent, "cost", used.cost, round(cost * MICRO))
+        _check_amount(scope, agent, "tokens", used.tokens, tokens)
+
+
+def _check_amount(scope: str, agent: str, unit: Unit, used: int, limit: int) -> None:
+    if not limit or used < limit:
+        return
+    setting = f"{'sub_agent_' if scope == 'sub-agent' else ''}{unit}"
+    amounts = f"{format_amount(unit, used)} of its limit of {format_amount(unit, limit)}"
+    raise _build_error(
+        f"this {scope}{f' of {agent}' if agent else ''} has used {amounts}; start a new session, or raise"
+        f" session_limits.{setting} of the gateway",
+        "session_limit",
+    )
+
+
+def check_repeated_calls(request: Request, limit: int) -> None:
+    """Raise `SessionStopped` if the conversation ends with `limit` equal calls, one after the other.
+
+    A message of a person ends the row, so that the person can go on after an error.
+    """
+    if not limit:
+        return
+    last: ToolCall | None = None
+    count = 0
+    for turn in reversed(request.turns):
+        if _is_from_person(turn):
+            return
+        for block in reversed(turn.blocks):
+            if type(block) is not ToolCall:
+                continue
+            if last is not None and (block.name, block.arguments) != (last.name, last.arguments):
+                return
+            last = block
+            count += 1
+            if count >= limit:
+                raise _build_error(
+                    f"the model called {block.name[:MAX_QUOTED]} {count} times in a row with the same"
+                    " arguments, so the gateway stops the loop (session_limits.repeated_calls); write a"
+                    " message to go on",
+                    "repeated_calls",
+                )
+
+
+def _is_from_person(turn: Turn) -> bool:
+    """Whether the turn has a text of a person.
+
+    Agents put notes of their own into user turns, in tags such as `<system-reminder>`. Claude Code joins the
+    person's next message with the results before it.
+    """
+    if turn.role != "user":
+        return False
+    texts = [block.text.lstrip() for block in turn.blocks if type(block) is Text]
+    has_results = any(type(block) is ToolResult for block in turn.blocks)
+    return any(text and not (has_results and text.startswith("<")) for text in texts)
+
+
+def _build_error(message: str, code: str) -> SessionStopped:
+    # With status 400 every agent stops at once and shows the message.
+    failure = Failure(kind="permission", status=400, message=message, code=code)
+    return SessionStopped(message, failure=failure)

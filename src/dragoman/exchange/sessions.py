@@ -1,0 +1,74 @@
+"""Connects exchanges with the sums of their sessions (`accounts.session_limits`)."""
+
+from functools import partial
+
+import msgspec
+
+from dragoman.accounts.estimates import build_amount
+from dragoman.accounts.keys import Caller
+from dragoman.accounts.session_limits import (
+    SessionBook,
+    SessionExchange,
+    SessionKey,
+    check_repeated_calls,
+    check_session,
+)
+from dragoman.agents import ClientIdentity
+from dragoman.config.agents import SessionLimits
+from dragoman.config.model import Config, Route
+from dragoman.exchange.record import ExchangeRecord
+from dragoman.exchange.selection import compute
+from dragoman.hub.errors import DragomanError
+from dragoman.pipeline.plan import RequestPlan
+
+NO_SESSION_LIMITS = SessionLimits()
+
+
+def build_session_key(caller: Caller, identity: ClientIdentity) -> SessionKey | None:
+    """The key of the session; None if the client names none."""
+    return SessionKey(caller.owner, identity.agent, identity.session) if identity.session else None
+
+
+def count_session(book: SessionBook, record: ExchangeRecord) -> None:
+    """Add an exchange that has ended to its session."""
+    key = build_session_key(record.caller, record.identity)
+    if key is None or record.target is None:
+        return
+    used = record.used
+    book.add(
+        key,
+        SessionExchange(
+            sub_agent=record.identity.sub_agent,
+            amount=build_amount(used, record.cost or 0),
+            is_priced=record.cost is not None,
+            input=used.input or 0,
+            cache_read=used.cache_read or 0,
+            target=str(record.target),
+        ),
+    )
+
+
+async def check_session_limits(
+    config: Config, route: Route, book: SessionBook, plan: RequestPlan, record: ExchangeRecord
+) -> None:
+    """Raise `SessionStopped` if a limit of the session refuses the request. Most gateways have no limits."""
+    limits = config.session_limits
+    if route.session_limits:
+        limits = msgspec.structs.replace(limits, **route.session_limits)
+    if limits == NO_SESSION_LIMITS:
+        return
+    identity = record.identity
+    key = build_session_key(record.caller, identity)
+    if key is not None:
+        check_session(limits, book.find(key), identity.agent, identity.sub_agent)
+    if limits.repeated_calls:
+        await compute(plan.body, partial(_check_calls, plan, limits.repeated_calls))
+
+
+def _check_calls(plan: RequestPlan, limit: int) -> None:
+    try:
+        request = plan.request
+    except DragomanError:
+        # Whether the request can be sent at all is decided for each target.
+        return
+    check_repeated_calls(request, limit)

@@ -1,0 +1,125 @@
+"""Limits of sessions and sub-agents, and the loop breaker."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.accounts.limits import Amount
+from dragoman.accounts.session_limits import (
+    MAX_SESSIONS,
+    MAX_SUB_AGENTS,
+    SessionBook,
+    SessionExchange,
+    SessionKey,
+    SessionStopped,
+    check_repeated_calls,
+    check_session,
+)
+from dragoman.config.agents import SessionLimits
+from dragoman.hub.content import Text, ToolCall, ToolResult
+from dragoman.hub.request import Request, Turn
+
+KEY = SessionKey("owner", "claude-code", "s")
+
+
+def exchange(tokens: int = 0, cost: int = 0, sub_agent: str = "", **more: Any) -> SessionExchange:
+    first = SessionExchange(sub_agent, Amount(tokens, cost), True, tokens, 0, "up/m")
+    return first._replace(**more)
+
+
+def called(*names: str, at_end: tuple[str, ...] = ()) -> Request:
+    """A conversation with these calls, each with its result, and texts beside the last result."""
+    turns = [Turn(role="user", blocks=(Text(text="do it"),))]
+    for number, name in enumerate(names):
+        tool, _, arguments = name.partition(":")
+        turns.append(
+            Turn(role="assistant", blocks=(ToolCall(id=str(number), name=tool, arguments=arguments),))
+        )
+        texts = tuple(Text(text=text) for text in at_end) if number == len(names) - 1 else ()
+        turns.append(Turn(role="user", blocks=(ToolResult(call_id=str(number)), *texts)))
+    return Request(dialect="anthropic", model="m", turns=tuple(turns))
+
+
+@pytest.mark.parametrize(
+    ("limits", "sub_agent", "message"),
+    [
+        (
+            SessionLimits(cost=0.5),
+            "",
+            r"this session of claude-code has used \$0\.60 of its limit of \$0\.50",
+        ),
+        (SessionLimits(tokens=100), "", "this session of claude-code has used 150 tokens"),
+        (SessionLimits(sub_agent_tokens=50), "a", "this sub-agent of claude-code has used 60 tokens"),
+        (SessionLimits(sub_agent_cost=0.2), "a", r"session_limits\.sub_agent_cost"),
+    ],
+)
+def test_a_limit_that_is_used_refuses_the_next_request(
+    limits: SessionLimits, sub_agent: str, message: str
+) -> None:
+    book = SessionBook()
+    book.add(KEY, exchange(90, 400_000))
+    book.add(KEY, exchange(60, 200_000, "a"))
+    with pytest.raises(SessionStopped, match=message) as stopped:
+        check_session(limits, book.find(KEY), "claude-code", sub_agent)
+    assert stopped.value.status == 400
+
+
+def test_other_sessions_sub_agents_and_smaller_amounts_pass() -> None:
+    book = SessionBook()
+    book.add(KEY, exchange(90, 400_000, "a"))
+    every = SessionLimits(cost=0.5, tokens=91, sub_agent_cost=0.5, sub_agent_tokens=91, repeated_calls=2)
+    check_session(every, book.find(KEY), "claude-code", "a")
+    check_session(SessionLimits(sub_agent_tokens=90), book.find(KEY), "claude-code", "b")
+    check_session(SessionLimits(sub_agent_tokens=90), book.find(KEY), "claude-code", "")
+    check_session(SessionLimits(tokens=1), book.find(KEY._replace(session="other")), "claude-code", "")
+
+
+def test_the_sums_of_a_session_contain_its_sub_agents() -> None:
+    book = SessionBook()
+    book.add(KEY, exchange(100, 10, cache_read=30))
+    book.add(KEY, exchange(5, 0, "a", target="up/small", is_priced=False))
+    use = book.find(KEY)
+    assert use is not None
+    assert (use.used, use.requests, use.unpriced) == (Amount(105, 10), 2, 1)
+    assert (use.input, use.cache_read) == (105, 30)
+    # The context is that of the main agent.
+    assert (use.target, use.context) == ("up/m", 100)
+
+
+def test_the_number_of_sessions_and_sub_agents_is_bounded() -> None:
+    book = SessionBook()
+    for number in range(MAX_SESSIONS):
+        book.add(KEY._replace(session=str(number)), exchange(1))
+    book.add(KEY._replace(session="0"), exchange(1))
+    book.add(KEY, exchange(1))
+    assert book.find(KEY._replace(session="1")) is None
+    kept = book.find(KEY._replace(session="0"))
+    assert kept is not None
+    assert kept.requests == 2
+    for number in range(MAX_SUB_AGENTS + 5):
+        book.add(KEY, exchange(1, sub_agent=f"a{number}"))
+    use = book.find(KEY)
+    assert use is not None
+    assert len(use.sub_agents) == MAX_SUB_AGENTS
+
+
+@given(st.lists(st.sampled_from(["A:1", "A:2", "B:1"]), max_size=12), st.integers(2, 5))
+def test_the_breaker_stops_exactly_the_rows_of_equal_calls_at_the_end(calls: list[str], limit: int) -> None:
+    row = 0
+    while row < len(calls) and calls[-1 - row] == calls[-1]:
+        row += 1
+    if row >= limit:
+        with pytest.raises(SessionStopped, match="times in a row"):
+            check_repeated_calls(called(*calls), limit)
+    else:
+        check_repeated_calls(called(*calls), limit)
+    check_repeated_calls(called(*calls), 0)
+
+
+def test_a_message_of_a_person_ends_a_row_and_a_note_of_the_agent_does_not() -> None:
+    row = ("A:1",) * 4
+    check_repeated_calls(called(*row, at_end=("go on",)), 3)
+    with pytest.raises(SessionStopped):
+        check_repeated_calls(called(*row, at_end=("<system-reminder>note</system-reminder>",)), 3)
