@@ -110,8 +110,8 @@ class OpenerTable:
         self.markers = LiteralSet(self.by_marker)
         #: The markers that no other text has: they may follow a call on its line.
         self.distinct = tuple(marker for marker, known in self.by_marker.items() if not known[0].is_bare)
-        #: Every character that may begin a marker, or change whether one counts.
-        self.stops = re.compile(f"[{self.markers.firsts}{SIGNIFICANT}]")
+        #: Every character that may begin a marker within a line, or change whether one counts.
+        self.stops = re.compile(f"[{LiteralSet(self.distinct).firsts}{SIGNIFICANT}]")
 
     def __bool__(self) -> bool:
         return bool(self.by_marker)
