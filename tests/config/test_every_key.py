@@ -56,6 +56,11 @@ def _write_search(values: dict[str, object]) -> dict[str, object]:
     return {**_write_provider({}), "tools": {"web_search": search | values}}
 
 
+def _write_server(values: dict[str, object]) -> dict[str, object]:
+    server = values if values.keys() & {"url", "command"} else {"command": "serve", **values}
+    return {"tools": {"mcp": {"s": server}}}
+
+
 PLACES = {
     "": Place(lambda values: _write_provider({}) | values, lambda config: config),
     "[server]": Place(lambda values: {"server": values}, lambda config: config.server),
@@ -72,6 +77,7 @@ PLACES = {
         lambda values: {**_write_provider({}), "tools": {"image": {"target": "p/other"} | values}},
         lambda config: config.tools.image,
     ),
+    "[tools.mcp.NAME]": Place(_write_server, lambda config: config.tools.mcp["s"]),
     "[tools.web_search]": Place(_write_search, lambda config: config.tools.web_search),
     "[tools.web_search.mapping]": Place(
         lambda values: _write_search({"mapping": values}),
@@ -124,6 +130,10 @@ EXAMPLES: dict[tuple[str, str], Example] = {
     ("[providers.NAME]", "tools"): Example([], ()),
     ("[[routes]]", "tools"): Example([], ()),
     ("[tools.image]", "target"): Example("p/m", "p/m"),
+    ("[tools.mcp.NAME]", "command"): Example(["run", "it"], ("run", "it")),
+    ("[tools.mcp.NAME]", "url"): Example("http://127.0.0.1:2/mcp", "http://127.0.0.1:2/mcp"),
+    ("[tools.mcp.NAME]", "env"): Example({"A": "b"}, {"A": Secret("b")}),
+    ("[tools.mcp.NAME]", "headers"): Example({"X-Team": "a"}, {"x-team": Secret("a")}),
     ("[tools.web_search]", "engine"): Example("searxng", "searxng"),
     ("[tools.web_search]", "address"): Example("http://127.0.0.1:2", "http://127.0.0.1:2"),
     ("[tools.web_search]", "api_key"): Example("k", Secret("k")),
@@ -160,6 +170,7 @@ OWN_TABLES = {
     ("", "routes"),
     ("[tools]", "plugins"),
     ("[tools]", "image"),
+    ("[tools]", "mcp"),
     ("[tools]", "web_search"),
     ("[tools]", "web_fetch"),
     ("[providers.NAME]", "governance"),

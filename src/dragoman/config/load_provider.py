@@ -61,7 +61,7 @@ def read_provider(name: str, table: TomlTable, environment: Environment, learned
             "governance": lambda: read_provider_governance(*governed),
             "model_governance": lambda: read_model_governance(table),
             "keys": lambda: _read_keys(table, preset, environment),
-            "headers": lambda: _read_headers(table, environment),
+            "headers": lambda: read_headers(table, environment),
             "proxy": lambda: _read_proxy(table, environment),
         }
     )
@@ -201,7 +201,7 @@ def _read_keys(table: TomlTable, preset: Preset, environment: Environment) -> tu
     return (read_preset_secret(preset.key, table, environment),)
 
 
-def _read_headers(table: TomlTable, environment: Environment) -> dict[str, Secret]:
+def read_headers(table: TomlTable, environment: Environment) -> dict[str, Secret]:
     """The further headers, with names in lower case."""
     headers_table = table.table("headers")
     headers = {}

@@ -3,16 +3,19 @@
 from collections.abc import Callable, Mapping
 from functools import partial
 from importlib.metadata import entry_points
+from importlib.util import find_spec
 
 from dragoman.config.document import TomlTable
 from dragoman.config.key_kinds import read_keys
-from dragoman.config.load_provider import check_address
+from dragoman.config.load_provider import check_address, read_headers
 from dragoman.config.load_routes import read_targets
 from dragoman.config.mistakes import read_each
-from dragoman.config.secrets import Environment, read_secrets
+from dragoman.config.secrets import Environment, read_secret, read_secrets
+from dragoman.config.settings import Secret
 from dragoman.config.tools import (
     ENTRY_POINTS,
     ImageToolSettings,
+    McpServerSettings,
     SearchMapping,
     ToolsSettings,
     WebFetchSettings,
@@ -28,6 +31,7 @@ def read_tools(table: TomlTable, providers: Mapping[str, object], environment: E
         "image": lambda inner: _read_image(inner, providers),
         "web_search": lambda inner: _read_web_search(inner, providers, environment),
         "web_fetch": _read_web_fetch,
+        "mcp": lambda inner: _read_servers(inner, environment),
     }
     fields = read_each(
         {
@@ -71,6 +75,42 @@ def _read_web_search(
 def _read_web_fetch(table: TomlTable) -> WebFetchSettings:
     table.check(read_keys(WebFetchSettings))
     return table.build(WebFetchSettings, private=tuple(host.lower() for host in table.texts("private")))
+
+
+def _read_servers(table: TomlTable, environment: Environment) -> dict[str, McpServerSettings]:
+    """The MCP servers by name."""
+    if find_spec("mcp") is None:
+        hint = "install dragoman with the extra mcp: pip install 'dragoman[mcp]'"
+        table.warn("the extra mcp is not installed, so these tools are not offered", hint=hint)
+    return {name: _read_server(inner, environment) for name, inner in table.named_tables()}
+
+
+def _read_server(table: TomlTable, environment: Environment) -> McpServerSettings:
+    table.check(read_keys(McpServerSettings))
+    url, command = table.text("url"), table.texts("command")
+    if bool(url) == bool(command):
+        raise table.error(
+            "expected either `command` or `url`", hint='for example command = ["npx", "server"]'
+        )
+    if url:
+        check_address(table, "url", url)
+    # A server whose variables are not set fails alone.
+    optional = environment._replace(is_needed=False)
+    return table.build(
+        McpServerSettings,
+        command=command,
+        env=_read_secret_table(table.table("env"), optional),
+        headers=read_headers(table, optional),
+    )
+
+
+def _read_secret_table(table: TomlTable, environment: Environment) -> dict[str, Secret]:
+    values = {}
+    for name, value in table.values.items():
+        if not isinstance(value, str):
+            raise table.error("expected a string", name)
+        values[name] = read_secret(value, table, name, environment=environment)
+    return values
 
 
 def _read_target(table: TomlTable, providers: Mapping[str, object], *, needed: bool) -> str:

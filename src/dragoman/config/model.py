@@ -30,6 +30,7 @@ from dragoman.config.settings import (
 )
 from dragoman.config.tools import (
     ImageToolSettings,
+    McpServerSettings,
     SearchMapping,
     ToolsSettings,
     WebFetchSettings,
@@ -144,6 +145,7 @@ def list_tables() -> tuple[KeyTable, ...]:
         KeyTable("[tools.web_search]", read_keys(WebSearchSettings), WebSearchSettings),
         KeyTable("[tools.web_search.mapping]", read_keys(SearchMapping), SearchMapping),
         KeyTable("[tools.web_fetch]", read_keys(WebFetchSettings), WebFetchSettings),
+        KeyTable("[tools.mcp.NAME]", read_keys(McpServerSettings), McpServerSettings),
         KeyTable("[session_limits]", read_keys(SessionLimits), SessionLimits),
         KeyTable("[sign_in]", read_keys(SignInSettings), SignInSettings),
         KeyTable("[records]", read_keys(RecordSettings), RecordSettings),

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from dragoman.config.key_kinds import TABLE, TEXT, integer, number
+from dragoman.config.key_kinds import TABLE, TEXT, TEXT_OR_TEXTS, integer, number
 from dragoman.config.settings import Secret
 from dragoman.providers.facts import Doc
 
@@ -65,6 +65,22 @@ class WebFetchSettings(msgspec.Struct, frozen=True, kw_only=True):
     always: Annotated[bool, Doc("Fetch here even if the target can fetch pages itself.")] = False
 
 
+class McpServerSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """`[tools.mcp.NAME]`: an MCP server whose tools every model gets."""
+
+    command: Annotated[
+        tuple[str, ...], TEXT_OR_TEXTS, Doc("The program that is the server, with its arguments.")
+    ] = ()
+    env: Annotated[
+        dict[str, Secret], TABLE, Doc("Environment variables of the program; values may be `env:NAME`.")
+    ] = {}
+    url: Annotated[str, Doc("The address of a server that runs elsewhere (streamable HTTP).")] = ""
+    headers: Annotated[
+        dict[str, Secret], TABLE, Doc("Headers of the requests to it; values may be `env:NAME`.")
+    ] = {}
+    tools: Annotated[tuple[str, ...], Doc("The names, or patterns, of the tools to use; default: all.")] = ()
+
+
 class ToolsSettings(msgspec.Struct, frozen=True, kw_only=True):
     """`[tools]`: the limits that all tools of the gateway share in one reply."""
 
@@ -85,6 +101,12 @@ class ToolsSettings(msgspec.Struct, frozen=True, kw_only=True):
     image: Annotated[ImageToolSettings | None, TABLE, Doc("Pictures for models that see none.")] = None
     web_search: Annotated[WebSearchSettings | None, TABLE, Doc("The web search.")] = None
     web_fetch: Annotated[WebFetchSettings | None, TABLE, Doc("Pages of the web as text.")] = None
+    mcp: Annotated[
+        dict[str, McpServerSettings], TABLE, Doc("MCP servers whose tools every model gets, by name.")
+    ] = {}
+    search_above: Annotated[
+        int, Doc("With more tools of MCP servers than this, the model gets a search for them instead.")
+    ] = 30
     plugins: Annotated[
         dict[str, dict[str, object]],
         TABLE,
@@ -94,4 +116,4 @@ class ToolsSettings(msgspec.Struct, frozen=True, kw_only=True):
     def list_names(self) -> tuple[str, ...]:
         """The names of the configured tools, as `tools` of a route or provider selects them."""
         built_in = (name for name in BUILT_IN if getattr(self, name) is not None)
-        return (*built_in, *self.plugins)
+        return (*built_in, *(["mcp"] if self.mcp else ()), *self.plugins)

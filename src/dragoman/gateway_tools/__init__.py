@@ -11,6 +11,9 @@ Modules without I/O:
 - `stages`: the stages of a reply: `GatewayCallStage` withholds calls, `CitationStage` adds citations.
 - `memory`: `ToolMemory` keeps what the client did not see, so that the next request can contain it again.
 
+The tools: `image`; `web_search` with `search_engines`, and `web_fetch` with `page_text`, both on `web_client`
+and `hosted`; `mcp` with `mcp_servers`. `toolbox` builds them, and those of other packages.
+
 State: a `Toolbox` belongs to a configuration and holds its tools. A `ToolSession` belongs to one request to
 one target. `ToolMemory` belongs to the gateway, is bounded, and is lost at its end; a conversation without
 it is still legal.

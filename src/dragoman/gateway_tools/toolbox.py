@@ -7,6 +7,7 @@ from importlib.metadata import entry_points
 from dragoman.config.model import Config
 from dragoman.config.tools import ENTRY_POINTS, ToolsSettings
 from dragoman.gateway_tools.image import ImageTool
+from dragoman.gateway_tools.mcp import McpTool
 from dragoman.gateway_tools.memory import ToolMemory
 from dragoman.gateway_tools.session import ToolSession
 from dragoman.gateway_tools.tool import AskModel, GatewayTool
@@ -54,6 +55,8 @@ def build_toolbox(config: Config) -> Toolbox | None:
         )
     if settings.web_search is not None:
         tools["web_search"] = WebSearchTool(settings.web_search)
+    if settings.mcp:
+        tools["mcp"] = McpTool(settings.mcp, settings.search_above)
     tools |= {name: _build_plugin(name, values) for name, values in settings.plugins.items()}
     return Toolbox(settings, tools) if tools else None
 

@@ -1,0 +1,166 @@
+"""`McpServer`: the connection to one MCP server, by the official SDK, which is an optional package.
+
+The SDK ties a connection to the task that opened it, so each server has a task of its own. It connects, lists
+the tools, and waits until the gateway closes it. A server that cannot be reached is tried again later.
+"""
+
+import asyncio
+import logging
+from contextlib import AsyncExitStack
+from fnmatch import fnmatchcase
+from importlib import import_module
+from typing import Any
+
+import msgspec
+
+from dragoman.config.tools import McpServerSettings
+from dragoman.gateway_tools.tool import ToolFailed, ToolOutcome
+from dragoman.hub.content import Media, Text
+from dragoman.wire.fields import encode
+
+LOGGER = logging.getLogger("dragoman")
+
+#: Seconds to connect and to list the tools; and until a server that failed is tried again.
+CONNECT_SECONDS = 20.0
+RETRY_SECONDS = 60.0
+#: Seconds for a server to end.
+CLOSE_SECONDS = 5.0
+MAX_TOOLS = 1000
+
+
+class McpFunction(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool of an MCP server."""
+
+    server: str
+    name: str
+    description: str
+    schema: dict[str, object]
+
+
+class McpServer:
+    """One server. Call `connect` before `functions`; `close` once at the end."""
+
+    def __init__(self, name: str, settings: McpServerSettings) -> None:
+        self.name = name
+        self._settings = settings
+        self._client: Any = None
+        self._task: asyncio.Task[None] | None = None
+        self._ended_at = 0.0
+        self._is_ready = asyncio.Event()
+        self._is_closing = asyncio.Event()
+        #: The tools that the server has and the configuration selects.
+        self.functions: tuple[McpFunction, ...] = ()
+
+    async def connect(self) -> None:
+        """Connect if there is no connection. Returns when the tools are known, or the attempt has failed."""
+        loop = asyncio.get_running_loop()
+        if self._task is None or self._task.done():
+            if self._ended_at and loop.time() - self._ended_at < RETRY_SECONDS:
+                return
+            self._is_ready = asyncio.Event()
+            self._task = loop.create_task(self._serve(), name=f"dragoman-mcp-{self.name}")
+        await self._is_ready.wait()
+
+    async def call(self, name: str, arguments: dict[str, object]) -> ToolOutcome:
+        """Call a tool. Raises `ToolFailed`."""
+        if self._client is None:
+            raise ToolFailed(f"the MCP server {self.name} is not connected")
+        try:
+            result = await self._client.call_tool(name, arguments)
+        except (OSError, RuntimeError, ValueError, _load_error()) as error:
+            raise ToolFailed(f"the MCP server {self.name} failed: {str(error)[:300]}") from None
+        return _read_result(result.model_dump(mode="json", by_alias=True))
+
+    async def close(self) -> None:
+        self._is_closing.set()
+        if self._task is not None:
+            done, _ = await asyncio.wait((self._task,), timeout=CLOSE_SECONDS)
+            if not done:
+                self._task.cancel()
+
+    async def _serve(self) -> None:
+        """Hold the connection open. Runs as the server's own task."""
+        try:
+            async with AsyncExitStack() as stack:
+                async with asyncio.timeout(CONNECT_SECONDS):
+                    client = await stack.enter_async_context(await self._open(stack))
+                    self.functions = tuple(await self._list_functions(client))
+                self._client = client
+                self._is_ready.set()
+                await self._is_closing.wait()
+        except Exception as error:  # Whatever a server does, the gateway goes on without it.
+            LOGGER.warning("the MCP server %s cannot be used: %s", self.name, _describe(error))
+        finally:
+            self._client, self.functions = None, ()
+            self._ended_at = asyncio.get_running_loop().time()
+            self._is_ready.set()
+
+    async def _open(self, stack: AsyncExitStack) -> Any:
+        """The SDK's client for this server."""
+        mcp, settings = import_module("mcp"), self._settings
+        if settings.command:
+            stdio = import_module("mcp.client.stdio")
+            program, *arguments = settings.command
+            env = {name: value.reveal() for name, value in settings.env.items()}
+            parameters = stdio.StdioServerParameters(command=program, args=arguments, env=env)
+            return mcp.Client(stdio.stdio_client(parameters, errlog=asyncio.subprocess.DEVNULL))
+        http = import_module("mcp.client.streamable_http")
+        headers = {name: value.reveal() for name, value in settings.headers.items()}
+        client = import_module("mcp.shared._httpx_utils").create_mcp_http_client(headers=headers)
+        await stack.enter_async_context(client)
+        return mcp.Client(http.streamable_http_client(settings.url, http_client=client))
+
+    async def _list_functions(self, client: Any) -> list[McpFunction]:
+        found: list[McpFunction] = []
+        cursor = None
+        while len(found) < MAX_TOOLS:
+            page = (await client.list_tools(cursor=cursor)).model_dump(mode="json", by_alias=True)
+            for tool in page["tools"]:
+                patterns = self._settings.tools
+                if not patterns or any(fnmatchcase(tool["name"], pattern) for pattern in patterns):
+                    found.append(
+                        McpFunction(
+                            server=self.name,
+                            name=tool["name"],
+                            description=tool.get("description") or tool.get("title") or "",
+                            schema=tool.get("inputSchema") or {"type": "object", "properties": {}},
+                        )
+                    )
+            cursor = page.get("nextCursor")
+            if not cursor:
+                break
+        return found
+
+
+def _load_error() -> type[Exception]:
+    """The error by which the SDK reports an answer that is an error."""
+    error: type[Exception] = import_module("mcp").MCPError
+    return error
+
+
+def _describe(error: Exception) -> str:
+    """The cause of a failure without values, which may be secrets. The SDK wraps it in groups."""
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    if isinstance(error, TimeoutError):
+        return f"it did not answer within {CONNECT_SECONDS:g} s"
+    return type(error).__name__
+
+
+def _read_result(result: dict[str, Any]) -> ToolOutcome:
+    """The result of a call: texts and pictures; other content is named."""
+    content: list[Text | Media] = []
+    for item in result.get("content") or ():
+        match item:
+            case {"type": "text", "text": str(text)}:
+                content.append(Text(text=text))
+            case {"type": "image", "data": str(data), "mimeType": str(kind)}:
+                content.append(Media(kind="image", media_type=kind, data=data))
+            case {"type": "resource", "resource": {"text": str(text)}}:
+                content.append(Text(text=text))
+            case _:
+                content.append(Text(text=f"[{item.get('type')} {item.get('uri') or ''} left out]"))
+    structured = result.get("structuredContent")
+    if not content and structured is not None:
+        content.append(Text(text=encode(structured).decode()))
+    return ToolOutcome(content=tuple(content), is_error=bool(result.get("isError")))

@@ -1,0 +1,237 @@
+"""Tools of MCP servers that only the gateway knows, over both transports of the official SDK."""
+
+import asyncio
+import os
+import socket
+import sys
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from dragoman.config.load import load
+from dragoman.config.model import Config
+from dragoman.config.settings import Secret
+from dragoman.config.tools import McpServerSettings, ToolsSettings
+from dragoman.gateway_tools.mcp import McpTool, find_functions
+from dragoman.gateway_tools.mcp_servers import McpFunction
+from dragoman.gateway_tools.tool import ToolOutcome, ToolRun
+from dragoman.gateway_tools.toolbox import build_toolbox
+from dragoman.hub.content import Media, Text, ToolCall
+from dragoman.hub.errors import ConfigError
+from dragoman.hub.fold import Reply
+from dragoman.hub.request import OutputFormat, Request, Turn
+from dragoman.hub.usage import Usage
+from dragoman.providers.profile import Profile, build_target_facts
+from tests.cases.essence import read_essence
+from tests.exchange.governing import question, script
+from tests.exchange.speech import DIALECTS
+from tests.exchange.twin import Bench, ScriptedUpstream
+from tests.gateway_tools.running import events_of_round, read_asked, texts_of_results
+
+pytest.importorskip("mcp", reason="the extra mcp comes with the clients")
+
+PROGRAM = str(Path(__file__).parent / "mcp_program.py")
+FACTS = build_target_facts(Profile(dialect="openai_chat"), "anthropic")
+SECONDS = 60.0
+
+
+def stdio(*arguments: str, **more: Any) -> McpServerSettings:
+    return McpServerSettings(command=(sys.executable, PROGRAM, *arguments), **more)
+
+
+async def ask_nothing(name: str, request: Request) -> Reply:
+    raise AssertionError
+
+
+def asked(**more: Any) -> Request:
+    return Request(
+        dialect="anthropic", model="m", turns=(Turn(role="user", blocks=(Text(text="Hi"),)),), **more
+    )
+
+
+def use(
+    work: Callable[[McpTool], Coroutine[Any, Any, Any]],
+    *,
+    search_above: int = 30,
+    **servers: McpServerSettings,
+) -> Any:
+    """Run some work with connected servers, and close them."""
+
+    async def scenario() -> Any:
+        tool = McpTool(servers, search_above)
+        try:
+            async with asyncio.timeout(SECONDS):
+                await tool.prepare()
+                return await work(tool)
+        finally:
+            await tool.close()
+
+    return asyncio.run(scenario())
+
+
+async def call(tool: McpTool, name: str, /, **arguments: object) -> ToolOutcome | str:
+    offer = tool.offer(asked(), FACTS)
+    assert offer is not None
+    run = ToolRun(name=name, arguments=arguments, context=offer.context, ask_model=ask_nothing)
+    return await tool.run(run)
+
+
+def test_tools_of_a_program_are_offered_and_run() -> None:
+    async def work(tool: McpTool) -> None:
+        offer = tool.offer(asked(), FACTS)
+        assert offer is not None
+        assert [each.name for each in offer.functions] == ["notes__lookup", "notes__picture", "notes__wait"]
+        assert offer.functions[0].schema is not None
+        assert "key" in str(offer.functions[0].schema)
+        found = await call(tool, "notes__lookup", key="k1")
+        assert isinstance(found, ToolOutcome)
+        assert found.content == (Text(text="The note k1 says: the code word is osprey."),)
+        shown = await call(tool, "notes__picture")
+        assert isinstance(shown, ToolOutcome)
+        assert [type(block) for block in shown.content] == [Text, Media]
+        broken = await call(tool, "notes__lookup", key="broken")
+        assert isinstance(broken, ToolOutcome)
+        assert broken.is_error
+
+    use(work, notes=stdio(env={"CODE_WORD": Secret("osprey")}))
+
+
+def test_a_run_that_is_cancelled_leaves_the_server_usable() -> None:
+    async def work(tool: McpTool) -> None:
+        began = asyncio.get_running_loop().time()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(0.2):
+                await call(tool, "notes__wait")
+        assert asyncio.get_running_loop().time() - began < 30
+        assert isinstance(await call(tool, "notes__lookup", key="k2"), ToolOutcome)
+
+    use(work, notes=stdio())
+
+
+def test_a_server_over_http_is_used_with_its_headers() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+
+    async def scenario() -> None:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, PROGRAM, "http", str(port)), stderr=asyncio.subprocess.DEVNULL
+        )
+        settings = McpServerSettings(url=f"http://127.0.0.1:{port}/mcp", headers={"x-team": Secret("a")})
+        try:
+            async with asyncio.timeout(SECONDS):
+                while True:
+                    with suppress(OSError):
+                        _, writer = await asyncio.open_connection("127.0.0.1", port)
+                        writer.close()
+                        break
+                    await asyncio.sleep(0.1)
+                tool = McpTool({"notes": settings}, 30)
+                await tool.prepare()
+                found = await call(tool, "notes__lookup", key="k3")
+                assert isinstance(found, ToolOutcome)
+                assert "The note k3" in str(found.content)
+                await tool.close()
+        finally:
+            process.kill()
+            await process.wait()
+
+    asyncio.run(scenario())
+
+
+def test_many_tools_are_found_by_a_search() -> None:
+    async def work(tool: McpTool) -> None:
+        offer = tool.offer(asked(), FACTS)
+        assert offer is not None
+        assert [each.name for each in offer.functions] == ["find_tools", "call_tool"]
+        found = await call(tool, "find_tools", query="look up notes")
+        assert isinstance(found, str)
+        listed = msgspec.json.decode(found)
+        assert listed[0]["name"] == "notes__lookup"
+        assert "key" in listed[0]["schema"]["properties"]
+        assert len(listed) <= 8
+        called = await call(tool, "call_tool", name="notes__convert_unit_77", arguments={"text": "x"})
+        assert isinstance(called, ToolOutcome)
+        assert called.content[0] == Text(text="77: x")
+        assert await call(tool, "find_tools", query="zzz") == "No tool matches. Try other words."
+
+    use(work, notes=stdio("100"))
+
+
+def test_the_configuration_selects_tools_by_pattern() -> None:
+    async def work(tool: McpTool) -> None:
+        offer = tool.offer(asked(), FACTS)
+        assert offer is not None
+        assert [each.name for each in offer.functions] == ["notes__lookup"]
+
+    use(work, notes=stdio(tools=("look*",)))
+
+
+def test_a_server_that_cannot_be_started_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    async def work(tool: McpTool) -> None:
+        assert tool.offer(asked(), FACTS) is not None
+        await tool.prepare()
+
+    secret = Secret("hidden-value")
+    use(work, notes=stdio(), gone=McpServerSettings(command=("/no/such/program",), env={"KEY": secret}))
+    assert "the MCP server gone cannot be used: FileNotFoundError" in caplog.text
+    assert "hidden-value" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [asked(max_tokens=1), asked(output=OutputFormat(kind="json_schema", schema={}))],
+    ids=["probe", "title"],
+)
+def test_probes_and_titles_get_no_tools(request_: Request) -> None:
+    async def work(tool: McpTool) -> None:
+        assert tool.offer(request_, FACTS) is None
+
+    use(work, notes=stdio())
+
+
+@pytest.mark.rule("R77", "R78")
+@pytest.mark.parametrize("client", DIALECTS)
+def test_every_client_uses_a_tool_that_only_the_gateway_knows(client: str) -> None:
+    async def scenario() -> None:
+        lookup = ToolCall(id="call_1abcdefgh", name="notes__lookup", arguments='{"key":"k1"}')
+        upstream = ScriptedUpstream(
+            script("openai_chat", events_of_round(0, [lookup], Usage())),
+            script("openai_chat", events_of_round(1, [Text(text="Heron.")], Usage())),
+        )
+        bench = Bench({"up": upstream})
+        bench.gateway.snapshot.toolbox = toolbox = build_toolbox(
+            Config(tools=ToolsSettings(mcp={"notes": stdio()}))
+        )
+        assert toolbox is not None
+        try:
+            result = await bench.run_exchange(question(client))
+        finally:
+            await toolbox.close()
+        assert read_essence(client, result.client.body).text == "Heron."
+        assert "heron" in str(texts_of_results(read_asked("openai_chat", upstream.calls[1])))
+        assert b"notes__lookup" not in result.client.body
+
+    asyncio.run(scenario())
+
+
+def test_a_search_prefers_words_of_the_name() -> None:
+    functions = {
+        name: McpFunction(server="s", name=name, description=about, schema={})
+        for name, about in (
+            ("s__readFile", "Gets it."),
+            ("s__other", "Reads a file."),
+            ("s__none", "Nothing."),
+        )
+    }
+    assert [name for name, _ in find_functions(functions, "read files")] == ["s__readFile", "s__other"]
+
+
+@pytest.mark.parametrize("table", ["", 'command = "a"\nurl = "http://127.0.0.1:1/mcp"\n'])
+def test_a_server_has_a_command_or_an_address(table: str) -> None:
+    with pytest.raises(ConfigError, match="either `command` or `url`"):
+        load(f"[tools.mcp.s]\n{table}", "dragoman.toml", dict(os.environ))
