@@ -81,6 +81,7 @@ class UsageLedger:
         self._gateways = 1
         self._local: dict[str, Buckets] = {}
         self._compacted_at = 0.0
+        self._logged_at = -WRITE_DELAY
         self._has_written = False
         self._is_closed = False
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -170,7 +171,7 @@ class UsageLedger:
 
         async def work(transaction: Transaction) -> Reservation | LimitRefusal:
             if not self._is_registered:
-                await renew_process(transaction, process, now)
+                self._gateways = await self._renew_and_count(transaction)
             return await reserve(transaction, process, request, now, number)
 
         shared = self._storage.is_shared
@@ -313,7 +314,7 @@ class UsageLedger:
                 if self._storage.is_shared:
                     await self._release_dead_processes()
             except ConfigError as error:
-                LOGGER.error("the state cannot be written: %s", error)
+                self._log_failure(error)
         self._renewal, self._is_registered = None, False
 
     async def _renew_and_count(self, transaction: Transaction) -> int:
@@ -337,11 +338,18 @@ class UsageLedger:
         except ConfigError as error:
             is_uncertain = isinstance(error, StorageError) and error.is_uncertain
             self._return_batch(batch, is_uncertain=is_uncertain)
-            LOGGER.error("the state cannot be written: %s", error)
+            self._log_failure(error)
             kind = UncertainWrite if is_uncertain else StateUnavailable
             raise kind("the gateway cannot look up what this key has used; try again") from None
         self._has_written = True
         return result
+
+    def _log_failure(self, error: ConfigError) -> None:
+        """Log at most one line per second: during an outage every request fails to write."""
+        now = asyncio.get_running_loop().time()
+        if now - self._logged_at >= WRITE_DELAY:
+            self._logged_at = now
+            LOGGER.error("the state cannot be written: %s", error)
 
     def _return_batch(self, batch: PendingWrites, *, is_uncertain: bool) -> None:
         """Keep a batch that was not written. One that was perhaps written is never merged with others."""
