@@ -67,8 +67,8 @@ $(CLIENTS)/.ready: $(STAMP) $(wildcard tools/clients/*) requirements/e2e.txt req
 	@tools/clients/install.sh $(PYTHON) $(CLIENTS)
 	@touch $@
 
-run: $(RUN_STAMP) ## Start the gateway: the embedded model, or the providers of dragoman.toml
-	@$(BIN)/dragoman serve
+run: $(RUN_STAMP) ## Start the gateway; with AGENT=claude (codex, gemini, opencode) an agent. ARGS="..." adds arguments
+	@$(BIN)/dragoman $(if $(AGENT),run $(AGENT),serve) $(ARGS)
 
 test: setup clients ## Run every check: format, lint, types, imports, sizes, tests
 	@echo "== ruff format --check"

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pytest
 
 from dragoman import __version__
 from dragoman.config.load import load_file
+from tests.cli.test_real_agents import BINARIES, CLIENTS, VARIABLES
 from tests.e2e.asking import BODIES, ask
 from tests.e2e.gateway import Gateway
 
@@ -138,6 +140,60 @@ def test_the_wheel_with_its_dependencies_alone_serves_every_dialect(command: Pat
     outcomes = asyncio.run(ask_every_dialect(command, tmp_path))
     assert len(outcomes) == 8
     assert set(outcomes.values()) == {("finished", True)}, outcomes
+
+
+def run_agent(*command: str | Path, folder: Path) -> str:
+    """Run a command that starts an agent with the embedded model, in a folder of its own."""
+    (folder / "notes.txt").write_text("marigold and heliotrope\n", "utf-8")
+    path = f"{CLIENTS / 'bin'}:{BINARIES}:{os.environ['PATH']}"
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "DRAGOMAN_"))}
+    done = subprocess.run(
+        [str(part) for part in command],
+        cwd=folder,
+        env={**kept, **VARIABLES, "HOME": str(folder), "PATH": path},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=SECONDS_TO_THE_FIRST_ANSWER,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+#: Everything is downloaded by then. It takes about 3 seconds.
+SECONDS_TO_THE_FIRST_ANSWER = 30
+TOOL_LOOP = ("-p", "read notes.txt", "--dangerously-skip-permissions")
+
+
+@pytest.mark.rule("M1")
+def test_an_agent_completes_a_tool_loop_with_one_command_of_the_wheel(command: Path, tmp_path: Path) -> None:
+    assert "marigold and heliotrope" in run_agent(command, "run", "claude", *TOOL_LOOP, folder=tmp_path)
+
+
+@pytest.mark.rule("M1")
+def test_an_agent_completes_a_tool_loop_with_uvx(wheel: Path, tmp_path: Path) -> None:
+    uvx = (BIN / "uv", "tool", "run", "--quiet", "--python", sys.executable, "--from", wheel, "dragoman")
+    run(*uvx, "--version")
+    cache = run(BIN / "uv", "cache", "dir").strip()
+    answer = run_agent("env", f"UV_CACHE_DIR={cache}", *uvx, "run", "claude", *TOOL_LOOP, folder=tmp_path)
+    assert "marigold and heliotrope" in answer
+
+
+@pytest.mark.rule("M1", "M22")
+def test_an_agent_completes_a_tool_loop_with_make_run_in_a_new_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "clone"
+    # What a clone has and this machine has not added: no .venv, no clients.
+    for name in ("src", "requirements"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("Makefile", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, folder / name)
+    # Only the packages that the gateway needs: those of the development are many times larger.
+    run("make", "-C", folder, ".venv/.run")
+    assert not (folder / ".venv" / "bin" / "mypy").exists()
+    arguments = shlex.join(TOOL_LOOP)
+    answer = run_agent("make", "-s", "run", "AGENT=claude", f"ARGS={arguments}", folder=folder)
+    assert "marigold and heliotrope" in answer
 
 
 def container_lines(word: str) -> list[str]:
