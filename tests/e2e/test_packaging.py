@@ -53,10 +53,12 @@ def wheel(built: Path) -> Path:
 
 
 def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(wheel: Path) -> None:
-    package = ROOT / "src"
+    # `dragoman docs` shows the pages offline.
+    places = {ROOT / "src" / "dragoman": "dragoman", ROOT / "docs": "dragoman/docs"}
     wanted = {
-        str(path.relative_to(package))
-        for path in package.rglob("*")
+        f"{place}/{path.relative_to(folder)}"
+        for folder, place in places.items()
+        for path in folder.rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
     with zipfile.ZipFile(wheel) as archive:
@@ -184,7 +186,7 @@ def test_an_agent_completes_a_tool_loop_with_uvx(wheel: Path, tmp_path: Path) ->
 def test_an_agent_completes_a_tool_loop_with_make_run_in_a_new_folder(tmp_path: Path) -> None:
     folder = tmp_path / "clone"
     # What a clone has and this machine has not added: no .venv, no clients.
-    for name in ("src", "requirements"):
+    for name in ("src", "docs", "requirements"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("Makefile", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, folder / name)
