@@ -34,6 +34,7 @@ PROGRAMS = ("dragoman", "curl", "eval")
 ELSEWHERE = {
     "make run": "tests/e2e/test_packaging.py",
     "make test": "Makefile",
+    "uvx --from": "tests/e2e/test_packaging.py",
     ".venv/bin/python -m hatchling build": "tests/e2e/test_packaging.py",
     "pipx install": "tests/e2e/test_packaging.py",
     "pipx inject": "tests/e2e/test_packaging.py",
