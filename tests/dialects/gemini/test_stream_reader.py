@@ -2,7 +2,9 @@
 
 import pytest
 
+from dragoman import StreamTranslator
 from dragoman.dialects.interfaces import UpstreamContext
+from dragoman.dialects.registry import dialect_named
 from dragoman.dialects.search_options import find_queries
 from dragoman.hub.content import Citation, HostedCall, HostedResult, Media, Opaque, Reasoning, Text, ToolCall
 from dragoman.hub.events import ReplyFailed, ReplyFinished, ReplyStarted, UsageReported
@@ -482,3 +484,11 @@ def test_of_a_part_with_data_of_several_kinds_one_is_reported() -> None:
 def test_an_error_that_is_empty_is_none() -> None:
     stream = frame({"error": None, "promptFeedback": 5}) + chunk({"text": "a"}, finishReason="STOP")
     assert reply_of(through(stream)).blocks == (Text(text="a"),)
+
+
+def test_later_feedback_does_not_cancel_that_the_prompt_was_blocked() -> None:
+    blocked = frame({"promptFeedback": {"blockReason": "SAFETY"}})
+    translator = StreamTranslator(source="gemini", target="gemini", model="m")
+    stream = translator.feed(blocked + frame({"promptFeedback": {"safetyRatings": []}})) + translator.close()
+    assert dialect_named("gemini").check_stream(stream) == []
+    assert b'"promptFeedback":{"blockReason":"SAFETY","safetyRatings":[]}' in stream

@@ -63,8 +63,12 @@ _TYPES_IN_REPLY: dict[str, type | tuple[()]] = {"promptFeedback": dict, "createT
 _CONTENTS_WITHOUT_PARTS: tuple[Json, ...] = ({"role": "model"}, {"role": "model", "parts": []})
 _KNOWN_IN_CANDIDATE = frozenset({"content", "finishReason", "index"})
 
-#: Lists that every chunk holds only for its own text.
-_SHARES: dict[str, tuple[str, ...]] = {"logprobsResult": ("topCandidates", "chosenCandidates")}
+#: Objects that are merged over the chunks, with the lists that every chunk holds only for its own text.
+_SHARES: dict[str, tuple[str, ...]] = {
+    "logprobsResult": ("topCandidates", "chosenCandidates"),
+    # Later feedback does not cancel that the prompt was blocked.
+    "promptFeedback": (),
+}
 MAX_SHARES = 200_000
 
 
@@ -181,7 +185,7 @@ class ReplyMetadata:
         if not payload.keys() <= KNOWN_IN_REPLY:
             for key, value in payload.items():
                 if key not in KNOWN_IN_REPLY and isinstance(value, _TYPES_IN_REPLY.get(key, object)):
-                    self._reply[key] = value
+                    self._reply[key] = merge_value(key, self._reply.get(key), value)
 
     def add_candidate(self, candidate: Json) -> Json:
         """Add a candidate. Returns its fields other than the content and the finish reason."""
