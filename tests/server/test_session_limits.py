@@ -1,5 +1,6 @@
 """Limits of sessions over real sockets: who is refused, with which error, and who is not."""
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -10,6 +11,7 @@ from dragoman.config.load import load
 from dragoman.config.model import Config, Route
 from dragoman.config.provider import TargetName
 from dragoman.hub.errors import ConfigError
+from tests.server.keyholder import KeyHolder
 from tests.server.running import Got, Running, config_for, running
 from tests.server.test_app import TURNS
 from tests.upstream.byte_server import run
@@ -105,3 +107,42 @@ def test_a_loop_of_equal_calls_is_stopped_in_every_dialect(turn: str) -> None:
 def test_a_wrong_limit_is_a_mistake_of_the_file(text: str) -> None:
     with pytest.raises(ConfigError, match="session_limits"):
         load(f"[session_limits]\n{text}\n", "dragoman.toml", {})
+
+
+def test_a_session_is_described_to_the_owner_of_its_key() -> None:
+    async def scenario() -> None:
+        async with running(config_for()) as gateway:
+            await ask(gateway, "one")
+            headers = {**CLAUDE, "x-claude-code-session-id": "one"}
+            body = (await gateway.ask("GET", "/session", headers=headers)).json()
+            assert (body["session"], body["requests"], body["budget"]) == ("one", 1, None)
+            assert str(body["target"]).startswith("up/")
+            assert isinstance(body["context"], int)
+            assert body["context"] > 0
+            other = (await gateway.ask("GET", "/session", headers=CLAUDE)).json()
+            assert (other["session"], other["requests"]) == ("", 0)
+
+    run(scenario)
+
+
+def test_another_key_does_not_see_the_session(tmp_path: Path) -> None:
+    holder = KeyHolder(tmp_path / "state.db")
+    ann, bob = holder.create("ann", tokens_per_day=1_000_000), holder.create("bob")
+    headers = {**CLAUDE, "x-claude-code-session-id": "one"}
+
+    async def scenario() -> None:
+        async with running(config_for(), state=holder.path) as gateway:
+            path, body = TURNS["anthropic"]
+            await gateway.ask("POST", path, body, {**headers, "x-api-key": ann})
+            await gateway.app.gateway.accounts.ledger.flush()
+            own = (await gateway.ask("GET", "/session", headers={**headers, "x-api-key": ann})).json()
+            assert (own["requests"], own["key"]) == (1, "ann")
+            budget = own["budget"]
+            assert isinstance(budget, dict)
+            assert (budget["unit"], budget["period"], budget["limit"]) == ("tokens", "day", 1_000_000)
+            assert budget["used"] > 0
+            other = (await gateway.ask("GET", "/session", headers={**headers, "x-api-key": bob})).json()
+            assert (other["requests"], other["budget"]) == (0, None)
+            assert (await gateway.ask("GET", "/session", headers=headers)).status == 401
+
+    run(scenario)

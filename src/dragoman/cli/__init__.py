@@ -5,6 +5,7 @@
   `activity`, `doctor`, `sessions`: the commands of these names. `status`: `status` and `reload`.
   `translate`: `translate` and `check`.
 - `agents`: how each agent is connected to the gateway.
+- `statusline`: the status line of Claude Code.
 - `connection`: the gateway's address, key and model for an agent, and the search for a running gateway.
 - `process`: runs a gateway in this process; writes and reads the notice of its address.
 - `admin`: the client of the admin API.

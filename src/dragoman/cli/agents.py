@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from dragoman.cli.claude_settings import describe_settings, merge_settings, split_settings
+from dragoman.cli.claude_settings import add_status_line, describe_settings, merge_settings, split_settings
 from dragoman.cli.codex_catalogue import write_catalogue
 
 #: In variables and arguments: replaced by the folder of the private files.
@@ -124,6 +124,9 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
     merge_arguments: Callable[[AgentLaunch, tuple[str, ...]], tuple[AgentLaunch, tuple[str, ...]]] | None = (
         None
     )
+    #: Adds the gateway's status line to a private file, unless the user has one: in the arguments, or in the
+    #: settings that the environment and the folder lead to.
+    add_status_line: Callable[[str, tuple[str, ...], Mapping[str, str], Path], str] | None = None
     #: Lines about the user's settings that concern the gateway, for a folder and the environment.
     describe_settings: Callable[[GatewayAccess, AgentLaunch, Path, Mapping[str, str]], list[str]] | None = (
         None
@@ -330,6 +333,7 @@ AGENTS: dict[str, Agent] = {
         other_models=("claude-sonnet-5-5", "claude-haiku-5-5"),
         resume="--continue",
         merge_arguments=_merge_claude_arguments,
+        add_status_line=add_status_line,
         describe_settings=_describe_claude_settings,
     ),
     "codex": Agent(

@@ -4,6 +4,8 @@ Claude Code takes only the last `--settings` of its command line. So the user's 
 file of `dragoman run`.
 """
 
+import shlex
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -66,11 +68,7 @@ def describe_settings(
 
     `variables` are those that dragoman sets, `model` is the model that it chooses; empty: none.
     """
-    home = Path(environment.get("HOME") or Path.home())
-    base = Path(environment.get("CLAUDE_CONFIG_DIR") or home / ".claude")
-    own = folder / ".claude"
-    paths = (base / "settings.json", own / "settings.json", own / "settings.local.json", _MANAGED)
-    for path in dict.fromkeys(paths):
+    for path in _list_files(environment, folder):
         settings = _read_file(path)
         found = _read_variables(settings)
         names = sorted(
@@ -83,6 +81,27 @@ def describe_settings(
         saved = settings.get("model")
         if isinstance(saved, str) and not model:
             yield f"{path} has the default model {saved!r} (/model saves it there); --model chooses another"
+
+
+def add_status_line(
+    text: str, arguments: tuple[str, ...], environment: Mapping[str, str], folder: Path
+) -> str:
+    """The private settings `text` with `dragoman statusline`, unless the user has a status line."""
+    users = [_read_file(path) for path in _list_files(environment, folder)]
+    if any("statusLine" in each for each in (*users, *map(_read_value, split_settings(arguments)[1]))):
+        return text
+    own = msgspec.json.decode(text, type=Settings)
+    command = shlex.join([sys.executable, "-m", "dragoman", "statusline"])
+    return msgspec.json.encode({**own, "statusLine": {"type": "command", "command": command}}).decode()
+
+
+def _list_files(environment: Mapping[str, str], folder: Path) -> tuple[Path, ...]:
+    """The settings files of the user, the project and the administrator."""
+    home = Path(environment.get("HOME") or Path.home())
+    base = Path(environment.get("CLAUDE_CONFIG_DIR") or home / ".claude")
+    own = folder / ".claude"
+    paths = (base / "settings.json", own / "settings.json", own / "settings.local.json", _MANAGED)
+    return tuple(dict.fromkeys(paths))
 
 
 def _read_file(path: Path) -> Settings:

@@ -18,6 +18,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "sessions": ("dragoman.cli.sessions:sessions", "List, show and end sessions of Claude Code."),
     "run": ("dragoman.cli.run:run", "Start an agent with the gateway."),
     "env": ("dragoman.cli.run:env", "Print the settings that connect an agent to the gateway."),
+    "statusline": ("dragoman.cli.statusline:statusline", "Print the status line of Claude Code."),
     "import": ("dragoman.cli.import_:import_", "Convert the configuration of another gateway."),
     "config": ("dragoman.cli.config:config", "Check the configuration, show its values, list its keys."),
     "models": ("dragoman.cli.models:models", "List the model names, or show the facts about a model."),

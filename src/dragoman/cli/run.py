@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import IO
 
 import click
+import msgspec
 
 from dragoman.cli.agents import (
     AGENTS,
     Agent,
+    AgentLaunch,
     GatewayAccess,
     bypass_proxies,
     prepare_launch,
@@ -51,6 +53,12 @@ _AGENT = click.argument("agent", type=click.Choice(list(AGENTS)))
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @access_options
 @click.option("--log", "log_path", metavar="FILE", help="Write the log of a gateway that is started here.")
+@click.option(
+    "--status-line/--no-status-line",
+    "has_status_line",
+    default=True,
+    help="Show the gateway's status line in Claude Code, if you have none of your own.",
+)
 @_AGENT
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def run(
@@ -59,6 +67,7 @@ def run(
     url: str,
     key: str,
     log_path: str | None,
+    has_status_line: bool,
     agent: str,
     arguments: tuple[str, ...],
 ) -> None:
@@ -95,6 +104,8 @@ def run(
         if chosen.describe_settings:
             for line in chosen.describe_settings(access, planned, Path.cwd(), os.environ):
                 click.echo(line, err=True)
+        if has_status_line:
+            planned = _add_status_line(chosen, planned, own)
         if chosen.merge_arguments:
             planned, own = chosen.merge_arguments(planned, own)
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="dragoman-"))
@@ -109,6 +120,15 @@ def run(
     if chosen.resume and not own and sys.stdin.isatty():
         click.echo(f"to resume this session: {program_name()} run {agent} {chosen.resume}", err=True)
     sys.exit(code)
+
+
+def _add_status_line(agent: Agent, launch: AgentLaunch, own: tuple[str, ...]) -> AgentLaunch:
+    """The launch with the gateway's status line, if the agent has one and the user has none."""
+    add = agent.add_status_line
+    if add is None:
+        return launch
+    files = {name: add(text, own, os.environ, Path.cwd()) for name, text in launch.files.items()}
+    return msgspec.structs.replace(launch, files=files)
 
 
 def _find_gateway(config: Config, log_path: str | None, key: str, stack: ExitStack) -> tuple[str, bool]:

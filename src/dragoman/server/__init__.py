@@ -22,6 +22,7 @@ Modules
 - `request`, `client`: one request and its response. `paths`: endpoints by path.
 - `access`: host, origin and key checks. `models`: model lists and token counts.
 - `key_usage`: the usage of the client's own key.
+- `session_usage`: the usage of a session, for status lines.
 - `telemetry`: receives the telemetry of agents.
 - `sign_in`: OAuth by device code, and its page. `managed_settings`: settings for Claude Code.
 - `responses_api`: the endpoints of the Responses API.

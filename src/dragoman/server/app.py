@@ -12,6 +12,7 @@ import msgspec
 
 from dragoman.accounts.key_cache import ClientKeyCache
 from dragoman.accounts.keys import Caller
+from dragoman.agents import identify_client
 from dragoman.config.find import identify_config
 from dragoman.config.model import Config
 from dragoman.config.settings import Secret
@@ -34,6 +35,7 @@ from dragoman.server.paths import Endpoint, list_turn_paths, separate_entry
 from dragoman.server.reload import ConfigReloader
 from dragoman.server.request import ClientDisconnected, HttpRequest, Receive
 from dragoman.server.responses_api import Handler, ResponsesEndpoints, refuse_over_http
+from dragoman.server.session_usage import build_session_body
 from dragoman.server.sign_in import SignInEndpoints
 from dragoman.server.state import OpenExchanges, ServerState
 from dragoman.server.telemetry import receive_telemetry
@@ -87,6 +89,7 @@ class App:
             "models": self._handle_models,
             "model": self._handle_models,
             "usage": self._handle_usage,
+            "session": self._handle_session,
             "settings": self._handle_settings,
             "telemetry": self._handle_telemetry,
         }
@@ -185,6 +188,11 @@ class App:
     async def _handle_usage(self, request: HttpRequest, endpoint: Endpoint, caller: Caller) -> None:
         standing = await self.gateway.accounts.read_standing(caller)
         await request.client.respond_json(200, build_usage_body(standing), NO_STORE)
+
+    async def _handle_session(self, request: HttpRequest, endpoint: Endpoint, caller: Caller) -> None:
+        identity = identify_client(request.headers)
+        body = await build_session_body(self.gateway, caller, identity)
+        await request.client.respond_json(200, body, NO_STORE)
 
     async def _handle_settings(self, request: HttpRequest, endpoint: Endpoint, caller: Caller) -> None:
         await respond_settings(request, self.gateway.config.managed_settings)

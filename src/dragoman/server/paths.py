@@ -30,6 +30,7 @@ _OWN = (
     (r"/metrics", "metrics", READ),
     (r"/\.well-known/oauth-authorization-server", "sign_in", READ),
     (r"/oauth/(?:device_authorization|token|revoke)", "sign_in", POST),
+    (r"/session", "session", READ),
     (r"/device", "device_page", (*READ, *POST)),
     # Claude Code asks one of these whether the gateway is there.
     (r"/(?:health|api/hello)?", "health", READ),
