@@ -78,6 +78,14 @@ def test_a_continued_prompt_has_no_break_wherever_the_cache_marks_are(
     assert find_break(list_parts(before), list_parts(after)) is None
 
 
+@given(TEXT, TEXT)
+def test_a_text_and_a_list_of_one_text_are_the_same_prompt(text: str, answer: str) -> None:
+    marked = [{"type": "text", "text": text, "cache_control": {"type": "ephemeral"}}]
+    before = {"messages": [{"role": "user", "content": marked}]}
+    after = {"messages": [{"role": "user", "content": text}, {"role": "assistant", "content": answer}]}
+    assert find_break(list_parts(before), list_parts(after)) is None
+
+
 @given(REQUEST, st.data())
 def test_another_order_of_the_tools_is_a_break_at_the_first_tool_that_moved(
     before: dict[str, Any], draw: st.DataObject

@@ -56,6 +56,10 @@ def test_a_turn_is_listed_shown_explained_and_deleted(tmp_path: Path) -> None:
                     assert found.get("json") or found.get("events")
                 changes = await get(gateway, "/sessions/s1/turns/1/changes")
                 assert (changes["is_translated"], changes["problem"]) == (True, "")
+                cache = await get(gateway, "/sessions/s1/cache")
+                assert [turn["cause"] for turn in cache["turns"]] == ["short"]  # type: ignore[attr-defined]
+                compared = await get(gateway, "/comparison", first="s1", second="s1")
+                assert (compared["divergence"], len(compared["pairs"])) == (None, 1)  # type: ignore[arg-type]
                 sums = await get(gateway, "/sums", by="agent")
                 assert sums["sums"][0]["turns"] == 1  # type: ignore[index]
                 assert (await get(gateway, "/now"))["exchanges"] == []

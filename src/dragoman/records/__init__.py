@@ -11,6 +11,7 @@ Everything else reads the file:
 - `sessions`: recognises sessions and projects. `filters`: the language of filters.
 - `differences`, `changes`: two JSON values compared by path. `stream_events`: a recorded stream as events.
 - `prompts`, `cache`: where prompts differ, and why a prompt cache missed.
+- `replay`: matches new requests with recorded turns. `comparison`: two sessions, turn by turn.
 - `archive`: a session as one file.
 
 State: the recorder owns the queue and the thread; the thread owns the connection and what it remembers of the

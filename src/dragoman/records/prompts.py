@@ -20,13 +20,19 @@ PROMPT_MEMBERS = (
 SETTINGS = ("model", "thinking", "reasoning", "tool_choice", "response_format", "text", "toolConfig")
 #: Members that mark places of the prompt and are not part of it.
 _MARKS = frozenset({"cache_control"})
+#: Members that hold a text or a list of blocks.
+_TEXTS = frozenset({"content", "system"})
 
 
 class PromptPart(msgspec.Struct, frozen=True):
-    """One value of the prompt: a text, a number, or the mark of an empty list or object."""
+    """One value of the prompt: a text, a number, or the mark of an empty list or object.
+
+    `key` is the path in the longest form: a message's text and a list of one text block have the same.
+    """
 
     path: str
     text: str
+    key: str
 
 
 class PromptBreak(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,20 +55,20 @@ def list_parts(request: Mapping[str, object]) -> list[PromptPart]:
     parts: list[PromptPart] = []
     for name in PROMPT_MEMBERS:
         if name in request:
-            parts.extend(_flatten(request[name], name))
+            parts.extend(_flatten(request[name], name, name))
     return parts
 
 
 def find_break(before: Sequence[PromptPart], after: Sequence[PromptPart]) -> PromptBreak | None:
     """Where the later prompt leaves the earlier one; None if it only continues it, or ends before it."""
     pairs = enumerate(zip(before, after, strict=False))
-    found = next(((number, *pair) for number, pair in pairs if pair[0] != pair[1]), None)
+    found = next(((number, *pair) for number, pair in pairs if not _are_equal(*pair)), None)
     if found is None:
         return None
     number, old, new = found
     total = sum(len(part.text) for part in before) or 1
     shared = sum(len(part.text) for part in before[:number])
-    if old.path != new.path:
+    if old.key != new.key:
         return PromptBreak(
             path=new.path, position=0, before=_cut(old.text), after=_cut(new.text), shared=shared / total
         )
@@ -81,16 +87,24 @@ def list_changed_settings(before: Mapping[str, object], after: Mapping[str, obje
     return [name for name in SETTINGS if before.get(name) != after.get(name)]
 
 
-def _flatten(value: object, path: str) -> Iterator[PromptPart]:
+def _are_equal(before: PromptPart, after: PromptPart) -> bool:
+    return before.key == after.key and before.text == after.text
+
+
+def _flatten(value: object, path: str, name: str = "") -> Iterator[PromptPart]:
     if isinstance(value, dict) and value:
-        for name, each in value.items():
-            if name not in _MARKS:
-                yield from _flatten(each, join_path(path, name))
+        for member, each in value.items():
+            # Claude Code writes a text as a list of one block while it has a cache mark, and as a text later.
+            is_implied = member == "type" and each == "text"
+            if member not in _MARKS and not is_implied:
+                yield from _flatten(each, join_path(path, member), member)
     elif isinstance(value, list) and value:
         for number, each in enumerate(value):
             yield from _flatten(each, f"{path}[{number}]")
     else:
-        yield PromptPart(path, value if isinstance(value, str) else msgspec.json.encode(value).decode())
+        text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+        is_short = name in _TEXTS and isinstance(value, str)
+        yield PromptPart(path, text, f"{path}[0].text" if is_short else path)
 
 
 def _cut(text: str) -> str:

@@ -15,6 +15,7 @@ import msgspec
 from dragoman.hub.errors import ClientProtocolError, DragomanError, Failure
 from dragoman.records.cache import diagnose_session
 from dragoman.records.changes import explain_changes
+from dragoman.records.comparison import find_divergence, pair_turns
 from dragoman.records.filters import Condition, parse_filter
 from dragoman.records.reading import (
     GROUPS,
@@ -29,6 +30,7 @@ from dragoman.records.reading import (
     read_turn,
     sum_turns,
 )
+from dragoman.records.replay import load_session
 from dragoman.records.store import PARTS, Row, delete_turns, open_records
 from dragoman.server.admin_endpoint import PREFIX, AdminEndpoint, AdminRequest
 from dragoman.server.state import ServerState
@@ -138,6 +140,17 @@ async def _get_cache(request: AdminRequest) -> object:
     return {"turns": [msgspec.to_builtins(report) for report in reports]}
 
 
+async def _get_comparison(request: AdminRequest) -> object:
+    """Two sessions turn by turn, and the first turn where they part."""
+    names = [request.query.get(name, "") for name in ("first", "second")]
+    if not all(names):
+        raise ClientProtocolError("expected the names of two sessions: first and second", path="first")
+    first, second = [await _query(request, partial(load_session, session=name)) for name in names]
+    pairs = await asyncio.to_thread(pair_turns, first, second)
+    divergence = await asyncio.to_thread(find_divergence, first, second)
+    return {"pairs": msgspec.to_builtins(pairs), "divergence": msgspec.to_builtins(divergence)}
+
+
 async def _get_sums(request: AdminRequest) -> object:
     by = request.query.get("by", "")
     if by and by not in GROUPS:
@@ -230,6 +243,7 @@ RECORD_ENDPOINTS: tuple[AdminEndpoint, ...] = (
     AdminEndpoint("GET", f"{_TURN}/parts/{{part}}", _get_part, "One content of a turn."),
     AdminEndpoint("GET", f"{_TURN}/changes", _get_changes, "How the gateway changed a request."),
     AdminEndpoint("GET", f"{_SESSION}/cache", _get_cache, "What the prompt cache did in each turn."),
+    AdminEndpoint("GET", f"{_RECORDS}/comparison", _get_comparison, "Two sessions, turn by turn."),
     AdminEndpoint("GET", f"{_RECORDS}/sums", _get_sums, "Sums over turns, by a column and by time."),
     AdminEndpoint("GET", f"{_RECORDS}/now", _get_now, "The open exchanges with their sessions."),
     AdminEndpoint("GET", f"{_RECORDS}/live", _get_live, "New turns and open exchanges, as an event stream."),

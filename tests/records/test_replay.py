@@ -1,0 +1,164 @@
+"""Replay, fork, bisect and diff on recorded sessions, with a simulated agent."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.records.comparison import find_divergence, pair_turns
+from dragoman.records.replay import (
+    RecordedTurn,
+    ReplaySession,
+    build_fingerprint,
+    load_session,
+    normalise_request,
+)
+from tests.exchange.speech import CHAT_FINISH, CHAT_START, CHAT_USAGE, chat_text
+from tests.exchange.twin import Script
+from tests.records.scene import CLAUDE, RecordedGateway, ask
+
+Messages = list[dict[str, Any]]
+
+
+def build_turns(replies: list[str]) -> list[RecordedTurn]:
+    """The turns of an agent that repeats the history, and asks the next question after each reply."""
+    messages: Messages = []
+    turns = []
+    for number, reply in enumerate(replies, 1):
+        messages.append({"role": "user", "content": f"question {number}"})
+        request = normalise_request(ask(messages))
+        event = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": reply}}
+        turns.append(
+            RecordedTurn(
+                number=number,
+                client="anthropic",
+                sub_agent="",
+                request=request,
+                fingerprint=build_fingerprint(request),
+                status=200,
+                headers={"content-type": "text/event-stream"},
+                reply=b"event: content_block_delta\ndata: " + msgspec.json.encode(event) + b"\n\n",
+            )
+        )
+        messages.append({"role": "assistant", "content": reply})
+    return turns
+
+
+@given(st.integers(1, 40), st.data())
+def test_bisect_finds_a_planted_bad_turn_in_few_comparisons(length: int, draw: st.DataObject) -> None:
+    bad = draw.draw(st.integers(1, length))
+    replies = [f"reply {number}" for number in range(length)]
+    planted = [*replies[: bad - 1], "bad", *replies[bad:]]
+    found = find_divergence(build_turns(replies), build_turns(planted))
+    assert found is not None
+    assert (found.kind, found.first, found.second) == ("reply", bad, bad)
+    assert found.differences[0].after == "bad"
+    assert found.steps <= length.bit_length() + 1
+
+
+@given(st.lists(st.text("ab", max_size=3), min_size=1, max_size=8))
+def test_equal_sessions_do_not_part(replies: list[str]) -> None:
+    turns = build_turns(replies)
+    assert find_divergence(turns, build_turns(replies)) is None
+    assert all(pair.is_reply_equal and not pair.request for pair in pair_turns(turns, build_turns(replies)))
+    found = find_divergence(turns, turns[:-1])
+    assert found is not None
+    assert (found.kind, found.first) == ("end", len(turns))
+
+
+def test_a_deviation_of_the_agent_is_no_deviation_of_the_model() -> None:
+    first, second = build_turns(["a", "b"]), build_turns(["a", "b"])
+    changed = normalise_request(ask([{"role": "user", "content": "question 1"}], system="other"))
+    second[1] = msgspec.structs.replace(second[1], request=changed, fingerprint=build_fingerprint(changed))
+    found = find_divergence(first, second)
+    assert found is not None
+    assert (found.kind, found.first) == ("request", 2)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("Today's date is 2026-11-18.", "Today's date is 2026-12-01."),
+        ("session 0f9c2c1e-7b39-4c6b-8b1c-0b2a7f7b6f11", "session 1a9c2c1e-7b39-4c6b-8b1c-0b2a7f7b6f12"),
+        ("cc_version=2.1; cch=a1b2c;", "cc_version=2.1; cch=99f00;"),
+        ("Wall time: 0.05 seconds", "Wall time: 1.2 seconds"),
+        ("in /var/folders/claude-1234/scratch", "in /var/folders/claude-99/scratch"),
+        ("Wednesday, Nov 18, 2026 10:11:12", "Friday, Nov 20, 2026 23:59:00"),
+    ],
+)
+def test_what_an_agent_varies_by_itself_is_no_difference(before: str, after: str) -> None:
+    first, second = (
+        normalise_request(ask([{"role": "user", "content": text}], metadata={"user_id": text}))
+        for text in (before, after)
+    )
+    assert first == second
+    other = normalise_request(ask([{"role": "user", "content": before + " more"}]))
+    assert other != first
+
+
+def send_all(session: ReplaySession, messages: list[Messages]) -> list[int | None]:
+    found = [session.answer(ask(each)) for each in messages]
+    return [turn.number if turn else None for turn in found]
+
+
+def test_a_replay_serves_turns_in_any_order_and_again() -> None:
+    turns = build_turns(["a", "b", "c"])
+    requests = [turn.request["messages"] for turn in turns]
+    session = ReplaySession(turns)
+    assert send_all(session, [requests[1], requests[0], requests[1], requests[2]]) == [2, 1, 2, 3]
+    assert all(step.is_exact for step in session.steps)
+    assert session.list_unserved() == []
+
+
+def test_a_deviation_gets_the_nearest_turn_and_is_reported() -> None:
+    turns = build_turns(["a", "b", "c"])
+    requests = [turn.request["messages"] for turn in turns]
+    session = ReplaySession(turns)
+    changed = [*requests[1][:-1], {"role": "user", "content": "question two"}]
+    assert send_all(session, [requests[0], changed]) == [1, 2]
+    (difference,) = session.steps[1].differences
+    assert (difference.path, difference.position) == ("messages[2].content", 9)
+    assert session.list_unserved() == [3]
+
+
+def test_a_strict_replay_refuses_a_deviation() -> None:
+    turns = build_turns(["a", "b"])
+    session = ReplaySession(turns, is_strict=True)
+    assert send_all(session, [[{"role": "user", "content": "something else"}]]) == [None]
+    assert session.steps[0].differences
+
+
+def test_a_fork_serves_only_the_turns_before() -> None:
+    turns = build_turns(["a", "b", "c"])
+    requests = [turn.request["messages"] for turn in turns]
+    session = ReplaySession(turns, at=2)
+    assert send_all(session, requests) == [1, None, None]
+    assert [step.is_live for step in session.steps] == [False, True, True]
+
+
+def test_two_recorded_sessions_part_at_the_planted_turn(tmp_path: Path) -> None:
+    def script(text: str) -> Script:
+        return Script(pieces=(CHAT_START, chat_text(text), CHAT_FINISH, CHAT_USAGE, b"data: [DONE]\n\n"))
+
+    good = ["one", "two", "three", "four", "five"]
+    bad = ["one", "two", "three", "wrong", "five"]
+    scene = RecordedGateway(tmp_path, *(script(text) for text in [*good, *bad]))
+
+    async def run() -> None:
+        for name, replies in (("good", good), ("bad", bad)):
+            messages: Messages = []
+            for number, reply in enumerate(replies):
+                messages.append({"role": "user", "content": f"question {number}"})
+                await scene.send(ask(messages), headers={**CLAUDE, "x-claude-code-session-id": name})
+                messages.append({"role": "assistant", "content": reply})
+        await asyncio.to_thread(scene.recorder.close)
+
+    asyncio.run(run())
+    found = find_divergence(scene.read(load_session, "good"), scene.read(load_session, "bad"))
+    assert found is not None
+    assert (found.kind, found.first, found.second) == ("reply", 4, 4)
+    assert (found.differences[0].before, found.differences[0].after) == ("four", "wrong")
