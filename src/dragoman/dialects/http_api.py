@@ -27,6 +27,7 @@ EndpointName = Literal[
     "telemetry",
     "compact",
     "cancel",
+    "tool_outputs",
     "response",
     "input_items",
 ]

@@ -34,5 +34,6 @@ Modules
   stored.
 - `background`: runs without a client. `websocket`: requests over one connection.
 - `compaction`: summaries in place of conversations. `input_items`: the list of a response's input.
+  `tool_outputs`: a response that continues with the outputs of its calls.
 - `service`: `ResponsesService`, which the server uses.
 """

@@ -22,6 +22,7 @@ from dragoman.responses.compaction import CompactClient
 from dragoman.responses.input_items import read_page
 from dragoman.responses.service import ResponsesService
 from dragoman.responses.stored_response import StoredResponse
+from dragoman.responses.tool_outputs import build_continuation
 from dragoman.responses.turn import ResponseTurn
 from dragoman.responses.websocket import SocketSession
 from dragoman.server.client import Send
@@ -62,11 +63,21 @@ class ResponsesEndpoints:
             "compact": self._handle_compact,
             "response": self._handle_response,
             "cancel": self._handle_cancel,
+            "tool_outputs": self._handle_tool_outputs,
             "input_items": self._handle_input_items,
         }
 
     async def _handle_turn(self, request: HttpRequest, endpoint: Endpoint, caller: Caller) -> None:
-        turn = await self._build_turn(request, endpoint, caller)
+        await self._answer(request, await self._build_turn(request, endpoint, caller), caller)
+
+    async def _handle_tool_outputs(self, request: HttpRequest, endpoint: Endpoint, caller: Caller) -> None:
+        """Continue a stored response with the outputs of its calls."""
+        metadata, body = await self._receive(request, endpoint)
+        found = await self.runs.get(endpoint.id, caller.owner)
+        body = build_continuation(found.encode_response(), endpoint.id, body)
+        await self._answer(request, await self.service.build_turn(metadata, body, caller), caller)
+
+    async def _answer(self, request: HttpRequest, turn: ResponseTurn | RequestPlan, caller: Caller) -> None:
         if not isinstance(turn, ResponseTurn):
             return await self._run(request, turn, request.client, caller)
         if turn.facts.background:

@@ -12,6 +12,7 @@ class ResponsesHttpApi(HttpApi):
         EndpointPattern(rf"{V1}/responses/input_tokens", "count"),
         EndpointPattern(rf"{V1}/responses/compact", "compact"),
         EndpointPattern(rf"{V1}/responses/(?P<id>[^/]+)/cancel", "cancel"),
+        EndpointPattern(rf"{V1}/responses/(?P<id>[^/]+)/submit_tool_outputs", "tool_outputs"),
         EndpointPattern(rf"{V1}/responses/(?P<id>[^/]+)", "response", ("GET", "DELETE")),
         EndpointPattern(rf"{V1}/responses/(?P<id>[^/]+)/input_items", "input_items", READ),
     )
