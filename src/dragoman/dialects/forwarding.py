@@ -92,9 +92,24 @@ class ReplyPatch:
         known = self._known
         if known is not None and events.count(known[0]) == events.count(self._mark):
             patched.append(events.replace(*known))
-        else:
+        elif b"\r" in events:
             patched += map(self._patch_event, _split_events(events))
+        else:
+            patched += self._patch_marked(events)
         return b"".join(patched)
+
+    def _patch_marked(self, events: bytes) -> Iterator[bytes]:
+        """Patch the events with the mark. The bytes between them stay as they are."""
+        start = 0
+        while (mark := events.find(self._mark, start)) >= 0:
+            begin = events.rfind(b"\n\n", start, mark) + 2
+            begin = start if begin < 2 else begin
+            end = events.find(b"\n\n", mark) + 2
+            end = len(events) if end < 2 else end
+            yield events[start:begin]
+            yield self._patch_event(events[begin:end])
+            start = end
+        yield events[start:]
 
     def apply_to_body(self, body: bytes) -> bytes:
         """Patch a whole reply. A body that is no JSON object stays as it is."""

@@ -16,7 +16,7 @@ from dragoman.hub.tally import TALLY_EVENTS, Tally
 from dragoman.wire.sse import LIMIT, Frame, Frames, Output, RawEvents, complete_event
 
 #: Bytes of events that are examined together.
-SLICE = 4096
+SLICE = 1024
 
 #: How an event ends, with each of the line ends that servers use.
 _EVENT_ENDS = (b"\n\n", b"\n\r\n", b"\r\r")
