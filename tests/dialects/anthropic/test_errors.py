@@ -225,3 +225,41 @@ def test_every_rate_limit_names_a_time_to_wait() -> None:
 def test_an_id_cannot_smuggle_headers() -> None:
     failure = read(500, {"error": {"message": "x"}, "request_id": "req_1\r\nset-cookie: a"})
     assert DIALECT.error_headers(failure) == {}
+
+
+@pytest.mark.parametrize(
+    ("message", "name"),
+    [
+        ("image input is not supported - hint: you may need to provide the mmproj", "image_block"),
+        ("this model does not support image input", "image_block"),
+        ("m is not a multimodal model", "image_block"),
+        ("No endpoints found that support image input", "image_block"),
+        ("This model does not support PDF files", "document_block"),
+        (
+            "'response_format' of type 'json_schema' is not supported with this model",
+            "structured_outputs_unsupported",
+        ),
+        ("Unsupported value: 'reasoning.effort' is not supported with the 'm' model.", "effort_unsupported"),
+    ],
+)
+def test_a_refused_capability_of_another_vendor_gets_the_class_that_claude_code_knows(
+    message: str, name: str
+) -> None:
+    error = DIALECT.write_error(Failure(kind="invalid_request", status=400, message=message))["error"]
+    assert isinstance(error, dict)
+    assert error["message"] == f"{message} [capability_rejected: {name}]"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "messages.0.content.1.image.source.base64: Could not process image",
+        "max_tokens: expected an integer",
+        "the image was made by a tool that is documented elsewhere",
+        "tools.0.name: a dot is not allowed",
+    ],
+)
+def test_other_errors_have_no_class(message: str) -> None:
+    error = DIALECT.write_error(Failure(kind="invalid_request", status=400, message=message))["error"]
+    assert isinstance(error, dict)
+    assert error["message"] == message

@@ -40,6 +40,33 @@ _TYPES_OF_CODE = {
 #: Kinds that always have this HTTP status.
 _FIXED_STATUS: dict[FailureKind, int] = {"overloaded": 529, "context_overflow": 400}
 
+#: What servers of other vendors refuse, and the class by which Claude Code knows it: it then repeats the
+#: request without that part. It knows the texts of Anthropic itself. The first class that matches decides.
+_UNSUPPORTED = r"(?:(?:is|are)? ?not (?:supported|allowed|permitted)|unsupported)"
+_CAPABILITIES = tuple(
+    (re.compile(pattern, re.IGNORECASE), name)
+    for pattern, name in (
+        (
+            rf"(?:response_format|json_schema|structured outputs?)\b.{{0,60}}{_UNSUPPORTED}"
+            r"|not support (?:response_format|json_schema|structured outputs?)",
+            "structured_outputs_unsupported",
+        ),
+        (
+            rf"reasoning[_.]effort\b.{{0,60}}{_UNSUPPORTED}|not support (?:the )?`?reasoning[_.]effort",
+            "effort_unsupported",
+        ),
+        (
+            rf"\b(?:images?|vision|image_url)\b.{{0,40}}{_UNSUPPORTED}|not support (?:images?|vision)\b"
+            r"|unsupported image|not a (?:multimodal|vision) model|not a valid image|support image input",
+            "image_block",
+        ),
+        (
+            rf"\b(?:pdfs?|documents?)\b.{{0,40}}{_UNSUPPORTED}|not support (?:pdfs?|documents?)\b",
+            "document_block",
+        ),
+    )
+)
+
 _NATIVE_OVERFLOW = re.compile(
     r"prompt is too long: \d+ tokens > \d+ maximum"
     r"|input length and `max_tokens` exceed context limit: \d+ \+ \d+ > \d+"
@@ -63,12 +90,23 @@ _NUMBER = re.compile(r"\d[\d,]*")
 
 def write_error(failure: Failure) -> Json:
     """The body of an HTTP error, and of the `error` event of a stream."""
-    message = write_overflow(failure.message) if failure.kind == "context_overflow" else failure.message
+    message = failure.message
+    if failure.kind == "context_overflow":
+        message = write_overflow(message)
+    elif failure.kind == "invalid_request":
+        message = _add_capability(message)
     error_type = _TYPES_OF_CODE.get(failure.code) or _TYPES[failure.kind]
     body: Json = {"type": "error", "error": {"type": error_type, "message": message}}
     if failure.request_id:
         body["request_id"] = failure.request_id
     return body
+
+
+def _add_capability(message: str) -> str:
+    """The message with the token that makes Claude Code repeat its request without the refused part."""
+    text = message[:MESSAGE_LIMIT]
+    found = next((name for pattern, name in _CAPABILITIES if pattern.search(text)), "")
+    return f"{message} [capability_rejected: {found}]" if found else message
 
 
 def write_overflow(message: str) -> str:
