@@ -12,12 +12,11 @@ from dragoman.cli.agents import (
     AgentLaunch,
     GatewayAccess,
     ModelLimits,
-    build_gemini_home,
-    build_gemini_settings,
     bypass_proxies,
     prepare_launch,
 )
 from dragoman.cli.connection import build_access, gateway_url
+from dragoman.cli.gemini_home import build_gemini_home, build_gemini_settings, keep_gemini_files
 from dragoman.config.load import load
 from dragoman.config.model import Config
 from dragoman.config.settings import Secret, ServerSettings
@@ -350,3 +349,18 @@ def test_a_codex_without_a_catalogue_is_started_without_one(tmp_path: Path) -> N
     launch = launch_limited("codex", "")
     prepared = prepare_launch(launch, tmp_path, {"PATH": str(tmp_path)})
     assert prepared.arguments == launch.arguments
+
+
+def test_what_gemini_cli_creates_in_its_private_home_is_kept(tmp_path: Path) -> None:
+    user, private = tmp_path / "user", tmp_path / "private"
+    (user / ".gemini").mkdir(parents=True)
+    (user / ".gemini" / "settings.json").write_text("{}", "utf-8")
+    private.mkdir()
+    environment = {"HOME": str(user)}
+    build_gemini_home(private, environment)
+    (private / ".gemini" / "trustedFolders.json").write_text('{"/p": "TRUST_FOLDER"}', "utf-8")
+    (private / ".gemini" / "tmp" / "session").write_text("s", "utf-8")
+    keep_gemini_files(private, environment)
+    assert (user / ".gemini" / "trustedFolders.json").read_text("utf-8") == '{"/p": "TRUST_FOLDER"}'
+    assert (user / ".gemini" / "tmp" / "session").read_text("utf-8") == "s"
+    assert (user / ".gemini" / "settings.json").read_text("utf-8") == "{}"

@@ -167,7 +167,7 @@ def test_the_former_name_of_the_command_leads_to_it(tmp_path: Path) -> None:
 AGENT = """\
 #!{python}
 import os, sys
-print("agent", *sys.argv[1:], os.environ["CLAUDE_CODE_MAX_CONTEXT_TOKENS"])
+print("agent", *sys.argv[1:], os.environ["ANTHROPIC_MODEL"])
 """
 
 
@@ -200,4 +200,4 @@ def test_a_dialogue_leads_from_the_servers_to_a_running_agent(tmp_path: Path) ->
     assert written(tmp_path)[0] == "ollama/qwen3:8b-32k"
     assert "-> ollama/qwen3:8b-32k (32,768 tokens of context)" in done.stderr
     assert done.stdout.splitlines()[-1].startswith("agent --settings")
-    assert done.stdout.endswith(" 32768\n")
+    assert done.stdout.endswith(" qwen3:8b-32k\n")

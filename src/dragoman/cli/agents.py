@@ -4,9 +4,7 @@ The user's own settings are never changed. To add an agent, write a function tha
 add a row to `AGENTS`.
 """
 
-import re
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -14,15 +12,16 @@ import msgspec
 
 from dragoman.cli.claude_settings import add_status_line, describe_settings, merge_settings, split_settings
 from dragoman.cli.codex_catalogue import write_catalogue
+from dragoman.cli.gemini_home import (
+    SETTINGS_FILE,
+    build_gemini_home,
+    build_gemini_settings,
+    keep_gemini_files,
+)
 
 #: In variables and arguments: replaced by the folder of the private files.
 FOLDER = "{folder}"
 
-_GEMINI_FOLDER = ".gemini"
-_GEMINI_SETTINGS = "settings.json"
-#: Folders of sessions. They must exist to be linked, otherwise the first session cannot be resumed.
-_GEMINI_SESSIONS = ("tmp", "history")
-_STRING_OR_COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _CLAUDE_MODELS = (
     "ANTHROPIC_MODEL",
     "ANTHROPIC_SMALL_FAST_MODEL",
@@ -40,9 +39,6 @@ _CLAUDE_MARGIN = 13_000
 _CLAUDE_SMALL_WINDOW = 128_000
 _CLAUDE_OUTPUT_PART = 0.125
 _CLAUDE_FILLED_PART = 0.75
-#: The window that Gemini CLI assumes for every model, and the part of it that it fills before it compresses.
-_GEMINI_WINDOW = 1_048_576
-_GEMINI_THRESHOLD = 0.5
 #: The part of the window that OpenCode keeps for the answer if the model's own limit is unknown.
 _OPENCODE_OUTPUT_PART = 4
 _CLAUDE_FILE = "claude.json"
@@ -99,6 +95,8 @@ class AgentLaunch(msgspec.Struct, frozen=True, kw_only=True):
     #: Fills the private folder instead of `files`, if it depends on the user's environment. It returns
     #: further arguments for the agent.
     prepare: Callable[[Path, Mapping[str, str]], tuple[str, ...]] | None = None
+    #: Called with the private folder when the agent has ended.
+    finish: Callable[[Path, Mapping[str, str]], None] | None = None
     #: Variables to remove: they would connect the agent to another server.
     unset: tuple[str, ...] = ()
 
@@ -243,59 +241,10 @@ def _launch_gemini(access: GatewayAccess) -> AgentLaunch:
             **({"GEMINI_MODEL": access.model} if access.model else {}),
         },
         prepare=partial(build_gemini_home, context=context),
-        files={f"{_GEMINI_FOLDER}/{_GEMINI_SETTINGS}": build_gemini_settings({}, context)},
+        finish=keep_gemini_files,
+        files={SETTINGS_FILE: build_gemini_settings({}, context)},
         unset=("GOOGLE_API_KEY", "GOOGLE_GENAI_USE_GCA", "GOOGLE_GENAI_USE_VERTEXAI"),
     )
-
-
-def build_gemini_home(folder: Path, environment: Mapping[str, str], *, context: int = 0) -> tuple[str, ...]:
-    """Make `folder` a home of Gemini CLI with own settings and links to everything else of the user's home.
-
-    Gemini CLI reads the login method from its settings before it reads the environment, and it reads settings
-    from its home only.
-    """
-    home = Path(environment.get("GEMINI_CLI_HOME") or environment.get("HOME") or Path.home())
-    own = folder / _GEMINI_FOLDER
-    own.mkdir(mode=0o700)
-    settings: dict[str, object] = {}
-    with suppress(OSError):
-        for name in _GEMINI_SESSIONS:
-            (home / _GEMINI_FOLDER / name).mkdir(mode=0o700, parents=True, exist_ok=True)
-        for entry in (home / _GEMINI_FOLDER).iterdir():
-            if entry.name == _GEMINI_SETTINGS:
-                settings = _read_settings(entry)
-            else:
-                (own / entry.name).symlink_to(entry.resolve())
-    (own / _GEMINI_SETTINGS).write_text(build_gemini_settings(settings, context), "utf-8")
-    return ()
-
-
-def build_gemini_settings(settings: Mapping[str, object], context: int = 0) -> str:
-    """The user's settings with an API key as the login method, and compression before `context` is full.
-
-    Gemini CLI has no setting for the window of a model. Its compression threshold is a part of the window
-    that it assumes.
-    """
-    security = {**_find_object(settings, "security"), "auth": {"selectedType": "gemini-api-key"}}
-    changed = {**settings, "security": security}
-    if 0 < context < _GEMINI_WINDOW:
-        threshold = round(_GEMINI_THRESHOLD * context / _GEMINI_WINDOW, 6)
-        changed["model"] = {**_find_object(settings, "model"), "compressionThreshold": threshold}
-    return _encode(changed)
-
-
-def _find_object(settings: Mapping[str, object], name: str) -> dict[str, object]:
-    value = settings.get(name)
-    return value if isinstance(value, dict) else {}
-
-
-def _read_settings(path: Path) -> dict[str, object]:
-    """Settings that may contain comments; empty if they are not readable."""
-    try:
-        text = _STRING_OR_COMMENT.sub(lambda match: match[1] or "", path.read_text("utf-8"))
-        return msgspec.json.decode(text, type=dict[str, object])
-    except (OSError, ValueError):
-        return {}
 
 
 def _launch_opencode(access: GatewayAccess) -> AgentLaunch:

@@ -108,18 +108,26 @@ def run(
             planned = _add_status_line(chosen, planned, own)
         if chosen.merge_arguments:
             planned, own = chosen.merge_arguments(planned, own)
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="dragoman-"))
-        launch = prepare_launch(planned, Path(folder), os.environ)
-        # The admin token is for operators, not for agents.
-        removed = {*launch.unset, VARIABLE}
-        kept = {name: value for name, value in os.environ.items() if name not in removed}
-        environment = bypass_proxies({**kept, **launch.environment})
-        code = _run_in_foreground([program, *launch.arguments, *own], environment)
+        code = _run_agent(program, planned, own)
     if code in chosen.exit_hints:
         click.echo(f"hint: {chosen.exit_hints[code]}", err=True)
     if chosen.resume and not own and sys.stdin.isatty():
         click.echo(f"to resume this session: {program_name()} run {agent} {chosen.resume}", err=True)
     sys.exit(code)
+
+
+def _run_agent(program: str, planned: AgentLaunch, arguments: tuple[str, ...]) -> int:
+    """Run the agent with its private files, and return its exit code."""
+    with tempfile.TemporaryDirectory(prefix="dragoman-") as folder:
+        launch = prepare_launch(planned, Path(folder), os.environ)
+        # The admin token is for operators, not for agents.
+        removed = {*launch.unset, VARIABLE}
+        kept = {name: value for name, value in os.environ.items() if name not in removed}
+        environment = bypass_proxies({**kept, **launch.environment})
+        code = _run_in_foreground([program, *launch.arguments, *arguments], environment)
+        if launch.finish:
+            launch.finish(Path(folder), os.environ)
+    return code
 
 
 def _add_status_line(agent: Agent, launch: AgentLaunch, own: tuple[str, ...]) -> AgentLaunch:
