@@ -9,6 +9,7 @@ import pytest
 from tests.e2e.clients.claude import CLAUDE_CODE
 from tests.e2e.clients.client import CLIENT_KEY, Client, Errand, Outcome
 from tests.e2e.clients.codex import CODEX_PLAIN
+from tests.e2e.clients.gemini import GEMINI_CLI
 from tests.e2e.gateway import Gateway
 from tests.e2e.stage import Stage
 from tests.e2e.text_only_model import TextOnlyModel
@@ -90,7 +91,7 @@ def test_an_agent_answers_from_the_words_of_the_model_that_sees(
 
 
 @pytest.mark.rule("H28", "P40")
-@AGENTS
+@pytest.mark.parametrize("client", [CLAUDE_CODE, CODEX_PLAIN, GEMINI_CLI], ids=lambda client: client.name)
 def test_an_agent_searches_the_web_and_gets_cited_results(
     client: Client, stage: Stage, gateway: Gateway, model: TextOnlyModel, tmp_path: Path
 ) -> None:
@@ -101,6 +102,16 @@ def test_an_agent_searches_the_web_and_gets_cited_results(
     if client is CODEX_PLAIN:
         # Codex reports the search as one of its own.
         assert '"type":"web_search"' in outcome.output.replace(" ", "")
+
+
+@pytest.mark.rule("P40")
+def test_a_search_without_an_engine_ends_with_a_clear_message(
+    stage: Stage, model: TextOnlyModel, tmp_path: Path
+) -> None:
+    config = CONFIG.format(url=model.url, python=sys.executable, program=PROGRAM)
+    bare = stage.gateway("no-tools", config.partition("[tools.image]")[0])
+    outcome = send(stage, CLAUDE_CODE, bare, tmp_path / "home", "SEARCH the web for dragomans.")
+    assert "the gateway has no search engine" in outcome.text, outcome.output + bare.tail()
 
 
 @pytest.mark.rule("R77")

@@ -18,6 +18,7 @@ PLANS: Mapping[str, tuple[tuple[str, Json], ...]] = {
     "SEARCH": (
         ("web_search", {"query": "dragoman history"}),
         ("WebSearch", {"query": "dragoman history"}),
+        ("google_web_search", {"query": "dragoman history"}),
         # Claude Code shows its own search only on demand.
         ("ToolSearch", {"query": "select:WebSearch", "max_results": 1}),
     ),
@@ -108,7 +109,8 @@ class TextOnlyModel:
         for name, arguments in PLANS.get(word, ()):
             if name in offered:
                 return _call(name, arguments)
-        if "Perform a web search" in prompt and "web_search" in offered:
+        # The inner request of an agent's own search offers nothing else.
+        if "web_search" in offered and set(offered) <= {"web_search", "web_fetch"}:
             return _call("web_search", {"query": "dragoman history"})
         return {"content": "Nothing to do."}
 

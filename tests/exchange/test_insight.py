@@ -74,9 +74,7 @@ def test_no_header_can_be_injected_by_the_name_of_a_model() -> None:
 
 
 def test_a_header_stays_short_whatever_was_lost() -> None:
-    tools = [
-        {"type": "web_search_20250305", "name": f"search{number}", "max_uses": 3} for number in range(300)
-    ]
+    tools = [{"type": "code_execution_20250825", "name": f"code_execution{number}"} for number in range(300)]
     upstream = ScriptedUpstream(Script(pieces=CHAT_STREAM))
     result = run(Bench({"up": upstream}).run_exchange(ask("anthropic", body={"tools": tools})))
     assert len(result.client.headers["x-dragoman-losses"]) <= 900

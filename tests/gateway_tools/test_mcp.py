@@ -15,12 +15,13 @@ import pytest
 from dragoman.config.load import load
 from dragoman.config.model import Config
 from dragoman.config.settings import Secret
-from dragoman.config.tools import McpServerSettings, ToolsSettings
+from dragoman.config.tools import McpServerSettings, ToolsSettings, WebSearchSettings
 from dragoman.gateway_tools.mcp import McpTool, find_functions
 from dragoman.gateway_tools.mcp_servers import McpFunction
+from dragoman.gateway_tools.memory import ToolMemory
 from dragoman.gateway_tools.tool import ToolOutcome, ToolRun
 from dragoman.gateway_tools.toolbox import build_toolbox
-from dragoman.hub.content import Media, Text, ToolCall
+from dragoman.hub.content import Media, Text, Tool, ToolCall
 from dragoman.hub.errors import ConfigError
 from dragoman.hub.fold import Reply
 from dragoman.hub.request import OutputFormat, Request, Turn
@@ -192,6 +193,26 @@ def test_probes_and_titles_get_no_tools(request_: Request) -> None:
         assert tool.offer(request_, FACTS) is None
 
     use(work, notes=stdio())
+
+
+def test_a_request_for_a_search_alone_gets_no_tools() -> None:
+    async def scenario() -> None:
+        search = WebSearchSettings(engine="searxng", address="http://127.0.0.1:1")
+        toolbox = build_toolbox(Config(tools=ToolsSettings(mcp={"notes": stdio()}, web_search=search)))
+        assert toolbox is not None
+        try:
+            session = await toolbox.open_session(None, ToolMemory(1000), owner="", ask_model=ask_nothing)
+            assert session is not None
+            hosted = Tool(name="web_search", kind="hosted", family="web_search")
+            assert [tool.name for tool in session.apply(asked(tools=(hosted,)), FACTS).tools] == [
+                "web_search"
+            ]
+            names = [tool.name for tool in session.apply(asked(), FACTS).tools]
+            assert names == ["notes__lookup", "notes__picture", "notes__wait"]
+        finally:
+            await toolbox.close()
+
+    asyncio.run(scenario())
 
 
 @pytest.mark.rule("R77", "R78")

@@ -225,6 +225,27 @@ def test_a_hosted_fetch_works_on_a_model_without_one(client: str) -> None:
         assert fetched["content"]["content"]["source"]["data"] == "All about it."
 
 
+@pytest.mark.rule("H28", "P40")
+@pytest.mark.parametrize("client", ["anthropic", "openai_responses", "gemini"])
+def test_a_request_for_a_search_alone_is_refused_if_nothing_can_search(client: str) -> None:
+    upstream = ScriptedUpstream(script("openai_chat", events_of_round(0, [Text(text="Invented.")], Usage())))
+    result = asyncio.run(Bench({"up": upstream}).run_exchange(build_ask(client, stream=True)))
+    assert result.client.status == 400
+    assert b"[tools.web_search]" in result.client.body
+    assert not upstream.calls
+
+
+def test_a_search_beside_other_tools_is_left_out_if_nothing_can_search() -> None:
+    upstream = ScriptedUpstream(script("openai_chat", events_of_round(0, [Text(text="Hi.")], Usage())))
+    tools: list[object] = [
+        {"type": "web_search_20250305", "name": "web_search"},
+        {"name": "Read", "input_schema": {"type": "object"}},
+    ]
+    result = asyncio.run(Bench({"up": upstream}).run_exchange(ask("anthropic", body={"tools": tools})))
+    assert result.client.status == 200
+    assert "web_search" in result.client.headers["x-dragoman-losses"]
+
+
 ENGINES: dict[str, tuple[object, str]] = {
     "searxng": ({"results": PAGES}, "/search"),
     "brave": ({"web": {"results": [{**PAGES[0], "description": "An interpreter."}]}}, "/"),

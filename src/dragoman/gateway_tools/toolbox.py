@@ -45,7 +45,9 @@ def build_toolbox(config: Config) -> Toolbox | None:
     tools: dict[str, GatewayTool] = {}
     if settings.image is not None:
         tools["image"] = ImageTool(settings.image)
-    # The fetch comes first: it reads the declaration of the web search, which the search removes.
+    # These two come before the search, which removes the declaration of the hosted search that they look for.
+    if settings.mcp:
+        tools["mcp"] = McpTool(settings.mcp, settings.search_above)
     if settings.web_fetch is not None:
         search = settings.web_search
         tools["web_fetch"] = WebFetchTool(
@@ -55,8 +57,6 @@ def build_toolbox(config: Config) -> Toolbox | None:
         )
     if settings.web_search is not None:
         tools["web_search"] = WebSearchTool(settings.web_search)
-    if settings.mcp:
-        tools["mcp"] = McpTool(settings.mcp, settings.search_above)
     tools |= {name: _build_plugin(name, values) for name, values in settings.plugins.items()}
     return Toolbox(settings, tools) if tools else None
 

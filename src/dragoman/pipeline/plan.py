@@ -18,7 +18,7 @@ from dragoman.fit.seals import disown_seals, hash_seal, list_seals
 from dragoman.governance.interventions import Intervention, Report
 from dragoman.governance.settings import Governance
 from dragoman.hub.content import Text
-from dragoman.hub.errors import DragomanError, Failure
+from dragoman.hub.errors import ClientProtocolError, DragomanError, Failure
 from dragoman.hub.events import ReplyFailed
 from dragoman.hub.ids import IdSource, digest
 from dragoman.hub.loss import Loss, Losses
@@ -33,6 +33,8 @@ from dragoman.wire.fields import encode
 from dragoman.wire.sse import Frames
 
 _UNGOVERNED = Governance()
+#: The family of hosted web searches.
+SEARCH = "web_search"
 
 #: A change of the client's request, for one target, before it is fitted.
 RequestEdit = Callable[[Request], Request]
@@ -279,6 +281,8 @@ class RequestPlan:
     ) -> tuple[bytes, Lane, tuple[Loss, ...]]:
         """Encode the fitted request: bytes, lane, losses. If few values differ, patch the client's bytes."""
         request = self.request
+        if request.tools and not fitted.tools:
+            _refuse_lost_search(request)
         is_unchanged = msgspec.structs.replace(fitted, model=request.model) == request
         if can_forward and is_unchanged and _has_limit_field(request, facts):
             losses = Losses()
@@ -324,6 +328,20 @@ class RequestPlan:
             model=self.model, created=self.created, ids=IdSource(self.metadata.request_id)
         )
         return self.dialect.stream_writer(context).write(ReplyFailed("failed", failure))
+
+
+def _refuse_lost_search(request: Request) -> None:
+    """Raise if a request offers a web search and no other tool, and the target runs none.
+
+    Claude Code and Gemini CLI send such a request for the search alone. Without it, a model invents pages.
+    """
+    families = {tool.family for tool in request.tools if tool.kind == "hosted"}
+    if SEARCH in families and all(tool.kind == "hosted" for tool in request.tools):
+        raise ClientProtocolError(
+            "the model cannot search the web, and the gateway has no search engine",
+            path="tools",
+            hint="configure one in [tools.web_search]",
+        )
 
 
 def _has_limit_field(request: Request, facts: TargetFacts) -> bool:
