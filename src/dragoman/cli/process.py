@@ -12,7 +12,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from dragoman.hub.errors import ConfigError, DragomanError
 from dragoman.server.admin_token import find_or_create_token
 from dragoman.server.hangup import ignore_early_hangup
 from dragoman.server.run import bind, serve
+from dragoman.server.workers import Supervisor, WorkerSockets
 from dragoman.telemetry.log import log_warning, set_up_logging
 
 #: The variable in which `run` passes a client key to its child gateway.
@@ -97,6 +98,27 @@ class ConfigReader:
         return config
 
 
+def run_workers(config: Config, sockets: Sequence[WorkerSockets], read: Callable[[], Config]) -> None:
+    """Serve with a worker for each of the sockets until a signal stops the process."""
+    folder = find_state_folder(config, os.environ)
+    token = _open_token(folder, config.server.log)
+    ports = [each.own.getsockname()[1] for each in sockets]
+
+    def work(number: int) -> None:
+        others = [port for place, port in enumerate(ports) if place != number]
+        storage = build_storage(config, folder)
+        serve(config, [*sockets[number]], storage, read=read, admin_token=token, sibling_ports=others)
+
+    url = build_url(*sockets[0].public.getsockname()[:2])
+    file = str(Path(config.path).absolute()) if config.path else ""
+    notice = GatewayNotice(url, str(folder.absolute()), os.getpid(), file)
+    write_notice(config.path, notice, os.environ)
+    try:
+        Supervisor(sockets, work).run()
+    finally:
+        remove_notice(config.path, notice, os.environ)
+
+
 def run_gateway(config: Config, listener: socket.socket, read: Callable[[], Config]) -> None:
     """Serve on the listener until a signal stops the process. `read` is called for every reload."""
     folder = find_state_folder(config, os.environ)
@@ -118,7 +140,7 @@ def run_gateway(config: Config, listener: socket.socket, read: Callable[[], Conf
 
     serve(
         announce(config),
-        listener,
+        [listener],
         build_storage(config, folder),
         read=lambda: announce(read()),
         admin_token=token,

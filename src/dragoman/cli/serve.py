@@ -2,6 +2,8 @@
 
 import os
 import socket
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import click
 import msgspec
@@ -9,13 +11,16 @@ import msgspec
 from dragoman.cli.connection import build_url, find_running, program_name
 from dragoman.cli.files import has_stored_keys
 from dragoman.cli.formats import config_option
-from dragoman.cli.process import ConfigReader, find_loaded_file, run_gateway
+from dragoman.cli.process import ConfigReader, find_loaded_file, run_gateway, run_workers
 from dragoman.cli.warnings import print_warnings
 from dragoman.config.model import Config
 from dragoman.hub.errors import ConfigError
 from dragoman.routing.choose import list_model_names
 from dragoman.server.run import bind
+from dragoman.server.workers import open_sockets
 from dragoman.telemetry.log import log_start, set_detail, set_up_logging
+
+Bound = TypeVar("Bound")
 
 NO_FILE = "no configuration: the embedded model answers for every model name"
 
@@ -24,9 +29,10 @@ NO_FILE = "no configuration: the embedded model answers for every model name"
 @config_option
 @click.option("--host", help="Listen on this address.")
 @click.option("--port", type=click.IntRange(0, 65535), help="Listen on this port. 0 selects a free one.")
+@click.option("--workers", type=click.IntRange(1, 256), help="Serve the port with so many processes.")
 @click.option("--verbose", is_flag=True, help="Log all fields of every exchange, also on a terminal.")
 @click.option("--quiet", is_flag=True, help="Log only failures and warnings; print no banner.")
-def serve(path: str | None, host: str | None, port: int | None, verbose: bool, quiet: bool) -> None:
+def serve(path: str | None, verbose: bool, quiet: bool, **changes: Any) -> None:
     """Serve the APIs of all agents on one port.
 
     Without a configuration file the gateway serves the embedded model. It needs no key and no network, and
@@ -36,7 +42,7 @@ def serve(path: str | None, host: str | None, port: int | None, verbose: bool, q
         raise click.UsageError("--verbose and --quiet exclude each other.")
     set_detail("verbose" if verbose else "quiet" if quiet else "normal")
     reader = ConfigReader(path)
-    changes = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
+    changes = {name: value for name, value in changes.items() if value is not None}
 
     def read() -> Config:
         config = reader.read()
@@ -44,7 +50,12 @@ def serve(path: str | None, host: str | None, port: int | None, verbose: bool, q
 
     config = read()
     requires_key = has_stored_keys(config)
-    listener = _bind(config, requires_key=requires_key)
+    workers = config.server.workers
+    if workers > 1:
+        sockets = _name_running(config, lambda: open_sockets(config, workers, has_stored_keys=requires_key))
+        _announce(config, sockets[0].public, requires_key=requires_key, quiet=quiet)
+        return run_workers(config, sockets, read)
+    listener = _name_running(config, lambda: bind(config, has_stored_keys=requires_key))
     _announce(config, listener, requires_key=requires_key, quiet=quiet)
     run_gateway(config, listener, read)
 
@@ -64,10 +75,10 @@ def _announce(config: Config, listener: socket.socket, *, requires_key: bool, qu
         click.echo(_build_banner(config, build_url(address, actual), requires_key=requires_key), err=True)
 
 
-def _bind(config: Config, *, requires_key: bool) -> socket.socket:
-    """The listening socket. If another gateway has the port, the error names it."""
+def _name_running(config: Config, bind: Callable[[], Bound]) -> Bound:
+    """The listening sockets that `bind` opens. If another gateway has the port, the error names it."""
     try:
-        return bind(config, has_stored_keys=requires_key)
+        return bind()
     except ConfigError:
         running = find_running(config)
         if running is None:

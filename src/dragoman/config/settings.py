@@ -58,6 +58,9 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
         "127.0.0.1"
     )
     port: Annotated[int, integer(0, 65535), Doc("The port to listen on; 0: any free port.")] = 8484
+    workers: Annotated[
+        int, integer(1, 256), Doc("Processes that serve the port; one per core uses all cores.")
+    ] = 1
     keys: Annotated[
         tuple[Secret, ...], TEXTS, Doc("Client keys, each a literal or `env:NAME`. Clients must send one.")
     ] = ()

@@ -19,6 +19,7 @@ from dragoman.server.admin_endpoint import PREFIX, AdminEndpoint, AdminRequest
 from dragoman.server.client import NO_STORE
 from dragoman.server.records_api import RECORD_ENDPOINTS
 from dragoman.server.request import HttpRequest, receive_body
+from dragoman.server.siblings import merge_counts, merge_status
 from dragoman.server.state import ServerState
 from dragoman.server.status import build_status
 from dragoman.wire.sse import Frame
@@ -32,6 +33,7 @@ async def handle_admin(request: HttpRequest, state: ServerState, token: Secret |
     check_operator(request, state.gateway.config.server.admin, token)
     endpoint, values = _find_endpoint(request.method, request.path)
     body = await receive_body(request.receive, MAX_BODY)
+    state = state.select_workers(request)
     admin_request = AdminRequest(state, values, dict(parse_qsl(request.query)), body)
     response = await endpoint.handle(admin_request)
     if isinstance(response, AsyncIterator):
@@ -95,12 +97,20 @@ async def _list_endpoints(request: AdminRequest) -> object:
 
 
 async def _get_status(request: AdminRequest) -> object:
-    return await build_status(request.state)
+    own, siblings = await build_status(request.state), request.state.siblings
+    if siblings is None:
+        return own
+    # As JSON, as the others send theirs.
+    reports = [msgspec.to_builtins(own), *await siblings.ask_json("GET", f"{PREFIX}/status")]
+    return merge_status(reports)
 
 
 async def _reload(request: AdminRequest) -> object:
     try:
-        return await request.state.reloader.reload("the admin API")
+        report = await request.state.reloader.reload("the admin API")
+        if request.state.siblings is not None:
+            await request.state.siblings.ask("POST", f"{PREFIX}/reload")
+        return report
     except ConfigError as error:
         # The file is wrong, not the gateway.
         failure = msgspec.structs.replace(error.failure, kind="invalid_request", status=400)
@@ -109,9 +119,13 @@ async def _reload(request: AdminRequest) -> object:
 
 async def _list_sessions(request: AdminRequest) -> object:
     found = dict(request.state.list_session_upstreams())
+    siblings = request.state.siblings
+    others = await siblings.ask_json("GET", f"{PREFIX}/sessions") if siblings else []
+    own = [session for upstream in found.values() for session in upstream.list_sessions()]
+    counts = {name: upstream.count_sessions() for name, upstream in found.items()}
     return {
-        "sessions": [session for upstream in found.values() for session in upstream.list_sessions()],
-        "counts": {name: upstream.count_sessions() for name, upstream in found.items()},
+        "sessions": [*own, *(session for other in others for session in other["sessions"])],
+        "counts": merge_counts([counts, *(other["counts"] for other in others)]),
     }
 
 
@@ -120,13 +134,22 @@ async def _get_session(request: AdminRequest) -> object:
         details = upstream.describe_session(request.path_values["session"])
         if details is not None:
             return details
-    raise _build_session_not_found()
+    return await _ask_siblings(request, "GET")
 
 
 async def _end_session(request: AdminRequest) -> object:
     session = request.path_values["session"]
     if any(upstream.end_session(session) for _, upstream in request.state.list_session_upstreams()):
         return {"ended": session}
+    return await _ask_siblings(request, "DELETE")
+
+
+async def _ask_siblings(request: AdminRequest, method: str) -> object:
+    """The answer of the worker that has the session."""
+    if request.state.siblings is not None:
+        path = f"{PREFIX}/sessions/{request.path_values['session']}"
+        for answer in await request.state.siblings.ask_json(method, path):
+            return answer
     raise _build_session_not_found()
 
 

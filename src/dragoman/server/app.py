@@ -36,6 +36,7 @@ from dragoman.server.reload import ConfigReloader
 from dragoman.server.request import ClientDisconnected, HttpRequest, Receive
 from dragoman.server.responses_api import Handler, ResponsesEndpoints, refuse_over_http
 from dragoman.server.session_usage import build_session_body
+from dragoman.server.siblings import Siblings
 from dragoman.server.sign_in import SignInEndpoints
 from dragoman.server.state import OpenExchanges, ServerState
 from dragoman.server.telemetry import receive_telemetry
@@ -59,6 +60,7 @@ class App:
         read: Callable[[], Config] | None = None,
         admin_token: Secret | None = None,
         spans: ExchangeTracer | None = None,
+        siblings: Siblings | None = None,
     ) -> None:
         self.gateway = gateway
         self.admin_token = admin_token
@@ -73,11 +75,12 @@ class App:
         self.exchanges = OpenExchanges()
         self.responses = ResponsesEndpoints(gateway, self.exchanges)
         self.state = ServerState(
-            gateway, self.exchanges, self.metrics, self.reloader, gateway.clock(), self.recorder
+            gateway, self.exchanges, self.metrics, self.reloader, gateway.clock(), self.recorder, siblings
         )
         #: Endpoints that need no client key.
         self._own_handlers: Mapping[str, Callable[[HttpRequest], Awaitable[None]]] = {
             "health": self._handle_health,
+            "ready": self._handle_ready,
             "admin": lambda request: handle_admin(request, self.state, self.admin_token),
             "metrics": lambda request: handle_metrics(request, self.state, self.admin_token),
             **SignInEndpoints(gateway).handlers,
@@ -181,6 +184,12 @@ class App:
             "configuration": identify_config(self.gateway.config.path),
         }
         await request.client.respond_json(200, health)
+
+    async def _handle_ready(self, request: HttpRequest) -> None:
+        """Whether new requests may come. The client keys have been read by now."""
+        is_closing = self.exchanges.is_closing
+        body = {"status": "closing" if is_closing else "ready", "service": "dragoman"}
+        await request.client.respond_json(503 if is_closing else 200, body)
 
     async def _handle_models(self, request: HttpRequest, endpoint: Endpoint, caller: Caller) -> None:
         await request.respond_json(build_models_body(self.gateway.config, endpoint, request.headers, caller))

@@ -14,6 +14,7 @@ from dragoman.config.settings import Secret, TelemetrySettings
 from dragoman.hub.errors import DragomanError, Failure
 from dragoman.server.access import has_bearer
 from dragoman.server.request import HttpRequest
+from dragoman.server.siblings import merge_metrics
 from dragoman.server.state import ServerState
 from dragoman.telemetry.instruments import (
     CONTENT_TYPE,
@@ -37,7 +38,7 @@ class LiveMetric(NamedTuple):
 
 async def handle_metrics(request: HttpRequest, state: ServerState, admin_token: Secret | None) -> None:
     check_reader(request, state.gateway.config.telemetry, admin_token)
-    text = (await write_metrics(state)).encode()
+    text = (await write_all_metrics(state.select_workers(request))).encode()
     headers = {"content-type": CONTENT_TYPE, "cache-control": "no-store", "content-length": str(len(text))}
     await request.client.respond(200, headers, text)
 
@@ -56,6 +57,15 @@ def check_reader(request: HttpRequest, telemetry: TelemetrySettings, admin_token
             "metrics need telemetry.metrics_key or the admin token, as a bearer token",
             hint='or set metrics = "open" in [telemetry]',
         )
+
+
+async def write_all_metrics(state: ServerState) -> str:
+    """The metrics of this worker and of the others."""
+    own = await write_metrics(state)
+    if state.siblings is None:
+        return own
+    others = await state.siblings.ask("GET", "/metrics")
+    return merge_metrics([own, *(text.decode() for text in others)])
 
 
 async def write_metrics(state: ServerState) -> str:

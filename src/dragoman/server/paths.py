@@ -32,6 +32,8 @@ _OWN = (
     (r"/oauth/(?:device_authorization|token|revoke)", "sign_in", POST),
     (r"/session", "session", READ),
     (r"/device", "device_page", (*READ, *POST)),
+    (r"/health/live", "health", READ),
+    (r"/health/ready", "ready", READ),
     # Claude Code asks one of these whether the gateway is there.
     (r"/(?:health|api/hello)?", "health", READ),
 )

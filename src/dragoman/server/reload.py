@@ -22,7 +22,7 @@ from dragoman.telemetry.log import log_reload, log_reload_refused, log_warning, 
 WATCH_INTERVAL = 1.0
 
 #: Settings of the server that need a restart.
-FIXED = ("host", "port", "state")
+FIXED = ("host", "port", "state", "workers")
 
 #: The time, size and inode of each file: another value means another content.
 FileStamp = tuple[tuple[int, int, int], ...]

@@ -5,7 +5,7 @@ import gc
 import os
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 import uvicorn
@@ -19,6 +19,7 @@ from dragoman.server.access import check_exposure
 from dragoman.server.app import App
 from dragoman.server.connection import Connection, SocketConnection
 from dragoman.server.hangup import has_terminal
+from dragoman.server.siblings import Siblings
 from dragoman.storage.port import StateStorage
 from dragoman.telemetry.log import log_closing, set_up_logging
 from dragoman.telemetry.spans import build_tracer
@@ -126,16 +127,18 @@ def raise_open_files() -> None:
 
 def serve(
     config: Config,
-    listener: socket.socket,
+    listeners: list[socket.socket],
     storage: StateStorage,
     *,
     read: Callable[[], Config],
     admin_token: Secret | None,
-    at_end: Callable[[], None],
+    at_end: Callable[[], None] = lambda: None,
+    sibling_ports: Sequence[int] = (),
 ) -> None:
     """Serve until a signal comes; open streams get the configured time to finish.
 
     `read` reads the configuration for a reload. `at_end` is called last, also when a signal ends the process.
+    `sibling_ports` are those of the other workers.
     """
     set_up_logging(config.server.log)
     raise_open_files()
@@ -143,11 +146,12 @@ def serve(
     gateway = Gateway(config, storage=storage)
     traces = config.telemetry.traces
     spans = build_tracer(traces, lambda: gateway.config) if traces else None
-    app = App(gateway, read=read, admin_token=admin_token, spans=spans)
+    siblings = Siblings(sibling_ports, admin_token) if sibling_ports and admin_token else None
+    app = App(gateway, read=read, admin_token=admin_token, spans=spans, siblings=siblings)
     server = Server(app, at_end)
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
     # uvicorn raises the signal again that stopped it; the stop was requested.
     with suppress(KeyboardInterrupt):
-        server.run(sockets=[listener])
+        server.run(sockets=listeners)

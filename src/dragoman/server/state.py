@@ -10,6 +10,7 @@ from dragoman.hub.errors import DragomanError
 from dragoman.records.recorder import Recorder
 from dragoman.server.reload import ConfigReloader
 from dragoman.server.request import HttpRequest
+from dragoman.server.siblings import OWN_HEADER, Siblings
 from dragoman.telemetry.metrics import Metrics
 from dragoman.upstream.port import SessionUpstream
 
@@ -89,6 +90,12 @@ class ServerState(NamedTuple):
     started_at: float
     #: None if the gateway has no state file.
     recorder: Recorder | None = None
+    #: The other workers of this gateway; None if there are none, or if a request is for this worker alone.
+    siblings: Siblings | None = None
+
+    def select_workers(self, request: HttpRequest) -> "ServerState":
+        """The state to report on: without the other workers if one of them has sent the request."""
+        return self._replace(siblings=None) if OWN_HEADER in request.headers else self
 
     def list_session_upstreams(self) -> Iterator[tuple[str, SessionUpstream]]:
         """The upstreams that keep sessions between requests, such as Claude Code's, by provider name."""

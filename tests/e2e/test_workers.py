@@ -1,0 +1,171 @@
+"""`dragoman serve --workers`: several real processes on one port behave like one gateway."""
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.e2e.gateway import Gateway
+from tests.e2e.test_keys import HELLO, USED, WHOLE, ask, command, config, run
+from tests.upstream.byte_server import LAST_CHUNK, Action, ByteServer, Pause, chunk, eventually, stream_head
+
+DELTA = (
+    b'data: {"id":"c","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"x"}}]}\n\n'
+)
+END = (
+    b'data: {"id":"c","object":"chat.completion.chunk","choices":[{"index":0,"delta":{},'
+    b'"finish_reason":"stop"}]}'
+    b"\n\ndata: [DONE]\n\n"
+)
+
+
+class Workers(Gateway):
+    def __init__(self, text: str, folder: Path, count: int = 2) -> None:
+        super().__init__(f"{text}\n[server]\nworkers = {count}\n", folder, (sys.executable, "-m", "dragoman"))
+
+    def admin(self) -> dict[str, str]:
+        token = (self.folder / ".local/state/dragoman/admin-token").read_text().strip()
+        return {"authorization": f"Bearer {token}"}
+
+    async def status(self, session: aiohttp.ClientSession) -> Any:
+        async with session.get(f"{self.url}/admin/status", headers=self.admin()) as response:
+            return await response.json()
+
+    async def list_processes(self, session: aiohttp.ClientSession) -> set[int]:
+        return {each["process"] for each in (await self.status(session))["gateway"]["workers"]}
+
+
+def new_session() -> aiohttp.ClientSession:
+    """Each request has a connection of its own, so that all workers get some."""
+    return aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True, limit=0))
+
+
+async def wait_for_workers(gateway: Workers, session: aiohttp.ClientSession, count: int = 2) -> set[int]:
+    await eventually((gateway.folder / ".local/state/dragoman/admin-token").exists)
+    async with asyncio.timeout(60):
+        while len(found := await gateway.list_processes(session)) < count:
+            await asyncio.sleep(0.1)
+    return found
+
+
+def test_workers_share_the_port_the_budget_and_their_numbers(tmp_path: Path) -> None:
+    budget = 20 * USED + 7
+
+    async def scenario() -> None:
+        async with ByteServer([WHOLE]) as upstream, new_session() as session:
+            key = await command(tmp_path, "keys", "create", "ci", "--tokens-per-day", str(budget))
+            gateway = Workers(config(upstream), tmp_path)
+            await gateway.start()
+            try:
+                await wait_for_workers(gateway, session)
+                statuses: list[int] = [200]
+                while 200 in statuses:
+                    statuses = await asyncio.gather(*(ask(session, gateway, key) for _ in range(60)))
+                    assert set(statuses) <= {200, 429}
+                told = await command(tmp_path, "keys", "show", "ci", "--json")
+                assert budget <= told["used"]["day"]["tokens"] < budget + USED
+                (target,) = (await gateway.status(session))["targets"]
+                assert target["tries"] == len(upstream.heard)
+                async with session.get(f"{gateway.url}/metrics", headers=gateway.admin()) as response:
+                    families = list(text_string_to_metric_families(await response.text()))
+                counted = sum(
+                    sample.value
+                    for family in families
+                    for sample in family.samples
+                    if sample.name == "dragoman_open_exchanges"
+                )
+                assert counted == 0
+                names = [family.name for family in families]
+                assert len(names) == len(set(names))
+            finally:
+                assert await gateway.stop() == 0
+
+    run(scenario)
+
+
+def test_a_worker_that_is_killed_is_replaced_and_the_others_go_on(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with ByteServer([WHOLE]) as upstream, new_session() as session:
+            gateway = Workers(config(upstream), tmp_path)
+            await gateway.start()
+            try:
+                before = await wait_for_workers(gateway, session)
+                victim = min(before)
+                os.kill(victim, signal.SIGKILL)
+                async with asyncio.timeout(60):
+                    while len(now := await gateway.list_processes(session)) < 2 or victim in now:
+                        await asyncio.sleep(0.1)
+                statuses = [await ask(session, gateway) for _ in range(20)]
+                assert statuses == [200] * 20
+            finally:
+                assert await gateway.stop() == 0
+
+    run(scenario)
+
+
+def test_a_reload_reaches_all_workers_and_drops_no_stream(tmp_path: Path) -> None:
+    finish = asyncio.Event()
+    answer: list[Action] = [stream_head(), chunk(DELTA), Pause(finish), chunk(END), LAST_CHUNK]
+
+    async def scenario() -> None:
+        async with ByteServer(answer) as upstream, new_session() as session:
+            gateway = Workers(config(upstream), tmp_path)
+            await gateway.start()
+            try:
+                await wait_for_workers(gateway, session)
+
+                async def stream() -> bytes:
+                    url = f"{gateway.url}/v1/chat/completions"
+                    async with session.post(url, json={**HELLO, "stream": True}) as response:
+                        return await response.read()
+
+                streams = [asyncio.ensure_future(stream()) for _ in range(8)]
+                await eventually(lambda: len(upstream.heard) == 8)
+                path = tmp_path / "dragoman.toml"
+                path.write_text(path.read_text() + "ping = 5.0\n")
+                async with session.post(f"{gateway.url}/admin/reload", headers=gateway.admin()) as response:
+                    assert response.status == 200
+                finish.set()
+                assert all(b"[DONE]" in body for body in await asyncio.gather(*streams))
+                async with session.get(f"{gateway.url}/metrics", headers=gateway.admin()) as response:
+                    text = await response.text()
+                assert 'dragoman_reloads_total{outcome="done"} 2' in text
+            finally:
+                assert await gateway.stop() == 0
+
+    run(scenario)
+
+
+def test_workers_end_with_their_supervisor(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with ByteServer([WHOLE]) as upstream, new_session() as session:
+            gateway = Workers(config(upstream), tmp_path)
+            await gateway.start()
+            processes = await wait_for_workers(gateway, session)
+            await gateway.kill()
+            await eventually(lambda: not any(Path(f"/proc/{each}/cmdline").exists() for each in processes))
+
+    run(scenario)
+
+
+def test_a_port_that_is_in_use_is_an_error(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with ByteServer([WHOLE]) as upstream:
+            text = f"{config(upstream)}\n[server]\nworkers = 2\nport = {upstream.port}\n"
+            (tmp_path / "dragoman.toml").write_text(text)
+            started = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "dragoman", "serve"),
+                cwd=tmp_path,
+                env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+                stderr=asyncio.subprocess.PIPE,
+            )
+            _, said = await started.communicate()
+            assert started.returncode == 2
+            assert b"cannot listen on" in said
+
+    run(scenario)
