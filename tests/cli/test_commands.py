@@ -151,3 +151,25 @@ def test_a_shell_can_learn_to_complete_commands(tmp_path: Path, shell: str) -> N
 def test_commands_and_agents_are_completed(tmp_path: Path) -> None:
     asked = {"_DRAGOMAN_COMPLETE": "zsh_complete", "COMP_CWORD": "2"}
     assert "claude" in dragoman(tmp_path, **asked, COMP_WORDS="dragoman run cl").out.split()
+
+
+@pytest.mark.rule("M34")
+@pytest.mark.parametrize(
+    ("words", "number", "name"),
+    [
+        ("dragoman run --model em", "3", "embedded/it"),
+        ("dragoman models show em", "3", "embedded/it"),
+        ("dragoman doctor em", "2", "embedded/it"),
+        ("dragoman keys show c", "3", "ci"),
+    ],
+)
+def test_names_of_models_and_keys_are_completed(words: str, number: str, name: str, tmp_path: Path) -> None:
+    file = tmp_path / "dragoman.toml"
+    file.write_text('default = "embedded/it"\n[providers.embedded]\n', "utf-8")
+    assert dragoman(tmp_path, "keys", "create", "ci").code == 0
+    asked = {"_DRAGOMAN_COMPLETE": "zsh_complete", "COMP_CWORD": number, "COMP_WORDS": words}
+    assert name in dragoman(tmp_path, **asked).out.split()
+    # A mistake in the file prints nothing into the line of the shell.
+    file.write_text("[nonsense", "utf-8")
+    outcome = dragoman(tmp_path, **asked)
+    assert (name in outcome.out.split(), outcome.err) == (False, "")

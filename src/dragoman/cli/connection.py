@@ -16,6 +16,7 @@ import click
 import msgspec
 
 from dragoman.cli.agents import Agent, GatewayAccess, ModelLimits
+from dragoman.cli.completion import complete_models
 from dragoman.cli.files import has_stored_keys
 from dragoman.cli.formats import config_option
 from dragoman.config.find import identify_config
@@ -45,7 +46,13 @@ def access_options(command: Callable[..., None]) -> Callable[..., None]:
     """The options of `run` and `env` that describe the gateway."""
     options: list[Callable[[Callable[..., Any]], Callable[..., Any]]] = [
         config_option,
-        click.option("--model", default="", metavar="NAME", help="Model that the agent requests."),
+        click.option(
+            "--model",
+            default="",
+            metavar="NAME",
+            help="Model that the agent requests.",
+            shell_complete=complete_models,
+        ),
         click.option("--url", default="", metavar="URL", help="Address of a gateway on another machine."),
         click.option(
             "--key", default="", metavar="KEY", envvar="DRAGOMAN_KEY", help="Client key for the gateway."

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import click
 import msgspec
 
+from dragoman.cli.completion import complete_models
 from dragoman.cli.connection import find_running
 from dragoman.cli.formats import (
     config_option,
@@ -39,7 +40,7 @@ COLOURS: dict[State, str] = {
 
 
 @click.command()
-@click.argument("model", default="")
+@click.argument("model", default="", shell_complete=complete_models)
 @config_option
 @click.option(
     "--budget",

@@ -15,6 +15,7 @@ from dragoman.accounts.errors import MICRO, format_amount, format_dollars
 from dragoman.accounts.keys import ClientKey
 from dragoman.accounts.limits import Account, Amount, Limits, list_budgets, list_rates
 from dragoman.accounts.store import read_account
+from dragoman.cli.completion import complete_keys
 from dragoman.cli.files import has_stored_keys, use_state
 from dragoman.cli.formats import (
     config_option,
@@ -111,7 +112,7 @@ def create(
 
 
 @keys.command()
-@click.argument("name")
+@click.argument("name", shell_complete=complete_keys)
 @click.option(
     "--keep-old", type=parse_span, default="0m", metavar="SPAN", help="Keep the old key valid for: 24h, 7d."
 )
@@ -126,7 +127,7 @@ def rotate(name: str, path: str | None, keep_old: float, as_json: bool) -> None:
 
 
 @keys.command()
-@click.argument("name")
+@click.argument("name", shell_complete=complete_keys)
 @_limit_options
 @json_option
 @config_option
@@ -151,7 +152,7 @@ def change(
 
 
 @keys.command()
-@click.argument("name")
+@click.argument("name", shell_complete=complete_keys)
 @click.option("--delete", is_flag=True, help="Delete the key with its usage. Its name can be used again.")
 @config_option
 def revoke(name: str, path: str | None, delete: bool) -> None:
@@ -165,7 +166,7 @@ def revoke(name: str, path: str | None, delete: bool) -> None:
 
 
 @keys.command()
-@click.argument("name")
+@click.argument("name", shell_complete=complete_keys)
 @json_option
 @config_option
 def show(name: str, path: str | None, as_json: bool) -> None:

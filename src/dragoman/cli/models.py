@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 import click
 
+from dragoman.cli.completion import complete_models
 from dragoman.cli.files import list_learned_facts
 from dragoman.cli.formats import config_option, format_json, format_table, format_value, json_option
 from dragoman.config.find import find_config
@@ -41,7 +42,7 @@ def models(context: click.Context, path: str | None, as_json: bool) -> None:
 
 
 @models.command()
-@click.argument("name")
+@click.argument("name", shell_complete=complete_models)
 @config_option
 @click.option("--all", "is_all", is_flag=True, help="Also show the facts that hold for the whole dialect.")
 @json_option
