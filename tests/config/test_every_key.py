@@ -42,7 +42,8 @@ def _write_provider(values: dict[str, object], base: dict[str, object] = SERVER)
 
 
 def _write_route(values: dict[str, object]) -> dict[str, object]:
-    return {**_write_provider({}), "routes": [{"match": "m", "target": "p"} | values]}
+    order = {"order": "weighted"} if "weights" in values else {}
+    return {**_write_provider({}), "routes": [{"match": "m", "target": "p"} | order | values]}
 
 
 def _write_rule(values: dict[str, object]) -> dict[str, object]:
@@ -150,6 +151,9 @@ EXAMPLES: dict[tuple[str, str], Example] = {
     ("[rules.when]", "path"): Example(["/claude"], ("/claude",)),
     ("[rules.when]", "hours"): Example("22:00-06:00", "22:00-06:00"),
     ("[rules.when]", "headers"): Example({"x-team": "a*"}, {"x-team": "a*"}),
+    ("[[routes]]", "weights"): Example([3], (3,)),
+    ("[[routes]]", "on_overflow"): Example("p/m", (TargetName("p", "m"),)),
+    ("[[routes]]", "on_refusal"): Example("p/m", (TargetName("p", "m"),)),
     ("[[routes]]", "target"): Example("p/m", (TargetName("p", "m"),)),
     ("[[routes]]", "session_limits"): Example({"cost": 7.0}, {"cost": 7.0}),
     ("[[routes]]", "governance"): Example({"tools": "hold"}, {"tools": "hold"}),

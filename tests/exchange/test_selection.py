@@ -10,7 +10,7 @@ from dragoman.config.load import load
 from dragoman.exchange.exchange import Exchange
 from dragoman.exchange.gateway import Gateway
 from tests.exchange.clock import run
-from tests.exchange.speech import CHAT_STREAM, CHAT_WHOLE, DIALECTS
+from tests.exchange.speech import CHAT_DONE, CHAT_START, CHAT_STREAM, CHAT_WHOLE, DIALECTS, data, error
 from tests.exchange.twin import (
     JSON,
     Ask,
@@ -185,3 +185,48 @@ def test_the_effort_of_a_name_reaches_the_model() -> None:
     result = stage.run(anthropic(model="smart-high"))
     assert (stage.sent("side")["reasoning_effort"], stage.sent("side")["model"]) == ("high", "gpt-5")
     assert b"smart-high" in result.client.body
+
+
+OVERFLOW = Script(
+    status=400,
+    headers={"content-type": JSON},
+    pieces=[error("This model's maximum context length is 10 tokens.", code="context_length_exceeded")],
+)
+CHAT_FILTERED = data({"choices": [{"index": 0, "delta": {}, "finish_reason": "content_filter"}]})
+CHAT_REFUSAL = data({"choices": [{"index": 0, "delta": {"refusal": "I will not."}}]})
+REFUSED = [CHAT_START, CHAT_REFUSAL, CHAT_FILTERED, CHAT_DONE]
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_request_that_is_too_long_goes_to_a_larger_model(stream: bool) -> None:
+    stage = Stage("[[routes]]\nmatch='*'\ntarget='main/a'\non_overflow='side/large'", stream=stream)
+    stage.upstreams["main"]._scripts = [OVERFLOW]
+    result = stage.run(ask("anthropic", stream=stream))
+    assert (result.client.status, result.client.headers["x-dragoman-target"]) == (200, "side/large")
+
+
+def test_a_request_that_a_model_refuses_goes_to_another() -> None:
+    stage = Stage("[[routes]]\nmatch='*'\ntarget='main/a'\non_refusal='side/other'")
+    stage.upstreams["main"]._scripts = [Script(pieces=REFUSED)]
+    result = stage.run(ask("anthropic"))
+    assert result.client.headers["x-dragoman-target"] == "side/other"
+    assert b"I will not" not in result.client.body
+
+
+def test_a_refusal_reaches_the_client_without_other_targets() -> None:
+    stage = Stage("[[routes]]\nmatch='*'\ntarget='main/a'")
+    stage.upstreams["main"]._scripts = [Script(pieces=REFUSED)]
+    assert b"I will not" in stage.run(ask("openai_chat")).client.body
+
+
+def test_a_pool_takes_turns_and_a_session_keeps_its_target() -> None:
+    stage = Stage("[[routes]]\nmatch='*'\ntarget=['main/a', 'side/b']\norder='round_robin'")
+
+    def answered_by(session: str) -> str:
+        question = anthropic()
+        headers = {**CLAUDE, "x-claude-code-session-id": session}
+        metadata = msgspec.structs.replace(question.metadata, headers=headers)
+        result = stage.run(msgspec.structs.replace(question, metadata=metadata))
+        return str(result.client.headers["x-dragoman-target"])
+
+    assert [answered_by(name) for name in ("one", "two", "one", "two")] == ["main/a", "side/b"] * 2

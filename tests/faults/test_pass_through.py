@@ -11,7 +11,8 @@ import pytest
 
 from dragoman.config.model import Config, Route
 from dragoman.config.provider import Provider, TargetName
-from dragoman.config.settings import Secret, ServerSettings, Timeouts
+from dragoman.config.settings import RecordSettings, Secret, ServerSettings, Timeouts
+from dragoman.storage.database import FILE_NAME
 from dragoman.telemetry.log import LOGGER
 from tests.e2e.asking import request
 from tests.faults.actions import Action, Send
@@ -79,10 +80,11 @@ async def open_pair(dialect: str, folder: Path, keys: tuple[Secret, ...] = ()) -
         targets = (TargetName("own", "*"), TargetName("other", "none.1"))
         config = Config(
             server=ServerSettings(port=0, keys=keys, state=str(folder)),
+            records=RecordSettings(record="bodies"),
             providers=providers,
             routes=(Route(match="*", targets=targets),),
         )
-        async with running(config) as gateway:
+        async with running(config, state=folder / FILE_NAME) as gateway:
             yield Pair(gateway, own, other, dialect)
 
 
@@ -129,7 +131,7 @@ def test_the_credential_is_seen_at_its_provider_alone(
 def test_the_gateways_own_key_is_not_relayed(tmp_path: Path) -> None:
     async def run() -> None:
         async with open_pair("anthropic", tmp_path, (Secret("gateway-key"),)) as pair:
-            headers = {"x-dragoman-key": "gateway-key", "authorization": f"Bearer {CREDENTIAL}"}
+            headers = {"dragoman-key": "gateway-key", "authorization": f"Bearer {CREDENTIAL}"}
             await pair.ask("none", headers, stream=True)
             assert f"authorization: bearer {CREDENTIAL}\r\n" in pair.own.heads[0]
             assert "gateway-key" not in pair.own.heads[0]
@@ -139,6 +141,8 @@ def test_the_gateways_own_key_is_not_relayed(tmp_path: Path) -> None:
             assert len(pair.other.heads) == 1
 
     asyncio.run(run())
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert not [path for path in files if b"gateway-key" in path.read_bytes()]
 
 
 def test_a_refused_credential_is_the_clients_and_cools_no_target(tmp_path: Path) -> None:

@@ -99,6 +99,12 @@ INTEGER_PAIR = Kind(
 )
 
 
+WEIGHTS = Kind(
+    "a list of integers from 1 on",
+    lambda value: isinstance(value, list) and all(type(item) is int and item > 0 for item in value),
+)
+
+
 def integer(low: int, high: int | None = None) -> Kind:
     """Integers from `low` to `high`, both included."""
     expected = f"an integer from {low}" + (" on" if high is None else f" to {high}")

@@ -44,9 +44,16 @@ def _read_route(table: TomlTable, providers: Mapping[str, object], earlier: Mapp
     targets = read_targets(table, "target", providers)
     if not targets:
         raise table.error("expected `target`", hint='for example target = "provider/model"')
+    weights = table.values.get("weights", ())
+    if isinstance(weights, list) and len(weights) != len(targets):
+        raise table.error(f"expected one weight for each of the {len(targets)} targets", "weights")
+    if weights and table.text("order") != "weighted":
+        raise table.error('weights have no effect without order = "weighted"', "weights")
     return table.build(
         Route,
         targets=targets,
+        on_overflow=read_targets(table, "on_overflow", providers),
+        on_refusal=read_targets(table, "on_refusal", providers),
         session_limits=read_session_changes(table),
         governance=read_governance_changes(table),
     )

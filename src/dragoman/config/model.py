@@ -8,13 +8,13 @@ Secrets are `Secret`s, which never show their value.
 """
 
 from functools import cache
-from typing import Annotated, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 
 from dragoman.config.agents import SessionLimits, SignInSettings
 from dragoman.config.governance import governance_keys
-from dragoman.config.key_kinds import TABLE, TABLES, TEXT_OR_TEXTS, TEXTS, ConfigKey, read_keys
+from dragoman.config.key_kinds import TABLE, TABLES, TEXT_OR_TEXTS, TEXTS, WEIGHTS, ConfigKey, read_keys
 from dragoman.config.mistakes import ConfigWarning
 from dragoman.config.provider import Provider, TargetName
 from dragoman.config.rules import DEFAULT_ROLES, ROLES, Rule, RuleConditions
@@ -49,6 +49,22 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
         TEXT_OR_TEXTS,
         Doc("`provider/model`; of several, the next is tried if one fails."),
     ] = msgspec.field(name="target")
+    order: Annotated[
+        Literal["listed", "round_robin", "weighted", "least_busy", "fastest", "cheapest"],
+        Doc("Which target is tried first: the first of the list, or by turns, load, speed or cost."),
+    ] = "listed"
+    weights: Annotated[
+        tuple[int, ...], WEIGHTS, Doc("The share of each target for `weighted`, in the order of `target`.")
+    ] = ()
+    sticky: Annotated[
+        float, Doc("Seconds for which a session keeps its target, so that prompt caches last; 0: never.")
+    ] = 300.0
+    on_overflow: Annotated[
+        tuple[TargetName, ...], TEXT_OR_TEXTS, Doc("Targets for requests that are too long for the others.")
+    ] = ()
+    on_refusal: Annotated[
+        tuple[TargetName, ...], TEXT_OR_TEXTS, Doc("Targets for requests that a model refuses to answer.")
+    ] = ()
     effort_suffix: Annotated[
         bool, Doc("Names that end in `-low`, `-high` and so on match too, and set the effort of reasoning.")
     ] = False

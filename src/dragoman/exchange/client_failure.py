@@ -8,8 +8,8 @@ import msgspec
 
 from dragoman.config.provider import Provider, TargetName
 from dragoman.config.secrets import hide_password
-from dragoman.hub.errors import Failure, FailureKind
-from dragoman.routing.retry import concerns_session
+from dragoman.hub.errors import DragomanError, Failure, FailureKind
+from dragoman.routing.retry import concerns_session, find_step
 
 #: What the person who runs the gateway can do about a failure.
 _NEXT_STEPS: dict[FailureKind, str] = {
@@ -51,3 +51,9 @@ def _advise_key(provider: Provider) -> str:
         return f"check the variable {variables[0]} of the gateway"
     key = "check" if provider.keys else "set"
     return f"{key} api_key of [providers.{provider.name}] in the gateway's configuration"
+
+
+def choose_error(errors: list[DragomanError]) -> DragomanError:
+    """The first error that may pass, because it names a time to retry; otherwise the last error."""
+    passing = (error for error in errors if find_step(error.failure) == "retry")
+    return next(passing, errors[-1])

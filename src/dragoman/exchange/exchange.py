@@ -15,25 +15,25 @@ from dragoman.accounts.usage import ExchangeUsage
 from dragoman.config.model import Route
 from dragoman.config.provider import TargetName
 from dragoman.exchange.client import Client
-from dragoman.exchange.client_failure import build_client_failure
+from dragoman.exchange.client_failure import build_client_failure, choose_error
 from dragoman.exchange.gateway import Gateway
 from dragoman.exchange.healer import RequestHealer
 from dragoman.exchange.pass_through import CallCredential, find_credential
 from dragoman.exchange.record import AttemptRecord, ExchangeRecord, build_outcome
-from dragoman.exchange.selection import build_traits, compute, select_route
+from dragoman.exchange.selection import choose_targets, compute, fit_targets, order_targets, run_in_pool
 from dragoman.exchange.sender import ResponseSender
 from dragoman.exchange.sessions import check_session_limits, count_session
 from dragoman.exchange.target_requests import TargetRequestBuilder
 from dragoman.exchange.tools import ExchangeTools
 from dragoman.exchange.upstream_call import UpstreamCall
 from dragoman.exchange.watchdog import Watchdog
-from dragoman.exchange.windows import find_fitting_targets
 from dragoman.hub.errors import ClientProtocolError, DragomanError, Failure, UpstreamFailed
 from dragoman.pipeline.own_answer import OwnAnswer
 from dragoman.pipeline.plan import RequestPlan
 from dragoman.pipeline.target_request import TargetRequest
-from dragoman.routing.choose import RouteChoice, choose
+from dragoman.routing.choose import RouteChoice
 from dragoman.routing.health import TargetKey
+from dragoman.routing.pools import find_escape
 from dragoman.routing.retry import KEY_KINDS, decide_retry, find_step, may_succeed
 from dragoman.telemetry.redaction import Redactor
 
@@ -80,6 +80,7 @@ class Exchange:
         )
         self._healer = RequestHealer(self._snapshot.config, plan, gateway.learned, gateway.refused_seals)
         self._call: UpstreamCall | None = None
+        self._session = 0
         self._choice = choice
         self._tools: ExchangeTools | None = None
         if self._snapshot.toolbox is not None and choice is None:
@@ -142,7 +143,10 @@ class Exchange:
         await compute(plan.body, plan.peek)
         record.model, record.stream = plan.model, plan.stream
         await self._usage.check_model(plan.model)
-        choice = self._choice or await self._choose()
+        choice = self._choice or await choose_targets(gateway, snapshot, plan, record)
+        if choice.tag:
+            # The client chose the target by a tag in its prompt, so its key must allow it.
+            await self._usage.check_model(choice.tag)
         record.route, record.has_alternatives = choice.route.match, len(choice.targets) > 1
         self._start_tap(choice.route)
         if choice.answer:
@@ -150,28 +154,12 @@ class Exchange:
         await check_session_limits(snapshot.config, choice.route, gateway.sessions, plan, record)
         self._healer.is_on = choice.route.heal
         await gateway.learned.load()
-        targets = await compute(
-            self._plan.body, partial(find_fitting_targets, snapshot.config, plan, choice.targets)
-        )
+        targets = await fit_targets(snapshot.config, plan, choice)
         await self._reserve(targets)
-        has_several_keys = any(snapshot.keys[target.provider] > 1 for target in targets)
-        session = await compute(plan.body, plan.hash_session) if has_several_keys else 0
-        target_keys = gateway.health.order_targets(targets, snapshot.keys, session, self._loop.time())
+        target_keys, self._session = await order_targets(
+            gateway, snapshot, plan, choice.route, targets, self._loop.time()
+        )
         return await self._try_targets(target_keys, choice)
-
-    async def _choose(self) -> RouteChoice:
-        """The targets of the request. Without rules only the model's name decides."""
-        snapshot, plan, record = self._snapshot, self._plan, self.record
-        if not snapshot.rules:
-            return choose(snapshot.config, plan.model)
-        traits = build_traits(snapshot.config, plan, self._caller.name, self._gateway.clock)
-        choice = await select_route(snapshot, plan, traits)
-        record.rule = choice.rule
-        record.traits = traits.list_known()
-        if choice.tag:
-            # The client chose the target by the tag, so its key must allow it.
-            await self._usage.check_model(choice.tag)
-        return choice
 
     async def _answer_here(self, text: str) -> None:
         """Answer with a text of the configuration."""
@@ -218,9 +206,16 @@ class Exchange:
             handle = self._snapshot.handles[target.provider]
             errors.append(UpstreamFailed(build_client_failure(error.failure, handle.provider, target)))
             if find_step(error.failure) == "stop":
-                break
+                left = self._list_escapes(error.failure, choice.route, requests)
+                continue
             left = [each for each in left if may_succeed(error.failure, target, each.target)]
-        raise _choose_error(errors)
+        raise choose_error(errors)
+
+    def _list_escapes(self, failure: Failure, route: Route, requests: TargetRequests) -> list[TargetKey]:
+        """The targets that the route has for a request that is too long or that a model refuses."""
+        targets = [target for target in find_escape(failure, route) if target not in requests]
+        keys = self._snapshot.keys
+        return self._gateway.health.order_targets(targets, keys, self._session, self._loop.time())
 
     async def _try_target_key(
         self,
@@ -248,9 +243,10 @@ class Exchange:
             record.target, record.lane = target, target_request.lane
             record.losses, record.reply_losses = target_request.losses, target_request.reply_losses
             began = self._loop.time()
-            self._call = self._build_call(target_key, target_request, credential)
+            self._call = self._build_call(target_key, target_request, credential, choice.route)
             try:
-                failure = await self._call.run()
+                waited = began - self._watchdog.started
+                failure = await run_in_pool(gateway, choice.route, self._session, self._call, record, waited)
             except UpstreamFailed as error:
                 healed = await self._heal(target, target_request, error.failure, choice, credential.redactor)
                 now = self._record_attempt(target_key, began, error.failure, is_healed=healed is not None)
@@ -275,7 +271,7 @@ class Exchange:
             return None
 
     def _build_call(
-        self, target_key: TargetKey, target_request: TargetRequest, credential: CallCredential
+        self, target_key: TargetKey, target_request: TargetRequest, credential: CallCredential, route: Route
     ) -> UpstreamCall:
         target, key = target_key
         return UpstreamCall(
@@ -284,6 +280,7 @@ class Exchange:
             self._snapshot.handles[target.provider],
             key,
             credential,
+            watches_refusal=bool(route.on_refusal),
             caller=self._caller.owner,
             sender=self._sender,
             watchdog=self._watchdog,
@@ -377,12 +374,6 @@ class Exchange:
     def _abandon_client(self) -> None:
         self._sender.abort()
         self.abandon()
-
-
-def _choose_error(errors: list[DragomanError]) -> DragomanError:
-    """The first error that may pass, because it names a time to retry; otherwise the last error."""
-    passing = (error for error in errors if find_step(error.failure) == "retry")
-    return next(passing, errors[-1])
 
 
 async def _run_inner(

@@ -23,6 +23,7 @@ from dragoman.gateway_tools.memory import ToolMemory
 from dragoman.healing.learned import LearnedFacts
 from dragoman.healing.refused_seals import RefusedSeals
 from dragoman.routing.health import TargetHealth
+from dragoman.routing.pools import PoolState
 from dragoman.storage.port import StateStorage
 from dragoman.storage.sqlite import SqliteStorage
 from dragoman.upstream.port import Upstream
@@ -54,6 +55,7 @@ class Gateway:
         self.random = random
         self.accounts = Accounts(self.storage, self.clock)
         self.health = TargetHealth()
+        self.pools = PoolState()
         self.learned = LearnedFacts(self.storage, self.clock)
         self.refused_seals = RefusedSeals()
         self.tool_memory = ToolMemory(config.tools.memory_mb * 1_000_000)

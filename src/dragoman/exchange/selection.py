@@ -1,4 +1,7 @@
-"""Selects the targets of a request: the first rule that holds, else the route of the model's name."""
+"""Selects the targets of a request: the first rule that holds, else the route of the model's name.
+
+Then it orders them: by the route's order, and those that cool down last.
+"""
 
 import asyncio
 import logging
@@ -17,10 +20,18 @@ from dragoman.config.model import Config, Route
 from dragoman.config.provider import TargetName
 from dragoman.config.rules import Rule
 from dragoman.exchange.config_snapshot import ConfigSnapshot
+from dragoman.exchange.gateway import Gateway
+from dragoman.exchange.record import ExchangeRecord
+from dragoman.exchange.upstream_call import UpstreamCall
+from dragoman.exchange.windows import BYTES_PER_TOKEN, find_fitting_targets
+from dragoman.hub.errors import ClientProtocolError, DragomanError, Failure
 from dragoman.pipeline.plan import RequestPlan
 from dragoman.routing.choose import RouteChoice, apply_rule, choose, find_direct_target
+from dragoman.routing.health import TargetKey
 from dragoman.routing.rules import find_match
 from dragoman.routing.traits import RequestTraits
+from dragoman.tokens.families import find_family
+from dragoman.tokens.request import estimate_from_samples
 
 #: Bytes of a body that is read and translated on the event loop.
 MAX_INLINE_BODY = 1024 * 1024
@@ -47,6 +58,18 @@ async def compute(body: bytes, work: Callable[[], Result]) -> Result:
 def build_traits(config: Config, plan: RequestPlan, key: str, clock: Callable[[], float]) -> RequestTraits:
     """The traits of a request. `key` is the name of the client key, `clock` gives the date in seconds."""
     return RequestTraits(plan, key=key, roles=config.roles, clock=lambda: datetime.fromtimestamp(clock()))
+
+
+async def choose_targets(
+    gateway: Gateway, snapshot: ConfigSnapshot, plan: RequestPlan, record: ExchangeRecord
+) -> RouteChoice:
+    """The targets of the request of an exchange. Without rules only the model's name decides."""
+    if not snapshot.rules:
+        return choose(snapshot.config, plan.model)
+    traits = build_traits(snapshot.config, plan, record.caller.name, gateway.clock)
+    choice = await select_route(snapshot, plan, traits)
+    record.rule, record.traits = choice.rule, traits.list_known()
+    return choice
 
 
 async def select_route(snapshot: ConfigSnapshot, plan: RequestPlan, traits: RequestTraits) -> RouteChoice:
@@ -138,3 +161,69 @@ def load_function(function: str, config_path: str) -> RuleFunction:
         module = import_module(place)
     found: RuleFunction = getattr(module, name)
     return found
+
+
+async def fit_targets(config: Config, plan: RequestPlan, choice: RouteChoice) -> tuple[TargetName, ...]:
+    """The targets whose window can hold the request, else those for long requests. Raises if none can."""
+    try:
+        return await compute(plan.body, partial(find_fitting_targets, config, plan, choice.targets))
+    except ClientProtocolError as error:
+        if error.failure.kind != "context_overflow" or not choice.route.on_overflow:
+            raise
+    return await compute(plan.body, partial(find_fitting_targets, config, plan, choice.route.on_overflow))
+
+
+async def order_targets(
+    gateway: Gateway,
+    snapshot: ConfigSnapshot,
+    plan: RequestPlan,
+    route: Route,
+    targets: Sequence[TargetName],
+    now: float,
+) -> tuple[list[TargetKey], int]:
+    """The targets in the order of the route, each with its keys, and the number of the session.
+
+    Targets that cool down come last. The session is 0 if nothing needs it.
+    """
+    is_pool = route.order != "listed" and len(targets) > 1
+    has_several_keys = any(snapshot.keys[target.provider] > 1 for target in targets)
+    session = await compute(plan.body, plan.hash_session) if has_several_keys or is_pool else 0
+    if is_pool:
+        tokens = await compute(plan.body, partial(_estimate_tokens, plan)) if route.order == "cheapest" else 0
+        targets = gateway.pools.order(
+            route,
+            targets,
+            session=session,
+            now=now,
+            random=gateway.random,
+            tokens=tokens,
+            cost=snapshot.prices.cost,
+        )
+    return gateway.health.order_targets(targets, snapshot.keys, session, now), session
+
+
+async def run_in_pool(
+    gateway: Gateway, route: Route, session: int, call: UpstreamCall, record: ExchangeRecord, waited: float
+) -> Failure | None:
+    """Run a call, and note how busy and how fast its target is, if the order of the route needs it.
+
+    `waited`: the seconds from the beginning of the exchange to that of the call.
+    """
+    target, pools = record.target, gateway.pools
+    if route.order == "listed" or target is None:
+        return await call.run()
+    pools.start_call(target)
+    try:
+        failure = await call.run()
+        pools.keep_session(route, session, target, asyncio.get_running_loop().time())
+    finally:
+        pools.end_call(target, record.first_token_seconds - waited)
+    return failure
+
+
+def _estimate_tokens(plan: RequestPlan) -> int:
+    try:
+        return estimate_from_samples(plan.request, find_family(plan.model, plan.metadata.dialect))
+    except DragomanError:
+        # Whether the request can be sent at all is decided for each target.
+        return len(plan.body) // BYTES_PER_TOKEN

@@ -22,6 +22,7 @@ from dragoman.hub.events import ReplyFailed
 from dragoman.pipeline.plan import RequestPlan
 from dragoman.pipeline.reply import ReplyPipeline
 from dragoman.pipeline.target_request import TargetRequest, WholeReply
+from dragoman.routing.pools import find_refusal
 from dragoman.upstream.port import PushReply, UpstreamReply, UpstreamRequest, read_to_end
 from dragoman.wire.sse import Output, join_output
 
@@ -47,6 +48,7 @@ class UpstreamCall:
         key: int,
         credential: CallCredential,
         *,
+        watches_refusal: bool,
         caller: str,
         sender: ResponseSender,
         watchdog: Watchdog,
@@ -59,6 +61,7 @@ class UpstreamCall:
         self._handle = handle
         self._key = key
         self._credential = credential
+        self._watches_refusal = watches_refusal
         self._caller = caller
         self._sender = sender
         self._watchdog = watchdog
@@ -245,14 +248,15 @@ class UpstreamCall:
                 self._watchdog.count_received(piece)
                 self._held.append(reply.feed(piece))
                 size += len(piece)
-                is_begun = reply.tally.has_content or reply.holds_for_a_time
+                is_refusing = self._watches_refusal and reply.tally.is_refusing
+                is_begun = (reply.tally.has_content and not is_refusing) or reply.holds_for_a_time
                 if is_begun or reply.is_round_over or size > MAX_HELD:
                     break
             else:
                 self._held.append(reply.close())
         except UpstreamFailed as error:
             raise UpstreamFailed(self._find_cause(error)) from None
-        failure = reply.tally.failure
+        failure = reply.tally.failure or find_refusal(reply.tally, is_watched=self._watches_refusal)
         if failure is not None:
             raise UpstreamFailed(self._redact(failure))
 
@@ -342,7 +346,7 @@ class UpstreamCall:
         whole.feed(body, upstream.headers.get("content-type", "").lower())
         if self._target_request.needs_next_round:
             return None
-        failure = whole.tally.failure
+        failure = whole.tally.failure or find_refusal(whole.tally, is_watched=self._watches_refusal)
         if failure is not None:
             raise UpstreamFailed(self._redact(failure))
         await self._respond(whole)

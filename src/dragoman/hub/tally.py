@@ -2,7 +2,7 @@
 
 from typing import assert_never
 
-from dragoman.hub.content import ToolCall
+from dragoman.hub.content import Refusal, ToolCall
 from dragoman.hub.errors import Failure
 from dragoman.hub.events import (
     ArgumentsDelta,
@@ -29,6 +29,8 @@ class Tally:
 
     def __init__(self) -> None:
         self.has_content = False
+        #: All blocks so far are refusals of the model.
+        self.is_refusing = False
         #: The number of calls. A reply that is forwarded unread may have more.
         self.calls = 0
         self.usage: Usage | None = None
@@ -38,6 +40,7 @@ class Tally:
     def add(self, event: ReplyEvent) -> None:
         match event:
             case BlockOpened():
+                self.is_refusing = type(event.block) is Refusal and (self.is_refusing or not self.has_content)
                 self.has_content = True
                 self.calls += type(event.block) is ToolCall
             case UsageReported():

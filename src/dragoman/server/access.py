@@ -17,8 +17,9 @@ _HOST = re.compile(r"(?:([A-Za-z0-9._-]+)|\[([0-9A-Fa-f:.]+)\])(?::\d{1,5})?")
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://(.+)")
 
 
-#: A header for the client key of a client that needs its other headers for a vendor's credential.
-KEY_HEADER = "x-dragoman-key"
+#: A header for the client key of a client that needs its other headers for a vendor's credential. Its name
+#: does not begin with `x-dragoman-`, because records keep such headers.
+KEY_HEADER = "dragoman-key"
 
 
 class AccessRefused(DragomanError):
