@@ -30,8 +30,9 @@ START_SECONDS = 60.0
 class PostgresServer:
     """One server with its own data. `url` leads to its database over TCP on loopback."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, is_durable: bool = False) -> None:
         self.folder = folder
+        self._is_durable = is_durable
         self.port = find_free_port()
         self._user = NOBODY if os.geteuid() == 0 else None
         self._process: subprocess.Popen[bytes] | None = None
@@ -54,7 +55,7 @@ class PostgresServer:
         settings = {
             "listen_addresses": "127.0.0.1",
             "unix_socket_directories": "",
-            "fsync": "off",
+            "fsync": "on" if self._is_durable else "off",
             "shared_buffers": "16MB",
             "max_connections": "200",
         }
@@ -133,10 +134,10 @@ async def _answers(url: str) -> bool:
 
 
 @contextmanager
-def run_server() -> Iterator[PostgresServer]:
+def run_server(*, is_durable: bool = False) -> Iterator[PostgresServer]:
     """A server of one test alone, which the test may stop and pause."""
     with tempfile.TemporaryDirectory(prefix="dragoman-pg-") as folder:
-        server = PostgresServer(Path(folder))
+        server = PostgresServer(Path(folder), is_durable=is_durable)
         server.start()
         try:
             yield server

@@ -6,6 +6,7 @@ short delay. A reservation also writes the settlements of its key that are pendi
 """
 
 import asyncio
+import itertools
 import logging
 import random
 from collections.abc import Callable, Coroutine
@@ -68,6 +69,8 @@ class UsageLedger:
         self._storage = storage
         self._clock = clock
         self.process = build_process_name()
+        #: The ids of reservations. Rows with increasing numbers are cheaper to insert.
+        self._ids = itertools.count(create_reservation_id())
         self._pending = PendingWrites()
         #: Batches whose commit was not answered. They keep their content and their id.
         self._uncertain: list[PendingWrites] = []
@@ -167,7 +170,7 @@ class UsageLedger:
         return result
 
     async def _try_reserve(self, request: ReservationRequest) -> Reservation | LimitRefusal:
-        now, process, number = self._clock(), self.process, create_reservation_id()
+        now, process, number = self._clock(), self.process, next(self._ids)
 
         async def work(transaction: Transaction) -> Reservation | LimitRefusal:
             if not self._is_registered:
@@ -334,7 +337,9 @@ class UsageLedger:
             return await work(transaction)
 
         try:
-            result = await self._storage.run(write_and_work, locks=batch.list_keys() | keys)
+            result = await self._storage.run(
+                write_and_work, locks=batch.list_keys() | keys if batch else keys
+            )
         except ConfigError as error:
             is_uncertain = isinstance(error, StorageError) and error.is_uncertain
             self._return_batch(batch, is_uncertain=is_uncertain)

@@ -25,14 +25,11 @@ MAX_SETTLEMENTS = 10_000
 OUTBOX = "outbox-"
 
 
-def _create_batch_id() -> str:
-    return secrets.token_hex(12)
-
-
 class PendingWrites(msgspec.Struct):
     """Settlements, statistics, and charges without a reservation, that are not yet in the state."""
 
-    id: str = msgspec.field(default_factory=_create_batch_id)
+    #: Set by the first write to a shared state.
+    id: str = ""
     settlements: list[tuple[Reservation, Amount]] = []
     usage: dict[UsageKey, UsageCounts] = {}
     charges: dict[tuple[str, int], Amount] = {}
@@ -79,6 +76,7 @@ class PendingWrites(msgspec.Struct):
 
     async def write(self, transaction: Transaction, now: float, *, is_shared: bool = False) -> None:
         """Write everything. If the state `is_shared`, a batch that is already there is left out."""
+        self.id = self.id or (secrets.token_hex(12) if is_shared else "")
         if is_shared and not await transaction.execute(
             "INSERT INTO batches (id, at) VALUES ($1, $2) ON CONFLICT (id) DO NOTHING", self.id, now
         ):

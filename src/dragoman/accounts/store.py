@@ -171,7 +171,7 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True):
 
 def create_reservation_id() -> int:
     """The id is known before the commit. So a reservation can be undone whose commit was not answered."""
-    return secrets.randbits(62)
+    return secrets.randbits(61)
 
 
 async def reserve(

@@ -3,8 +3,7 @@
 import re
 import sqlite3
 import time
-from collections.abc import Callable, Collection, Coroutine, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -91,17 +90,26 @@ class SqliteStorage:
 
     async def run(self, work: Work[Result], *, locks: Collection[str] = ()) -> Result:
         """See `StateStorage`. A transaction locks the whole file."""
-        with _map_errors(self.path):
+        try:
             return await self._database.run(_build_step(work))
+        except sqlite3.Error as error:
+            raise self._map_error(error) from None
 
     async def read(self, work: Work[Result]) -> Result:
-        with _map_errors(self.path):
+        try:
             return await self._database.read(_build_step(work))
+        except sqlite3.Error as error:
+            raise self._map_error(error) from None
 
     def run_now(self, work: Work[Result]) -> Result:
         """Like `run`, for callers without an event loop, such as commands."""
-        with _map_errors(self.path):
+        try:
             return self._database.run_now(_build_step(work))
+        except sqlite3.Error as error:
+            raise self._map_error(error) from None
+
+    def _map_error(self, error: sqlite3.Error) -> StorageError:
+        return StorageError(f"cannot use the state file {self.path}: {error}")
 
     async def close(self) -> None:
         self.close_now()
@@ -112,11 +120,3 @@ class SqliteStorage:
 
 def _build_step(work: Work[Result]) -> Callable[[sqlite3.Connection], Result]:
     return lambda connection: complete(work(SqliteTransaction(connection)))
-
-
-@contextmanager
-def _map_errors(path: Path | None) -> Iterator[None]:
-    try:
-        yield
-    except sqlite3.Error as error:
-        raise StorageError(f"cannot use the state file {path}: {error}") from None
