@@ -62,6 +62,11 @@ def _write_server(values: dict[str, object]) -> dict[str, object]:
     return {"tools": {"mcp": {"s": server}}}
 
 
+def _write_prompt(values: dict[str, object]) -> dict[str, object]:
+    needed = {} if {"operation", "find"} & set(values) else {"find": "x"}
+    return {**_write_route({}), "prompts": [{**needed, **values}]}
+
+
 PLACES = {
     "": Place(lambda values: _write_provider({}) | values, lambda config: config),
     "[server]": Place(lambda values: {"server": values}, lambda config: config.server),
@@ -101,6 +106,7 @@ PLACES = {
     ),
     "[[rules]]": Place(_write_rule, lambda config: config.rules[0]),
     "[rules.when]": Place(lambda values: _write_rule({"when": values}), lambda config: config.rules[0].when),
+    "[[prompts]]": Place(_write_prompt, lambda config: config.prompts[0]),
     "[[routes]]": Place(_write_route, lambda config: config.routes[0]),
     "[routes.governance]": Place(
         lambda values: _write_route({"governance": values}),
@@ -142,6 +148,8 @@ EXAMPLES: dict[tuple[str, str], Example] = {
     ("[tools.web_search]", "mapping"): Example({"query": "x"}, SearchMapping(query="x")),
     ("[tools.web_search.mapping]", "fixed"): Example({"a": 1}, {"a": 1}),
     ("", "roles"): Example({"tester": "be:tester"}, {"lead": ("hydra:lead",), "tester": ("be:tester",)}),
+    ("[[prompts]]", "operation"): Example("append", "append"),
+    ("[[prompts]]", "when"): Example({"model": "m*"}, RuleConditions(model=("m*",))),
     ("[[rules]]", "preset"): Example("think", "think"),
     ("[[rules]]", "target"): Example("p/m", (TargetName("p", "m"),)),
     ("[[rules]]", "route"): Example("m", "m"),
@@ -171,6 +179,7 @@ OWN_TABLES = {
     ("", "sign_in"),
     ("", "providers"),
     ("", "rules"),
+    ("", "prompts"),
     ("", "routes"),
     ("[tools]", "plugins"),
     ("[tools]", "image"),

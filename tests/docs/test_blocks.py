@@ -44,6 +44,7 @@ ELSEWHERE = {
     "python -m tests.fuzz": "tests/fuzz/test_library.py",
     "claude": "tests/cli/test_real_agents.py",
     "dragoman run claude": "tests/cli/test_real_agents.py",
+    "dragoman prompts try": "tests/prompts/test_rules.py",
     "dragoman replay": "tests/cli/test_replay_agents.py",
     "dragoman fork": "tests/cli/test_replay_agents.py",
     "dragoman bisect": "tests/cli/test_replay_agents.py",

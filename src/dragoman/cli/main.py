@@ -32,6 +32,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "fork": ("dragoman.cli.replay:fork", "Continue a recorded session with another model."),
     "bisect": ("dragoman.cli.replay:bisect", "Find the turn where two recorded sessions part."),
     "diff": ("dragoman.cli.replay:diff", "Compare two recorded sessions."),
+    "prompts": ("dragoman.cli.prompts:prompts", "Try prompt rules on recorded requests."),
     "cache": ("dragoman.cli.cache:cache", "Explain the prompt cache of a recorded session."),
     "doctor": ("dragoman.cli.doctor:doctor", "Report what is wrong, and what a model supports."),
     "docs": ("dragoman.cli.docs:docs", "Show the documentation in the terminal."),

@@ -166,7 +166,7 @@ def format_replay(steps: list[ReplayStep], unserved: list[int]) -> Iterator[str]
     for step in steps:
         if not step.is_exact and not step.is_live:
             yield f"differs from turn {step.number}:" if step.number else "no turn is left for a request"
-            yield from (f"  {line}" for line in _format_differences(step.differences))
+            yield from (f"  {line}" for line in format_differences(step.differences))
     if unserved:
         yield f"not used: turns {', '.join(map(str, unserved))}"
 
@@ -182,7 +182,7 @@ def format_divergence(found: Divergence | None) -> Iterator[str]:
         "end": f"one session ends, the other has turn {found.first or found.second}",
     }
     yield f"{kinds[found.kind]} ({found.steps} comparisons)"
-    yield from _format_differences(found.differences)
+    yield from format_differences(found.differences)
 
 
 def format_pairs(pairs: list[TurnPair]) -> Iterator[str]:
@@ -199,10 +199,11 @@ def format_pairs(pairs: list[TurnPair]) -> Iterator[str]:
     first = next((pair for pair in pairs if pair.request), None)
     if first is not None:
         yield f"the first different request: turn {first.first} and turn {first.second}"
-        yield from _format_differences(first.request)
+        yield from format_differences(first.request)
 
 
-def _format_differences(differences: list[Difference]) -> Iterator[str]:
+def format_differences(differences: list[Difference]) -> Iterator[str]:
+    """One line for each of the first differences."""
     for each in differences[:_LISTED]:
         start = max(0, (each.position or 0) - 10)
         values = [_shorten(value, start) for value in (each.before, each.after)]

@@ -12,6 +12,7 @@ import msgspec
 from dragoman.config.agents import read_managed_settings, read_session_limits, read_sign_in
 from dragoman.config.document import TomlDocument, TomlTable
 from dragoman.config.key_kinds import read_keys
+from dragoman.config.load_prompts import read_prompts
 from dragoman.config.load_provider import check_address, read_provider
 from dragoman.config.load_routes import read_routes, read_targets, warn_about_routes
 from dragoman.config.load_rules import read_roles, read_rules, warn_about_rules
@@ -97,6 +98,7 @@ def load(
                 "sign_in": lambda: read_sign_in(root.table("sign_in")),
                 "managed_settings": lambda: read_managed_settings(root),
                 "rules": lambda: read_rules(root),
+                "prompts": lambda: read_prompts(root),
                 "roles": lambda: read_roles(root),
                 "records": lambda: _read_records(root.table("records")),
                 "routes": lambda: read_routes(root),

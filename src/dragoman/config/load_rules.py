@@ -73,7 +73,7 @@ def _read_rule(table: TomlTable, root: TomlTable, number: int) -> Rule:
     return table.build(
         Rule,
         name=table.text("name") or preset or f"rule {number}",
-        when=_read_conditions(table.table("when"), root, PRESETS.get(preset, RuleConditions())),
+        when=read_conditions(table.table("when"), root, PRESETS.get(preset, RuleConditions())),
         targets=read_targets(table, "target", root.table("providers").values),
     )
 
@@ -91,7 +91,8 @@ def resolve_function_file(function: str, config_path: str) -> Path:
     return Path(config_path).absolute().parent / function.rpartition(":")[0]
 
 
-def _read_conditions(when: TomlTable, root: TomlTable, preset: RuleConditions) -> RuleConditions:
+def read_conditions(when: TomlTable, root: TomlTable, preset: RuleConditions) -> RuleConditions:
+    """The conditions of a table, added to those of the preset."""
     keys = read_keys(RuleConditions)
     when.check(keys)
     lists = {

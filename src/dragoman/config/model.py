@@ -16,6 +16,7 @@ from dragoman.config.agents import SessionLimits, SignInSettings
 from dragoman.config.governance import governance_keys
 from dragoman.config.key_kinds import TABLE, TABLES, TEXT_OR_TEXTS, TEXTS, WEIGHTS, ConfigKey, read_keys
 from dragoman.config.mistakes import ConfigWarning
+from dragoman.config.prompts import PromptRule
 from dragoman.config.provider import Provider, TargetName
 from dragoman.config.rules import DEFAULT_ROLES, ROLES, Rule, RuleConditions
 from dragoman.config.settings import (
@@ -111,6 +112,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     rules: Annotated[
         tuple[Rule, ...], TABLES, Doc("Targets by what a request is. The first that holds wins over routes.")
     ] = ()
+    prompts: Annotated[
+        tuple[PromptRule, ...], TABLES, Doc("Changes of system texts, messages and tools, in their order.")
+    ] = ()
     roles: Annotated[
         dict[str, tuple[str, ...]],
         ROLES,
@@ -172,6 +176,7 @@ def list_tables() -> tuple[KeyTable, ...]:
         KeyTable('[providers.NAME.models."MODEL"]', model_keys()),
         KeyTable("[[rules]]", read_keys(Rule), Rule),
         KeyTable("[rules.when]", read_keys(RuleConditions), RuleConditions),
+        KeyTable("[[prompts]]", read_keys(PromptRule), PromptRule),
         KeyTable("[[routes]]", read_keys(Route), Route),
         KeyTable("[routes.governance]", governance_keys(), Governance),
     )

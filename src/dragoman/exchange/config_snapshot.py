@@ -10,6 +10,7 @@ from dragoman.accounts.estimates import PriceList
 from dragoman.config.model import Config
 from dragoman.config.provider import Provider
 from dragoman.gateway_tools.toolbox import Toolbox, build_toolbox
+from dragoman.prompts.rules import compile_prompts
 from dragoman.routing.rules import compile_rules
 from dragoman.telemetry.redaction import Redactor
 from dragoman.upstream.port import Upstream
@@ -60,8 +61,10 @@ class ConfigSnapshot:
         self.config = config
         self.prices = PriceList(config)
         self.rules = compile_rules(config.rules)
+        self.prompts = compile_prompts(config.prompts)
+        conditions = [rule.when for rule in config.rules] + [rule.when for rule in config.prompts]
         #: The first segments of paths that rules ask for.
-        self.entries = frozenset(path for rule in config.rules for path in rule.when.path)
+        self.entries = frozenset(path for when in conditions for path in when.path)
         #: The number of keys of each provider.
         self.keys = {name: len(provider.keys) for name, provider in config.providers.items()}
         #: The number of exchanges that began with this snapshot and have not ended.

@@ -20,9 +20,17 @@ from dragoman.exchange.gateway import Gateway
 from dragoman.exchange.healer import RequestHealer
 from dragoman.exchange.pass_through import CallCredential, find_credential
 from dragoman.exchange.record import AttemptRecord, ExchangeRecord, build_outcome
-from dragoman.exchange.selection import choose_targets, compute, fit_targets, order_targets, run_in_pool
+from dragoman.exchange.selection import (
+    change_prompt,
+    choose_targets,
+    compute,
+    fit_targets,
+    order_targets,
+    run_in_pool,
+)
 from dragoman.exchange.sender import ResponseSender
 from dragoman.exchange.sessions import check_session_limits, count_session
+from dragoman.exchange.tap import start_tap
 from dragoman.exchange.target_requests import TargetRequestBuilder
 from dragoman.exchange.tools import ExchangeTools
 from dragoman.exchange.upstream_call import UpstreamCall
@@ -148,9 +156,11 @@ class Exchange:
             # The client chose the target by a tag in its prompt, so its key must allow it.
             await self._usage.check_model(choice.tag)
         record.route, record.has_alternatives = choice.route.match, len(choice.targets) > 1
-        self._start_tap(choice.route)
+        start_tap(gateway.recorder, record, plan, choice.route, self._sender)
         if choice.answer:
             return await self._answer_here(choice.answer)
+        if snapshot.prompts:
+            await compute(plan.body, partial(change_prompt, gateway, snapshot, plan, record, choice))
         await check_session_limits(snapshot.config, choice.route, gateway.sessions, plan, record)
         self._healer.is_on = choice.route.heal
         await gateway.learned.load()
@@ -169,13 +179,6 @@ class Exchange:
             await self._sender.finish(answer.frames)
         else:
             await self._sender.respond(answer.build_body())
-
-    def _start_tap(self, route: Route | None) -> None:
-        recorder, record = self._gateway.recorder, self.record
-        if recorder is not None and record.tap is None:
-            record.tap = recorder.start(record, self._plan, route)
-            if record.tap is not None:
-                self._sender.tap_client(record.tap)
 
     async def _reserve(self, targets: Sequence[TargetName]) -> None:
         """Reserve what the request may use. The key's rate limits become response headers in any case."""
@@ -344,7 +347,7 @@ class Exchange:
     async def _refuse(self, failure: Failure) -> None:
         """No target answered: an error response, or the dialect's error event if the head is already sent."""
         self.record.refused = failure
-        self._start_tap(None)
+        start_tap(self._gateway.recorder, self.record, self._plan, None, self._sender)
         # The client sees our request id, which the log has too; the upstream's id goes to the log only.
         self.record.upstream_id = failure.request_id or self.record.upstream_id
         failure = msgspec.structs.replace(failure, request_id=self._plan.metadata.request_id)

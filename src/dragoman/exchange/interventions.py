@@ -27,6 +27,7 @@ OTHERS = "(others)"
 
 #: The counter of each kind of intervention: where `ok` is true, and where it is false.
 COUNTED_AS: dict[InterventionKind, tuple[str, str]] = {
+    "prompt": ("prompts", "prompts"),
     "choice": ("raised", "raised"),
     "contract": ("contracts", "contracts"),
     "repair": ("repaired", "unrepairable"),

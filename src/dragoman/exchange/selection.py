@@ -24,8 +24,10 @@ from dragoman.exchange.gateway import Gateway
 from dragoman.exchange.record import ExchangeRecord
 from dragoman.exchange.upstream_call import UpstreamCall
 from dragoman.exchange.windows import BYTES_PER_TOKEN, find_fitting_targets
+from dragoman.governance.interventions import Intervention
 from dragoman.hub.errors import ClientProtocolError, DragomanError, Failure
 from dragoman.pipeline.plan import RequestPlan
+from dragoman.prompts.rules import apply_prompts
 from dragoman.routing.choose import RouteChoice, apply_rule, choose, find_direct_target
 from dragoman.routing.health import TargetKey
 from dragoman.routing.rules import find_match
@@ -89,6 +91,24 @@ async def select_route(snapshot: ConfigSnapshot, plan: RequestPlan, traits: Requ
         if choice is not None:
             return choice
     return choose(config, plan.model)
+
+
+def change_prompt(
+    gateway: Gateway,
+    snapshot: ConfigSnapshot,
+    plan: RequestPlan,
+    record: ExchangeRecord,
+    choice: RouteChoice,
+) -> None:
+    """Apply the prompt rules to the request. What they change is reported for the first target."""
+    traits = build_traits(snapshot.config, plan, record.caller.name, gateway.clock)
+    target = choice.targets[0]
+    dialect = snapshot.config.providers[target.provider].wire_dialect
+
+    def report(intervention: Intervention) -> None:
+        record.interventions.reporter(target, dialect)(intervention)
+
+    plan.rewrite(lambda request: apply_prompts(request, snapshot.prompts, traits, report))
 
 
 async def _apply(config: Config, rule: Rule, plan: RequestPlan, traits: RequestTraits) -> RouteChoice | None:

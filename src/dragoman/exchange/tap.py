@@ -45,3 +45,23 @@ class ExchangeRecorder(Protocol):
         Without a route: the exchange is refused before one was chosen.
         """
         ...
+
+
+class TappedSender(Protocol):
+    """What sends the reply. `exchange.sender.ResponseSender` implements it."""
+
+    def tap_client(self, tap: ExchangeTap) -> None: ...
+
+
+def start_tap(
+    recorder: ExchangeRecorder | None,
+    record: "ExchangeRecord",
+    plan: RequestPlan,
+    route: Route | None,
+    sender: TappedSender,
+) -> None:
+    """Let the recorder see an exchange from now on, unless it does already."""
+    if recorder is not None and record.tap is None:
+        record.tap = recorder.start(record, plan, route)
+        if record.tap is not None:
+            sender.tap_client(record.tap)

@@ -9,6 +9,7 @@ from typing import Literal
 import msgspec
 
 InterventionKind = Literal[
+    "prompt",
     "choice",
     "contract",
     "repair",
@@ -25,7 +26,7 @@ InterventionKind = Literal[
 
 
 #: Kinds that change requests; all others concern replies.
-REQUEST_KINDS: frozenset[InterventionKind] = frozenset({"choice", "contract"})
+REQUEST_KINDS: frozenset[InterventionKind] = frozenset({"prompt", "choice", "contract"})
 
 
 class Intervention(msgspec.Struct, frozen=True, kw_only=True):

@@ -135,6 +135,18 @@ class RequestPlan:
                 raise
         return self._request
 
+    def rewrite(self, change: Callable[[Request], Request]) -> None:
+        """Change the request before it is built for targets. A body that cannot be read stays as it is."""
+        try:
+            request = self.request
+        except DragomanError:
+            return
+        changed = change(request)
+        if changed is not request:
+            facts = build_target_facts(Profile(dialect=self.metadata.dialect), self.metadata.dialect)
+            self.body = encode(self.dialect.write_request(changed, facts, Losses()))
+            self._request = None
+
     @property
     def is_unreadable(self) -> bool:
         """Whether the dialect's reader has read the body and raised an error."""

@@ -34,10 +34,11 @@ class CompiledRule(NamedTuple):
 
 def compile_rules(rules: Sequence[Rule]) -> tuple[CompiledRule, ...]:
     """The rules with the checks of the conditions that are set."""
-    return tuple(CompiledRule(rule, _build_checks(rule.when)) for rule in rules)
+    return tuple(CompiledRule(rule, build_checks(rule.when)) for rule in rules)
 
 
-def _build_checks(when: RuleConditions) -> tuple[ConditionCheck, ...]:
+def build_checks(when: RuleConditions) -> tuple[ConditionCheck, ...]:
+    """The checks of the conditions that are set, the cheapest first."""
     fields = {field.name: field for field in msgspec.structs.fields(when)}
     return tuple(
         ConditionCheck(fields[name].encode_name, value, test)

@@ -17,6 +17,7 @@ from dragoman.records.cache import diagnose_session
 from dragoman.records.changes import explain_changes
 from dragoman.records.comparison import find_divergence, pair_turns
 from dragoman.records.filters import Condition, parse_filter
+from dragoman.records.preview import preview_prompts
 from dragoman.records.reading import (
     GROUPS,
     MAX_ROWS,
@@ -134,6 +135,21 @@ async def _get_changes(request: AdminRequest) -> object:
     return msgspec.to_builtins(await asyncio.to_thread(explain))
 
 
+async def _get_preview(request: AdminRequest) -> object:
+    """What the prompt rules of the present configuration make of a recorded request."""
+    session, number = _read_turn_path(request)
+    config, clock = request.state.gateway.config, request.state.gateway.clock
+
+    def read(connection: sqlite3.Connection) -> object:
+        turn = read_turn(connection, session, number)
+        body = read_raw(connection, turn["id"], "client_request")
+        if body is None:
+            raise RecordNotFound(f"turn {number} has no contents")
+        return msgspec.to_builtins(preview_prompts(config, [(turn, body)], clock)[0])
+
+    return await _query(request, read)
+
+
 async def _get_cache(request: AdminRequest) -> object:
     session, prices = request.path_values["session"], request.state.gateway.snapshot.prices
     reports = await _query(request, partial(diagnose_session, session=session, prices=prices))
@@ -242,6 +258,7 @@ RECORD_ENDPOINTS: tuple[AdminEndpoint, ...] = (
     AdminEndpoint("GET", _TURN, _get_turn, "One turn with its details."),
     AdminEndpoint("GET", f"{_TURN}/parts/{{part}}", _get_part, "One content of a turn."),
     AdminEndpoint("GET", f"{_TURN}/changes", _get_changes, "How the gateway changed a request."),
+    AdminEndpoint("GET", f"{_TURN}/prompts", _get_preview, "What the prompt rules make of a request."),
     AdminEndpoint("GET", f"{_SESSION}/cache", _get_cache, "What the prompt cache did in each turn."),
     AdminEndpoint("GET", f"{_RECORDS}/comparison", _get_comparison, "Two sessions, turn by turn."),
     AdminEndpoint("GET", f"{_RECORDS}/sums", _get_sums, "Sums over turns, by a column and by time."),

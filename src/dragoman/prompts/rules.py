@@ -1,0 +1,180 @@
+"""Compiles prompt rules and applies them to a request."""
+
+from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
+from typing import Any, NamedTuple
+
+import msgspec
+import re2  # type: ignore[import-untyped]  # the package has no stubs
+
+from dragoman.config.prompts import PromptRule
+from dragoman.governance.interventions import Intervention, Report
+from dragoman.hub.content import AnyBlock, Text, Tool
+from dragoman.hub.request import Request, Role, Turn
+from dragoman.routing.rules import ConditionCheck, build_checks
+from dragoman.routing.traits import RequestTraits
+
+_ROLES: dict[str, tuple[Role, ...]] = {
+    "system": ("system", "developer"),
+    "user": ("user",),
+    "assistant": ("assistant",),
+}
+
+
+class CompiledPrompt(NamedTuple):
+    """A rule with its checks and its patterns."""
+
+    rule: PromptRule
+    checks: tuple[ConditionCheck, ...]
+    find: Any
+    contains: Any
+
+
+def compile_prompts(rules: Sequence[PromptRule]) -> tuple[CompiledPrompt, ...]:
+    return tuple(
+        CompiledPrompt(rule, build_checks(rule.when), _compile(rule.find), _compile(rule.contains))
+        for rule in rules
+    )
+
+
+def apply_prompts(
+    request: Request, prompts: Sequence[CompiledPrompt], traits: RequestTraits, report: Report
+) -> Request:
+    """The request after all rules whose conditions hold; the same object if nothing changes."""
+    for prompt in prompts:
+        if not _holds(prompt, request, traits):
+            continue
+        changed = (
+            _apply_to_tools(request, prompt)
+            if prompt.rule.place == "tools"
+            else _apply_to_turns(request, prompt)
+        )
+        if changed is not request:
+            before, after = _measure(request), _measure(changed)
+            report(Intervention(kind="prompt", detail=(prompt.rule.name,), before=before, after=after))
+        request = changed
+        if prompt.rule.stop:
+            break
+    return request
+
+
+def _holds(prompt: CompiledPrompt, request: Request, traits: RequestTraits) -> bool:
+    if not all(check.holds(check.value, traits) for check in prompt.checks):
+        return False
+    if prompt.contains is None:
+        return True
+    systems = (turn for turn in request.turns if turn.role in _ROLES["system"])
+    return any(
+        isinstance(block, Text) and prompt.contains.search(block.text) is not None
+        for turn in systems
+        for block in turn.blocks
+    )
+
+
+def _apply_to_tools(request: Request, prompt: CompiledPrompt) -> Request:
+    """The tools whose names match, with other descriptions; without them if the whole tool is removed."""
+    rule = prompt.rule
+    tools: list[Tool] = []
+    for tool in request.tools:
+        if not fnmatchcase(tool.name, rule.tool):
+            tools.append(tool)
+        elif rule.operation != "remove" or rule.find:
+            text = _change_text(tool.description or "", prompt)
+            is_same = text == (tool.description or "")
+            tools.append(tool if is_same else msgspec.structs.replace(tool, description=text))
+    is_unchanged = len(tools) == len(request.tools) and all(map(_is, tools, request.tools))
+    return request if is_unchanged else msgspec.structs.replace(request, tools=tuple(tools))
+
+
+def _apply_to_turns(request: Request, prompt: CompiledPrompt) -> Request:
+    roles = _ROLES[prompt.rule.place]
+    is_whole = prompt.rule.place == "system" and prompt.rule.operation in _WHOLE
+    if is_whole:
+        return _change_system(request, prompt)
+    turns = tuple(_change_turn(turn, prompt) if turn.role in roles else turn for turn in request.turns)
+    return request if all(map(_is, turns, request.turns)) else msgspec.structs.replace(request, turns=turns)
+
+
+def _change_turn(turn: Turn, prompt: CompiledPrompt) -> Turn:
+    blocks: list[AnyBlock] = []
+    for block in turn.blocks:
+        text = _change_text(block.text, prompt) if isinstance(block, Text) else ""
+        if not isinstance(block, Text) or text == block.text:
+            blocks.append(block)
+        elif text or len(turn.blocks) == 1:
+            blocks.append(msgspec.structs.replace(block, text=text, citations=(), seal=None))
+    is_unchanged = len(blocks) == len(turn.blocks) and all(map(_is, blocks, turn.blocks))
+    return turn if is_unchanged else msgspec.structs.replace(turn, blocks=tuple(blocks))
+
+
+def _change_system(request: Request, prompt: CompiledPrompt) -> Request:
+    """Change the system text as a whole: its first or its last block, or all of them."""
+    rule, roles = prompt.rule, _ROLES["system"]
+    places = [
+        (number, index)
+        for number, turn in enumerate(request.turns)
+        if turn.role in roles
+        for index, block in enumerate(turn.blocks)
+        if isinstance(block, Text)
+    ]
+    if not places:
+        if rule.operation == "remove" or not rule.text:
+            return request
+        added = Turn(role="system", blocks=(Text(text=rule.text),))
+        return msgspec.structs.replace(request, turns=(added, *request.turns))
+    chosen = places[-1] if rule.operation == "append" else places[0]
+    turns: list[Turn] = []
+    for number, turn in enumerate(request.turns):
+        blocks: list[AnyBlock] = []
+        for index, block in enumerate(turn.blocks):
+            if not isinstance(block, Text) or (number, index) not in places:
+                blocks.append(block)
+            elif (number, index) == chosen and rule.operation != "remove":
+                blocks.append(msgspec.structs.replace(block, text=_change_text(block.text, prompt)))
+            elif rule.operation in ("append", "prepend"):
+                blocks.append(block)
+        if blocks or not turn.blocks:
+            turns.append(msgspec.structs.replace(turn, blocks=tuple(blocks)))
+    return request if tuple(turns) == request.turns else msgspec.structs.replace(request, turns=tuple(turns))
+
+
+def _change_text(text: str, prompt: CompiledPrompt) -> str:
+    return _OPERATIONS[prompt.rule.operation](text, prompt)
+
+
+def _insert(text: str, prompt: CompiledPrompt, *, is_before: bool) -> str:
+    parts: list[str] = []
+    position = 0
+    for found in prompt.find.finditer(text):
+        place = found.start() if is_before else found.end()
+        parts += (text[position:place], prompt.rule.text)
+        position = place
+    return "".join((*parts, text[position:]))
+
+
+#: Operations on the system text as a whole.
+_WHOLE = frozenset({"set", "append", "prepend"})
+
+_OPERATIONS: dict[str, Callable[[str, CompiledPrompt], str]] = {
+    "replace": lambda text, prompt: prompt.find.sub(prompt.rule.text, text),
+    "remove": lambda text, prompt: prompt.find.sub("", text) if prompt.find is not None else "",
+    "insert_before": lambda text, prompt: _insert(text, prompt, is_before=True),
+    "insert_after": lambda text, prompt: _insert(text, prompt, is_before=False),
+    "prepend": lambda text, prompt: prompt.rule.text + text,
+    "append": lambda text, prompt: text + prompt.rule.text,
+    "set": lambda text, prompt: prompt.rule.text,
+}
+
+
+def _compile(pattern: str) -> Any:
+    return re2.compile(pattern) if pattern else None
+
+
+def _measure(request: Request) -> int:
+    """The characters of the texts and of the tools' descriptions."""
+    texts = (block.text for turn in request.turns for block in turn.blocks if isinstance(block, Text))
+    return sum(map(len, texts)) + sum(len(tool.description or "") for tool in request.tools)
+
+
+def _is(first: object, second: object) -> bool:
+    return first is second
