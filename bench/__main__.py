@@ -1,6 +1,6 @@
 """Run with `make bench`: prints every measurement as a ratio within this run.
 
-python -m bench [core | governed | repair | records | claude_code | instructions | clients | gateway |
+python -m bench [core | governed | repair | records | rules | claude_code | instructions | clients | gateway |
     endurance]...
 """
 
@@ -20,12 +20,14 @@ from bench.gateway_processes import everything
 from bench.governed import governed_report
 from bench.instructions import instructions_report
 from bench.records import records_report
+from bench.rules import rules_report
 
 ALONE = {
     "core": (stream_report, request_report),
     "governed": (governed_report,),
     "repair": (repair.report,),
     "records": (records_report,),
+    "rules": (rules_report,),
     "claude_code": (claude_code_report,),
     "instructions": (instructions_report,),
 }

@@ -22,6 +22,13 @@ _PROJECT = re.compile(
     r"([^\n<]{1,400})"
 )
 
+#: Parts of what the pattern begins with, in all spellings, and the characters that may precede them.
+_PROJECT_HINTS = (
+    *("orking directory", "orking Directory", "<cwd>", "orking in the "),
+    *("orkspace directories", "orkspace Directories"),
+)
+_BEFORE_HINT = 20
+
 #: A tag at the beginning of a system text names the model of a sub-agent. The first is known to the users
 #: of claude-code-router.
 _MODEL_TAG = re.compile(r"\s*(<(CCR-SUBAGENT-MODEL|DRAGOMAN-MODEL)>([^<>\n]{1,200})</\2>)")
@@ -48,9 +55,13 @@ def find_last_user_text(request: Request) -> str:
 
 def find_project(request: Request) -> str:
     """The folder that the agent works in; empty if its instructions do not name it."""
-    texts = [*list_instructions(request), *_list_first_user_texts(request)]
-    found = next(filter(None, map(_PROJECT.search, texts)), None)
-    return found[1].strip().rstrip("/") if found else ""
+    for text in (*list_instructions(request), *_list_first_user_texts(request)):
+        # To find a plain text is many times faster than to search a long prompt for the pattern.
+        places = [place for hint in _PROJECT_HINTS if (place := text.find(hint)) >= 0]
+        found = _PROJECT.search(text, max(0, min(places) - _BEFORE_HINT)) if places else None
+        if found:
+            return found[1].strip().rstrip("/")
+    return ""
 
 
 def _list_first_user_texts(request: Request) -> Iterator[str]:
