@@ -132,13 +132,14 @@ def find_unfinished_end(text: str, position: int, opener: str, brackets: Sequenc
     """The content and the end of a string without its last quote; the end is -1 if not certain.
 
     Brackets at the end belong to the string if it opened them, and to the structure if they close exactly
-    what is open. A marker at the end belongs to neither.
+    what is open. A marker at the end belongs to neither. Without either, nothing shows that the model had
+    finished the string: a server may hide that it cut the reply, and half a command must not run.
     """
     end = _without_marker(text, position)
     body = text[position:end]
     tail = _CLOSING_TAIL.search(text, max(position, end - _TAIL_DISTANCE), end)
     if tail is None or all(body.count(CLOSERS[bracket]) <= body.count(bracket) for bracket in CLOSERS):
-        return body, end
+        return body, end if end < len(text.rstrip()) else -1
     body = text[position : tail.start()]
     if "".join(tail[0].split()) != "".join([CLOSERS[bracket] for bracket in reversed(brackets)]):
         return body, -1
