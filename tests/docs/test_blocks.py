@@ -52,6 +52,7 @@ ELSEWHERE = {
     "export ": "tests/cli/test_real_agents.py",
     'eval "$(_DRAGOMAN_COMPLETE': "tests/cli/test_commands.py",
     "_DRAGOMAN_COMPLETE": "tests/cli/test_commands.py",
+    "dragoman env --shell": "tests/cli/test_shells.py",
 }
 #: Commands that report what they find with another exit code.
 CHECKS = ("dragoman doctor",)
