@@ -28,6 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "usage": ("dragoman.cli.usage:usage", "Show usage and cost, by key, model, provider or day."),
     "records": ("dragoman.cli.records:records", "List, show, export and import recorded sessions."),
     "activity": ("dragoman.cli.activity:activity", "Show what agents report: lines, commits, decisions."),
+    "top": ("dragoman.cli.top:top", "Show open exchanges and sessions, updated every second."),
     "replay": ("dragoman.cli.replay:replay", "Serve a recorded session to an agent again."),
     "fork": ("dragoman.cli.replay:fork", "Continue a recorded session with another model."),
     "bisect": ("dragoman.cli.replay:bisect", "Find the turn where two recorded sessions part."),
