@@ -26,7 +26,7 @@ def hide_password(url: str) -> str:
 
 
 class Environment(NamedTuple):
-    """The environment variables. Those of the gateway's own secrets may be unset unless `is_needed`."""
+    """The environment variables. `is_needed`: those that the gateway's own secrets refer to must be set."""
 
     variables: Mapping[str, str]
     is_needed: bool = True

@@ -24,7 +24,7 @@ class ExchangeTap(Protocol):
     def identity(self) -> ClientIdentity: ...
 
     def wrap_client(self, client: Client) -> Client:
-        """The client that the reply is sent to. Called before anything is sent."""
+        """A client that passes everything on to this one and records it. Called before anything is sent."""
         ...
 
     def note_request(self, target: TargetName, dialect: str, body: bytes) -> None:
@@ -32,7 +32,7 @@ class ExchangeTap(Protocol):
         ...
 
     def wrap_reply(self, reply: UpstreamReply) -> UpstreamReply:
-        """The reply to the request that was noted last."""
+        """A reply with the same content that is also recorded, as the reply to the last noted request."""
         ...
 
 

@@ -148,7 +148,10 @@ def _count_leading_reasoning(blocks: Sequence[AnyBlock]) -> int:
 
 
 def _split(blocks: list[AnyBlock], hidden: HiddenRounds) -> tuple[list[Turn], list[AnyBlock]]:
-    """The turns up to the last hidden result, and the reasoning that follows it."""
+    """Put the hidden rounds (calls and results that the client never got) back between the blocks of a turn.
+
+    Returns the turns up to the last hidden result, and the reasoning that follows it.
+    """
     before, after = list(blocks), list[AnyBlock]()
     while before and len(after) < hidden.reasoning and type(before[-1]) is Reasoning:
         after.insert(0, before.pop())

@@ -1,7 +1,8 @@
 """Governance of tool calls: the client gets calls that are whole, parseable, declared and allowed.
 
 Governance works on hub requests and hub events, so it is the same for every client and every upstream. It
-does nothing unless a route, a model or a provider asks for it (`settings.Governance.is_off`).
+does nothing if the settings in force are off (`settings.Governance.is_off`). The defaults are in
+`config.governance`: calls of servers that are not a vendor's own API are held and repaired.
 
 Modules, each named after the setting that it implements:
 

@@ -221,7 +221,7 @@ ESSENTIAL = frozenset(
 
 
 def change_field(field: str, parent: str) -> dict[str, object]:
-    """The facts about a field that a server refuses. `parent`: the path of its object, if it is named apart.
+    """The facts that keep a refused field out of requests. `parent`: the path of its object, or empty.
 
     Empty if the request is not valid without the field.
     """

@@ -211,7 +211,10 @@ async def _enforce_limits(
 
 
 async def _remove_oldest(transaction: Transaction, totals: StoreTotals, room: StoreTotals) -> StoreTotals:
-    """Hide the oldest responses until the rest fits. Returns the new totals."""
+    """Delete the oldest responses for clients until the rest fits. Returns the new totals.
+
+    Items that a later response continues stay in the file until that one is deleted, too.
+    """
     count, size = totals
     while (count > room.responses or size > room.size) and (candidates := await _find_oldest(transaction)):
         for number in candidates:

@@ -163,7 +163,7 @@ def _text(values: list[Field] | None) -> str:
 
 
 def _find_inner(value: Field, *path: int) -> Iterator[Field]:
-    """The messages in messages, under these field numbers."""
+    """The nested protobuf messages at the end of this path of field numbers."""
     number, *rest = path
     for each in _group(value).get(number, ()):
         yield from _find_inner(each, *rest) if rest else [each]

@@ -357,7 +357,10 @@ class CallAssembler:
 
 
 def find_certain_names(request: Request | None) -> frozenset[str]:
-    """The declared names that are not the start of another declared name."""
+    """The declared names that are complete once they were read: no other declared name begins with them.
+
+    A server may split a name over several chunks.
+    """
     if request is None:
         return frozenset()
     names = sorted({tool.name for tool in list_declared_tools(request)})

@@ -68,7 +68,7 @@ class ReaderContext(msgspec.Struct, frozen=True, kw_only=True):
     by_folded_name: Mapping[str, DeclaredTool] = {}
 
     def find(self, name: str, cursor: TextCursor) -> DeclaredTool | None:
-        """The tool of the name that was read, under that name; None if it is not declared."""
+        """The declared tool with this name, also in other case; None notes the reason at the cursor."""
         tool = self.tools.get(name)
         if tool is None and (folded := self.by_folded_name.get(name.casefold())) is not None:
             return replace(folded, name=name)

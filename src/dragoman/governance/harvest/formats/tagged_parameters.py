@@ -72,7 +72,7 @@ class CallSyntax(msgspec.Struct, frozen=True):
 
 
 def read_tool_name(cursor: TextCursor, context: ReaderContext, named: str = "") -> Step[DeclaredTool | None]:
-    """The declared tool whose name comes next, with `named` behind it; None if there is none."""
+    """Read the name of a declared tool, and then the text `named`; None if either is missing."""
     name = yield from cursor.take_matching(NAME, context.longest)
     tool = context.find(name, cursor)
     return tool if tool and (not named or (yield from cursor.take(named))) else None
