@@ -121,7 +121,7 @@ def _describe_target(
         "failed": calls.failed,
         "failures_in_row": calls.failures_in_row,
         "last_failure": calls.reason,
-        "first_token": round(state.metrics.first_token.mean(state.metrics.find_labels(target)), 3),
+        "first_token": round(state.metrics.first_token.mean(state.metrics.find_labels(target)), 5),
     }
 
 
