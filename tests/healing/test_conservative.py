@@ -294,7 +294,7 @@ PREFILL = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "
         (
             "openai_responses",
             "Hosted tool 'web_search' is not supported with gpt-5-codex.",
-            {"input": "hi", "tools": [{"type": "web_search"}]},
+            {"input": "hi", "tools": [{"type": "web_search"}, {"type": "function", "name": "w"}]},
             True,
         ),
     ],
