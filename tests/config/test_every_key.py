@@ -96,6 +96,10 @@ PLACES = {
     "[providers.NAME.timeouts]": Place(
         lambda values: _write_provider({"timeouts": values}), lambda config: config.providers["p"].timeouts
     ),
+    "[[providers.NAME.payload]]": Place(
+        lambda values: _write_provider({"payload": [{"remove": ["x"]} | values]}),
+        lambda config: config.providers["p"].payload[0],
+    ),
     "[providers.NAME.sessions]": Place(
         lambda values: _write_provider({"sessions": values}, PROGRAM),
         lambda config: config.providers["p"].sessions,
@@ -134,6 +138,8 @@ EXAMPLES: dict[tuple[str, str], Example] = {
     ("[providers.NAME]", "verify"): Example(False, False),
     ("[providers.NAME]", "models"): Example({"m": {"video": True}}, {"m": {"video": True}}),
     ('[providers.NAME.models."MODEL"]', "call_family"): Example("hermes", "hermes"),
+    ("[[providers.NAME.payload]]", "set"): Example({"a.b": 1}, {"a.b": 1}),
+    ("[[providers.NAME.payload]]", "default"): Example({"a": [1]}, {"a": [1]}),
     ("[providers.NAME]", "tools"): Example([], ()),
     ("[[routes]]", "tools"): Example([], ()),
     ("[tools.image]", "target"): Example("p/m", "p/m"),
@@ -187,6 +193,7 @@ OWN_TABLES = {
     ("[tools]", "web_search"),
     ("[tools]", "web_fetch"),
     ("[providers.NAME]", "governance"),
+    ("[providers.NAME]", "payload"),
     ("[providers.NAME]", "sessions"),
     ('[providers.NAME.models."MODEL"]', "governance"),
 }

@@ -158,6 +158,7 @@ _KINDS_OF_TYPES: dict[object, Kind] = {
     float: number(0),
     str: TEXT,
     frozenset[str]: TEXTS,
+    dict[str, object]: TABLE,
     tuple[str, ...]: TEXTS,
     tuple[int, int]: INTEGER_PAIR,
 }

@@ -14,6 +14,7 @@ from dragoman.config.governance import (
     read_provider_governance,
 )
 from dragoman.config.key_kinds import quote_choices, read_keys
+from dragoman.config.load_payload import read_payload
 from dragoman.config.mistakes import read_each
 from dragoman.config.model_facts import build_layers, read_models
 from dragoman.config.provider import FactsByModel, Provider, list_dialects
@@ -63,6 +64,7 @@ def read_provider(name: str, table: TomlTable, environment: Environment, learned
             "keys": lambda: _read_keys(table, preset, environment),
             "headers": lambda: read_headers(table, environment),
             "proxy": lambda: _read_proxy(table, environment),
+            "payload": lambda: read_payload(table),
         }
     )
     fields["governance_sources"] = find_governance_sources(*governed)

@@ -38,6 +38,7 @@ from dragoman.config.tools import (
     WebSearchSettings,
 )
 from dragoman.governance.settings import Governance
+from dragoman.pipeline.payload import PayloadRule
 from dragoman.providers.facts import Doc, Facts
 
 
@@ -171,6 +172,7 @@ def list_tables() -> tuple[KeyTable, ...]:
         KeyTable("[records]", read_keys(RecordSettings), RecordSettings),
         KeyTable("[providers.NAME]", read_keys(Provider), Provider),
         KeyTable("[providers.NAME.timeouts]", read_keys(Timeouts), Timeouts),
+        KeyTable("[[providers.NAME.payload]]", read_keys(PayloadRule), PayloadRule),
         KeyTable("[providers.NAME.sessions]", read_keys(SessionSettings), SessionSettings),
         # Defaults of facts depend on the dialect.
         KeyTable('[providers.NAME.models."MODEL"]', model_keys()),

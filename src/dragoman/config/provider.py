@@ -7,10 +7,11 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from dragoman.config.key_kinds import FLAG_OR_TEXT, TABLE, TEXT_OR_TEXTS, TEXTS, integer, one_name_of
+from dragoman.config.key_kinds import FLAG_OR_TEXT, TABLE, TABLES, TEXT_OR_TEXTS, TEXTS, integer, one_name_of
 from dragoman.config.settings import Secret, SessionSettings, Timeouts
 from dragoman.dialects.registry import DIALECTS
 from dragoman.governance.settings import Governance
+from dragoman.pipeline.payload import PayloadRule
 from dragoman.providers.facts import Doc
 from dragoman.providers.local_programs import LOCAL_PROGRAMS, LocalProgram
 from dragoman.providers.profile import Profile
@@ -83,6 +84,9 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     governance: Annotated[Governance, TABLE, Doc("The governance of the tool calls of all its models.")] = (
         Governance()
     )
+    payload: Annotated[
+        tuple[PayloadRule, ...], TABLES, Doc("Edits of the JSON of its requests, in their order.")
+    ] = ()
     sessions: Annotated[
         SessionSettings, TABLE, Doc('The sessions of Claude Code; only with `dialect = "claude_code"`.')
     ] = SessionSettings()
@@ -159,6 +163,10 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
         """The profile of one of the provider's models. `only_stated`: see `merge_facts`."""
         facts = self.merge_facts(model, only_stated=only_stated)
         return Profile(dialect=self.wire_dialect, provider=self.name, model=model, **facts)
+
+    def find_payload(self, model: str) -> tuple[PayloadRule, ...]:
+        """The payload rules for one of the provider's models."""
+        return tuple(rule for rule in self.payload if fnmatchcase(model, rule.models))
 
     def find_model_governance(self, model: str) -> dict[str, object]:
         """The changes of `governance` for one model."""

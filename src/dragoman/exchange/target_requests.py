@@ -2,6 +2,7 @@
 
 import asyncio
 from functools import partial
+from typing import Any
 
 import msgspec
 
@@ -52,7 +53,7 @@ class TargetRequestBuilder:
         stated = self._config.providers[target.provider]
         governance = provider.find_governance(target.model, choice.route.governance)
         build = partial(
-            self._plan.build_target_request,
+            self._build_edited,
             model=target.model,
             strict=choice.route.strict,
             edit=partial(set_effort, effort=choice.effort) if choice.effort else None,
@@ -72,6 +73,14 @@ class TargetRequestBuilder:
             return build(stated)
         except ClientProtocolError as error:
             return error
+
+    def _build_edited(self, provider: Provider, model: str, **options: Any) -> TargetRequest:
+        """Build the request, and apply the provider's payload rules to it."""
+        target_request = self._plan.build_target_request(provider, model, **options)
+        rules = provider.find_payload(model) if provider.payload else ()
+        if rules:
+            target_request.apply_payload(rules)
+        return target_request
 
 
 def set_effort(request: Request, effort: Effort) -> Request:

@@ -33,6 +33,7 @@ Modules
 - `plan`, `target_request`, `reply`, `forwarded`: the objects above.
 - `governance`, `rounds`: the request under governance, and the rounds of a governed reply.
 - `outline`: the part of a request that its reply needs.
+- `payload`: edits that the configuration of a provider asks for.
 - `refused_fields`: removes fields that the target is known to refuse.
 - `bodies`: JSON bodies. `transports`: frames as HTTP bodies.
 - `translate`: `translate_request`, `translate_reply`, `StreamTranslator`, `translate_error`.

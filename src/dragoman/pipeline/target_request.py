@@ -17,6 +17,7 @@ from dragoman.pipeline.bodies import read_object, read_reply_object
 from dragoman.pipeline.forwarded import ForwardedReply
 from dragoman.pipeline.governance import GovernedRequest
 from dragoman.pipeline.outline import build_outline
+from dragoman.pipeline.payload import PayloadRule, edit_payload
 from dragoman.pipeline.reply import ReplyPipeline, TranslatedReply, build_translated_reply
 from dragoman.pipeline.rounds import GovernanceRounds, RequestTools
 from dragoman.providers.profile import TargetFacts, build_target_facts
@@ -71,6 +72,15 @@ class TargetRequest:
         self._timer = timer
         self._tools = tools
         self._rounds: GovernanceRounds | None = None
+        self._payload: Sequence[PayloadRule] = ()
+
+    def apply_payload(self, rules: Sequence[PayloadRule]) -> None:
+        """Edit the body as payload rules say, here and in later rounds. Called once, before it is sent."""
+        losses = Losses(self.losses)
+        body = edit_payload(self.body, rules, losses)
+        if body is not self.body and self.lane == "forward":
+            self.lane = "patch"
+        self.body, self.losses, self._payload = body, losses.as_tuple(), rules
 
     @property
     def needs_next_round(self) -> bool:
@@ -106,7 +116,8 @@ class TargetRequest:
         """Write the request of the next round. Called only while `needs_next_round`."""
         if self._rounds is None or self._facts is None:
             return self.body
-        return self._plan.write(self._rounds.next_request(), self._facts, Losses())
+        body = self._plan.write(self._rounds.next_request(), self._facts, Losses())
+        return edit_payload(body, self._payload, Losses()) if self._payload else body
 
     def start_reply(self, content_type: str) -> ReplyPipeline:
         """Build the pipeline of a streamed reply. A reply that is no event stream becomes one."""

@@ -1,0 +1,57 @@
+"""Payload rules of a provider: every client's request arrives edited, and the response says so."""
+
+import msgspec
+import pytest
+
+from dragoman.pipeline.payload import PayloadRule
+from tests.exchange.clock import run
+from tests.exchange.speech import ANTHROPIC_STREAM, CHAT_STREAM, DIALECTS, GEMINI_STREAM
+from tests.exchange.twin import Bench, Script, ScriptedUpstream, ask, provider
+
+RULES = (
+    PayloadRule(models="other*", set={"never": True}),
+    PayloadRule(when_present="absent", set={"never": True}),
+    PayloadRule(models="mod*", set={"thinking.type": "enabled"}, default={"temperature": 0.2}),
+    PayloadRule(remove=("stream_options",)),
+)
+STREAMS = {"anthropic": ANTHROPIC_STREAM, "openai_chat": CHAT_STREAM, "gemini": GEMINI_STREAM}
+
+
+@pytest.mark.parametrize("upstream_dialect", STREAMS)
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_request_of_every_client_is_edited(dialect: str, upstream_dialect: str) -> None:
+    upstream = ScriptedUpstream(Script(pieces=STREAMS[upstream_dialect]))
+    made = msgspec.structs.replace(provider("up", upstream_dialect), payload=RULES)
+    outcome = run(Bench({"up": upstream}, [made]).run_exchange(ask(dialect)))
+    sent = msgspec.json.decode(upstream.calls[0].body, type=dict[str, object])
+    assert outcome.client.status == 200
+    assert (sent["thinking"], sent["temperature"]) == ({"type": "enabled"}, 0.2)
+    assert not {"never", "stream_options"} & set(sent)
+    assert outcome.record.lane == ("patch" if dialect == upstream_dialect else "translate")
+    assert "thinking.type: set by a payload rule" in outcome.client.headers["x-dragoman-losses"]
+
+
+def test_a_request_that_no_rule_changes_keeps_its_bytes() -> None:
+    upstream = ScriptedUpstream(Script(pieces=ANTHROPIC_STREAM))
+    made = msgspec.structs.replace(provider("up", "anthropic"), payload=RULES[:2])
+    question = ask("anthropic")
+    outcome = run(Bench({"up": upstream}, [made]).run_exchange(question))
+    assert upstream.calls[0].body == question.body
+    assert outcome.record.lane == "forward"
+
+
+def test_the_rules_are_no_loss_that_a_strict_route_refuses() -> None:
+    upstream = ScriptedUpstream(Script(pieces=ANTHROPIC_STREAM))
+    made = msgspec.structs.replace(provider("up", "anthropic"), payload=RULES)
+    outcome = run(Bench({"up": upstream}, [made], strict=True).run_exchange(ask("anthropic")))
+    assert outcome.client.status == 200
+
+
+def test_a_body_that_is_no_json_is_refused_in_the_clients_dialect() -> None:
+    upstream = ScriptedUpstream(Script(pieces=ANTHROPIC_STREAM))
+    made = msgspec.structs.replace(provider("up", "anthropic"), payload=RULES)
+    question = ask("anthropic")
+    broken = msgspec.structs.replace(question, body=question.body[:-1] + b",}")
+    outcome = run(Bench({"up": upstream}, [made]).run_exchange(broken))
+    assert outcome.client.status == 400
+    assert not upstream.calls
