@@ -230,3 +230,10 @@ def test_the_commands_of_a_page_work_in_their_order(page: str, home: Home) -> No
         said = f"{command}\n{done.stdout}{done.stderr}"
         assert "Traceback" not in done.stderr, said
         assert done.returncode in ((0, 1) if command.startswith(CHECKS) else (0,)), said
+
+
+def test_a_recorded_turn_is_explained(home: Home) -> None:
+    done = home.run("dragoman explain last 2")
+    assert done.stdout.startswith("request  m: agent claude-code, agent_version 2.1.325"), done.stderr
+    assert done.stdout.splitlines()[-1].startswith("targets  local/embedded")
+    assert "session '3f0c' has no turn 9" in home.run("dragoman explain last 9").stderr

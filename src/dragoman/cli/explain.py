@@ -1,6 +1,7 @@
 """`dragoman explain`: shows which rule decides about a request, and why the others do not."""
 
 import os
+import sqlite3
 import time
 
 import click
@@ -8,12 +9,14 @@ import msgspec
 
 from dragoman.cli.files import DIALECT, read_file
 from dragoman.cli.formats import config_option, format_json, json_option
+from dragoman.cli.records import use_records
 from dragoman.config.find import find_config
 from dragoman.config.model import Config
 from dragoman.config.rules import Rule
 from dragoman.exchange.selection import build_function_choice, build_traits, load_function
 from dragoman.hub.errors import ConfigError
 from dragoman.pipeline.plan import RequestMetadata, RequestPlan
+from dragoman.records.reading import read_raw, read_turn
 from dragoman.routing.choose import RouteChoice
 from dragoman.routing.explain import RouteExplanation, explain_route
 from dragoman.routing.rules import compile_rules
@@ -32,7 +35,8 @@ class RecordedRequest(msgspec.Struct, kw_only=True):
 
 
 @click.command()
-@click.argument("file", metavar="REQUEST.json|-")
+@click.argument("file", metavar="REQUEST.json|-|SESSION")
+@click.argument("turn", type=int, required=False)
 @config_option
 @click.option("--dialect", type=DIALECT, help="The file is the body alone, of this dialect.")
 @click.option("--model", default="", help="Model name, if it was in the URL (Gemini clients).")
@@ -41,6 +45,7 @@ class RecordedRequest(msgspec.Struct, kw_only=True):
 @json_option
 def explain(
     file: str,
+    turn: int | None,
     path: str | None,
     dialect: str | None,
     model: str,
@@ -50,16 +55,23 @@ def explain(
 ) -> None:
     """Explain which rule and which targets a request gets.
 
-    REQUEST.json has the path, the headers and the body of a request. Nothing is sent. The functions of rules
-    run.
+    REQUEST.json has the path, the headers and the body of a request; with TURN, it is a recorded one of
+    SESSION. Nothing is sent. The functions of rules run.
 
     \b
     dragoman explain request.json
+    dragoman explain last 3
     dragoman explain body.json --dialect anthropic --header "user-agent: claude-cli/2.1.325"
     """
     config = find_config(path, os.environ, secrets=False)
     given = dict(_read_header(each) for each in headers)
-    plan = _build_plan(config, read_file(file), file, dialect, model, given)
+    if turn is not None:
+        plan, recorded_key = use_records(
+            path, lambda connection: _read_recorded(connection, file, turn, given)
+        )
+        key = key or recorded_key
+    else:
+        plan = _build_plan(config, read_file(file), file, dialect, model, given)
     plan.peek()
     traits = build_traits(config, plan, key, time.time)
 
@@ -82,6 +94,21 @@ def _read_header(text: str) -> tuple[str, str]:
     if not colon:
         raise click.BadParameter(f"expected NAME:VALUE, got {text!r}")
     return name.strip().lower(), value.strip()
+
+
+def _read_recorded(
+    connection: sqlite3.Connection, session: str, number: int, headers: dict[str, str]
+) -> tuple[RequestPlan, str]:
+    """The recorded request of a turn, and the name of its client key."""
+    row = read_turn(connection, session, number)
+    body = read_raw(connection, row["id"], "client_request")
+    if body is None:
+        raise ConfigError("no contents are recorded there", hint='set record = "bodies" in [records]')
+    recorded = {name.lower(): value for name, value in row["request_headers"].items()}
+    metadata = RequestMetadata(
+        dialect=row["client"], headers=recorded | headers, model=row["model"], stream=bool(row["stream"])
+    )
+    return RequestPlan(metadata, body), row["key"] or ""
 
 
 def _build_plan(
