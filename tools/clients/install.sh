@@ -31,10 +31,15 @@ export PATH
 # `npm ci` would refuse a lock without the packages of platforms that a registry does not carry. Install
 # scripts stay off: two of them compile things that no test needs, the two that matter are run by name.
 cp "$here/package.json" "$here/package-lock.json" "$folder/"
-echo "== clients: installing tools/clients/package-lock.json (about 1.4 GB, the agents' own binaries)"
+echo "== clients: installing tools/clients/package-lock.json (about 1.7 GB, the agents' own binaries)"
 (cd "$folder" && npm install --no-save --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null)
 (cd "$folder/node_modules/@anthropic-ai/claude-code" && node install.cjs)
 (cd "$folder/node_modules/opencode-ai" && node postinstall.mjs)
+
+# Chromium for the tests of the web page, unpacked where they look for it.
+mkdir -p "$folder/chromium"
+(cd "$folder" && TMPDIR=$folder/chromium node --input-type=module -e \
+  'import chromium from "@sparticuz/chromium"; await chromium.executablePath()')
 
 # A source package whose chat templates evaluate the harvest. pip reads its metadata and builds nothing.
 echo "== clients: downloading the chat templates of requirements/templates.txt (about 80 MB)"

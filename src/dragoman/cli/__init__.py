@@ -2,7 +2,7 @@
 
 - `main`: the root command and the table of subcommands. Each subcommand is imported when it is called.
 - `serve`: `serve`. `run`: `run` and `env`. `init`, `import_`, `config`, `models`, `keys`, `usage`,
-  `activity`, `doctor`, `sessions`: the commands of these names. `status`: `status` and `reload`.
+  `activity`, `doctor`, `page`, `sessions`: the commands of these names. `status`: `status` and `reload`.
   `translate`: `translate` and `check`.
 - `agents`: how each agent is connected to the gateway.
 - `statusline`: the status line of Claude Code.

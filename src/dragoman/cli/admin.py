@@ -56,7 +56,7 @@ class AdminClient:
         self.url = check_url(url) if url else (notice.url if notice else gateway_url(config))
         #: Tried next: the gateway of the notice may have stopped.
         self._fallback_url = "" if url else gateway_url(config)
-        self._token = _read_token(folder)
+        self.token = _read_token(folder)
 
     def call(self, method: str, path: str, body: object = None) -> Any:
         """Send a request and return the decoded answer. Raises if the gateway refuses or does not answer."""
@@ -76,7 +76,7 @@ class AdminClient:
     def _send(self, method: str, path: str, data: bytes) -> tuple[int, bytes]:
         connection = self._connect()
         try:
-            connection.request(method, path, data, {"authorization": f"Bearer {self._token.reveal()}"})
+            connection.request(method, path, data, {"authorization": f"Bearer {self.token.reveal()}"})
             response = connection.getresponse()
             return response.status, response.read(MAX_ANSWER)
         finally:

@@ -12,15 +12,12 @@ from dragoman.cli.formats import config_option, format_json, json_option
 from dragoman.cli.records import use_records
 from dragoman.config.find import find_config
 from dragoman.config.model import Config
-from dragoman.config.rules import Rule
-from dragoman.exchange.selection import build_function_choice, build_traits, load_function
+from dragoman.exchange.selection import build_traits
 from dragoman.hub.errors import ConfigError
 from dragoman.pipeline.plan import RequestMetadata, RequestPlan
 from dragoman.records.reading import read_raw, read_turn
-from dragoman.routing.choose import RouteChoice
-from dragoman.routing.explain import RouteExplanation, explain_route
-from dragoman.routing.rules import compile_rules
-from dragoman.routing.traits import RequestTraits
+from dragoman.routing.explain import RouteExplanation
+from dragoman.server.overview_api import explain_request
 from dragoman.server.paths import find_endpoint
 
 _HINT = 'a file has {"path": "/v1/messages", "headers": {…}, "body": {…}}, or the body alone with --dialect'
@@ -73,16 +70,7 @@ def explain(
     else:
         plan = _build_plan(config, read_file(file), file, dialect, model, given)
     plan.peek()
-    traits = build_traits(config, plan, key, time.time)
-
-    def call_function(rule: Rule, asked: RequestTraits) -> RouteChoice | None:
-        try:
-            result = load_function(rule.function, config.path)(asked)
-        except Exception as error:
-            raise ConfigError(f"rule {rule.name}: the function failed: {error!r}") from error
-        return build_function_choice(config, rule, asked.model, result)
-
-    found = explain_route(config, compile_rules(config.rules), traits, call_function)
+    found = explain_request(config, build_traits(config, plan, key, time.time))
     if as_json:
         click.echo(format_json(msgspec.to_builtins(found)))
     else:

@@ -11,7 +11,8 @@ import click
 import msgspec
 
 from dragoman.accounts import keys as client_keys
-from dragoman.accounts.errors import MICRO, format_amount, format_dollars
+from dragoman.accounts.errors import format_amount, format_dollars
+from dragoman.accounts.key_report import describe_key, find_key_state
 from dragoman.accounts.keys import ClientKey
 from dragoman.accounts.limits import Account, Amount, Limits, list_budgets, list_rates
 from dragoman.accounts.store import read_account
@@ -193,7 +194,7 @@ def list_keys(path: str | None, as_json: bool) -> None:
 
     found = use_state(path, work)
     if as_json:
-        click.echo(format_json([_build_report(key, held, now) for key, held in found]))
+        click.echo(format_json([describe_key(key, held, now) for key, held in found]))
         return
     if not found:
         click.echo("there are no keys; create one: dragoman keys create NAME", err=True)
@@ -231,11 +232,8 @@ def _print_new_key(made: ClientKey, key: str, *, as_json: bool) -> None:
 
 
 def _describe_state(key: ClientKey, now: float) -> str:
-    if key.revoked:
-        return "revoked"
-    if key.caller.expires and now >= key.caller.expires:
-        return "expired"
-    return f"until {format_date(key.caller.expires)}" if key.caller.expires else "valid"
+    state, expires = find_key_state(key, now), key.caller.expires
+    return f"until {format_date(expires)}" if state == "valid" and expires else state
 
 
 def _build_row(key: ClientKey, held: Account, now: float) -> tuple[str, ...]:
@@ -265,7 +263,7 @@ def _format_limits(limits: Limits) -> list[str]:
 def _print_key(key: ClientKey, held: Account, *, as_json: bool) -> None:
     now = time.time()
     if as_json:
-        click.echo(format_json(_build_report(key, held, now)))
+        click.echo(format_json(describe_key(key, held, now)))
         return
     caller = key.caller
     rows = [
@@ -282,31 +280,3 @@ def _print_key(key: ClientKey, held: Account, *, as_json: bool) -> None:
     if held.reserved["month"] != Amount():
         rows.append(("reserved", _format_amount(held.reserved["month"])))
     click.echo("\n".join(format_table(rows)))
-
-
-def _build_report(key: ClientKey, held: Account, now: float) -> dict[str, object]:
-    """The JSON form of a key: times in seconds since the epoch, money in dollars."""
-    caller = key.caller
-    return {
-        "name": caller.name,
-        "id": caller.id,
-        "prefix": key.prefix,
-        "state": _describe_state(key, now).partition(" ")[0].replace("until", "valid"),
-        "created": key.created,
-        "expires": caller.expires or None,
-        "revoked": key.revoked or None,
-        "models": caller.models,
-        "limits": {field: _read_limit(caller.limits, field) for field in Limits.__struct_fields__},
-        "used": {period: _describe_amount(amount) for period, amount in held.used.items()},
-        "reserved": {period: _describe_amount(amount) for period, amount in held.reserved.items()},
-    }
-
-
-def _read_limit(limits: Limits, field: str) -> float | None:
-    """The limit in the unit of its option; None if there is none."""
-    value: int = getattr(limits, field)
-    return (value / MICRO if field.startswith("cost") else value) or None
-
-
-def _describe_amount(amount: Amount) -> dict[str, float]:
-    return {"tokens": amount.tokens, "cost_usd": amount.cost / MICRO}

@@ -27,6 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "state": ("dragoman.cli.state:state", "Check, migrate and copy the state of the gateway."),
     "usage": ("dragoman.cli.usage:usage", "Show usage and cost, by key, model, provider or day."),
     "records": ("dragoman.cli.records:records", "List, show, export and import recorded sessions."),
+    "page": ("dragoman.cli.page:page", "Print the address of the web page, and its token."),
     "activity": ("dragoman.cli.activity:activity", "Show what agents report: lines, commits, decisions."),
     "top": ("dragoman.cli.top:top", "Show open exchanges and sessions, updated every second."),
     "replay": ("dragoman.cli.replay:replay", "Serve a recorded session to an agent again."),

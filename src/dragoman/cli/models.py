@@ -15,7 +15,8 @@ from dragoman.config.model import Config
 from dragoman.config.model_facts import ExplainedFact, explain_facts, explain_governance
 from dragoman.config.provider import Provider, TargetName
 from dragoman.healing.learned import LearnedFact, add_learned_facts
-from dragoman.routing.choose import choose, is_pattern
+from dragoman.routing.choose import choose
+from dragoman.server.models import describe_models
 
 
 @click.group(invoke_without_command=True)
@@ -35,7 +36,7 @@ def models(context: click.Context, path: str | None, as_json: bool) -> None:
         return
     config = find_config(path, os.environ, secrets=False)
     if as_json:
-        click.echo(format_json(_describe_models(config)))
+        click.echo(format_json(describe_models(config)))
         return
     for line in format_table(list(_list_models(config))):
         click.echo(line)
@@ -134,26 +135,6 @@ def _list_models(config: Config) -> Iterator[tuple[str, str]]:
         yield f"{provider.name}/MODEL", f"any model of {server} ({provider.dialect}){obstacle}"
     if all(route.match != "*" for route in config.routes):
         yield "anything else", _join_targets(config.default) or "refused, with status 404"
-
-
-def _describe_models(config: Config) -> object:
-    return {
-        "routes": [
-            {"match": route.match, "targets": list(map(str, route.targets)), "strict": route.strict}
-            for route in config.routes
-        ],
-        "providers": [
-            {
-                "name": provider.name,
-                "dialect": provider.dialect,
-                "base_url": provider.base_url,
-                "models": [model for model in provider.models if not is_pattern(model)],
-                "obstacle": provider.obstacle,
-            }
-            for provider in config.providers.values()
-        ],
-        "default": list(map(str, config.default)),
-    }
 
 
 def _join_targets(targets: tuple[TargetName, ...]) -> str:

@@ -22,6 +22,7 @@ from dragoman.cli.connection import build_url
 from dragoman.config.find import find_config, find_state_folder, identify_config
 from dragoman.config.model import Config
 from dragoman.config.settings import Secret
+from dragoman.doctor.endpoint import DOCTOR_ENDPOINTS
 from dragoman.exchange.storage import build_storage
 from dragoman.hub.errors import ConfigError, DragomanError
 from dragoman.server.admin_token import find_or_create_token
@@ -107,7 +108,15 @@ def run_workers(config: Config, sockets: Sequence[WorkerSockets], read: Callable
     def work(number: int) -> None:
         others = [port for place, port in enumerate(ports) if place != number]
         storage = build_storage(config, folder)
-        serve(config, [*sockets[number]], storage, read=read, admin_token=token, sibling_ports=others)
+        serve(
+            config,
+            [*sockets[number]],
+            storage,
+            read=read,
+            admin_token=token,
+            sibling_ports=others,
+            endpoints=DOCTOR_ENDPOINTS,
+        )
 
     url = build_url(*sockets[0].public.getsockname()[:2])
     file = str(Path(config.path).absolute()) if config.path else ""
@@ -144,6 +153,7 @@ def run_gateway(config: Config, listener: socket.socket, read: Callable[[], Conf
         build_storage(config, folder),
         read=lambda: announce(read()),
         admin_token=token,
+        endpoints=DOCTOR_ENDPOINTS,
         at_end=withdraw,
     )
 

@@ -116,5 +116,6 @@ def _build_banner(config: Config, url: str, *, requires_key: bool) -> str:
 
   Your model    {own_model}
   Status        {program} status
+  Web page      {url}/   `{program} page` prints its token
 
 Stop with Ctrl-C."""

@@ -14,6 +14,7 @@ tested exactly as an agent would use it.
 - `replies`: `ProbeReply`, one reply as the client received it and as the provider sent it.
 - `servers`: model servers on this machine and what they report; also for `dragoman setup` and `dragoman run`.
 - `server_kinds`: the table `KINDS` of the servers that are recognised.
+- `endpoint`: the checks as an endpoint of the admin API.
 - `learned`: writes the learned facts to `dragoman.learned.toml`.
 
 To add a probe, write an async function that takes a `ModelConversation` and returns a `ProbeOutcome`, and add

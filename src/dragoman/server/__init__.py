@@ -26,6 +26,7 @@ Modules
 - `telemetry`: receives the telemetry of agents.
 - `sign_in`: OAuth by device code, and its page. `managed_settings`: settings for Claude Code.
 - `responses_api`: the endpoints of the Responses API.
+- `overview_api`, `records_api`: endpoints of the admin API. `web_page`: serves the files of `page/`.
 - `admin`, `admin_token`, `status`, `metrics`: for the operator. `state`: what they report on.
 - `reload`: the configuration is read again.
 """

@@ -5,7 +5,7 @@ Every endpoint needs the admin token. A new one is a new row in `ENDPOINTS` and 
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -17,6 +17,7 @@ from dragoman.pipeline.transports import SSE_HEADERS
 from dragoman.server.access import AccessRefused, has_bearer
 from dragoman.server.admin_endpoint import PREFIX, AdminEndpoint, AdminRequest
 from dragoman.server.client import NO_STORE
+from dragoman.server.overview_api import OVERVIEW_ENDPOINTS
 from dragoman.server.records_api import RECORD_ENDPOINTS
 from dragoman.server.request import HttpRequest, receive_body
 from dragoman.server.siblings import merge_counts, merge_status
@@ -28,13 +29,15 @@ from dragoman.wire.sse import Frame
 MAX_BODY = 64 * 1024
 
 
-async def handle_admin(request: HttpRequest, state: ServerState, token: Secret | None) -> None:
+async def handle_admin(
+    request: HttpRequest, state: ServerState, token: Secret | None, endpoints: Sequence[AdminEndpoint]
+) -> None:
     """Check the token, find the endpoint and respond. Without a `token` the admin API is off."""
     check_operator(request, state.gateway.config.server.admin, token)
-    endpoint, values = _find_endpoint(request.method, request.path)
+    endpoint, values = _find_endpoint(request.method, request.path, endpoints)
     body = await receive_body(request.receive, MAX_BODY)
     state = state.select_workers(request)
-    admin_request = AdminRequest(state, values, dict(parse_qsl(request.query)), body)
+    admin_request = AdminRequest(state, values, dict(parse_qsl(request.query)), body, endpoints)
     response = await endpoint.handle(admin_request)
     if isinstance(response, AsyncIterator):
         return await _stream(request, response)
@@ -62,18 +65,25 @@ async def _stream(request: HttpRequest, events: AsyncIterator[Frame]) -> None:
 
 def check_operator(request: HttpRequest, allowed: str, token: Secret | None) -> None:
     """Raise unless the request has the admin token and comes from an address that `server.admin` allows."""
-    if allowed == "off" or token is None:
-        raise AccessRefused("the admin API is off", hint="see server.admin and server.state")
-    if allowed == "local" and not is_loopback(request.peer):
-        raise AccessRefused("the admin API is for callers on this machine", hint='server.admin = "remote"')
-    if not has_bearer(request.headers, token.reveal()):
+    check_address(request, allowed, is_on=token is not None)
+    if token is None or not has_bearer(request.headers, token.reveal()):
         raise InvalidKey("this needs the admin token", hint="send it as a bearer token")
 
 
-def _find_endpoint(method: str, path: str) -> tuple[AdminEndpoint, Mapping[str, str]]:
+def check_address(request: HttpRequest, allowed: str, *, is_on: bool) -> None:
+    """Raise unless the request comes from an address that `server.admin` allows."""
+    if allowed == "off" or not is_on:
+        raise AccessRefused("the admin API is off", hint="see server.admin and server.state")
+    if allowed == "local" and not is_loopback(request.peer):
+        raise AccessRefused("the admin API is for callers on this machine", hint='server.admin = "remote"')
+
+
+def _find_endpoint(
+    method: str, path: str, endpoints: Sequence[AdminEndpoint]
+) -> tuple[AdminEndpoint, Mapping[str, str]]:
     path = path.rstrip("/")
     methods = []
-    for endpoint in ENDPOINTS:
+    for endpoint in endpoints:
         found = _build_pattern(endpoint.path).fullmatch(path)
         if found and endpoint.method == method:
             return endpoint, found.groupdict()
@@ -93,7 +103,11 @@ def _build_pattern(path: str) -> re.Pattern[str]:
 
 
 async def _list_endpoints(request: AdminRequest) -> object:
-    return {"endpoints": [{"method": row.method, "path": row.path, "about": row.about} for row in ENDPOINTS]}
+    return {
+        "endpoints": [
+            {"method": row.method, "path": row.path, "about": row.about} for row in request.endpoints
+        ]
+    }
 
 
 async def _get_status(request: AdminRequest) -> object:
@@ -170,5 +184,6 @@ ENDPOINTS: tuple[AdminEndpoint, ...] = (
         "GET", f"{PREFIX}/sessions/{{session}}", _get_session, "One session: tools, calls, decisions."
     ),
     AdminEndpoint("DELETE", f"{PREFIX}/sessions/{{session}}", _end_session, "End a session and its process."),
+    *OVERVIEW_ENDPOINTS,
     *RECORD_ENDPOINTS,
 )

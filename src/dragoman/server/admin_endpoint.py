@@ -1,6 +1,6 @@
 """The types of the admin API's table: an endpoint, and a request that passed the checks."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from dragoman.server.state import ServerState
@@ -16,6 +16,8 @@ class AdminRequest(NamedTuple):
     path_values: Mapping[str, str]
     query: Mapping[str, str]
     body: bytes
+    #: All endpoints that there are.
+    endpoints: "Sequence[AdminEndpoint]" = ()
 
 
 class AdminEndpoint(NamedTuple):

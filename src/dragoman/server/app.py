@@ -5,7 +5,7 @@ a stream costs more than its translation.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 
 import msgspec
@@ -25,7 +25,8 @@ from dragoman.pipeline.plan import RequestPlan
 from dragoman.records.recorder import Recorder
 from dragoman.records.store import find_records_file
 from dragoman.server.access import authenticate, check_origin
-from dragoman.server.admin import handle_admin
+from dragoman.server.admin import ENDPOINTS, handle_admin
+from dragoman.server.admin_endpoint import AdminEndpoint
 from dragoman.server.client import NO_STORE, Scope, Send
 from dragoman.server.key_usage import build_usage_body
 from dragoman.server.managed_settings import respond_settings
@@ -40,6 +41,7 @@ from dragoman.server.siblings import Siblings
 from dragoman.server.sign_in import SignInEndpoints
 from dragoman.server.state import OpenExchanges, ServerState
 from dragoman.server.telemetry import receive_telemetry
+from dragoman.server.web_page import serve_page, wants_page
 from dragoman.storage.database import FILE_NAME
 from dragoman.telemetry.log import log_exchange, log_refusal
 from dragoman.telemetry.metrics import Metrics
@@ -61,6 +63,7 @@ class App:
         admin_token: Secret | None = None,
         spans: ExchangeTracer | None = None,
         siblings: Siblings | None = None,
+        endpoints: Sequence[AdminEndpoint] = (),
     ) -> None:
         self.gateway = gateway
         self.admin_token = admin_token
@@ -77,11 +80,13 @@ class App:
         self.state = ServerState(
             gateway, self.exchanges, self.metrics, self.reloader, gateway.clock(), self.recorder, siblings
         )
+        self._endpoints = (*ENDPOINTS, *endpoints)
         #: Endpoints that need no client key.
         self._own_handlers: Mapping[str, Callable[[HttpRequest], Awaitable[None]]] = {
             "health": self._handle_health,
             "ready": self._handle_ready,
-            "admin": lambda request: handle_admin(request, self.state, self.admin_token),
+            "admin": lambda request: handle_admin(request, self.state, self.admin_token, self._endpoints),
+            "page": self._serve_page,
             "metrics": lambda request: handle_metrics(request, self.state, self.admin_token),
             **SignInEndpoints(gateway).handlers,
         }
@@ -175,7 +180,12 @@ class App:
             await keys.refresh()
         return keys
 
+    async def _serve_page(self, request: HttpRequest) -> None:
+        await serve_page(request, self.state, is_on=self.admin_token is not None)
+
     async def _handle_health(self, request: HttpRequest) -> None:
+        if wants_page(request):
+            return await self._serve_page(request)
         health = {
             "status": "closing" if self.exchanges.is_closing else "ok",
             "service": "dragoman",

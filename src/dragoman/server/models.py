@@ -1,4 +1,4 @@
-"""Answers about models: the list, one model, and the number of tokens that a request has for its model."""
+"""Answers about models: the list, one model, all routes, and the tokens that a request has for its model."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,7 @@ from dragoman.config.provider import ALIAS_PREFIX
 from dragoman.dialects.interfaces import Json
 from dragoman.dialects.registry import dialect_named
 from dragoman.providers.profile import Profile
-from dragoman.routing.choose import choose, list_model_names
+from dragoman.routing.choose import choose, is_pattern, list_model_names
 from dragoman.server.paths import Endpoint, find_client_dialect
 from dragoman.tokens.families import find_family
 from dragoman.tokens.request import estimate_tokens, read_count_request
@@ -44,6 +44,27 @@ def build_count_body(config: Config, endpoint: Endpoint, body: bytes) -> Json:
         if not provider.is_stand_in:
             family = find_family(target.model, provider.wire_dialect)
     return dialect_named(endpoint.dialect).counting.write_answer(estimate_tokens(request, family))
+
+
+def describe_models(config: Config) -> Json:
+    """All routes and providers with their models, for `dragoman models --json` and the admin API."""
+    return {
+        "routes": [
+            {"match": route.match, "targets": list(map(str, route.targets)), "strict": route.strict}
+            for route in config.routes
+        ],
+        "providers": [
+            {
+                "name": provider.name,
+                "dialect": provider.dialect,
+                "base_url": provider.base_url,
+                "models": [model for model in provider.models if not is_pattern(model)],
+                "obstacle": provider.obstacle,
+            }
+            for provider in config.providers.values()
+        ],
+        "default": list(map(str, config.default)),
+    }
 
 
 def _find_profile(config: Config, name: str) -> Profile:

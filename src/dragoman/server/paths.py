@@ -34,6 +34,7 @@ _OWN = (
     (r"/device", "device_page", (*READ, *POST)),
     (r"/health/live", "health", READ),
     (r"/health/ready", "ready", READ),
+    (r"/page/[a-z_]+\.[a-z]+", "page", READ),
     # Claude Code asks one of these whether the gateway is there.
     (r"/(?:health|api/hello)?", "health", READ),
 )

@@ -51,7 +51,8 @@ _TURN = f"{_SESSION}/turns/{{number}}"
 Result = TypeVar("Result")
 
 
-async def _query(request: AdminRequest, work: Callable[[sqlite3.Connection], Result]) -> Result:
+async def query_records(request: AdminRequest, work: Callable[[sqlite3.Connection], Result]) -> Result:
+    """Run the work on a thread, with a connection to the records. Raises if nothing is recorded."""
     recorder = request.state.recorder
     if recorder is None:
         raise _build_error("nothing is recorded: the gateway has no state folder")
@@ -62,19 +63,23 @@ async def _list_sessions(request: AdminRequest) -> object:
     condition, limit = _read_filter(request), _read_number(request.query, "limit", 100)
     before = _read_number(request.query, "before", 0.0)
     work = partial(list_sessions, condition=condition, limit=int(limit), before=before)
-    return {"sessions": await _query(request, work)}
+    return {"sessions": await query_records(request, work)}
 
 
 async def _get_session(request: AdminRequest) -> object:
     condition, after = _read_filter(request), int(_read_number(request.query, "after", 0))
     limit = int(_read_number(request.query, "limit", MAX_ROWS))
+    is_descending = _read_number(request.query, "latest", 0) > 0
 
     def read(connection: sqlite3.Connection) -> Row:
         session = read_session(connection, request.path_values["session"])
         own = Condition(f"session = ? AND {condition.sql}", (session["session"], *condition.values))
-        return {**session, "list": list_turns(connection, own, limit=limit, after=after)}
+        return {
+            **session,
+            "list": list_turns(connection, own, limit=limit, after=after, is_descending=is_descending),
+        }
 
-    return await _query(request, read)
+    return await query_records(request, read)
 
 
 async def _delete_session(request: AdminRequest) -> object:
@@ -84,19 +89,19 @@ async def _delete_session(request: AdminRequest) -> object:
         delete_turns(connection, [row[0] for row in turns])
         return {"deleted": session, "turns": len(turns)}
 
-    return await _query(request, delete)
+    return await query_records(request, delete)
 
 
 async def _list_turns(request: AdminRequest) -> object:
     condition, after = _read_filter(request), int(_read_number(request.query, "after", 0))
     limit = int(_read_number(request.query, "limit", 100))
     work = partial(list_turns, condition=condition, limit=limit, after=after, is_descending=True)
-    return {"turns": await _query(request, work)}
+    return {"turns": await query_records(request, work)}
 
 
 async def _get_turn(request: AdminRequest) -> object:
     session, number = _read_turn_path(request)
-    return await _query(request, partial(read_turn, session=session, number=number))
+    return await query_records(request, partial(read_turn, session=session, number=number))
 
 
 async def _get_part(request: AdminRequest) -> object:
@@ -105,7 +110,9 @@ async def _get_part(request: AdminRequest) -> object:
     if part not in PARTS:
         raise _build_error(f"a turn has the parts {', '.join(PARTS)}")
     round_ = int(_read_number(request.query, "round", -1))
-    return await _query(request, partial(read_part, session=session, number=number, part=part, round_=round_))
+    return await query_records(
+        request, partial(read_part, session=session, number=number, part=part, round_=round_)
+    )
 
 
 async def _get_changes(request: AdminRequest) -> object:
@@ -118,7 +125,7 @@ async def _get_changes(request: AdminRequest) -> object:
         client = read_raw(connection, turn["id"], "client_request")
         return turn, client, read_raw(connection, turn["id"], "upstream_request", round_)
 
-    turn, client, upstream = await _query(request, read)
+    turn, client, upstream = await query_records(request, read)
     if client is None or upstream is None:
         raise RecordNotFound(f'turn {number} has no contents: set `record = "bodies"` to record them')
     explain = partial(
@@ -147,12 +154,12 @@ async def _get_preview(request: AdminRequest) -> object:
             raise RecordNotFound(f"turn {number} has no contents")
         return msgspec.to_builtins(preview_prompts(config, [(turn, body)], clock)[0])
 
-    return await _query(request, read)
+    return await query_records(request, read)
 
 
 async def _get_cache(request: AdminRequest) -> object:
     session, prices = request.path_values["session"], request.state.gateway.snapshot.prices
-    reports = await _query(request, partial(diagnose_session, session=session, prices=prices))
+    reports = await query_records(request, partial(diagnose_session, session=session, prices=prices))
     return {"turns": [msgspec.to_builtins(report) for report in reports]}
 
 
@@ -161,7 +168,7 @@ async def _get_comparison(request: AdminRequest) -> object:
     names = [request.query.get(name, "") for name in ("first", "second")]
     if not all(names):
         raise ClientProtocolError("expected the names of two sessions: first and second", path="first")
-    first, second = [await _query(request, partial(load_session, session=name)) for name in names]
+    first, second = [await query_records(request, partial(load_session, session=name)) for name in names]
     pairs = await asyncio.to_thread(pair_turns, first, second)
     divergence = await asyncio.to_thread(find_divergence, first, second)
     return {"pairs": msgspec.to_builtins(pairs), "divergence": msgspec.to_builtins(divergence)}
@@ -173,7 +180,9 @@ async def _get_sums(request: AdminRequest) -> object:
         raise ClientProtocolError(f"expected one of {', '.join(GROUPS)}", path="by")
     step = _read_number(request.query, "step", 0.0)
     return {
-        "sums": await _query(request, partial(sum_turns, condition=_read_filter(request), by=by, step=step))
+        "sums": await query_records(
+            request, partial(sum_turns, condition=_read_filter(request), by=by, step=step)
+        )
     }
 
 

@@ -16,6 +16,7 @@ from dragoman.config.settings import Secret
 from dragoman.exchange.gateway import Gateway
 from dragoman.hub.errors import ConfigError
 from dragoman.server.access import check_exposure
+from dragoman.server.admin_endpoint import AdminEndpoint
 from dragoman.server.app import App
 from dragoman.server.connection import Connection, SocketConnection
 from dragoman.server.hangup import has_terminal
@@ -134,11 +135,12 @@ def serve(
     admin_token: Secret | None,
     at_end: Callable[[], None] = lambda: None,
     sibling_ports: Sequence[int] = (),
+    endpoints: Sequence[AdminEndpoint] = (),
 ) -> None:
     """Serve until a signal comes; open streams get the configured time to finish.
 
     `read` reads the configuration for a reload. `at_end` is called last, also when a signal ends the process.
-    `sibling_ports` are those of the other workers.
+    `sibling_ports` are those of the other workers, `endpoints` further ones of the admin API.
     """
     set_up_logging(config.server.log)
     raise_open_files()
@@ -147,7 +149,9 @@ def serve(
     traces = config.telemetry.traces
     spans = build_tracer(traces, lambda: gateway.config) if traces else None
     siblings = Siblings(sibling_ports, admin_token) if sibling_ports and admin_token else None
-    app = App(gateway, read=read, admin_token=admin_token, spans=spans, siblings=siblings)
+    app = App(
+        gateway, read=read, admin_token=admin_token, spans=spans, siblings=siblings, endpoints=endpoints
+    )
     server = Server(app, at_end)
     gc.collect()
     gc.freeze()
