@@ -1,9 +1,9 @@
-"""Writes the generated tables of the documentation: configuration keys, and facts by dialect.
+"""Writes the generated tables of the documentation: keys, facts by dialect, imported transformers.
 
     python -m tools.config_docs [--check]
 
-The tables derive from `dragoman.config.model.list_tables` and `dragoman.providers`. With `--check` nothing is
-written, and the exit code is 1 if a page is out of date.
+The tables derive from `config.model.list_tables`, `providers` and `importing.transformers`. With
+`--check` nothing is written, and the exit code is 1 if a page is out of date.
 """
 
 import re
@@ -14,12 +14,14 @@ from pathlib import Path
 import msgspec
 
 from dragoman.config.model import KeyTable, list_tables
+from dragoman.importing.transformers import TRANSFORMERS
 from dragoman.providers.dialect_facts import DIALECT_FACTS
 from dragoman.providers.facts import PERMISSIVE, Facts, list_changes
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 KEYS_HEAD = "| key | value | default | meaning |\n|---|---|---|---|\n"
 FACTS_HEAD = "| fact | otherwise | " + " | ".join(f"`{name}`" for name in DIALECT_FACTS) + " |\n"
+TRANSFORMERS_HEAD = "| transformer | dragoman |\n"
 _ROWS = r"(?:\|.*\n)*"
 
 
@@ -64,7 +66,19 @@ def _show(value: object) -> str:
     return str(value) or "none"
 
 
-PAGES: dict[str, Callable[[str], str]] = {"configuration.md": write_keys, "models.md": write_facts}
+def write_transformers(page: str) -> str:
+    """The page about the import with the table of claude-code-router's transformers written anew."""
+    rows = "".join(f"| `{name}` | {row.equivalent} |\n" for name, row in TRANSFORMERS.items())
+    return re.sub(
+        re.escape(TRANSFORMERS_HEAD) + _ROWS, lambda _: f"{TRANSFORMERS_HEAD}|---|---|\n{rows}", page
+    )
+
+
+PAGES: dict[str, Callable[[str], str]] = {
+    "configuration.md": write_keys,
+    "models.md": write_facts,
+    "import.md": write_transformers,
+}
 
 
 def main(arguments: Sequence[str]) -> int:

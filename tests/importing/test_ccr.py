@@ -11,6 +11,7 @@ from dragoman.exchange.selection import build_traits
 from dragoman.hub.errors import ConfigError
 from dragoman.importing.ccr import import_ccr
 from dragoman.importing.draft import ConfigDraft
+from dragoman.importing.transformers import TRANSFORMERS
 from dragoman.pipeline.plan import RequestMetadata, RequestPlan
 from dragoman.routing.choose import choose
 from dragoman.routing.explain import explain_route
@@ -137,6 +138,54 @@ def test_transformers_become_facts_and_governance() -> None:
     assert CONFIG.providers["deepseek"].find_governance("deepseek-chat", {}).choice == "required"
 
 
+def test_options_become_payload_rules() -> None:
+    assert [rule.default for rule in CONFIG.providers["model-scope"].payload] == [{"top_k": 5}]
+    (rule,) = CONFIG.providers["openrouter"].payload
+    assert rule.set == {"provider": {"only": ["moonshotai/fp8"]}}
+
+
+def use(*transformers: object) -> ConfigDraft:
+    """The draft of a provider whose model `m` has these transformers."""
+    return imported({"Providers": [{**provider("one"), "transformer": {"m": {"use": list(transformers)}}}]})
+
+
+def test_parameters_are_merged_as_the_router_does() -> None:
+    options = {
+        "top_k": 5,
+        "extra": {"a": 1, "b": {"c": [2]}},
+        "odd": {"x.y": 1},
+        "none": None,
+        "a.b": 1,
+        "model": "x",
+    }
+    draft = use(["customparams", options], ["reasoning", {"enable": False}])
+    first, second = loaded(draft).providers["one"].payload
+    assert (first.models, first.set) == ("m", {"extra.a": 1, "extra.b.c": [2]})
+    assert first.default == {"top_k": 5, "odd": {"x.y": 1}}
+    assert second.set == {"thinking": {"type": "disabled"}, "enable_thinking": False}
+    assert "transformer.m (customparams): left out: none, a.b, model" in noted(draft)
+
+
+def test_a_secret_among_the_parameters_is_not_written() -> None:
+    draft = use(["customparams", {"api_key": "sk-" + "abcdefghijklmnopqrstuvwx", "top_k": 5}])
+    assert "sk-" not in draft.build_text("a test")
+    assert "left out: api_key" in noted(draft)
+
+
+@pytest.mark.parametrize("name", sorted(TRANSFORMERS))
+def test_every_transformer_of_the_table_is_converted_or_listed(name: str) -> None:
+    draft = use([name, {"max_tokens": 5}])
+    config = loaded(draft)
+    is_listed = f"({name})" in noted(draft)
+    assert is_listed == TRANSFORMERS[name].equivalent.startswith("none")
+    if name == "extrathinktag":
+        assert config.providers["one"].find_governance("m", {}).harvest == "auto"
+
+
+def test_a_transformer_without_a_row_is_listed() -> None:
+    assert "(mine): dragoman has no such transformer" in noted(use("mine"))
+
+
 def test_the_gateway_listens_where_the_router_did() -> None:
     server = CONFIG.server
     assert (server.host, server.port, len(server.keys)) == (EVERYWHERE, 3456, 1)
@@ -151,8 +200,6 @@ def test_what_was_sent_once_holds_for_every_provider_but_no_proxy_leads_to_this_
 @pytest.mark.parametrize(
     "place",
     [
-        "Providers[0].transformer (openrouter)",
-        "Providers[4].transformer (customparams)",
         "Providers[6] (vertex)",
         "LOG",
         "NON_INTERACTIVE_MODE",

@@ -6,6 +6,7 @@ become references to environment variables; their values appear neither in the f
 - `draft`: `ConfigDraft`, which collects providers, routes and notes and writes the TOML text.
 - `vendors`: maps vendors, endpoints and transformers of other gateways to presets and dialects.
 - `ccr`: claude-code-router's `config.json`. Entry point: `import_ccr`.
+- `transformers`: claude-code-router's transformers, and what dragoman has instead of each.
 - `litellm`: the LiteLLM proxy's `config.yaml`. Entry point: `import_litellm`.
 - `deployment`: one entry of LiteLLM's `model_list`.
 

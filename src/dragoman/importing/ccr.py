@@ -4,7 +4,6 @@ Its routes choose by the content of a request, so they become rules; the default
 """
 
 import re
-from collections.abc import Callable
 
 import msgspec
 
@@ -15,7 +14,6 @@ from dragoman.importing.draft import (
     NO_EQUIVALENT,
     ConfigDraft,
     Table,
-    add_governance,
     build_provider_name,
     find_variable,
     is_local,
@@ -24,16 +22,12 @@ from dragoman.importing.draft import (
     read_tables,
     read_texts,
 )
+from dragoman.importing.transformers import convert_transformer
 from dragoman.importing.vendors import CCR_DIALECTS, CCR_UNREACHABLE, build_provider, remove_secrets
 
 #: The router accepts comments and trailing commas. Strings match first, so they are never changed.
 _JSON_TOKEN = re.compile(
     r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*[\s\S]*?\*/|,(?=(?:\s|//[^\n]*|/\*[\s\S]*?\*/)*[}\]])'
-)
-#: Transformers that are not needed: dragoman does the same for every model that needs it.
-_NOT_NEEDED = frozenset(
-    {"openrouter", "deepseek", "groq", "openai", "reasoning", "sampling", "cleancache"}
-    | {"streamoptions", "forcereasoning"}
 )
 #: Keys of the file that are converted elsewhere in this module.
 _CONVERTED = frozenset(
@@ -160,16 +154,10 @@ class CcrImport:
             is_shared = scope == "use"
             where = f"{place}.transformer" if is_shared else f"{place}.transformer.{scope}"
             for used, options in _read_transformers(value if is_shared else read_table(value).get("use")):
-                self._convert_transformer(where, name, "*" if is_shared else scope, used.lower(), options)
-
-    def _convert_transformer(self, place: str, name: str, model: str, used: str, options: Table) -> None:
-        if used in _NOT_NEEDED or used in CCR_DIALECTS:
-            if used == "openrouter" and options:
-                self.draft.add_note(f"{place} ({used})", "its options have no equivalent")
-        elif used in _TRANSFORMERS:
-            _TRANSFORMERS[used](self.draft, name, model, options)
-        else:
-            self.draft.add_note(f"{place} ({used})", "dragoman has no such transformer")
+                model = "*" if is_shared else scope
+                note = convert_transformer(self.draft, name, model, used.lower(), options)
+                if note:
+                    self.draft.add_note(f"{where} ({used.lower()})", note)
 
     def _convert_routes(self, router: Table) -> None:
         draft = self.draft
@@ -258,34 +246,3 @@ def _read_transformers(value: object) -> list[tuple[str, Table]]:
         elif isinstance(item, list) and read_texts(item[:1]):
             found.append((item[0], read_table(item[1]) if len(item) > 1 else {}))
     return found
-
-
-def _convert_maxtoken(draft: ConfigDraft, name: str, model: str, options: Table) -> None:
-    limit = options.get("max_tokens")
-    if isinstance(limit, int) and limit > 0:
-        draft.open_model(name, model)["max_output_tokens"] = limit
-
-
-def _convert_maxcompletiontokens(draft: ConfigDraft, name: str, model: str, options: Table) -> None:
-    draft.open_model(name, model)["max_tokens_field"] = "max_completion_tokens"
-
-
-def _convert_tooluse(draft: ConfigDraft, name: str, model: str, options: Table) -> None:
-    _govern(draft, name, model, {"choice": "required"})
-
-
-def _convert_enhancetool(draft: ConfigDraft, name: str, model: str, options: Table) -> None:
-    _govern(draft, name, model, {"tools": "hold"})
-
-
-def _govern(draft: ConfigDraft, name: str, model: str, settings: Table) -> None:
-    add_governance(draft.providers[name] if model == "*" else draft.open_model(name, model), settings)
-
-
-#: Transformers that become facts or governance settings.
-_TRANSFORMERS: dict[str, Callable[[ConfigDraft, str, str, Table], None]] = {
-    "maxtoken": _convert_maxtoken,
-    "maxcompletiontokens": _convert_maxcompletiontokens,
-    "tooluse": _convert_tooluse,
-    "enhancetool": _convert_enhancetool,
-}
