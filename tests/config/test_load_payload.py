@@ -1,7 +1,10 @@
 """Payload rules are checked when the file is read: every mistake has its line and says what to do."""
 
+import tomllib
+
 import pytest
 
+from dragoman.config.effective import describe_config, write_toml
 from dragoman.config.load import load
 from dragoman.hub.errors import ConfigError
 
@@ -39,3 +42,10 @@ def test_rules_are_chosen_by_model_and_keep_their_order() -> None:
     provider = config.providers["p"]
     assert [rule.set for rule in provider.find_payload("glm-5")] == [{"thinking.type": "enabled"}, {}]
     assert [rule.default for rule in provider.find_payload("qwen")] == [{"temperature": 0.2}]
+
+
+def test_the_effective_configuration_has_the_rules_as_toml() -> None:
+    text = HEAD + "set = {'a.b' = [1, {c = [true], 'd e' = {}}], f = [{g = 1.5}]}\ndefault = {h = {i = 'x'}}"
+    shown = tomllib.loads("\n".join(write_toml(describe_config(load(text, "f", {})))))
+    (rule,) = tomllib.loads(text)["providers"]["p"]["payload"]
+    assert shown["providers"]["p"]["payload"] == [{"models": "*", **rule}]

@@ -5,6 +5,7 @@ import pytest
 
 from dragoman.pipeline.payload import PayloadRule
 from tests.exchange.clock import run
+from tests.exchange.governing import events_of, governed, question, script
 from tests.exchange.speech import ANTHROPIC_STREAM, CHAT_STREAM, DIALECTS, GEMINI_STREAM
 from tests.exchange.twin import Bench, Script, ScriptedUpstream, ask, provider
 
@@ -55,3 +56,16 @@ def test_a_body_that_is_no_json_is_refused_in_the_clients_dialect() -> None:
     outcome = run(Bench({"up": upstream}, [made]).run_exchange(broken))
     assert outcome.client.status == 400
     assert not upstream.calls
+
+
+def test_later_rounds_of_a_reply_are_edited_too() -> None:
+    rule = {"tools": ["Read"], "pattern": "secret", "verdict": "deny", "reason": "secrets are not read"}
+    denied = events_of(("Read", '{"path":"secret"}'), cause="tool_calls")
+    upstream = ScriptedUpstream(script("openai_chat", denied), script("openai_chat", events_of("No then.")))
+    made = governed("up", "openai_chat", {"guard": [rule], "on_denied": "model"})
+    made = msgspec.structs.replace(made, payload=(*RULES[3:], PayloadRule(set={"top_k": 5})))
+    outcome = run(Bench({"up": upstream}, [made]).run_exchange(question("anthropic")))
+    sent = [msgspec.json.decode(call.body, type=dict[str, object]) for call in upstream.calls]
+    assert outcome.client.status == 200
+    assert [body["top_k"] for body in sent] == [5, 5]
+    assert not any("stream_options" in body for body in sent)

@@ -64,7 +64,16 @@ def write_toml(table: Mapping[str, object], path: tuple[str, ...] = (), heading:
             for each in tables:
                 below += ["", *write_toml(each, inner, f"[[{write_path(inner)}]]")]
         else:
-            # A JSON value of these types is a valid TOML value.
-            lines.append(f"{write_path((name,))} = {msgspec.json.encode(value).decode()}")
+            lines.append(f"{write_path((name,))} = {_write_value(value)}")
     # A heading without keys is left out, unless nothing would show that the table exists.
     return below[1:] if below and lines == [heading] else [*lines, *below]
+
+
+def _write_value(value: object) -> str:
+    if isinstance(value, list):
+        return f"[{','.join(map(_write_value, value))}]"
+    if isinstance(value, Mapping):
+        members = (f"{write_path((name,))} = {_write_value(each)}" for name, each in value.items())
+        return f"{{{', '.join(members)}}}"
+    # A JSON value of the other types is a valid TOML value.
+    return msgspec.json.encode(value).decode()
