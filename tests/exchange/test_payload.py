@@ -17,6 +17,14 @@ RULES = (
 )
 STREAMS = {"anthropic": ANTHROPIC_STREAM, "openai_chat": CHAT_STREAM, "gemini": GEMINI_STREAM}
 
+OWN = "own system text"
+SYSTEM: dict[str, dict[str, object]] = {
+    "anthropic": {"system": OWN},
+    "openai_chat": {"messages": [{"role": "system", "content": OWN}, {"role": "user", "content": "hi"}]},
+    "openai_responses": {"instructions": OWN},
+    "gemini": {"systemInstruction": {"parts": [{"text": OWN}]}},
+}
+
 
 @pytest.mark.parametrize("upstream_dialect", STREAMS)
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -69,3 +77,16 @@ def test_later_rounds_of_a_reply_are_edited_too() -> None:
     assert outcome.client.status == 200
     assert [body["top_k"] for body in sent] == [5, 5]
     assert not any("stream_options" in body for body in sent)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_responses_server_gets_its_own_instructions_from_every_client(dialect: str) -> None:
+    upstream = ScriptedUpstream(script("openai_responses", events_of("good day")))
+    rule = PayloadRule(set={"instructions": "You are a coding agent."})
+    made = msgspec.structs.replace(provider("up", "openai_responses"), payload=(rule,))
+    outcome = run(Bench({"up": upstream}, [made]).run_exchange(question(dialect, more=SYSTEM[dialect])))
+    sent = msgspec.json.decode(upstream.calls[0].body, type=dict[str, object])
+    assert sent["instructions"] == "You are a coding agent."
+    assert b"own system text" not in upstream.calls[0].body
+    assert outcome.client.status == 200
+    assert "instructions: set by a payload rule" in outcome.client.headers["x-dragoman-losses"]
