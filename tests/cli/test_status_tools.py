@@ -30,5 +30,5 @@ def test_where_nothing_was_governed_the_next_step_is_reported() -> None:
 
 def test_everything_that_goes_wrong_has_a_column() -> None:
     counted = {name for names in COUNTED_AS.values() for name in names} | {REASONING}
-    quiet = {"held", "valid", "allowed", "raised", "contracts"}
+    quiet = {"held", "valid", "allowed", "raised", "contracts", "prompts"}
     assert counted - quiet <= set(TOOL_COLUMNS.values())
