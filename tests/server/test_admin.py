@@ -229,9 +229,21 @@ def test_the_status_counts_calls_and_failures_of_targets() -> None:
     async def scenario() -> None:
         whole = reply(CHAT_WHOLE, "200 OK", "content-type: application/json")
         missing = reply(b'{"error": {"message": "no"}}', "404 Not Found")
-        async with ByteServer([whole], [missing]) as upstream, running(config_for(upstream.url)) as gateway:
+        ready = asyncio.Event()
+        answers: tuple[list[Action], list[Action]] = ([Pause(ready), whole], [missing])
+        async with ByteServer(*answers) as upstream, running(config_for(upstream.url)) as gateway:
+
+            async def let_time_pass() -> None:
+                """The clock of the event loop has steps of a millisecond: the model takes longer."""
+                while not upstream.heard:
+                    await asyncio.sleep(0)
+                await asyncio.sleep(0.01)
+                ready.set()
+
+            waiting = asyncio.create_task(let_time_pass())
             for _ in range(2):
                 await gateway.ask("POST", "/v1/chat/completions", HELLO)
+            await waiting
             (target,) = (await status(gateway))["targets"]
             assert (target["target"], target["tries"], target["failed"]) == ("up/any", 2, 1)
             assert target["first_token"] > 0
