@@ -57,6 +57,13 @@ def test_exchanges_are_counted_with_their_time_and_their_first_word() -> None:
     assert seen.value("dragoman_first_token_seconds_count", provider="up", model="large") == 2
 
 
+@pytest.mark.rule("R133")
+def test_a_reply_within_one_step_of_the_clock_is_counted() -> None:
+    upstream = ScriptedUpstream(Script(pieces=list(CHAT_STREAM)))
+    seen = after(Bench({"up": upstream}, model="large"), ask("anthropic"), ask("openai_chat", stream=False))
+    assert seen.value("dragoman_first_token_seconds_count", provider="up", model="large") == 2
+
+
 @pytest.mark.rule("R133", "P52")
 def test_tokens_are_counted_by_class_and_none_twice() -> None:
     usage = Usage(input=100, cache_read=60, cache_write=10, output=50, reasoning=20, tool_input=5)

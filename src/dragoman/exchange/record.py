@@ -29,6 +29,9 @@ MAX_SHOWN = 300
 #: Characters of the losses in a header.
 MAX_LISTED = 880
 
+#: Seconds of one step of uvloop's clock. A reply that begins sooner counts as one step: 0 means no content.
+CLOCK_STEP = 0.001
+
 #: In a response: the session of the provider that answered. In a request: the session to continue.
 SESSION_HEADER = "x-session-id"
 
@@ -111,6 +114,10 @@ class ExchangeRecord:
     @property
     def retries(self) -> int:
         return max(0, self.tries - 1)
+
+    def mark_first_token(self, seconds: float) -> None:
+        """Record that the first content came after `seconds`. A second call changes nothing."""
+        self.first_token_seconds = self.first_token_seconds or max(seconds, CLOCK_STEP)
 
     def list_failed_attempts(self) -> str:
         """The targets whose calls failed before the last one, each with the reasons and their number."""

@@ -220,9 +220,7 @@ class UpstreamCall:
     def _take_held(self) -> list[Output]:
         """The output so far. Its first content has come, so no other target can take over."""
         held, self._held = self._held, []
-        self._record.first_token_seconds = (
-            self._record.first_token_seconds or self._loop.time() - self._watchdog.started
-        )
+        self._record.mark_first_token(self._loop.time() - self._watchdog.started)
         self._target_request.release()
         return held
 
@@ -353,7 +351,7 @@ class UpstreamCall:
         return None
 
     async def _respond(self, whole: WholeReply) -> None:
-        self._record.first_token_seconds = self._loop.time() - self._watchdog.started
+        self._record.mark_first_token(self._loop.time() - self._watchdog.started)
         self._target_request.release()
         await self._sender.respond(whole.build_body())
 
