@@ -47,6 +47,12 @@ class StateBed:
             return SqliteStorage(self.path, *self._schemas)
         return PostgresStorage(PostgresOptions(url=self.url, timeout=20.0), self.folder, *self._schemas)
 
+    def migrate(self, *schemas: Schema) -> None:
+        """Open the state again, with later versions of its schemas."""
+        self._runner.run(self._storage.close())
+        self._schemas = schemas
+        self._storage = self.open()
+
     def do(
         self,
         function: Callable[Concatenate[Transaction, Arguments], Coroutine[Any, Any, Result]],

@@ -10,7 +10,7 @@ import pytest
 from dragoman.accounts.errors import StateUnavailable
 from dragoman.accounts.ledger import UsageLedger
 from dragoman.accounts.limits import Account, Amount, LimitRefusal, Limits
-from dragoman.accounts.statistics import UsageCounts, read_usage
+from dragoman.accounts.statistics import UsageCounts, UsageKey, read_usage
 from dragoman.accounts.store import (
     ACCOUNTS_SCHEMA,
     Reservation,
@@ -110,7 +110,7 @@ def test_a_settlement_that_could_not_be_written_is_written_later(path: Path) -> 
         reservation = await admitted(ledger)
         execute(path, "ALTER TABLE spending RENAME TO gone")
         ledger.settle(reservation, Amount(10, 0))
-        ledger.add_usage("key_1", "up", "m", UsageCounts(requests=1), is_settled=True)
+        ledger.add_usage(UsageKey(0, "key_1", "up", "m"), UsageCounts(requests=1), is_settled=True)
         await ledger.flush()
         execute(path, "ALTER TABLE gone RENAME TO spending")
         assert held(path).reserved["day"] == Amount(60, 0)
@@ -124,7 +124,9 @@ def test_a_settlement_that_could_not_be_written_is_written_later(path: Path) -> 
 def test_statistics_are_written_together_and_none_is_lost(path: Path) -> None:
     async def act(ledger: UsageLedger) -> None:
         for _ in range(1_000):
-            ledger.add_usage("key_1", "up", "m", UsageCounts(requests=1, input=2, output=1), is_settled=False)
+            ledger.add_usage(
+                UsageKey(0, "key_1", "up", "m"), UsageCounts(requests=1, input=2, output=1), is_settled=False
+            )
         assert not path.exists()
 
     scene(path, act)
@@ -139,9 +141,11 @@ def test_without_a_file_nothing_is_counted_and_no_thread_is_started() -> None:
     async def main() -> None:
         storage = SqliteStorage(None, ACCOUNTS_SCHEMA)
         ledger = UsageLedger(storage, lambda: NOW)
-        ledger.add_usage("", "up", "m", UsageCounts(requests=1), is_settled=False)
+        ledger.add_usage(UsageKey(0, "", "up", "m"), UsageCounts(requests=1), is_settled=False)
         await ledger.close()
-        tables = await storage.read(lambda transaction: transaction.fetch_one("SELECT count(*) FROM usage"))
+        tables = await storage.read(
+            lambda transaction: transaction.fetch_one("SELECT count(*) FROM agent_usage")
+        )
         assert tables == (0,)
         await storage.close()
 

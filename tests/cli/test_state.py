@@ -61,7 +61,7 @@ def test_a_file_is_copied_completely_and_only_once(folder: Path, url: str) -> No
         done = dragoman(folder, "state", "copy", STATE_URL=url)
         assert done.code == 0, done.err
         lines = [line.split() for line in done.out.splitlines()[1:]]
-        assert {line[0]: line[1:] for line in lines}["usage"] == ["450", "450", "equal"]
+        assert {line[0]: line[1:] for line in lines}["agent_usage"] == ["450", "450", "equal"]
         assert {line[0]: line[1:] for line in lines}["responses"] == ["299", "299", "equal"]
         assert all(line[-1] == "equal" for line in lines)
     listed = dragoman(folder, "keys", "list", STATE_URL=url).out
@@ -86,7 +86,7 @@ def test_a_copy_that_was_interrupted_continues(folder: Path, url: str) -> None:
     fill(path)
     assert dragoman(folder, "state", "copy", STATE_URL=url).code == 0
     holder = KeyHolder(path, url)
-    holder.do(lambda transaction: transaction.execute("DELETE FROM usage WHERE requests > 100"))
+    holder.do(lambda transaction: transaction.execute("DELETE FROM agent_usage WHERE requests > 100"))
     holder.do(lambda transaction: transaction.execute("DELETE FROM responses WHERE number > 100"))
     done = dragoman(folder, "state", "copy", STATE_URL=url)
     assert done.code == 0, done.err
@@ -97,7 +97,7 @@ def test_rows_that_differ_are_reported(folder: Path, url: str) -> None:
     path = folder / ".local/state/dragoman/state.db"
     fill(path)
     assert dragoman(folder, "state", "copy", STATE_URL=url).code == 0
-    KeyHolder(path, url).do(lambda transaction: transaction.execute("UPDATE usage SET requests = 7"))
+    KeyHolder(path, url).do(lambda transaction: transaction.execute("UPDATE agent_usage SET requests = 7"))
     done = dragoman(folder, "state", "copy", STATE_URL=url)
     assert done.code == 2
     assert "the database has other rows than the file" in done.err

@@ -7,8 +7,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from dragoman.accounts.statistics import UsageCounts
+from dragoman.accounts.statistics import UsageCounts, UsageKey
 from dragoman.config.model import Config
+from dragoman.config.provider import TargetName
+from dragoman.config.rules import Rule, RuleConditions
 from tests.exchange.speech import CHAT_START, CHAT_STREAM, CHAT_WHOLE, chat_text
 from tests.server.keyholder import KeyHolder
 from tests.server.running import Got, Running, config_for, running
@@ -369,6 +371,34 @@ def test_requests_without_a_key_are_counted_too(holder: KeyHolder) -> None:
     run(scenario)
 
 
+@pytest.mark.rule("R123")
+def test_the_statistics_tell_agents_and_their_roles_apart(holder: KeyHolder) -> None:
+    when = RuleConditions(role=("lead",), agent=("claude-code",))
+    rule = Rule(name="lead", when=when, targets=(TargetName("up", "best"),))
+    config = msgspec.structs.replace(config_for(), rules=(rule,), roles={"lead": ("hydra:lead",)})
+    claude = {"user-agent": "claude-cli/2.1.325 (external, cli)"}
+    marked = [{"role": "system", "content": "hydra:lead"}, {"role": "user", "content": "say hello"}]
+    lead = {**HELLO, "messages": marked}
+
+    async def scenario() -> None:
+        async with running(config, state=holder.path) as gateway:
+            await gateway.ask("POST", CHAT, lead, claude)
+            await gateway.ask("POST", CHAT, lead, {"user-agent": "codex_exec/0.166.0"})
+            await gateway.ask("POST", CHAT, HELLO, claude)
+            await gateway.ask("POST", CHAT, HELLO, {**claude, "x-claude-code-agent-id": "a1"})
+            await gateway.ask("POST", CHAT, HELLO, {"user-agent": "made-up/1"})
+        found = {group: counts.requests for group, counts in holder.usage("agent", "role", "model").items()}
+        assert found == {
+            ("claude-code", "lead", "best"): 1,
+            ("codex", "lead", "any"): 1,
+            ("claude-code", "main", "any"): 1,
+            ("claude-code", "sub-agent", "any"): 1,
+            ("other", "main", "any"): 1,
+        }
+
+    run(scenario)
+
+
 @pytest.mark.parametrize("model", ["x" * 5_000, "%ED%A0%80", "%00%0a", "%F0%9F%90%AB", "%ff%fe"])
 def test_no_name_of_a_model_keeps_usage_from_being_written(holder: KeyHolder, model: str) -> None:
     async def scenario() -> None:
@@ -389,7 +419,8 @@ def test_names_that_clients_make_up_do_not_fill_the_file(holder: KeyHolder) -> N
         async with running(config_for(), state=holder.path) as gateway:
             ledger = gateway.app.gateway.accounts.ledger
             for number in range(5_000):
-                ledger.add_usage("", "up", f"model-{number}", UsageCounts(requests=1), is_settled=False)
+                key = UsageKey(0, "", "up", f"model-{number}")
+                ledger.add_usage(key, UsageCounts(requests=1), is_settled=False)
         told = holder.usage("model")
         assert len(told) == 1_001
         assert sum(counts.requests for counts in told.values()) == 5_000

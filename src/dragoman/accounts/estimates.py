@@ -53,6 +53,9 @@ class ExchangeOutcome(msgspec.Struct, frozen=True, kw_only=True):
     #: Bytes of the reply that arrived.
     received_bytes: int = 0
     is_stream: bool = False
+    #: The coding agent that sent the request, and its role.
+    agent: str = ""
+    role: str = ""
 
 
 def estimate_usage(outcome: ExchangeOutcome, prompt_tokens: int, stream_dialect: str = "") -> Usage:

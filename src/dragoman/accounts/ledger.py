@@ -117,16 +117,17 @@ class UsageLedger:
             self._pending.add_charge(reservation.request.key, find_hour_start(reservation.at), used)
         self._write_after(0)
 
-    def add_usage(
-        self, key: str, provider: str, model: str, counts: UsageCounts, *, is_settled: bool
-    ) -> None:
-        """Add an exchange to the statistics. `is_settled`: `settle` has charged the key already."""
+    def add_usage(self, key: UsageKey, counts: UsageCounts, *, is_settled: bool) -> None:
+        """Add an exchange to the statistics of this hour, whatever the hour of `key` is.
+
+        `is_settled`: `settle` has charged the key already.
+        """
         if not self._storage.is_lasting:
             return
-        usage_key = self._bound_usage_key(key, provider, model)
-        if not is_settled and key.startswith(ID_PREFIX):
+        usage_key = self._bound_usage_key(key)
+        if not is_settled and key.key.startswith(ID_PREFIX):
             amount = Amount(counts.input + counts.output, counts.cost)
-            self._pending.add_charge(key, usage_key.hour, amount)
+            self._pending.add_charge(key.key, usage_key.hour, amount)
         self._pending.add_usage(usage_key, counts)
         self._write_after(WRITE_DELAY)
 
@@ -230,16 +231,16 @@ class UsageLedger:
         except ConfigError as error:
             LOGGER.error("the reservations of a process cannot be released: %s", error)
 
-    def _bound_usage_key(self, key: str, provider: str, model: str) -> UsageKey:
+    def _bound_usage_key(self, key: UsageKey) -> UsageKey:
         """The usage key of this hour. Beyond `MAX_USAGE_KEYS`, new models are counted together."""
         hour = find_hour_start(self._clock())
         if hour != self._hour:
             self._hour = hour
             self._usage_keys.clear()
-        usage_key = UsageKey(hour, key, provider, model)
+        usage_key = key._replace(hour=hour)
         if usage_key not in self._usage_keys:
             if len(self._usage_keys) >= MAX_USAGE_KEYS:
-                return UsageKey(hour, key, provider, OTHER_MODELS)
+                return usage_key._replace(model=OTHER_MODELS)
             self._usage_keys.add(usage_key)
         return usage_key
 

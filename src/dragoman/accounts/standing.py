@@ -11,7 +11,7 @@ from dragoman.storage.port import Transaction
 _FIRST_MONDAY = 4 * DAY
 _WEEK = 7 * DAY
 
-_SPENT = "SELECT CAST(coalesce(sum(cost), 0) AS BIGINT) FROM usage WHERE key = $1 AND hour >= $2"
+_SPENT = "SELECT CAST(coalesce(sum(cost), 0) AS BIGINT) FROM agent_usage WHERE key = $1 AND hour >= $2"
 
 
 class KeyStanding(NamedTuple):

@@ -1,4 +1,4 @@
-"""Usage by hour, key, provider and model: the values and the SQL. The tables are in `store`."""
+"""Usage by hour, key, provider, model, agent and role: the values and the SQL. The tables are in `store`."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from dragoman.storage.port import Transaction
+from dragoman.storage.port import Row, Transaction
 
 DAY = 86_400
 #: Seconds for which statistics are kept by hour, then by day, and for which budgets are kept.
@@ -26,6 +26,10 @@ class UsageKey(NamedTuple):
     key: str
     provider: str
     model: str
+    #: The coding agent; empty for usage from before agents were counted.
+    agent: str = ""
+    #: A role of the configuration, or `main` or `sub-agent`.
+    role: str = ""
 
 
 class UsageCounts(msgspec.Struct, kw_only=True):
@@ -52,29 +56,31 @@ class UsageCounts(msgspec.Struct, kw_only=True):
 
 COUNT_NAMES = UsageCounts.__struct_fields__
 
-UsageGroup = Literal["key", "model", "provider", "day"]
-_GROUPS: tuple[UsageGroup, ...] = ("day", "key", "provider", "model")
+UsageGroup = Literal["key", "model", "provider", "agent", "role", "day"]
+_GROUPS: tuple[UsageGroup, ...] = ("day", "key", "provider", "model", "agent", "role")
 
-
-_KEY_NAMES = ("hour", "key", "provider", "model")
+_KEY_NAMES = UsageKey._fields
+_PLACES = ", ".join(str(number + 1) for number in range(len(_KEY_NAMES)))
 _ADD_USAGE = f"""
-INSERT INTO usage ({", ".join((*_KEY_NAMES, *COUNT_NAMES))})
+INSERT INTO agent_usage ({", ".join((*_KEY_NAMES, *COUNT_NAMES))})
 VALUES ({", ".join(f"${number + 1}" for number in range(len(_KEY_NAMES) + len(COUNT_NAMES)))})
-ON CONFLICT (hour, key, provider, model) DO UPDATE SET
-    {", ".join(f"{name} = usage.{name} + excluded.{name}" for name in COUNT_NAMES)}
+ON CONFLICT ({", ".join(_KEY_NAMES)}) DO UPDATE SET
+    {", ".join(f"{name} = agent_usage.{name} + excluded.{name}" for name in COUNT_NAMES)}
 """  # noqa: S608 (names of columns)
 _SUMS = ", ".join(f"CAST(SUM({name}) AS BIGINT)" for name in COUNT_NAMES)
 #: A deleted key appears with its id.
 _READ_USAGE = f"""
 SELECT
-    hour / 86400, coalesce((SELECT name FROM client_keys WHERE id = usage.key), usage.key), provider, model,
-    {_SUMS}
-FROM usage WHERE hour >= $1 GROUP BY 1, 2, 3, 4
+    hour / 86400, coalesce((SELECT name FROM client_keys WHERE id = agent_usage.key), agent_usage.key),
+    provider, model, agent, role, {_SUMS}
+FROM agent_usage WHERE hour >= $1 GROUP BY {_PLACES}
 """  # noqa: S608 (names of columns)
 _READ_OLD_HOURS = f"""
-SELECT hour / 86400 * 86400, key, provider, model, {_SUMS}
-FROM usage WHERE hour < $1 AND hour % 86400 <> 0 GROUP BY 1, 2, 3, 4
+SELECT hour / 86400 * 86400, key, provider, model, agent, role, {_SUMS}
+FROM agent_usage WHERE hour < $1 AND hour % 86400 <> 0 GROUP BY {_PLACES}
 """  # noqa: S608 (names of columns)
+#: Takes what gateways of an earlier version have counted.
+_TAKE_EARLIER = f"DELETE FROM usage RETURNING hour, key, provider, model, '', '', {', '.join(COUNT_NAMES)}"  # noqa: S608 (names of columns)
 
 
 async def add_usage(transaction: Transaction, usage: Mapping[UsageKey, UsageCounts]) -> None:
@@ -104,12 +110,18 @@ def format_day(number: int) -> str:
 async def compact_statistics(transaction: Transaction, now: float) -> None:
     """Sum up old hours to days, and delete old days and old spending. Bounds the size of the tables."""
     old = int(now - HOURS_KEPT) // DAY * DAY
+    await _add_rows(transaction, await transaction.fetch(_TAKE_EARLIER))
     rows = await transaction.fetch(_READ_OLD_HOURS, old)
-    await transaction.execute("DELETE FROM usage WHERE hour < $1 AND hour % 86400 <> 0", old)
-    await add_usage(transaction, {UsageKey(*row[:4]): _build_counts(row[4:]) for row in rows})
-    await transaction.execute("DELETE FROM usage WHERE hour < $1", int(now - DAYS_KEPT))
+    await transaction.execute("DELETE FROM agent_usage WHERE hour < $1 AND hour % 86400 <> 0", old)
+    await _add_rows(transaction, rows)
+    await transaction.execute("DELETE FROM agent_usage WHERE hour < $1", int(now - DAYS_KEPT))
     await transaction.execute("DELETE FROM spending WHERE start < $1", int(now - SPENDING_KEPT))
     await transaction.execute("DELETE FROM batches WHERE at < $1", now - BATCHES_KEPT)
+
+
+async def _add_rows(transaction: Transaction, rows: Iterable[Row]) -> None:
+    size = len(_KEY_NAMES)
+    await add_usage(transaction, {UsageKey(*row[:size]): _build_counts(row[size:]) for row in rows})
 
 
 def _build_counts(numbers: Iterable[int]) -> UsageCounts:

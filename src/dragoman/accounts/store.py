@@ -118,6 +118,33 @@ CREATE TABLE activity (
 ALTER TABLE processes ADD COLUMN address TEXT NOT NULL DEFAULT '';
 CREATE TABLE batches (id TEXT PRIMARY KEY, at REAL NOT NULL) WITHOUT ROWID
 """,
+        # The table `usage` stays: gateways of the version before may still run, and write to it.
+        """
+CREATE TABLE agent_usage (
+    hour INTEGER NOT NULL,
+    key TEXT NOT NULL,
+    provider TEXT NOT NULL,
+    model TEXT NOT NULL,
+    agent TEXT NOT NULL,
+    role TEXT NOT NULL,
+    requests INTEGER NOT NULL,
+    failures INTEGER NOT NULL,
+    refused INTEGER NOT NULL,
+    input INTEGER NOT NULL,
+    cache_read INTEGER NOT NULL,
+    cache_write INTEGER NOT NULL,
+    output INTEGER NOT NULL,
+    reasoning INTEGER NOT NULL,
+    unpriced INTEGER NOT NULL,
+    cost INTEGER NOT NULL,
+    PRIMARY KEY (hour, key, provider, model, agent, role)
+) WITHOUT ROWID;
+INSERT INTO agent_usage (hour, key, provider, model, agent, role,
+    requests, failures, refused, input, cache_read, cache_write, output, reasoning, unpriced, cost)
+SELECT hour, key, provider, model, '', '',
+    requests, failures, refused, input, cache_read, cache_write, output, reasoning, unpriced, cost FROM usage;
+DELETE FROM usage
+""",
     ),
 )
 

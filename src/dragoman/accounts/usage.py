@@ -23,7 +23,7 @@ from dragoman.accounts.limits import (
     LimitRefusal,
     RateLimitStatus,
 )
-from dragoman.accounts.statistics import UsageCounts
+from dragoman.accounts.statistics import UsageCounts, UsageKey
 from dragoman.accounts.store import Reservation, ReservationRequest
 from dragoman.config.model import Config
 from dragoman.config.provider import TargetName
@@ -109,13 +109,16 @@ class ExchangeUsage:
         cost = self._prices.cost(target, used) if target else None
         if self._reservation is not None:
             self._accounts.ledger.settle(self._reservation, build_amount(used, cost or 0))
-        self._accounts.ledger.add_usage(
+        usage_key = UsageKey(
+            0,
             self._caller.id,
             target.provider if target else "",
             _clean_name(target.model) if target else "",
-            self._build_counts(outcome, used, cost),
-            is_settled=self._reservation is not None,
+            outcome.agent,
+            outcome.role,
         )
+        counts = self._build_counts(outcome, used, cost)
+        self._accounts.ledger.add_usage(usage_key, counts, is_settled=self._reservation is not None)
         return used, cost
 
     def _estimate_amounts(

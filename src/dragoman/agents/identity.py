@@ -8,6 +8,9 @@ import msgspec
 #: Characters of a name or an id that clients choose. Longer ones are cut.
 MAX_LENGTH = 200
 
+#: All clients that `AGENTS` does not contain.
+OTHER_AGENT = "other"
+
 #: The first product of a `user-agent`: its name, and its version after the slash. The vendors' SDKs write
 #: their language before the version: `OpenAI/Python 3.49.0`.
 _PRODUCT = re.compile(r"([^/\s]+)(?:/(?:[A-Za-z]+ )?([^\s/;,()]+))?")
@@ -29,6 +32,15 @@ class ClientIdentity(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_sub_agent(self) -> bool:
         return bool(self.sub_agent)
+
+    @property
+    def known_agent(self) -> str:
+        """The name in `AGENTS`, or `other`: a value of a bounded set, for metrics and statistics."""
+        return self.agent if self.agent in AGENTS else OTHER_AGENT
+
+    @property
+    def part(self) -> str:
+        return "sub-agent" if self.sub_agent else "main"
 
 
 class AgentHeaders(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""`dragoman usage`: prints requests, tokens and cost, by key, model, provider or day."""
+"""`dragoman usage`: prints requests, tokens and cost, by key, model, provider, agent, role or day."""
 
 import csv
 import io
@@ -21,7 +21,7 @@ from dragoman.cli.formats import (
     remove_controls,
 )
 
-_CHOICES: tuple[UsageGroup, ...] = ("key", "model", "provider", "day")
+_CHOICES: tuple[UsageGroup, ...] = ("key", "model", "provider", "agent", "role", "day")
 #: The columns of the table, by counter.
 _COLUMNS = {
     "requests": "REQUESTS",
@@ -63,11 +63,12 @@ Rows = list[tuple[tuple[str, ...], UsageCounts]]
 @click.option("--json", "form", flag_value="json", help="Print JSON.")
 @config_option
 def usage(by: tuple[UsageGroup, ...], since: float, form: str | None, path: str | None) -> None:
-    """Show usage and cost, by key, model, provider or day.
+    """Show usage and cost, by key, model, provider, agent, role or day.
 
     \b
     dragoman usage
     dragoman usage --by day --by model --since 7d
+    dragoman usage --by agent --by role
     dragoman usage --by key --csv > usage.csv
 
     INPUT is the whole prompt; CACHED is the part of it that the provider read from its cache. OUTPUT includes

@@ -65,6 +65,8 @@ class ConfigSnapshot:
         conditions = [rule.when for rule in config.rules] + [rule.when for rule in config.prompts]
         #: The first segments of paths that rules ask for.
         self.entries = frozenset(path for when in conditions for path in when.path)
+        #: A rule asks for roles, so that logs, metrics and statistics contain the role of every request.
+        self.has_roles = any(rule.when.role for rule in config.rules)
         #: The number of keys of each provider.
         self.keys = {name: len(provider.keys) for name, provider in config.providers.items()}
         #: The number of exchanges that began with this snapshot and have not ended.

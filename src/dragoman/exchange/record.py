@@ -112,6 +112,11 @@ class ExchangeRecord:
         return self.refused or self.broken
 
     @property
+    def role(self) -> str:
+        """The roles that rules found in the system text, else `main` or `sub-agent`."""
+        return self.traits.get("role") or self.identity.part
+
+    @property
     def retries(self) -> int:
         return max(0, self.tries - 1)
 
@@ -239,6 +244,8 @@ def build_outcome(record: ExchangeRecord, received_bytes: int) -> ExchangeOutcom
         earlier_input=record.earlier_input,
         received_bytes=received_bytes,
         is_stream=record.stream,
+        agent=record.identity.known_agent,
+        role=record.role,
     )
 
 

@@ -70,6 +70,8 @@ async def choose_targets(
         return choose(snapshot.config, plan.model)
     traits = build_traits(snapshot.config, plan, record.caller.name, gateway.clock)
     choice = await select_route(snapshot, plan, traits)
+    if snapshot.has_roles:
+        await compute(plan.body, lambda: traits.roles)
     record.rule, record.traits = choice.rule, traits.list_known()
     return choice
 

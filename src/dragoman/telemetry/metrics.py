@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from dragoman.accounts.activity import ACTIVITY_NAMES, ActivityCounts
-from dragoman.agents import AGENTS
 from dragoman.config.model import Config
 from dragoman.config.provider import TargetName
 from dragoman.hub.errors import Failure
@@ -26,8 +25,6 @@ OK = "ok"
 
 TARGET = ("provider", "model")
 AGENT = ("agent", "part", "role", "class")
-#: The label of all clients that `agents` does not know.
-OTHER_AGENT = "other"
 
 SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320, 640, 1800)
 FIRST_SECONDS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.5, 3, 6, 12, 25, 50, 100)
@@ -191,8 +188,8 @@ class Metrics:
     def _count_agent(self, record: "ExchangeRecord") -> None:
         identity, traits = record.identity, record.traits
         labels = (
-            identity.agent if identity.agent in AGENTS else OTHER_AGENT,
-            "sub-agent" if identity.is_sub_agent else "main",
+            identity.known_agent,
+            identity.part,
             traits.get("role", ""),
             traits.get("class", ""),
         )
