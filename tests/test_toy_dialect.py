@@ -21,7 +21,7 @@ from dragoman.doctor.examine import examine
 from dragoman.doctor.probes import PROBES
 from dragoman.exchange import watchdog
 from dragoman.governance.settings import read_governance
-from dragoman.hub.content import Text, ToolCall
+from dragoman.hub.blocks import Text, ToolCall
 from dragoman.hub.errors import ConfigError
 from dragoman.hub.events import ReplyFailed
 from dragoman.hub.fold import Reply, fold

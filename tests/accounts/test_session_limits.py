@@ -18,7 +18,7 @@ from dragoman.accounts.session_limits import (
     check_session,
 )
 from dragoman.config.agents import SessionLimits
-from dragoman.hub.content import Text, ToolCall, ToolResult
+from dragoman.hub.blocks import Text, ToolCall, ToolResult
 from dragoman.hub.request import Request, Turn
 
 KEY = SessionKey("owner", "claude-code", "s")

@@ -7,7 +7,7 @@ import msgspec
 
 from dragoman.dialects.interfaces import UpstreamContext
 from dragoman.dialects.registry import dialect_named
-from dragoman.hub.content import Reasoning, Refusal, Text, ToolCall
+from dragoman.hub.blocks import Reasoning, Refusal, Text, ToolCall
 from dragoman.hub.fold import fold
 from dragoman.hub.ids import IdSource
 from tests.sdk import anthropic_reader, gemini_reader, openai_chat_reader, openai_responses_reader

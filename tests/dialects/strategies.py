@@ -13,7 +13,7 @@ from itertools import pairwise
 import msgspec
 from hypothesis import strategies as st
 
-from dragoman.hub.content import (
+from dragoman.hub.blocks import (
     Citation,
     HostedCall,
     HostedResult,

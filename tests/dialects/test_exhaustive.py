@@ -9,7 +9,7 @@ import pytest
 
 from dragoman import dialects
 from dragoman.dialects.registry import DIALECTS
-from dragoman.hub.content import AnyBlock, ReplyBlock
+from dragoman.hub.blocks import AnyBlock, ReplyBlock
 from dragoman.hub.events import EVENT_KINDS
 
 ANY_BLOCKS = frozenset(get_args(AnyBlock))

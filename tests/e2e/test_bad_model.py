@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from dragoman.hub.content import ToolCall
+from dragoman.hub.blocks import ToolCall
 from tests.e2e.bad_model import (
     LAST_WORDS,
     BadModel,

@@ -8,7 +8,7 @@ from dragoman.config.provider import Provider
 from dragoman.dialects.interfaces import ClientContext
 from dragoman.dialects.registry import dialect_named
 from dragoman.governance.settings import read_governance
-from dragoman.hub.content import Text, ToolCall
+from dragoman.hub.blocks import Text, ToolCall
 from dragoman.hub.events import (
     ArgumentsDelta,
     BlockClosed,

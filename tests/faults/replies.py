@@ -7,7 +7,7 @@ import msgspec
 
 from dragoman.dialects.interfaces import ClientContext
 from dragoman.dialects.registry import dialect_named
-from dragoman.hub.content import Text, ToolCall
+from dragoman.hub.blocks import Text, ToolCall
 from dragoman.hub.errors import Failure
 from dragoman.hub.events import (
     ArgumentsDelta,

@@ -3,7 +3,7 @@
 from typing import Any
 
 from dragoman.fit import fit
-from dragoman.hub.content import AnyBlock, Reasoning, Text, Tool, ToolCall, ToolResult
+from dragoman.hub.blocks import AnyBlock, Reasoning, Text, Tool, ToolCall, ToolResult
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, Role, Turn
 from dragoman.hub.seal import Seal

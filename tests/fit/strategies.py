@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from dragoman.hub.content import (
+from dragoman.hub.blocks import (
     AnyBlock,
     CacheMark,
     HostedCall,

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from dragoman.fit.vendor_fields import BOOKKEEPING, REFUSED_EXTRAS
-from dragoman.hub.content import Opaque, Text, Tool, ToolDeclarations
+from dragoman.hub.blocks import Opaque, Text, Tool, ToolDeclarations
 from dragoman.hub.errors import ClientProtocolError
 from dragoman.hub.request import OutputFormat, ReasoningSettings, ToolChoice, Turn
 from tests.fit.building import DIALECTS, FOREIGN, call, fitted, function, request, result, turn

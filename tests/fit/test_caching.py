@@ -2,7 +2,7 @@
 
 import pytest
 
-from dragoman.hub.content import CacheMark, Text
+from dragoman.hub.blocks import CacheMark, Text
 from dragoman.hub.request import Request
 from tests.fit.building import call, fitted, function, request, result, turn
 

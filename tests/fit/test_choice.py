@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.hub.content import Tool
+from dragoman.hub.blocks import Tool
 from dragoman.hub.request import ReasoningSettings, Request, ToolChoice
 from tests.fit.building import call, fitted, function, request, result, turn
 

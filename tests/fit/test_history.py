@@ -2,7 +2,7 @@
 
 import pytest
 
-from dragoman.hub.content import HostedCall, HostedResult, Media, Opaque, Refusal, Text, ToolCall, ToolResult
+from dragoman.hub.blocks import HostedCall, HostedResult, Media, Opaque, Refusal, Text, ToolCall, ToolResult
 from tests.fit.building import call, fitted, request, result, shape, thought, turn
 
 USER = turn("user", "Hi")

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.fit.ids import SAFE, ClientIds, decode_id, is_legal_id
-from dragoman.hub.content import ToolCall, ToolResult
+from dragoman.hub.blocks import ToolCall, ToolResult
 from dragoman.hub.request import Turn
 from tests.fit.building import DIALECTS, call, fitted, request, result, target_for, turn
 

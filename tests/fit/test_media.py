@@ -2,7 +2,7 @@
 
 import pytest
 
-from dragoman.hub.content import Media, MediaKind, Text, ToolResult
+from dragoman.hub.blocks import Media, MediaKind, Text, ToolResult
 from dragoman.hub.request import Request
 from tests.fit.building import FOREIGN, call, fitted, request, result, shape, turn
 

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.fit.names import build_name_map, is_legal_name
-from dragoman.hub.content import Tool, ToolCall, ToolReference, ToolResult
+from dragoman.hub.blocks import Tool, ToolCall, ToolReference, ToolResult
 from dragoman.hub.errors import ConfigError
 from dragoman.hub.request import ToolChoice
 from tests.fit.building import (

@@ -11,7 +11,7 @@ from dragoman.fit import PASSES, Pass, Scope, build_restoration, fit
 from dragoman.fit.ids import is_legal_id
 from dragoman.fit.names import is_legal_name
 from dragoman.fit.seals import belongs
-from dragoman.hub.content import (
+from dragoman.hub.blocks import (
     AnyBlock,
     Media,
     Reasoning,

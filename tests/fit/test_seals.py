@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from dragoman.hub.content import Reasoning, Text, ToolCall
+from dragoman.hub.blocks import Reasoning, Text, ToolCall
 from dragoman.hub.request import Request
 from dragoman.hub.seal import Seal
 from tests.fit.building import DIALECTS, FOREIGN, call, fitted, request, result, shape, thought, turn

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dragoman.hub.content import Media
+from dragoman.hub.blocks import Media
 from tests.fit.building import call, fitted, request, result, shape, turn
 
 REMINDER = "<system-reminder>\nMind this.\n</system-reminder>"

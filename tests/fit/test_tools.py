@@ -3,7 +3,7 @@
 import pytest
 
 from dragoman.fit.client_tools import DESCRIPTIONS
-from dragoman.hub.content import (
+from dragoman.hub.blocks import (
     Text,
     Tool,
     ToolCall,

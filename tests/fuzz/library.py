@@ -29,7 +29,7 @@ from dragoman.dialects.interfaces import Json, UpstreamContext
 from dragoman.dialects.registry import dialect_named
 from dragoman.dialects.request_rules import check_rules
 from dragoman.governance.settings import Governance
-from dragoman.hub.content import ToolCall
+from dragoman.hub.blocks import ToolCall
 from dragoman.hub.errors import Failure
 from dragoman.hub.events import ReplyFailed
 from dragoman.hub.fold import fold

@@ -8,7 +8,7 @@ from dragoman.config.tools import ToolsSettings
 from dragoman.dialects.registry import dialect_named
 from dragoman.gateway_tools.tool import GatewayTool, ToolOffer, ToolOutcome, ToolRun, build_function
 from dragoman.gateway_tools.toolbox import Toolbox
-from dragoman.hub.content import Reasoning, Text, ToolCall, ToolResult
+from dragoman.hub.blocks import Reasoning, Text, ToolCall, ToolResult
 from dragoman.hub.events import ReplyEvent, ReplyFinished, ReplyStarted, UsageReported
 from dragoman.hub.fold import Reply, unfold
 from dragoman.hub.loss import Losses

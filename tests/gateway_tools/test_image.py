@@ -11,7 +11,7 @@ from dragoman.config.model import Config
 from dragoman.config.tools import ImageToolSettings, ToolsSettings
 from dragoman.dialects.registry import dialect_named
 from dragoman.gateway_tools.toolbox import build_toolbox
-from dragoman.hub.content import Text, ToolCall
+from dragoman.hub.blocks import Text, ToolCall
 from dragoman.hub.errors import ConfigError
 from dragoman.hub.usage import Usage
 from tests.cases.essence import read_essence

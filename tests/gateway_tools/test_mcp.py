@@ -21,7 +21,7 @@ from dragoman.gateway_tools.mcp_servers import McpFunction
 from dragoman.gateway_tools.memory import ToolMemory
 from dragoman.gateway_tools.tool import ToolOutcome, ToolRun
 from dragoman.gateway_tools.toolbox import build_toolbox
-from dragoman.hub.content import Media, Text, Tool, ToolCall
+from dragoman.hub.blocks import Media, Text, Tool, ToolCall
 from dragoman.hub.errors import ConfigError
 from dragoman.hub.fold import Reply
 from dragoman.hub.request import OutputFormat, Request, Turn

@@ -8,7 +8,7 @@ import pytest
 
 from dragoman.config.load import load
 from dragoman.exchange.gateway import Gateway
-from dragoman.hub.content import Text, ToolCall
+from dragoman.hub.blocks import Text, ToolCall
 from dragoman.hub.errors import ConfigError
 from dragoman.hub.usage import Usage
 from tests.cases.essence import read_essence

@@ -13,7 +13,7 @@ from dragoman.config.tools import ToolsSettings
 from dragoman.dialects.registry import dialect_named
 from dragoman.exchange.exchange import Exchange
 from dragoman.gateway_tools.tool import GatewayTool, ToolFailed, ToolOffer, ToolRun
-from dragoman.hub.content import Reasoning, Text, ToolCall
+from dragoman.hub.blocks import Reasoning, Text, ToolCall
 from dragoman.hub.request import Request
 from dragoman.hub.usage import Usage
 from dragoman.providers.profile import TargetFacts

@@ -14,7 +14,7 @@ from dragoman.gateway_tools.page_text import read_page
 from dragoman.gateway_tools.tool import AskModel, ToolOutcome, ToolRun
 from dragoman.gateway_tools.web_client import is_public
 from dragoman.gateway_tools.web_fetch import WebFetchTool
-from dragoman.hub.content import Text
+from dragoman.hub.blocks import Text
 from dragoman.hub.fold import Reply
 from dragoman.hub.request import Request
 from tests.gateway_tools.stub_server import html_answer, serve

@@ -14,7 +14,7 @@ from dragoman.dialects.registry import dialect_named
 from dragoman.gateway_tools.search_engines import search
 from dragoman.gateway_tools.tool import ToolFailed
 from dragoman.gateway_tools.toolbox import build_toolbox
-from dragoman.hub.content import Text, ToolCall
+from dragoman.hub.blocks import Text, ToolCall
 from dragoman.hub.errors import ConfigError
 from dragoman.hub.usage import Usage
 from tests.cases.essence import read_essence

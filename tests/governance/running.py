@@ -9,7 +9,7 @@ from dragoman.governance.hold import HoldStage
 from dragoman.governance.interventions import Intervention
 from dragoman.governance.settings import read_governance
 from dragoman.governance.tool_names import DeclaredTool
-from dragoman.hub.content import ToolCall
+from dragoman.hub.blocks import ToolCall
 from dragoman.hub.events import ReplyEvent
 from tests.dialects.strategies import json_objects
 from tests.fit.reply.running import call_block, calls_in, reply_of, through

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from dragoman.governance.dedupe import DedupeStage
 from dragoman.governance.tool_names import DeclaredTool, ToolNameStage
-from dragoman.hub.content import Text, ToolCall
+from dragoman.hub.blocks import Text, ToolCall
 from dragoman.hub.errors import Failure
 from dragoman.hub.events import (
     DELTAS,

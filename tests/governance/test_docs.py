@@ -13,7 +13,7 @@ from dragoman.governance.settings import KEYS, SWITCHES, Governance, read_govern
 from dragoman.governance.stages import build_stages
 from dragoman.governance.tool_choice import EXIT_NAME
 from dragoman.governance.tool_names import DeclaredTool
-from dragoman.hub.content import Text, ToolCall
+from dragoman.hub.blocks import Text, ToolCall
 from dragoman.hub.events import StopCause
 from dragoman.hub.fold import fold
 from dragoman.hub.ids import IdSource

@@ -10,7 +10,7 @@ from dragoman.governance.hold import DONE, TRUNCATED, UNREPAIRABLE, HoldStage
 from dragoman.governance.repair import RepairResult
 from dragoman.governance.settings import read_governance
 from dragoman.governance.tool_names import DeclaredTool
-from dragoman.hub.content import Text, ToolCall
+from dragoman.hub.blocks import Text, ToolCall
 from dragoman.hub.errors import Failure
 from dragoman.hub.events import (
     ArgumentsDelta,

@@ -9,7 +9,7 @@ from dragoman.governance.guard.stage import GuardStage
 from dragoman.governance.settings import Governance, read_governance
 from dragoman.governance.stages import build_stages
 from dragoman.governance.tool_names import DeclaredTool, find_declared_tools
-from dragoman.hub.content import Text, ToolCall
+from dragoman.hub.blocks import Text, ToolCall
 from dragoman.hub.events import ReplyEvent, ReplyFinished
 from dragoman.hub.fold import fold
 from dragoman.hub.ids import IdSource

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from dragoman.governance.harvest import HarvestStage
 from dragoman.governance.settings import CONTRACT_FAMILY
 from dragoman.governance.text_contract import apply_text_contract, find_contract_tools, write_call
-from dragoman.hub.content import Media, Text, ToolCall, ToolResult
+from dragoman.hub.blocks import Media, Text, ToolCall, ToolResult
 from dragoman.hub.events import ReplyEvent, ReplyFinished
 from dragoman.hub.fold import fold
 from dragoman.hub.ids import IdSource

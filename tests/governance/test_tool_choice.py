@@ -13,7 +13,7 @@ from dragoman.governance.tool_choice import (
     ToolChoiceResult,
     apply_tool_choice,
 )
-from dragoman.hub.content import Text, ToolCall
+from dragoman.hub.blocks import Text, ToolCall
 from dragoman.hub.events import (
     ArgumentsDelta,
     BlockClosed,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from dragoman.governance.schema_check import MAX_VIOLATIONS, check_schema
 from dragoman.governance.tool_names import DeclaredTool
 from dragoman.governance.validate import INCOMPLETE, NO_OBJECT, TOO_LONG, ValidateStage
-from dragoman.hub.content import ToolCall
+from dragoman.hub.blocks import ToolCall
 from dragoman.hub.events import BlockOpened, ReplyEvent
 from tests.dialects.strategies import json_values, replies
 from tests.fit.reply.running import reply_of, through

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dragoman.hub.blocks import Citation, HostedCall, Reasoning, Refusal, Text, ToolCall
 from dragoman.hub.builder import ReplyBuilder, reconcile_cause
-from dragoman.hub.content import Citation, HostedCall, Reasoning, Refusal, Text, ToolCall
 from dragoman.hub.errors import Failure, UpstreamProtocolError
 from dragoman.hub.events import (
     BlockClosed,

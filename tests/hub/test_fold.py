@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.hub.content import Citation, HostedCall, Reasoning, Refusal, Text, ToolCall
+from dragoman.hub.blocks import Citation, HostedCall, Reasoning, Refusal, Text, ToolCall
 from dragoman.hub.events import (
     ArgumentsDelta,
     BlockClosed,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dragoman.hub.content import Text, ToolCall, ToolResult
+from dragoman.hub.blocks import Text, ToolCall, ToolResult
 from dragoman.hub.errors import Failure, UpstreamProtocolError
 from dragoman.hub.events import (
     ArgumentsDelta,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.hub.content import ToolCall
+from dragoman.hub.blocks import ToolCall
 from dragoman.hub.events import ArgumentsDelta, BlockClosed, BlockOpened, ReplyEvent, ReplyStarted
 from dragoman.hub.fold import fold
 from dragoman.hub.stage import Sequencer

@@ -6,7 +6,7 @@ import pytest
 from dragoman import StreamTranslator, translate_reply, translate_request
 from dragoman.dialects.interfaces import UpstreamContext
 from dragoman.dialects.registry import dialect_named
-from dragoman.hub.content import Reasoning, ReplyBlock, Text
+from dragoman.hub.blocks import Reasoning, ReplyBlock, Text
 from dragoman.hub.fold import fold
 from dragoman.hub.ids import IdSource
 from tests.pipeline.recordings import DIALECTS

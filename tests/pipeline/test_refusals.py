@@ -7,7 +7,7 @@ import pytest
 
 from dragoman.dialects.registry import dialect_named
 from dragoman.fit.reasoning import is_off
-from dragoman.hub.content import Text
+from dragoman.hub.blocks import Text
 from dragoman.hub.errors import ClientProtocolError
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request

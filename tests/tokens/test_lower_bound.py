@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from dragoman.hub.content import Text
+from dragoman.hub.blocks import Text
 from dragoman.hub.request import Request, Turn
 from dragoman.tokens.lower_bound import find_lower_bound
 from dragoman.tokens.request import read_count_request

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from dragoman.dialects.interfaces import TokenFamily
-from dragoman.hub.content import (
+from dragoman.hub.blocks import (
     AnyBlock,
     HostedCall,
     HostedResult,

@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from dragoman.dialects.forwarding import ForwardedEnding, Forwarding
+from dragoman.dialects.forwarded_ending import ForwardedEnding
+from dragoman.dialects.forwarding import Forwarding
 
 if TYPE_CHECKING:
     from dragoman.dialects.dialect import Dialect

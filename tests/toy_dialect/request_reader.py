@@ -1,7 +1,7 @@
 """Reads a body of `POST /toy/chat` into a hub request."""
 
 from dragoman.dialects.interfaces import Json
-from dragoman.hub.content import AnyBlock, Text, Tool, ToolCall, ToolResult
+from dragoman.hub.blocks import AnyBlock, Text, Tool, ToolCall, ToolResult
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, Role, Turn
 from dragoman.wire.fields import Fields

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from dragoman.dialects.interfaces import Json
-from dragoman.hub.content import Refusal, Text, Tool, ToolCall, ToolResult
+from dragoman.hub.blocks import Refusal, Text, Tool, ToolCall, ToolResult
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, Turn
 from dragoman.providers.profile import TargetFacts

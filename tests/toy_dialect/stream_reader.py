@@ -2,7 +2,7 @@
 
 from dragoman.dialects.frames import FrameReader
 from dragoman.dialects.interfaces import Json, UpstreamContext
-from dragoman.hub.content import Text, ToolCall
+from dragoman.hub.blocks import Text, ToolCall
 from dragoman.hub.events import ReplyFinished, ReplyStarted, StopCause
 from dragoman.hub.usage import Usage
 from tests.toy_dialect.errors import read_failed

@@ -3,7 +3,7 @@
 from typing import assert_never
 
 from dragoman.dialects.interfaces import ClientContext, Json
-from dragoman.hub.content import Refusal, ReplyBlock, Text, ToolCall
+from dragoman.hub.blocks import Refusal, ReplyBlock, Text, ToolCall
 from dragoman.hub.events import (
     ArgumentsDelta,
     BlockClosed,

@@ -11,7 +11,7 @@ import msgspec
 from dragoman.accounts.errors import MICRO, format_amount
 from dragoman.accounts.limits import NOTHING, Amount, Unit
 from dragoman.config.agents import SessionLimits
-from dragoman.hub.content import Text, ToolCall, ToolResult
+from dragoman.hub.blocks import Text, ToolCall, ToolResult
 from dragoman.hub.errors import DragomanError, Failure
 from dragoman.hub.request import Request, Turn
 

@@ -7,7 +7,7 @@ model may contain the same words, and must not decide where a request goes.
 import re
 from collections.abc import Iterator, Mapping
 
-from dragoman.hub.content import Text
+from dragoman.hub.blocks import Text
 from dragoman.hub.request import Request
 
 #: Claude Code sends the text of CLAUDE.md in the first message of the user, inside this tag.

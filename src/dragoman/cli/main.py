@@ -99,9 +99,9 @@ def main() -> None:
     """Run the command. A `DragomanError` is printed with its hint, with exit code 2."""
     if sys.argv[1:2] == ["serve"]:
         # The rest takes most of a second to load, and the signal to reload may come at any time.
-        from dragoman.server.hangup import ignore_early_hangup
+        from dragoman.server.reload_signal import ignore_early_reload
 
-        ignore_early_hangup()
+        ignore_early_reload()
     try:
         root(prog_name="dragoman")
     except DragomanError as error:

@@ -26,7 +26,7 @@ from dragoman.doctor.endpoint import DOCTOR_ENDPOINTS
 from dragoman.exchange.storage import build_storage
 from dragoman.hub.errors import ConfigError, DragomanError
 from dragoman.server.admin_token import find_or_create_token
-from dragoman.server.hangup import ignore_early_hangup
+from dragoman.server.reload_signal import ignore_early_reload
 from dragoman.server.run import bind, serve
 from dragoman.server.workers import Supervisor, WorkerSockets
 from dragoman.telemetry.log import log_warning, set_up_logging
@@ -184,7 +184,7 @@ def run_child_gateway(path: str) -> None:
         return msgspec.structs.replace(config, server=server)
 
     config = read()
-    ignore_early_hangup()
+    ignore_early_reload()
     listener = bind(config)
     print(build_url(*listener.getsockname()[:2]), flush=True)
     threading.Thread(target=_stop_with_parent, daemon=True).start()

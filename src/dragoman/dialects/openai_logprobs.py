@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from dragoman.dialects.interfaces import Json
-from dragoman.hub.content import TokenLogprob
+from dragoman.hub.blocks import TokenLogprob
 
 _TOP = "top_logprobs"
 

@@ -1,4 +1,4 @@
-"""The rate-limit headers of OpenAI, which Chat Completions and Responses share."""
+"""The rate-limit headers of OpenAI's two APIs, Chat Completions and Responses."""
 
 import re
 
@@ -8,11 +8,16 @@ from dragoman.dialects.rate_limits import RateLimitFormat
 _FORWARDED = r"x-ratelimit-[a-z0-9-]{1,60}|openai-(?:processing-ms|version)"
 
 
-def build_openai_rate_limits(*further: str) -> RateLimitFormat:
-    """The format of one of OpenAI's APIs. `further`: patterns of headers that only this API has."""
+def _build_format(*further: str) -> RateLimitFormat:
+    """The format of one of the APIs. `further`: patterns of headers that only this API has."""
     return RateLimitFormat(
         vendor="openai",
         name="x-ratelimit-{part}-{unit}",
         reset="duration",
         forwarded=re.compile("|".join((_FORWARDED, *further))),
     )
+
+
+CHAT_RATE_LIMITS = _build_format()
+# Codex reads these further headers, if a server sends them.
+RESPONSES_RATE_LIMITS = _build_format(r"x-codex-[a-z0-9-]{1,60}", "x-models-etag", "x-reasoning-included")

@@ -1,9 +1,8 @@
 """Rate-limit headers: how each API reports limits, and how they pass from an upstream to a client.
 
-The names of each API's headers are in its `http_api.py`, those of both OpenAI APIs in
-`openai_rate_limits.py`. Between dialects of one vendor the whole set of
-headers passes. Between vendors the numbers that both have are translated. No other header of an upstream
-reaches a client: headers may name accounts.
+The names of the headers are in `anthropic/rate_limits.py` and `openai_rate_limits.py`; Gemini has none.
+Between dialects of one vendor the whole set of headers passes. Between vendors the numbers that both have are
+translated. No other header of an upstream reaches a client: headers may name accounts.
 """
 
 import math

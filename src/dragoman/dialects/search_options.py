@@ -4,7 +4,7 @@ The `take_` functions are tolerant: a value of another form than expected stays 
 """
 
 from dragoman.dialects.interfaces import Json
-from dragoman.hub.content import HostedCall, Location
+from dragoman.hub.blocks import HostedCall, Location
 from dragoman.wire.partial_json import parse_object
 
 #: Extras whose name starts with this are notes of a reader for its own writer.

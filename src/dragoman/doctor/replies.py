@@ -9,7 +9,7 @@ from dragoman.dialects.registry import dialect_named
 from dragoman.exchange.record import ExchangeRecord
 from dragoman.governance.harvest import HarvestStage, families
 from dragoman.governance.tool_names import DeclaredTool
-from dragoman.hub.content import Text, ToolCall
+from dragoman.hub.blocks import Text, ToolCall
 from dragoman.hub.errors import Failure
 from dragoman.hub.events import (
     ArgumentsDelta,

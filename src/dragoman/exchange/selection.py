@@ -20,10 +20,10 @@ from dragoman.config.model import Config, Route
 from dragoman.config.provider import TargetName
 from dragoman.config.rules import Rule
 from dragoman.exchange.config_snapshot import ConfigSnapshot
+from dragoman.exchange.context_windows import BYTES_PER_TOKEN, find_fitting_targets
 from dragoman.exchange.gateway import Gateway
 from dragoman.exchange.record import ExchangeRecord
 from dragoman.exchange.upstream_call import UpstreamCall
-from dragoman.exchange.windows import BYTES_PER_TOKEN, find_fitting_targets
 from dragoman.governance.interventions import Intervention
 from dragoman.hub.errors import ClientProtocolError, DragomanError, Failure
 from dragoman.pipeline.plan import RequestPlan

@@ -11,6 +11,7 @@ import msgspec
 
 from dragoman.accounts.limits import BudgetUse, RateLimitStatus, find_deciding_budget
 from dragoman.dialects.dialect import Dialect
+from dragoman.dialects.pings import WAITING_PING
 from dragoman.dialects.rate_limits import PARTS, BudgetStanding, RateLimitValue, write_rate_limits
 from dragoman.exchange.client import Client
 from dragoman.exchange.record import ExchangeRecord
@@ -23,9 +24,6 @@ from dragoman.wire.sse import Output
 
 #: Seconds. Clients really sleep through a longer `retry-after`, or give up without an explanation.
 MAX_WAIT = 30.0
-
-#: The ping before the first event of the reply: a comment, because no event may come first.
-_WAITING_PING = b": waiting\n\n"
 
 _NO_RETRY = {"x-should-retry": "false"}
 
@@ -189,7 +187,7 @@ class ResponseSender:
         if not self._is_ended:
             await self._commit(is_waiting=True)
             await self._client.ping(
-                self._dialect.stream_writer.ping if self.is_target_fixed else _WAITING_PING
+                self._dialect.stream_writer.ping if self.is_target_fixed else WAITING_PING
             )
         self._forget_send()
 

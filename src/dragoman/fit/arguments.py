@@ -12,7 +12,7 @@ on is held back. Sent characters cannot be recalled, so the end depends on what 
 
 from dragoman.fit.client_tools import INPUT
 from dragoman.fit.editing import replace
-from dragoman.hub.content import ToolCall
+from dragoman.hub.blocks import ToolCall
 from dragoman.hub.errors import Failure
 from dragoman.hub.events import (
     DELTAS,

@@ -16,7 +16,7 @@ from dragoman.fit.editing import (
     replace_blocks,
     replace_turns,
 )
-from dragoman.hub.content import AnyBlock, CacheMark, Media, Text, ToolResult
+from dragoman.hub.blocks import AnyBlock, CacheMark, Media, Text, ToolResult
 from dragoman.hub.ids import digest
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, Turn

@@ -4,7 +4,7 @@ A choice becomes weaker only where the target has no equivalent, and that is alw
 """
 
 from dragoman.fit.editing import is_foreign, iter_calls, replace
-from dragoman.hub.content import Tool
+from dragoman.hub.blocks import Tool
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, ToolChoice
 from dragoman.providers.profile import TargetFacts

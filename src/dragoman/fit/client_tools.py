@@ -6,7 +6,7 @@ members are the vendors' own.
 
 import msgspec
 
-from dragoman.hub.content import Tool
+from dragoman.hub.blocks import Tool
 from dragoman.schema import Schema
 
 #: The only member of the arguments of a free-text tool that is sent as a function.

@@ -14,7 +14,7 @@ from dragoman.fit.editing import (
     replace_blocks,
     replace_turns,
 )
-from dragoman.hub.content import (
+from dragoman.hub.blocks import (
     AnyBlock,
     HostedCall,
     HostedResult,

@@ -7,7 +7,7 @@ from operator import is_
 
 import msgspec
 
-from dragoman.hub.content import AnyBlock, Text, ToolCall, ToolResult
+from dragoman.hub.blocks import AnyBlock, Text, ToolCall, ToolResult
 from dragoman.hub.request import Request, Turn, find_block_kinds
 from dragoman.providers.profile import TargetFacts
 

@@ -16,7 +16,7 @@ from dragoman.fit.editing import (
     replace_turns,
     separate_texts,
 )
-from dragoman.hub.content import AnyBlock, Reasoning, Refusal, Text, ToolCall, ToolResult
+from dragoman.hub.blocks import AnyBlock, Reasoning, Refusal, Text, ToolCall, ToolResult
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, Turn
 from dragoman.providers.profile import TargetFacts

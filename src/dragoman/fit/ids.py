@@ -10,7 +10,7 @@ import re
 from itertools import count
 
 from dragoman.fit.editing import build_illegal_pattern, edit_turns, is_foreign, replace
-from dragoman.hub.content import AnyBlock, ToolCall, ToolResult
+from dragoman.hub.blocks import AnyBlock, ToolCall, ToolResult
 from dragoman.hub.errors import ConfigError
 from dragoman.hub.events import DELTAS, BlockOpened, ReplyEvent
 from dragoman.hub.ids import digest

@@ -12,7 +12,7 @@ import msgspec
 
 from dragoman.fit.client_tools import INPUT
 from dragoman.fit.editing import BlockEdit, build_illegal_pattern, edit_turns, is_foreign, iter_calls, replace
-from dragoman.hub.content import (
+from dragoman.hub.blocks import (
     AnyBlock,
     CallKind,
     HostedCall,

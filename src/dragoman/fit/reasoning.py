@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from dragoman.fit.editing import is_foreign, replace, replace_blocks, replace_turns
 from dragoman.fit.turns import find_open_calls
-from dragoman.hub.content import Reasoning
+from dragoman.hub.blocks import Reasoning
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import EFFORTS, Effort, ReasoningSettings, Request, Turn
 from dragoman.providers.facts import ReasoningStyle

@@ -8,7 +8,7 @@ import re
 from operator import is_not
 
 from dragoman.fit.editing import find_first_non_instruction_turn, is_foreign, replace
-from dragoman.hub.content import Text, Tool
+from dragoman.hub.blocks import Text, Tool
 from dragoman.hub.errors import ClientProtocolError
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import OutputFormat, Request, Turn

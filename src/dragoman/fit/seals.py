@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import assert_never
 
 from dragoman.fit.editing import edit_turns, is_foreign, replace, replace_turns
-from dragoman.hub.content import (
+from dragoman.hub.blocks import (
     AnyBlock,
     HostedCall,
     HostedResult,

@@ -8,8 +8,8 @@ usage is still reported.
 from typing import assert_never
 
 from dragoman.fit.editing import replace
+from dragoman.hub.blocks import Text, ToolCall
 from dragoman.hub.builder import reconcile_cause
-from dragoman.hub.content import Text, ToolCall
 from dragoman.hub.events import (
     ArgumentsDelta,
     BlockClosed,

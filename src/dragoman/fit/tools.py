@@ -19,7 +19,7 @@ from dragoman.fit.editing import (
 )
 from dragoman.fit.names import BUILT_IN, ToolKey, build_tool_key
 from dragoman.fit.vendor_fields import BOOKKEEPING, report_extras
-from dragoman.hub.content import (
+from dragoman.hub.blocks import (
     AnyBlock,
     HostedCall,
     HostedResult,

@@ -13,7 +13,7 @@ from dragoman.fit.editing import (
     replace_turns,
     separate_texts,
 )
-from dragoman.hub.content import AnyBlock, Text, ToolCall, ToolResult
+from dragoman.hub.blocks import AnyBlock, Text, ToolCall, ToolResult
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, Role, Turn
 from dragoman.providers.profile import TargetFacts

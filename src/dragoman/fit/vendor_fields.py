@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import assert_never
 
 from dragoman.fit.editing import is_foreign, replace
-from dragoman.hub.content import (
+from dragoman.hub.blocks import (
     AnyBlock,
     HostedCall,
     HostedResult,

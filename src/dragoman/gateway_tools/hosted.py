@@ -2,7 +2,7 @@
 
 import msgspec
 
-from dragoman.hub.content import Tool
+from dragoman.hub.blocks import Tool
 from dragoman.hub.request import Request
 from dragoman.providers.profile import TargetFacts
 

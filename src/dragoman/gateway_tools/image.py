@@ -12,7 +12,7 @@ from dragoman.gateway_tools.tool import (
     ToolRun,
     build_function,
 )
-from dragoman.hub.content import AnyBlock, Media, Text
+from dragoman.hub.blocks import AnyBlock, Media, Text
 from dragoman.hub.ids import digest
 from dragoman.hub.request import Request, Turn, find_block_kinds
 from dragoman.providers.profile import TargetFacts

@@ -14,7 +14,7 @@ from dragoman.gateway_tools.tool import (
     ToolRun,
     build_function,
 )
-from dragoman.hub.content import Tool
+from dragoman.hub.blocks import Tool
 from dragoman.hub.request import Request
 from dragoman.providers.profile import TargetFacts
 from dragoman.wire.fields import encode

@@ -15,7 +15,7 @@ import msgspec
 
 from dragoman.config.tools import McpServerSettings
 from dragoman.gateway_tools.tool import ToolFailed, ToolOutcome
-from dragoman.hub.content import Media, Text
+from dragoman.hub.blocks import Media, Text
 from dragoman.wire.fields import encode
 
 LOGGER = logging.getLogger("dragoman")

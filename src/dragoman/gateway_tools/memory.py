@@ -12,7 +12,7 @@ from itertools import groupby
 import msgspec
 
 from dragoman.fit.ids import decode_id
-from dragoman.hub.content import AnyBlock, HostedCall, HostedResult, Reasoning, Text, ToolCall, ToolResult
+from dragoman.hub.blocks import AnyBlock, HostedCall, HostedResult, Reasoning, Text, ToolCall, ToolResult
 from dragoman.hub.ids import digest
 from dragoman.hub.request import Request, Turn
 from dragoman.hub.rounds import Round

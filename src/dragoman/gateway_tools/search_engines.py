@@ -8,7 +8,7 @@ import msgspec
 from dragoman.config.tools import SearchMapping, WebSearchSettings
 from dragoman.gateway_tools.tool import ToolFailed
 from dragoman.gateway_tools.web_client import send
-from dragoman.hub.content import Citation
+from dragoman.hub.blocks import Citation
 from dragoman.wire.fields import encode
 
 #: Bytes of an engine's answer.

@@ -10,7 +10,7 @@ from dragoman.fit.names import build_name_map
 from dragoman.gateway_tools.memory import SHOWN_MARK, ToolMemory, name_conversation
 from dragoman.gateway_tools.stages import CitationStage, GatewayCallStage
 from dragoman.gateway_tools.tool import AskModel, GatewayTool, ToolFailed, ToolOutcome, ToolRun
-from dragoman.hub.content import Citation, Media, Text, Tool, ToolCall, ToolResult
+from dragoman.hub.blocks import Citation, Media, Text, Tool, ToolCall, ToolResult
 from dragoman.hub.ids import digest
 from dragoman.hub.request import Request, ToolChoice, list_declared_tools
 from dragoman.hub.rounds import Round, WithheldCall

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from dragoman.governance.call_queue import CallQueueStage, HeldCall, replace
-from dragoman.hub.content import Citation, Text, ToolCall
+from dragoman.hub.blocks import Citation, Text, ToolCall
 from dragoman.hub.events import DELTAS, BlockClosed, BlockOpened, CitationAdded, ReplyEvent, TextDelta
 from dragoman.hub.rounds import WithheldCall
 

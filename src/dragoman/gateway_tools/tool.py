@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from dragoman.hub.content import Citation, HostedCall, HostedResult, Media, Text, Tool
+from dragoman.hub.blocks import Citation, HostedCall, HostedResult, Media, Text, Tool
 from dragoman.hub.fold import Reply
 from dragoman.hub.request import Request
 from dragoman.providers.profile import TargetFacts

@@ -15,7 +15,7 @@ from dragoman.gateway_tools.tool import (
     build_function,
 )
 from dragoman.gateway_tools.web_client import WebAnswer, fetch, is_public
-from dragoman.hub.content import Citation, HostedCall, HostedResult, Text
+from dragoman.hub.blocks import Citation, HostedCall, HostedResult, Text
 from dragoman.hub.request import Request
 from dragoman.providers.profile import TargetFacts
 from dragoman.wire.fields import encode

@@ -13,7 +13,7 @@ from dragoman.gateway_tools.tool import (
     ToolRun,
     build_function,
 )
-from dragoman.hub.content import Citation, HostedCall, HostedResult, SearchOptions, Text, Tool
+from dragoman.hub.blocks import Citation, HostedCall, HostedResult, SearchOptions, Text, Tool
 from dragoman.hub.fold import Reply
 from dragoman.hub.request import Request, Turn
 from dragoman.providers.profile import TargetFacts

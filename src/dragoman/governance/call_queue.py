@@ -10,8 +10,8 @@ from io import StringIO
 
 import msgspec
 
+from dragoman.hub.blocks import Text, ToolCall
 from dragoman.hub.builder import reconcile_cause
-from dragoman.hub.content import Text, ToolCall
 from dragoman.hub.events import (
     DELTAS,
     ArgumentsDelta,

@@ -9,7 +9,7 @@ from io import StringIO
 
 from dragoman.governance.call_queue import CallQueueStage, HeldCall
 from dragoman.governance.interventions import Intervention, Report
-from dragoman.hub.content import ToolCall
+from dragoman.hub.blocks import ToolCall
 from dragoman.hub.events import ArgumentsDelta, BlockClosed, BlockOpened, ReplyEvent
 
 

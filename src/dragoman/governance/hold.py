@@ -16,7 +16,7 @@ from dragoman.governance.interventions import Intervention, InterventionKind, Re
 from dragoman.governance.repair import RepairResult, repair
 from dragoman.governance.settings import Governance
 from dragoman.governance.tool_names import DeclaredTool
-from dragoman.hub.content import ToolCall
+from dragoman.hub.blocks import ToolCall
 from dragoman.hub.errors import Failure
 from dragoman.hub.events import (
     DELTAS,

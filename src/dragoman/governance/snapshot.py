@@ -4,7 +4,7 @@ from typing import Literal, assert_never
 
 import msgspec
 
-from dragoman.hub.content import HostedCall, HostedResult, Media, Opaque, Reasoning, Refusal, Text, ToolCall
+from dragoman.hub.blocks import HostedCall, HostedResult, Media, Opaque, Reasoning, Refusal, Text, ToolCall
 from dragoman.hub.events import (
     DELTAS,
     ArgumentsDelta,

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from dragoman.governance.tool_names import DeclaredTool
-from dragoman.hub.content import AnyBlock, Text, Tool, ToolCall, ToolResult
+from dragoman.hub.blocks import AnyBlock, Text, Tool, ToolCall, ToolResult
 from dragoman.hub.request import Request, ToolChoice, Turn
 from dragoman.wire.fields import encode
 from dragoman.wire.partial_json import parse_object

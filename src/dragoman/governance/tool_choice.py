@@ -9,8 +9,8 @@ import msgspec
 
 from dragoman.governance.interventions import Intervention, Report
 from dragoman.governance.settings import Governance
+from dragoman.hub.blocks import Text, Tool, ToolCall
 from dragoman.hub.builder import reconcile_cause
-from dragoman.hub.content import Text, Tool, ToolCall
 from dragoman.hub.events import (
     DELTAS,
     ArgumentsDelta,

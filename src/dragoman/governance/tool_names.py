@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from dragoman.governance.interventions import Intervention, Report
-from dragoman.hub.content import ToolCall
+from dragoman.hub.blocks import ToolCall
 from dragoman.hub.events import DELTAS, BlockOpened, ReplyEvent
 from dragoman.hub.request import Request
 

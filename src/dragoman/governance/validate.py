@@ -6,7 +6,7 @@ from io import StringIO
 from dragoman.governance.interventions import Intervention, Report
 from dragoman.governance.schema_check import check_schema
 from dragoman.governance.tool_names import DeclaredTool
-from dragoman.hub.content import ToolCall
+from dragoman.hub.blocks import ToolCall
 from dragoman.hub.events import DELTAS, ArgumentsDelta, BlockClosed, BlockOpened, ReplyEvent
 from dragoman.wire.partial_json import parse_object
 

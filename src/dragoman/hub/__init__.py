@@ -6,7 +6,7 @@ dragoman, waits, or reads a clock.
 **Requests** (`request`). A `Request` is a conversation (`turns`, each with a role and blocks), the declared
 `tools`, and settings. Readers of dialects build it, `fit` changes it for a target, writers write it.
 
-**Blocks** (`content`). Turns and replies consist of blocks: text, refusal, reasoning, media, tool call, tool
+**Blocks** (`blocks`). Turns and replies consist of blocks: text, refusal, reasoning, media, tool call, tool
 result, hosted call and result, declarations, references, and `Opaque` for what only one dialect knows.
 `AnyBlock` is the closed union of all, `ReplyBlock` of those that a reply can hold.
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from dragoman.hub.content import (
+from dragoman.hub.blocks import (
     Citation,
     Extras,
     Reasoning,

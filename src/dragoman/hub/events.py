@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias, get_args
 
 import msgspec
 
-from dragoman.hub.content import Citation, Extras, ReplyBlock, TokenLogprob
+from dragoman.hub.blocks import Citation, Extras, ReplyBlock, TokenLogprob
 from dragoman.hub.errors import Failure
 from dragoman.hub.seal import Seal
 from dragoman.hub.usage import Usage

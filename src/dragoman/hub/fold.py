@@ -6,7 +6,7 @@ from typing import assert_never
 
 import msgspec
 
-from dragoman.hub.content import (
+from dragoman.hub.blocks import (
     Citation,
     Extras,
     HostedCall,

@@ -9,7 +9,7 @@ input, writers rely on them. docs/ARCHITECTURE.md draws both tables (`tools/diag
 from enum import Enum, auto
 from typing import Final, assert_never
 
-from dragoman.hub.content import (
+from dragoman.hub.blocks import (
     HostedCall,
     HostedResult,
     Media,

@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from dragoman.hub.content import AnyBlock, CacheMark, Extras, Tool, ToolDeclarations, ToolResult
+from dragoman.hub.blocks import AnyBlock, CacheMark, Extras, Tool, ToolDeclarations, ToolResult
 
 Role = Literal["system", "developer", "user", "assistant", "tool"]
 

@@ -15,7 +15,7 @@ from typing import Protocol, runtime_checkable
 
 import msgspec
 
-from dragoman.hub.content import ReplyBlock, Text, ToolCall, ToolResult
+from dragoman.hub.blocks import ReplyBlock, Text, ToolCall, ToolResult
 from dragoman.hub.events import (
     BlockClosed,
     BlockOpened,

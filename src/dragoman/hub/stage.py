@@ -9,7 +9,7 @@ from typing import Literal, Protocol, assert_never
 
 import msgspec
 
-from dragoman.hub.content import ToolCall
+from dragoman.hub.blocks import ToolCall
 from dragoman.hub.events import (
     DELTAS,
     ArgumentsDelta,

@@ -2,7 +2,7 @@
 
 from typing import assert_never
 
-from dragoman.hub.content import Refusal, ToolCall
+from dragoman.hub.blocks import Refusal, ToolCall
 from dragoman.hub.errors import Failure
 from dragoman.hub.events import (
     ArgumentsDelta,

@@ -9,8 +9,8 @@ event can still be ended properly. The rules of each dialect, and the bytes of a
 from collections.abc import Iterable, Iterator
 
 from dragoman.dialects.dialect import Dialect
-from dragoman.dialects.forwarding import ReplyPatch
 from dragoman.dialects.interfaces import StreamReader
+from dragoman.dialects.reply_patch import ReplyPatch
 from dragoman.hub.events import ReplyEvent, ReplyFailed
 from dragoman.hub.tally import TALLY_EVENTS, Tally
 from dragoman.wire.sse import LIMIT, Frame, Frames, Output, RawEvents, complete_event

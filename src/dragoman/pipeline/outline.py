@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from dragoman.hub.content import AnyBlock, Tool, ToolCall, ToolDeclarations, ToolResult
+from dragoman.hub.blocks import AnyBlock, Tool, ToolCall, ToolDeclarations, ToolResult
 from dragoman.hub.request import Request, Turn
 
 #: The value of `include` by which a client of the Responses API asks for seals.

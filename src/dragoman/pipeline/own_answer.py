@@ -1,7 +1,7 @@
 """An answer of the gateway's own: a text in the client's dialect, streamed or whole, without an upstream."""
 
 from dragoman.dialects.interfaces import ClientContext
-from dragoman.hub.content import Text
+from dragoman.hub.blocks import Text
 from dragoman.hub.events import ReplyFinished, ReplyStarted
 from dragoman.hub.fold import Reply, unfold
 from dragoman.hub.ids import IdSource

@@ -17,7 +17,7 @@ from dragoman.fit import fit
 from dragoman.fit.seals import disown_seals, hash_seal, list_seals
 from dragoman.governance.interventions import Intervention, Report
 from dragoman.governance.settings import Governance
-from dragoman.hub.content import Text
+from dragoman.hub.blocks import Text
 from dragoman.hub.errors import ClientProtocolError, DragomanError, Failure
 from dragoman.hub.events import ReplyFailed
 from dragoman.hub.ids import IdSource, digest

@@ -12,7 +12,7 @@ from dragoman.dialects.interfaces import StreamReader
 from dragoman.fit.content import fit_content, fit_media, move_media_from_results
 from dragoman.governance.interventions import Report
 from dragoman.governance.snapshot import SnapshotPair, SnapshotStage
-from dragoman.hub.content import ReplyBlock, ToolCall, ToolResult
+from dragoman.hub.blocks import ReplyBlock, ToolCall, ToolResult
 from dragoman.hub.events import ReplyEvent
 from dragoman.hub.ids import IdSource
 from dragoman.hub.loss import Losses

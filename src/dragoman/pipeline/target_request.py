@@ -3,12 +3,12 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from dragoman.dialects.forwarding import ReplyPatch
 from dragoman.dialects.interfaces import UpstreamContext
 from dragoman.dialects.registry import dialect_named
+from dragoman.dialects.reply_patch import ReplyPatch
 from dragoman.governance.interventions import Report
 from dragoman.governance.snapshot import SnapshotPair
-from dragoman.hub.content import ReplyBlock, ToolCall, ToolResult
+from dragoman.hub.blocks import ReplyBlock, ToolCall, ToolResult
 from dragoman.hub.ids import IdSource
 from dragoman.hub.loss import Loss, Losses
 from dragoman.hub.rounds import Round

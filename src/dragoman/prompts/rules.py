@@ -9,7 +9,7 @@ import re2  # type: ignore[import-untyped]  # the package has no stubs
 
 from dragoman.config.prompts import PromptRule
 from dragoman.governance.interventions import Intervention, Report
-from dragoman.hub.content import AnyBlock, Text, Tool
+from dragoman.hub.blocks import AnyBlock, Text, Tool
 from dragoman.hub.request import Request, Role, Turn
 from dragoman.routing.rules import ConditionCheck, build_checks
 from dragoman.routing.traits import RequestTraits

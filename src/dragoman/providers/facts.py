@@ -30,7 +30,7 @@ SAMPLING = frozenset(
         "verbosity",
     }
 )
-#: The options of a hosted web search; see `hub.content.SearchOptions`.
+#: The options of a hosted web search; see `hub.blocks.SearchOptions`.
 SEARCH_OPTIONS = frozenset(
     {"allowed_domains", "blocked_domains", "location", "context_size", "max_uses", "live"}
 )

@@ -10,7 +10,7 @@ from functools import cached_property
 
 from dragoman.agents import ClientIdentity, RequestClass, classify
 from dragoman.agents.instructions import find_model_tag, find_project, find_roles
-from dragoman.hub.content import AnyBlock, Media, ToolCall, ToolResult
+from dragoman.hub.blocks import AnyBlock, Media, ToolCall, ToolResult
 from dragoman.hub.errors import DragomanError
 from dragoman.hub.request import Effort, Request, Turn, list_declared_tools
 from dragoman.pipeline.plan import RequestPlan

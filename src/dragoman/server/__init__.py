@@ -17,7 +17,7 @@ State
 
 Modules
 -------
-- `app`: the application. `run`: starts and stops it. `hangup`: SIGHUP before that.
+- `app`: the application. `run`: starts and stops it. `reload_signal`: SIGHUP before that.
 - `connection`: uvicorn's protocols with limits.
 - `request`, `client`: one request and its response. `paths`: endpoints by path.
 - `access`: host, origin and key checks. `models`: model lists and token counts.

@@ -19,7 +19,7 @@ from dragoman.server.access import check_exposure
 from dragoman.server.admin_endpoint import AdminEndpoint
 from dragoman.server.app import App
 from dragoman.server.connection import Connection, SocketConnection
-from dragoman.server.hangup import has_terminal
+from dragoman.server.reload_signal import has_terminal
 from dragoman.server.siblings import Siblings
 from dragoman.storage.port import StateStorage
 from dragoman.telemetry.log import log_closing, set_up_logging

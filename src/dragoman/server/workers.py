@@ -17,7 +17,7 @@ from typing import NamedTuple, NoReturn
 
 from dragoman.config.model import Config
 from dragoman.hub.errors import ConfigError
-from dragoman.server.hangup import has_terminal
+from dragoman.server.reload_signal import has_terminal
 from dragoman.server.run import BACKLOG, bind
 from dragoman.telemetry.log import log_warning
 

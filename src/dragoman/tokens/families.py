@@ -7,7 +7,7 @@ import msgspec
 
 from dragoman.dialects.interfaces import TokenFamily
 from dragoman.dialects.registry import dialect_named
-from dragoman.hub.content import MediaKind
+from dragoman.hub.blocks import MediaKind
 
 
 class Overhead(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ left out: media, the reasoning of earlier turns, blocks of one vendor, the schem
 import re
 from collections.abc import Iterable, Iterator
 
-from dragoman.hub.content import AnyBlock, Refusal, Text, ToolCall, ToolResult
+from dragoman.hub.blocks import AnyBlock, Refusal, Text, ToolCall, ToolResult
 from dragoman.hub.request import Request
 from dragoman.tokens.text import FAMILIES, estimate_text_tokens
 

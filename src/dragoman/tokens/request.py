@@ -9,7 +9,7 @@ from typing import assert_never
 
 from dragoman.dialects.interfaces import TokenFamily
 from dragoman.dialects.registry import dialect_named
-from dragoman.hub.content import (
+from dragoman.hub.blocks import (
     AnyBlock,
     HostedCall,
     HostedResult,

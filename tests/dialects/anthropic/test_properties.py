@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dragoman.dialects.anthropic import DIALECT
 from dragoman.dialects.interfaces import ClientContext, Json, UpstreamContext
-from dragoman.hub.content import ToolCall
+from dragoman.hub.blocks import ToolCall
 from dragoman.hub.errors import ClientProtocolError
 from dragoman.hub.events import (
     ArgumentsDelta,

@@ -5,7 +5,7 @@ import pytest
 
 from dragoman.dialects.anthropic import DIALECT
 from dragoman.dialects.interfaces import Json
-from dragoman.hub.content import (
+from dragoman.hub.blocks import (
     AnyBlock,
     CacheMark,
     Citation,

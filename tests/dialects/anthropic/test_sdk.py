@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dragoman.dialects.anthropic import DIALECT
 from dragoman.dialects.interfaces import ClientContext, Json
-from dragoman.hub.content import CacheMark, Media, Reasoning, Text, Tool, ToolCall, ToolResult
+from dragoman.hub.blocks import CacheMark, Media, Reasoning, Text, Tool, ToolCall, ToolResult
 from dragoman.hub.events import ReplyEvent, ReplyFailed
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import OutputFormat, ReasoningSettings, Request, ToolChoice, Turn

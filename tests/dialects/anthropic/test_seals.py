@@ -4,7 +4,7 @@ import pytest
 
 from dragoman.dialects.anthropic import DIALECT
 from dragoman.dialects.interfaces import ClientContext, Json
-from dragoman.hub.content import AnyBlock, Reasoning, Text, ToolCall
+from dragoman.hub.blocks import AnyBlock, Reasoning, Text, ToolCall
 from dragoman.hub.errors import Failure
 from dragoman.hub.events import (
     ArgumentsDelta,

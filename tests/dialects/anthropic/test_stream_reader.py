@@ -4,8 +4,8 @@ import pytest
 
 from dragoman.dialects.anthropic import DIALECT
 from dragoman.dialects.interfaces import Json, UpstreamContext
+from dragoman.hub.blocks import HostedCall, HostedResult, Opaque, Reasoning, Text, ToolCall
 from dragoman.hub.builder import ReplyBuilder
-from dragoman.hub.content import HostedCall, HostedResult, Opaque, Reasoning, Text, ToolCall
 from dragoman.hub.events import ReplyFailed, ReplyFinished, ReplyStarted, TextDelta
 from dragoman.hub.fold import Reply, fold
 from dragoman.hub.seal import Seal

@@ -4,7 +4,7 @@ import pytest
 
 from dragoman.dialects.anthropic import DIALECT
 from dragoman.dialects.interfaces import ClientContext, Json
-from dragoman.hub.content import (
+from dragoman.hub.blocks import (
     Citation,
     HostedCall,
     HostedResult,

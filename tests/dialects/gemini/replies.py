@@ -7,7 +7,7 @@ import msgspec
 
 from dragoman.dialects.gemini import DIALECT
 from dragoman.dialects.interfaces import ClientContext, UpstreamContext
-from dragoman.hub.content import AnyBlock
+from dragoman.hub.blocks import AnyBlock
 from dragoman.hub.events import ReplyEvent
 from dragoman.hub.fold import Reply, fold
 from dragoman.hub.grammar import GrammarChecker

@@ -11,7 +11,7 @@ from dragoman.dialects.gemini.citations import (
     read_citations,
 )
 from dragoman.dialects.interfaces import Json
-from dragoman.hub.content import Citation
+from dragoman.hub.blocks import Citation
 
 CITED: Json = {"citationMetadata": {"citationSources": [{"startIndex": 2, "endIndex": 4, "uri": "u"}]}}
 

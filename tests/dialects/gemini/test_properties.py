@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from dragoman.dialects.gemini import DIALECT
 from dragoman.dialects.interfaces import ClientContext
-from dragoman.hub.content import Opaque, Text, ToolCall
+from dragoman.hub.blocks import Opaque, Text, ToolCall
 from dragoman.hub.errors import DragomanError
 from dragoman.hub.events import BlockOpened, ReplyEvent, ReplyFailed, ReplyFinished
 from dragoman.hub.fold import fold

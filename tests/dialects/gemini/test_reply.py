@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from dragoman.dialects.gemini import DIALECT
-from dragoman.hub.content import Text
+from dragoman.hub.blocks import Text
 from dragoman.hub.fold import fold
 from tests.dialects.gemini.replies import (
     blocks_of,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dragoman.hub.content import (
+from dragoman.hub.blocks import (
     HostedCall,
     HostedResult,
     Media,

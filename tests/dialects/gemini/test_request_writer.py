@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from dragoman.dialects.gemini import path
-from dragoman.hub.content import (
+from dragoman.hub.blocks import (
     AnyBlock,
     HostedCall,
     HostedResult,

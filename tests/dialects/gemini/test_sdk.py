@@ -4,7 +4,7 @@ import pytest
 from google.genai import errors
 
 from dragoman.dialects.interfaces import ClientContext
-from dragoman.hub.content import Citation, Media, Reasoning, ReplyBlock, Text, ToolCall
+from dragoman.hub.blocks import Citation, Media, Reasoning, ReplyBlock, Text, ToolCall
 from dragoman.hub.errors import Failure
 from dragoman.hub.events import ReplyFailed, ReplyFinished, ReplyStarted
 from dragoman.hub.fold import Reply, unfold

@@ -7,7 +7,7 @@ import pytest
 from dragoman.dialects.gemini import DIALECT
 from dragoman.dialects.gemini.reasoning import SENTINEL, decode_envelope, encode_envelope
 from dragoman.dialects.interfaces import ClientContext
-from dragoman.hub.content import AnyBlock, Reasoning, ReplyBlock, Text, ToolCall
+from dragoman.hub.blocks import AnyBlock, Reasoning, ReplyBlock, Text, ToolCall
 from dragoman.hub.events import ReplyFinished, ReplyStarted
 from dragoman.hub.fold import Reply, unfold
 from dragoman.hub.loss import Losses

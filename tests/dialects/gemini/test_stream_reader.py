@@ -6,7 +6,7 @@ from dragoman import StreamTranslator
 from dragoman.dialects.interfaces import UpstreamContext
 from dragoman.dialects.registry import dialect_named
 from dragoman.dialects.search_options import find_queries
-from dragoman.hub.content import Citation, HostedCall, HostedResult, Media, Opaque, Reasoning, Text, ToolCall
+from dragoman.hub.blocks import Citation, HostedCall, HostedResult, Media, Opaque, Reasoning, Text, ToolCall
 from dragoman.hub.events import ReplyFailed, ReplyFinished, ReplyStarted, UsageReported
 from dragoman.hub.ids import IdSource
 from dragoman.hub.seal import Seal

@@ -4,7 +4,7 @@ import pytest
 
 from dragoman.dialects.gemini import DIALECT
 from dragoman.dialects.interfaces import ClientContext
-from dragoman.hub.content import (
+from dragoman.hub.blocks import (
     Citation,
     HostedCall,
     HostedResult,

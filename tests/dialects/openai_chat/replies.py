@@ -7,7 +7,7 @@ import msgspec
 
 from dragoman.dialects.interfaces import ClientContext, Json, UpstreamContext
 from dragoman.dialects.openai_chat import DIALECT
-from dragoman.hub.content import AnyBlock, ToolCall
+from dragoman.hub.blocks import AnyBlock, ToolCall
 from dragoman.hub.events import ReplyEvent
 from dragoman.hub.fold import Reply, fold
 from dragoman.hub.grammar import GrammarChecker

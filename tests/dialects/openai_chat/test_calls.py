@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.dialects.openai_chat import calls as assembling
-from dragoman.hub.content import Text, Tool, ToolCall
+from dragoman.hub.blocks import Text, Tool, ToolCall
 from dragoman.hub.events import ArgumentsDelta, BlockClosed, BlockOpened, ReplyFailed, ReplyFinished
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from dragoman.dialects.interfaces import ClientContext, Json
 from dragoman.dialects.openai_chat import DIALECT
-from dragoman.hub.content import Opaque, Refusal, Text, ToolCall
+from dragoman.hub.blocks import Opaque, Refusal, Text, ToolCall
 from dragoman.hub.errors import ClientProtocolError
 from dragoman.hub.events import ReplyEvent, ReplyFailed, ReplyFinished
 from dragoman.hub.fold import fold

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 
 from dragoman.dialects.interfaces import ClientContext, Json
-from dragoman.hub.content import Citation, Reasoning, Text, ToolCall
+from dragoman.hub.blocks import Citation, Reasoning, Text, ToolCall
 from dragoman.hub.errors import Failure
 from dragoman.hub.events import (
     ArgumentsDelta,

@@ -5,7 +5,7 @@ import pytest
 
 from dragoman.dialects.interfaces import ClientContext, Json
 from dragoman.dialects.openai_chat import DIALECT
-from dragoman.hub.content import Reasoning, Text, ToolCall
+from dragoman.hub.blocks import Reasoning, Text, ToolCall
 from dragoman.hub.events import (
     ArgumentsDelta,
     BlockClosed,

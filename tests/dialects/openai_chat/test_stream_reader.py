@@ -4,8 +4,8 @@ import pytest
 
 from dragoman.dialects.interfaces import ClientContext
 from dragoman.dialects.openai_chat import DIALECT
+from dragoman.hub.blocks import Citation, Media, Opaque, Reasoning, Refusal, Text
 from dragoman.hub.builder import TRUNCATED_MESSAGE
-from dragoman.hub.content import Citation, Media, Opaque, Reasoning, Refusal, Text
 from dragoman.hub.events import (
     BlockOpened,
     ReplyFailed,

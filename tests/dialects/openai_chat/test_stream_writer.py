@@ -4,7 +4,7 @@ import pytest
 
 from dragoman.dialects.interfaces import ClientContext
 from dragoman.dialects.openai_chat import DIALECT
-from dragoman.hub.content import (
+from dragoman.hub.blocks import (
     Citation,
     HostedCall,
     Media,

@@ -4,7 +4,7 @@ import pytest
 
 from dragoman.dialects.interfaces import ClientContext, Json
 from dragoman.dialects.openai_responses import DIALECT
-from dragoman.hub.content import Reasoning, Refusal, ReplyBlock, Text, ToolCall
+from dragoman.hub.blocks import Reasoning, Refusal, ReplyBlock, Text, ToolCall
 from dragoman.hub.errors import Failure
 from dragoman.hub.events import (
     BlockClosed,

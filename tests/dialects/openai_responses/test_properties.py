@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dragoman.dialects.interfaces import ClientContext, Json, UpstreamContext
 from dragoman.dialects.openai_responses import DIALECT
-from dragoman.hub.content import Reasoning, Text, ToolCall
+from dragoman.hub.blocks import Reasoning, Text, ToolCall
 from dragoman.hub.errors import ClientProtocolError
 from dragoman.hub.events import ReplyEvent, ReplyFailed, ReplyFinished
 from dragoman.hub.fold import fold

@@ -5,7 +5,7 @@ import pytest
 
 from dragoman.dialects.interfaces import Json
 from dragoman.dialects.openai_responses import DIALECT
-from dragoman.hub.content import (
+from dragoman.hub.blocks import (
     AnyBlock,
     HostedCall,
     Media,

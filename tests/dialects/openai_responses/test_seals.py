@@ -4,7 +4,7 @@ import pytest
 
 from dragoman.dialects.interfaces import ClientContext, Json
 from dragoman.dialects.openai_responses import DIALECT
-from dragoman.hub.content import AnyBlock, Reasoning, ReplyBlock, Text, ToolCall
+from dragoman.hub.blocks import AnyBlock, Reasoning, ReplyBlock, Text, ToolCall
 from dragoman.hub.events import ReplyFinished, ReplyStarted
 from dragoman.hub.fold import Reply, unfold
 from dragoman.hub.loss import Losses

@@ -4,7 +4,7 @@ import pytest
 
 from dragoman.dialects.interfaces import Json, UpstreamContext
 from dragoman.dialects.openai_responses import DIALECT
-from dragoman.hub.content import HostedCall, Opaque, Reasoning, Refusal, Text, ToolCall
+from dragoman.hub.blocks import HostedCall, Opaque, Reasoning, Refusal, Text, ToolCall
 from dragoman.hub.errors import FailureKind
 from dragoman.hub.events import (
     ArgumentsDelta,

@@ -5,7 +5,7 @@ from typing import get_args
 from dragoman.dialects.openai_responses import hosted, stream_blocks
 from dragoman.dialects.openai_responses.names import CALL_OF_ITEM, CALL_OF_KIND, CALL_OF_OUTPUT
 from dragoman.dialects.openai_responses.reasoning import PART_TYPE
-from dragoman.hub.content import CallKind
+from dragoman.hub.blocks import CallKind
 
 
 def test_every_kind_of_call_has_its_items() -> None:

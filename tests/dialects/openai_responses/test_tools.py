@@ -5,7 +5,7 @@ import pytest
 
 from dragoman.dialects.interfaces import Json
 from dragoman.dialects.openai_responses import DIALECT
-from dragoman.hub.content import Tool, ToolGrammar
+from dragoman.hub.blocks import Tool, ToolGrammar
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, ToolChoice
 from dragoman.providers.profile import Profile, build_target_facts

@@ -6,7 +6,7 @@ from itertools import pairwise
 from hypothesis import strategies as st
 
 from dragoman.fit import ClientTraits, build_reply_stages, build_restoration
-from dragoman.hub.content import ReplyBlock, ToolCall
+from dragoman.hub.blocks import ReplyBlock, ToolCall
 from dragoman.hub.events import (
     ArgumentsDelta,
     BlockClosed,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dragoman.fit.arguments import AMBIGUOUS, ArgumentsStage
 from dragoman.governance.repair import repair
-from dragoman.hub.content import ToolCall
+from dragoman.hub.blocks import ToolCall
 from dragoman.hub.events import (
     ArgumentsDelta,
     BlockClosed,

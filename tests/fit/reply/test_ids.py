@@ -4,7 +4,7 @@ import pytest
 
 from dragoman.fit import fit
 from dragoman.fit.ids import SAFE
-from dragoman.hub.content import ToolCall
+from dragoman.hub.blocks import ToolCall
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request
 from tests.fit.building import call, request, result, target_for, turn

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dragoman.hub.content import Tool, ToolCall, ToolKind
+from dragoman.hub.blocks import Tool, ToolCall, ToolKind
 from dragoman.hub.events import ArgumentsDelta
 from dragoman.hub.request import Request
 from tests.fit.building import call, function, request, turn

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.fit.seals import SealsStage
-from dragoman.hub.content import AnyBlock, Reasoning, Text, ToolCall
+from dragoman.hub.blocks import AnyBlock, Reasoning, Text, ToolCall
 from dragoman.hub.errors import Failure
 from dragoman.hub.events import (
     ArgumentsDelta,

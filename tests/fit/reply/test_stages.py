@@ -10,7 +10,7 @@ from dragoman.fit.ids import IdsStage
 from dragoman.fit.names import NamesStage
 from dragoman.fit.seals import SealsStage
 from dragoman.fit.stops import StopsStage
-from dragoman.hub.content import Tool
+from dragoman.hub.blocks import Tool
 from dragoman.hub.events import ReplyEvent
 from dragoman.hub.fold import fold
 from dragoman.hub.request import Request

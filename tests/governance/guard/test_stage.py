@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dragoman.governance.guard.rules import read_rules
 from dragoman.governance.guard.stage import GuardStage
 from dragoman.governance.settings import OnDenied
-from dragoman.hub.content import Text, ToolCall, ToolResult
+from dragoman.hub.blocks import Text, ToolCall, ToolResult
 from dragoman.hub.errors import Failure
 from dragoman.hub.events import (
     DELTAS,

@@ -12,7 +12,7 @@ from dragoman.governance.guard.verdicts import (
     GuardRules,
     Verdict,
 )
-from dragoman.hub.content import ToolCall
+from dragoman.hub.blocks import ToolCall
 
 
 def judged(

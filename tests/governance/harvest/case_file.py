@@ -23,7 +23,7 @@ from pathlib import Path
 
 import msgspec
 
-from dragoman.hub.content import Reasoning, Text, ToolCall
+from dragoman.hub.blocks import Reasoning, Text, ToolCall
 from dragoman.hub.events import ReplyFinished
 from dragoman.hub.fold import Reply
 

@@ -20,7 +20,7 @@ from dragoman.governance.harvest import AUTO
 from dragoman.governance.settings import read_governance
 from dragoman.governance.stages import build_stages
 from dragoman.governance.tool_names import DeclaredTool
-from dragoman.hub.content import Reasoning, Text, ToolCall
+from dragoman.hub.blocks import Reasoning, Text, ToolCall
 from dragoman.hub.events import ReplyEvent
 from dragoman.hub.fold import Reply, fold
 from dragoman.hub.ids import IdSource

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from dragoman.governance.harvest import HarvestStage
 from dragoman.governance.interventions import Intervention
 from dragoman.governance.tool_names import DeclaredTool
-from dragoman.hub.content import Text
+from dragoman.hub.blocks import Text
 from dragoman.hub.events import (
     BlockClosed,
     BlockOpened,

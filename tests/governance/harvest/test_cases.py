@@ -2,7 +2,7 @@
 
 import pytest
 
-from dragoman.hub.content import ToolCall
+from dragoman.hub.blocks import ToolCall
 from dragoman.schema import required_of
 from dragoman.wire.partial_json import parse_object
 from tests.governance.harvest.case_file import Case, cases, describe

@@ -11,7 +11,7 @@ from dragoman.governance.interventions import Intervention
 from dragoman.governance.settings import read_governance
 from dragoman.governance.stages import build_stages
 from dragoman.governance.tool_names import DeclaredTool
-from dragoman.hub.content import Text, ToolCall
+from dragoman.hub.blocks import Text, ToolCall
 from dragoman.hub.events import ReplyEvent
 from dragoman.hub.fold import fold
 from dragoman.hub.ids import IdSource

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dragoman.hub.content import ToolCall
+from dragoman.hub.blocks import ToolCall
 from tests.dialects.strategies import json_values
 from tests.governance.harvest.running import cuts_of, harvested
 

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from dragoman.hub.content import ToolCall
+from dragoman.hub.blocks import ToolCall
 from tests.governance.harvest.running import cut, harvested
 
 #: A call of `search` with a query and a limit, and no closing tag behind the query. `%s` is the query.

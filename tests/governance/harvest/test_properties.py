@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from dragoman.governance.harvest import AUTO
 from dragoman.governance.harvest import families as known_families
 from dragoman.governance.harvest.candidates import build_plan
-from dragoman.hub.content import Text, ToolCall
+from dragoman.hub.blocks import Text, ToolCall
 from dragoman.hub.events import BlockClosed, BlockOpened, ReplyEvent, ReplyStarted, TextDelta
 from tests.dialects.strategies import replies
 from tests.governance.harvest.case_file import cases, describe

@@ -3,7 +3,7 @@
 import pytest
 
 from dragoman.governance.harvest import AUTO
-from dragoman.hub.content import Text, ToolCall
+from dragoman.hub.blocks import Text, ToolCall
 from tests.governance.harvest.running import harvested
 
 #: Calls of the most common formats, by a family that writes them.

@@ -4,7 +4,7 @@ import pytest
 
 from dragoman.governance.harvest import HarvestStage
 from dragoman.governance.interventions import Intervention
-from dragoman.hub.content import Citation, Reasoning, Text, ToolCall
+from dragoman.hub.blocks import Citation, Reasoning, Text, ToolCall
 from dragoman.hub.errors import Failure
 from dragoman.hub.events import (
     DELTAS,

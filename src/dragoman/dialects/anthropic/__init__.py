@@ -12,7 +12,7 @@ Replies:
 - `stream_reader`: events of an upstream.
 - `stream_writer`, `stream_blocks`: events for a client, and the frames of each kind of block.
 - `reply`: whole replies into streams and back.
-- `stop_reasons`: stop reasons and usage.
+- `stop_reasons`: stop reasons. `usage`: token counts.
 
 `errors` writes errors, `stream_check` checks streams, `http_api` and `forwarding` hold the facts of the HTTP
 API, `names` the names and small functions that all of them use.

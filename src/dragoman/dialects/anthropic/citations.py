@@ -6,7 +6,7 @@ answer, so they stay in the extras.
 
 from dragoman.dialects.anthropic.names import take_text
 from dragoman.dialects.interfaces import Json
-from dragoman.hub.content import Citation
+from dragoman.hub.blocks import Citation
 
 #: The fields that hold the source's address and title in each kind of citation.
 _FIELDS: dict[str, tuple[str, str]] = {

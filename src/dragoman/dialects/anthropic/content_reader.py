@@ -11,7 +11,7 @@ from dragoman.dialects.anthropic.media import KINDS, read_media
 from dragoman.dialects.anthropic.names import build_empty_note, object_of, read_arguments, read_cache
 from dragoman.dialects.anthropic.reasoning import SEAL_FIELDS, SealReader
 from dragoman.dialects.anthropic.tools import read_tool
-from dragoman.hub.content import (
+from dragoman.hub.blocks import (
     AnyBlock,
     Citation,
     Text,

@@ -15,7 +15,7 @@ from dragoman.dialects.anthropic.names import add_common, build_input, restore_e
 from dragoman.dialects.anthropic.reasoning import write_reasoning
 from dragoman.dialects.anthropic.tools import write_tool
 from dragoman.dialects.interfaces import Json
-from dragoman.hub.content import (
+from dragoman.hub.blocks import (
     AnyBlock,
     HostedCall,
     HostedResult,

@@ -1,8 +1,4 @@
-"""Rules for forwarding a stream of the Messages API.
-
-A failed stream ends as `ForwardedEnding` in `dialects/forwarding.py` does it, with the error event of
-`stream_writer`.
-"""
+"""Rules for forwarding a stream of the Messages API."""
 
 from dragoman.dialects.forwarding import Forwarding
 

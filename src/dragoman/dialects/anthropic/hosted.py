@@ -17,7 +17,7 @@ from dragoman.dialects.anthropic.names import (
     text_of,
 )
 from dragoman.dialects.interfaces import Json
-from dragoman.hub.content import HostedCall, HostedResult, Opaque
+from dragoman.hub.blocks import HostedCall, HostedResult, Opaque
 from dragoman.wire.fields import encode
 
 MCP_CALL = "mcp_tool_use"

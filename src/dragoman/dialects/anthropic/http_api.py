@@ -1,12 +1,11 @@
 """The HTTP side of the Messages API: paths, headers, rate limits, model lists, token counts."""
 
-import re
 from collections.abc import Mapping, Sequence
 
-from dragoman.dialects.anthropic.budgets import write_budget_headers
+from dragoman.dialects.anthropic.rate_limits import RATE_LIMITS, write_budget_headers
 from dragoman.dialects.http_api import CREATED_TEXT, READ, V1, AgentRule, EndpointPattern, HttpApi
 from dragoman.dialects.interfaces import CountFormat, Json
-from dragoman.dialects.rate_limits import BudgetStanding, RateLimitFormat
+from dragoman.dialects.rate_limits import BudgetStanding
 from dragoman.providers.profile import Profile
 
 
@@ -31,13 +30,7 @@ class AnthropicHttpApi(HttpApi):
     default_headers: Mapping[str, str] = {"anthropic-version": "2023-06-01"}
     stream_bytes_per_token = 30
     telemetry_provider = "anthropic"
-    rate_limits = RateLimitFormat(
-        vendor="anthropic",
-        name="anthropic-ratelimit-{unit}-{part}",
-        reset="date",
-        forwarded=re.compile(r"anthropic-ratelimit-[a-z0-9-]{1,60}"),
-        account=re.compile(r"anthropic-ratelimit-unified-.*"),
-    )
+    rate_limits = RATE_LIMITS
 
     def has_long_context(self, headers: Mapping[str, str]) -> bool:
         # The beta `context-1m-2025-08-07` gives Sonnet 4 and 4.5 a million tokens instead of 200,000.

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from dragoman.dialects.anthropic.names import object_of, read_cache, take_text, text_of
 from dragoman.dialects.interfaces import Json
-from dragoman.hub.content import Media, MediaKind
+from dragoman.hub.blocks import Media, MediaKind
 from dragoman.wire.fields import Fields
 
 #: A note in the extras for our own writer: the fields of the source that the hub has no place for.

@@ -7,7 +7,7 @@ back as it was received.
 from collections.abc import Callable
 
 from dragoman.dialects.interfaces import Json
-from dragoman.hub.content import CacheMark, Extras
+from dragoman.hub.blocks import CacheMark, Extras
 from dragoman.wire.fields import Fields, encode
 from dragoman.wire.partial_json import parse_object, wrap_as_object
 

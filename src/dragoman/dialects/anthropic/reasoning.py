@@ -8,7 +8,7 @@ import msgspec
 
 from dragoman.dialects.anthropic.names import NAME, read_cache, take_text
 from dragoman.dialects.interfaces import Json
-from dragoman.hub.content import AnyBlock, Reasoning, Text, ToolCall
+from dragoman.hub.blocks import AnyBlock, Reasoning, Text, ToolCall
 from dragoman.hub.seal import Seal, SealedItem, read_envelope
 from dragoman.wire.fields import Fields
 

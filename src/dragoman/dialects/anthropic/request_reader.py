@@ -9,7 +9,7 @@ from dragoman.dialects.anthropic.generation import read_format, read_reasoning
 from dragoman.dialects.anthropic.names import NAME, build_empty_note, read_cache
 from dragoman.dialects.anthropic.tools import read_choice, read_tool
 from dragoman.dialects.interfaces import Json
-from dragoman.hub.content import Tool
+from dragoman.hub.blocks import Tool
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, Role, Turn
 from dragoman.wire.fields import Fields

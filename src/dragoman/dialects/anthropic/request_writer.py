@@ -9,7 +9,7 @@ from dragoman.dialects.anthropic.generation import write_generation
 from dragoman.dialects.anthropic.names import NAME, object_of, restore_empty, write_cache
 from dragoman.dialects.anthropic.tools import write_choice, write_tool
 from dragoman.dialects.interfaces import Json
-from dragoman.hub.content import ToolResult
+from dragoman.hub.blocks import ToolResult
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, Turn
 from dragoman.providers.profile import TargetFacts

@@ -12,7 +12,7 @@ import msgspec
 from dragoman.dialects.anthropic.citations import write_citation
 from dragoman.dialects.anthropic.names import NAME, restore_empty
 from dragoman.dialects.interfaces import Json
-from dragoman.hub.content import Citation, Reasoning, ToolCall
+from dragoman.hub.blocks import Citation, Reasoning, ToolCall
 from dragoman.hub.seal import Seal, SealedItem, is_envelope, write_envelope
 from dragoman.wire.fields import encode
 from dragoman.wire.sse import Frame, Frames

@@ -17,12 +17,13 @@ from dragoman.dialects.anthropic.names import (
     text_of,
 )
 from dragoman.dialects.anthropic.reply import payloads
-from dragoman.dialects.anthropic.stop_reasons import UsageReader, read_cause
+from dragoman.dialects.anthropic.stop_reasons import read_cause
+from dragoman.dialects.anthropic.usage import UsageReader
 from dragoman.dialects.errors import read_failure
 from dragoman.dialects.frames import FrameReader
 from dragoman.dialects.interfaces import Json, UpstreamContext
+from dragoman.hub.blocks import Reasoning, ReplyBlock, Text, ToolCall
 from dragoman.hub.builder import ReplyBuilder
-from dragoman.hub.content import Reasoning, ReplyBlock, Text, ToolCall
 from dragoman.hub.errors import UpstreamProtocolError
 from dragoman.hub.events import ReplyFinished, ReplyStarted
 from dragoman.hub.seal import Seal

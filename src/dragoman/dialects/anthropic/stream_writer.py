@@ -19,7 +19,7 @@ from dragoman.dialects.anthropic.hosted import (
 )
 from dragoman.dialects.anthropic.names import NAME, object_of
 from dragoman.dialects.anthropic.reply import block_frames, frame
-from dragoman.dialects.anthropic.stop_reasons import choose_reason, write_usage
+from dragoman.dialects.anthropic.stop_reasons import choose_reason
 from dragoman.dialects.anthropic.stream_blocks import (
     CallBlock,
     FreeTextCallBlock,
@@ -29,9 +29,11 @@ from dragoman.dialects.anthropic.stream_blocks import (
     UnwrittenBlock,
     whole_frames,
 )
+from dragoman.dialects.anthropic.usage import write_usage
 from dragoman.dialects.interfaces import ClientContext, Json
+from dragoman.dialects.pings import ANTHROPIC_PING
 from dragoman.dialects.search_options import find_queries
-from dragoman.hub.content import HostedCall, HostedResult, Media, Opaque, Reasoning, Refusal, Text, ToolCall
+from dragoman.hub.blocks import HostedCall, HostedResult, Media, Opaque, Reasoning, Refusal, Text, ToolCall
 from dragoman.hub.events import (
     ArgumentsDelta,
     BlockClosed,
@@ -60,7 +62,7 @@ _STOP: Frames = (Frame("message_stop", b'{"type":"message_stop"}'),)
 class AnthropicStreamWriter:
     """Turns the events of one reply into frames."""
 
-    ping = b'event: ping\ndata: {"type":"ping"}\n\n'
+    ping = ANTHROPIC_PING
 
     def __init__(self, context: ClientContext) -> None:
         self._context = context

@@ -10,7 +10,7 @@ from dragoman.dialects.anthropic.hosted import find_family
 from dragoman.dialects.anthropic.names import NOTE, add_common, read_cache
 from dragoman.dialects.interfaces import Json
 from dragoman.dialects.search_options import LOCATION, take_domains, take_location, write_location
-from dragoman.hub.content import SearchOptions, Tool
+from dragoman.hub.blocks import SearchOptions, Tool
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, ToolChoice
 from dragoman.wire.fields import Fields

@@ -9,7 +9,7 @@ from itertools import chain, islice
 import msgspec
 
 from dragoman.dialects.interfaces import Json
-from dragoman.hub.content import Citation, HostedCall
+from dragoman.hub.blocks import Citation, HostedCall
 from dragoman.wire.fields import encode
 
 #: The form of a search call that the metadata of a reply reports, and no part.

@@ -44,7 +44,7 @@ from dragoman.dialects.gemini.reasoning import (
     seal_last_text,
 )
 from dragoman.dialects.interfaces import Json
-from dragoman.hub.content import AnyBlock, Opaque, Reasoning, ReplyBlock, Text, ToolCall, ToolResult
+from dragoman.hub.blocks import AnyBlock, Opaque, Reasoning, ReplyBlock, Text, ToolCall, ToolResult
 from dragoman.hub.ids import digest
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Role, Turn

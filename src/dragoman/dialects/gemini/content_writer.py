@@ -42,7 +42,7 @@ from dragoman.dialects.gemini.names import (
 )
 from dragoman.dialects.gemini.reasoning import BARE, SENTINEL
 from dragoman.dialects.interfaces import Json
-from dragoman.hub.content import (
+from dragoman.hub.blocks import (
     AnyBlock,
     HostedCall,
     HostedResult,

@@ -1,8 +1,4 @@
-"""Rules for forwarding a stream of the Gemini API.
-
-A failed stream ends as `ForwardedEnding` in `dialects/forwarding.py` does it, with the error event of
-`stream_writer`.
-"""
+"""Rules for forwarding a stream of the Gemini API."""
 
 from dragoman.dialects.forwarding import Forwarding, RequestPeek
 from dragoman.wire.sse import Frame, SseReader, split_plain_events, write_frame

@@ -9,7 +9,7 @@ import msgspec
 
 from dragoman.dialects.gemini.names import to_camel, to_snake
 from dragoman.dialects.interfaces import Json
-from dragoman.hub.content import Extras, HostedCall, HostedResult, ReplyBlock
+from dragoman.hub.blocks import Extras, HostedCall, HostedResult, ReplyBlock
 from dragoman.hub.loss import Losses
 from dragoman.wire.fields import Fields, encode
 

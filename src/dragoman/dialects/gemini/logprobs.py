@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from dragoman.dialects.gemini.names import to_camel
 from dragoman.dialects.interfaces import Json
-from dragoman.hub.content import TokenLogprob
+from dragoman.hub.blocks import TokenLogprob
 
 RESULT = "logprobsResult"
 _CHOSEN = "chosenCandidates"

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from dragoman.dialects.gemini.names import NameConverter
 from dragoman.dialects.interfaces import Json
-from dragoman.hub.content import Extras, Media, MediaKind
+from dragoman.hub.blocks import Extras, Media, MediaKind
 from dragoman.hub.loss import Losses
 from dragoman.wire.fields import Fields
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from dragoman.dialects.gemini.names import NAME
-from dragoman.hub.content import AnyBlock, Reasoning, Text, ToolCall
+from dragoman.hub.blocks import AnyBlock, Reasoning, Text, ToolCall
 from dragoman.hub.seal import PREFIX, Seal, SealedItem, read_envelope, write_envelope
 
 #: Sent for calls that Gemini did not make; Gemini then requires no signature.

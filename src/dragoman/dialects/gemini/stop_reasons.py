@@ -1,19 +1,17 @@
-"""Translates finish reasons and token usage, and collects the other metadata of a reply.
+"""Translates finish reasons, and collects the other metadata of a reply.
 
-Gemini uses `STOP` for an answer, a stop sequence and a tool call; the content shows the difference. Its
-`candidatesTokenCount` does not include thoughts; the hub's `output` does. Of the metadata (ratings,
-grounding, probabilities, times) a later value replaces the earlier value of its field, except where each
-chunk holds only its own share.
+Gemini uses `STOP` for an answer, a stop sequence and a tool call; the content shows the difference. Of the
+metadata (ratings, grounding, probabilities, times) a later value replaces the earlier value of its field,
+except where each chunk holds only its own share.
 """
 
 from datetime import UTC, datetime
 
 from dragoman.dialects.gemini.names import to_camel
 from dragoman.dialects.interfaces import Json
+from dragoman.hub.blocks import Extras
 from dragoman.hub.builder import reconcile_cause
-from dragoman.hub.content import Extras
 from dragoman.hub.events import ReplyFinished, StopCause
-from dragoman.hub.usage import Usage
 
 CAUSES: dict[str, StopCause] = {
     "STOP": "end",
@@ -83,63 +81,6 @@ def choose_finish_reason(finished: ReplyFinished, *, native: bool, has_calls: bo
         return raw
     reason = REASONS[finished.cause]
     return "OTHER" if reason == "STOP" and not visible else reason
-
-
-def _count(raw: Json, name: str) -> int | None:
-    value = raw.get(name)
-    return value if type(value) is int and value >= 0 else None
-
-
-def _is_wrong(name: str, value: object) -> bool:
-    """Whether a count is not a number of tokens. Clients fail on such a value."""
-    return name.endswith("TokenCount") and (type(value) is not int or value < 0)
-
-
-def _count_modality(raw: Json, name: str, modality: str) -> int | None:
-    """The tokens of one modality in a list of details."""
-    details = raw.get(name)
-    if not isinstance(details, list):
-        return None
-    for detail in details:
-        if isinstance(detail, dict) and detail.get("modality") == modality:
-            return _count(detail, "tokenCount")
-    return None
-
-
-def read_usage(raw: Json) -> Usage:
-    """The counts of `usageMetadata`. The extras keep the whole object for Gemini clients."""
-    raw = {name: value for name, value in raw.items() if not _is_wrong(name, value)}
-    candidates, thoughts = _count(raw, "candidatesTokenCount"), _count(raw, "thoughtsTokenCount")
-    has_output = candidates is not None or thoughts is not None
-    return Usage(
-        input=_count(raw, "promptTokenCount"),
-        output=(candidates or 0) + (thoughts or 0) if has_output else None,
-        cache_read=_count(raw, "cachedContentTokenCount"),
-        reasoning=thoughts,
-        tool_input=_count(raw, "toolUsePromptTokenCount"),
-        audio_input=_count_modality(raw, "promptTokensDetails", "AUDIO"),
-        audio_output=_count_modality(raw, "candidatesTokensDetails", "AUDIO"),
-        extras=raw,
-    )
-
-
-def write_usage(usage: Usage, *, native: bool) -> Json:
-    """Write `usageMetadata`; an empty object if no count is known."""
-    if native and usage.extras:
-        return usage.extras
-    counts: Json = {
-        "promptTokenCount": usage.input,
-        "cachedContentTokenCount": usage.cache_read,
-        "candidatesTokenCount": None
-        if usage.output is None
-        else max(0, usage.output - (usage.reasoning or 0)),
-        "thoughtsTokenCount": usage.reasoning,
-        "toolUsePromptTokenCount": usage.tool_input,
-    }
-    known = {name: value for name, value in counts.items() if value is not None}
-    if known:
-        known["totalTokenCount"] = usage.total + (usage.tool_input or 0)
-    return known
 
 
 def merge_value(name: str, before: object, after: object) -> object:

@@ -14,7 +14,7 @@ from dragoman.dialects.gemini.citations import CitedText
 from dragoman.dialects.gemini.content_reader import find_extra_data
 from dragoman.dialects.gemini.names import NO_ARGUMENTS, NO_ID, to_camel
 from dragoman.dialects.interfaces import Json
-from dragoman.hub.content import Citation, Extras, ReplyBlock, ToolCall
+from dragoman.hub.blocks import Citation, Extras, ReplyBlock, ToolCall
 from dragoman.hub.errors import UpstreamProtocolError
 from dragoman.hub.seal import Seal
 from dragoman.wire.fields import encode

@@ -23,11 +23,11 @@ from dragoman.dialects.gemini.stop_reasons import (
     NOT_BLOCKED,
     ReplyMetadata,
     read_seconds,
-    read_usage,
 )
 from dragoman.dialects.gemini.stream_blocks import PendingCall
+from dragoman.dialects.gemini.usage import read_usage
 from dragoman.dialects.interfaces import Json, UpstreamContext
-from dragoman.hub.content import Extras, HostedCall, Reasoning, Text
+from dragoman.hub.blocks import Extras, HostedCall, Reasoning, Text
 from dragoman.hub.errors import DragomanError, UpstreamProtocolError
 from dragoman.hub.events import ReplyFinished, ReplyStarted
 from dragoman.hub.seal import Seal

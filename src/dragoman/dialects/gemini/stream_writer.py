@@ -17,11 +17,13 @@ from dragoman.dialects.gemini.errors import write_error
 from dragoman.dialects.gemini.logprobs import RESULT, write_tokens
 from dragoman.dialects.gemini.names import NAME, NO_ARGUMENTS, NO_ID
 from dragoman.dialects.gemini.reasoning import BARE, BARE_NOTE, UNSEALED, encode_envelope, is_native
-from dragoman.dialects.gemini.stop_reasons import choose_finish_reason, write_usage
+from dragoman.dialects.gemini.stop_reasons import choose_finish_reason
 from dragoman.dialects.gemini.stream_blocks import OpenPart
+from dragoman.dialects.gemini.usage import write_usage
 from dragoman.dialects.interfaces import ClientContext, Json
+from dragoman.dialects.pings import NO_PING
 from dragoman.dialects.search_options import find_queries
-from dragoman.hub.content import (
+from dragoman.hub.blocks import (
     HostedCall,
     HostedResult,
     Media,
@@ -75,7 +77,7 @@ def escape_line_ends(data: bytes) -> bytes:
 class GeminiStreamWriter:
     """Turns the events of one reply into frames."""
 
-    ping = b""
+    ping = NO_PING
 
     def __init__(self, context: ClientContext) -> None:
         self._context = context

@@ -20,7 +20,7 @@ from dragoman.dialects.gemini.names import (
 )
 from dragoman.dialects.interfaces import Json
 from dragoman.dialects.search_options import take_domains
-from dragoman.hub.content import Extras, SearchOptions, Tool
+from dragoman.hub.blocks import Extras, SearchOptions, Tool
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, ToolChoice
 from dragoman.providers.profile import TargetFacts

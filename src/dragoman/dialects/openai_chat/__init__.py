@@ -13,7 +13,7 @@ Replies:
 - `stream_writer`: chunks for a client.
 - `stream_blocks`: what the open blocks of both remember, and the frames of chunks.
 - `reply`: whole replies into streams and back.
-- `stop_reasons`: finish reasons and usage.
+- `stop_reasons`: finish reasons. `usage`: token counts, and hiding them from clients that do not ask.
 
 `errors` writes errors, `stream_check` checks streams, `http_api` and `forwarding` hold the facts of the HTTP
 API, `names` the names of the API and the notes about how a request was written.

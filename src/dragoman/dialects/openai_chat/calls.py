@@ -23,8 +23,8 @@ from dragoman.dialects.openai_chat.fragments import (
     text_of,
 )
 from dragoman.dialects.openai_chat.stream_blocks import CurrentBlock, TextChange
+from dragoman.hub.blocks import CallKind, ToolCall
 from dragoman.hub.builder import ReplyBuilder
-from dragoman.hub.content import CallKind, ToolCall
 from dragoman.hub.errors import UpstreamProtocolError
 from dragoman.hub.request import Request, list_declared_tools
 from dragoman.hub.seal import Seal

@@ -3,7 +3,7 @@
 import msgspec
 
 from dragoman.dialects.interfaces import Json
-from dragoman.hub.content import Citation
+from dragoman.hub.blocks import Citation
 
 
 def read_annotation(value: Json, text_before: int) -> Citation:

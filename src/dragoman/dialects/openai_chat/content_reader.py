@@ -22,7 +22,7 @@ from dragoman.dialects.openai_chat.names import (
     build_form,
 )
 from dragoman.dialects.openai_chat.reasoning import LIST_FIELDS, TEXT_FIELDS, read_entry, remove_text
-from dragoman.hub.content import AnyBlock, CacheMark, Opaque, Reasoning, Refusal, Text, ToolCall, ToolResult
+from dragoman.hub.blocks import AnyBlock, CacheMark, Opaque, Reasoning, Refusal, Text, ToolCall, ToolResult
 from dragoman.hub.ids import digest
 from dragoman.hub.request import Role, Turn
 from dragoman.hub.seal import Seal, SealedItem, read_envelope

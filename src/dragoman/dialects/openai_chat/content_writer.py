@@ -33,7 +33,7 @@ from dragoman.dialects.openai_chat.names import (
 )
 from dragoman.dialects.openai_chat.reasoning import TEXT_FIELDS, add_text, find_list_field, write_entry
 from dragoman.dialects.openai_chat.stream_blocks import build_google_content
-from dragoman.hub.content import (
+from dragoman.hub.blocks import (
     AnyBlock,
     Block,
     HostedCall,

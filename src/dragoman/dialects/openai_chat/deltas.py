@@ -15,8 +15,8 @@ from dragoman.dialects.openai_chat.media import read_reply_image
 from dragoman.dialects.openai_chat.reasoning import LIST_FIELDS, TEXT_FIELDS, Thought, read_entry
 from dragoman.dialects.openai_chat.stream_blocks import CurrentBlock, TextChange
 from dragoman.dialects.openai_logprobs import read_tokens
+from dragoman.hub.blocks import Reasoning, Refusal, ReplyBlock, Text
 from dragoman.hub.builder import ReplyBuilder
-from dragoman.hub.content import Reasoning, Refusal, ReplyBlock, Text
 
 #: Fields of a delta that are read here; others are kept for clients of this dialect.
 DELTA_FIELDS = frozenset(

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from dragoman.hub.content import CallKind
+from dragoman.hub.blocks import CallKind
 from dragoman.hub.errors import UpstreamProtocolError
 from dragoman.wire.fields import encode
 

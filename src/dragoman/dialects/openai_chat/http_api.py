@@ -3,7 +3,7 @@
 from dragoman.dialects.http_api import READ, V1, EndpointPattern, HttpApi
 from dragoman.dialects.interfaces import CountFormat
 from dragoman.dialects.openai_errors import OPENCODE_RULE
-from dragoman.dialects.openai_rate_limits import build_openai_rate_limits
+from dragoman.dialects.openai_rate_limits import CHAT_RATE_LIMITS
 
 
 class ChatHttpApi(HttpApi):
@@ -17,7 +17,7 @@ class ChatHttpApi(HttpApi):
     forwarded_headers = ("openai-organization", "openai-project")
     stream_bytes_per_token = 100
     telemetry_provider = "openai"
-    rate_limits = build_openai_rate_limits()
+    rate_limits = CHAT_RATE_LIMITS
 
 
 HTTP_API = ChatHttpApi()

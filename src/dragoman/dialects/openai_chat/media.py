@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from dragoman.dialects.interfaces import Json
 from dragoman.dialects.openai_chat.names import split_inner
-from dragoman.hub.content import Media, MediaKind
+from dragoman.hub.blocks import Media, MediaKind
 from dragoman.wire.fields import Fields
 
 DATA_URL = re.compile(r"data:([\w.+-]{1,127}/[\w.+-]{1,127});base64,", re.ASCII)

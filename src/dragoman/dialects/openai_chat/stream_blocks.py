@@ -18,8 +18,8 @@ import msgspec
 from dragoman.dialects.interfaces import Json, UpstreamContext
 from dragoman.dialects.openai_chat.names import NAME
 from dragoman.dialects.openai_chat.reasoning import TEXT_FIELDS, WRAPPED_FORMAT, write_entry
+from dragoman.hub.blocks import Reasoning, ReplyBlock, ToolCall
 from dragoman.hub.builder import ReplyBuilder
-from dragoman.hub.content import Reasoning, ReplyBlock, ToolCall
 from dragoman.hub.seal import Seal, SealedItem, write_envelope
 from dragoman.wire.sse import Frame, Frames
 

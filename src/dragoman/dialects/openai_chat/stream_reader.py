@@ -15,10 +15,11 @@ from dragoman.dialects.openai_chat.fragments import text_of
 from dragoman.dialects.openai_chat.names import NAME
 from dragoman.dialects.openai_chat.reasoning import TEXT_FIELDS
 from dragoman.dialects.openai_chat.reply import ChoiceAccumulator, collect, explode
-from dragoman.dialects.openai_chat.stop_reasons import FAILURE_OF_REASON, read_cause, read_usage
+from dragoman.dialects.openai_chat.stop_reasons import FAILURE_OF_REASON, read_cause
 from dragoman.dialects.openai_chat.stream_blocks import ChunkTemplate
 from dragoman.dialects.openai_chat.stream_writer import ChatStreamWriter
-from dragoman.hub.content import Opaque
+from dragoman.dialects.openai_chat.usage import read_usage
+from dragoman.hub.blocks import Opaque
 from dragoman.hub.errors import Failure, UpstreamProtocolError
 from dragoman.hub.events import ReplyFinished, ReplyStarted, StopCause
 from dragoman.wire.sse import LIMIT, Frame, join_frames

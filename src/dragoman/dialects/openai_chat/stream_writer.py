@@ -12,12 +12,11 @@ from typing import Any
 from dragoman.dialects.interfaces import ClientContext, Json
 from dragoman.dialects.openai_chat.citations import write_annotation
 from dragoman.dialects.openai_chat.errors import write_error
-from dragoman.dialects.openai_chat.forwarding import hides_usage
 from dragoman.dialects.openai_chat.media import find_url
 from dragoman.dialects.openai_chat.names import LEGACY_FUNCTIONS, NAME, has_flag
 from dragoman.dialects.openai_chat.reasoning import find_list_field
 from dragoman.dialects.openai_chat.reply import explode_choice
-from dragoman.dialects.openai_chat.stop_reasons import FINISH_REASONS, read_cause, write_reason, write_usage
+from dragoman.dialects.openai_chat.stop_reasons import FINISH_REASONS, read_cause, write_reason
 from dragoman.dialects.openai_chat.stream_blocks import (
     DONE,
     GOOGLE_ISSUERS,
@@ -29,8 +28,10 @@ from dragoman.dialects.openai_chat.stream_blocks import (
     error_frame,
     write_envelope_entry,
 )
+from dragoman.dialects.openai_chat.usage import hides_usage, write_usage
 from dragoman.dialects.openai_logprobs import write_tokens
-from dragoman.hub.content import (
+from dragoman.dialects.pings import COMMENT_PING
+from dragoman.hub.blocks import (
     Citation,
     HostedCall,
     HostedResult,
@@ -68,7 +69,7 @@ class ChatStreamWriter:
     """Turns the events of one reply into frames. Citations and the seals of thoughts wait for the end."""
 
     # Comments are the only bytes between chunks that all Chat clients ignore.
-    ping = b": keep-alive\n\n"
+    ping = COMMENT_PING
 
     def __init__(self, context: ClientContext) -> None:
         self._context = context

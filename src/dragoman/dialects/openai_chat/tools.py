@@ -8,7 +8,7 @@ from typing import Literal
 
 from dragoman.dialects.interfaces import Json
 from dragoman.dialects.openai_chat.names import NAME, add_inner, split_inner
-from dragoman.hub.content import Tool, ToolGrammar
+from dragoman.hub.blocks import Tool, ToolGrammar
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, ToolChoice
 from dragoman.providers.profile import TargetFacts

@@ -16,10 +16,10 @@ Replies:
 - `stream_writer`, `stream_blocks`: events for a client, and the frames of each kind of item.
 - `response_object`: the response object that lifecycle events hold.
 - `reply`: whole replies into streams and back.
-- `stop_reasons`: statuses, reasons and usage.
+- `stop_reasons`: statuses and reasons. `usage`: token counts.
 
-`errors` writes errors, `stream_check` checks streams, `http_api` and `forwarding` hold the facts of the HTTP
-API, `names` the names and small functions that all of them use.
+`errors` writes errors, `stream_check` checks streams, `http_api`, `forwarding` and `forwarded_ending` hold
+the facts of the HTTP API, `names` the names and small functions that all of them use.
 
 State: one `InputReader` or `InputWriter` per request, one `ResponsesStreamReader` or `ResponsesStreamWriter`
 per reply. Everything else is functions and tables.

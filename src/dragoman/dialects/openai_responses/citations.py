@@ -1,7 +1,7 @@
 """Reads and writes the annotations of a text as citations."""
 
 from dragoman.dialects.openai_responses.names import get_text
-from dragoman.hub.content import Citation, Extras
+from dragoman.hub.blocks import Citation, Extras
 
 #: The annotation that every client knows. Citations of other dialects become this one.
 URL_CITATION = "url_citation"

@@ -25,7 +25,7 @@ from dragoman.dialects.openai_responses.names import (
 )
 from dragoman.dialects.openai_responses.reasoning import read_reasoning
 from dragoman.dialects.openai_responses.tools import require_tools
-from dragoman.hub.content import (
+from dragoman.hub.blocks import (
     AnyBlock,
     Opaque,
     Refusal,

@@ -19,7 +19,7 @@ from dragoman.dialects.openai_responses.names import (
 )
 from dragoman.dialects.openai_responses.reasoning import UNSEALED, write_reasoning
 from dragoman.dialects.openai_responses.tools import write_tools
-from dragoman.hub.content import (
+from dragoman.hub.blocks import (
     AnyBlock,
     Extras,
     HostedCall,

@@ -11,7 +11,7 @@ import msgspec
 from dragoman.dialects.interfaces import Json
 from dragoman.dialects.openai_responses.hosted import UPDATE
 from dragoman.dialects.openai_responses.names import drop_none, get_object, omit, take_text
-from dragoman.hub.content import Extras, Opaque
+from dragoman.hub.blocks import Extras, Opaque
 from dragoman.hub.request import EFFORTS, Effort, OutputFormat, ReasoningSettings, Request, Turn
 from dragoman.wire.fields import Fields
 

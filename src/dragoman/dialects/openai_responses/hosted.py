@@ -18,7 +18,7 @@ from dragoman.dialects.openai_responses.names import (
     omit,
 )
 from dragoman.dialects.search_options import LOCATION, NOTE, take_domains, take_location, write_location
-from dragoman.hub.content import (
+from dragoman.hub.blocks import (
     AnyBlock,
     Extras,
     HostedCall,

@@ -3,7 +3,7 @@
 from dragoman.dialects.http_api import READ, V1, AgentRule, EndpointPattern, HttpApi
 from dragoman.dialects.interfaces import CountFormat
 from dragoman.dialects.openai_errors import OPENCODE_RULE
-from dragoman.dialects.openai_rate_limits import build_openai_rate_limits
+from dragoman.dialects.openai_rate_limits import RESPONSES_RATE_LIMITS
 
 
 class ResponsesHttpApi(HttpApi):
@@ -33,10 +33,7 @@ class ResponsesHttpApi(HttpApi):
     forwarded_headers = ("openai-organization", "openai-project", "openai-beta", "session-id", "thread-id")
     stream_bytes_per_token = 80
     telemetry_provider = "openai"
-    # Codex reads these further headers, if a server sends them.
-    rate_limits = build_openai_rate_limits(
-        r"x-codex-[a-z0-9-]{1,60}", "x-models-etag", "x-reasoning-included"
-    )
+    rate_limits = RESPONSES_RATE_LIMITS
 
 
 HTTP_API = ResponsesHttpApi()

@@ -3,7 +3,7 @@
 import re
 
 from dragoman.dialects.openai_responses.names import take_text
-from dragoman.hub.content import CacheMark, Extras, Media, MediaKind
+from dragoman.hub.blocks import CacheMark, Extras, Media, MediaKind
 from dragoman.wire.fields import Fields
 
 DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,", re.ASCII)

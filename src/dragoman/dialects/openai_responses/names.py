@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from dragoman.hub.content import CallKind, Extras
+from dragoman.hub.blocks import CallKind, Extras
 from dragoman.wire.fields import Fields, encode
 
 NAME: Final = "openai_responses"

@@ -7,7 +7,7 @@ Clients send `encrypted_content` back, so this field also carries the seals of o
 from collections.abc import Sequence
 
 from dragoman.dialects.openai_responses.names import NAME
-from dragoman.hub.content import Extras, Reasoning
+from dragoman.hub.blocks import Extras, Reasoning
 from dragoman.hub.loss import Losses
 from dragoman.hub.seal import (
     CALL_CARRIER,

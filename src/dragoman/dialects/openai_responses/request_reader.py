@@ -20,7 +20,7 @@ from dragoman.dialects.openai_responses.names import (
     take_text,
 )
 from dragoman.dialects.openai_responses.tools import read_choice, read_tools
-from dragoman.hub.content import Extras, Text
+from dragoman.hub.blocks import Extras, Text
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, Turn
 from dragoman.wire.fields import Fields

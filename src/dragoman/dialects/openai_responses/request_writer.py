@@ -18,7 +18,7 @@ from dragoman.dialects.openai_responses.names import (
 )
 from dragoman.dialects.openai_responses.request_reader import NO_INPUT, TOP
 from dragoman.dialects.openai_responses.tools import write_choice, write_tools
-from dragoman.hub.content import Text
+from dragoman.hub.blocks import Text
 from dragoman.hub.ids import digest
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import Request, Turn

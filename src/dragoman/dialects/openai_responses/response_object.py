@@ -10,7 +10,7 @@ import msgspec
 
 from dragoman.dialects.interfaces import ClientContext, Json
 from dragoman.dialects.openai_responses.names import COMPLETED, IN_PROGRESS, NAME, get_object
-from dragoman.hub.content import Extras
+from dragoman.hub.blocks import Extras
 from dragoman.hub.errors import UpstreamProtocolError
 from dragoman.hub.events import ReplyStarted
 from dragoman.hub.ids import IdSource

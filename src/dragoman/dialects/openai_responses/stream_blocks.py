@@ -23,7 +23,7 @@ from dragoman.dialects.openai_responses.names import (
     omit,
 )
 from dragoman.dialects.openai_responses.reasoning import PART_TYPE, read_texts, write_encrypted, write_texts
-from dragoman.hub.content import Citation, Extras, Reasoning, ToolCall
+from dragoman.hub.blocks import Citation, Extras, Reasoning, ToolCall
 from dragoman.hub.errors import UpstreamProtocolError
 from dragoman.wire.fields import encode
 from dragoman.wire.sse import Frame, Frames, join_frames

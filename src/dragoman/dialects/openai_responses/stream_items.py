@@ -20,8 +20,8 @@ from dragoman.dialects.openai_responses.names import (
 )
 from dragoman.dialects.openai_responses.reasoning import PART_TYPE, read_texts, take_parts
 from dragoman.dialects.openai_responses.streamed_text import ReplyContext, StreamedText
+from dragoman.hub.blocks import Extras, Opaque, Reasoning, Refusal, ReplyBlock, Text, ToolCall
 from dragoman.hub.builder import ReplyBuilder
-from dragoman.hub.content import Extras, Opaque, Reasoning, Refusal, ReplyBlock, Text, ToolCall
 from dragoman.hub.errors import UpstreamProtocolError
 from dragoman.hub.seal import Seal
 from dragoman.wire.partial_json import parse_object

@@ -20,9 +20,10 @@ from dragoman.dialects.openai_responses.names import (
     get_text,
     omit,
 )
-from dragoman.dialects.openai_responses.stop_reasons import CAUSE_OF_REASON, TERMINAL_STATUS, read_usage
+from dragoman.dialects.openai_responses.stop_reasons import CAUSE_OF_REASON, TERMINAL_STATUS
 from dragoman.dialects.openai_responses.stream_items import CallItem, ItemTable
 from dragoman.dialects.openai_responses.streamed_text import ReplyContext, StreamedText
+from dragoman.dialects.openai_responses.usage import read_usage
 from dragoman.hub.errors import DragomanError, Failure
 from dragoman.hub.events import ReplyEvent, ReplyFinished, ReplyStarted, StopCause
 from dragoman.wire.sse import Frame

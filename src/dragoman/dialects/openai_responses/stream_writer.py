@@ -34,7 +34,7 @@ from dragoman.dialects.openai_responses.names import (
 )
 from dragoman.dialects.openai_responses.reasoning import build_sealed_item, is_carrier
 from dragoman.dialects.openai_responses.response_object import ResponseObject
-from dragoman.dialects.openai_responses.stop_reasons import choose_reason, write_usage
+from dragoman.dialects.openai_responses.stop_reasons import choose_reason
 from dragoman.dialects.openai_responses.stream_blocks import (
     CallEmitter,
     EventNumbering,
@@ -44,7 +44,9 @@ from dragoman.dialects.openai_responses.stream_blocks import (
     MessageEmitter,
     ReasoningEmitter,
 )
-from dragoman.hub.content import (
+from dragoman.dialects.openai_responses.usage import write_usage
+from dragoman.dialects.pings import COMMENT_PING
+from dragoman.hub.blocks import (
     Extras,
     HostedCall,
     HostedResult,
@@ -95,7 +97,7 @@ def _describe_block(block: HostedCall | HostedResult | Media | Opaque) -> str:
 class ResponsesStreamWriter:
     """Owns the output items of one reply, the ids that it gave, and the seals that it has not written yet."""
 
-    ping = b": keep-alive\n\n"
+    ping = COMMENT_PING
 
     def __init__(self, context: ClientContext) -> None:
         self._context = context
@@ -376,11 +378,9 @@ class ResponsesStreamWriter:
         """Write the seals of a call or text as a reasoning item after it, which clients send back."""
         if not self._carried:
             return ()
-        envelope = write_envelope(self._carried)
+        carrier = ReasoningEmitter(self._start_item("rs_", {}), Reasoning(), own=self._own, with_seal=True)
+        frames = carrier.emit_envelope(write_envelope(self._carried))
         self._carried = []
-        start = self._start_item("rs_", {})
-        carrier = ReasoningEmitter(start, Reasoning(), own=self._own, with_seal=True)
-        frames = carrier.emit_envelope(envelope)
         self._output.append(carrier.final)
         return frames
 

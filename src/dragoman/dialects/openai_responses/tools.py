@@ -20,7 +20,7 @@ from dragoman.dialects.openai_responses.names import (
     take_text,
 )
 from dragoman.dialects.search_options import LOCATION, NOTE
-from dragoman.hub.content import Extras, Tool, ToolGrammar, ToolKind
+from dragoman.hub.blocks import Extras, Tool, ToolGrammar, ToolKind
 from dragoman.hub.loss import Losses
 from dragoman.hub.request import ToolChoice
 from dragoman.wire.fields import Fields

@@ -15,7 +15,7 @@ from dragoman.governance.guard.verdicts import TOO_LONG, GuardRules, Verdict
 from dragoman.governance.interventions import Intervention, Report
 from dragoman.governance.settings import OnDenied
 from dragoman.governance.tool_names import DeclaredTool
-from dragoman.hub.content import Text, ToolCall, ToolResult
+from dragoman.hub.blocks import Text, ToolCall, ToolResult
 from dragoman.hub.events import (
     ArgumentsDelta,
     BlockClosed,

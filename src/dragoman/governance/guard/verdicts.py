@@ -20,7 +20,7 @@ from dragoman.governance.guard.shell import (
     Script,
 )
 from dragoman.governance.guard.shell_fold import fold_command
-from dragoman.hub.content import ToolCall
+from dragoman.hub.blocks import ToolCall
 from dragoman.hub.errors import DragomanError
 from dragoman.wire.fields import encode
 from dragoman.wire.partial_json import parse_object

@@ -15,7 +15,7 @@ Modules, in the order in which a reply passes them:
 - `format`: what a family is: markers with readers, and reasoning tags.
 - `cursor`: `TextCursor`, on which readers read text that is still arriving.
 - `json_text`, `python_literals`, `schema_values`: values inside calls.
-- `formats`: the families, one module per mechanism; `formats.families` lists them.
+- `call_formats`: the families, one module per mechanism; `call_formats.families` lists them.
 
 State: one `HarvestStage` per reply, one `TextScanner` per text block, one `TextCursor` per reader. Formats
 and plans are immutable and shared.
@@ -23,13 +23,13 @@ and plans are immutable and shared.
 Call order: `feed` every event of the reply in order, `take_overdue` on a timer; the last event is
 `ReplyFinished` or `ReplyFailed`. Readers are generators; see `cursor`.
 
-To add a format: choose the module of `formats` by how the call looks (`json_in_tags`, `tagged_parameters`,
-`python_calls`, `token_sections`, `channels`, `bare_calls`, `vendor_tokens`), add a row to its `FORMATS`, a
-row to `docs/harvest.md`, and `tests/governance/harvest/cases/<family>.txt`.
+To add a format: choose the module of `call_formats` by how the call looks (`json_in_tags`,
+`tagged_parameters`, `python_calls`, `token_sections`, `channels`, `bare_calls`, `vendor_tokens`), add a row
+to its `FORMATS`, a row to `docs/harvest.md`, and `tests/governance/harvest/cases/<family>.txt`.
 """
 
+from dragoman.governance.harvest.call_formats import AUTO, families
 from dragoman.governance.harvest.echo import EchoStage, RequestText
-from dragoman.governance.harvest.formats import AUTO, families
 from dragoman.governance.harvest.stage import HarvestStage
 from dragoman.governance.harvest.whole_reply import WholeHarvestStage
 

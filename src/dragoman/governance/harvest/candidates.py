@@ -12,6 +12,7 @@ from functools import lru_cache
 import msgspec
 from msgspec.structs import replace
 
+from dragoman.governance.harvest.call_formats import AUTO, families
 from dragoman.governance.harvest.cursor import LiteralSet, Step, TextCall, TextCursor, TextSource
 from dragoman.governance.harvest.format import (
     FamilyFormat,
@@ -26,7 +27,6 @@ from dragoman.governance.harvest.format import (
     ReasoningTags,
     constant_reader,
 )
-from dragoman.governance.harvest.formats import AUTO, families
 from dragoman.governance.harvest.parts import TEXT_BEHIND
 from dragoman.governance.harvest.quoting import SIGNIFICANT, QuoteTracker
 from dragoman.governance.tool_names import DeclaredTool

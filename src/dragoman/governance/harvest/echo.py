@@ -18,7 +18,7 @@ import msgspec
 from dragoman.governance.call_queue import CallQueueStage, HeldCall
 from dragoman.governance.harvest.stage import HarvestStage
 from dragoman.governance.interventions import Intervention, Report
-from dragoman.hub.content import (
+from dragoman.hub.blocks import (
     AnyBlock,
     HostedCall,
     HostedResult,

@@ -16,8 +16,8 @@ from dragoman.governance.harvest.parts import CallPart, ReasoningEnd, ReasoningP
 from dragoman.governance.harvest.scanner import TextScanner
 from dragoman.governance.interventions import Intervention, Report
 from dragoman.governance.tool_names import DeclaredTool
+from dragoman.hub.blocks import Reasoning, Text, ToolCall
 from dragoman.hub.builder import reconcile_cause
-from dragoman.hub.content import Reasoning, Text, ToolCall
 from dragoman.hub.events import (
     DELTAS,
     ArgumentsDelta,

@@ -7,7 +7,7 @@ server made none.
 from collections.abc import Callable
 
 from dragoman.governance.harvest.stage import HarvestStage
-from dragoman.hub.content import ToolCall
+from dragoman.hub.blocks import ToolCall
 from dragoman.hub.events import BlockOpened, ReplyEvent, ReplyFailed, ReplyFinished
 
 

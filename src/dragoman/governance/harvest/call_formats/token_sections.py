@@ -7,6 +7,13 @@ often omit the end of a section.
 import re
 from collections.abc import Callable
 
+from dragoman.governance.harvest.call_formats.tagged_parameters import (
+    CallSyntax,
+    ParameterSyntax,
+    read_parameters,
+    read_tagged_call,
+    read_tool_name,
+)
 from dragoman.governance.harvest.cursor import Step, TextCall, TextCursor
 from dragoman.governance.harvest.format import (
     THINK,
@@ -17,13 +24,6 @@ from dragoman.governance.harvest.format import (
     Opener,
     ReaderContext,
     Reading,
-)
-from dragoman.governance.harvest.formats.tagged_parameters import (
-    CallSyntax,
-    ParameterSyntax,
-    read_parameters,
-    read_tagged_call,
-    read_tool_name,
 )
 from dragoman.governance.harvest.json_text import (
     JsonBounds,

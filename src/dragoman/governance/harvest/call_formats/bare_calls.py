@@ -6,6 +6,12 @@ alike. If the arguments fit the tool's schema, the last block of the answer is e
 
 import re
 
+from dragoman.governance.harvest.call_formats.json_in_tags import (
+    READ_HERMES,
+    JsonBody,
+    json_reader,
+    read_json_calls,
+)
 from dragoman.governance.harvest.cursor import Step, TextCall, TextCursor, TextEnding
 from dragoman.governance.harvest.format import (
     THINK,
@@ -15,12 +21,6 @@ from dragoman.governance.harvest.format import (
     Opener,
     ReaderContext,
     Reading,
-)
-from dragoman.governance.harvest.formats.json_in_tags import (
-    READ_HERMES,
-    JsonBody,
-    json_reader,
-    read_json_calls,
 )
 from dragoman.governance.harvest.parts import UNFIT
 from dragoman.governance.harvest.schema_values import fits_schema

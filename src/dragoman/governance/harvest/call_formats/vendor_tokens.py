@@ -4,6 +4,9 @@ import re
 
 from msgspec.structs import replace
 
+from dragoman.governance.harvest.call_formats.json_in_tags import JsonBody, read_json_calls
+from dragoman.governance.harvest.call_formats.tagged_parameters import read_tool_name
+from dragoman.governance.harvest.call_formats.token_sections import section_opener
 from dragoman.governance.harvest.cursor import Step, TextCall, TextCursor
 from dragoman.governance.harvest.format import (
     THINK,
@@ -14,9 +17,6 @@ from dragoman.governance.harvest.format import (
     Reading,
     ReasoningTags,
 )
-from dragoman.governance.harvest.formats.json_in_tags import JsonBody, read_json_calls
-from dragoman.governance.harvest.formats.tagged_parameters import read_tool_name
-from dragoman.governance.harvest.formats.token_sections import section_opener
 from dragoman.governance.harvest.json_text import (
     JsonBounds,
     is_object,

@@ -5,6 +5,8 @@ Positional arguments, expressions and comprehensions are code, not calls, and ar
 
 import re
 
+from dragoman.governance.harvest.call_formats.bare_calls import is_end_of_reply
+from dragoman.governance.harvest.call_formats.tagged_parameters import read_tool_name
 from dragoman.governance.harvest.cursor import Step, TextCall, TextCursor
 from dragoman.governance.harvest.format import (
     THINK,
@@ -15,8 +17,6 @@ from dragoman.governance.harvest.format import (
     ReaderContext,
     Reading,
 )
-from dragoman.governance.harvest.formats.bare_calls import is_end_of_reply
-from dragoman.governance.harvest.formats.tagged_parameters import read_tool_name
 from dragoman.governance.harvest.json_text import write_object
 from dragoman.governance.harvest.python_literals import convert_literal
 

@@ -1,12 +1,22 @@
-"""The headers with which Claude Code shows the budget of a key. Anthropic sends them to its subscribers.
+"""The rate-limit headers of Anthropic, and those with which Claude Code shows the budget of a client key.
 
-Claude Code shows a notice when the threshold header appears. On a refusal it shows the message of the error,
-but only without `representative-claim` and `overage-status`: with them it writes a message of its own.
+Anthropic sends the latter to its subscribers. Claude Code shows a notice when the threshold header appears.
+On a refusal it shows the message of the error, but only without `representative-claim` and `overage-status`:
+with them it writes a message of its own.
 """
 
 import math
+import re
 
-from dragoman.dialects.rate_limits import BudgetStanding
+from dragoman.dialects.rate_limits import BudgetStanding, RateLimitFormat
+
+RATE_LIMITS = RateLimitFormat(
+    vendor="anthropic",
+    name="anthropic-ratelimit-{unit}-{part}",
+    reset="date",
+    forwarded=re.compile(r"anthropic-ratelimit-[a-z0-9-]{1,60}"),
+    account=re.compile(r"anthropic-ratelimit-unified-.*"),
+)
 
 PREFIX = "anthropic-ratelimit-unified-"
 #: The used parts of a budget at which Claude Code shows a notice.

@@ -9,6 +9,7 @@ from typing import Literal
 
 import msgspec
 
+from dragoman.governance.harvest.call_formats.json_in_tags import READ_HERMES
 from dragoman.governance.harvest.cursor import Step, TextCall, TextCursor
 from dragoman.governance.harvest.format import (
     THINK,
@@ -21,7 +22,6 @@ from dragoman.governance.harvest.format import (
     Reading,
     ReasoningTags,
 )
-from dragoman.governance.harvest.formats.json_in_tags import READ_HERMES
 from dragoman.governance.harvest.json_text import (
     JsonBounds,
     is_json,

@@ -4,6 +4,7 @@ import re
 
 from msgspec.structs import replace
 
+from dragoman.governance.harvest.call_formats.token_sections import section_opener
 from dragoman.governance.harvest.cursor import Step, TextCall, TextCursor
 from dragoman.governance.harvest.format import (
     FamilyFormat,
@@ -19,7 +20,6 @@ from dragoman.governance.harvest.format import (
     ReasoningTags,
     framing_openers,
 )
-from dragoman.governance.harvest.formats.token_sections import section_opener
 from dragoman.governance.harvest.json_text import (
     JsonBounds,
     is_json,

@@ -16,7 +16,7 @@ def has_terminal() -> bool:
         return False
 
 
-def ignore_early_hangup() -> None:
+def ignore_early_reload() -> None:
     """Ignore the signal to reload until the loop handles it; called before anything else is loaded.
 
     Without a handler the signal ends the process. The signal of a closing terminal still ends it.
