@@ -22,7 +22,7 @@ from dragoman.config.model import Config, Route
 from dragoman.config.provider import Provider, TargetName
 from dragoman.exchange.gateway import Gateway
 from dragoman.server.app import App
-from dragoman.storage.database import Database
+from dragoman.storage.sqlite import SqliteStorage
 from dragoman.upstream.port import UpstreamRequest
 
 #: Turns of the short and of the long run. Sessions have 20 turns, so the difference is two sessions.
@@ -87,15 +87,21 @@ def _build_app(folder: str) -> App:
     routes = tuple(Route(match=name, targets=(TargetName(*to),)) for name, to in _ROUTES.items())
     config = Config(providers={"chat": chat, "claude": claude}, routes=routes)
     servers = {"chat": ScriptedServer(chat_stream()), "claude": ScriptedServer(anthropic_stream())}
-    return App(Gateway(config, upstreams=servers, database=Database(Path(folder) / "state.sqlite")))
+    return App(Gateway(config, upstreams=servers, storage=SqliteStorage(Path(folder) / "state.sqlite")))
 
 
 def _build_scope(kind: str, path: str, size: int) -> Message:
     names = {"host": "127.0.0.1:8484", "user-agent": "claude-cli/2.1.325", "content-type": "application/json"}
     headers = {**names, "content-length": str(size), "x-claude-code-session-id": "session"}
     encoded = [(name.encode(), value.encode()) for name, value in headers.items()]
-    method = {"method": "POST"} if kind == "http" else {"subprotocols": []}
-    base = {"type": kind, "path": path, "headers": encoded, "query_string": b"", "client": ("127.0.0.1", 1)}
+    method: Message = {"method": "POST"} if kind == "http" else {"subprotocols": []}
+    base: Message = {
+        "type": kind,
+        "path": path,
+        "headers": encoded,
+        "query_string": b"",
+        "client": ("127.0.0.1", 1),
+    }
     return {**base, **method, "extensions": {"websocket.http.response": {}}}
 
 
