@@ -2,9 +2,11 @@
 
 import asyncio
 import tempfile
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
+
+import pytest
 
 from dragoman.storage.database import FILE_NAME, Schema
 from dragoman.storage.port import StateStorage, Transaction
@@ -76,3 +78,16 @@ class StateBed:
         if self.url:
             postgres.drop_schema(self.url)
         self._folder.cleanup()
+
+
+def build_state_fixture(*schemas: Schema) -> Callable[..., Iterator[StateBed]]:
+    """The fixture `state`: a new state with these schemas, once on each engine."""
+
+    @pytest.fixture(params=ENGINES, name="state")
+    def open_state(request: pytest.FixtureRequest) -> Iterator[StateBed]:
+        engine: Engine = request.param
+        state = StateBed(engine, *schemas)
+        yield state
+        state.close()
+
+    return open_state

@@ -1,8 +1,5 @@
 """What agents report about their work: counted once, by session, and bounded."""
 
-from collections.abc import Iterator
-
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,19 +15,10 @@ from dragoman.accounts.activity import (
     add_activity,
     read_activity,
 )
-from dragoman.accounts.store import ACCOUNTS_SCHEMA
-from tests.states import ENGINES, Engine, StateBed
+from tests.states import StateBed
 
 NOW = 1_794_900_000.0
 DAY = 86_400
-
-
-@pytest.fixture(params=ENGINES)
-def state(request: pytest.FixtureRequest) -> Iterator[StateBed]:
-    engine: Engine = request.param
-    state = StateBed(engine, ACCOUNTS_SCHEMA)
-    yield state
-    state.close()
 
 
 def commits(amount: float, *, is_cumulative: bool = False) -> Measurement:

@@ -1,7 +1,6 @@
 """Stored keys are created, hashed, changed, rotated and revoked."""
 
 import re
-from collections.abc import Iterator
 
 import pytest
 
@@ -10,17 +9,9 @@ from dragoman.accounts.keys import hash_key
 from dragoman.accounts.limits import Limits
 from dragoman.accounts.store import ACCOUNTS_SCHEMA
 from dragoman.hub.errors import ConfigError
-from tests.states import ENGINES, Engine, StateBed
+from tests.states import StateBed
 
 NOW = 1_800_000_000.0
-
-
-@pytest.fixture(params=ENGINES)
-def state(request: pytest.FixtureRequest) -> Iterator[StateBed]:
-    engine: Engine = request.param
-    state = StateBed(engine, ACCOUNTS_SCHEMA)
-    yield state
-    state.close()
 
 
 def test_a_key_is_long_random_and_easy_to_select() -> None:

@@ -4,13 +4,11 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 
 from dragoman.accounts.limits import Amount, LimitRefusal, Limits
 from dragoman.accounts.store import (
-    ACCOUNTS_SCHEMA,
     Reservation,
     ReservationRequest,
     find_dead_processes,
@@ -21,20 +19,12 @@ from dragoman.accounts.store import (
     settle,
 )
 from dragoman.storage.processes import LEASE, build_process_name
-from tests.states import ENGINES, Engine, StateBed
+from tests.states import StateBed
 
 NOW = 1_794_794_400.0  # 2026-11-16 02:00 UTC
 HOUR = 3600.0
 ME = "here 1 a"
 OTHER = "elsewhere 2 b"
-
-
-@pytest.fixture(params=ENGINES)
-def state(request: pytest.FixtureRequest) -> Iterator[StateBed]:
-    engine: Engine = request.param
-    state = StateBed(engine, ACCOUNTS_SCHEMA)
-    yield state
-    state.close()
 
 
 def build_request(

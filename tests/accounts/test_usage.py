@@ -1,6 +1,5 @@
 """Usage statistics are added, grouped, compacted and deleted without losing a count."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import pytest
@@ -25,14 +24,6 @@ from tests.states import ENGINES, Engine, StateBed
 
 HOUR = 3600
 NOW = int(datetime(2026, 11, 16, 12, tzinfo=UTC).timestamp())
-
-
-@pytest.fixture(params=ENGINES)
-def state(request: pytest.FixtureRequest) -> Iterator[StateBed]:
-    engine: Engine = request.param
-    state = StateBed(engine, ACCOUNTS_SCHEMA)
-    yield state
-    state.close()
 
 
 def counts(number: int = 1) -> UsageCounts:

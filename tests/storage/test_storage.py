@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections.abc import Iterator
 
 import pytest
 
@@ -16,7 +15,7 @@ from dragoman.storage.postgres import (
     describe_url,
 )
 from tests import postgres
-from tests.states import ENGINES, Engine, StateBed
+from tests.states import StateBed, build_state_fixture
 
 TALLY = Schema(
     "tally",
@@ -33,12 +32,7 @@ ON CONFLICT (name) DO UPDATE SET count = tally.count + excluded.count
 """
 
 
-@pytest.fixture(params=ENGINES)
-def state(request: pytest.FixtureRequest) -> Iterator[StateBed]:
-    engine: Engine = request.param
-    state = StateBed(engine, TALLY)
-    yield state
-    state.close()
+state = build_state_fixture(TALLY)
 
 
 def test_values_come_back_as_they_were_written(state: StateBed) -> None:

@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 
 from dragoman.accounts.limits import find_period_start
-from dragoman.accounts.statistics import format_day
+from dragoman.accounts.statistics import DAY, Counts, format_day
 from dragoman.storage.port import Transaction
 
 #: Days for which reports are kept.
@@ -24,7 +24,6 @@ MAX_NAME = 200
 MAX_AMOUNT = 1e9
 #: Series of agents that report sums since their start, instead of changes.
 MAX_SERIES = 10_000
-_DAY = 86_400
 
 ActivityGroup = Literal["day", "key", "session"]
 _GROUPS: tuple[ActivityGroup, ...] = ("day", "key", "session")
@@ -49,7 +48,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     start: int = 0
 
 
-class ActivityCounts(msgspec.Struct, kw_only=True):
+class ActivityCounts(Counts, kw_only=True):
     """The sums of one key, session and day."""
 
     sessions: float = 0
@@ -62,10 +61,6 @@ class ActivityCounts(msgspec.Struct, kw_only=True):
     tools_accepted: float = 0
     tools_rejected: float = 0
     active_seconds: float = 0
-
-    def add(self, other: "ActivityCounts") -> None:
-        for name in ACTIVITY_NAMES:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
 ACTIVITY_NAMES = ActivityCounts.__struct_fields__
@@ -139,7 +134,7 @@ async def add_activity(
             " DO UPDATE SET amount = activity.amount + excluded.amount",
             [(day, key, name, kind, amount) for kind, amount in sorted(amounts.items()) if amount],
         )
-    await transaction.execute("DELETE FROM activity WHERE day < $1", day - DAYS_KEPT * _DAY)
+    await transaction.execute("DELETE FROM activity WHERE day < $1", day - DAYS_KEPT * DAY)
 
 
 async def read_activity(
@@ -147,7 +142,7 @@ async def read_activity(
 ) -> list[tuple[tuple[str, ...], ActivityCounts]]:
     """Sums from the day of the date `since` on, for each combination of the groups, sorted."""
     sums: dict[tuple[str, ...], ActivityCounts] = {}
-    for number, *labels, kind, amount in await transaction.fetch(_READ, int(since - since % _DAY)):
+    for number, *labels, kind, amount in await transaction.fetch(_READ, int(since - since % DAY)):
         names = dict(zip(_GROUPS, (format_day(number), *labels), strict=True))
         counts = sums.setdefault(tuple(names[each] for each in by), ActivityCounts())
         if kind in ACTIVITY_NAMES:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from operator import itemgetter
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Self
 
 import msgspec
 
@@ -32,7 +32,15 @@ class UsageKey(NamedTuple):
     role: str = ""
 
 
-class UsageCounts(msgspec.Struct, kw_only=True):
+class Counts(msgspec.Struct, kw_only=True):
+    """Counters of one row of the statistics. Subclasses have the counters as their fields."""
+
+    def add(self, other: Self) -> None:
+        for name in self.__struct_fields__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+class UsageCounts(Counts, kw_only=True):
     """One row of the statistics. `refused` counts requests that a limit of the gateway refused.
 
     `unpriced` counts requests of models without a known price: their cost is not part of `cost`.
@@ -48,10 +56,6 @@ class UsageCounts(msgspec.Struct, kw_only=True):
     reasoning: int = 0
     unpriced: int = 0
     cost: int = 0
-
-    def add(self, other: "UsageCounts") -> None:
-        for name in COUNT_NAMES:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
 COUNT_NAMES = UsageCounts.__struct_fields__

@@ -7,35 +7,15 @@ import msgspec
 
 from dragoman.accounts.activity import ActivityCounts, ActivityGroup, read_activity
 from dragoman.cli.files import use_state
-from dragoman.cli.formats import (
-    config_option,
-    format_json,
-    format_table,
-    parse_past_date,
-    remove_controls,
-)
-from dragoman.cli.usage import name_key
+from dragoman.cli.formats import config_option, format_json, format_table, group_options, remove_controls
+from dragoman.cli.usage import name_groups
 
 _CHOICES: tuple[ActivityGroup, ...] = ("key", "session", "day")
 _HEADINGS = ("LINES", "COMMITS", "PRS", "EDITS", "TOOLS", "ACTIVE")
 
 
 @click.command()
-@click.option(
-    "--by",
-    type=click.Choice(_CHOICES),
-    multiple=True,
-    default=("key",),
-    show_default=True,
-    help="Group by this. Can be repeated.",
-)
-@click.option(
-    "--since",
-    type=parse_past_date,
-    default="1970-01-01",
-    metavar="DATE",
-    help="Only since this date: 7d, 2026-11-01 (UTC).",
-)
+@group_options(_CHOICES)
 @click.option("--json", "is_json", is_flag=True, help="Print JSON.")
 @config_option
 def activity(by: tuple[ActivityGroup, ...], since: float, is_json: bool, path: str | None) -> None:
@@ -50,10 +30,7 @@ def activity(by: tuple[ActivityGroup, ...], since: float, is_json: bool, path: s
     """
     by = tuple(dict.fromkeys(by))
     found = use_state(path, partial(read_activity, by=by, since=since))
-    rows = [
-        (tuple(_name(each, name) for each, name in zip(by, group, strict=True)), counts)
-        for group, counts in found
-    ]
+    rows = [(name_groups(by, group), counts) for group, counts in found]
     if is_json:
         named = [(dict(zip(by, group, strict=True)), counts) for group, counts in rows]
         click.echo(format_json([{**names, **msgspec.structs.asdict(counts)} for names, counts in named]))
@@ -64,10 +41,6 @@ def activity(by: tuple[ActivityGroup, ...], since: float, is_json: bool, path: s
     table = [(*(each.upper() for each in by), *_HEADINGS)]
     table += [(*map(remove_controls, group), *_build_cells(counts)) for group, counts in rows]
     click.echo("\n".join(format_table(table)))
-
-
-def _name(group: ActivityGroup, name: str) -> str:
-    return name_key(name) if group == "key" else name or "(none)"
 
 
 def _build_cells(counts: ActivityCounts) -> tuple[str, ...]:

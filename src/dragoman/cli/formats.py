@@ -3,8 +3,9 @@
 import re
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from typing import TypeVar
 
 import click
 import msgspec
@@ -25,6 +26,27 @@ config_option = click.option(
     "--config", "path", metavar="FILE", help="Configuration file. Default: dragoman.toml."
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+Command = TypeVar("Command", bound=Callable[..., object])
+
+
+def group_options(choices: Sequence[str]) -> Callable[[Command], Command]:
+    """The options `--by` and `--since` of a command that prints sums. `choices` are the groups."""
+    by = click.option(
+        "--by",
+        type=click.Choice(choices),
+        multiple=True,
+        default=("key",),
+        show_default=True,
+        help="Group by this. Can be repeated.",
+    )
+    since = click.option(
+        "--since",
+        type=parse_past_date,
+        default="1970-01-01",
+        metavar="DATE",
+        help="Only since this date: 24h, 7d, 2026-11-01 (UTC).",
+    )
+    return lambda command: by(since(command))
 
 
 def parse_span(text: str) -> float:

@@ -15,17 +15,9 @@ from dragoman.cli.formats import config_option, format_date, format_json, format
 from dragoman.cli.formats import remove_controls as clean
 from dragoman.config.find import find_config
 from dragoman.hub.errors import ConfigError
+from dragoman.records import reading
 from dragoman.records.archive import read_archive, write_archive
 from dragoman.records.filters import Condition, parse_filter
-from dragoman.records.reading import (
-    find_session_id,
-    list_sessions,
-    list_turns,
-    read_part,
-    read_raw,
-    read_session,
-    read_turn,
-)
 from dragoman.records.store import PARTS, delete_turns, find_records_file, open_records
 
 Result = TypeVar("Result")
@@ -67,7 +59,7 @@ def records() -> None:
 @json_option
 def list_(filter_: str, limit: int, path: str | None, as_json: bool) -> None:
     """List the sessions, the latest first. FILTER selects: agent:codex cost>0.1 failed -sub."""
-    found = use_records(path, partial(list_sessions, condition=parse_filter(filter_), limit=limit))
+    found = use_records(path, partial(reading.list_sessions, condition=parse_filter(filter_), limit=limit))
     click.echo(format_json(found) if as_json else "\n".join(format_sessions(found)))
 
 
@@ -87,14 +79,16 @@ def show(
         lines = format_turns(found, turns)
         click.echo(format_json({**found, "list": turns}) if as_json else "\n".join(lines))
     elif part is None:
-        turn = use_records(path, partial(read_turn, session=session, number=number))
+        turn = use_records(path, partial(reading.read_turn, session=session, number=number))
         click.echo(format_json(turn) if as_json else "\n".join(format_turn(turn)))
     elif raw:
         content = use_records(path, partial(_read_bytes, session=session, number=number, part=part))
         click.echo(content, nl=False)
     else:
         click.echo(
-            format_json(use_records(path, partial(read_part, session=session, number=number, part=part)))
+            format_json(
+                use_records(path, partial(reading.read_part, session=session, number=number, part=part))
+            )
         )
 
 
@@ -132,7 +126,7 @@ def delete(session: str, path: str | None) -> None:
     """Delete a session."""
 
     def work(connection: sqlite3.Connection) -> tuple[str, int]:
-        name = find_session_id(connection, session)
+        name = reading.find_session_id(connection, session)
         rows = connection.execute("SELECT id FROM turns WHERE session = ?", (name,)).fetchall()
         delete_turns(connection, [row[0] for row in rows])
         return name, len(rows)
@@ -144,13 +138,13 @@ def delete(session: str, path: str | None) -> None:
 def _read_session(
     connection: sqlite3.Connection, session: str
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    found = read_session(connection, session)
-    return found, list_turns(connection, Condition("session = ?", (found["session"],)))
+    found = reading.read_session(connection, session)
+    return found, reading.list_turns(connection, Condition("session = ?", (found["session"],)))
 
 
 def _read_bytes(connection: sqlite3.Connection, session: str, number: int, part: str) -> bytes:
-    turn = read_turn(connection, session, number)["id"]
-    return read_raw(connection, turn, part) or b""
+    turn = reading.read_turn(connection, session, number)["id"]
+    return reading.read_raw(connection, turn, part) or b""
 
 
 def format_sessions(sessions: list[dict[str, Any]]) -> Iterator[str]:

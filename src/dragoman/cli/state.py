@@ -47,14 +47,18 @@ def state() -> None:
     """
 
 
+def _find_state(path: str | None) -> tuple[PostgresOptions | None, Path]:
+    """The database of a configuration, if it names one, and the path of the state file."""
+    config = find_config(path, os.environ, secrets=False)
+    return find_options(config), find_state_folder(config, os.environ) / FILE_NAME
+
+
 @state.command()
 @config_option
 def check(path: str | None) -> None:
     """Show where the state is, and whether this version of dragoman can use it."""
-    config = find_config(path, os.environ, secrets=False)
-    options = find_options(config)
+    options, file = _find_state(path)
     if options is None:
-        file = find_state_folder(config, os.environ) / FILE_NAME
         missing = len(find_outdated(connect(file), SCHEMAS)) if file.is_file() else len(SCHEMAS)
         click.echo(f"{file}: {_describe(missing)}")
         return
@@ -75,10 +79,8 @@ def _describe(missing: int) -> str:
 @config_option
 def migrate(path: str | None) -> None:
     """Create or update the tables. A gateway does the same when it starts."""
-    config = find_config(path, os.environ, secrets=False)
-    options = find_options(config)
+    options, file = _find_state(path)
     if options is None:
-        file = find_state_folder(config, os.environ) / FILE_NAME
         connect(file, *SCHEMAS).close()
         click.echo(f"{file}: up to date")
         return
@@ -99,11 +101,10 @@ def copy(path: str | None, source: Path | None) -> None:
 
     Stop the gateways first. A copy that was interrupted continues when the command runs again.
     """
-    config = find_config(path, os.environ, secrets=False)
-    options = find_options(config)
+    options, file = _find_state(path)
     if options is None:
         raise ConfigError("the configuration names no database", hint='set url = "env:NAME" in [state]')
-    file = source or find_state_folder(config, os.environ) / FILE_NAME
+    file = source or file
     if not file.is_file():
         raise ConfigError(f"there is no state file {file}", hint="name it with --from")
     copied = _use_postgres(options, lambda connection: _copy(file, connection))

@@ -16,7 +16,7 @@ from dragoman.cli.formats import (
     config_option,
     format_json,
     format_table,
-    parse_past_date,
+    group_options,
     read_width,
     remove_controls,
 )
@@ -44,21 +44,7 @@ Rows = list[tuple[tuple[str, ...], UsageCounts]]
 
 
 @click.command()
-@click.option(
-    "--by",
-    type=click.Choice(_CHOICES),
-    multiple=True,
-    default=("key",),
-    show_default=True,
-    help="Group by this. Can be repeated.",
-)
-@click.option(
-    "--since",
-    type=parse_past_date,
-    default="1970-01-01",
-    metavar="DATE",
-    help="Only usage since this date: 24h, 7d, 2026-11-01 (UTC).",
-)
+@group_options(_CHOICES)
 @click.option("--csv", "form", flag_value="csv", help="Print CSV.")
 @click.option("--json", "form", flag_value="json", help="Print JSON.")
 @config_option
@@ -77,23 +63,23 @@ def usage(by: tuple[UsageGroup, ...], since: float, form: str | None, path: str 
     """
     by = tuple(dict.fromkeys(by))
     found = use_state(path, partial(read_usage, by=by, since=since))
-    rows = [(_name_groups(by, group), counts) for group, counts in found]
+    rows = [(name_groups(by, group), counts) for group, counts in found]
     if not rows:
         click.echo("no usage: no gateway with this configuration has served a request", err=True)
     click.echo(_FORMS[form or "table"](by, rows))
 
 
-def _name_groups(by: Sequence[UsageGroup], group: Sequence[str]) -> tuple[str, ...]:
+def name_groups(by: Sequence[str], group: Sequence[str]) -> tuple[str, ...]:
     """The labels of one row, one per column of `by`.
 
     Keys from `server.keys` are described; a missing name becomes `(none)` or `(no key)`.
     """
     return tuple(
-        name_key(name) if each == "key" else name or "(none)" for each, name in zip(by, group, strict=True)
+        _name_key(name) if each == "key" else name or "(none)" for each, name in zip(by, group, strict=True)
     )
 
 
-def name_key(name: str) -> str:
+def _name_key(name: str) -> str:
     return f"server.keys {name.removeprefix('config-')}" if name.startswith("config-") else name or "(no key)"
 
 

@@ -2,26 +2,15 @@
 
 from dragoman.config.document import TomlTable
 from dragoman.config.key_kinds import read_keys
-from dragoman.config.load_rules import read_conditions
-from dragoman.config.mistakes import collect_mistakes, raise_mistakes
+from dragoman.config.load_rules import read_conditions, read_named
 from dragoman.config.prompts import AT_MATCHES, UNSTABLE, PromptRule
 from dragoman.config.rules import RuleConditions
 from dragoman.governance.guard.patterns import Pattern, PatternError
-from dragoman.hub.errors import ConfigError
 
 
 def read_prompts(root: TomlTable) -> tuple[PromptRule, ...]:
     """The prompt rules of the file, in their order."""
-    rules: dict[str, PromptRule] = {}
-    found: list[ConfigError] = []
-    for number, table in enumerate(root.tables("prompts"), 1):
-        with collect_mistakes(found):
-            rule = _read_prompt(table, root, number)
-            if rule.name in rules:
-                raise table.error(f'an earlier rule has the name "{rule.name}"', "name")
-            rules[rule.name] = rule
-    raise_mistakes(found)
-    return tuple(rules.values())
+    return read_named(root, "prompts", _read_prompt)
 
 
 def _read_prompt(table: TomlTable, root: TomlTable, number: int) -> PromptRule:

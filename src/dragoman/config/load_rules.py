@@ -1,8 +1,9 @@
 """Reads `[[rules]]` and `roles`, and finds rules that have no effect or cannot work."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -12,8 +13,11 @@ from dragoman.config.load_provider import PRIVATE_HEADERS
 from dragoman.config.load_routes import read_targets
 from dragoman.config.mistakes import collect_mistakes, raise_mistakes
 from dragoman.config.model import Config
+from dragoman.config.prompts import PromptRule
 from dragoman.config.rules import DEFAULT_ROLES, PRESETS, Rule, RuleConditions
 from dragoman.hub.errors import ConfigError, suggest_spelling
+
+NamedRule = TypeVar("NamedRule", Rule, PromptRule)
 
 #: The results of a rule. One of them is set, or the preset is `tag`.
 RESULTS = ("target", "route", "answer", "function")
@@ -38,18 +42,25 @@ def read_roles(root: TomlTable) -> dict[str, tuple[str, ...]]:
     return {**DEFAULT_ROLES, **{name: table.texts(name) for name in table.values}}
 
 
-def read_rules(root: TomlTable) -> tuple[Rule, ...]:
-    """The rules of the file, in their order."""
-    rules: dict[str, Rule] = {}
+def read_named(
+    root: TomlTable, key: str, read: Callable[[TomlTable, TomlTable, int], NamedRule]
+) -> tuple[NamedRule, ...]:
+    """The rules of an array of tables, in their order. `read` gets a table, the root and its number."""
+    rules: dict[str, NamedRule] = {}
     found: list[ConfigError] = []
-    for number, table in enumerate(root.tables("rules"), 1):
+    for number, table in enumerate(root.tables(key), 1):
         with collect_mistakes(found):
-            rule = _read_rule(table, root, number)
+            rule = read(table, root, number)
             if rule.name in rules:
                 raise table.error(f'an earlier rule has the name "{rule.name}"', "name")
             rules[rule.name] = rule
     raise_mistakes(found)
     return tuple(rules.values())
+
+
+def read_rules(root: TomlTable) -> tuple[Rule, ...]:
+    """The rules of the file, in their order."""
+    return read_named(root, "rules", _read_rule)
 
 
 def _read_rule(table: TomlTable, root: TomlTable, number: int) -> Rule:
